@@ -26,7 +26,7 @@ hypothesis.settings.register_profile("nightly", deadline=None, derandomize=False
 PROFILE = os.environ.get("CONSISTENCY_HYPOTHESIS_PROFILE", "pull-request")
 hypothesis.settings.load_profile(PROFILE)
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "tests.support.snapshots"]
 
 
 @pytest.hookimpl(wrapper=True)

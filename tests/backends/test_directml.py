@@ -24,6 +24,7 @@ from consistency.core.model import Case
 from consistency.core.recipe import DType, TensorRecipe
 from consistency.generate.materialize import Materials, prepare
 from consistency.operators.declare import Operator, call
+from tests.support.snapshots import Snapshot
 
 # The interface of torch_directml 0.2.5. Each function does what SCENE says: returns, raises, hangs
 # or ends the process.
@@ -127,12 +128,9 @@ def materials(name: str, *args: Any, dtype: str = "float32", **kwargs: Any) -> M
 # --- discovery
 
 
-def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_not_installed(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_adapters, "_installed", lambda: False)
-    assert (
-        DirectML().why_unavailable()
-        == 'torch_directml is not installed (pip install "consistency[directml]")'
-    )
+    snapshot(DirectML().why_unavailable())
 
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
@@ -192,16 +190,17 @@ def test_what_the_child_finds(
         assert "torch_directml" not in sys.modules
 
 
-def test_a_child_that_hangs(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_hangs(
+    snapshot: Snapshot, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_adapters, "LIMIT_SECONDS", 2.0)
     install(ONE | {"device_count": ("hang", None)})
-    assert (
-        DirectML().why_unavailable()
-        == "looking for adapters did not answer within 2 s (in device_count)"
-    )
+    snapshot(DirectML().why_unavailable())
 
 
-def test_a_child_that_cannot_be_started(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_cannot_be_started(
+    snapshot: Snapshot, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install(ONE)
     monkeypatch.setattr(sys, "executable", str(Path("no", "such", "python")))
     assert "no child process could be started to look for adapters" in str(
@@ -209,9 +208,7 @@ def test_a_child_that_cannot_be_started(install: Install, monkeypatch: pytest.Mo
     )
     discover.cache_clear()
     monkeypatch.setattr(sys, "executable", "")
-    assert (
-        DirectML().why_unavailable() == "no Python executable is known that could look for adapters"
-    )
+    snapshot(DirectML().why_unavailable())
 
 
 def test_discovery_asks_once(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,28 +329,19 @@ def test_tiled_resources_are_switched_before_the_device_is_touched(install: Inst
     assert "tiled resources can be switched only before a process's first tensor" in outcome.message
 
 
-def test_a_device_that_does_not_open(install: Install) -> None:
+def test_a_device_that_does_not_open(snapshot: Snapshot, install: Install) -> None:
     install(ONE | {"device": ("raise", ("RuntimeError", "Unknown error -2005270523"))})
     outcome = DirectML().run(operator("neg"), materials("neg"))
     assert outcome.status == "unavailable"
-    assert (
-        outcome.message
-        == "torch_directml could not be opened: RuntimeError: Unknown error -2005270523"
-    )
+    snapshot(outcome.message)
 
 
-def test_what_is_refused_by_dtype(install: Install) -> None:
+def test_what_is_refused_by_dtype(snapshot: Snapshot, install: Install) -> None:
     install(TWO)
     neg = operator("neg")
-    assert (
-        DirectML().unsupported(neg, "bfloat16", "forward")
-        == "DirectML ends the process on bfloat16"
-    )
-    assert (
-        DirectML().unsupported(neg, "complex64", "forward")
-        == "DirectML ends the process on complex64"
-    )
-    assert DirectML().unsupported(neg, "float64", "forward") == "no float64 on this adapter"
+    snapshot(DirectML().unsupported(neg, "bfloat16", "forward"), "1")
+    snapshot(DirectML().unsupported(neg, "complex64", "forward"), "2")
+    snapshot(DirectML().unsupported(neg, "float64", "forward"), "3")
     assert DirectML(adapter="0").unsupported(neg, "float64", "forward") is None
     assert DirectML().unsupported(neg, "float16", "backward") is None
 

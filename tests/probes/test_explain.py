@@ -28,6 +28,7 @@ from consistency.probes.fingerprint.sections import short
 from consistency.probes.fingerprint.short_form import fact_of
 from consistency.probes.summation.notation import text
 from consistency.probes.sweep.plans import plan_of
+from tests.support.snapshots import Snapshot
 from tests.support.synthetic.orders import BIAS, Convolving, Sums, blocks, pairwise, sequential
 
 SMALL = {"N": 8, "K": 48, "M": 16}
@@ -158,7 +159,9 @@ def convolution(padding: int) -> Case:
     return Case("nn.functional.conv2d", "float32", (*tensors, None, 1, padding))
 
 
-def test_places_of_a_convolution_that_add_otherwise_are_told_and_replayed() -> None:
+def test_places_of_a_convolution_that_add_otherwise_are_told_and_replayed(
+    snapshot: Snapshot,
+) -> None:
     """Without padding every place is asked. With it, those that read padding are found by what
     replays them."""
     planted, healthy = (
@@ -175,7 +178,7 @@ def test_places_of_a_convolution_that_add_otherwise_are_told_and_replayed() -> N
         "products rounded.\n"
     ) in told
     assert "    at 60 outputs, [:, :, :, :2]: sequential 18 with products rounded." in told
-    assert to_json(found)["sides"][0]["orders"][1]["where"] == "[:, :, :, :2]"
+    snapshot(to_json(found)["sides"][0]["orders"][1]["where"])
     assert "[:, :, :, :2]" in picture(found)
     padded = of_case(convolution(1), planted, healthy)
     told = "\n".join(lines(padded))
@@ -258,7 +261,7 @@ def test_sums_that_nobody_knows_here_are_inconclusive() -> None:
         assert "which numbers cumsum adds up is not known here" in "\n".join(lines(found))
 
 
-def test_two_fingerprints_in_words() -> None:
+def test_two_fingerprints_in_words(snapshot: Snapshot) -> None:
     left = Fingerprint.of(
         "a",
         [
@@ -275,24 +278,17 @@ def test_two_fingerprints_in_words() -> None:
             Fact("matmul/float32/order", "pairwise 4"),
         ],
     )
-    assert list(fingerprints.lines(left, right)) == [
-        "a and b differ in 3 of 3 facts; what changes results most comes first (a → b):",
-        "  order of summation", "    matmul float32: sequential 4 → pairwise 4",
-        "  functions", "    exp float32: 0.5 → 0.6",
-    ]  # fmt: skip
+    snapshot(list(fingerprints.lines(left, right)))
     assert "compute alike: all 3 facts" in next(fingerprints.lines(left, left))
     assert "no question in common" in next(fingerprints.lines(left, Fingerprint.of("c", [])))
 
 
-def test_a_cause_is_confirmed_by_a_property_or_not() -> None:
+def test_a_cause_is_confirmed_by_a_property_or_not(snapshot: Snapshot) -> None:
     eleven, full = (
         Fact("linear/float32/multiplicand", "11 bits, nearest even"),
         Fact("linear/float32/multiplicand", "24 bits"),
     )
-    assert confirmed("tf32-inputs", eleven, "cuda") == (
-        "the fingerprint of cuda confirms it: linear float32 keeps 11 bits, nearest even of a "
-        "factor"
-    )
+    snapshot(confirmed("tf32-inputs", eleven, "cuda"))
     assert "does not confirm it" in confirmed("tf32-inputs", full, "cuda")
     assert confirmed("lost-write", eleven, "cuda") == ""
     assert "does not tell" in confirmed(

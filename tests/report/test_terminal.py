@@ -22,6 +22,7 @@ from consistency.engine import engine
 from consistency.engine.events import Finished, Judged, Minimized, Started, UnitDone
 from consistency.report import failure, progress, terminal
 from consistency.report.terminal import Screen, Tally
+from tests.support.snapshots import Snapshot
 
 TENSOR = TensorRecipe((3, 4), "float32", stop=5)
 
@@ -119,50 +120,48 @@ def test_of_operators_that_fail_without_a_number_the_one_that_errs_most_is_the_w
 # --- the table
 
 
-def test_the_table_shows_the_worst_that_passed() -> None:
-    assert table(
-        result("rounding", rho=0.31), result("rounding", rho=0.12), result("rounding", rho=0.52,
-        backend="numpy"),
-        result("exact", "neg", "signs", rho=1.0), result("exact", "neg", "signs", backend="numpy"),
-    ) == [
-        "        cpu       numpy",
-        "unary   ✓ 0.31    ✓ 0.52",
-        "signs   ✓ exact   ✓ exact",
-        "        ✓ worst × budget that passed",
-    ]  # fmt: skip
+def test_the_table_shows_the_worst_that_passed(snapshot: Snapshot) -> None:
+    snapshot(
+        table(
+            result("rounding", rho=0.31),
+            result("rounding", rho=0.12),
+            result("rounding", rho=0.52, backend="numpy"),
+            result("exact", "neg", "signs", rho=1.0),
+            result("exact", "neg", "signs", backend="numpy"),
+        )
+    )
 
 
-def test_the_table_counts_operators_that_fail_or_were_not_tested() -> None:
-    assert table(
-        result("rounding", rho=0.31), result("divergent", "log", rho=7.0), result("error", "tan"),
-        result("exact", "neg"),
-        result("rounding", rho=0.2, backend="numpy"), result("unsupported", "log", backend="numpy"),
-        result("unsupported", "exp", backend="numpy", direction="backward"),
-        result("rounding", "mm", "matmul", rho=0.5), result("known", "mm", "matmul", rho=9.0,
-        backend="numpy"),
-        result("fallback", "sum", "reduction"), result("unavailable", "sum", "reduction",
-        backend="numpy"),
-    ) == [
-        "            cpu          numpy",
-        "unary       ✗ 2 of 4     ✓ 0.20 (–1)",
-        "matmul      ✓ 0.50       ! exact",
-        "reduction   – fallback   – unavailable",
-        f"            {'   '.join(terminal._LEGEND.values())}",
-    ]  # fmt: skip
+def test_the_table_counts_operators_that_fail_or_were_not_tested(snapshot: Snapshot) -> None:
+    snapshot(
+        table(
+            result("rounding", rho=0.31),
+            result("divergent", "log", rho=7.0),
+            result("error", "tan"),
+            result("exact", "neg"),
+            result("rounding", rho=0.2, backend="numpy"),
+            result("unsupported", "log", backend="numpy"),
+            result("unsupported", "exp", backend="numpy", direction="backward"),
+            result("rounding", "mm", "matmul", rho=0.5),
+            result("known", "mm", "matmul", rho=9.0, backend="numpy"),
+            result("fallback", "sum", "reduction"),
+            result("unavailable", "sum", "reduction", backend="numpy"),
+        )
+    )
 
 
-def test_the_worst_of_an_operator_counts() -> None:
+def test_the_worst_of_an_operator_counts(snapshot: Snapshot) -> None:
     lines = table(
         result("divergent", rho=3.0),
         result("rounding", rho=0.1),
         result("inconclusive"),
         backends=["cpu"],
     )
-    assert lines[1] == "unary   ✗ 1 of 1"
+    snapshot(lines[1])
 
 
-def test_a_backend_that_met_no_case_of_a_family() -> None:
-    assert table(result("exact"))[1] == "unary   ✓ exact   –"
+def test_a_backend_that_met_no_case_of_a_family(snapshot: Snapshot) -> None:
+    snapshot(table(result("exact"))[1])
     assert table() == []
 
 
@@ -184,12 +183,9 @@ def last(*results: Result, **more: Any) -> str:
     return shown(results, **more)[-1]
 
 
-def test_the_last_line_of_a_run_that_passed() -> None:
-    assert last(result("rounding", rho=0.3), result("exact")) == "✓ 2 rounding or exact    1.5 s"
-    assert (
-        last(result("exact"), out=Path("reports/x"))
-        == "✓ 1 rounding or exact    1.5 s    bundle reports/x"
-    )
+def test_the_last_line_of_a_run_that_passed(snapshot: Snapshot) -> None:
+    snapshot(last(result("rounding", rho=0.3), result("exact")), "1")
+    snapshot(last(result("exact"), out=Path("reports/x")), "2")
 
 
 def test_the_last_line_counts_by_verdict() -> None:
@@ -214,11 +210,8 @@ def test_the_last_line_counts_by_verdict() -> None:
     )
 
 
-def test_a_run_in_which_nothing_was_tested_says_so() -> None:
-    assert (
-        last(result("unavailable"))
-        == "– nothing was tested: 1 not tested (why: --not-tested)    1.5 s"
-    )
+def test_a_run_in_which_nothing_was_tested_says_so(snapshot: Snapshot) -> None:
+    snapshot(last(result("unavailable")))
 
 
 def test_failures_of_the_harness_do_not_hide_among_the_inconclusive() -> None:
@@ -240,13 +233,13 @@ def test_the_last_line_tells_that_time_was_up() -> None:
     assert stream.getvalue().splitlines()[-1].endswith("    60.0 s, time budget used up")
 
 
-def test_why_something_was_not_tested() -> None:
+def test_why_something_was_not_tested(snapshot: Snapshot) -> None:
     absent = result("unavailable", backend="cuda", explanation="no driver\nand more")
     lines = shown(
         [absent, absent, result("inconclusive", explanation="cannot tell: " + "x" * 200)],
         not_tested=True,
     )
-    assert lines[-2] == "        2  unavailable   cuda: no driver"
+    snapshot(lines[-2])
     assert lines[-1].startswith("        1  inconclusive  cpu: cannot tell: xxx")
     assert len(lines[-1]) < 130
     assert "--not-tested" not in "".join(lines)
@@ -255,7 +248,7 @@ def test_why_something_was_not_tested() -> None:
 # --- backends
 
 
-def test_backends_come_first_each_with_what_is_new() -> None:
+def test_backends_come_first_each_with_what_is_new(snapshot: Snapshot) -> None:
     common = {"device": "cpu", "torch": "2.13.0", "numpy": "2.4.6", "threads": "2"}
     gpu = {"device": "GeForce", "driver": "595", "numpy": "2.4.6"}
     chosen = settings(
@@ -267,13 +260,7 @@ def test_backends_come_first_each_with_what_is_new() -> None:
     assert re.fullmatch(
         r"consistency \S+ · torch \S+ · 1 operator × dtype, 1 case each · seed 0", lines[0]
     )
-    assert lines[1:6] == [
-        "  ✓ a            numpy 2.4.6 · threads 2 · onednn on",
-        "  ✓ much longer  onednn off",
-        "  ✓ gpu          GeForce · driver 595",
-        "  – gone         no adapter",
-        "  – not here: mps, xpu   (why: consistency backends)",
-    ]
+    snapshot(lines[1:6])
 
 
 # --- failures
@@ -295,15 +282,9 @@ def divergent(operator: str = "exp", rho: float = 1400.4, **more: Any) -> Result
     )
 
 
-def test_a_failure_is_told_in_a_few_lines() -> None:
+def test_a_failure_is_told_in_a_few_lines(snapshot: Snapshot) -> None:
     first = divergent(backend="numpy", args=(TENSOR, 1, 0.5), kwargs={"dim": -1})
-    assert failure.message(first).splitlines() == [
-        "exp · float32 · forward · numpy   divergent: 1,400 × budget",
-        "  worst at (0, 3) of out/0: got 1.03710938, float64 says 1.0000012",
-        "  largest error 8,389 ulp; RMS error 30 × that of the CPU in float32",
-        "  call:    exp([3, 4] strides [1, 3] offset 0, 1, 0.5, dim=-1)",
-        f"  again:   consistency repro '{first.case.line}' --backend numpy --direction forward",
-    ]
+    snapshot(failure.message(first).splitlines())
 
 
 @pytest.mark.parametrize(
@@ -330,16 +311,13 @@ def test_numbers_are_read_at_a_glance(changes: dict[str, Any], line: str) -> Non
     assert failure.message(divergent(**{"backend": "numpy"} | changes)).splitlines()[2] == line
 
 
-def test_as_many_digits_as_the_dtype_has() -> None:
+def test_as_many_digits_as_the_dtype_has(snapshot: Snapshot) -> None:
     def line(dtype: str, actual: float, expected: float, **more: Any) -> str:
         return failure.message(
             divergent(dtype=dtype, worst=Worst((), actual, expected), **more)
         ).splitlines()[1]
 
-    assert (
-        line("float32", 2.794281623562331e-39, -0.0)
-        == "  worst (the only element) of out/0: got 2.79428162e-39, float64 says -0"
-    )
+    snapshot(line("float32", 2.794281623562331e-39, -0.0))
     assert line("bfloat16", 0.76171875, math.nan).endswith("got 0.7617, float64 says nan")
     assert line("float64", 0.1, 0.1 + 2**-56).endswith(
         "got 0.10000000000000001, float64 says 0.10000000000000002"
@@ -394,7 +372,9 @@ def test_a_command_for_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert text.quote('{"a":1}') == '"{\\"a\\":1}"'
 
 
-def test_failures_come_worst_first_one_block_an_operator(tmp_path: Path) -> None:
+def test_failures_come_worst_first_one_block_an_operator(
+    snapshot: Snapshot, tmp_path: Path
+) -> None:
     found = [
         divergent("exp", 5.0),
         divergent("exp", 90.0, backend="numpy"),
@@ -411,16 +391,9 @@ def test_failures_come_worst_first_one_block_an_operator(tmp_path: Path) -> None
         for line in lines
         if line.startswith("✗ ") and "·" in line.split("   ")[0]
     ]
-    assert heads[:3] == [
-        "✗ tan · float32 · forward · cpu",
-        "✗ log · float32 · forward · cpu",
-        "✗ exp · float32 · forward · numpy",
-    ]
+    snapshot(heads[:3], "1")
     also = [line for line in lines if "also:" in line]
-    assert also == [
-        "  also:    float32 · forward · cpu   divergent up to 5 × budget",
-        "  also:    float32 · backward · cpu, numpy   divergent up to 4 × budget",
-    ]
+    snapshot(also, "2")
     assert "  4 failing cases of this operator" in lines
 
 

@@ -42,6 +42,7 @@ from consistency.report import bundles
 from consistency.storage import bundle
 from consistency.storage.bundle.packing import FILES, pack
 from consistency.storage.lookup import find
+from tests.support.snapshots import Snapshot
 from tests.support.spying import spied
 
 ARGUMENTS: dict[str, Any] = {
@@ -459,25 +460,22 @@ def test_a_damaged_value_is_named_by_file_and_line(
     assert text.startswith("damaged: ")
 
 
-def test_a_key_that_is_missing_is_named(whole: engine.Run, tmp_path: Path) -> None:
+def test_a_key_that_is_missing_is_named(
+    snapshot: Snapshot, whole: engine.Run, tmp_path: Path
+) -> None:
     row = json.loads(
         (folder_of(whole) / "results.jsonl").read_text(encoding="utf-8").splitlines()[1]
     )
     del row["explanation"]
-    assert (
-        damaged(whole, tmp_path / "b", "results.jsonl", 2, json.dumps(row).encode())
-        == "damaged: it has no 'explanation'"
-    )
+    snapshot(damaged(whole, tmp_path / "b", "results.jsonl", 2, json.dumps(row).encode()))
 
 
 def test_a_huge_line_is_not_read(
-    whole: engine.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    snapshot: Snapshot, whole: engine.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "MAX_LINE", 10_000)
     line = b'{"x": "' + b"x" * 20_000 + b'"}'
-    assert (
-        damaged(whole, tmp_path / "b", "results.jsonl", 3, line) == "line longer than 10000 bytes"
-    )
+    snapshot(damaged(whole, tmp_path / "b", "results.jsonl", 3, line))
 
 
 def test_another_format_or_no_bundle_at_all(tmp_path: Path) -> None:
@@ -571,12 +569,12 @@ def test_nothing_is_written_outside_the_folder(tmp_path: Path, name: str) -> Non
     assert all(is_portable(path.name) for path in failures)
 
 
-def test_a_hostile_id_is_refused(whole: engine.Run, tmp_path: Path) -> None:
+def test_a_hostile_id_is_refused(snapshot: Snapshot, whole: engine.Run, tmp_path: Path) -> None:
     row = json.loads((folder_of(whole) / "cases.jsonl").read_text(encoding="utf-8").splitlines()[0])
     text = damaged(
         whole, tmp_path / "b", "cases.jsonl", 1, json.dumps(row | {"id": "../../x"}).encode()
     )
-    assert text == f"damaged: case {row['id']} is filed under another id"
+    snapshot(text)
 
 
 def test_an_artefact_that_cannot_be_made_does_not_end_the_run(tmp_path: Path) -> None:
