@@ -256,7 +256,7 @@ def test_backends_come_first_each_with_what_is_new(snapshot: Snapshot) -> None:
         environment=common | {"onednn": "off"}),
         Named("gpu", environment=gpu), Named("gone", "no adapter"),
     )  # fmt: skip
-    lines = shown([], chosen, run_in_thread=["mps", "xpu"])
+    lines = shown([], chosen, elsewhere=["mps", "xpu"])
     assert re.fullmatch(
         r"consistency \S+ · torch \S+ · 1 operator × dtype, 1 case each · seed 0", lines[0]
     )
