@@ -27,8 +27,8 @@ from ..errors import UsageError
 from ..generate.calls import opinfo
 from ..generate.materialize import prepare
 from ..generate.search import batch
+from ..operators.aten_calls import AtenCallRecorder
 from ..operators.declare import Operator
-from ..operators.reached import Reached
 from ..reference.provable import Provability, provability
 
 EXAMPLES = 6  # cases of an operator in each of its kinds of dtype, a turn
@@ -251,7 +251,7 @@ def _reached_by(operator: Operator, examples: int) -> dict[str, set[str]]:
                 for direction in (
                     operator.directions if differentiates(operator, dtype) else ("forward",)
                 ):
-                    with Reached() as seen, warnings.catch_warnings():
+                    with AtenCallRecorder() as seen, warnings.catch_warnings():
                         warnings.simplefilter("ignore")
                         cpu.run(operator, materials, direction)
                     names = {name for name in seen.names if name.startswith("aten::")}

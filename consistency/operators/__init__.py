@@ -13,16 +13,16 @@ from .declare import Operator
 from .variants import in_place_form, with_complex
 
 FAMILY_MODULES = (
-    "unary", "special", "binary", "ternary", "predicates", "casts", "reductions", "moments",
+    "unary", "special", "binary", "ternary", "comparisons", "casts", "reductions", "moments",
     "cumulative", "matmul", "contractions",
-    "convolution", "normalisation", "softmax", "activations", "pooling", "losses", "classification",
+    "convolution", "normalization", "softmax", "activations", "pooling", "losses", "classification",
     "distances", "indexing",
     "scattering", "movement", "joining", "sorting", "linear_algebra", "decompositions", "fourier",
     "interpolation", "embedding",
-    "attention", "recurrent", "creation", "random", "dropout", "inplace", "writes", "copies",
+    "attention", "recurrent", "creation", "random", "dropout", "inplace", "copies",
     "masked", "polynomials", "windows",
     "complex_parts",
-    "forms", "formulas", "programs", "foreach", "optimizers", "sequences",
+    "forms", "formulas", "programs", "foreach", "optimizers", "train_then_eval",
 )  # fmt: skip
 _BACKENDS = (
     "cpu",

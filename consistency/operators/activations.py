@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from ._shared import Args, Kwargs, Outputs, finite, largest, magnitude, some
 from .declare import (
     EVERYWHERE,
     EXACT,
@@ -30,6 +29,9 @@ from .declare import (
     one,
 )
 from .destinations import destination
+from .hooks import Args, Kwargs, Tensors, hook
+from .magnitudes import finite, largest
+from .parameter_sampling import optional_arguments
 from .sampling import shape_of
 
 ELEMENTWISE = frozenset({"elementwise"})
@@ -60,14 +62,14 @@ def gelu(d: Drawing) -> Call:
     domain = replace(
         moderate(d, 0.0, -5.5, 5.5, -13.0, tiny=False), specials=("0", "-0", "1", "-1", "nan")
     )
-    return call(d.tensor(shape_of(d), domain), **some(d, approximate=("tanh",)))
+    return call(d.tensor(shape_of(d), domain), **optional_arguments(d, approximate=("tanh",)))
 
 
 def unary(domain: Domain, **options: tuple[Any, ...]) -> Sample:
     """One tensor, and some of the keyword arguments."""
 
     def sample(d: Drawing) -> Call:
-        return call(d.tensor(shape_of(d), domain), **some(d, **options))
+        return call(d.tensor(shape_of(d), domain), **optional_arguments(d, **options))
 
     return sample
 
@@ -110,45 +112,45 @@ def glu(d: Drawing) -> Call:
     return call(d.tensor(shape, replace(moderate(d), specials=(*FINITE, "nan"))), dim)
 
 
-def of_input(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
+def of_input(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     """S = |x|: a tail, or a neighbourhood of 0, that is the difference of numbers of that size."""
     return args[0].abs()  # type: ignore[no-any-return]
 
 
-def of_distribution(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
+def of_distribution(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     """S = 4·|x|: x/2·(1 + erf), with an error function of 8 ulp."""
     return 4.0 * args[0].abs()  # type: ignore[no-any-return]
 
 
-def of_tail(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
+def of_tail(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     """S = 1 + |x|, where the slope approaches 0 or 1 as the difference of such numbers; nothing
     cancels far out."""
     return (1.0 + args[0].abs()).clamp(max=16.0)  # type: ignore[no-any-return]
 
 
-def without_nan(args: Args, kwargs: Kwargs, gradients: Outputs) -> Outputs:
+def without_nan(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
     """Gradients, 0 where the input is NaN: there torch's vector and scalar code differ, and nothing
     says who is right."""
     return tuple(torch.where(args[0].isnan(), 0.0, gradient) for gradient in gradients)
 
 
-@magnitude
-def of_quotient(gradients: Outputs, x: torch.Tensor) -> torch.Tensor:
+@hook
+def of_quotient(gradients: Tensors, x: torch.Tensor) -> torch.Tensor:
     """1/(1 + |x|)², as the difference of 1/(1 + |x|) and |x|/(1 + |x|)²."""
     return 2.0 / (1.0 + x.abs())
 
 
-@magnitude
-def of_gate(gradients: Outputs, x: torch.Tensor, dim: int) -> torch.Tensor:
+@hook
+def of_gate(gradients: Tensors, x: torch.Tensor, dim: int) -> torch.Tensor:
     """σ(b), and |a|·σ(b)·(1 − σ(b)), whose last factor is a difference."""
     a, b = x.chunk(2, dim)
     gate = torch.sigmoid(b)
     return torch.cat([gate, finite(a).abs() * gate], dim)
 
 
-@magnitude
+@hook
 def of_parametric(
-    gradients: Outputs, x: torch.Tensor, weight: torch.Tensor
+    gradients: Tensors, x: torch.Tensor, weight: torch.Tensor
 ) -> list[torch.Tensor | float]:
     """1 or |w|, as the sign of x has it; of the weight the sum of what it is multiplied by, for all
     channels the largest."""
@@ -167,7 +169,7 @@ def activation(
     traits: frozenset[str] = ELEMENTWISE,
     **more: Any,
 ) -> Operator:
-    hook = without_nan if "elementwise" in traits else None
+    of_gradients = without_nan if "elementwise" in traits else None
     return Operator(
         name=f"nn.functional.{name}",
         family="activation",
@@ -175,7 +177,7 @@ def activation(
         error=error,
         dtypes=dtypes,
         traits=traits,
-        observe_gradients=hook,
+        observe_gradients=of_gradients,
         **more,
     )
 

@@ -11,7 +11,6 @@ import torch
 from torch.nn import functional as F
 
 from ..core.recipe import Literal, TensorRecipe
-from ._shared import Args, Kwargs, Outputs, finite, jointly, magnitude
 from .declare import (
     FLOAT,
     FLOATS,
@@ -24,6 +23,8 @@ from .declare import (
     call,
     one,
 )
+from .hooks import Args, Kwargs, Tensors, hook
+from .magnitudes import finite, joint_maximum
 
 VECTORS = Domain(-2.0, 2.0, wide=(-6, 1))
 BIAS = Domain(-4.0, 4.0)
@@ -146,9 +147,9 @@ def shared(size: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return size.reshape(*like.shape[:2], -1, *like.shape[2:]).sum(2) if like.ndim == 4 else size
 
 
-@magnitude
+@hook
 def of_attention(
-    outputs: Outputs, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+    outputs: Tensors, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
     attn_mask: Any = None,
     is_causal: bool = False, scale: float | None = None,
 ) -> torch.Tensor:  # fmt: skip
@@ -157,9 +158,9 @@ def of_attention(
     return (weights * errors) @ value.abs()
 
 
-@magnitude
+@hook
 def of_gradients(
-    gradients: Outputs, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+    gradients: Tensors, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
     attn_mask: Any = None,
     is_causal: bool = False, scale: float | None = None,
 ) -> list[torch.Tensor]:  # fmt: skip
@@ -176,7 +177,7 @@ def of_gradients(
     return [s.sum_to_size(g.shape) for s, g in zip(found, gradients, strict=False)]
 
 
-def of_keys(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def of_keys(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: the longer of the two sums, over the width and over the keys."""
     return float(max(args[1].shape[-1], args[1].shape[-2]))
 
@@ -210,7 +211,7 @@ OPERATORS = [
     declare(
         "nn.functional.multi_head_attention_forward",
         heads,
-        accumulated("normwise", one, backward=jointly),
+        accumulated("normwise", one, backward=joint_maximum),
         dtypes=FLOAT,
     ),
 ]

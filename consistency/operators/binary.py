@@ -33,15 +33,8 @@ from .declare import (
     one,
 )
 from .destinations import ROUND, combined, divided_in_place, raised_in_place, shifted
-from .observing import (
-    Args,
-    Kwargs,
-    Tensors,
-    of_shares,
-    quotient_neighbours,
-    remainder_neighbours,
-    zeros_aside,
-)
+from .hooks import Args, Kwargs, Tensors
+from .nonunique_results import of_shares, quotient_neighbours, remainder_neighbours, zeros_aside
 from .sampling import binary, fitting, operands, pointwise, scalar, shape_of
 
 ELEMENTWISE = frozenset({"elementwise"})

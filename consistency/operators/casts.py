@@ -13,7 +13,7 @@ import torch
 
 from ..core.recipe import DType
 from .declare import EVERY, EVERYWHERE, EXACT, Call, Domain, Drawing, Operator, Sample, call
-from .observing import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors
 from .sampling import shape_of, unary
 
 TRAITS = frozenset({"elementwise", "linear", "cast"})

@@ -9,7 +9,6 @@ import torch
 from torch.nn import functional as F
 
 from ..core.recipe import TensorRecipe
-from ._shared import Args, Kwargs, Outputs, finite, largest, magnitude, some
 from .declare import (
     FLOAT,
     FLOATS,
@@ -24,7 +23,10 @@ from .declare import (
     call,
     one,
 )
+from .hooks import Args, Kwargs, Tensors, hook
 from .losses import LOG_PROBABILITIES, LOGITS, MARGINS, REDUCTIONS, SCORES, reduce
+from .magnitudes import finite, largest
+from .parameter_sampling import optional_arguments
 from .softmax import precision
 
 WEIGHTS = Domain(0.125, 4.0)
@@ -61,20 +63,22 @@ def likelihood(d: Drawing) -> Call:
         x,
         labels(d, shape, count),
         **weights(d, count),
-        **some(d, ignore_index=(0, 1), reduction=REDUCTIONS),
+        **optional_arguments(d, ignore_index=(0, 1), reduction=REDUCTIONS),
     )
 
 
 def cross_entropy(d: Drawing) -> Call:
     x, shape, count = classes(d, LOGITS if d.dtype != "float16" else Domain(-8.0, 8.0))
-    options = weights(d, count) | some(d, label_smoothing=(0.125, 1.0), reduction=REDUCTIONS)
+    options = weights(d, count) | optional_arguments(
+        d, label_smoothing=(0.125, 1.0), reduction=REDUCTIONS
+    )
     if d.choice(False, False, True):
         return call(
             x,
             d.tensor((*shape[:1], count, *shape[1:]) if shape else (count,), PROBABILITY),
             **options,
         )
-    return call(x, labels(d, shape, count), **options, **some(d, ignore_index=(0, 1)))
+    return call(x, labels(d, shape, count), **options, **optional_arguments(d, ignore_index=(0, 1)))
 
 
 def multi_margin(d: Drawing) -> Call:
@@ -83,14 +87,16 @@ def multi_margin(d: Drawing) -> Call:
         x,
         labels(d, shape, count),
         **weights(d, count),
-        **some(d, p=(2,), margin=MARGINS, reduction=REDUCTIONS),
+        **optional_arguments(d, p=(2,), margin=MARGINS, reduction=REDUCTIONS),
     )
 
 
 def multilabel(d: Drawing) -> Call:
     """Each row of targets is read up to its first -1."""
     x, shape, count = classes(d, SCORES, positions=False)
-    return call(x, labels(d, (*shape, count), count, -1), **some(d, reduction=REDUCTIONS))
+    return call(
+        x, labels(d, (*shape, count), count, -1), **optional_arguments(d, reduction=REDUCTIONS)
+    )
 
 
 def alignment(d: Drawing) -> Call:
@@ -106,7 +112,7 @@ def alignment(d: Drawing) -> Call:
         target,
         inputs,
         wanted,
-        **some(d, reduction=REDUCTIONS),
+        **optional_arguments(d, reduction=REDUCTIONS),
     )
 
 
@@ -144,9 +150,9 @@ def over_classes(
     return each if reduction == "none" else finite(each.sum() / total)
 
 
-@magnitude
+@hook
 def of_likelihood(
-    outputs: Outputs,
+    outputs: Tensors,
     x: torch.Tensor,
     target: torch.Tensor,
     weight: Any = None,
@@ -158,9 +164,9 @@ def of_likelihood(
     )
 
 
-@magnitude
+@hook
 def of_cross_entropy(
-    outputs: Outputs, x: torch.Tensor, target: torch.Tensor, weight: Any = None,
+    outputs: Tensors, x: torch.Tensor, target: torch.Tensor, weight: Any = None,
     ignore_index: int = -100, reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> torch.Tensor:  # fmt: skip
@@ -172,9 +178,9 @@ def of_cross_entropy(
     )
 
 
-@magnitude
+@hook
 def of_cross_entropy_slope(
-    slopes: Outputs, x: torch.Tensor, target: torch.Tensor, weight: Any = None,
+    slopes: Tensors, x: torch.Tensor, target: torch.Tensor, weight: Any = None,
     ignore_index: int = -100, reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> torch.Tensor:  # fmt: skip
@@ -188,9 +194,9 @@ def of_cross_entropy_slope(
     )
 
 
-@magnitude
+@hook
 def of_margins(
-    outputs: Outputs,
+    outputs: Tensors,
     x: torch.Tensor,
     target: torch.Tensor,
     p: int = 1,
@@ -206,9 +212,9 @@ def of_margins(
     return reduce(each, reduction)
 
 
-@magnitude
+@hook
 def of_multilabel(
-    outputs: Outputs, x: torch.Tensor, target: torch.Tensor, reduction: str = "mean"
+    outputs: Tensors, x: torch.Tensor, target: torch.Tensor, reduction: str = "mean"
 ) -> torch.Tensor:
     valid = (target >= 0).cumprod(-1).bool()
     chosen = torch.where(valid, x.gather(-1, target.clamp(min=0)).abs() + 1.0, 0.0)
@@ -216,8 +222,8 @@ def of_multilabel(
     return reduce(each, reduction)
 
 
-@magnitude
-def of_multilabel_slope(gradients: Outputs, x: torch.Tensor, *args: Any, **kwargs: Any) -> float:
+@hook
+def of_multilabel_slope(gradients: Tensors, x: torch.Tensor, *args: Any, **kwargs: Any) -> float:
     """Up to C² equal steps of 1/C, added one by one: they err by C²/2 in all, of which the rule's
     8·S makes a sixteenth."""
     count = float(x.shape[-1])
@@ -229,31 +235,31 @@ def steps(x: torch.Tensor) -> float:
     return float(x.shape[0]) * (largest(x) + 2.0)
 
 
-@magnitude
+@hook
 def of_alignment(
-    outputs: Outputs, x: torch.Tensor, *args: Any, reduction: str = "mean", **kwargs: Any
+    outputs: Tensors, x: torch.Tensor, *args: Any, reduction: str = "mean", **kwargs: Any
 ) -> torch.Tensor:
     return outputs[0].abs() + steps(x) * (x.shape[1] if reduction == "sum" else 1)
 
 
-@magnitude
-def of_alignment_slope(gradients: Outputs, x: torch.Tensor, *args: Any, **kwargs: Any) -> float:
+@hook
+def of_alignment_slope(gradients: Tensors, x: torch.Tensor, *args: Any, **kwargs: Any) -> float:
     """Probabilities of at most 1, exponentials of such sums."""
     return steps(x)
 
 
-def all_inputs(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def all_inputs(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: everything that one result sums up, over classes and over the batch."""
     return float(max(args[0].numel() / max(outputs[0].numel(), 1), 1.0))
 
 
-def rows(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def rows(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: how many picked log-probabilities one result sums up."""
     x, result = args[0], outputs[0]
     return float(x.numel() / max(x.shape[min(1, x.ndim - 1)] * result.numel(), 1))
 
 
-def classes_and_rows(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def classes_and_rows(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: two sums one after the other, of the exponentials of all classes and of the rows; their
     errors add, not multiply."""
     x = args[0]

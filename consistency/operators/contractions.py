@@ -8,9 +8,10 @@ import math
 
 import torch
 
-from ._shared import Args, Kwargs, Outputs, magnitude, summed
 from .declare import UNIT, Call, Drawing, accumulated, call, one, products
+from .hooks import Args, Kwargs, Tensors, hook
 from .matmul import declare
+from .parameter_sampling import summed
 
 EQUATIONS = (
     "ij,jk->ik", "ij,kj->ik", "i,i->", "i,j->ij", "ij,ij->i", "ij->ji", "ij->", "ii->i",
@@ -31,7 +32,7 @@ def einsum(d: Drawing) -> Call:
     )
 
 
-def contracted(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def contracted(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """The product of the sizes of the letters that are summed away."""
     left, right = args[0].replace("...", "Z").split("->")
     size = {
@@ -61,7 +62,7 @@ def tensordot(d: Drawing) -> Call:
     return call(d.tensor((*shared, *a), domain), d.tensor((*b, *shared), domain), dims=dims)
 
 
-def tensordot_terms(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def tensordot_terms(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return math.sqrt(max(args[0].numel() * args[1].numel() / max(outputs[0].numel(), 1), 1.0))
 
 
@@ -98,19 +99,19 @@ def cross(d: Drawing) -> Call:
     return call(d.tensor(shape, summed(d, 2)), d.tensor(shape, summed(d, 2)), dim=dim)
 
 
-@magnitude
+@hook
 def cross_magnitude(
-    outputs: Outputs, input: torch.Tensor, other: torch.Tensor, *, dim: int = -1
+    outputs: Tensors, input: torch.Tensor, other: torch.Tensor, *, dim: int = -1
 ) -> torch.Tensor:
     a, b = input.abs(), other.abs()
     return a.roll(1, dim) * b.roll(2, dim) + a.roll(2, dim) * b.roll(1, dim)
 
 
-def of_bilinear(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def of_bilinear(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(args[0].shape[-1] * args[1].shape[-1] + 1)
 
 
-def of_chain(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def of_chain(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(sum(matrix.shape[0] for matrix in args[0][1:]))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 
-from ._shared import Args, Kwargs, Outputs, per_dim, spread, summed
 from .declare import EXACT, FLOATS, REAL, Call, Drawing, Operator, Sample, call, products
+from .hooks import Args, Kwargs, Tensors
+from .parameter_sampling import per_dim, spread, summed
 
 LINEAR = frozenset({"linear"})
 MOST = {1: 65, 2: 14, 3: 6}  # the largest spatial size
@@ -14,12 +15,12 @@ KERNEL = {1: 9, 2: 5, 3: 3}
 CHANNELS = {1: 17, 2: 9, 3: 5}
 
 
-def terms(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def terms(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: input channels of a group × kernel elements, and the bias."""
     return float(args[1][0].numel() + 1)
 
 
-def terms_transposed(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def terms_transposed(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     weight = args[1]
     return float(weight.shape[0] // kwargs.get("groups", 1) * weight[0, 0].numel() + 1)
 
@@ -152,7 +153,7 @@ def fold(d: Drawing) -> Call:
     return call(d.tensor(columns, summed(d, math.prod(kernel))), size, kernel, **kwargs)
 
 
-def of_fold(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def of_fold(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(math.prod(args[2]))
 
 

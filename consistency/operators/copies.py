@@ -10,12 +10,12 @@ import torch
 
 from . import (
     binary,
+    comparisons,
     decompositions,
     interpolation,
     joining,
     linear_algebra,
     movement,
-    predicates,
     special,
     unary,
 )
@@ -31,7 +31,7 @@ KNOWN: dict[str, Operator] = {
         joining,
         linear_algebra,
         movement,
-        predicates,
+        comparisons,
         special,
         unary,
     )

@@ -23,7 +23,7 @@ from .declare import (
     call,
     one,
 )
-from .observing import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors
 from .sampling import scalar
 
 CONSTANT = frozenset({"constant"})

@@ -25,7 +25,8 @@ from .declare import (
     products,
 )
 from .destinations import scanned
-from .observing import Args, Kwargs, Tensors, argument, extremum_along, tied_sums
+from .hooks import Args, Kwargs, Tensors
+from .nonunique_results import argument, extremum_along, tied_sums
 from .sampling import reducible
 
 SCAN = frozenset({"reduction"})

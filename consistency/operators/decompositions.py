@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from ._shared import Args, Kwargs, Outputs, some
 from .declare import FLOAT, UNIT, Call, Drawing, Operator, Sample, accumulated, call
+from .hooks import Args, Kwargs, Tensors
 from .linear_algebra import matrices, of_size
+from .parameter_sampling import optional_arguments
 
 
 def rectangle(**options: tuple[Any, ...]) -> Sample:
@@ -18,7 +19,7 @@ def rectangle(**options: tuple[Any, ...]) -> Sample:
 
     def sample(d: Drawing) -> Call:
         shape = (*d.shape(0, 1, most=3), d.size(1, 33), d.size(1, 33))
-        return call(d.tensor(shape, UNIT), **some(d, **options))
+        return call(d.tensor(shape, UNIT), **optional_arguments(d, **options))
 
     return sample
 
@@ -31,7 +32,7 @@ def singular(d: Drawing) -> Call:
 
 def symmetric(d: Drawing) -> Call:
     """Symmetric matrices, of which one triangle is read."""
-    return call(matrices(d, d.size(1, 33), definite=True), **some(d, UPLO=("U",)))
+    return call(matrices(d, d.size(1, 33), definite=True), **optional_arguments(d, UPLO=("U",)))
 
 
 def dominant(d: Drawing) -> Call:
@@ -48,7 +49,7 @@ def gram(q: torch.Tensor) -> torch.Tensor:
     return q.mH @ q
 
 
-def of_svd(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+def of_svd(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """The singular values, the product, and that the vectors are orthonormal; the values alone
     where no vectors were asked for."""
     u, s, vh = outputs
@@ -58,7 +59,7 @@ def of_svd(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
     return s, (u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :], gram(u), gram(vh.mH)
 
 
-def of_eigh(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+def of_eigh(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """As :func:`of_svd`."""
     w, v = outputs
     if not v.numel():
@@ -66,20 +67,20 @@ def of_eigh(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
     return w, (v * w.unsqueeze(-2)) @ v.mH, gram(v)
 
 
-def of_qr(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+def of_qr(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     q, r = outputs
     below = r.tril(-1)
     return (q @ r, gram(q), below) if q.numel() else (gram(r), below)
 
 
-def of_eigenvalues(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+def of_eigenvalues(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """A set: Σλ, Σλ² and Σλ³ do not depend on its order."""
     return tuple(
         torch.view_as_real((outputs[0] ** power).sum(-1).resolve_conj()) for power in (1, 2, 3)
     )
 
 
-def of_eig(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+def of_eig(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """The set of eigenvalues, A·V - V·diag(λ), and the length of each vector: order and phases are
     free."""
     w, v = outputs
@@ -91,7 +92,7 @@ def of_eig(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
     )
 
 
-def of_lu(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+def of_lu(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """P·L·U, and the shape of each: one 1 in every row and column of P, a unit triangle with |L| ≤
     1, and an upper triangle.
 
@@ -108,7 +109,7 @@ def of_lu(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
     return product, u.tril(-1), grown, p * (p - 1.0), p.sum(-1), p.sum(-2)
 
 
-def of_lu_factor(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+def of_lu_factor(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """P·L·U, the pivots applied row by row; NaN where a pivot names no row."""
     factors, pivots = outputs[0], outputs[1]
     rows, columns = factors.shape[-2:]

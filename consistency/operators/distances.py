@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 
-from ._shared import PLAIN, Args, Kwargs, Outputs, finite, jointly, magnitude, peak, some
 from .declare import FLOAT, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call
+from .hooks import Args, Kwargs, Tensors, hook
 from .losses import MARGINS, REDUCTIONS, reduce
+from .magnitudes import finite, joint_maximum, peak
+from .parameter_sampling import PLAIN, optional_arguments
 
 VECTORS = Domain(wide=(-8, 8), sums=True)
 NEARBY = Domain(-4.0, 4.0, wide=(-8, 2))
@@ -31,7 +33,7 @@ def similarity(d: Drawing) -> Call:
         d.tensor(shape, VECTORS),
         d.tensor((*d.broadcastable(shape[:-1]), shape[-1]), VECTORS),
         dim=-1,
-        **some(d, eps=(0.5,)),
+        **optional_arguments(d, eps=(0.5,)),
     )
 
 
@@ -40,7 +42,7 @@ def row_distance(d: Drawing) -> Call:
     return call(
         d.tensor(shape, NEARBY),
         d.tensor(shape, NEARBY),
-        **some(d, p=(1.0, 3.0), eps=(0.0,), keepdim=(True,)),
+        **optional_arguments(d, p=(1.0, 3.0), eps=(0.0,), keepdim=(True,)),
     )
 
 
@@ -52,12 +54,13 @@ def cross_distance(d: Drawing) -> Call:
     batch = d.shape(0, 1, most=3)
     tensors = [d.tensor((*batch, count, length), NEARBY) for count in n]
     mode = {"compute_mode": "donot_use_mm_for_euclid_dist"} if many else {}
-    return call(*tensors, **some(d, p=(1.0, 3.0, float("inf"))), **mode)
+    return call(*tensors, **optional_arguments(d, p=(1.0, 3.0, float("inf"))), **mode)
 
 
 def own_distances(d: Drawing) -> Call:
     return call(
-        d.tensor((d.size(2, 33), d.size(1, 65)), NEARBY), **some(d, p=(1.0, 3.0, float("inf")))
+        d.tensor((d.size(2, 33), d.size(1, 65)), NEARBY),
+        **optional_arguments(d, p=(1.0, 3.0, float("inf"))),
     )
 
 
@@ -65,7 +68,7 @@ def triplet(d: Drawing) -> Call:
     shape = rows(d)[d.integer(0, 1) :]
     return call(
         *(d.tensor(shape, NEARBY) for _ in range(3)),
-        **some(d, margin=MARGINS, p=(1.0,), swap=(True,), reduction=REDUCTIONS),
+        **optional_arguments(d, margin=MARGINS, p=(1.0,), swap=(True,), reduction=REDUCTIONS),
     )
 
 
@@ -76,11 +79,11 @@ def cosine_embedding(d: Drawing) -> Call:
         d.tensor(shape, VECTORS),
         d.tensor(shape, VECTORS),
         target,
-        **some(d, margin=(0.25, -0.25), reduction=REDUCTIONS),
+        **optional_arguments(d, margin=(0.25, -0.25), reduction=REDUCTIONS),
     )
 
 
-def of_norm(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
+def of_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     """|ref|; a root other than the square root carries the rounding of its exponent, times the
     logarithm of what is under it."""
     length = outputs[0].abs()
@@ -94,17 +97,17 @@ def slope(x: torch.Tensor, y: torch.Tensor, dim: int, eps: float) -> torch.Tenso
     return math.sqrt(x.shape[dim]) * (y.abs() / of_y + 2.0 * x.abs() / of_x) / of_x  # type: ignore[no-any-return]
 
 
-@magnitude
+@hook
 def of_cosine(
-    gradients: Outputs, x: torch.Tensor, y: torch.Tensor, dim: int = 1, eps: float = 1e-8
+    gradients: Tensors, x: torch.Tensor, y: torch.Tensor, dim: int = 1, eps: float = 1e-8
 ) -> list[torch.Tensor]:
     found = (slope(x, y, dim, eps), slope(y, x, dim, eps))
     return [size.sum_to_size(g.shape) for size, g in zip(found, gradients, strict=True)]
 
 
-@magnitude
+@hook
 def of_cosines_slope(
-    gradients: Outputs,
+    gradients: Tensors,
     x: torch.Tensor,
     y: torch.Tensor,
     target: torch.Tensor,
@@ -115,9 +118,9 @@ def of_cosines_slope(
     return [slope(x, y, -1, EPSILON) * share, slope(y, x, -1, EPSILON) * share]
 
 
-@magnitude
+@hook
 def of_triplet(
-    outputs: Outputs, anchor: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor,
+    outputs: Tensors, anchor: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor,
     margin: float = 1.0, p: float = 2.0,
     eps: float = EPSILON, swap: bool = False, reduction: str = "mean",
 ) -> torch.Tensor:  # fmt: skip
@@ -127,9 +130,9 @@ def of_triplet(
     )
 
 
-@magnitude
+@hook
 def of_cosines(
-    outputs: Outputs,
+    outputs: Tensors,
     x: torch.Tensor,
     y: torch.Tensor,
     target: torch.Tensor,
@@ -140,13 +143,13 @@ def of_cosines(
     return reduce(torch.full_like(target, 2.0 + abs(margin)), reduction)
 
 
-def of_rows(args: Args, kwargs: Kwargs, gradients: Outputs) -> float:
+def of_rows(args: Args, kwargs: Kwargs, gradients: Tensors) -> float:
     """Differences divided by their length, which is as precise as a sum; where one gradient
     cancels, another does not."""
-    return math.sqrt(args[0].shape[-1]) * float(jointly(args, kwargs, gradients))
+    return math.sqrt(args[0].shape[-1]) * float(joint_maximum(args, kwargs, gradients))
 
 
-def last(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def last(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: the length of a row, and of a batch that is reduced."""
     per_row = (
         args[0].numel() / max(outputs[0].numel(), 1)
@@ -156,7 +159,7 @@ def last(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
     return max(float(args[0].shape[-1]), per_row)
 
 
-def along_dim(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def along_dim(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(args[0].shape[kwargs["dim"]])
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 
 from ..core.recipe import Arg
-from . import distributions as likely
+from . import distribution_tests as likely
 from .activations import near
 from .declare import ROUNDED, Call, Drawing, ErrorModel, Sample, call
-from .observing import Args, Kwargs, Tensors, argument, unit_of
+from .hooks import Args, Kwargs, Tensors
+from .nonunique_results import argument, unit_of
 from .random import NUMBERS, RANDOM, flags, op, sizes
 from .sampling import shape_of
 

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from ..core.recipe import Literal
-from ._shared import Args, Kwargs, Outputs, magnitude, some, summed
 from .declare import (
     EXACT,
     FLOATS,
@@ -23,6 +22,8 @@ from .declare import (
     call,
     products,
 )
+from .hooks import Args, Kwargs, Tensors, hook
+from .parameter_sampling import optional_arguments, summed
 
 
 def table(d: Drawing, domain: Domain = REAL) -> tuple[Any, int]:
@@ -38,7 +39,7 @@ def embedding(d: Drawing) -> Call:
         d.index(d.shape(0, 3, elements=128), rows),
         weight,
         **padding,
-        **some(d, scale_grad_by_freq=(True,)),
+        **optional_arguments(d, scale_grad_by_freq=(True,)),
     )
 
 
@@ -72,9 +73,9 @@ def one_hot(d: Drawing) -> Call:
     return call(d.index(d.shape(0, 3, elements=256), count), count if d.flag() else -1)
 
 
-@magnitude
+@hook
 def of_rows(
-    gradients: Outputs,
+    gradients: Tensors,
     indices: torch.Tensor,
     weight: torch.Tensor,
     per_sample_weights: Any = None,
@@ -103,7 +104,7 @@ def of_rows(
     ]
 
 
-def of_bag(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def of_bag(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """G: a row that is added m times errs the same way each time, so that √Σm² over the rows of a
     bag stands for its √n."""
     indices, starts = args[0], kwargs.get("offsets")

@@ -24,7 +24,7 @@ from .declare import (
     call,
     one,
 )
-from .observing import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors
 from .unary import gradient_of, one_minus_sigmoid, one_minus_tanh_squared
 
 TERM = Domain(wide=(-8, 7))

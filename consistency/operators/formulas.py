@@ -17,7 +17,7 @@ import torch
 from . import _formulas as written
 from ._formulas import Formula
 from .declare import FLOAT, Call, Domain, Drawing, Operator, Sample, accumulated, call, resolve
-from .observing import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors
 
 FREE = Domain(-4.0, 4.0)
 SUMS = Domain(wide=(-4, 3), sums=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from ._shared import Args, Kwargs, Outputs, some
 from .declare import (
     EXACT,
     FLOAT,
@@ -24,6 +23,8 @@ from .declare import (
     call,
     one,
 )
+from .hooks import Args, Kwargs, Tensors
+from .parameter_sampling import optional_arguments
 
 SIGNAL = Domain(wide=(-10, 10), sums=True)
 NORMS = ("ortho", "forward")
@@ -45,7 +46,9 @@ def along_one(name: str) -> Sample:
         shape, dim = (*before, length, *after), len(before)
         where = {} if not after and not d.flag() else {"dim": dim - (len(shape) if d.flag() else 0)}
         return call(
-            d.tensor(shape, SIGNAL), **where, **some(d, n=LENGTHS[name in HALVES :], norm=NORMS)
+            d.tensor(shape, SIGNAL),
+            **where,
+            **optional_arguments(d, n=LENGTHS[name in HALVES :], norm=NORMS),
         )
 
     return sample
@@ -71,7 +74,9 @@ def grid(d: Drawing, name: str, rank: int) -> Call:
     dims = list(range(-rank, 0))
     size = {"s": [d.integer(least, 17) for _ in dims]} if d.choice(False, False, True) else {}
     dim = {"dim": dims} if size or batch or rank != 2 else {}
-    return call(d.tensor((*batch, *shape), SIGNAL), **size, **dim, **some(d, norm=NORMS))
+    return call(
+        d.tensor((*batch, *shape), SIGNAL), **size, **dim, **optional_arguments(d, norm=NORMS)
+    )
 
 
 def shifted(d: Drawing) -> Call:
@@ -92,11 +97,11 @@ def short_time(d: Drawing) -> Call:
         hop_length=hop,
         **window,
         return_complex=True,
-        **some(d, center=(False,), normalized=(True,), onesided=(False,)),
+        **optional_arguments(d, center=(False,), normalized=(True,), onesided=(False,)),
     )
 
 
-def as_pairs(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+def as_pairs(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     return tuple(
         torch.view_as_real(output.resolve_conj()) if output.is_complex() else output
         for output in outputs
@@ -118,7 +123,7 @@ def of_transform(name: str) -> Any:
     """
     inverse = name.startswith("i")
 
-    def size(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
+    def size(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
         x, out, dims = args[0], outputs[0], dims_of(name, args, kwargs)
         lengths = [out.shape[dim] for dim in dims]
         if name.startswith(("rfft", "ihfft")):  # the result is the half spectrum
@@ -134,7 +139,7 @@ def of_transform(name: str) -> Any:
     return size
 
 
-def of_frames(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def of_frames(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """√n · max|x| · log₂ n bounds every frame."""
     n = args[1]
     return float(args[0].abs().max()) * math.sqrt(n) * max(math.log2(n), 1.0)

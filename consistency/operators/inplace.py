@@ -9,8 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .declare import EVERY, EXACT, NUMERIC, ErrorModel, Operator, Sample
-from .destinations import FACTOR, ROUND, TERM, combined, copied, destination, filled
+import torch
+
+from ..core.recipe import Index
+from .declare import EVERY, EXACT, NUMERIC, Call, Drawing, ErrorModel, Operator, Sample, call
+from .destinations import FACTOR, ROUND, TERM, combined, copied, destination, filled, target
+from .indexing import key
+from .sampling import scalar
 from .variants import declared, in_place_form
 
 INPLACE = frozenset({"inplace"})
@@ -23,6 +28,37 @@ def op(
     settings: dict[str, Any] = {"traits": INPLACE, "mutates": (0,)} | more
     return Operator(
         name=name, family="inplace", sample=sample, error=error, dtypes=dtypes, **settings
+    )
+
+
+def set_item(d: Drawing) -> Call:
+    """``x[key] = value`` with slices, numbers, None and an ellipsis as the key, and a number or a
+    tensor as the value."""
+    shape = d.shape(1, 4, elements=1024)
+    where = key(d, shape, positions=False)
+    written = torch.empty(shape, device="meta")[
+        tuple(slice(k.start, k.stop, k.step) if isinstance(k, Index) else k for k in where)
+    ].shape
+    return call(
+        target(d, shape),
+        where,
+        scalar(d) if d.flag() else d.tensor(d.broadcastable(tuple(written))),
+    )
+
+
+def assign(x: torch.Tensor, where: Any, value: Any) -> torch.Tensor:
+    x[where] = value
+    return x
+
+
+def diagonal(d: Drawing) -> Call:
+    """``wrap`` only where it has no effect: torch 2.13 writes beyond the view when it wraps around
+    a strided tall matrix."""
+    rows, columns = d.size(1, 33), d.size(1, 33)
+    return call(
+        target(d, (rows, columns)),
+        scalar(d),
+        **({"wrap": True} if rows <= columns and d.flag() else {}),
     )
 
 
@@ -41,4 +77,6 @@ OPERATORS = [
         differentiable=False,
         complex=True,
     ),
+    op("__setitem__", set_item, EXACT, EVERY, function=assign),
+    op("fill_diagonal_", diagonal, EXACT, EVERY),
 ]

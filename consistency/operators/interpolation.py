@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from ._shared import Args, Kwargs, Outputs, largest, magnitude
 from .declare import (
     FLOAT,
     FLOATS,
@@ -23,6 +22,8 @@ from .declare import (
     call,
     one,
 )
+from .hooks import Args, Kwargs, Tensors, hook
+from .magnitudes import largest
 from .pooling import of_adaptive_window
 
 MOST = {1: 129, 2: 17, 3: 7}
@@ -104,9 +105,9 @@ def extents(x: torch.Tensor) -> float:
     return float(1 + sum(x.shape[2:]))
 
 
-@magnitude
+@hook
 def of_pixels(
-    outputs: Outputs,
+    outputs: Tensors,
     x: torch.Tensor,
     mode: str = "nearest",
     align_corners: Any = None,
@@ -126,9 +127,9 @@ def of_pixels(
     )
 
 
-@magnitude
+@hook
 def of_samples(
-    outputs: Outputs,
+    outputs: Tensors,
     x: torch.Tensor,
     grid: torch.Tensor,
     mode: str,
@@ -144,32 +145,32 @@ def of_samples(
     )
 
 
-@magnitude
-def of_gradients(gradients: Outputs, x: torch.Tensor, *args: Any, **kwargs: Any) -> list[float]:
+@hook
+def of_gradients(gradients: Tensors, x: torch.Tensor, *args: Any, **kwargs: Any) -> list[float]:
     """Of the pixels, some cotangents of at most 1; of sampling points, differences of pixels in
     every channel."""
     sizes = (largest(gradients[0]) + 1.0, largest(x) * x.shape[1])
     return [2.0 * size * extents(x) for size, _ in zip(sizes, gradients, strict=False)]
 
 
-@magnitude
+@hook
 def of_affine(
-    outputs: Outputs, theta: torch.Tensor, size: list[int], align_corners: bool
+    outputs: Tensors, theta: torch.Tensor, size: list[int], align_corners: bool
 ) -> torch.Tensor:
     """Base coordinates lie within [-1, 1]."""
     per_axis = theta.abs().sum(-1)
     return per_axis.reshape(size[0], *[1] * (len(size) - 2), len(size) - 2).expand(outputs[0].shape)
 
 
-@magnitude
+@hook
 def of_points(
-    gradients: Outputs, theta: torch.Tensor, size: list[int], align_corners: bool
+    gradients: Tensors, theta: torch.Tensor, size: list[int], align_corners: bool
 ) -> float:
     """Cotangents and base coordinates of at most 1 for every point."""
     return float(math.prod(size[2:]))
 
 
-def of_area(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def of_area(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: the pixels of the largest area that a mean is taken of, as in adaptive pooling."""
     return (
         of_adaptive_window(args[0].ndim - 2)(args, kwargs, outputs)

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from ..core.recipe import TensorRecipe
-from ._shared import PLAIN, Args, Kwargs, Outputs, magnitude, some
 from .declare import (
     FLOAT,
     NORMWISE,
@@ -27,6 +26,8 @@ from .declare import (
     call,
     one,
 )
+from .hooks import Args, Kwargs, Tensors, hook
+from .parameter_sampling import PLAIN, optional_arguments
 
 RIGHT = Domain(wide=(-6, 6))
 
@@ -70,7 +71,8 @@ def square(
 ) -> Sample:
     def sample(d: Drawing) -> Call:
         return call(
-            matrices(d, d.size(1, most), definite=definite, signed=signed), **some(d, **options)
+            matrices(d, d.size(1, most), definite=definite, signed=signed),
+            **optional_arguments(d, **options),
         )
 
     return sample
@@ -114,7 +116,7 @@ def least_squares(d: Drawing) -> Call:
 
 def cholesky_solve(d: Drawing) -> Call:
     a = matrices(d, d.size(1, 33))
-    return call(right_side(d, a), a, **some(d, upper=(True,)))
+    return call(right_side(d, a), a, **optional_arguments(d, upper=(True,)))
 
 
 def powers(d: Drawing) -> Call:
@@ -134,7 +136,11 @@ def exponential(d: Drawing) -> Call:
 def matrix_norm(d: Drawing) -> Call:
     """Any order; singular values only of well-conditioned matrices."""
     order = d.choice("fro", "nuc", 2, -2, 1, -1, math.inf, -math.inf)
-    return call(matrices(d, d.size(1, 17), rows=d.integer(1, 2)), order, **some(d, keepdim=(True,)))
+    return call(
+        matrices(d, d.size(1, 17), rows=d.integer(1, 2)),
+        order,
+        **optional_arguments(d, keepdim=(True,)),
+    )
 
 
 def norm(d: Drawing) -> Call:
@@ -165,14 +171,15 @@ def reflectors(d: Drawing) -> Call:
 
 def vandermonde(d: Drawing) -> Call:
     return call(
-        d.tensor((*d.shape(0, 1, most=9), d.size(2, 17)), Domain(-2.0, 2.0)), **some(d, N=(2, 3, 9))
+        d.tensor((*d.shape(0, 1, most=9), d.size(2, 17)), Domain(-2.0, 2.0)),
+        **optional_arguments(d, N=(2, 3, 9)),
     )
 
 
 def condition(d: Drawing) -> Call:
     """From singular values: with other norms torch cannot differentiate it. Of 1 × 1 matrices it is
     constant."""
-    return call(matrices(d, d.size(2, 17)), **some(d, p=(2, -2)))
+    return call(matrices(d, d.size(2, 17)), **optional_arguments(d, p=(2, -2)))
 
 
 def solution(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -181,13 +188,13 @@ def solution(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.linalg.lstsq(a, b).solution  # type: ignore[no-any-return]
 
 
-def of_size(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def of_size(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: the rows of a matrix."""
     return float(args[0].shape[-1])
 
 
-@magnitude
-def of_exponential(outputs: Outputs, a: torch.Tensor) -> torch.Tensor:
+@hook
+def of_exponential(outputs: Tensors, a: torch.Tensor) -> torch.Tensor:
     """The terms of the power series add up to at most the exponential of |A|, and are cut off to
     the precision of the whole.
 

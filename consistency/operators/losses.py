@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from ._shared import PLAIN, Outputs, magnitude, some
 from .declare import (
     FLOAT,
     FLOATS,
@@ -21,6 +20,8 @@ from .declare import (
     call,
     reduced,
 )
+from .hooks import Tensors, hook
+from .parameter_sampling import PLAIN, optional_arguments
 
 REDUCTIONS = ("none", "sum", "mean")
 LOGITS = Domain(-60.0, 60.0, points=(0.0, 16.0, -16.0), wide=(-10, 4))
@@ -44,7 +45,7 @@ def regression(**options: tuple[Any, ...]) -> Sample:
         return call(
             d.tensor(shape, domain),
             d.tensor(shape, domain),
-            **some(d, reduction=REDUCTIONS, **options),
+            **optional_arguments(d, reduction=REDUCTIONS, **options),
         )
 
     return sample
@@ -61,7 +62,7 @@ def paired(*domains: Domain, weighted: bool = False, **options: tuple[Any, ...])
         return call(
             *(d.tensor(shape, domain) for domain in domains),
             **weight,
-            **some(d, reduction=REDUCTIONS, **options),
+            **optional_arguments(d, reduction=REDUCTIONS, **options),
         )
 
     return sample
@@ -86,7 +87,9 @@ def poisson(d: Drawing) -> Call:
     shape, log_input = sized(d), not d.flag()
     x = d.tensor(shape, Domain(-8.0, 8.0) if log_input else RATES)
     target = d.tensor(shape, Domain(0.0, 64.0, points=(1.0,)))
-    return call(x, target, log_input=log_input, **some(d, full=(True,), reduction=REDUCTIONS))
+    return call(
+        x, target, log_input=log_input, **optional_arguments(d, full=(True,), reduction=REDUCTIONS)
+    )
 
 
 def signed(domain: Domain, count: int = 1, **options: tuple[Any, ...]) -> Sample:
@@ -98,7 +101,7 @@ def signed(domain: Domain, count: int = 1, **options: tuple[Any, ...]) -> Sample
         return call(
             *(d.tensor(shape, domain) for _ in range(count)),
             target,
-            **some(d, reduction=REDUCTIONS, **options),
+            **optional_arguments(d, reduction=REDUCTIONS, **options),
         )
 
     return sample
@@ -109,7 +112,10 @@ def labelled(d: Drawing) -> Call:
     shape = (d.size(1, 33), d.size(1, 65))
     weight = {"weight": d.tensor((shape[1],), RATES)} if d.flag() else {}
     return call(
-        d.tensor(shape, LOGITS), d.tensor(shape, SHARES), **weight, **some(d, reduction=REDUCTIONS)
+        d.tensor(shape, LOGITS),
+        d.tensor(shape, SHARES),
+        **weight,
+        **optional_arguments(d, reduction=REDUCTIONS),
     )
 
 
@@ -119,7 +125,10 @@ def logistic(d: Drawing) -> Call:
     weights = {"weight": d.broadcastable(shape), "pos_weight": shape[-1:]}
     chosen = {name: d.tensor(size, RATES) for name, size in weights.items() if d.flag()}
     return call(
-        d.tensor(shape, LOGITS), d.tensor(shape, SHARES), **chosen, **some(d, reduction=REDUCTIONS)
+        d.tensor(shape, LOGITS),
+        d.tensor(shape, SHARES),
+        **chosen,
+        **optional_arguments(d, reduction=REDUCTIONS),
     )
 
 
@@ -143,9 +152,9 @@ def weighted(terms: torch.Tensor, weight: Any) -> torch.Tensor:
     return terms if weight is None else terms * weight.abs()
 
 
-@magnitude
+@hook
 def of_divergence(
-    outputs: Outputs, x: torch.Tensor, t: torch.Tensor, reduction: str, log_target: bool = False
+    outputs: Tensors, x: torch.Tensor, t: torch.Tensor, reduction: str, log_target: bool = False
 ) -> torch.Tensor:
     terms = (
         t.exp() * (2.0 * t.abs() + x.abs() + (t * (t - x)).abs())
@@ -155,9 +164,9 @@ def of_divergence(
     return reduce(terms, reduction)
 
 
-@magnitude
+@hook
 def of_poisson(
-    outputs: Outputs,
+    outputs: Tensors,
     x: torch.Tensor,
     t: torch.Tensor,
     log_input: bool = True,
@@ -172,9 +181,9 @@ def of_poisson(
     return reduce(terms + (xlogx(t) + 2.0 * t + 2.0 if full else 0.0), reduction)
 
 
-@magnitude
+@hook
 def of_gaussian(
-    outputs: Outputs,
+    outputs: Tensors,
     x: torch.Tensor,
     t: torch.Tensor,
     var: torch.Tensor,
@@ -186,9 +195,9 @@ def of_gaussian(
     return reduce(var.log().abs() + (x - t) ** 2 / var + (2.0 if full else 0.0), reduction)
 
 
-@magnitude
+@hook
 def of_entropy(
-    outputs: Outputs, x: torch.Tensor, t: torch.Tensor, weight: Any = None, reduction: str = "mean"
+    outputs: Tensors, x: torch.Tensor, t: torch.Tensor, weight: Any = None, reduction: str = "mean"
 ) -> torch.Tensor:
     """−t·log x − (1 − t)·log(1 − x), where 1 − x may be rounded first."""
     losses = (t * x.log().clamp(min=-100.0)).abs() + (1.0 - t).abs() * (
@@ -197,9 +206,9 @@ def of_entropy(
     return reduce(weighted(losses, weight), reduction)
 
 
-@magnitude
+@hook
 def of_logistic(
-    outputs: Outputs,
+    outputs: Tensors,
     x: torch.Tensor,
     t: torch.Tensor,
     weight: Any = None,
@@ -213,9 +222,9 @@ def of_logistic(
     return reduce(weighted(losses, weight), reduction)
 
 
-@magnitude
+@hook
 def of_logistic_slope(
-    gradients: Outputs,
+    gradients: Tensors,
     x: torch.Tensor,
     t: torch.Tensor,
     weight: Any = None,
@@ -229,24 +238,24 @@ def of_logistic_slope(
     return slopes / max(x.numel(), 1) if reduction == "mean" else slopes
 
 
-@magnitude
+@hook
 def of_labels(
-    outputs: Outputs, x: torch.Tensor, t: torch.Tensor, weight: Any = None, reduction: str = "mean"
+    outputs: Tensors, x: torch.Tensor, t: torch.Tensor, weight: Any = None, reduction: str = "mean"
 ) -> torch.Tensor:
     losses = weighted((1.0 + t.abs()) * x.abs() + 1.0, weight).mean(-1)
     return reduce(losses, reduction)
 
 
-@magnitude
+@hook
 def of_embedding(
-    outputs: Outputs, x: torch.Tensor, t: torch.Tensor, margin: float = 1.0, reduction: str = "mean"
+    outputs: Tensors, x: torch.Tensor, t: torch.Tensor, margin: float = 1.0, reduction: str = "mean"
 ) -> torch.Tensor:
     return reduce(x.abs() + abs(margin), reduction)
 
 
-@magnitude
+@hook
 def of_ranking(
-    outputs: Outputs,
+    outputs: Tensors,
     x: torch.Tensor,
     y: torch.Tensor,
     t: torch.Tensor,
@@ -256,9 +265,9 @@ def of_ranking(
     return reduce(x.abs() + y.abs() + abs(margin), reduction)
 
 
-@magnitude
+@hook
 def of_soft_margin(
-    outputs: Outputs, x: torch.Tensor, t: torch.Tensor, reduction: str = "mean"
+    outputs: Tensors, x: torch.Tensor, t: torch.Tensor, reduction: str = "mean"
 ) -> torch.Tensor:
     """log(1 + eᶻ) with z = −t·x: the exponential carries z's rounding."""
     z = -t * x

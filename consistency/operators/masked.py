@@ -12,7 +12,6 @@ import torch
 
 from ..core.recipe import TensorRecipe
 from . import moments, softmax
-from ._shared import jointly
 from .cumulative import row
 from .declare import (
     EXACT,
@@ -34,7 +33,8 @@ from .declare import (
     products,
     reduced,
 )
-from .observing import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors
+from .magnitudes import joint_maximum
 
 LOGARITHMS = Domain(-16.0, 16.0)
 FACTORS = Domain(0.5, 2.0)
@@ -101,14 +101,14 @@ def op(
 
 
 SUM = products(reduced)
-SHARES = accumulated("normwise", reduced, backward=jointly)
+SHARES = accumulated("normwise", reduced, backward=joint_maximum)
 OPERATORS = [
     op("sum", over(SUMMED), SUM, traits=frozenset({"linear"})),
     op("mean", over(SUMMED), SUM, traits=frozenset({"linear"})),
     op(
         "prod",
         over(FACTORS),
-        accumulated(twice, reduced, backward=jointly, wide_accumulation=False),
+        accumulated(twice, reduced, backward=joint_maximum, wide_accumulation=False),
         FLOAT,
     ),
     op("amax", over(SUMMED, distinct=True), EXACT, FLOAT),
@@ -144,7 +144,7 @@ OPERATORS = [
         as_softmax(moments.of_logsumexp, moments.of_softmax_share, reduced),
         FLOAT,
     ),
-    op("logaddexp", pairs, accumulated("normwise", one, backward=jointly), FLOAT),
+    op("logaddexp", pairs, accumulated("normwise", one, backward=joint_maximum), FLOAT),
     op(
         "cumsum",
         over(SUMMED, keepdim=False),
@@ -155,7 +155,7 @@ OPERATORS = [
     op(
         "cumprod",
         over(FACTORS, keepdim=False),
-        replace(accumulated(twice, row, backward=jointly), growth="linear"),
+        replace(accumulated(twice, row, backward=joint_maximum), growth="linear"),
         FLOAT,
     ),
 ]

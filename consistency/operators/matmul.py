@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from ._shared import Args, Kwargs, Outputs, extent, scaling, summed
 from .declare import (
     FLOATS,
     NUMERIC,
@@ -22,21 +21,23 @@ from .declare import (
     products,
 )
 from .destinations import multiplied
+from .hooks import Args, Kwargs, Tensors
+from .parameter_sampling import extent, scaling, summed
 
 LINEAR = frozenset({"linear"})
 
 
-def inner(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def inner(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """The last dimension of the first factor."""
     return float(args[0].shape[-1] if args[0].ndim else 1)
 
 
-def inner_in_place(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def inner_in_place(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n of ``addmm_``: the terms of the product."""
     return float(args[1].shape[-1])
 
 
-def inner_added(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def inner_added(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """The same where the first argument is added to the product of the others; ``addbmm`` also sums
     over the batch."""
     first, out = args[1], outputs[0]

@@ -18,7 +18,7 @@ from .declare import (
     call,
     reduced,
 )
-from .observing import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors
 from .reductions import SMALL, dims_of, op, over
 from .sampling import along, fitting, reducible
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..core.recipe import Arg
 from .declare import FLOAT, Call, Domain, Drawing, Operator, Sample, accumulated, call
-from .observing import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors
 from .sampling import shape_of
 
 LOW, HIGH = 4, 12

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.recipe import Literal, TensorRecipe
-from ._shared import Args, Kwargs, Outputs, peak, per_dim, some, spread, summed
 from .declare import (
     EXTREMUM,
     FLOAT,
@@ -28,7 +27,10 @@ from .declare import (
     call,
     products,
 )
-from .observing import gather_or_nan, plain_zeros
+from .hooks import Args, Kwargs, Tensors
+from .magnitudes import peak
+from .nonunique_results import gather_or_nan, plain_zeros
+from .parameter_sampling import optional_arguments, per_dim, spread, summed
 
 MOST = {1: 65, 2: 17, 3: 8}
 KERNEL = {1: 9, 2: 5, 3: 3}
@@ -57,7 +59,7 @@ def windows(
     """Kernel, keyword arguments and a spatial size that holds at least one window, in general no
     whole number of them."""
     kernel = per_dim(d, rank, 1, KERNEL[rank])
-    extent, kwargs = spread(kernel, rank), some(d, ceil_mode=(True,))
+    extent, kwargs = spread(kernel, rank), optional_arguments(d, ceil_mode=(True,))
     padding, dilation = [0] * rank, [1] * rank
     if d.flag():
         kwargs["stride"] = per_dim(d, rank, 1, 3)
@@ -83,7 +85,7 @@ def average(rank: int) -> Sample:
             image(d, size, summed(d, 64)),
             kernel,
             **kwargs,
-            **some(d, count_include_pad=(False,), **options),
+            **optional_arguments(d, count_include_pad=(False,), **options),
         )
 
     return sample
@@ -96,7 +98,7 @@ def maximum(rank: int) -> Sample:
             image(d, size, VALUES if rank < 3 else VOLUMES),
             kernel,
             **kwargs,
-            **some(d, return_indices=(True,)),
+            **optional_arguments(d, return_indices=(True,)),
         )
 
     return sample
@@ -110,7 +112,9 @@ def adaptive(rank: int, domain: Domain | None = None, **options: tuple[Any, ...]
         wanted: Any = per_dim(d, rank, 1, 9)
         if rank > 1 and isinstance(wanted, list) and d.flag():
             wanted[0] = None  # keep the input's size
-        return call(image(d, size, domain or summed(d, 64)), wanted, **some(d, **options))
+        return call(
+            image(d, size, domain or summed(d, 64)), wanted, **optional_arguments(d, **options)
+        )
 
     return sample
 
@@ -125,7 +129,10 @@ def power(rank: int) -> Sample:
         order = d.choice(2.0, 1.0)
         domain = Domain(wide=(-6, 6)) if order == 2.0 else POSITIVE
         return call(
-            image(d, size, domain), order, kernel, **some(d, stride=(1, 2, 3), ceil_mode=(True,))
+            image(d, size, domain),
+            order,
+            kernel,
+            **optional_arguments(d, stride=(1, 2, 3), ceil_mode=(True,)),
         )
 
     return sample
@@ -155,7 +162,7 @@ def unpool(rank: int) -> Sample:
 def at_maximum(rank: int) -> Any:
     """Values, and the input's values at the returned positions within each plane."""
 
-    def observe(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+    def observe(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
         if len(outputs) < 2:
             return tuple(plain_zeros(output) for output in outputs)
         found = gather_or_nan(args[0].flatten(-rank), -1, outputs[1].flatten(-rank))
@@ -188,7 +195,7 @@ def of_power_window(rank: int) -> Any:
 def of_adaptive_window(rank: int) -> Any:
     """n: the largest window, from ⌊i·size/wanted⌋ to ⌈(i + 1)·size/wanted⌉ in each dimension."""
 
-    def terms(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    def terms(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
         sizes = zip(args[0].shape[-rank:], outputs[0].shape[-rank:], strict=True)
         return math.prod(
             (max(-(-(i + 1) * size // n) - i * size // n for i in range(n)) for size, n in sizes),

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from .declare import FLOAT, Call, Domain, Drawing, Operator, accumulated, call
-from .observing import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors
 
 Step = Sequence[Any]
 Perform = Callable[[str, list[torch.Tensor], list[Any]], torch.Tensor]
@@ -83,7 +83,7 @@ def program(steps: Sequence[Step], *tensors: torch.Tensor) -> list[torch.Tensor]
     return interpret(steps, tensors)
 
 
-class Writer:
+class ProgramBuilder:
     """Draws steps that are valid: knows every register's shape, which memory it belongs to, and
     whether elements share some."""
 
@@ -210,14 +210,14 @@ def drawn(d: Drawing) -> Call:
     shape = d.shape(1, 3, most=17, elements=512)
     shapes = [shape, *(d.broadcastable(shape) for _ in range(d.integer(0, MOST_TENSORS - 1)))]
     tensors = [d.tensor(s, VALUES, overlap=False) for s in shapes]
-    writer = Writer(d, shapes)
+    builder = ProgramBuilder(d, shapes)
     for count in range(MOST_STEPS):
         if count >= 2 and not d.choice(False, True, True, True):
             break
         kind = d.choice("view", "write", "view", "write", "make", "reduce")
-        if not getattr(writer, kind)():
-            writer.add("clone", [len(writer.registers) - 1])
-    return call(writer.steps, *tensors)
+        if not getattr(builder, kind)():
+            builder.add("clone", [len(builder.registers) - 1])
+    return call(builder.steps, *tensors)
 
 
 def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[torch.Tensor]:

@@ -2,10 +2,10 @@
 and whether they are likely.
 
 ``observe`` turns every output into two: flags of elements whose value the distribution can give (0
-or x/(1 − p) from dropout), and flags of the tests in :mod:`.distributions` (how many are 0). Of a
-healthy result all are True, whatever the seed, but for one in some 10⁸. torch's generator on the
-CPU is seeded from the case while such an operator runs, and then put back, so that a case gives the
-same numbers whatever ran before; generators of other devices run on.
+or x/(1 − p) from dropout), and flags of the tests in :mod:`.distribution_tests` (how many are 0).
+Of a healthy result all are True, whatever the seed, but for one in some 10⁸. torch's generator on
+the CPU is seeded from the case while such an operator runs, and then put back, so that a case gives
+the same numbers whatever ran before; generators of other devices run on.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any
 import torch
 
 from ..core.recipe import DType
-from . import distributions as likely
+from . import distribution_tests as likely
 from .declare import EXACT, FLOATS, Call, Domain, Drawing, ErrorModel, Operator, Sample, call
-from .observing import Args, Kwargs, Tensors, argument, gather_or_nan
+from .hooks import Args, Kwargs, Tensors
+from .nonunique_results import argument, gather_or_nan
 from .sampling import shape_of
 
 RANDOM = frozenset({"random", "constant"})

@@ -6,8 +6,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ._shared import Args, Kwargs, Outputs, jointly
 from .declare import FLOAT, Call, Domain, Drawing, Operator, Sample, accumulated, call
+from .hooks import Args, Kwargs, Tensors
+from .magnitudes import joint_maximum
 
 INPUTS = Domain(-2.0, 2.0)
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
@@ -59,16 +60,16 @@ def cell(name: str) -> Sample:
     return sample
 
 
-def products_of(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def products_of(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n of each gate: the inputs and the hidden states."""
     state = args[1][0] if isinstance(args[1], tuple) else args[1]
     return float(args[0].shape[-1] + state.shape[-1])
 
 
-def of_gates(args: Args, kwargs: Kwargs, gradients: Outputs) -> float:
+def of_gates(args: Args, kwargs: Kwargs, gradients: Tensors) -> float:
     """The largest gradient, and what the inputs (up to 2) make of 1 − h², which is a small
     difference where a gate saturates."""
-    return float(jointly(args, kwargs, gradients)) + 4.0
+    return float(joint_maximum(args, kwargs, gradients)) + 4.0
 
 
 def recurrent(name: str, sample: Sample) -> Operator:

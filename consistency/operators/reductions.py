@@ -27,16 +27,8 @@ from .declare import (
     products,
     reduced,
 )
-from .observing import (
-    Args,
-    Kwargs,
-    Tensors,
-    argument,
-    extremum_along,
-    tied_sums,
-    value_at_extremum,
-    zeros_aside,
-)
+from .hooks import Args, Kwargs, Tensors
+from .nonunique_results import argument, extremum_along, tied_sums, value_at_extremum, zeros_aside
 from .sampling import along, fitting, reducible
 
 REDUCTION = frozenset({"reduction"})

@@ -21,8 +21,8 @@ from .declare import (
     products,
 )
 from .destinations import without_overlap
+from .hooks import Args, Kwargs, Tensors
 from .indexing import mask, op, replaced, somewhere
-from .observing import Args, Kwargs, Tensors
 from .sampling import filled_shape, permuted_positions, scalar
 
 NARROW = Domain(-2.0, 2.0)

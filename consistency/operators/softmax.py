@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from ..core.recipe import DType
-from ._shared import Args, Kwargs, Outputs, finite, magnitude
 from .declare import FLOATS, Call, Domain, Drawing, Magnitude, Operator, accumulated, call
+from .hooks import Args, Kwargs, Tensors, hook
+from .magnitudes import finite
 
 # exp overflows above 88.72 (float16: 11.09), is subnormal below -87.33 (-9.70) and zero below
 # -103.97 (-17.33).
@@ -55,8 +56,8 @@ def precision(x: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def of_share(sign: float) -> Magnitude:
-    @magnitude
-    def size(outputs: Outputs, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
+    @hook
+    def size(outputs: Tensors, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
         x = input if sign > 0.0 else -input
         return precision(x, dim).mul(outputs[0])
 
@@ -67,22 +68,22 @@ def of_share_slope(sign: float) -> Magnitude:
     """y·(g − Σ g·y) with cotangents g of at most 1, every y as precise as its exponential and the
     sum of all."""
 
-    @magnitude
-    def size(outputs: Outputs, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
+    @hook
+    def size(outputs: Tensors, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
         y, error = finite(torch.softmax(sign * input, dim)), precision(sign * input, dim)
         return 2.0 * y * (error + (y * error).sum(dim, keepdim=True))
 
     return size
 
 
-@magnitude
-def of_logarithm(outputs: Outputs, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
+@hook
+def of_logarithm(outputs: Tensors, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
     return precision(input, dim) + finite(outputs[0]).abs()
 
 
-@magnitude
+@hook
 def of_logarithm_slope(
-    outputs: Outputs, input: torch.Tensor, dim: int, **kwargs: Any
+    outputs: Tensors, input: torch.Tensor, dim: int, **kwargs: Any
 ) -> torch.Tensor:
     """g − y·Σ g."""
     y, error = finite(torch.softmax(input, dim)), precision(input, dim)
@@ -91,7 +92,7 @@ def of_logarithm_slope(
     )
 
 
-def length(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def length(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: elements along the dim."""
     return float(args[0].shape[args[1]]) if args[0].ndim else 1.0
 

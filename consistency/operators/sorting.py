@@ -22,10 +22,8 @@ from .declare import (
     call,
     one,
 )
-from .observing import (
-    Args,
-    Kwargs,
-    Tensors,
+from .hooks import Args, Kwargs, Tensors
+from .nonunique_results import (
     argument,
     extremum_along,
     gather_or_nan,

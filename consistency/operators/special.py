@@ -21,7 +21,7 @@ from .declare import (
     call,
     one,
 )
-from .observing import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors
 from .sampling import shape_of, unary
 from .unary import gradient_of, op
 

@@ -28,7 +28,8 @@ from .declare import (
     products,
 )
 from .destinations import clamp_in_place, mixed, with_product
-from .observing import Args, Kwargs, Tensors, of_shares, zeros_aside
+from .hooks import Args, Kwargs, Tensors
+from .nonunique_results import of_shares, zeros_aside
 from .sampling import scalar, shape_of
 
 ELEMENTWISE = frozenset({"elementwise"})

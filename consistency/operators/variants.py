@@ -17,7 +17,7 @@ from .declare import COMPLEX, Call, ComplexVariant, Drawing, InPlaceVariant, Ope
 NO_VARIANTS: dict[str, Any] = {
     "complex": False, "inplace": "", "out": False, "method": False, "aten": ""
 }  # fmt: skip
-_GATHERING = ("inplace", "writes", "forms")  # made of what the other modules declare
+_GATHERING = ("inplace", "forms")  # made of what the other modules declare
 _SHARED_TRAITS = frozenset({"elementwise", "extremum"})  # of an operator and its in-place form
 
 

@@ -8,7 +8,7 @@ import torch
 
 from ..core.recipe import DType
 from .declare import FLOAT, Call, Drawing, Operator, Sample, accumulated, call, one
-from .observing import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors
 
 
 def window(**options: tuple[Any, ...]) -> Sample:

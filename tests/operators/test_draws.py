@@ -14,7 +14,7 @@ from consistency.backends._outputs import collect
 from consistency.core.model import Case
 from consistency.generate.materialize import Materials, prepare
 from consistency.operators.declare import Operator
-from consistency.operators.observing import gather_or_nan, quotient_neighbours, tied_sums
+from consistency.operators.nonunique_results import gather_or_nan, quotient_neighbours, tied_sums
 from tests.support.drawing import assert_telling, draw
 
 MODULES = (

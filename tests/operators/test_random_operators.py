@@ -16,7 +16,7 @@ from torch import Tensor
 import consistency
 from consistency.diagnose.evaluation import evaluate
 from consistency.judge.tolerances import load
-from consistency.operators import distributions, dropout, random
+from consistency.operators import distribution_tests, dropout, random
 from consistency.operators.declare import Operator
 from tests.support.running import unshrunk
 
@@ -279,24 +279,26 @@ def test_healthy_samples_of_any_size_pass(n: int) -> None:
     source = torch.Generator().manual_seed(n)
     for _ in range(200):
         u = torch.rand((n,), generator=source, dtype=torch.float64)
-        assert distributions.uniform(u)
-        assert distributions.normal(torch.randn((n,), generator=source, dtype=torch.float64))
-        assert distributions.share(u < 0.01, 0.01)
-        assert distributions.total(torch.poisson(u * 0.1, generator=source), u * 0.1)
+        assert distribution_tests.uniform(u)
+        assert distribution_tests.normal(torch.randn((n,), generator=source, dtype=torch.float64))
+        assert distribution_tests.share(u < 0.01, 0.01)
+        assert distribution_tests.total(torch.poisson(u * 0.1, generator=source), u * 0.1)
 
 
 def test_a_share_is_judged_by_how_rare_it_is() -> None:
     ones = torch.ones(64, dtype=torch.bool)
-    assert distributions.share(ones[:20], 0.5)  # once in a million
-    assert not distributions.share(ones[:40], 0.5)
-    assert not distributions.share(ones[:1], 0.0)  # never
-    assert distributions.share(~ones, 0.0)
-    assert distributions.share(ones, torch.full((64,), 0.9))
+    assert distribution_tests.share(ones[:20], 0.5)  # once in a million
+    assert not distribution_tests.share(ones[:40], 0.5)
+    assert not distribution_tests.share(ones[:1], 0.0)  # never
+    assert distribution_tests.share(~ones, 0.0)
+    assert distribution_tests.share(ones, torch.full((64,), 0.9))
 
 
 def test_equal_rows_are_noticed() -> None:
     row = torch.rand(64, generator=torch.Generator().manual_seed(0)) < 0.5
-    assert distributions.unrelated(row, 0.5)
-    assert not distributions.unrelated(row.expand(8, 64), 0.5)
-    assert not distributions.unrelated(torch.cat([row, row]), 0.5)
-    assert distributions.unrelated(row.expand(8, 64), 0.5, torch.zeros(8, 64, dtype=torch.bool))
+    assert distribution_tests.unrelated(row, 0.5)
+    assert not distribution_tests.unrelated(row.expand(8, 64), 0.5)
+    assert not distribution_tests.unrelated(torch.cat([row, row]), 0.5)
+    assert distribution_tests.unrelated(
+        row.expand(8, 64), 0.5, torch.zeros(8, 64, dtype=torch.bool)
+    )

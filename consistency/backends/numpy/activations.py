@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from consistency.backends.numpy.dtypes import Array, constant
+from consistency.backends.numpy.implementations import implements
 from consistency.backends.numpy.special import normal_cdf
-from consistency.backends.numpy.table import implements
 from consistency.backends.numpy.unary import sigmoid
 
 

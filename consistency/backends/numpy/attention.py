@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from consistency.backends.numpy.dims import row_mean, row_sum
+from consistency.backends.numpy.dimensions import row_mean, row_sum
 from consistency.backends.numpy.dtypes import INDEX, Array, constant
-from consistency.backends.numpy.gathering import not_negative
-from consistency.backends.numpy.linear import matmul
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
+from consistency.backends.numpy.indexing import not_negative
+from consistency.backends.numpy.matmul import matmul
 
 
 @implements("nn.functional.scaled_dot_product_attention", wide=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from consistency.backends.numpy.dtypes import Array, Operand, Scalar, is_nan, unify
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 _ARITHMETIC: dict[str, Callable[[Array, Array], Array]] = {
     "mul": np.multiply,

@@ -3,11 +3,11 @@
 import numpy as np
 
 from consistency.backends.numpy.activations import softplus_of
-from consistency.backends.numpy.dims import reduce_rows, row_mean
+from consistency.backends.numpy.dimensions import reduce_rows, row_mean
 from consistency.backends.numpy.dtypes import Array, constant
+from consistency.backends.numpy.implementations import implements
 from consistency.backends.numpy.losses import ratio, reduced, total
 from consistency.backends.numpy.normalization import log_softmax
-from consistency.backends.numpy.table import implements
 
 
 def _class_last(x: Array) -> Array:

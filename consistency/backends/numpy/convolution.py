@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from consistency.backends.numpy.dims import count, per_dimension
+from consistency.backends.numpy.dimensions import count, per_dimension
 from consistency.backends.numpy.dtypes import Array
-from consistency.backends.numpy.linear import matmul
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
+from consistency.backends.numpy.matmul import matmul
 
 Sizes = int | Sequence[int]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from consistency.backends.numpy.dims import sizes
+from consistency.backends.numpy.dimensions import sizes
 from consistency.backends.numpy.dtypes import FLOAT, INDEX, Array, Scalar, as_dtype, constant
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 _MINOR = frozenset({"device", "layout", "requires_grad", "pin_memory", "memory_format", "names"})
 

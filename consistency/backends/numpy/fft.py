@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from consistency.backends.numpy.dtypes import Array, Dims, floating
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 
 def _in_precision_of(x: Array, result: Any) -> Array:

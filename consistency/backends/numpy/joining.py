@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from consistency.backends.numpy.dtypes import Array, result_type
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 
 def _alike(tensors: Sequence[Array]) -> list[Array]:

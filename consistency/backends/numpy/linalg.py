@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from consistency.backends.numpy.dims import axes
+from consistency.backends.numpy.dimensions import axes
 from consistency.backends.numpy.dtypes import Array, Dims, constant
-from consistency.backends.numpy.linear import matmul
+from consistency.backends.numpy.implementations import implements
+from consistency.backends.numpy.matmul import matmul
 from consistency.backends.numpy.reductions import vector_norm
-from consistency.backends.numpy.table import implements
 
 
 @implements("linalg.inv", complex=True)

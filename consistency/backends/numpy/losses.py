@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from consistency.backends.numpy.dims import reduce_rows, row_mean
+from consistency.backends.numpy.dimensions import reduce_rows, row_mean
 from consistency.backends.numpy.dtypes import Array, constant, unify
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 
 def reduced(

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from consistency.backends.numpy.dims import along, count, row_mean, row_sum
+from consistency.backends.numpy.dimensions import along, count, row_mean, row_sum
 from consistency.backends.numpy.dtypes import Array, as_dtype, constant
+from consistency.backends.numpy.implementations import implements
 from consistency.backends.numpy.reductions import row_log_total, row_variance, vector_norm
-from consistency.backends.numpy.table import implements
 
 
 def _row_softmax(rows: Array) -> Array:

@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 
 from consistency.backends.numpy.convolution import Sizes, pad_ends, windows
-from consistency.backends.numpy.dims import count, per_dimension, reduce_rows, row_mean, row_sum
+from consistency.backends.numpy.dimensions import (
+    count,
+    per_dimension,
+    reduce_rows,
+    row_mean,
+    row_sum,
+)
 from consistency.backends.numpy.dtypes import Array, constant
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 RowKernel = Callable[[Array], Array]
 

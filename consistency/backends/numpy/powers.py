@@ -4,7 +4,7 @@ import numpy as np
 
 from consistency.backends.numpy.binary import scaled
 from consistency.backends.numpy.dtypes import Array, Operand, Scalar, unify
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 
 @implements("pow", wide=True, pointwise=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from consistency.backends.numpy.dtypes import Array
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 _READS_TWO = frozenset({"copy_", "add_", "add", "sub", "mul"})
 

@@ -5,7 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from consistency.backends.numpy.dims import reduce_rows, reduce_rows_to_pair, row_mean, row_sum
+from consistency.backends.numpy.dimensions import (
+    reduce_rows,
+    reduce_rows_to_pair,
+    row_mean,
+    row_sum,
+)
 from consistency.backends.numpy.dtypes import (
     INDEX,
     Array,
@@ -16,7 +21,7 @@ from consistency.backends.numpy.dtypes import (
     floating,
     is_nan,
 )
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 
 @implements("sum", wide=True, complex=True)

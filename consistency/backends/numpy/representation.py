@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from consistency.backends.numpy.dtypes import FLOAT, Array, constant, is_nan
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 
 @implements("signbit", wide=True, pointwise=True)

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from consistency.backends.numpy.dims import axis, count, sizes
+from consistency.backends.numpy.dimensions import axis, count, sizes
 from consistency.backends.numpy.dtypes import Array, Dims
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 
 @implements("reshape", wide=True, complex=True)

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from consistency.backends.numpy.dims import axis
+from consistency.backends.numpy.dimensions import axis
 from consistency.backends.numpy.dtypes import INDEX, Array, DType, Operand, Scalar
-from consistency.backends.numpy.gathering import lifted, not_negative, spots_of
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
+from consistency.backends.numpy.indexing import lifted, not_negative, spots_of
 
 
 def subscript(dim: int, index: Any, ndim: int) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from consistency.backends.numpy.dtypes import FLOAT, INDEX, Array, Operand, constant
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 
 @implements("unique", wide=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from consistency.backends.numpy.dtypes import Array, floating
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 
 def _elementwise(function: Callable[[float], float]) -> Callable[[Array], Array]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from consistency.backends.numpy.dtypes import INDEX, Array, constant, floating, is_nan, pi
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 _FLOATING: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp,

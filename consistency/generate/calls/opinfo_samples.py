@@ -27,8 +27,8 @@ from ...core.model import Case
 from ...core.recipe import Arg, Literal, tensors
 from ...core.trees import flatten
 from ...errors import ConsistencyError, Untestable
+from ...operators.aten_calls import AtenCallRecorder
 from ...operators.catalog.aten import is_uninitialized
-from ...operators.reached import Reached
 from ..materialize import KEPT_BEFORE_VIEW, from_python, literal, prepare
 from ..search import seed_for
 
@@ -177,7 +177,7 @@ def _check_determined(entry: Any, case: Case) -> None:
     seeds show that it is."""
     materials, results = prepare(case), []
     for seed in (1, 2):
-        with _seeded(seed), Reached(seed) as reached, warnings.catch_warnings():
+        with _seeded(seed), AtenCallRecorder(seed) as reached, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 arguments = materials.build()

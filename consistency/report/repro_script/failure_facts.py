@@ -13,7 +13,7 @@ from ...core import dtypes
 from ...core.detail import ModifiedInput, Nondeterministic, ReferenceRaised, TimedOut
 from ...core.model import Measured, Result, Worst
 from ...operators.declare import Operator
-from ...operators.observing import zeros_aside
+from ...operators.nonunique_results import zeros_aside
 from ...reference import Reference
 from .script_context import UnscriptableError
 

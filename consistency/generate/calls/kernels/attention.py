@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from ....operators._shared import Args, Kwargs, Outputs, largest
 from ....operators.attention import ATTENTION, of_keys, weighing
 from ....operators.declare import accumulated
+from ....operators.hooks import Args, Kwargs, Tensors
+from ....operators.magnitudes import largest
 from .declaration import KernelDeclaration, with_arguments
 
 
@@ -21,7 +22,7 @@ def _attention(
 ) -> KernelDeclaration:
     read = functools.partial(_read_attention, mask_at=mask_at, causal_at=causal_at)
 
-    def size(args: Args, kwargs: Kwargs, outputs: Outputs) -> list[Any]:
+    def size(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Any]:
         given = read(args, kwargs)
         values: Any = ATTENTION.magnitude
         found = [values(args[:3], given, outputs[:1])]
@@ -95,21 +96,21 @@ def attention_and_logarithm(
     return result, total if total.dtype == torch.float64 else total.float()
 
 
-def _magnitude_of_softmax_gradient(args: Args, kwargs: Kwargs, outputs: Outputs) -> torch.Tensor:
+def _magnitude_of_softmax_gradient(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     """(g − Σ g·y)·y for what was returned, y."""
     gradient, y, dim = args[:3]
     size: torch.Tensor = y.abs() * (gradient.abs() + (gradient * y).abs().sum(dim, keepdim=True))
     return size
 
 
-def _magnitude_of_log_softmax_gradient(args: Args, kwargs: Kwargs, outputs: Outputs) -> Any:
+def _magnitude_of_log_softmax_gradient(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
     """g − exp(y)·Σ g; an exponential is as precise as |y| + 1."""
     gradient, y, dim = args[:3]
     share = torch.nan_to_num(y.exp() * (1.0 + y.abs()), nan=0.0)
     return gradient.abs() + share * gradient.abs().sum(dim, keepdim=True)
 
 
-def _along(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def _along(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(args[0].shape[args[2]]) if args[0].ndim else 1.0
 
 

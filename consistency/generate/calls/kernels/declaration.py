@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from .... import operators
-from ....operators._shared import Args, Kwargs, Outputs, largest
 from ....operators.declare import ErrorModel, Terms, accumulated, products
+from ....operators.hooks import Args, Kwargs, Tensors
+from ....operators.magnitudes import largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def summed(terms: Terms) -> ErrorModel:
     return products(terms, wide_accumulation=False)
 
 
-def shaped(sizes: Sequence[torch.Tensor], outputs: Outputs) -> list[Any]:
+def shaped(sizes: Sequence[torch.Tensor], outputs: Tensors) -> list[Any]:
     """Each S in the shape of its output, or its maximum where the numbers of elements differ."""
     return [
         s.reshape(o.shape) if s.numel() == o.numel() else largest(s)

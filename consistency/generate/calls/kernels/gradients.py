@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from .... import operators
-from ....operators._shared import Args, Kwargs, Outputs
 from ....operators.declare import EXACT, accumulated, one, products
+from ....operators.hooks import Args, Kwargs, Tensors
 from ..generic_error import longest_dimension
 from .declaration import CONSTANT, KernelDeclaration, summed
 
@@ -46,14 +46,14 @@ def convolution(rank: int, transposed: bool) -> KernelDeclaration:
     return KernelDeclaration(products(_terms_of_kernel), name, traits=operators.get(name).traits)
 
 
-def _terms_of_kernel(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def _terms_of_kernel(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: input channels of a group × kernel; of a transposed one, whose weight begins with the
     input channels, at most that."""
     weight, transposed, groups = args[1], args[6], args[8]
     return float(weight[:, 0].numel() / groups if transposed else weight[0].numel())
 
 
-def _terms_of_convolution_gradients(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def _terms_of_convolution_gradients(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n of the longest of three sums: over the kernel for the input, over all places of all images
     for weight and bias."""
     gradient, weight = args[0], args[2]
@@ -62,7 +62,7 @@ def _terms_of_convolution_gradients(args: Args, kwargs: Kwargs, outputs: Outputs
     )
 
 
-def _magnitude_of_gelu_gradient(args: Args, kwargs: Kwargs, outputs: Outputs) -> Any:
+def _magnitude_of_gelu_gradient(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
     """g·(Φ(x) + x·φ(x)), where Φ is half of 1 + erf, and so never more precise than 1; nor is 1 −
     tanh², times the inner slope."""
     gradient, x = args[:2]
@@ -74,7 +74,7 @@ def _magnitude_of_gelu_gradient(args: Args, kwargs: Kwargs, outputs: Outputs) ->
     return 2.0 * gradient.abs() * (1.0 + slope)
 
 
-def _terms_of_positions(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def _terms_of_positions(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: at most as many rows are added up as there are positions."""
     return float(max(args[1].numel(), 1))
 

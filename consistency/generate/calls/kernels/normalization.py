@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from .... import operators
-from ....operators._shared import Args, Kwargs, Outputs, largest
-from ....operators._standardised import by_channel, channel_sizes, weighted
 from ....operators.declare import Terms, accumulated
+from ....operators.hooks import Args, Kwargs, Tensors
+from ....operators.magnitudes import largest
+from ....operators.normalization_magnitudes import by_channel, channel_sizes, weighted
 from .declaration import KernelDeclaration, shaped, with_arguments
 
 
@@ -24,7 +25,7 @@ def _spread(x: torch.Tensor, dims: list[int], eps: float) -> tuple[torch.Tensor,
     return x.abs().mean(dims, keepdim=True), inverse * (1.0 + mean.abs() * inverse)
 
 
-def _magnitude_of_layer_norm(args: Args, kwargs: Kwargs, outputs: Outputs) -> list[Any]:
+def _magnitude_of_layer_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Any]:
     x, shape, weight, bias, eps = args
     values: Any = operators.get("nn.functional.layer_norm").error.magnitude
     return shaped(
@@ -36,11 +37,11 @@ def _magnitude_of_layer_norm(args: Args, kwargs: Kwargs, outputs: Outputs) -> li
     )
 
 
-def _terms_of_layer_norm(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def _terms_of_layer_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(math.prod(args[1]))
 
 
-def _magnitude_of_group_norm(args: Args, kwargs: Kwargs, outputs: Outputs) -> list[Any]:
+def _magnitude_of_group_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Any]:
     x, weight, bias, count, _channels, _pixels, groups, eps = args
     values: Any = operators.get("nn.functional.group_norm").error.magnitude
     return shaped(
@@ -52,7 +53,7 @@ def _magnitude_of_group_norm(args: Args, kwargs: Kwargs, outputs: Outputs) -> li
     )
 
 
-def _terms_of_group_norm(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def _terms_of_group_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(args[0][0].numel() // args[6]) if len(args[0]) else 1.0
 
 
@@ -77,7 +78,7 @@ def batch_norm_arguments(
 
 
 def _magnitude_of_batch_norm(base: str) -> Callable[..., Any]:
-    def size(args: Args, kwargs: Kwargs, outputs: Outputs) -> list[Any]:
+    def size(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Any]:
         x, weight, bias, mean, variance, training, _, eps = batch_norm_arguments(args, base)
         dims = [0, *range(2, x.ndim)]
         sizes, _ = channel_sizes(x, mean, variance, eps, training, False)
@@ -100,7 +101,7 @@ def _magnitude_of_batch_norm(base: str) -> Callable[..., Any]:
 
 
 def _terms_of_batch_norm(base: str) -> Terms:
-    def terms(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+    def terms(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
         x = args[0]
         return float(x.numel() / max(x.shape[1], 1)) if batch_norm_arguments(args, base)[5] else 1.0
 

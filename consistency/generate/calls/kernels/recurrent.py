@@ -7,28 +7,28 @@ from typing import Any
 
 import torch
 
-from ....operators._shared import Args, Kwargs, Outputs
 from ....operators.declare import accumulated
+from ....operators.hooks import Args, Kwargs, Tensors
 from .declaration import KernelDeclaration
 
 _LSTM = 2  # what oneDNN's recurrent layer calls it
 
 
-def _terms_of_gates(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def _terms_of_gates(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(args[0].shape[-1] + args[5].shape[-1])
 
 
-def _terms_of_sequences(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def _terms_of_sequences(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n of each gate, of ``lstm(input, (h, c), …)`` and its kin."""
     state = args[1][0] if isinstance(args[1], (list, tuple)) else args[1]
     return float(args[0].shape[-1] + state.shape[-1])
 
 
-def _terms_of_steps(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def _terms_of_steps(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return _terms_of_gates(args, kwargs, outputs) * float(args[0].shape[0])
 
 
-def _gradients(args: Args, kwargs: Kwargs, outputs: Outputs) -> Outputs:
+def _gradients(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """Without the scratch space, which the kernel writes to."""
     return outputs[:7]
 

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from consistency.backends.numpy.dtypes import Array, Scalar
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 
 @implements("tril", wide=True, complex=True)

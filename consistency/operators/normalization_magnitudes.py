@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from ._shared import Args, Kwargs, Outputs, largest, magnitude
 from .declare import Magnitude
+from .hooks import Args, Kwargs, Tensors, hook
+from .magnitudes import largest
 
 Sizes = tuple[torch.Tensor, torch.Tensor]  # of x̂, and of the gradient of x
 
@@ -55,7 +56,7 @@ def weighted(size: torch.Tensor, shape: Sequence[int], weight: Any, bias: Any) -
     return size if bias is None else size + bias.abs().reshape(shape)
 
 
-def slopes(gradients: Outputs, sizes: Sizes, shape: Sequence[int], weight: Any) -> list[Any]:
+def slopes(gradients: Tensors, sizes: Sizes, shape: Sequence[int], weight: Any) -> list[Any]:
     """Of x, weight and bias, as far as they are differentiated."""
     of_input = sizes[1] * (1.0 if weight is None else largest(weight))
     of_weight = 2.0 * sizes[0].sum_to_size(tuple(shape))
@@ -75,7 +76,7 @@ def channel_sizes(
     )
 
 
-def written(x: torch.Tensor, outputs: Outputs) -> list[float]:
+def written(x: torch.Tensor, outputs: Tensors) -> list[float]:
     """Running mean and variance: σ² + |mean|·|x − mean| beside what was there before.
 
     Of n equal numbers the variance is the square of the mean's error, n·u²·mean²: a small part of
@@ -96,9 +97,9 @@ def written(x: torch.Tensor, outputs: Outputs) -> list[float]:
 def of_channels(instance: bool, backward: bool) -> Magnitude:
     """Batch norm, and instance norm, whose switch has another name."""
 
-    @magnitude
+    @hook
     def size(
-        outputs: Outputs, x: torch.Tensor, mean: Any = None, variance: Any = None,
+        outputs: Tensors, x: torch.Tensor, mean: Any = None, variance: Any = None,
         weight: Any = None, bias: Any = None,
         training: bool = False, use_input_stats: bool = True, eps: float = 1e-5,
         momentum: float = 0.1,
@@ -113,9 +114,9 @@ def of_channels(instance: bool, backward: bool) -> Magnitude:
     return size
 
 
-@magnitude
+@hook
 def of_layers(
-    outputs: Outputs,
+    outputs: Tensors,
     x: torch.Tensor,
     shape: list[int],
     weight: Any = None,
@@ -126,9 +127,9 @@ def of_layers(
     return weighted(own_size(x, dims, spread_of(x, dims, eps)), shape, weight, bias)
 
 
-@magnitude
+@hook
 def of_layers_slopes(
-    outputs: Outputs,
+    outputs: Tensors,
     x: torch.Tensor,
     shape: list[int],
     weight: Any = None,
@@ -143,9 +144,9 @@ def grouped(x: torch.Tensor, groups: int, eps: float) -> Sizes:
     return size.reshape(x.shape), slope.reshape(x.shape)
 
 
-@magnitude
+@hook
 def of_groups(
-    outputs: Outputs,
+    outputs: Tensors,
     x: torch.Tensor,
     groups: int,
     weight: Any = None,
@@ -155,9 +156,9 @@ def of_groups(
     return weighted(grouped(x, groups, eps)[0], by_channel(x), weight, bias)
 
 
-@magnitude
+@hook
 def of_groups_slopes(
-    outputs: Outputs,
+    outputs: Tensors,
     x: torch.Tensor,
     groups: int,
     weight: Any = None,
@@ -167,9 +168,9 @@ def of_groups_slopes(
     return slopes(outputs, grouped(x, groups, eps), by_channel(x), weight)
 
 
-@magnitude
+@hook
 def of_root_mean_square(
-    outputs: Outputs, x: torch.Tensor, shape: list[int], weight: Any, eps: float
+    outputs: Tensors, x: torch.Tensor, shape: list[int], weight: Any, eps: float
 ) -> Any:
     """Gradients: no mean is taken away, so x̂ is as precise as x."""
     dims = list(range(-len(shape), 0))
@@ -180,35 +181,35 @@ def of_root_mean_square(
     )
 
 
-@magnitude
+@hook
 def of_direction(
-    outputs: Outputs, x: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12
+    outputs: Tensors, x: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12
 ) -> Any:
     """The gradient of y = x/‖x‖ is (g − (g·y)·∂‖x‖)/‖x‖, and no element of ∂‖x‖ is above 1."""
     length = torch.linalg.vector_norm(x, p, dim, keepdim=True).clamp(min=eps)
     return (1.0 + (x / length).abs().sum(dim, keepdim=True)) / length.expand(x.shape)
 
 
-def per_channel(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def per_channel(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: elements per channel in training, nothing is accumulated in evaluation."""
     return args[0].numel() / max(args[0].shape[1], 1) if kwargs.get("training") else 1.0
 
 
-def per_instance(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def per_instance(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(args[0][0, 0].numel()) if kwargs.get("use_input_stats", True) else 1.0
 
 
-def per_layer(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def per_layer(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(math.prod(args[1]))
 
 
-def per_group(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def per_group(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(args[0][0].numel() // args[1])
 
 
-def along_dim(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def along_dim(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(args[0].shape[kwargs.get("dim", 1)])
 
 
-def window(args: Args, kwargs: Kwargs, outputs: Outputs) -> float:
+def window(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(args[1])

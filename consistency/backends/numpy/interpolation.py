@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from consistency.backends.numpy.dims import per_dimension
+from consistency.backends.numpy.dimensions import per_dimension
 from consistency.backends.numpy.dtypes import INDEX, Array, constant
+from consistency.backends.numpy.implementations import implements
 from consistency.backends.numpy.pooling import adaptive_average
-from consistency.backends.numpy.table import implements
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
 

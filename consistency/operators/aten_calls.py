@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .catalog.signature import signature
 
 
-class Reached(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class AtenCallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is entered, notes what is called: ``names`` without overloads, ``random`` those that
     say they may be random.
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from consistency.backends.numpy.dims import axis, count
+from consistency.backends.numpy.dimensions import axis, count
 from consistency.backends.numpy.dtypes import Array, Scalar, constant, unify
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 
 @implements("matmul", wide=True, complex=True)

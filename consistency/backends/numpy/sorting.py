@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from consistency.backends.numpy.dims import along_to_pair, reduce_rows, reduce_rows_to_pair
+from consistency.backends.numpy.dimensions import along_to_pair, reduce_rows, reduce_rows_to_pair
 from consistency.backends.numpy.dtypes import INDEX, Array, is_nan, unify
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 
 def _pick(rows: Array, position: Array) -> tuple[Array, Array]:

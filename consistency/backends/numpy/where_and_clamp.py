@@ -11,7 +11,7 @@ from consistency.backends.numpy.dtypes import (
     result_type,
     unify,
 )
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 
 @implements("where", wide=True, complex=True, pointwise=True)

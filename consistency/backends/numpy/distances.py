@@ -3,11 +3,11 @@
 import numpy as np
 
 from consistency.backends.numpy.activations import softplus_of
-from consistency.backends.numpy.dims import reduce_rows, row_sum
+from consistency.backends.numpy.dimensions import reduce_rows, row_sum
 from consistency.backends.numpy.dtypes import Array, constant
+from consistency.backends.numpy.implementations import implements
 from consistency.backends.numpy.losses import reduced
 from consistency.backends.numpy.reductions import row_norm, vector_norm
-from consistency.backends.numpy.table import implements
 
 
 @implements("nn.functional.pairwise_distance", wide=True, integers=False)

@@ -11,9 +11,7 @@ from typing import Any
 
 import torch
 
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
-Tensors = tuple[torch.Tensor, ...]
+from .hooks import Args, Kwargs, Tensors
 
 
 def gather_or_nan(values: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor:

@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from ._shared import Outputs, magnitude
-from ._standardised import by_channel, channel_sizes, weighted, written
 from .declare import POSITIVE, Call, Domain, Drawing, Operator, accumulated, call
-from .observing import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors, hook
+from .normalization_magnitudes import by_channel, channel_sizes, weighted, written
 
 SCALE = Domain(-2.0, 2.0)
 DATA = Domain(-4.0, 4.0)
@@ -59,9 +58,9 @@ def sizes(instance: bool) -> Any:
     """S of both outputs in training, of the one in evaluation, and of the running statistics, which
     carry the batches' errors."""
 
-    @magnitude
+    @hook
     def size(
-        outputs: Outputs, mean: torch.Tensor, variance: torch.Tensor, first: torch.Tensor,
+        outputs: Tensors, mean: torch.Tensor, variance: torch.Tensor, first: torch.Tensor,
         second: torch.Tensor,
         last: torch.Tensor, weight: Any = None, bias: Any = None, momentum: float = 0.1,
     ) -> list[Any]:  # fmt: skip

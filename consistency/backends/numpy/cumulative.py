@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from consistency.backends.numpy.dims import along_to_pair, axis, row_sum
+from consistency.backends.numpy.dimensions import along_to_pair, axis, row_sum
 from consistency.backends.numpy.dtypes import INDEX, Array, accumulated, constant, floating, is_nan
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 
 @implements("cumsum", wide=True, complex=True)

@@ -1,5 +1,5 @@
 """Normalisation: over a batch, instances, layers, groups, and neighbouring channels. S is in
-:mod:`._standardised`."""
+:mod:`.normalization_magnitudes`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,6 @@ from typing import Any
 
 import torch
 
-from ._shared import Outputs, finite, magnitude, some
-from ._standardised import (
-    along_dim,
-    of_channels,
-    of_direction,
-    of_groups,
-    of_groups_slopes,
-    of_layers,
-    of_layers_slopes,
-    of_root_mean_square,
-    per_channel,
-    per_group,
-    per_instance,
-    per_layer,
-    window,
-)
 from .declare import (
     FLOAT,
     FLOATS,
@@ -39,6 +23,24 @@ from .declare import (
     accumulated,
     call,
 )
+from .hooks import Tensors, hook
+from .magnitudes import finite
+from .normalization_magnitudes import (
+    along_dim,
+    of_channels,
+    of_direction,
+    of_groups,
+    of_groups_slopes,
+    of_layers,
+    of_layers_slopes,
+    of_root_mean_square,
+    per_channel,
+    per_group,
+    per_instance,
+    per_layer,
+    window,
+)
+from .parameter_sampling import optional_arguments
 
 SCALE = Domain(-2.0, 2.0)
 EPSILONS = (1e-3, 1e-6, 2.0**-8)
@@ -74,7 +76,7 @@ def batch_norm(d: Drawing) -> Call:
         x,
         *channelwise(d, channels),
         training=training,
-        **some(d, momentum=(0.5, 0.0, 1.0), eps=EPSILONS),
+        **optional_arguments(d, momentum=(0.5, 0.0, 1.0), eps=EPSILONS),
     )
 
 
@@ -88,7 +90,7 @@ def instance_norm(d: Drawing) -> Call:
         x,
         *channelwise(d, channels, running=kind != "own"),
         **switch,
-        **some(d, momentum=(0.5,), eps=EPSILONS),
+        **optional_arguments(d, momentum=(0.5,), eps=EPSILONS),
     )
 
 
@@ -100,7 +102,7 @@ def layer_norm(d: Drawing) -> Call:
         d.tensor((*rows, *normalized), SUMMED),
         list(normalized),
         *affine(d, normalized),
-        **some(d, eps=EPSILONS),
+        **optional_arguments(d, eps=EPSILONS),
     )
 
 
@@ -121,13 +123,15 @@ def group_norm(d: Drawing) -> Call:
     groups, width, spatial = d.size(1, 8), d.size(1, 4), d.shape(0, 3, most=9, elements=128)
     width = max(width, 2) if math.prod(spatial) == 1 else width
     x = d.tensor((d.size(1, 4), groups * width, *spatial), SUMMED)
-    return call(x, groups, *affine(d, (groups * width,)), **some(d, eps=EPSILONS))
+    return call(x, groups, *affine(d, (groups * width,)), **optional_arguments(d, eps=EPSILONS))
 
 
 def local_response_norm(d: Drawing) -> Call:
     shape = (d.size(1, 3), d.size(1, 33), *d.shape(1, 2, most=9, elements=64))
     x = d.tensor(shape, Domain(-8.0, 8.0))
-    return call(x, d.size(1, 9), **some(d, alpha=(1.0, 0.125), beta=(0.5, 1.0), k=(2.0,)))
+    return call(
+        x, d.size(1, 9), **optional_arguments(d, alpha=(1.0, 0.125), beta=(0.5, 1.0), k=(2.0,))
+    )
 
 
 def normalize(d: Drawing) -> Call:
@@ -137,15 +141,15 @@ def normalize(d: Drawing) -> Call:
     vectors (docs/findings.md).
     """
     shape = d.shape(1, 3, elements=4096)
-    eps = {"eps": 2.0**-10} if d.dtype == "float16" else some(d, eps=(2.0**-10, 1.0))
-    order = some(d, p=(1.0, math.inf, 3.0))
+    eps = {"eps": 2.0**-10} if d.dtype == "float16" else optional_arguments(d, eps=(2.0**-10, 1.0))
+    order = optional_arguments(d, p=(1.0, math.inf, 3.0))
     domain = Domain(0.25, 8.0) if d.dtype == "float16" and order.get("p") == 3.0 else SUMMED
     return call(d.tensor(shape, domain), **order, dim=d.dim(shape), **eps)
 
 
-@magnitude
+@hook
 def of_unit(
-    outputs: Outputs, x: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12
+    outputs: Tensors, x: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12
 ) -> torch.Tensor:
     """|ref|; a root other than the square root carries the rounding of its exponent, times the
     logarithm of what is under it."""

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from consistency.backends.numpy.dims import axis
+from consistency.backends.numpy.dimensions import axis
 from consistency.backends.numpy.dtypes import INDEX, Array
-from consistency.backends.numpy.table import implements
+from consistency.backends.numpy.implementations import implements
 
 
 def not_negative(index: Array) -> Array:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from consistency.backends.numpy.dims import axis
+from consistency.backends.numpy.dimensions import axis
 from consistency.backends.numpy.dtypes import Array, Dims
+from consistency.backends.numpy.implementations import implements
 from consistency.backends.numpy.representation import conj
-from consistency.backends.numpy.table import implements
 
 
 @implements("transpose", wide=True, complex=True)

@@ -1,0 +1,31 @@
+"""Closed forms of S that several families share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .hooks import Args, Kwargs, Tensors
+
+
+def peak(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
+    """For gradients that add up a few cotangents of at most 1, where moving an input may change
+    which: twice the largest of all."""
+    return tuple(2.0 * (largest(output) + 1.0) for output in outputs)
+
+
+def joint_maximum(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
+    """Twice the largest element of all outputs together: for gradients of which one may vanish
+    although its parts do not."""
+    return 2.0 * max((largest(output) for output in outputs), default=0.0)
+
+
+def largest(tensor: torch.Tensor) -> float:
+    """The largest finite magnitude; 0 for an empty tensor."""
+    return float(finite(tensor.abs()).max()) if tensor.numel() else 0.0
+
+
+def finite(tensor: torch.Tensor) -> torch.Tensor:
+    """Zeros in place of NaN and infinities, which are compared by kind and need no S."""
+    return torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0)

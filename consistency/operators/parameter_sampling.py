@@ -1,0 +1,52 @@
+"""What the families of neural networks and linear algebra share: drawing sizes, options and
+factors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .declare import SUMMED, Domain, Drawing
+
+PLAIN = Domain()  # for tensors whose values are given: no special ones among them
+
+
+def summed(d: Drawing, terms: int) -> Domain:
+    """The domain for sums of so many products; narrow enough in float16 that they stay finite."""
+    return SUMMED if d.dtype != "float16" else Domain(wide=(-8, 2), sums=terms <= 32)
+
+
+def extent(d: Drawing, most: int = 64) -> int:
+    """A size from 1, and once in a while 0."""
+    return 0 if d.integer(0, 39) == 39 else d.size(1, most)
+
+
+def per_dim(d: Drawing, rank: int, low: int, high: int) -> int | list[int]:
+    """One whole number for all dimensions, or a list with one for each. Shrinks towards ``low``."""
+    return [d.integer(low, high) for _ in range(rank)] if d.flag() else d.integer(low, high)
+
+
+def spread(value: int | Sequence[int], rank: int) -> list[int]:
+    """``value`` for each of ``rank`` dimensions."""
+    return (
+        [value] * rank if isinstance(value, int) else [*value, *[value[-1]] * (rank - len(value))]
+    )
+
+
+def optional_arguments(d: Drawing, **options: tuple[Any, ...]) -> dict[str, Any]:
+    """Keyword arguments: half of the time none; else each is left out or one of its options.
+    Shrinks towards none."""
+    if not d.flag():
+        return {}
+    chosen = {name: d.choice(None, *values) for name, values in options.items()}
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def scaling(d: Drawing) -> dict[str, Any]:
+    """``alpha`` and ``beta`` of ``addmm`` and its kin, half of the time."""
+    if not d.flag():
+        return {}
+    draw: Callable[[], Any] = (
+        (lambda: d.number(-2.0, 2.0)) if d.floating else (lambda: d.integer(-2, 2))
+    )
+    return {"beta": draw(), "alpha": draw()}
