@@ -153,12 +153,12 @@ def lines(path: Path, only: Collection[int] | None = None) -> Iterator[tuple[int
         raise BundleError(f"{path} cannot be read: {error.strerror or str(error)[:100]}") from None
 
 
-def read_object(path: Path, what: str) -> dict[str, Any]:
+def read_object(path: Path, what: str, max_bytes: int = MAX_LINE) -> dict[str, Any]:
     """The JSON object in a small file. Raises BundleError, FileNotFoundError where there is
     none."""
     try:
-        if path.stat().st_size > MAX_LINE:
-            raise BundleError(f"{path} is larger than {MAX_LINE} bytes")
+        if path.stat().st_size > max_bytes:
+            raise BundleError(f"{path} is larger than {max_bytes} bytes")
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise

@@ -206,7 +206,7 @@ def decode(data: Any, literals: Mapping[str, bytes] | None = None, *, depth: int
 
 def _decode_tensor(body: Any) -> TensorRecipe:
     _known_keys(body, ("base", "dtype", "values", "stop", "view", "special"), "a tensor recipe")
-    base = _sizes(body["base"])
+    base = sizes(body["base"])
     values = tuple(_parameter(v) for v in _items(body.get("values", ["uniform", -1.0, 1.0])))
     view = _chain(body)
     special = tuple(
@@ -263,23 +263,24 @@ def _decode_literal(body: Any, literals: Mapping[str, bytes]) -> Literal:
         raise RecipeError(f"expected true or false, not {_brief(leaf)}")
     dtype, shape, offset = (
         _text(body["dtype"]),
-        _sizes(body["shape"]),
+        sizes(body["shape"]),
         _integer(body.get("offset", 0)),
     )
     return Literal(
-        data, dtype, shape, stride, offset, leaf, _sizes(body.get("base", [])), _chain(body)
+        data, dtype, shape, stride, offset, leaf, sizes(body.get("base", [])), _chain(body)
     )
 
 
-def _sizes(values: Any) -> tuple[int, ...]:
-    sizes = tuple(_integer(v) for v in _items(values))
-    if any(size < 0 for size in sizes):
-        raise RecipeError(f"negative size in shape {_brief(list(sizes))}")
+def sizes(values: Any) -> tuple[int, ...]:
+    """A shape of at most 16 dimensions and MAX_ELEMENTS elements. Raises RecipeError."""
+    shape = tuple(_integer(v) for v in _items(values))
+    if any(size < 0 for size in shape):
+        raise RecipeError(f"negative size in shape {_brief(list(shape))}")
     # Each size by itself, too: beside a 0 a huge one would pass.
-    if len(sizes) > 16 or max(math.prod(sizes), *sizes, 0) > MAX_ELEMENTS:
+    if len(shape) > 16 or max(math.prod(shape), *shape, 0) > MAX_ELEMENTS:
         text = f"is larger than a recipe may be ({MAX_ELEMENTS} elements, 16 dimensions)"
-        raise RecipeError(f"shape {_brief(list(sizes))} {text}")
-    return sizes
+        raise RecipeError(f"shape {_brief(list(shape))} {text}")
+    return shape
 
 
 def _known_keys(body: Any, known: tuple[str, ...], what: str) -> None:

@@ -12,13 +12,13 @@ from ..core.files import lines, mend, write_json
 from ..core.locking import Lock
 from ..core.model import Key, Result
 from ..errors import BundleError
-from ..generate import literals
 from ..storage.bundle.header import new_header, new_id, read_header
 from ..storage.bundle.machine import label_of, machine, tidy
 from ..storage.bundle.naming import failure_id
 from ..storage.bundle.packing import unpack
-from ..storage.bundle.reading import _cases
+from ..storage.bundle.reading import cases_of
 from ..storage.bundle.rows import row_of
+from ..storage.literals import write_literals
 from .events import (
     DeterminismChecked,
     Event,
@@ -133,7 +133,7 @@ class Writer:
             if there:
                 self._check_same(event)
                 unpack(self.folder)
-                self._known = set(_cases(self.folder))
+                self._known = set(cases_of(self.folder))
                 rows = (row for _, row in lines(self.folder / "results.jsonl"))
                 self._there = {
                     (str(row.get("case_id")), str(row.get("backend")), str(row.get("direction")))
@@ -212,7 +212,7 @@ class Writer:
         for result in results:
             if result.case.id not in self._known:
                 self._known.add(result.case.id)
-                literals.write(self.folder, result.case)
+                write_literals(self.folder, result.case)
                 self._cases.write(
                     json.dumps({"id": result.case.id, "case": result.case.to_json()}) + "\n"
                 )

@@ -23,8 +23,7 @@ from ..generate.materialize import Adjust, Materials
 from ..judge import tolerances
 from ..judge.tolerances import Tolerances
 from ..operators.declare import Operator
-from ..storage.recording.folder import Row
-from ..storage.recording.reading import Recording
+from ..storage.recording.reading import OutcomeRow, Recording
 from . import engine
 from .config import RunConfig
 from .events import Event, Finished, Judged, Started
@@ -68,7 +67,7 @@ class _Item:
     """One stored outcome with the recording and the backend it belongs to."""
 
     recording: Recording
-    row: Row
+    row: OutcomeRow
     backend: Recorded
 
 

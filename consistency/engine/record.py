@@ -19,7 +19,8 @@ from ..errors import BundleError, ConsistencyError, RecipeError, UsageError
 from ..generate.calls.case_operator import operator_of
 from ..generate.materialize import prepare
 from ..operators.declare import Operator
-from ..storage.recording.folder import CORPUS, RECORDING, Entry, Header, read_cases, read_header
+from ..storage.cases import CaseEntry, read_cases
+from ..storage.recording.header import CORPUS, RECORDING, Header, read_header
 from ..storage.recording.writing import Writer
 from .config import RunConfig, directions_of, operator_dtypes
 from .engine import draw
@@ -51,7 +52,9 @@ def settings_of(config: RunConfig, *, literal: bool) -> dict[str, Any]:
     return {key: said[key] for key in keys} | {"literal": literal}
 
 
-def entries(config: RunConfig, *, literal: bool = False) -> Iterator[tuple[int, int, list[Entry]]]:
+def entries(
+    config: RunConfig, *, literal: bool = False
+) -> Iterator[tuple[int, int, list[CaseEntry]]]:
     """The cases of ``config``, a group of operator × dtype at a time: (its number, how many groups,
     its cases)."""
     pairs = operator_dtypes(config)
@@ -62,7 +65,7 @@ def entries(config: RunConfig, *, literal: bool = False) -> Iterator[tuple[int, 
             number,
             len(pairs),
             [
-                Entry(literally(case) if literal else case, directions)
+                CaseEntry(literally(case) if literal else case, directions)
                 for case in cases
                 if directions
             ],
@@ -104,7 +107,7 @@ def record(
         header = read_header(source)
         said, found = dict(header.settings), list(read_cases(source))
         total = sum(len(entry.directions) for entry in found)
-        batches: Iterator[tuple[int, int, list[Entry]]] = iter([(1, 1, found)])
+        batches: Iterator[tuple[int, int, list[CaseEntry]]] = iter([(1, 1, found)])
         if not found:
             raise BundleError(f"{source} holds no case")
         if source.resolve() == folder.resolve():
@@ -136,7 +139,9 @@ def record(
         backend.close()
 
 
-def _coming(batch: Iterable[Entry], done: Container[str]) -> Iterator[tuple[Operator, Case, str]]:
+def _coming(
+    batch: Iterable[CaseEntry], done: Container[str]
+) -> Iterator[tuple[Operator, Case, str]]:
     """What will be asked for next, for a backend that computes meanwhile."""
     for entry in batch:
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from ..core.files import lines
 from ..core.model import Key, Result, kind
 from ..storage.bundle.header import read_header
-from ..storage.bundle.reading import _cases
+from ..storage.bundle.reading import cases_of
 from ..storage.bundle.results import result_from_json
 from .events import ResumeState
 
@@ -18,7 +18,7 @@ def earlier_results(folder: Path) -> ResumeState:
     if not (folder / "bundle.json").exists():
         return ResumeState()
     read_header(folder)
-    cases, path = _cases(folder), folder / "results.jsonl"
+    cases, path = cases_of(folder), folder / "results.jsonl"
     judged: dict[Key, Result] = {}
     shrunk: dict[tuple[str, ...], Result] = {}
     for number, row in lines(path):

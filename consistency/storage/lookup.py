@@ -16,13 +16,13 @@ from typing import Any
 
 from ..backends._named import named
 from ..backends._specs import loads_nothing
-from ..core import manifest
 from ..core.model import Case, Result
 from ..core.text import printable, quote
 from ..errors import BundleError, RecipeError, UsageError, did_you_mean
-from ..generate.literals import Beside
 from ..probes.fingerprint.short_form import lines_of
-from .bundle import _cases, failure_id, lines, read_environment, read_header, result_from_json
+from . import manifest
+from .bundle import cases_of, failure_id, lines, read_environment, read_header, result_from_json
+from .literals import LiteralStore
 
 MAX_CASE_BYTES = 1 << 20
 _BEGINS = '{"args"'  # a case's line in canonical JSON
@@ -108,9 +108,8 @@ def _in_folder(folder: Path, identifier: str | None) -> Found:
             )
         found = _in_bundle(folder, identifier)
         if found is None:
-            raise RecipeError(
-                f"no case {identifier[:80]!r} in {folder}{did_you_mean(identifier, _cases(folder))}"
-            )
+            hint = did_you_mean(identifier, cases_of(folder))
+            raise RecipeError(f"no case {identifier[:80]!r} in {folder}{hint}")
         return found
     if not (folder / "case.json").is_file():
         raise RecipeError(
@@ -140,7 +139,7 @@ def _in_file(path: Path) -> Found:
     text = path.read_text(encoding="utf-8").strip()
     if not text.startswith("{"):  # a script, an issue's text, a log
         text = _first_case(text)
-    return Found(Case.from_line(text, Beside(path.parent)), folder=path.parent)
+    return Found(Case.from_line(text, LiteralStore(path.parent)), folder=path.parent)
 
 
 def _first_case(text: str) -> str:
@@ -203,7 +202,7 @@ def _around(failure: Path) -> dict[str, dict[str, str]]:
 
 def _in_bundle(folder: Path, identifier: str) -> Found | None:
     """A case by its id, or a failure by the name of its folder."""
-    cases, path = _cases(folder), folder / "results.jsonl"
+    cases, path = cases_of(folder), folder / "results.jsonl"
     meant = {known for known in cases if identifier == known or identifier.startswith(f"{known}-")}
     if not meant:
         return None
@@ -269,7 +268,7 @@ def _by_id(name: str, reports: Path) -> Found:
             found = _in_bundle(folder, name)
             if found is not None:
                 return found
-            known += _cases(folder)
+            known += cases_of(folder)
         except BundleError as error:  # the case may stand in another one
             damaged = damaged or f"; passed over a damaged bundle: {error}"
     where = (

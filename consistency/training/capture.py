@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..storage.recording.folder import CORPUS, Header
+from ..storage.recording.header import CORPUS, Header
 from .trace import corpus
 from .trace.capture import CaptureMode, tensors_in
 from .training_task import Subject, one_number, parameters_of, users_own

@@ -12,8 +12,10 @@ from typing import Any, BinaryIO
 import torch
 
 from .. import backends
-from ..backends.subprocess import codec
+from ..backends.subprocess import framing
+from ..backends.subprocess.codec import pack_outcome
 from ..backends.subprocess.worker_main import listen, take_streams
+from ..core.codec import pack_cases
 from ..core.model import Case, Outcome
 from ..errors import ConsistencyError, UsageError
 from . import targets
@@ -28,7 +30,7 @@ from .training_task import Subject
 
 def main() -> None:
     requests, replies = take_streams()
-    waiting: queue.Queue[codec.Frame] = queue.Queue()
+    waiting: queue.Queue[framing.Frame] = queue.Queue()
     threading.Thread(target=listen, args=(requests, waiting), daemon=True).start()
     served = _ServedModel(replies, waiting)
     while True:
@@ -47,22 +49,22 @@ class _ServedModel:
 
     full = False
 
-    def __init__(self, replies: BinaryIO, waiting: queue.Queue[codec.Frame]) -> None:
+    def __init__(self, replies: BinaryIO, waiting: queue.Queue[framing.Frame]) -> None:
         self._replies, self._waiting = replies, waiting
         self._backend: Any = None
         self._subject: Subject | None = None
         self._marker: CallMarker | None = None
 
-    def send(self, header: codec.Header, blobs: Sequence[bytes] = ()) -> None:
-        codec.write(self._replies, header, blobs)
+    def send(self, header: framing.Header, blobs: Sequence[bytes] = ()) -> None:
+        framing.write(self._replies, header, blobs)
 
-    def answer(self, header: codec.Header, blobs: Sequence[bytes]) -> None:
+    def answer(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
         if header["kind"] == "open":
             self.send({"kind": "opened", **self._open(header)})
         else:
             self._run(header, blobs)
 
-    def _open(self, header: codec.Header) -> codec.Header:
+    def _open(self, header: framing.Header) -> framing.Header:
         torch.set_num_threads(int(header["threads"]))
         sys.path += [entry for entry in header.get("path", ()) if entry not in sys.path]
         self._marker = CallMarker(header["mark"])
@@ -75,7 +77,7 @@ class _ServedModel:
         found = [[str(t.dtype), list(t.shape), digest(t)] for t in state(self._subject)]
         return {"reason": None, "identity": self._backend.identity, "state": found}
 
-    def _run(self, header: codec.Header, blobs: Sequence[bytes]) -> None:
+    def _run(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
         if self._subject is None:
             raise UsageError("nothing was opened")
         own = list(state(self._subject))
@@ -120,8 +122,8 @@ class _ServedModel:
         return float(self._waiting.get()[0]["bound"])
 
     def judge(self, case: Case, own: Outcome, site: CallSite) -> float | None:
-        packed, literals = codec.pack_case(case)
-        outcome, results = codec.pack_outcome(own)
+        packed, literals = pack_cases([case])
+        outcome, results = pack_outcome(own)
         self.send(
             {
                 "kind": "judge", "case": packed, "own": outcome, "split": len(literals),

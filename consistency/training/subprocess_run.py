@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..backends.subprocess import codec
+from ..backends.subprocess import framing
 from ..backends.subprocess.backend import Isolated
+from ..backends.subprocess.codec import unpack_outcome
 from ..backends.subprocess.process import START_SECONDS, LostError, Program, Worker
+from ..core.codec import unpack_cases
 from ..errors import ConsistencyError, RecipeError
 from ..judge.tolerances import Tolerances
 from .call_markers import CallMarker
@@ -104,7 +106,7 @@ class SubprocessRun:
                         )
         except LostError as lost:
             return self._lost(lost)
-        except (codec.WireError, OSError, KeyError, ValueError, TypeError, IndexError) as error:
+        except (framing.WireError, OSError, KeyError, ValueError, TypeError, IndexError) as error:
             return self._lost(
                 LostError(
                     "crash",
@@ -116,12 +118,12 @@ class SubprocessRun:
             )
 
     @staticmethod
-    def _judged(reply: codec.Header, blobs: Sequence[bytes], judge: RuleJudge) -> codec.Header:
+    def _judged(reply: framing.Header, blobs: Sequence[bytes], judge: RuleJudge) -> framing.Header:
         """Judge a call here; the process is told which calls cannot be judged, and leaves them
         out."""
         try:
-            case = codec.unpack_case(reply["case"], blobs[: reply["split"]])
-            own = codec.unpack_outcome(reply["own"], blobs[reply["split"] :])
+            (case,) = unpack_cases(reply["case"], blobs[: reply["split"]])
+            own = unpack_outcome(reply["own"], blobs[reply["split"] :])
             rho = judge.judge(
                 case, own, CallSite(int(reply["call"]), str(reply["module"]), int(reply["step"]))
             )
@@ -144,7 +146,7 @@ class SubprocessRun:
         backend = self.backend
         try:
             self._worker = Worker(Program(*backend.origin, PROGRAM), backend.limits.most_bytes)
-            header: codec.Header = {
+            header: framing.Header = {
                 "kind": "open", "spec": backend.spec, "target": self._target,
                 "mark": str(self._path),
                 "threads": torch.get_num_threads(),
@@ -168,7 +170,7 @@ class SubprocessRun:
             self.reason = (
                 f"its process could not be started: {error.strerror or error}: {backend.origin[0]}"
             )
-        except (codec.WireError, KeyError, TypeError, AttributeError) as error:
+        except (framing.WireError, KeyError, TypeError, AttributeError) as error:
             self.reason = f"its process sent what is no reply ({type(error).__name__})"
         if self.reason and self._worker is not None:
             self._worker.kill()
@@ -193,7 +195,7 @@ class SubprocessRun:
         assert self._worker is not None
         self._worker.send(dict(header), blobs)
 
-    def _heard(self) -> codec.Frame:
+    def _heard(self) -> framing.Frame:
         """The next message. Raises LostError also where one call takes longer than a case may."""
         assert self._worker is not None
         limit, began = self._seconds, time.monotonic()

@@ -19,10 +19,10 @@ from torch.nn import functional as F
 
 import consistency
 from consistency.cli.main import main
-from consistency.core import manifest
 from consistency.core.model import Case
 from consistency.errors import Divergence, UsageError
 from consistency.operators.catalog.functions import function_named, name_of
+from consistency.storage import manifest
 
 
 class Off(consistency.Backend):

@@ -16,9 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from consistency.cli.main import main
-from consistency.core import manifest
 from consistency.errors import BundleError, RecipeError, UsageError
-from consistency.storage import lookup
+from consistency.storage import lookup, manifest
 from consistency.storage.recording.foreign import convert
 from tests.support.paths import DATA
 
@@ -358,7 +357,7 @@ DAMAGED = {
     "a manifest of lists": (_replaced("manifest.json", '{"files": [1]}'), "does not list files"),
     "a manifest that is none": (_replaced("manifest.json", "{"), "cannot be read"),
     "a newer manifest": (_edited("manifest.json", lambda d: d | {"format": 99}),
-    "has format 99; this version reads format 1"),
+    "has format 99; this version (0.1.0) reads format 1"),
     "a huge case": (_huge, "is larger than a case may be"),
     "a result of another case": (_other_result, "does not belong to the case beside it"),
 }  # fmt: skip

@@ -21,7 +21,7 @@ from consistency.core.model import Case, Outcome, Output, Result
 from consistency.diagnose.attribution.precision import rounded
 from consistency.generate.calls.case_operator import operator_of
 from consistency.generate.materialize import prepare
-from consistency.storage.recording.folder import RECORDING, Header
+from consistency.storage.recording.header import RECORDING, Header
 from consistency.storage.recording.reading import Recording
 from consistency.storage.recording.writing import Writer
 from tests.support.paths import ROOT

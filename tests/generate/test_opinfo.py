@@ -21,9 +21,9 @@ from consistency.errors import RecipeError, Untestable, UsageError
 from consistency.generate.calls import opinfo
 from consistency.generate.calls.case_operator import operator_of
 from consistency.generate.calls.generic_error import GENERIC, generically
-from consistency.generate.literals import Beside, write
 from consistency.generate.materialize import KEPT_BEFORE_VIEW, literal, prepare
 from consistency.storage.bundle import read_results
+from consistency.storage.literals import LiteralStore, write_literals
 
 pytest.importorskip("expecttest", reason="PyTorch's operator database needs it")
 pytest.importorskip("packaging", reason="PyTorch's operator database needs it")
@@ -169,7 +169,7 @@ def test_bundles_resume_and_repro(tmp_path: Path, capsys: pytest.CaptureFixture[
         for c in (r.case for r in first.results)
         if any(len(t.data) > INLINE_BYTES for t in tensors(c.args))
     )
-    write(tmp_path / "one", big)
+    write_literals(tmp_path / "one", big)
     (tmp_path / "one" / "case.json").write_text(big.line, encoding="utf-8")
     answer = CliRunner().invoke(
         main, ["repro", str(tmp_path / "one"), "--backend", "cpu", "--json"]
@@ -180,11 +180,11 @@ def test_bundles_resume_and_repro(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_literals_are_found_by_their_digest_only(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
-        Beside(tmp_path)["../../etc/passwd"]
+        LiteralStore(tmp_path)["../../etc/passwd"]
     (tmp_path / "literals").mkdir()
     (tmp_path / "literals" / ("a" * 64 + ".safetensors")).write_bytes(b"nothing of the kind")
     with pytest.raises(RecipeError, match="cannot be read"):
-        Beside(tmp_path)["a" * 64]
+        LiteralStore(tmp_path)["a" * 64]
 
 
 def test_variants_are_told_apart() -> None:

@@ -30,8 +30,9 @@ from consistency.engine import standard_corpus as standard_module
 from consistency.engine.config import operator_dtypes
 from consistency.engine.standard_corpus import standard
 from consistency.storage import bundle
+from consistency.storage.cases import CaseEntry
 from consistency.storage.corpus.merging import DRAWN, PER_KIND, SMALL, Merged
-from consistency.storage.corpus.reading import Line, load, read
+from consistency.storage.corpus.reading import load, read
 from consistency.storage.corpus.value import Corpus, digest_of
 from tests.support.spying import spied
 
@@ -337,8 +338,8 @@ def test_what_a_run_found_is_added_small_and_as_drawn(
     lines = list(read(tmp_path / "m"))
     drawn = {line.case.digest for line in read(small)}
     assert drawn <= {line.case.digest for line in lines}
-    found = [line for line in lines if line.found]
-    kinds = Counter(kind for line in found for kind in line.found)
+    found = [line for line in lines if line.failures]
+    kinds = Counter(kind for line in found for kind in line.failures)
     assert {kind[-1] for kind in kinds} == {SMALL, DRAWN}
     assert {kind[0] for kind in kinds} == {"exp", "sinh"}
     assert all(count <= PER_KIND[kind[-1]] for kind, count in kinds.items())
@@ -366,7 +367,7 @@ def test_the_folder_of_a_failure_is_a_source(failing: Path, tmp_path: Path) -> N
     assert cli("corpus", "merge", folder, "-o", tmp_path / "m").exit_code == 0
     (line,) = read(tmp_path / "m")
     assert line.case.line == (folder / "case.json").read_text(encoding="utf-8").strip()
-    assert line.found[0][-1] == SMALL
+    assert line.failures[0][-1] == SMALL
 
 
 def made_up(folder: Path, *, seed: int) -> Path:
@@ -392,7 +393,7 @@ def made_up(folder: Path, *, seed: int) -> Path:
         ]
         if number % 5 == seed % 5:
             kinds.append(("exp", "float32", "forward", "structure", "", "cpu", DRAWN))
-        lines.append(Line(case, found=() if number == seed else tuple(sorted(kinds))))
+        lines.append(CaseEntry(case, failures=() if number == seed else tuple(sorted(kinds))))
     header = {"format": 1, "kind": "corpus", "complete": True, "settings": {"name": folder.name}}
     (folder / "recording.json").write_text(json.dumps(header), encoding="utf-8")
     (folder / "cases.jsonl").write_text(
@@ -416,7 +417,7 @@ def test_merging_is_idempotent_commutative_and_associative(tmp_path: Path) -> No
     again = merged(*sources)
     assert cli("corpus", "merge", again, *sources, again, "-o", again).exit_code == 0
     assert bytes_of(again) == whole
-    kinds = Counter(kind for line in read(again) for kind in line.found)
+    kinds = Counter(kind for line in read(again) for kind in line.failures)
     assert max(kinds.values()) == 3
     assert len(list(read(again))) < len(
         {line.case.id for source in sources for line in read(source)}
@@ -465,7 +466,7 @@ def test_what_cannot_be_replayed_is_told(small: Path, tmp_path: Path) -> None:
     shutil.copytree(small, folder)
     strange = Case("no_such_operator", "float32", (TensorRecipe((3,), "float32", stop=5),))
     huge = Case("exp", "float32", (TensorRecipe((1 << 25,), "float32", stop=5),))
-    text = "".join(json.dumps(Line(case).to_json()) + "\n" for case in (strange, huge, huge))
+    text = "".join(json.dumps(CaseEntry(case).to_json()) + "\n" for case in (strange, huge, huge))
     with (folder / "cases.jsonl").open("a", encoding="utf-8") as stream:
         stream.write(text)
     shown = cli("corpus", "check", folder)
@@ -548,6 +549,6 @@ def test_a_digest_is_of_the_cases_only() -> None:
         == digest_of([c.digest for c in cases] * 2)
     )
     assert Corpus("a", cases[1:]).digest != Corpus("a", cases).digest
-    merged = Merged({c.digest: Line(c) for c in cases}, {c.digest for c in cases})
+    merged = Merged({c.digest: CaseEntry(c) for c in cases}, {c.digest for c in cases})
     assert digest_of(line.case.digest for line in merged.chosen()) == Corpus("a", cases).digest
     assert replace(Corpus("a", cases), groups=3).to_json()["groups"] == 3

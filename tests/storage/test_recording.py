@@ -28,8 +28,9 @@ from consistency.engine.events import Judged
 from consistency.engine.judge_recordings import events, plan
 from consistency.errors import BundleError
 from consistency.generate.materialize import prepare
+from consistency.storage.cases import read_cases
 from consistency.storage.recording import tensors
-from consistency.storage.recording.folder import CORPUS, RECORDING, Header, read_cases
+from consistency.storage.recording.header import CORPUS, RECORDING, Header
 from consistency.storage.recording.reading import Recording
 from consistency.storage.recording.writing import Writer
 from tests.support.paths import ROOT
@@ -484,7 +485,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "header no JSON": (text("recording.json", "{"), r"recording\.json cannot be read"),
     "header a list": (text("recording.json", "[]"),
     r"recording\.json does not describe a recording"),
-    "other format": (header(format=99), "has format 99; this version reads format 1"),
+    "other format": (header(format=99), r"has format 99; this version \(0.1.0\) reads format 1"),
     "a corpus": (header(kind=CORPUS), "is a corpus: it has cases, but no outcomes"),
     "no backend": (header(backend=""), "does not say which backend"),
     "backend a list": (header(backend=[]), "malformed"),
@@ -502,9 +503,9 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no outcome": (text("outcomes.jsonl", ""), "holds no outcome to judge"),
     "outcome without id": (text("outcomes.jsonl", "{}\n"),
     r"outcomes\.jsonl:1  damaged: it has no 'id'"),
-    "id a number": (outcome_line(id=7), r"outcomes\.jsonl:1  damaged: ValueError 'id' is no text"),
-    "unknown status": (outcome_line(status="fine"), (r"outcomes\.jsonl:1  damaged: direction "
-    r"'forward', status 'fine'")),
+    "id a number": (outcome_line(id=7), r"outcomes\.jsonl:1  damaged: 'id' is no text"),
+    "unknown status": (outcome_line(status="fine"),
+    r"outcomes\.jsonl:1  damaged: its status is 'fine'"),
     "unknown direction": (outcome_line(direction="up"),
     r"outcomes\.jsonl:1  damaged: direction 'up'"),
     "outputs no list": (outcome_line(outputs=3), r"outcomes\.jsonl:1  damaged: its outputs"),

@@ -15,7 +15,8 @@ from consistency.core.recipe import Literal, TensorRecipe
 from consistency.errors import BundleError
 from consistency.generate.materialize import prepare
 from consistency.operators.catalog.aten import has_coupled_arguments
-from consistency.storage.recording.folder import read_cases, read_header
+from consistency.storage.cases import read_cases
+from consistency.storage.recording.header import read_header
 from consistency.training.capture import record
 from consistency.training.examples import EXAMPLES
 from consistency.training.trace import corpus, kinds

@@ -18,7 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import consistency
 from consistency.cli.main import main
 from consistency.errors import BundleError, UsageError
-from consistency.storage.recording.folder import read_cases, read_header
+from consistency.storage.cases import read_cases
+from consistency.storage.recording.header import read_header
 from consistency.training.trace import kinds
 from tests.support.watched_models import MODELS, convolutional, recurrent, train, transformer
 

@@ -17,12 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...core.codec import pack_cases
 from ...core.model import Case, Outcome
 from ...errors import RecipeError, UsageError
 from ...generate.materialize import Adjust, Materials
 from ...operators.declare import Operator
 from ..base import Backend
-from . import codec
+from . import framing
+from .codec import unpack_outcome
 from .memory_growth import Growth
 from .process import START_SECONDS, LostError, Source, Worker
 from .requests import Limits, Request, by_its_case, elements, known_there
@@ -58,7 +60,7 @@ class Isolated(Backend):
         self._source: Source | None = None
         self._worker: Worker | None = None
         self._spawned: Worker | None = None  # the next one, loading
-        self._opened: codec.Header | None = None
+        self._opened: framing.Header | None = None
         self._pending: OrderedDict[int, Request] = OrderedDict()
         self._done: dict[tuple[str, ...], Outcome] = {}
         self._keys: set[tuple[str, ...]] = set()  # of both
@@ -245,7 +247,7 @@ class Isolated(Backend):
     # The worker.
 
     def _submit(self, case: Case, direction: str, key: tuple[str, ...]) -> None:
-        packed, blobs = codec.pack_case(case)
+        packed, blobs = pack_cases([case])
         _, _, dtype, variant, formulation = key
         header = {"kind": "run", **packed, "direction": direction, "dtype": dtype or None}
         header |= {"variant": variant, "formulation": formulation}
@@ -270,11 +272,11 @@ class Isolated(Backend):
             if "wrong" in header:
                 self._settle(number, self._could_not_build(header))
                 return
-            outcome = codec.unpack_outcome(header, blobs)
+            outcome = unpack_outcome(header, blobs)
         except LostError as lost:
             self._lost(number, request, lost)
             return
-        except (codec.WireError, OSError) as error:
+        except (framing.WireError, OSError) as error:
             self._lost(
                 number, request, LostError("crash", f"its worker cannot be talked to: {error}")
             )
@@ -344,7 +346,7 @@ class Isolated(Backend):
             self._replace()
 
     @staticmethod
-    def _could_not_build(header: codec.Header) -> Outcome:
+    def _could_not_build(header: framing.Header) -> Outcome:
         text = str(header["wrong"])
         if header.get("recipe"):
             return Outcome("unbuilt", message=text.removeprefix("RecipeError: "))
@@ -373,7 +375,7 @@ class Isolated(Backend):
         self._since = time.monotonic()
         return worker
 
-    def _open(self) -> codec.Header:
+    def _open(self) -> framing.Header:
         """What the backend said of itself when its first worker was started."""
         if self._opened is None:
             self._start()
@@ -386,9 +388,9 @@ class Isolated(Backend):
             self._source = Source(*self.origin)
         return Worker(self._source, self.limits.most_bytes)
 
-    def _start(self) -> codec.Header:
+    def _start(self) -> framing.Header:
         worker, self._spawned = self._spawned or self._spawn(), None
-        header: codec.Header = {
+        header: framing.Header = {
             "kind": "open",
             "n": 0,
             "spec": self.spec,
@@ -415,7 +417,7 @@ class Isolated(Backend):
             self._opened = reply
         return reply
 
-    def _asked(self, header: codec.Header) -> codec.Header:
+    def _asked(self, header: framing.Header) -> framing.Header:
         """A question apart from the cases: its answer comes after theirs."""
         while self._pending:
             self._pump()

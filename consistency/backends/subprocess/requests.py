@@ -11,7 +11,7 @@ from ...core.model import Case
 from ...core.recipe import Literal, tensors
 from ...generate.calls.torch_functions import NAMED
 from ...operators.declare import Operator
-from . import codec
+from . import framing
 
 CASE_SECONDS = 30.0
 
@@ -38,7 +38,7 @@ class Request:
     """One message; ``key``: digest of the case, direction, dtype, variant, formulation."""
 
     operator: str
-    header: codec.Header
+    header: framing.Header
     blobs: Sequence[bytes]
     key: tuple[str, ...]
 

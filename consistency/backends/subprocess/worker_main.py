@@ -18,8 +18,10 @@ import time
 import warnings
 from typing import Any, BinaryIO
 
+from ...core.codec import unpack_cases
 from ...core.model import Case, Outcome
-from . import codec
+from . import framing
+from .codec import pack_outcome
 
 GRACE_SECONDS = 30.0  # beyond the time limit, before a case that hangs ends the worker by itself
 CANARY_SECONDS = (
@@ -29,7 +31,7 @@ CANARY_SECONDS = (
 
 def main() -> None:
     requests, replies = take_streams()
-    waiting: queue.Queue[codec.Frame] = queue.Queue()
+    waiting: queue.Queue[framing.Frame] = queue.Queue()
     threading.Thread(target=listen, args=(requests, waiting), daemon=True).start()
     served = _Served(replies)
     while True:
@@ -54,10 +56,10 @@ def take_streams() -> tuple[BinaryIO, BinaryIO]:
     return requests, replies
 
 
-def listen(requests: BinaryIO, waiting: queue.Queue[codec.Frame]) -> None:
+def listen(requests: BinaryIO, waiting: queue.Queue[framing.Frame]) -> None:
     """Reads requests; where the run has ended, so does the worker, whatever it is doing."""
     with contextlib.suppress(BaseException):
-        while (frame := codec.read(requests)) is not None:
+        while (frame := framing.read(requests)) is not None:
             waiting.put(frame)
     os._exit(0)
 
@@ -73,11 +75,11 @@ class _Served:
             None  # a case that worked: operator, materials, direction
         )
 
-    def answer(self, header: codec.Header, blobs: list[bytes]) -> None:
+    def answer(self, header: framing.Header, blobs: list[bytes]) -> None:
         kind, number = header.get("kind"), header.get("n", 0)
         if self.limit:
             faulthandler.dump_traceback_later(self.limit + GRACE_SECONDS, exit=True)
-        reply: codec.Header
+        reply: framing.Header
         sent: list[bytes] = []
         try:
             if kind == "open":
@@ -96,9 +98,9 @@ class _Served:
                 "recipe": type(error).__name__ == "RecipeError",
             }
         faulthandler.cancel_dump_traceback_later()
-        codec.write(self.replies, {**reply, "n": number}, sent)
+        framing.write(self.replies, {**reply, "n": number}, sent)
 
-    def _open(self, header: codec.Header, blobs: list[bytes]) -> codec.Header:
+    def _open(self, header: framing.Header, blobs: list[bytes]) -> framing.Header:
         import torch
 
         from ... import backends
@@ -131,13 +133,15 @@ class _Served:
         }
         return found | {"device": str(self.backend.device), "torch": torch.__version__}
 
-    def _materials(self, header: codec.Header, blobs: list[bytes]) -> tuple[Any, Any]:
+    def _materials(self, header: framing.Header, blobs: list[bytes]) -> tuple[Any, Any]:
         from ...generate.materialize import prepare
 
-        case = codec.unpack_case(header, blobs)
+        (case,) = unpack_cases(header, blobs)
         return _operator(case), prepare(case)
 
-    def _run(self, header: codec.Header, blobs: list[bytes]) -> tuple[codec.Header, list[bytes]]:
+    def _run(
+        self, header: framing.Header, blobs: list[bytes]
+    ) -> tuple[framing.Header, list[bytes]]:
         operator, materials = self._materials(header, blobs)
         backend, direction = self.backend, str(header["direction"])
         if header.get("variant"):
@@ -152,12 +156,12 @@ class _Served:
 
             reason = backends.refusal(backend, operator, materials.case.dtype, direction)
             if reason:
-                return codec.pack_outcome(Outcome("unsupported", message=reason))
+                return pack_outcome(Outcome("unsupported", message=reason))
         began = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             outcome = backend.run(operator, materials, direction, header.get("dtype"))
-            packed, sent = codec.pack_outcome(outcome)
+            packed, sent = pack_outcome(outcome)
         if outcome.status == "ok" and time.perf_counter() - began < CANARY_SECONDS:
             self.canary = (operator, materials, direction)
         elif outcome.status in ("raised", "unavailable"):
@@ -172,7 +176,7 @@ class _Served:
         outcome = self.backend.run(*self.canary)
         return "" if outcome.status == "ok" else f"{outcome.exception}: {outcome.message}"
 
-    def _refusal(self, header: codec.Header) -> str | None:
+    def _refusal(self, header: framing.Header) -> str | None:
         from ... import backends
 
         operator = _operator(Case(str(header["operator"]), str(header["dtype"])))

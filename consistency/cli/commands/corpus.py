@@ -70,13 +70,13 @@ def make(
     """
     from ...engine.config import configure, operator_dtypes
     from ...engine.standard_corpus import EXAMPLES, standard
+    from ...storage.cases import CaseEntry
     from ...storage.corpus.merging import write
-    from ...storage.corpus.reading import Line
 
     _unused(out, ())
     chosen = configure(list(operators) or None, ["cpu"], list(dtypes) or None)
     found = standard(operator_dtypes(chosen), examples=examples or EXAMPLES, told=progress())
-    write(out, [Line(case) for case in found.cases], name or out.resolve().name)
+    write(out, [CaseEntry(case) for case in found.cases], name or out.resolve().name)
     click.echo(
         f"{len(found.cases):,} cases of "
         f"{_many(len({c.operator for c in found.cases}), 'operator')} in {out}"
@@ -117,7 +117,7 @@ def merge(sources: Sequence[Path], out: Path, name: str) -> None:
     write(out, kept, named)
     for place, what, count in merged.sources:
         click.echo(f"{count:>8,}  from the {what} {place}")
-    known = sum(bool(line.found) for line in kept)
+    known = sum(bool(line.failures) for line in kept)
     dropped = len(merged.lines) - len(kept)
     text = f"{len(kept):,} cases in {out}, {known:,} of them with which failures were found"
     click.echo(text + (f"; {dropped:,} were too much like others" if dropped else ""))

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...core import manifest
 from ...core.model import Result
 from ...errors import UsageError
-from ...generate import literals
 from ...operators.declare import Operator
+from ...storage import manifest
+from ...storage.literals import write_literals
 from ..failure import message, tensors_of
 from . import environment
 from .issue import text as text_of_issue
@@ -45,7 +45,7 @@ def write(
     identity = identity or {}
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / "case.json", result.case.line + "\n")
-    literals.write(folder, result.case)
+    write_literals(folder, result.case)
     found = {
         "backend": environment.of_backend(result, identity),
         "judged with": environment.here(),

@@ -16,10 +16,10 @@ become paths unchecked.
 from __future__ import annotations
 
 from ...core.files import MAX_LINE, lines, mend
+from .gathering import Listed, gather
 from .header import FORMAT, read_environment, read_header
-from .many import Listed, gather
 from .naming import failure_id
-from .reading import _cases, cases_of, read_results
+from .reading import cases_of, read_results
 from .results import result_from_json
 from .rows import result_to_json, row_of
 
@@ -27,7 +27,6 @@ __all__ = [
     "FORMAT",
     "MAX_LINE",
     "Listed",
-    "_cases",
     "cases_of",
     "failure_id",
     "gather",

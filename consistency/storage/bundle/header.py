@@ -20,8 +20,10 @@ from typing import Any
 from ...core.files import read_object
 from ...core.version import __version__
 from ...errors import BundleError
+from ..header import read_header_file
 from .machine import label_of, tidy
 
+FILE = "bundle.json"
 FORMAT = 2
 MAX_KEYS = 200  # of machine
 _ID = re.compile(r"[A-Za-z0-9_-]{8,80}")
@@ -50,31 +52,10 @@ def new_header(
 
 def read_header(folder: Path) -> dict[str, Any]:
     """bundle.json of a bundle, as the newest format has it. Raises BundleError."""
-    path = folder / "bundle.json"
-    try:
-        header = read_object(path, "a bundle")
-    except FileNotFoundError:
-        why = "it has no bundle.json" if folder.is_dir() else "there is no such folder"
-        raise BundleError(f"{folder} is not a bundle: {why}") from None
-    if not isinstance(header.get("settings"), dict):
-        raise BundleError(f"{path} does not describe a bundle")
-    version = header.get("format")
-    if type(version) is not int or not 1 <= version <= FORMAT:
-        raise BundleError(_unreadable(path, version, header.get("consistency")))
-    for step in _MIGRATIONS[version - 1 :]:
+    header = read_header_file(folder, FILE, "bundle", FORMAT)
+    for step in _MIGRATIONS[header["format"] - 1 :]:
         header = step(header, folder)
-    return _checked(path, header)
-
-
-def _unreadable(path: Path, version: object, wrote: object) -> str:
-    text = (
-        f"{path} has format {version!r:.40}; this version ({__version__}) reads formats 1 to "
-        f"{FORMAT}"
-    )
-    newer = (
-        type(version) is int and version > FORMAT and isinstance(wrote, str) and wrote.isprintable()
-    )
-    return f"{text}: install consistency {str(wrote)[:40]} or newer" if newer else text
+    return _checked(folder / FILE, header)
 
 
 def _identify(header: dict[str, Any], folder: Path) -> dict[str, Any]:

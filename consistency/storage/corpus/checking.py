@@ -11,9 +11,10 @@ from typing import Any
 
 from ...core.files import MAX_LINE
 from ...errors import BundleError, ConsistencyError
-from ...generate import literals
 from ...generate.calls.case_operator import operator_of
-from .reading import MAX_CASES, elements, header_of, parsed
+from ..cases import FILE, entry_of
+from ..literals import LiteralStore
+from .reading import MAX_CASES, elements, header_of
 from .value import digest_of
 
 LARGE = 1 << 24  # numbers of one case, which in float64 are 128 MB for each copy
@@ -60,7 +61,7 @@ def check(folder: Path) -> Checked:
     """Look at every line. Raises BundleError where there is no corpus at all."""
     header = header_of(folder)
     checked = Checked(str(header.settings.get("name") or folder.resolve().name)[:80])
-    path, beside = folder / "cases.jsonl", literals.Beside(folder)
+    path, store = folder / FILE, LiteralStore(folder)
     digests: set[str] = set()
     known: dict[tuple[str, str], str] = {}
 
@@ -78,7 +79,7 @@ def check(folder: Path) -> Checked:
                     continue
                 try:
                     row = json.loads(text)
-                    line = parsed(row if isinstance(row, dict) else {}, beside)
+                    line = entry_of(row if isinstance(row, dict) else {}, store)
                 except ConsistencyError as error:
                     damage(number, error)
                     continue
@@ -95,8 +96,8 @@ def check(folder: Path) -> Checked:
                 checked.operators[case.operator] += 1
                 checked.dtypes[case.dtype] += 1
                 checked.sources[case.source.partition("/")[0] or "drawn"] += 1
-                checked.found += bool(line.found)
-                checked.kinds.update(line.found)
+                checked.found += bool(line.failures)
+                checked.kinds.update(line.failures)
                 key = (case.operator, case.source)
                 if key not in known:
                     known[key] = _unknown(case)

@@ -21,13 +21,14 @@ from ...core.locking import Lock
 from ...core.model import Case, Result
 from ...core.verdict import verdict_name
 from ...errors import BundleError, UsageError
-from ...generate import literals
 from ...generate.calls.case_operator import YOURS
 from ..bundle import lines, read_header, result_from_json
 from ..bundle.reading import cases_of
+from ..cases import MAX_KINDS, CaseEntry, FailureKind
+from ..literals import FOLDER, write_literals
 from ..lookup import find
-from ..recording.folder import CORPUS, Header
-from .reading import MAX_CASES, MAX_KINDS, Kind, Line, header_of, read
+from ..recording.header import CORPUS, Header
+from .reading import MAX_CASES, header_of, read
 
 SMALL, DRAWN = "small", "drawn"
 PER_KIND = {SMALL: 2, DRAWN: 3}
@@ -38,7 +39,7 @@ class Merged:
     """What is merged so far, by the digests of cases; ``sources`` says how many cases each place
     offered."""
 
-    lines: dict[str, Line] = field(default_factory=dict)
+    lines: dict[str, CaseEntry] = field(default_factory=dict)
     always: set[str] = field(default_factory=set)  # digests of drawn cases
     sources: list[tuple[Path, str, int]] = field(default_factory=list)
 
@@ -57,36 +58,36 @@ class Merged:
                 f"{place} is neither a corpus, nor a bundle, nor the folder of a failure"
             )
 
-    def _take(self, place: Path, what: str, offered: Iterator[Line]) -> None:
+    def _take(self, place: Path, what: str, offered: Iterator[CaseEntry]) -> None:
         count = 0
         for line in offered:
             count += 1
             digest = line.case.digest
             known = self.lines.get(digest, line)
             directions = tuple(sorted({*known.directions, *line.directions}, reverse=True))
-            self.lines[digest] = Line(
-                known.case, directions, tuple(sorted({*known.found, *line.found}))
+            self.lines[digest] = CaseEntry(
+                known.case, directions, tuple(sorted({*known.failures, *line.failures}))
             )
-            if not line.found:
+            if not line.failures:
                 self.always.add(digest)
             if len(self.lines) > MAX_CASES:
                 raise UsageError(f"together these are more than {MAX_CASES:,} cases; merge fewer")
         self.sources.append((place, what, count))
 
-    def chosen(self) -> list[Line]:
+    def chosen(self) -> list[CaseEntry]:
         """What the merged corpus holds, in its order: by operator and dtype, failures first."""
-        kinds: defaultdict[Kind, list[str]] = defaultdict(list)
+        kinds: defaultdict[FailureKind, list[str]] = defaultdict(list)
         for digest, line in self.lines.items():
-            for kind in line.found:
+            for kind in line.failures:
                 kinds[kind].append(digest)
-        stands: defaultdict[str, list[Kind]] = defaultdict(list)
+        stands: defaultdict[str, list[FailureKind]] = defaultdict(list)
         for kind, digests in sorted(kinds.items()):
             for digest in sorted(digests, key=lambda one: self._rank(kind, one))[
                 : PER_KIND.get(kind[-1], 1)
             ]:
                 stands[digest].append(kind)
         kept = [
-            Line(line.case, line.directions, tuple(stands[digest][:MAX_KINDS]))
+            CaseEntry(line.case, line.directions, tuple(stands[digest][:MAX_KINDS]))
             for digest, line in self.lines.items()
             if digest in self.always or digest in stands
         ]
@@ -96,17 +97,17 @@ class Merged:
                 key=lambda line: (
                     line.case.operator,
                     line.case.dtype,
-                    not line.found,
+                    not line.failures,
                     line.case.digest,
                 ),
             )
         ]
 
-    def _rank(self, kind: Kind, digest: str) -> tuple[int, str]:
+    def _rank(self, kind: FailureKind, digest: str) -> tuple[int, str]:
         return (_size(self.lines[digest].case) if kind[-1] == SMALL else 0, digest)
 
 
-def failures(folder: Path) -> Iterator[Line]:
+def failures(folder: Path) -> Iterator[CaseEntry]:
     """The failing cases of a bundle that were not replayed from a corpus. Raises BundleError with
     file and line."""
     read_header(folder)
@@ -118,7 +119,9 @@ def failures(folder: Path) -> Iterator[Line]:
         if result.comparison is None and result.evidence is None:
             continue  # about many cases: this one only stands for them
         if result.case.source.partition("/")[0] != YOURS:
-            yield Line(result.case, found=(kind_of(result, small=row.get("shrunk") is True),))
+            yield CaseEntry(
+                result.case, failures=(kind_of(result, small=row.get("shrunk") is True),)
+            )
 
 
 def _explored(row: Mapping[str, Any]) -> bool:
@@ -127,12 +130,12 @@ def _explored(row: Mapping[str, Any]) -> bool:
     ) and row.get("origin") != "replayed"
 
 
-def _minimised(case: Case, results: Sequence[Result]) -> Iterator[Line]:
+def _minimised(case: Case, results: Sequence[Result]) -> Iterator[CaseEntry]:
     failing = [result for result in results if result.verdict.diverges]
-    yield Line(case, found=tuple(sorted(kind_of(result, small=True) for result in failing)))
+    yield CaseEntry(case, failures=tuple(sorted(kind_of(result, small=True) for result in failing)))
 
 
-def kind_of(result: Result, *, small: bool) -> Kind:
+def kind_of(result: Result, *, small: bool) -> FailureKind:
     """What makes failures near-duplicates; devices and switches of one sort of backend are
     alike."""
     cause = (
@@ -149,7 +152,7 @@ def _size(case: Case) -> int:
     return len(case.line) + sum(len(literal.data) for literal in case.literals)
 
 
-def write(folder: Path, merged: Sequence[Line], name: str) -> None:
+def write(folder: Path, merged: Sequence[CaseEntry], name: str) -> None:
     """A corpus in place of what is in ``folder``; a kill leaves the old or the new one. Raises
     UsageError."""
     try:
@@ -157,7 +160,7 @@ def write(folder: Path, merged: Sequence[Line], name: str) -> None:
         lock = Lock(folder)
         try:
             for line in merged:
-                literals.write(folder, line.case)
+                write_literals(folder, line.case)
             header = Header(CORPUS, settings={"name": name}, complete=True)
             write_text(
                 folder / "cases.jsonl",
@@ -173,9 +176,9 @@ def write(folder: Path, merged: Sequence[Line], name: str) -> None:
         ) from None
 
 
-def _forget(folder: Path, merged: Sequence[Line]) -> None:
+def _forget(folder: Path, merged: Sequence[CaseEntry]) -> None:
     """Remove the bits of literal tensors that no case refers to any more."""
-    place = folder / literals.FOLDER
+    place = folder / FOLDER
     if not place.is_dir():
         return
     wanted = {literal.digest for line in merged for literal in line.case.literals}

@@ -21,7 +21,7 @@ from ...errors import BundleError, ConsistencyError, RecipeError
 from ...generate.calls.torch_functions import declared_as, source_of
 from ...operators.catalog.functions import function_named
 from ..bundle import lines
-from .folder import RECORDING, Header
+from .header import RECORDING, Header
 from .views import chain_of
 from .writing import Writer
 

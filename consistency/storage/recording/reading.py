@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
+import functools
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ...core import recipe
-from ...core.model import DIRECTIONS, Outcome, Output
+from ...core.codec import CodecError, Json, decode_outcome, text_in
+from ...core.files import lines
+from ...core.model import DIRECTIONS, Outcome
 from ...errors import BundleError
-from ..bundle import lines
-from .folder import MAX_TEXT, RECORDING, STATUSES, Row, read_cases, read_header
+from ..cases import read_cases
+from .header import RECORDING, read_header
 from .tensors import Reading
 
-MAX_OUTPUTS = 1 << 16
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRow:
+    """One line of outcomes.jsonl: what is known of one case in one direction without reading a
+    tensor."""
+
+    id: str
+    case_id: str
+    direction: str
+    configuration: str
+    problem: str
+    # its tensors are empty ones on the meta device until :meth:`Recording.outcome` reads them
+    outcome: Outcome
+    keys: tuple[str, ...]
 
 
 class Recording:
@@ -34,7 +49,7 @@ class Recording:
         self.cases = {entry.case.id: entry.case for entry in read_cases(self.folder)}
         self._tensors = Reading(self.folder)
         path = self.folder / "outcomes.jsonl"
-        self.rows: list[Row] = []
+        self.rows: list[OutcomeRow] = []
         seen: set[str] = set()
         for number, data in lines(path):
             row = self._row(f"{path}:{number}", data)
@@ -45,7 +60,7 @@ class Recording:
             seen.add(row.id)
             self.rows.append(row)
 
-    def outcome(self, row: Row) -> Outcome:
+    def outcome(self, row: OutcomeRow) -> Outcome:
         """The row's outcome with its tensors. Raises BundleError where one cannot be read."""
         keys = iter(row.keys)
         outputs = []
@@ -67,41 +82,27 @@ class Recording:
     def close(self) -> None:
         self._tensors.close()
 
-    def _row(self, place: str, data: dict[str, Any]) -> Row:
+    def _row(self, place: str, data: dict[str, Any]) -> OutcomeRow:
         try:
-            name, case_id, direction, status = (
-                _text(data, key) for key in ("id", "case_id", "direction", "status")
+            name, case_id, direction = (
+                text_in(data, key) for key in ("id", "case_id", "direction")
             )
             if case_id not in self.cases:
                 raise BundleError(f"{place}  damaged: cases.jsonl has no case {case_id[:80]!r}")
-            if direction not in DIRECTIONS or status not in STATUSES:
-                raise BundleError(
-                    f"{place}  damaged: direction {direction[:40]!r}, status {status[:40]!r}"
-                )
-            outputs = data.get("outputs", [])
-            if not isinstance(outputs, list) or len(outputs) > MAX_OUTPUTS:
-                raise BundleError(f"{place}  damaged: its outputs are no list, or too many")
-            pairs = [self._output(place, output) for output in outputs]
-            seconds = float(data.get("seconds", 0.0))
-            outcome = Outcome(
-                status, tuple(output for output, _ in pairs), _text(data, "exception", ""),
-                _text(data, "message", ""),
-                tuple(str(text)[:MAX_TEXT] for text in data.get("warnings", ())),
-                tuple(int(i) for i in data.get("modified", ())),
-                seconds if math.isfinite(seconds) else 0.0, _text(data, "unsteady", ""),
-            )  # fmt: skip
-            keys = tuple(key for _, key in pairs if key)
-            return Row(
-                name,
-                case_id,
-                direction,
-                _text(data, "configuration", ""),
-                _text(data, "problem", ""),
-                outcome,
-                keys,
+            if direction not in DIRECTIONS:
+                raise BundleError(f"{place}  damaged: direction {direction[:40]!r}")
+            keys: list[str] = []
+            outcome = decode_outcome(data, functools.partial(self._placeholder, place, keys))
+            configuration, problem = (
+                text_in(data, key, "") for key in ("configuration", "problem")
+            )
+            return OutcomeRow(
+                name, case_id, direction, configuration, problem, outcome, tuple(keys)
             )
         except KeyError as error:
             raise BundleError(f"{place}  damaged: it has no {error}") from None
+        except CodecError as error:
+            raise BundleError(f"{place}  damaged: {error}") from None
         except BundleError:
             raise
         except (TypeError, ValueError, AttributeError, OverflowError, RuntimeError) as error:
@@ -109,44 +110,28 @@ class Recording:
                 f"{place}  damaged: {type(error).__name__} {str(error).splitlines()[0][:100]}"
             ) from None
 
-    def _output(self, place: str, data: dict[str, Any]) -> tuple[Output, str]:
-        name = _text(data, "name")
-        if "value" in data:
-            value = data["value"]
-            other = value.get("other") if isinstance(value, dict) else None
-            return Output(
-                name, None, value=str(other)[:200] if other is not None else recipe.decode(value)
-            ), ""
-        spelled = _text(data, "dtype")
-        dtype = getattr(torch, spelled, None)
-        if not isinstance(dtype, torch.dtype):
+    def _placeholder(
+        self,
+        place: str,
+        keys: list[str],
+        fields: Json,
+        dtype: torch.dtype | None,
+        _: tuple[int, ...],
+    ) -> torch.Tensor:
+        """An empty tensor like the stored one, whose key is added to ``keys``."""
+        name = str(fields["name"])[:40]
+        if dtype is None:
             raise BundleError(
-                f"{place}  damaged: {name[:40]} has the dtype {spelled[:40]!r}, which torch "
-                f"{torch.__version__} lacks"
+                f"{place}  damaged: {name} has the dtype {str(fields['dtype'])[:40]!r}, which "
+                f"torch {torch.__version__} lacks"
             )
-        shape = recipe._sizes(data["shape"])
-        layout = (
-            torch.strided if "layout" not in data else getattr(torch, _text(data, "layout"), None)
-        )
-        if layout is not torch.strided:
-            if not isinstance(layout, torch.layout):
-                raise BundleError(f"{place}  damaged: {name[:40]} has an unknown layout")
-            return Output(
-                name,
-                torch.empty(shape, dtype=dtype, layout=torch.sparse_coo),
-                spelled,
-                _text(data, "device", ""),
-            ), ""
-        key = _text(data, "key")
+        shape = recipe.sizes(fields["shape"])
+        if "layout" in fields and fields["layout"] != "strided":
+            if not isinstance(getattr(torch, text_in(fields, "layout"), None), torch.layout):
+                raise BundleError(f"{place}  damaged: {name} has an unknown layout")
+            return torch.empty(shape, dtype=dtype, layout=torch.sparse_coo)
+        key = text_in(fields, "key")
         if key not in self._tensors:
             raise BundleError(f"{place}  no file of the recording holds the tensor {key[:120]!r}")
-        return Output(
-            name, torch.empty(shape, dtype=dtype, device="meta"), spelled, _text(data, "device", "")
-        ), key
-
-
-def _text(data: Any, key: str, default: str | None = None) -> str:
-    value = data.get(key, default) if default is not None else data[key]
-    if not isinstance(value, str):
-        raise ValueError(f"{key!r} is no text")
-    return value[:MAX_TEXT]
+        keys.append(key)
+        return torch.empty(shape, dtype=dtype, device="meta")

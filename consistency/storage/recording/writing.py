@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import torch
 
-from ...core import dtypes, recipe
+from ...core.codec import Json, encode_outcome
 from ...core.files import lines, mend, write_json
 from ...core.locking import Lock
 from ...core.model import Case, Outcome, Output
-from ...errors import BundleError, ConsistencyError
-from ...generate import literals
-from .folder import RECORDING, Header, read_cases, read_header
+from ...errors import BundleError
+from ..cases import CaseEntry, read_cases
+from ..literals import write_literals
+from .header import RECORDING, Header, read_header
 from .tensors import Appending
 
 
@@ -81,11 +82,8 @@ class Writer:
         """Write a case, once."""
         if case.id not in self.known:
             self.known.add(case.id)
-            literals.write(self.folder, case)
-            self._cases.write(
-                json.dumps({"id": case.id, "directions": list(directions), "case": case.to_json()})
-                + "\n"
-            )
+            write_literals(self.folder, case)
+            self._cases.write(json.dumps(CaseEntry(case, tuple(directions)).to_json()) + "\n")
             self._cases.flush()
 
     def outcome(
@@ -102,25 +100,22 @@ class Writer:
         them."""
         assert self._outcomes is not None
         assert self._tensors is not None
-        held: dict[str, torch.Tensor] = {}
-        outputs = [_output_to_json(name, output, held) for output in outcome.outputs]
-        self._tensors.add(held)
-        row: dict[str, Any] = {
-            "id": name,
-            "case_id": case.id,
-            "direction": direction,
-            "status": outcome.status,
-        }
-        more = {
-            "configuration": configuration, "problem": problem, "exception": outcome.exception,
-            "message": outcome.message,
-            "warnings": list(outcome.warnings), "modified": list(outcome.modified),
-            "unsteady": outcome.unsteady,
-        }  # fmt: skip
-        row |= {key: value for key, value in more.items() if value}
-        self._outcomes.write(
-            json.dumps(row | {"seconds": round(outcome.seconds, 6), "outputs": outputs}) + "\n"
-        )
+        tensors: dict[str, torch.Tensor] = {}
+
+        def store(output: Output, tensor: torch.Tensor) -> Json:
+            if tensor.layout != torch.strided:
+                return {"layout": str(tensor.layout).removeprefix("torch.")}
+            key = f"{name}/{output.name}"
+            tensors[key] = tensor
+            return {"key": key}
+
+        encoded = encode_outcome(outcome, store)
+        self._tensors.add(tensors)
+        row: Json = {"id": name, "case_id": case.id, "direction": direction}
+        row |= {"configuration": configuration} if configuration else {}
+        row |= {"problem": problem} if problem else {}
+        row |= encoded | {"seconds": round(outcome.seconds, 6)}
+        self._outcomes.write(json.dumps(row) + "\n")
         self._outcomes.flush()
         self.done.add(name)
 
@@ -166,28 +161,3 @@ class Writer:
             raise BundleError(
                 f"{self.folder} was begun in another environment; name another folder with -o"
             )
-
-
-def _output_to_json(name: str, output: Output, held: dict[str, torch.Tensor]) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": output.name}
-    tensor = output.tensor
-    if tensor is None:
-        return row | {"value": _value(output.value)}
-    row |= {
-        "dtype": output.dtype or dtypes.name_of(tensor.dtype),
-        "shape": list(tensor.shape),
-        "device": output.device,
-    }
-    if tensor.layout != torch.strided:
-        return row | {"layout": str(tensor.layout).removeprefix("torch.")}
-    key = f"{name}/{output.name}"
-    held[key] = tensor
-    return row | {"key": key}
-
-
-def _value(value: Any) -> Any:
-    """A returned value that is no tensor: as recipes write arguments, or what Python calls it."""
-    try:
-        return recipe.encode(value)
-    except ConsistencyError:
-        return {"other": f"{type(value).__name__}: {value!r:.200}"}

@@ -14,7 +14,7 @@ import torch
 from ...core import recipe
 from ...generate.materialize import KEPT_BEFORE_VIEW
 from ...operators.catalog.aten import base_name, has_coupled_arguments
-from ...storage.recording.folder import Header
+from ...storage.recording.header import Header
 from ...storage.recording.writing import Writer
 from . import kinds
 from .capture import CallCapture, CapturedCall, CaptureLimits, LeftOutError, bytes_of, megabytes

@@ -24,7 +24,7 @@ from ...judge import tolerances
 from ...judge.tolerances import Tolerances
 from ...report import repro_script
 from ...storage.bundle import failure_id
-from ...storage.recording.folder import CORPUS, RECORDING, Header
+from ...storage.recording.header import CORPUS, RECORDING, Header
 from . import corpus, text
 from .capture import CallCapture, CapturedCall, CaptureLimits, CaptureMode
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from ....core.codec import pack_cases
 from ....core.detail import Detail
 from ....core.model import Case, Key, Result
 from ....core.verdict import Verdict, VerdictKind
@@ -14,7 +15,7 @@ from ...config import directions_of
 from ...events import Event, Judged, numbered
 from ...plan import WorkUnit
 from .environments import BackendGroup, WorkerEnvironment
-from .serialization import Json, pack_cases, rows_of
+from .serialization import Json, rows_of
 
 LOSSES = 2  # workers lost over the same cases, before these are split
 

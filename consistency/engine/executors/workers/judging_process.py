@@ -133,8 +133,8 @@ class JudgingProcess:
         }
 
     def _group(self, header: framing.Header, blobs: Sequence[bytes]) -> Any:
+        from ....core.codec import unpack_cases
         from ...plan import REPLAYED, WorkUnit, operator_in
-        from .serialization import unpack_cases
 
         cases = tuple(unpack_cases(header, blobs))
         if header["origin"] == REPLAYED:

@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ....core.codec import pack_cases, unpack_cases
 from ....core.model import Case, Result
-from ....core.recipe import INLINE_BYTES
 from ....core.version import __version__
 from ....diagnose.determinism import Repeatability
 from ....diagnose.precision_scaling import Scaling
@@ -63,22 +63,6 @@ def config_to_json(
         "expectations": [read_text(Path(name), "an expectations file") for name in expectations],
         "digest": config.tolerances.digest,
     }  # fmt: skip
-
-
-def pack_cases(cases: Sequence[Case]) -> tuple[Json, list[bytes]]:
-    """Cases as JSON data, and the literal tensors that are too long for it, each once."""
-    found = {
-        x.digest: x.data for case in cases for x in case.literals if len(x.data) > INLINE_BYTES
-    }
-    return {"cases": [case.to_json() for case in cases], "literals": list(found)}, list(
-        found.values()
-    )
-
-
-def unpack_cases(data: Json, blobs: Sequence[bytes]) -> list[Case]:
-    """Raises RecipeError."""
-    literals = dict(zip(data["literals"], blobs, strict=True))
-    return [Case.from_json(item, literals) for item in data["cases"]]
 
 
 def rows_of(results: Iterable[Result]) -> list[Json]:

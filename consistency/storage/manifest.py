@@ -8,12 +8,12 @@ is ever executed anyway.
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from ..core.files import TEMPORARY, read_object, write_json
 from ..errors import BundleError
-from .files import TEMPORARY, write_text
+from .header import check_format
 
 FILE = "manifest.json"
 FORMAT = 1
@@ -32,8 +32,7 @@ def seal(folder: Path) -> None:
             "bytes": path.stat().st_size,
             "sha256": _digest(path),
         }
-    text = json.dumps({"format": FORMAT, "files": files}, indent=1)
-    write_text(folder / FILE, text + "\n")
+    write_json(folder / FILE, {"format": FORMAT, "files": files})
 
 
 def check(folder: Path) -> bool:
@@ -64,19 +63,11 @@ def check(folder: Path) -> bool:
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
-    try:
-        if path.stat().st_size > MAX_MANIFEST:
-            raise BundleError(f"{path} is larger than a manifest may be ({MAX_MANIFEST} bytes)")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise BundleError(f"{path} cannot be read: {str(error)[:120]}") from None
-    files = data.get("files") if isinstance(data, dict) else None
+    data = read_object(path, "a manifest", MAX_MANIFEST)
+    files = data.get("files")
     if not isinstance(files, dict) or not all(isinstance(entry, dict) for entry in files.values()):
         raise BundleError(f"{path} does not list files")
-    if data.get("format") != FORMAT:
-        raise BundleError(
-            f"{path} has format {data.get('format')!r:.40}; this version reads format {FORMAT}"
-        )
+    check_format(path, data, FORMAT)
     return files
 
 

@@ -18,7 +18,7 @@ from consistency.storage.corpus.merging import Merged
 from consistency.storage.corpus.reading import load as load_corpus
 from consistency.storage.recording.reading import Recording
 
-DATA = Path(__file__).resolve().parent / "data"
+DATA = Path(__file__).resolve().parents[1] / "data"
 BUNDLE, RECORDING, CORPUS = (
     DATA / name for name in ("bundle-format-2", "recording-format-1", "corpus-format-1")
 )
@@ -101,7 +101,7 @@ def test_a_corpus_is_read_replayed_and_merged(tmp_path: Path) -> None:
     merged.add(BUNDLE)
     lines = merged.chosen()
     assert {line.case.digest for line in lines} == {case.digest for case in corpus.cases}
-    words = {kind[3] for line in lines for kind in line.found}
+    words = {kind[3] for line in lines for kind in line.failures}
     assert words == {"divergent", "known"}
     output_of(
         "run", "--corpus", CORPUS, "--backend", "cpu", "--no-bundle", "neg", "--examples", 1,

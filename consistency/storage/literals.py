@@ -9,31 +9,29 @@ from pathlib import Path
 
 import numpy as np
 
+from ..core.codec import long_literals
 from ..core.files import write_bytes
 from ..core.model import Case
-from ..core.recipe import INLINE_BYTES, MAX_ELEMENTS
+from ..core.recipe import MAX_ELEMENTS
 from ..errors import RecipeError
 
 FOLDER = "literals"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-def write(folder: Path, case: Case) -> None:
-    """Keep what ``case.line`` only names. A file that is there already holds the same bytes."""
+def write_literals(folder: Path, case: Case) -> None:
+    """Write what ``case.line`` only names. A file that is there already holds the same bytes."""
     from safetensors.numpy import save
 
-    for tensor in case.literals:
-        if len(tensor.data) <= INLINE_BYTES:
-            continue
-        path = folder / FOLDER / f"{tensor.digest}.safetensors"
+    for digest, data in long_literals([case]).items():
+        path = folder / FOLDER / f"{digest}.safetensors"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(path, save({"bytes": np.frombuffer(tensor.data, dtype=np.uint8)}))
+            write_bytes(path, save({"bytes": np.frombuffer(data, dtype=np.uint8)}))
 
 
-class Beside(Mapping[str, bytes]):
-    """The bytes of literal tensors by SHA-256, read from the folder beside a case when they are
-    asked for."""
+class LiteralStore(Mapping[str, bytes]):
+    """The bytes of literal tensors by SHA-256, read from the folder beside a case on access."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / FOLDER

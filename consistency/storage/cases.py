@@ -1,0 +1,88 @@
+"""Cases in ``cases.jsonl`` of a bundle, a recording or a corpus: an object a line, and the literal
+tensors that are too long for it in a folder beside the file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core.files import lines
+from ..core.model import DIRECTIONS, Case
+from ..core.verdict import verdict_name
+from ..errors import BundleError, ConsistencyError
+from .literals import LiteralStore
+
+FILE = "cases.jsonl"
+MAX_KINDS = 64  # of failure that one case stands for
+
+# Operator, dtype, direction, verdict, cause, backend, and whether the case was made small.
+FailureKind = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseEntry:
+    """One line: a case, the directions to be run, and the kinds of failure that it was found with
+    (none: it was drawn)."""
+
+    case: Case
+    directions: tuple[str, ...] = DIRECTIONS
+    failures: tuple[FailureKind, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"id": self.case.id, "directions": list(self.directions)}
+        row |= {"found": [list(kind) for kind in self.failures]} if self.failures else {}
+        return row | {"case": self.case.to_json()}
+
+
+def read_cases(
+    folder: Path, ids: Collection[str] | None = None, *, max_cases: int | None = None
+) -> Iterator[CaseEntry]:
+    """The cases of a folder, in order; of those with other ``ids`` nothing is read. Raises
+    BundleError with file and line."""
+    path, store = folder / FILE, LiteralStore(folder)
+    for number, row in lines(path):
+        if max_cases is not None and number > max_cases:
+            raise BundleError(f"{path} holds more than {max_cases:,} cases")
+        if ids is not None and str(row.get("id")) not in ids:
+            continue
+        try:
+            yield entry_of(row, store)
+        except ConsistencyError as error:
+            raise BundleError(f"{path}:{number}  {error}") from None
+
+
+def entry_of(row: Mapping[str, Any], store: Mapping[str, bytes]) -> CaseEntry:
+    """One line. Raises a ConsistencyError that says what is wrong with it."""
+    case = Case.from_json(row.get("case"), store)
+    if row.get("id") != case.id:
+        raise BundleError(f"damaged: case {case.id} is filed under another id")
+    directions = row.get("directions", list(DIRECTIONS))
+    if (
+        not isinstance(directions, list)
+        or not directions
+        or not all(direction in DIRECTIONS for direction in directions)
+    ):
+        raise BundleError(f"damaged: its directions are {str(directions)[:60]}")
+    kinds = row.get("found", [])
+    if (
+        not isinstance(kinds, list)
+        or len(kinds) > MAX_KINDS
+        or not all(_is_kind(kind) for kind in kinds)
+    ):
+        raise BundleError(f"damaged: it was found as {str(kinds)[:60]}")
+    return CaseEntry(case, tuple(directions), tuple(_current(kind) for kind in kinds))
+
+
+def _is_kind(kind: object) -> bool:
+    return (
+        isinstance(kind, list)
+        and 0 < len(kind) <= 8
+        and all(isinstance(part, str) and len(part) <= 200 for part in kind)
+    )
+
+
+def _current(kind: Sequence[str]) -> FailureKind:
+    """A kind of failure with the verdict's name of today."""
+    return (*kind[:3], *map(verdict_name, kind[3:4]), *kind[4:])

@@ -1,0 +1,50 @@
+"""The header of a folder that travels: a JSON file with the folder's kind and format."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from ..core.files import read_object
+from ..core.version import __version__
+from ..errors import BundleError
+
+
+def article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def read_header_file(
+    folder: Path,
+    file: str,
+    kind: str,
+    newest: int,
+    *,
+    objects: Collection[str] = ("settings",),
+    remedy: str = "",
+) -> dict[str, Any]:
+    """The header of a folder of this ``kind`` (``bundle``, ``recording``), whose format is 1 to
+    ``newest`` and whose fields ``objects`` are JSON objects. Raises BundleError."""
+    path = folder / file
+    try:
+        header = read_object(path, article(kind))
+    except FileNotFoundError:
+        reason = f"it has no {file}" if folder.is_dir() else "there is no such folder"
+        raise BundleError(f"{folder} is not {article(kind)}: {reason}{remedy}") from None
+    if not all(isinstance(header.get(name), dict) for name in objects):
+        raise BundleError(f"{path} does not describe {article(kind)}")
+    check_format(path, header, newest)
+    return header
+
+
+def check_format(path: Path, header: dict[str, Any], newest: int) -> None:
+    """Raises BundleError for a format that this version does not read."""
+    number, writer = header.get("format"), header.get("consistency")
+    if type(number) is int and 1 <= number <= newest:
+        return
+    formats = f"formats 1 to {newest}" if newest > 1 else "format 1"
+    text = f"{path} has format {number!r:.40}; this version ({__version__}) reads {formats}"
+    if type(number) is int and number > newest and isinstance(writer, str) and writer.isprintable():
+        text += f": install consistency {writer[:40]} or newer"
+    raise BundleError(text)
