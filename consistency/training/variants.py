@@ -38,7 +38,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class VariantComparison:
-    """A variant compared with the first one on a backend. ``same``: bit for bit. ``band_ratio``:
+    """A variant compared with the first one on a backend. ``same``: bit for bit. ``times``:
     the largest difference × the band. ``where`` that is, or, where the band is left, what leaves it
     first.
 
@@ -49,7 +49,7 @@ class VariantComparison:
     other: str
     backend: str
     same: bool = False
-    band_ratio: float = 0.0
+    times: float = 0.0
     where: str = ""
     compared: int = 0
     raised: str = ""
@@ -57,7 +57,7 @@ class VariantComparison:
 
     @property
     def fails(self) -> bool:
-        return bool(self.raised) or self.band_ratio > 1.0
+        return bool(self.raised) or self.times > 1.0
 
     def __str__(self) -> str:
         if self.raised:
@@ -67,7 +67,7 @@ class VariantComparison:
         pair = f"{self.other} beside {self.first}"
         if self.same:
             return f"✓ {self.backend}: {pair}: the same bits in all {self.compared:,} quantities"
-        size = f"{self.band_ratio:,.0f}" if self.band_ratio >= 10 else f"{self.band_ratio:.2g}"
+        size = f"{self.times:,.0f}" if self.times >= 10 else f"{self.times:.2g}"
         if self.fails:
             return f"✗ {self.backend}: {pair}: up to {size} × the band apart, first at {self.where}"
         return f"✓ {self.backend}: {pair}: at most {size} × the band apart ({self.where})"
