@@ -36,7 +36,7 @@ def spent() -> float:
     )
 
 
-class Watch:
+class RepeatCheck:
     def __init__(self) -> None:
         self.wall, self.cpu = time.perf_counter(), spent()
 
@@ -79,7 +79,7 @@ def simulate(options: argparse.Namespace, folder: Path) -> int:
     from consistency.report.history.site import write as write_site
 
     world = World(options.environments, options.nights, options.cases, options.seed)
-    watch = Watch()
+    watch = RepeatCheck()
     planted, many = make(world, folder / "nights")
     used = sum(path.stat().st_size for path in (folder / "nights").rglob("*") if path.is_file())
     watch(f"writing {many:,} results in bundles ({used / 1e9:.2f} GB)")

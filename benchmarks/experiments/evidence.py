@@ -15,7 +15,7 @@ from matmul_rules import Given
 from consistency import operators
 from consistency.core.model import Case, Outcome, Output
 from consistency.diagnose.attribution import access, calls, explain, formulas, precision, results
-from consistency.diagnose.attribution.context import REFUSALS, Scene
+from consistency.diagnose.attribution.context import REFUSALS, AttributionContext
 from consistency.diagnose.evaluation import evaluate
 from consistency.generate import search
 from consistency.generate.materialize import case_of, prepare
@@ -36,9 +36,9 @@ def excuses(
         expected = reference.outputs[0].tensor
         assert expected is not None
         error = np.abs(result.double().numpy().reshape(-1) - expected.double().numpy().reshape(-1))
-        guilty = np.ones(error.size, dtype=bool) if only is None else np.arange(error.size) == only
+        failing = np.ones(error.size, dtype=bool) if only is None else np.arange(error.size) == only
         measure = functools.partial(
-            perturbation.error_in_sigmas, index=0, error=error, guilty=guilty
+            perturbation.error_in_sigmas, index=0, error=error, failing=failing
         )
         found = evaluate(
             case, [Given("given", result)], tolerances.load(), directions=("forward",)
@@ -220,11 +220,11 @@ def planted() -> Iterator[tuple[str, Case, torch.Tensor]]:
 
 
 ROOMS = (
-    precision.suspects,
-    formulas.suspects,
-    access.suspects,
-    results.suspects,
-    calls.suspects,
+    precision.hypotheses,
+    formulas.hypotheses,
+    access.hypotheses,
+    results.hypotheses,
+    calls.hypotheses,
     results.fitted,
 )
 # Names for what is nearly the same: both have 11 bits; −1 is a factor; an order is a shift; eps = 0
@@ -235,22 +235,24 @@ ALIKE = (
 )  # fmt: skip
 
 
-def scene_of(case: Case, result: torch.Tensor) -> Scene:
+def scene_of(case: Case, result: torch.Tensor) -> AttributionContext:
     reference = Reference(operators.get(case.operator), prepare(case), "forward")
     outcome = Outcome("ok", (Output("out", result, "float32"),))
-    return Scene(reference, outcome, reference.outputs[0].name, special=False, everywhere=False)
+    return AttributionContext(
+        reference, outcome, reference.outputs[0].name, special=False, everywhere=False
+    )
 
 
-def shares_of(scene: Scene) -> dict[str, float]:
+def shares_of(scene: AttributionContext) -> dict[str, float]:
     """The largest share of each cause."""
     best: dict[str, float] = {}
     for room in ROOMS:
         for suspect in room(scene):
             try:
-                share = scene.share(suspect.play())
+                share = scene.share(suspect.simulate())
             except REFUSALS:
                 continue
-            if int(scene.guilty.sum()) >= 2 * suspect.fitted:
+            if int(scene.failing.sum()) >= 2 * suspect.fitted:
                 best[suspect.name] = max(best.get(suspect.name, -math.inf), share)
     return best
 

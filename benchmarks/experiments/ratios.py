@@ -22,7 +22,7 @@ from consistency.reference import Reference
 from .tables import table
 
 
-class Pairs(precision_scaling.Pool):
+class Pairs(precision_scaling.ScalingPool):
     """Keeps the pairs of errors: (float32, float64, float64 ÷ (eps·max S))."""
 
     def __init__(self, operator: operators.Operator, backends: Any) -> None:
@@ -71,7 +71,7 @@ def pool(name: str, backend: Any, examples: int, seed: int = 11) -> Pairs:
     kept = Pairs(operator, {backend.name: backend})
     rules = tolerances.load()
     for case in search.batch(operator, "float32", examples, seed):
-        if precision_scaling.twin(case) is not None:
+        if precision_scaling.float64_counterpart(case) is not None:
             kept.add(evaluate(case, [backend], rules, directions=("forward",)))
     return kept
 

@@ -196,7 +196,7 @@ def _judged(
     ):
         return first
     with quiet():
-        own = own_steps.of_its_own(model, prepare(case))
+        own = own_steps.as_composed(model, prepare(case))
     return by(own or model, Looks())
 
 

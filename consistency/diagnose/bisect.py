@@ -16,7 +16,7 @@ from ..errors import UsageError
 
 
 @dataclass(frozen=True)
-class Try:
+class Trial:
     """One configuration, and what came out: ``result`` is None where nothing could be tested, and
     ``reason`` says why."""
 
@@ -34,25 +34,25 @@ class Try:
 
 
 @dataclass(frozen=True)
-class Bisection:
+class BisectionResult:
     """All tries in the order in which they were made, and the conclusion. ``found``: something
     makes the difference."""
 
-    tries: tuple[Try, ...]
+    tries: tuple[Trial, ...]
     words: str
     found: bool
 
 
-Judge = Callable[[str], Try]
+Judge = Callable[[str], Trial]
 
 
-def over_versions(names: Sequence[str], judge: Judge, what: str = "torch") -> Bisection:
-    """The step between two neighbours of ``names`` (in order) at which the state changes; what
+def bisect_versions(names: Sequence[str], judge: Judge, what: str = "torch") -> BisectionResult:
+    """The step between two neighbors of ``names`` (in order) at which the state changes; what
     cannot be tested is passed over.
 
     The two ends are tried first; between two ends in the same state nothing more is looked for.
     """
-    tried: dict[int, Try] = {}
+    tried: dict[int, Trial] = {}
 
     def state(position: int) -> str:
         if position not in tried:
@@ -64,14 +64,14 @@ def over_versions(names: Sequence[str], judge: Judge, what: str = "torch") -> Bi
     high = next((p for p in reversed(positions) if state(p) != "not tested"), None)
     if low is None or high is None or low == high:
         only = "" if low is None else f"; {what} {names[low]} alone was tested: it {state(low)}"
-        return Bisection(
+        return BisectionResult(
             tuple(tried.values()),
             f"nothing can be compared: fewer than two could be tested{only}",
             False,
         )
     if state(low) == state(high):
         how = "fails" if state(low) == "fails" else "passes"
-        return Bisection(
+        return BisectionResult(
             tuple(tried.values()), f"it {how} on {what} {names[low]} and {names[high]} alike", False
         )
     while True:
@@ -91,13 +91,13 @@ def over_versions(names: Sequence[str], judge: Judge, what: str = "torch") -> Bi
     verb = "fails" if state(high) == "fails" else "passes"
     gap = f" (between them, not tested: {', '.join(untested)})" if untested else ""
     was = "passes" if verb == "fails" else "fails"
-    return Bisection(
+    return BisectionResult(
         tuple(tried.values()), f"{what} {names[low]} {was}, {what} {names[high]} {verb}{gap}", True
     )
 
 
 @dataclass(frozen=True)
-class Setup:
+class BisectionSetup:
     """A spec in parts that can be put together otherwise: the backend, its switches, the
     interpreter, its variables."""
 
@@ -108,11 +108,11 @@ class Setup:
     variables: tuple[tuple[str, str], ...]
 
     @staticmethod
-    def of(text: str) -> Setup:
+    def of(text: str) -> BisectionSetup:
         """The parts of a spec. Raises UsageError."""
         found = apart(text) or Apart(text)
         spec = parse(found.spec)
-        return Setup(
+        return BisectionSetup(
             spec.kind,
             spec.place,
             tuple(spec.switches.items()),
@@ -129,22 +129,22 @@ class Setup:
             + "".join(f"+env:{key}={value}" for key, value in self.variables)
         )
 
-    def differences(self, other: Setup) -> list[Difference]:
+    def differences(self, other: BisectionSetup) -> list[SetupDifference]:
         """What has to be changed here, piece by piece, to become ``other``."""
         found = []
         if self.python != other.python:
-            found.append(Difference("python", "", other.python))
+            found.append(SetupDifference("python", "", other.python))
         for part in ("switches", "variables"):
             mine, theirs = dict(getattr(self, part)), dict(getattr(other, part))
             keys = [*mine, *(key for key in theirs if key not in mine)]
             found += [
-                Difference(part, key, theirs.get(key))
+                SetupDifference(part, key, theirs.get(key))
                 for key in keys
                 if mine.get(key) != theirs.get(key)
             ]
         return found
 
-    def changed(self, differences: Sequence[Difference]) -> Setup:
+    def changed(self, differences: Sequence[SetupDifference]) -> BisectionSetup:
         """This setup with some of the differences made."""
         switches, variables, python = dict(self.switches), dict(self.variables), self.python
         for difference in differences:
@@ -155,13 +155,13 @@ class Setup:
                 table.pop(difference.key, None)
             else:
                 table[difference.key] = difference.value
-        return Setup(
+        return BisectionSetup(
             self.kind, self.place, tuple(switches.items()), python, tuple(variables.items())
         )
 
 
 @dataclass(frozen=True)
-class Difference:
+class SetupDifference:
     """One piece of a spec: ``value`` is what it becomes, None where it goes away."""
 
     part: str
@@ -177,27 +177,27 @@ class Difference:
         return f"{sign}{self.key}={self.value}" if self.value else f"{sign}{self.key}"
 
 
-def over_switches(failing: str, passing: str, judge: Judge) -> Bisection:
+def bisect_switches(failing: str, passing: str, judge: Judge) -> BisectionResult:
     """The fewest of the pieces by which two specs differ that turn the failing one into one that
     passes.
 
     Pieces are taken away one after the other from all of them, so that each of those that remain is
     needed.
     """
-    here, there = Setup.of(failing), Setup.of(passing)
+    here, there = BisectionSetup.of(failing), BisectionSetup.of(passing)
     tries = [judge(failing), judge(passing)]
     if [t.state for t in tries] == ["passes", "fails"]:
         here, there, failing, passing = there, here, passing, failing
         tries.reverse()
     if [t.state for t in tries] != ["fails", "passes"]:
         words = " and ".join(f"{t.state} on {t.name}" for t in tries)
-        return Bisection(tuple(tries), f"there is nothing to bisect: it {words}", False)
+        return BisectionResult(tuple(tries), f"there is nothing to bisect: it {words}", False)
     if (here.kind, here.place) != (there.kind, there.place):
         words = (
             f"it fails on {failing} and passes on {passing}: two devices, between which "
             f"there are no switches to try"
         )
-        return Bisection(tuple(tries), words, True)
+        return BisectionResult(tuple(tries), words, True)
     needed = here.differences(there)
     for piece in list(needed):
         fewer = [other for other in needed if other != piece]
@@ -208,7 +208,7 @@ def over_switches(failing: str, passing: str, judge: Judge) -> Bisection:
         if attempt.state == "passes":
             needed = fewer
     words = " and ".join(map(str, needed))
-    return Bisection(
+    return BisectionResult(
         tuple(tries),
         f"on {failing}, {words} {'makes' if len(needed) == 1 else 'together make'} it vanish",
         True,
@@ -228,10 +228,10 @@ KNOWN = {
 }  # fmt: skip
 
 
-def over_known_switches(failing: str, judge: Judge) -> Bisection:
+def try_known_switches(failing: str, judge: Judge) -> BisectionResult:
     """Each switch that is known for the backend, alone: which ones make the failure vanish. Raises
     UsageError."""
-    here = Setup.of(failing)
+    here = BisectionSetup.of(failing)
     if here.kind not in KNOWN:
         raise UsageError(
             f"no switches are known of {failing!r}; name two backends: --over {failing} --over "
@@ -239,13 +239,13 @@ def over_known_switches(failing: str, judge: Judge) -> Bisection:
         )
     first = judge(failing)
     if first.state != "fails":
-        return Bisection(
+        return BisectionResult(
             (first,), f"there is nothing to bisect: it {first.state} on {failing}", False
         )
     pieces = [
         piece
         for text in KNOWN[here.kind]
-        for piece in Setup.of(here.kind).differences(Setup.of(here.kind + text))
+        for piece in BisectionSetup.of(here.kind).differences(BisectionSetup.of(here.kind + text))
     ]
     fresh = [p for p in pieces if not (p.part == "switches" and p.key in dict(here.switches))]
     tries = [(piece, judge(here.changed([piece]).spec)) for piece in fresh]
@@ -255,4 +255,4 @@ def over_known_switches(failing: str, judge: Judge) -> Bisection:
         if curing
         else f"none of the known switches of {here.kind} cures it"
     )
-    return Bisection((first, *(attempt for _, attempt in tries)), words, bool(curing))
+    return BisectionResult((first, *(attempt for _, attempt in tries)), words, bool(curing))

@@ -86,7 +86,7 @@ class Repeatability:
 
 
 @dataclass
-class Watch:
+class RepeatCheck:
     """Repeats the cases it is given, ``repeats`` times each, and keeps what differed."""
 
     operator: Operator
@@ -114,7 +114,7 @@ class Watch:
                     direction,
                     backend,
                     "runs",
-                    max((apart(first, other) for other in again), default=0.0),
+                    max((largest_difference(first, other) for other in again), default=0.0),
                 )
                 other = backend.variants().get(_THREADS)
                 if other is not None:
@@ -123,11 +123,13 @@ class Watch:
                         direction,
                         backend,
                         "threads",
-                        apart(first, other.run(self.operator, materials, direction)),
+                        largest_difference(first, other.run(self.operator, materials, direction)),
                     )
                 if row is not None:
                     alone = backend.run(self.operator, row, direction)
-                    self._keep(case, direction, backend, "batch", apart(_row_of(first), alone))
+                    self._keep(
+                        case, direction, backend, "batch", largest_difference(_row_of(first), alone)
+                    )
 
     def _keep(self, case: Case, direction: str, backend: Backend, kind: str, ulp: float) -> None:
         key = (case.dtype, direction, backend.name, kind)
@@ -145,17 +147,18 @@ class Watch:
         return tuple(self._found.values())
 
 
-def apart(a: Outcome, b: Outcome) -> float:
+def largest_difference(a: Outcome, b: Outcome) -> float:
     """The largest difference of two outcomes in ulp: 0 for the same bits (any NaN is a NaN),
     infinity for another kind."""
     if a.status != b.status or len(a.outputs) != len(b.outputs):
         return float("inf")
     return max(
-        (_apart(x.tensor, y.tensor) for x, y in zip(a.outputs, b.outputs, strict=True)), default=0.0
+        (_difference(x.tensor, y.tensor) for x, y in zip(a.outputs, b.outputs, strict=True)),
+        default=0.0,
     )
 
 
-def _apart(x: torch.Tensor | None, y: torch.Tensor | None) -> float:
+def _difference(x: torch.Tensor | None, y: torch.Tensor | None) -> float:
     if x is None or y is None:
         return 0.0 if x is y else float("inf")
     if x.shape != y.shape or x.dtype != y.dtype:
@@ -240,7 +243,7 @@ def failure(found: Repeatability, operator: Operator, allowed: str) -> Result | 
     them, or at another place.
 
     ``allowed`` is the policy ``nondeterminism``: ``none``, or ``rounding`` (sums by atomic
-    additions). Elementwise operators have no sums, so that other threads and other neighbours must
+    additions). Elementwise operators have no sums, so that other threads and other neighbors must
     not change a bit.
     """
     if not found.differing or found.example is None:

@@ -23,20 +23,20 @@ from ..judge.judge import Judgement, unusual
 from ..operators.declare import Operator
 from ..reference import Reference, perturbation
 from ..reference.own_steps import NAME as OWN_STEPS
-from .attribution import Scene, explain, shorter
+from .attribution import AttributionContext, explain, precision_loss
 from .attribution.context import REFUSALS
 from .attribution.devices import VARIANCES
 from .experiments import (
     CONTIGUOUS,
-    Flagged,
-    adds_up,
+    FlaggedResult,
+    accumulates,
     company,
     differs,
     error_in_float64,
+    experiments,
     in_float64,
-    trials,
 )
-from .layout_and_batch_causes import by_precision, by_trial
+from .layout_and_batch_causes import cause_by_experiment, cause_by_float64
 
 REPEATS = 3
 _BY_PRECISION = ("approximation", "early-overflow")  # what float64 on the same backend tells
@@ -62,7 +62,7 @@ class Looks:
         self._seen: dict[tuple[str, ...], int] = {}
         self._causes: dict[tuple[str, ...], Counter[str]] = {}
 
-    def look(self, flagged: Flagged) -> Evidence:
+    def look(self, flagged: FlaggedResult) -> Evidence:
         case = flagged.materials.case
         kind = (
             case.operator,
@@ -85,7 +85,9 @@ class Looks:
         return evidence
 
 
-def look(flagged: Flagged, *, only: tuple[str, ...] | None = None, quick: bool = False) -> Evidence:
+def look(
+    flagged: FlaggedResult, *, only: tuple[str, ...] | None = None, quick: bool = False
+) -> Evidence:
     """What can be found out about a flagged result. With ``only``, no causes but these are tried,
     and no work-arounds.
 
@@ -134,7 +136,7 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None, quick: bool =
             evidence if evidence.cause is not None else _known_trial(flagged, evidence, scene, only)
         )
     tried: dict[str, float] = {}
-    for words, trial in trials(flagged):
+    for words, trial in experiments(flagged):
         if time.monotonic() > deadline:
             break
         outcome = trial()
@@ -146,8 +148,8 @@ def look(flagged: Flagged, *, only: tuple[str, ...] | None = None, quick: bool =
     if evidence.cause is None:
         evidence = replace(
             evidence,
-            cause=by_trial(flagged, evidence, scene)
-            or by_precision(flagged, evidence, scene, wide),
+            cause=cause_by_experiment(flagged, evidence, scene)
+            or cause_by_float64(flagged, evidence, scene, wide),
         )
     return evidence
 
@@ -171,10 +173,10 @@ def look_for_fewer_bits(
     if reference.low_entropy or reference.repeats:
         return None  # errors of equal numbers are alike, and so agree with a prediction by chance
     try:
-        scene = Scene(reference, outcome, found.output, special=False, everywhere=True)
+        scene = AttributionContext(reference, outcome, found.output, special=False, everywhere=True)
     except REFUSALS:
         return None
-    return shorter(scene) if every else shorter(scene, only=_LEAST)
+    return precision_loss(scene) if every else precision_loss(scene, only=_LEAST)
 
 
 def look_for_a_formula(reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:
@@ -183,7 +185,7 @@ def look_for_a_formula(reference: Reference, outcome: Outcome, found: Judgement)
     if reference.operator.name not in VARIANCES or reference.direction == "backward":
         return None
     try:
-        scene = Scene(reference, outcome, found.output, special=False, everywhere=True)
+        scene = AttributionContext(reference, outcome, found.output, special=False, everywhere=True)
     except REFUSALS:
         return None
     cause = explain(scene, only=frozenset({"biased-variance"}))
@@ -191,13 +193,16 @@ def look_for_a_formula(reference: Reference, outcome: Outcome, found: Judgement)
 
 
 def _known_trial(
-    flagged: Flagged, evidence: Evidence, scene: Scene | None, known: tuple[str, ...]
+    flagged: FlaggedResult,
+    evidence: Evidence,
+    scene: AttributionContext | None,
+    known: tuple[str, ...],
 ) -> Evidence:
     """The same for a later result: only those trials whose outcome was a cause before (the most
     frequent first)."""
     tried: dict[str, float] = {}
     if "depends-on-layout" in known:
-        for words, trial in trials(flagged):
+        for words, trial in experiments(flagged):
             outcome = trial() if words == CONTIGUOUS else None
             if outcome is not None and outcome.status == "ok":
                 tried[words] = flagged.rho(outcome)
@@ -205,12 +210,12 @@ def _known_trial(
     same = error_in_float64(scene, wide) if scene is not None and wide is not None else None
     evidence = replace(evidence, trials=tried, wide=same)
     cause = (
-        by_trial(flagged, evidence, scene)
+        cause_by_experiment(flagged, evidence, scene)
         if any(name.startswith("depends-on") for name in known)
         else None
     )
     if cause is None and wide is not None:
-        cause = by_precision(flagged, evidence, scene, wide)
+        cause = cause_by_float64(flagged, evidence, scene, wide)
     return replace(evidence, cause=cause if cause is not None and cause.name in known else None)
 
 
@@ -221,21 +226,23 @@ def cause_of(reference: Reference, outcome: Outcome, found: Judgement) -> Cause 
     return explain(scene) if scene is not None else None
 
 
-def _scene(reference: Reference, outcome: Outcome, found: Judgement) -> Scene | None:
+def _scene(reference: Reference, outcome: Outcome, found: Judgement) -> AttributionContext | None:
     """What there is to explain; None for results without comparable numbers."""
     value = found.verdict.value
     if value not in ("divergent", "special-values") or not reference.outputs:
         return None
     special, rho = value == "special-values", found.metrics.get("rho_max", 0.0)
     try:
-        return Scene(
+        return AttributionContext(
             reference, outcome, found.output, special=special, everywhere=not special and rho <= 1.0
         )
     except REFUSALS:
         return None
 
 
-def _repeated(flagged: Flagged, evidence: Evidence, scene: Scene | None, repeats: int) -> Evidence:
+def _repeated(
+    flagged: FlaggedResult, evidence: Evidence, scene: AttributionContext | None, repeats: int
+) -> Evidence:
     """The same call, some times more: how many gave another answer, and how many passed."""
     other = within = 0
     outcomes = []
@@ -248,14 +255,14 @@ def _repeated(flagged: Flagged, evidence: Evidence, scene: Scene | None, repeats
         other += passes or judgement.verdict != flagged.found.verdict or differs(scene, outcome)
     cause = (
         Cause("stale", "a result on top of the one before", 1.0)
-        if other and adds_up(scene, outcomes)
+        if other and accumulates(scene, outcomes)
         else None
     )
     return replace(evidence, repeats=repeats, other=other, within=within, cause=cause)
 
 
-def _may_be_ill_conditioned(flagged: Flagged) -> bool:
-    """Functions of single elements have a right answer to the last bit; sums and factorisations are
+def _may_be_ill_conditioned(flagged: FlaggedResult) -> bool:
+    """Functions of single elements have a right answer to the last bit; sums and factorizations are
     as good as their data."""
     traits, error = flagged.operator.traits, flagged.reference.model
     if error.magnitude == OWN_STEPS:
@@ -269,12 +276,12 @@ def _may_be_ill_conditioned(flagged: Flagged) -> bool:
     )
 
 
-def _conditioned(flagged: Flagged, evidence: Evidence, scene: Scene) -> Evidence:
+def _conditioned(flagged: FlaggedResult, evidence: Evidence, scene: AttributionContext) -> Evidence:
     if flagged.found.metrics.get("rho_max", 0.0) <= 1.0:
         return evidence  # only statistics objected, and these no element explains
-    guilty, error = scene.guilty, np.abs(scene.actual - scene.expected)
+    failing, error = scene.failing, np.abs(scene.actual - scene.expected)
     measure = functools.partial(
-        perturbation.error_in_sigmas, index=scene.index, error=error, guilty=guilty
+        perturbation.error_in_sigmas, index=scene.index, error=error, failing=failing
     )
     try:
         conditioned = measure(

@@ -1,4 +1,4 @@
-"""One case through the whole pipeline: materialise, reference, execute on every backend, compare,
+"""One case through the whole pipeline: materialize, reference, execute on every backend, compare,
 judge."""
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ..judge.known import Expectation, Occasion
 from ..judge.tolerances import Policy, Rule
 from ..operators.declare import Operator
 from ..reference import Reference, quiet
-from ..reference.high_precision import ITSELF_OFF, sharpen
+from ..reference.high_precision import ITSELF_OFF, refine
 from .diagnosis import Looks, look_for_a_formula, look_for_fewer_bits
-from .experiments import Flagged
+from .experiments import FlaggedResult
 
 _CPU = Cpu()
 
@@ -72,7 +72,7 @@ def evaluate(
     left out.
 
     ``looks`` says how closely flagged results are looked at a second time; None leaves it at the
-    first look. ``against`` is the mode of :func:`consistency.reference.high_precision.sharpen`.
+    first look. ``against`` is the mode of :func:`consistency.reference.high_precision.refine`.
 
     Raises RecipeError when the case cannot be built, UsageError for an unknown operator.
     """
@@ -101,7 +101,7 @@ def _one_direction(
     looks: Looks | None, against: str,
 ) -> list[Result]:  # fmt: skip
     reference = Reference(operator, materials, direction)
-    sharpen(reference, against)
+    refine(reference, against)
     baseline = _CPU.run(operator, materials, direction)
     outcomes = [
         baseline
@@ -133,7 +133,7 @@ def _one_direction(
         elif itself:
             found = _of_float64_itself(found, reference)
         elif looks is not None and found.verdict.fails and not known:
-            flagged = Flagged(
+            flagged = FlaggedResult(
                 operator,
                 materials,
                 direction,

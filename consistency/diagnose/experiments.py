@@ -1,5 +1,5 @@
-"""Trials of the second look: the same numbers computed otherwise, elsewhere, in float64, and what
-follows for the cause."""
+"""Experiments of a diagnosis: the same numbers computed with another layout, formula, backend
+variant, or in float64."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ..judge.compare import compare
 from ..judge.judge import Judgement
 from ..operators.declare import Operator
 from ..reference import Reference
-from .attribution import ENOUGH, Scene
+from .attribution import MIN_SHARE, AttributionContext
 from .attribution.context import REFUSALS, flat
 from .formulations import FORMULATIONS
 
 CONTIGUOUS = ".contiguous() on the inputs"
-BEYOND = 4.0  # ulp + G·u·S: answers further apart are different answers
+DIFFERENT_ANSWER = 4.0  # ulp + G·u·S: answers further apart are different answers
 
 
 @dataclass(frozen=True)
-class Flagged:
+class FlaggedResult:
     """A failing result with all that made it; ``judged`` gives the judgement of another outcome of
     the same case."""
 
@@ -66,29 +66,29 @@ def _rho(judgement: Judgement) -> float:
     return max(rho, 1.0 + 1e-9) if judgement.verdict.fails else min(rho, 1.0)
 
 
-def differs(scene: Scene | None, outcome: Outcome) -> bool:
-    if scene is None or outcome.status != "ok":
+def differs(context: AttributionContext | None, outcome: Outcome) -> bool:
+    if context is None or outcome.status != "ok":
         return False
-    seen = scene.reference.observed(outcome.outputs)
-    tensor = seen[scene.index].tensor if scene.index < len(seen) else None
-    if tensor is None or tensor.numel() * (2 if tensor.is_complex() else 1) != scene.actual.size:
+    seen = context.reference.observed(outcome.outputs)
+    tensor = seen[context.index].tensor if context.index < len(seen) else None
+    if tensor is None or tensor.numel() * (2 if tensor.is_complex() else 1) != context.actual.size:
         return True
     values = flat(tensor)
     with np.errstate(all="ignore"):
-        apart = np.abs(values - scene.actual) > BEYOND * scene.unit
+        apart = np.abs(values - context.actual) > DIFFERENT_ANSWER * context.unit
     return bool(
-        (apart & np.isfinite(scene.actual)).any()
-        or (np.isnan(values) != np.isnan(scene.actual)).any()
+        (apart & np.isfinite(context.actual)).any()
+        or (np.isnan(values) != np.isnan(context.actual)).any()
     )
 
 
-def adds_up(scene: Scene | None, outcomes: Sequence[Outcome]) -> bool:
+def accumulates(context: AttributionContext | None, outcomes: Sequence[Outcome]) -> bool:
     """Whether each answer is the right one plus the answer, or the right answer, of the call
     before: a buffer nobody cleared."""
-    if scene is None or not np.isfinite(scene.expected).all() or not scene.expected.any():
+    if context is None or not np.isfinite(context.expected).all() or not context.expected.any():
         return False
     tensors = [
-        scene.reference.observed(o.outputs)[scene.index].tensor
+        context.reference.observed(o.outputs)[context.index].tensor
         for o in outcomes
         if o.status == "ok"
     ]
@@ -96,18 +96,18 @@ def adds_up(scene: Scene | None, outcomes: Sequence[Outcome]) -> bool:
     if (
         len(values) < len(outcomes)
         or len(values) < 2
-        or any(v.size != scene.expected.size for v in values)
+        or any(v.size != context.expected.size for v in values)
     ):
         return False
-    close = (1.0 - ENOUGH) * np.linalg.norm(scene.expected)
-    added = [later - scene.expected for later in values[1:]]
+    close = (1.0 - MIN_SHARE) * np.linalg.norm(context.expected)
+    added = [later - context.expected for later in values[1:]]
     growing = all(
         np.linalg.norm(a - earlier) <= close for a, earlier in zip(added, values, strict=False)
     )
-    return growing or all(np.linalg.norm(a - scene.expected) <= close for a in added)
+    return growing or all(np.linalg.norm(a - context.expected) <= close for a in added)
 
 
-def trials(flagged: Flagged) -> Iterator[tuple[str, Callable[[], Outcome | None]]]:
+def experiments(flagged: FlaggedResult) -> Iterator[tuple[str, Callable[[], Outcome | None]]]:
     tensors = flagged.reference.arguments.tensors
     if (
         any(not t.is_contiguous() or t.storage_offset() for t in tensors)
@@ -121,11 +121,13 @@ def trials(flagged: Flagged) -> Iterator[tuple[str, Callable[[], Outcome | None]
             yield words, functools.partial(flagged.again, flagged.backend.formulated(words, how))
 
 
-def _contiguous(flagged: Flagged) -> Outcome:
+def _contiguous(flagged: FlaggedResult) -> Outcome:
     return flagged.again(materials=literal_case(flagged, lambda tensor: tensor.contiguous()))
 
 
-def literal_case(flagged: Flagged, change: Callable[[torch.Tensor], torch.Tensor]) -> Materials:
+def literal_case(
+    flagged: FlaggedResult, change: Callable[[torch.Tensor], torch.Tensor]
+) -> Materials:
     """The case with each tensor changed and given literally."""
     case = flagged.materials.case
     arguments = flagged.materials.build()
@@ -145,12 +147,12 @@ def literal_case(flagged: Flagged, change: Callable[[torch.Tensor], torch.Tensor
 
 
 def in_float64(
-    flagged: Flagged, scene: Scene | None, trials: dict[str, float]
+    flagged: FlaggedResult, context: AttributionContext | None, experiments: dict[str, float]
 ) -> tuple[Output, ...] | None:
     """What the backend gives for the same numbers in float64; also tried as a work-around."""
     dtype = flagged.materials.case.dtype
     if (
-        scene is None
+        context is None
         or not floats(dtype)
         or dtype in ("float64", "complex128")
         or flagged.backend.has_float64() is False
@@ -168,26 +170,26 @@ def in_float64(
         else o
         for o in outcome.outputs
     )
-    trials["computing in float64"] = flagged.rho(replace(outcome, outputs=narrow))
+    experiments["computing in float64"] = flagged.rho(replace(outcome, outputs=narrow))
     try:
         return flagged.reference.observed(outcome.outputs)
     except REFUSALS:
         return None
 
 
-def error_in_float64(scene: Scene, wide: tuple[Output, ...]) -> float | None:
-    """The largest error in float64 as a share of the largest here, over the guilty elements."""
-    seen = wide[scene.index].tensor if scene.index < len(wide) else None
-    if seen is None or flat(seen).size != scene.expected.size:
+def error_in_float64(context: AttributionContext, wide: tuple[Output, ...]) -> float | None:
+    """The largest error in float64 as a share of the largest here, over the failing elements."""
+    seen = wide[context.index].tensor if context.index < len(wide) else None
+    if seen is None or flat(seen).size != context.expected.size:
         return None
-    where = scene.guilty & scene.finite
+    where = context.failing & context.finite
     with np.errstate(all="ignore"):
-        here = float(np.max(np.abs(scene.actual - scene.expected)[where], initial=0.0))
-        there = float(np.max(np.abs(flat(seen) - scene.expected)[where], initial=0.0))
+        here = float(np.max(np.abs(context.actual - context.expected)[where], initial=0.0))
+        there = float(np.max(np.abs(flat(seen) - context.expected)[where], initial=0.0))
     return there / here if here > 0.0 else None
 
 
-def company(flagged: Flagged, scene: Scene | None) -> str:
+def company(flagged: FlaggedResult, context: AttributionContext | None) -> str:
     """Who else gives this answer, where at least three backends ran: names the one that stands
     alone."""
     others = {
@@ -195,12 +197,12 @@ def company(flagged: Flagged, scene: Scene | None) -> str:
         for name, o in flagged.others.items()
         if name != flagged.backend.name and o.status == "ok"
     }
-    if scene is None or len(others) < 2:
+    if context is None or len(others) < 2:
         return ""
     apart = [
         name
         for name, outcome in others.items()
-        if differs(scene, outcome) or flagged.rho(outcome) <= 1.0
+        if differs(context, outcome) or flagged.rho(outcome) <= 1.0
     ]
     if not apart:
         return f"all {len(others) + 1} backends give this answer"

@@ -1,4 +1,4 @@
-"""What trials tell where no suspect explained anything: results that depend on layout, batch or
+"""Rank experiments when no hypothesis explains the error: results that depend on layout, batch or
 position, or on the formula."""
 
 from __future__ import annotations
@@ -11,80 +11,88 @@ import torch
 
 from ..core.model import Cause, Evidence, Output
 from ..reference import Reference
-from .attribution import ENOUGH, Scene
+from .attribution import MIN_SHARE, AttributionContext
 from .attribution.context import REFUSALS, flat
-from .experiments import BEYOND, CONTIGUOUS, Flagged, literal_case
+from .experiments import CONTIGUOUS, DIFFERENT_ANSWER, FlaggedResult, literal_case
 
 _ROUNDED = 1e-6  # of an error, in float64: it shrank as rounding does
 _SEVERAL = 4  # elements that err alike in float64 before the formula is blamed
 _CLEAR = 100.0  # ulp + G·u·S: of smaller errors it cannot be told whether they are gone elsewhere
 
 
-def by_trial(flagged: Flagged, evidence: Evidence, scene: Scene | None) -> Cause | None:
-    """What no suspect explained but a change of circumstances did: an element's result depends on
+def cause_by_experiment(
+    flagged: FlaggedResult, evidence: Evidence, context: AttributionContext | None
+) -> Cause | None:
+    """A cause that no hypothesis explained but an experiment shows: an element's result depends on
     its own inputs only."""
     if evidence.trials.get(CONTIGUOUS, 2.0) <= 1.0:
         return Cause("depends-on-layout", "the layout of the inputs", 1.0)
     clear = (
-        scene is not None
+        context is not None
         and flagged.direction == "forward"
         and not flagged.operator.mutates
-        and scene.size >= _CLEAR
+        and context.size >= _CLEAR
     )
     row = (
-        _guilty_row(scene, "elementwise" in flagged.operator.traits)
-        if scene is not None and clear
+        _failing_row(context, "elementwise" in flagged.operator.traits)
+        if context is not None and clear
         else None
     )
-    if scene is not None and row is not None and _right_alone(flagged, scene, row):
+    if context is not None and row is not None and _right_alone(flagged, context, row):
         return Cause("depends-on-batch", "the size of the batch", 1.0)
     if ", only in the " in flagged.found.explanation:  # the first or last elements, and no others
         return Cause("depends-on-position", "the position of an element", 1.0)
-    if scene is None or not clear:
+    if context is None or not clear:
         return None
-    turned = (slice(None, None, -1),) * len(scene.shape)
-    if _differs_elsewhere(flagged, scene, lambda t: t.flip(*range(t.ndim)), turned):
+    turned = (slice(None, None, -1),) * len(context.shape)
+    if _differs_elsewhere(flagged, context, lambda t: t.flip(*range(t.ndim)), turned):
         return Cause("depends-on-position", "the position of an element", 1.0)
-    if _differs_elsewhere(flagged, scene, lambda t: t.flip(0), turned[:1]):
+    if _differs_elsewhere(flagged, context, lambda t: t.flip(0), turned[:1]):
         return Cause("depends-on-position", "the position of a row", 1.0)
     return None
 
 
-def _right_alone(flagged: Flagged, scene: Scene, row: int) -> bool:
+def _right_alone(flagged: FlaggedResult, context: AttributionContext, row: int) -> bool:
     """Whether a row comes out otherwise without the rest of its batch, be it a row of the first
     operand or of all of them."""
     return any(
         _differs_elsewhere(
-            flagged, scene, lambda t: t[row : row + 1], np.s_[row : row + 1], first_only=first_only
+            flagged,
+            context,
+            lambda t: t[row : row + 1],
+            np.s_[row : row + 1],
+            first_only=first_only,
         )
         for first_only in ((False,) if "elementwise" in flagged.operator.traits else (True, False))
     )
 
 
-def _guilty_row(scene: Scene, elementwise: bool) -> int | None:
+def _failing_row(context: AttributionContext, elementwise: bool) -> int | None:
     """The row (of dimension 0) with the most wrong elements; of elementwise operators only where
     rows are wrong as a whole.
 
     There a row that is wrong in places tells of these places: alone, its elements would stand
     elsewhere in memory.
     """
-    if len(scene.shape) < 2 or scene.guilty.size != np.prod(scene.shape):
+    if len(context.shape) < 2 or context.failing.size != np.prod(context.shape):
         return None
-    shares = scene.guilty.reshape(scene.shape[0], -1).mean(1)
+    shares = context.failing.reshape(context.shape[0], -1).mean(1)
     whole = shares.max() > 0.5 and shares[shares > 0.0].min() > 0.5
     return int(np.argmax(shares)) if whole or (not elementwise and shares.max() > 0.0) else None
 
 
-def _has_rows(tensor: torch.Tensor, scene: Scene, first: torch.Tensor | None) -> bool:
-    fits = tensor.ndim > 0 and tensor.shape[0] == scene.shape[0]
+def _has_rows(
+    tensor: torch.Tensor, context: AttributionContext, first: torch.Tensor | None
+) -> bool:
+    fits = tensor.ndim > 0 and tensor.shape[0] == context.shape[0]
     return fits and (
-        tensor.ndim == len(scene.shape) if first is None else tensor.shape == first.shape
+        tensor.ndim == len(context.shape) if first is None else tensor.shape == first.shape
     )
 
 
 def _differs_elsewhere(
-    flagged: Flagged,
-    scene: Scene,
+    flagged: FlaggedResult,
+    context: AttributionContext,
     change: Callable[[torch.Tensor], torch.Tensor],
     where: Any,
     *,
@@ -96,27 +104,27 @@ def _differs_elsewhere(
     ``where`` are the same elements among the results so far. Only for independent rows: the
     reference must not differ.
     """
-    rows = scene.shape[0] if scene.shape else 0
-    if rows < 2 or scene.actual.size != np.prod(scene.shape):
+    rows = context.shape[0] if context.shape else 0
+    if rows < 2 or context.actual.size != np.prod(context.shape):
         return False
     try:
         # Of a product's factors, the first has the rows.
         alone = "elementwise" not in flagged.operator.traits if first_only is None else first_only
         first = flagged.reference.arguments.tensors[0]
         materials = literal_case(
-            flagged, lambda t: change(t) if _has_rows(t, scene, first if alone else None) else t
+            flagged, lambda t: change(t) if _has_rows(t, context, first if alone else None) else t
         )
         truth = Reference(flagged.operator, materials, "forward")
         outcome = flagged.again(materials=materials)
         if outcome.status != "ok" or truth.outcome.status != "ok":
             return False
         wanted, seen = (
-            truth.outputs[scene.index].tensor,
-            truth.observed(outcome.outputs)[scene.index].tensor,
+            truth.outputs[context.index].tensor,
+            truth.observed(outcome.outputs)[context.index].tensor,
         )
         expected, before, unit = (
-            v.reshape(scene.shape)[where].reshape(-1)
-            for v in (scene.expected, scene.actual, scene.unit)
+            v.reshape(context.shape)[where].reshape(-1)
+            for v in (context.expected, context.actual, context.unit)
         )
         if (
             wanted is None
@@ -131,21 +139,24 @@ def _differs_elsewhere(
         finite = np.isfinite(expected) & np.isfinite(before)
         if (np.abs(flat(wanted) - expected) > unit)[finite].any():
             return False
-        return bool((np.abs(flat(seen) - before) > BEYOND * unit)[finite].any())
+        return bool((np.abs(flat(seen) - before) > DIFFERENT_ANSWER * unit)[finite].any())
 
 
-def by_precision(
-    flagged: Flagged, evidence: Evidence, scene: Scene | None, wide: tuple[Output, ...] | None
+def cause_by_float64(
+    flagged: FlaggedResult,
+    evidence: Evidence,
+    context: AttributionContext | None,
+    wide: tuple[Output, ...] | None,
 ) -> Cause | None:
     """What the same backend's answer in float64 tells: the same error is the formula's, none at all
     is an amplified rounding."""
-    if scene is None or wide is None:
+    if context is None or wide is None:
         return None
-    share = scene.share(wide)
-    if share >= ENOUGH and not scene.special and np.count_nonzero(scene.guilty) >= _SEVERAL:
+    share = context.share(wide)
+    if share >= MIN_SHARE and not context.special and np.count_nonzero(context.failing) >= _SEVERAL:
         return Cause("approximation", "the formula itself, which errs alike in float64,", share)
     right = evidence.trials.get("computing in float64", 2.0) <= 1.0
-    if right and scene.special and np.isfinite(scene.expected[scene.guilty]).any():
+    if right and context.special and np.isfinite(context.expected[context.failing]).any():
         return Cause("early-overflow", "an intermediate that leaves the format", 1.0)
     if (
         right

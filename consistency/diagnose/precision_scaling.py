@@ -149,7 +149,7 @@ def power(ratio: float) -> str:
     return f"2^{math.log2(ratio):.1f} times"
 
 
-def twin(case: Case) -> Case | None:
+def float64_counterpart(case: Case) -> Case | None:
     """The same case in float64; None where its numbers would be others: literal ones, or limits of
     the format."""
 
@@ -191,7 +191,7 @@ def applies(operator: Operator) -> bool:
 
 
 @dataclass
-class Pool:
+class ScalingPool:
     """Collects pairs of one operator: hand it float32 results, then ask for the scalings."""
 
     operator: Operator
@@ -206,7 +206,7 @@ class Pool:
             self.backends[r.backend] for r in results if r.backend in self.backends and _tells(r)
         ]
         case = next(iter(results)).case if backends else None
-        double = twin(case) if case is not None else None
+        double = float64_counterpart(case) if case is not None else None
         if case is None or double is None:
             return
         with quiet():
@@ -331,7 +331,9 @@ def failure(scaling: Scaling, case: Case, family: str) -> Result:
     """A scaling that is out of bounds, as a result of the run: about the worst twin, or that of
     ``case`` if the mean is off."""
     worst = (
-        max(scaling.violations, key=_least_shrunk)[0] if scaling.violations else twin(case) or case
+        max(scaling.violations, key=_least_shrunk)[0]
+        if scaling.violations
+        else float64_counterpart(case) or case
     )
     numbers = {"scaling_ratio": scaling.ratio, "scaling_pairs": float(scaling.pairs)}
     kept = MappingProxyType(

@@ -94,8 +94,10 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: State) -> Iterator[Even
     for position, case in enumerate(cases):
         if state.out_of_time:
             break
-        twins = SCALED - position if pool is not None else 0
-        _announce(operator, cases[position : position + AHEAD], offered, state.earlier, twins)
+        counterparts = SCALED - position if pool is not None else 0
+        _announce(
+            operator, cases[position : position + AHEAD], offered, state.earlier, counterparts
+        )
         keys = [(case.id, b.name, d) for d in directions for b in offered[d]]
         known = tuple(state.earlier.results[key] for key in keys if key in state.earlier.results)
         if known:
@@ -144,12 +146,12 @@ def _announce(
     cases: Sequence[Case],
     offered: dict[str, list[Backend]],
     earlier: ResumeState,
-    twins: int,
+    counterparts: int,
 ) -> None:
     """Tell each backend which cases come next, in the order in which they will be asked for; the
     first few with float64 twins."""
     for backend in {b.name: b for backends in offered.values() for b in backends}.values():
-        backend.ahead(_coming(operator, cases, backend, offered, earlier, twins))
+        backend.ahead(_coming(operator, cases, backend, offered, earlier, counterparts))
 
 
 def _coming(
@@ -158,21 +160,25 @@ def _coming(
     backend: Backend,
     offered: dict[str, list[Backend]],
     earlier: ResumeState,
-    twins: int,
+    counterparts: int,
 ) -> Iterator[tuple[Operator, Case, str]]:
     for position, case in enumerate(cases):
         for direction, backends in offered.items():
             if backend in backends and (case.id, backend.name, direction) not in earlier.results:
                 yield operator, case, direction
-        twin = precision_scaling.twin(case) if position < twins else None
-        if twin is not None:  # both are run, one after the other, to measure how errors shrink
+        counterpart = (
+            precision_scaling.float64_counterpart(case) if position < counterparts else None
+        )
+        if (
+            counterpart is not None
+        ):  # both are run, one after the other, to measure how errors shrink
             yield operator, case, "forward"
-            yield operator, twin, "forward"
+            yield operator, counterpart, "forward"
 
 
 def _pool(
     config: RunConfig, operator: Operator, dtype: str, backends: Sequence[Backend]
-) -> precision_scaling.Pool | None:
+) -> precision_scaling.ScalingPool | None:
     """Where precision scaling is measured: float32, going forward, once a run, if float64 is to be
     tested, too."""
     both = "float64" in operator.dtypes and (config.dtypes is None or "float64" in config.dtypes)
@@ -183,11 +189,11 @@ def _pool(
         or not precision_scaling.applies(operator)
     ):
         return None
-    return precision_scaling.Pool(operator, {b.name: b for b in backends})
+    return precision_scaling.ScalingPool(operator, {b.name: b for b in backends})
 
 
 def _scaled(
-    pool: precision_scaling.Pool, case: Case, config: RunConfig, origin: str
+    pool: precision_scaling.ScalingPool, case: Case, config: RunConfig, origin: str
 ) -> Iterator[Event]:
     found = pool.scalings()
     if found:
@@ -210,7 +216,7 @@ def _repeated(
 ) -> Iterator[Event]:  # fmt: skip
     """Some cases again, on the same backend, with other threads, and a row alone; what must not
     differ is a result."""
-    watch = determinism.Watch(operator, config.repeat)
+    watch = determinism.RepeatCheck(operator, config.repeat)
     if not watch.applies:
         return
     for case in cases:

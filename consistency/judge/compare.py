@@ -15,7 +15,7 @@ from ..core.detail import ModifiedInput, TimedOut
 from ..core.dtypes import FORMATS, PARTS, form_of
 from ..core.model import Comparison, Measured, Outcome, Output, Span, Worst
 from ..reference import Reference
-from ..reference.integer_casts import judged_apart
+from ..reference.integer_casts import judge_casts
 from .measurement import Floating
 
 
@@ -166,7 +166,7 @@ def _exact(
     special: dict[str, int] = {}
     special_worst: Worst | None = None
     cast = (
-        judged_apart(reference.arguments.tensors[0], actual, wanted)
+        judge_casts(reference.arguments.tensors[0], actual, wanted)
         if "cast" in reference.operator.traits
         else None
     )

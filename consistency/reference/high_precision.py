@@ -63,7 +63,7 @@ def spot_checked(dtype: str) -> bool:
     return dtype in ("float64", "complex128") or not dtypes.floats(dtype)
 
 
-def sharpen(reference: Reference, mode: str = "float64") -> None:
+def refine(reference: Reference, mode: str = "float64") -> None:
     """Put something better than the CPU behind ``reference``, where there is something; sets
     ``independent``."""
     dtype = reference.materials.case.dtype

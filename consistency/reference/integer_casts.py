@@ -16,7 +16,7 @@ _TWO_32 = 2.0**32
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class CastErrors:
     """Masks over the elements: which are wrong, and which are right only for a backend that
     saturates."""
 
@@ -26,7 +26,7 @@ class Cast:
     nothing_defined: bool = False  # no element has a defined answer
 
 
-def judged_apart(x: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) -> Cast | None:
+def judge_casts(x: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) -> CastErrors | None:
     """``actual``, a cast of ``x`` to an integer dtype, against ``wanted``; None where nothing is to
     be told apart."""
     if (
@@ -43,7 +43,7 @@ def judged_apart(x: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) ->
             return None
         # Clamped as int64, so that the limits of a wide dtype do not wrap in a narrow one.
         saturated = differs & (actual == x.to(torch.int64).clamp(info.min, info.max))
-        return Cast(differs & ~saturated, saturated, "saturated")
+        return CastErrors(differs & ~saturated, saturated, "saturated")
     x = x.detach().to(torch.float64)
     beyond = (
         ~((x > info.min - 1.0) & (x < info.max + 1.0))
@@ -63,7 +63,7 @@ def judged_apart(x: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) ->
             actual == torch.tensor(-1).to(actual.dtype)
         )  # the highest of the 32-bit ones, cut
     wrong = torch.where(beyond, ~(admitted | saturated), differs)
-    return Cast(wrong, beyond & saturated & ~admitted, "saturated-float", bool(beyond.all()))
+    return CastErrors(wrong, beyond & saturated & ~admitted, "saturated-float", bool(beyond.all()))
 
 
 def _wrapped(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

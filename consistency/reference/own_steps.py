@@ -26,7 +26,7 @@ from ..generate.materialize import Arguments, Materials
 from ..operators.declare import ErrorModel, Operator, one
 from .magnitudes import Magnitudes, unsigned
 from .perturbation import rounding_noise, scale_by_signs, seeded_generator, ulp
-from .recorded_steps import Lifted, Step, Steps, UntraceableError
+from .recorded_steps import CastsToFloat64, RecordedStep, RecordedSteps, UntraceableError
 from .rounding_variance import healthy_variance
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 NAME = "own steps"
 DTYPES = ("float16", "bfloat16", "float32")
-REPLAYS, FEWEST = 64, 24
-_MOST = 1 << 26  # numbers on the way, beyond which the replays would take minutes
-_AT_ONCE = 1 << 24  # numbers drawn for all replays of a function, beyond which fewer are made
-_LOOKED_AT = 1 << 14  # elements, evenly, of which the mean square is taken
+REPLAYS, MIN_REPLAYS = 64, 24
+_MAX_ELEMENTS = 1 << 26  # numbers on the way, beyond which the replays would take minutes
+_MAX_DRAWN = 1 << 24  # numbers drawn for all replays of a function, beyond which fewer are made
+_SAMPLED = 1 << 14  # elements, evenly, of which the mean square is taken
 _SHIFT = 2.0**-20  # of a real rounding error
 _SPREAD = 6.0  # standard deviations of the mean square, as replays show them
-_USUAL = 1.5  # at least: real roundings are not quite even (ties)
-_SAME = (
+_MIN_USUAL_RMS = 1.5  # at least: real roundings are not quite even (ties)
+_MAX_DIFFERENCE = (
     2.0**-3
     # of the largest response to a small change: the steps in float64 are those of the function in
     # float64
@@ -64,8 +64,8 @@ _SUMS = frozenset(
 )
 # u·max|result|, the most that is taken for a kernel's own error in float32; in shorter formats it
 # rounds once
-_OF_A_KERNEL = 4.0
-_MORE_OF_SUMS = 4.0  # × the variance of a sum in random order: torch 2.13 CPU 2.1 (mm)
+_KERNEL_ERROR = 4.0
+_SUM_VARIANCE_FACTOR = 4.0  # × the variance of a sum in random order: torch 2.13 CPU 2.1 (mm)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class Composed(Operator):
         return NAME, NAME
 
 
-def of_its_own(operator: Operator, materials: Materials) -> Operator | None:
+def as_composed(operator: Operator, materials: Materials) -> Operator | None:
     """The operator as one that is judged by its own steps; None where it takes a single one, or
     where they cannot be followed."""
     if (
@@ -88,10 +88,10 @@ def of_its_own(operator: Operator, materials: Materials) -> Operator | None:
     ):
         return None
     try:
-        steps = Steps(operator, materials, "forward")
+        steps = RecordedSteps(operator, materials, "forward")
         if (
             steps.rounding < 2
-            or steps.elements > _MOST
+            or steps.elements > _MAX_ELEMENTS
             or not _faithful(steps, operator, materials)
         ):
             return None
@@ -106,13 +106,13 @@ def of_its_own(operator: Operator, materials: Materials) -> Operator | None:
     )  # fmt: skip
 
 
-def _faithful(steps: Steps, operator: Operator, materials: Materials) -> bool:
+def _faithful(steps: RecordedSteps, operator: Operator, materials: Materials) -> bool:
     """Whether a small change of the inputs moves the recorded steps as it moves the function: not
     what passes through NumPy."""
     plain, moved = (materials.build("float64", adjust=adjust) for adjust in (None, scale_by_signs))
     found = []
     for arguments in (plain, moved):
-        recorded = steps.again(arguments)
+        recorded = steps.replay(arguments)
         found.append((recorded, _in_float64(operator, arguments)))
     (one_recorded, one_called), (other_recorded, other_called) = found
     if not len(one_recorded) == len(one_called) == len(other_called):
@@ -124,13 +124,13 @@ def _faithful(steps: Steps, operator: Operator, materials: Materials) -> bool:
             continue
         if a.shape != c.shape:
             return False
-        here, there = (
+        recorded_change, called_change = (
             torch.nan_to_num(y - x, nan=0.0, posinf=0.0, neginf=0.0) for x, y in ((a, b), (c, d))
         )
-        largest = float(there.abs().max()) if there.numel() else 0.0
-        if here.numel() and float((here - there).abs().max()) > _SAME * largest + 2.0**-45 * float(
-            torch.nan_to_num(c).abs().max()
-        ):
+        largest = float(called_change.abs().max()) if called_change.numel() else 0.0
+        if recorded_change.numel() and float(
+            (recorded_change - called_change).abs().max()
+        ) > _MAX_DIFFERENCE * largest + 2.0**-45 * float(torch.nan_to_num(c).abs().max()):
             return False
     return True
 
@@ -143,7 +143,7 @@ def _in_float64(operator: Operator, arguments: Arguments) -> list[torch.Tensor |
         arguments.materials.case.kwargs
     )  # what the reference was given beside, as its dtype's default, is not for the function
     try:
-        with torch.no_grad(), Lifted():  # type: ignore[no-untyped-call]
+        with torch.no_grad(), CastsToFloat64():  # type: ignore[no-untyped-call]
             outputs = collect(
                 lambda args, kwargs: operator(
                     *args, **{k: v for k, v in kwargs.items() if k in own}
@@ -162,22 +162,22 @@ def _in_float64(operator: Operator, arguments: Arguments) -> list[torch.Tensor |
 def magnitudes(reference: Reference, count: int) -> Magnitudes:
     """σ/u of each output, and in ``reference.of_steps`` what else there is to say. Raises
     UntraceableError."""
-    steps = Steps(reference.operator, reference.materials, reference.direction)
+    steps = RecordedSteps(reference.operator, reference.materials, reference.direction)
     arguments = reference.materials.build("float64")
-    replays = max(FEWEST, min(REPLAYS, _AT_ONCE // max(steps.elements, 1)))
+    replays = max(MIN_REPLAYS, min(REPLAYS, _MAX_DRAWN // max(steps.elements, 1)))
     generator = seeded_generator()
     noisy = functools.partial(_rounded, generator)
-    plain = steps.again(arguments)
+    plain = steps.replay(arguments)
     squares: list[Any] = [None if p is None else torch.zeros_like(p) for p in plain]
     kept: list[list[torch.Tensor]] = [[] for _ in plain]
     for _ in range(replays):
-        for i, (moved, still) in enumerate(zip(steps.again(arguments, noisy), plain, strict=True)):
+        for i, (moved, still) in enumerate(zip(steps.replay(arguments, noisy), plain, strict=True)):
             if moved is not None and still is not None:
                 shift = torch.nan_to_num(
                     (moved - still).div_(_SHIFT), nan=0.0, posinf=0.0, neginf=0.0
                 )
                 squares[i].addcmul_(shift, shift)
-                kept[i].append(shift.reshape(-1)[:: max(shift.numel() // _LOOKED_AT, 1)].clone())
+                kept[i].append(shift.reshape(-1)[:: max(shift.numel() // _SAMPLED, 1)].clone())
     formula = (
         _in_float64(reference.operator, arguments)
         if _has_another(reference)
@@ -193,7 +193,11 @@ def magnitudes(reference: Reference, count: int) -> Magnitudes:
         u = dtypes.FORMATS[_format(steps.outputs[i])].unit_roundoff
         # Few replays may find too little by chance: two standard deviations of σ² are added.
         more = math.sqrt(1.0 + 2.0 * math.sqrt(2.0 / replays))
-        reference.of_steps[i] = (_apart(formula[i], tested, sigma, u), _usual(kept[i], sigma), more)
+        reference.of_steps[i] = (
+            _formula_distance(formula[i], tested, sigma, u),
+            _usual_rms(kept[i], sigma),
+            more,
+        )
         found.append(sigma * (more / u))
     return tuple(found)
 
@@ -211,7 +215,11 @@ def _format(tensor: torch.Tensor | None) -> str:
 
 
 def _rounded(
-    generator: torch.Generator, step: Step, number: int, value: torch.Tensor, operands: list[Any]
+    generator: torch.Generator,
+    step: RecordedStep,
+    number: int,
+    value: torch.Tensor,
+    operands: list[Any],
 ) -> torch.Tensor:
     """A step's result as rounding would change it: evenly within half an ulp, and by what is lost
     where many terms are added."""
@@ -220,13 +228,13 @@ def _rounded(
     spread = ulp(value, dtypes.FORMATS[dtypes.name_of(recorded.dtype)])
     if step.name in _SUMS:
         p, q = _of_a_sum(step, value, operands)
-        size = unsigned_again(step, operands)
+        size = magnitude_of_step(step, operands)
         spread = (
-            spread.square() + 12.0 * _MORE_OF_SUMS * (p * value.square() + q * size.square())
+            spread.square() + 12.0 * _SUM_VARIANCE_FACTOR * (p * value.square() + q * size.square())
         ).sqrt_()
     elif step.off[number] and recorded.dtype == torch.float32:
         most = (
-            _OF_A_KERNEL
+            _KERNEL_ERROR
             * dtypes.FORMATS["float32"].unit_roundoff
             * float(torch.nan_to_num(value).abs().max())
         )
@@ -234,7 +242,7 @@ def _rounded(
     return value + rounding_noise(generator, value).mul_(spread).mul_(_SHIFT)
 
 
-def _of_a_sum(step: Step, value: torch.Tensor, operands: list[Any]) -> tuple[float, float]:
+def _of_a_sum(step: RecordedStep, value: torch.Tensor, operands: list[Any]) -> tuple[float, float]:
     """σ² = p·sum² + q·S² of a sum in float32, in which torch adds shorter formats, too."""
     tensors = [t for t in operands if isinstance(t, torch.Tensor)]
     if step.name in ("sum", "mean", "cumsum"):
@@ -245,7 +253,7 @@ def _of_a_sum(step: Step, value: torch.Tensor, operands: list[Any]) -> tuple[flo
     return healthy_variance(max(float(terms), 1.0), u, 0.0)
 
 
-def unsigned_again(step: Step, operands: list[Any]) -> torch.Tensor:
+def magnitude_of_step(step: RecordedStep, operands: list[Any]) -> torch.Tensor:
     """The step on absolute values: the magnitude that it adds up."""
     from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -256,7 +264,7 @@ def unsigned_again(step: Step, operands: list[Any]) -> torch.Tensor:
     return found
 
 
-def _apart(
+def _formula_distance(
     formula: torch.Tensor | None, tested: torch.Tensor | None, sigma: torch.Tensor, u: float
 ) -> float:
     """How far the function in float64 lies from its reference at most, in σ of its roundings in the
@@ -268,12 +276,12 @@ def _apart(
     return float(torch.nan_to_num((formula - tested).abs() / room, nan=0.0, posinf=0.0).max())
 
 
-def _usual(kept: list[torch.Tensor], sigma: torch.Tensor) -> float:
+def _usual_rms(kept: list[torch.Tensor], sigma: torch.Tensor) -> float:
     """Up to what an RMS error in σ is usual: the steps of a row have errors in common, so that few
     rows scatter much."""
-    sigma = sigma.reshape(-1)[:: max(sigma.numel() // _LOOKED_AT, 1)]
+    sigma = sigma.reshape(-1)[:: max(sigma.numel() // _SAMPLED, 1)]
     told = sigma > 0.0
     if not bool(told.any()):
-        return _USUAL
+        return _MIN_USUAL_RMS
     means = torch.stack([(shift[told] / sigma[told]).square().mean() for shift in kept])
-    return max(_USUAL, math.sqrt(1.0 + _SPREAD * float(means.std())))
+    return max(_MIN_USUAL_RMS, math.sqrt(1.0 + _SPREAD * float(means.std())))

@@ -143,9 +143,9 @@ def change_signs(pattern: int, chosen: int, base: torch.Tensor, position: int) -
 
 
 def error_in_sigmas(
-    sample: Sample, index: int, error: Doubles, guilty: npt.NDArray[Any], samples: int = SAMPLES
+    sample: Sample, index: int, error: Doubles, failing: npt.NDArray[Any], samples: int = SAMPLES
 ) -> float:
-    """The largest of the guilty elements' errors in 3σ of output ``index`` of ``sample``; infinity
+    """The largest of the failing elements' errors in 3σ of output ``index`` of ``sample``; infinity
     where σ is 0, or nothing came.
 
     Gives up, with what it has, after a few samples that leave no hope of 1.
@@ -158,10 +158,10 @@ def error_in_sigmas(
         if tensor is None:
             return float("inf")
         tensor = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
-        drawn.append(tensor.detach().to(torch.float64).reshape(-1).numpy()[guilty])
-        if len(drawn) == _EARLY and (excess := _excess(drawn, error[guilty])) > _HOPELESS:
+        drawn.append(tensor.detach().to(torch.float64).reshape(-1).numpy()[failing])
+        if len(drawn) == _EARLY and (excess := _excess(drawn, error[failing])) > _HOPELESS:
             return excess
-    return _excess(drawn, error[guilty])
+    return _excess(drawn, error[failing])
 
 
 def _excess(drawn: list[Doubles], error: Doubles) -> float:

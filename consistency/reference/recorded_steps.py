@@ -36,7 +36,7 @@ class UntraceableError(Exception):
 
 
 @dataclass(slots=True)
-class Step:
+class RecordedStep:
     """One operator of torch's, its arguments, what it returned or wrote, and whether that was
     rounded.
 
@@ -63,10 +63,10 @@ class Step:
 
 
 # Of a step and its floating results in float64: the same results, changed.
-Change = Callable[[Step, int, torch.Tensor, list[Any]], torch.Tensor]
+StepChange = Callable[[RecordedStep, int, torch.Tensor, list[Any]], torch.Tensor]
 
 
-class Steps:
+class RecordedSteps:
     """What a function does with the arguments of a case, in the case's dtype on the CPU, going
     forward or for its gradients.
 
@@ -104,8 +104,8 @@ class Steps:
         """Numbers that are computed on the way."""
         return sum(r.numel() for step in self.steps for r in step.results if r is not None)
 
-    def again(
-        self, arguments: Arguments, change: Change | None = None
+    def replay(
+        self, arguments: Arguments, change: StepChange | None = None
     ) -> list[torch.Tensor | None]:
         """The outputs in float64 on the numbers of ``arguments``, each rounding step's result
         passed through ``change``."""
@@ -117,9 +117,11 @@ class Steps:
         def wide(value: Any) -> Any:
             if isinstance(value, torch.Tensor):
                 return (
-                    _placed(slots[_storage(value)], value) if value.is_floating_point() else value
+                    _view_like(slots[_storage(value)], value)
+                    if value.is_floating_point()
+                    else value
                 )
-            return _lifted(value)
+            return _float64_dtype(value)
 
         try:
             with torch.no_grad():
@@ -134,7 +136,10 @@ class Steps:
 
 
 def _take(
-    step: Step, wide: Callable[[Any], Any], slots: dict[int, torch.Tensor], change: Change | None
+    step: RecordedStep,
+    wide: Callable[[Any], Any],
+    slots: dict[int, torch.Tensor],
+    change: StepChange | None,
 ) -> None:
     args, kwargs = tree_map(wide, step.args), tree_map(wide, step.kwargs)
     returned = step.call(*args, **kwargs)
@@ -144,8 +149,8 @@ def _take(
             continue
         if not step.writes:
             storage = _storage(recorded)
-            slots[storage] = torch.zeros(_room(recorded), dtype=torch.float64)
-            place = _placed(slots[storage], recorded)
+            slots[storage] = torch.zeros(_capacity(recorded), dtype=torch.float64)
+            place = _view_like(slots[storage], recorded)
             place.copy_(new)
             new = place
         if change is not None and step.rounds:
@@ -158,14 +163,14 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, known: set[int]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.known, self.steps = known, list[Step]()
+        self.known, self.steps = known, list[RecordedStep]()
         self.constants: dict[int, torch.Tensor] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         given = [t for t in (*_leaves(args), *_leaves(kwargs)) if isinstance(t, torch.Tensor)]
         for tensor in given:
-            self._meet(tensor)
+            self._note_constant(tensor)
         if signature(func).is_random:
             raise UntraceableError(f"{func} draws random numbers")
         with torch.no_grad():
@@ -174,7 +179,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         results = _results(func, result, args, kwargs)
         theirs = {_storage(tensor) for tensor in given}
         tensors = tuple(r if isinstance(r, torch.Tensor) else None for r in results)
-        step = Step(func, args, kwargs, tensors)
+        step = RecordedStep(func, args, kwargs, tensors)
         if not step.writes and tensors and all(r is None or _storage(r) in theirs for r in tensors):
             return result  # a view
         if any(
@@ -182,12 +187,12 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for r in tensors
         ):
             raise UntraceableError(f"{func} makes complex numbers, or writes whole ones in place")
-        _look_at(step, *before)
+        _measure_rounding(step, *before)
         self.steps.append(step)
         self.known |= {_storage(r) for r in tensors if r is not None and r.is_floating_point()}
         return result
 
-    def _meet(self, tensor: torch.Tensor) -> None:
+    def _note_constant(self, tensor: torch.Tensor) -> None:
         if not tensor.is_floating_point() or _storage(tensor) in self.known:
             return
         if type(tensor) is not torch.Tensor and not isinstance(tensor, torch.nn.Parameter):
@@ -199,7 +204,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.constants[_storage(tensor)] = whole.to(torch.float64)
 
 
-def _look_at(step: Step, args: Any, kwargs: Any) -> None:
+def _measure_rounding(step: RecordedStep, args: Any, kwargs: Any) -> None:
     """Whether what a step gave is not what float64 gives for the same numbers, and by how much. Few
     may be exact by chance."""
     floating = [r for r in step.results if r is not None and r.is_floating_point()]
@@ -236,10 +241,10 @@ def _copied(value: Any) -> Any:
     """A copy in float64 that lies as the original does; dtypes are lifted, too."""
     if isinstance(value, torch.Tensor):
         return value.detach().to(torch.float64, copy=True) if value.is_floating_point() else value
-    return _lifted(value)
+    return _float64_dtype(value)
 
 
-def _lifted(value: Any) -> Any:
+def _float64_dtype(value: Any) -> Any:
     return torch.float64 if isinstance(value, torch.dtype) and value.is_floating_point else value
 
 
@@ -251,17 +256,17 @@ def _storage(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def _room(tensor: torch.Tensor) -> int:
+def _capacity(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().nbytes() // tensor.element_size()
 
 
-def _placed(flat: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def _view_like(flat: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return flat.as_strided(like.shape, like.stride(), like.storage_offset())
 
 
-class Lifted(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class CastsToFloat64(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Whatever a function turns into another floating format is float64: ``x.float()``,
     ``dtype=torch.float16``."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*tree_map(_lifted, args), **tree_map(_lifted, kwargs or {}))
+        return func(*tree_map(_float64_dtype, args), **tree_map(_float64_dtype, kwargs or {}))

@@ -11,7 +11,7 @@ from ..probes.sweep.chart import Scale, decades, logarithmic, path
 from .findings import Curve
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 260, 62, 14, 12, 34
-COLOURS = 8  # classes s0 … s7 of the style
+COLORS = 8  # classes s0 … s7 of the style
 
 
 def picture(curves: Sequence[tuple[str, Curve]]) -> str:
@@ -38,12 +38,12 @@ def picture(curves: Sequence[tuple[str, Curve]]) -> str:
             under = (
                 " under" if number == 0 and len(curves) > 1 else ""
             )  # seen where another one covers it
-            parts.append(f'<path class="line{under} s{number % COLOURS}" d="{path(places)}"/>')
+            parts.append(f'<path class="line{under} s{number % COLORS}" d="{path(places)}"/>')
         if curve.leaves:
             there = dict(zip(curve.steps, curve.distance, strict=True))[curve.leaves]
             y = up(there) if 0.0 < there < math.inf else TOP
             parts.append(
-                f'<circle class="leaves s{number % COLOURS}" cx="{across(curve.leaves):.1f}" '
+                f'<circle class="leaves s{number % COLORS}" cx="{across(curve.leaves):.1f}" '
                 f'cy="{y:.1f}" r="5"/>'
             )
     names = "; ".join(f"{name}: {described(curve)}" for name, curve in curves)

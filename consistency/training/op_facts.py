@@ -31,7 +31,7 @@ class OpFacts:
     """``view``: metadata only. ``left_out``: why it is not judged. ``moves``: nothing is rounded.
     ``elementwise``: each number stands by itself, and with ``strict`` it errs by a few ulp at most.
     ``rules``: name and family that tolerances are looked up by. ``observe``: what is unique of a
-    factorisation, whose factors have a free sign."""
+    factorization, whose factors have a free sign."""
 
     base: str
     view: bool

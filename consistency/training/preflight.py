@@ -123,10 +123,10 @@ def _mode(subject: Subject) -> Iterator[Mistake]:
     """Layers that behave otherwise in training, where only predictions are asked for."""
     if subject.loss is not None or subject.optimizer is not None or subject.steps:
         return
-    drops, norms = probe.dropping(subject.model), probe.normalising(subject.model)
+    drops, norms = probe.dropping(subject.model), probe.normalizing(subject.model)
     kinds = (
         (drops, "drops elements at random"),
-        (norms, "normalises with the batch's own statistics"),
+        (norms, "normalizes with the batch's own statistics"),
     )
     what = " and ".join(f"{_some(places)} {does}" for places, does in kinds if places)
     if what:
@@ -184,7 +184,7 @@ def _forward(subject: Subject) -> Iterator[Mistake]:
     if seen.stale:
         words = (
             f"the running statistics of {_some(seen.stale)} stay as they are in training, "
-            f"and evaluation will normalise with them"
+            f"and evaluation will normalize with them"
         )
         remedy = (
             "let the layer write to its own running_mean and running_var (momentum above 0, "

@@ -135,8 +135,8 @@ def dropping(model: Any) -> tuple[str, ...]:
     )
 
 
-def normalising(model: Any) -> tuple[str, ...]:
-    """The layers that would normalise otherwise in evaluation mode."""
+def normalizing(model: Any) -> tuple[str, ...]:
+    """The layers that would normalize otherwise in evaluation mode."""
     return tuple(place(name, module) for name, module in _statistics(model))
 
 

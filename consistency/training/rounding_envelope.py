@@ -137,7 +137,7 @@ def ratio_to_band(distance: float, band: float) -> float:
 
 
 def _neighborhood_maximum(found: Mapping[int, float], steps: Sequence[int]) -> dict[int, float]:
-    """The largest among the neighbouring steps."""
+    """The largest among the neighboring steps."""
     values = [found[step] for step in steps]
     return {
         step: max(values[max(0, i - _NEIGHBORS) : i + _NEIGHBORS + 1])

@@ -20,11 +20,11 @@ from consistency.core.verdict import Verdict
 from consistency.diagnose import environments
 from consistency.diagnose.bisect import (
     KNOWN,
-    Setup,
-    Try,
-    over_known_switches,
-    over_switches,
-    over_versions,
+    BisectionSetup,
+    Trial,
+    bisect_switches,
+    bisect_versions,
+    try_known_switches,
 )
 from consistency.errors import UsageError
 from tests.support.snapshots import Snapshot
@@ -47,14 +47,14 @@ if os.environ.get("FAULT") == "yes":
 """
 
 
-def tried(name: str, state: str) -> Try:
+def tried(name: str, state: str) -> Trial:
     verdict = {
         "fails": "divergent",
         "known": "known",
         "passes": "rounding",
         "not tested": "unsupported",
     }[state]
-    return Try(name, Result(CASE, name, "forward", Verdict(verdict), "because"), "because")
+    return Trial(name, Result(CASE, name, "forward", Verdict(verdict), "because"), "because")
 
 
 @given(
@@ -65,7 +65,7 @@ def test_the_step_between_versions_is_between_two_that_were_tested(
     states: list[str], begins: bool
 ) -> None:
     names = [f"2.{i}" for i in range(len(states))]
-    found = over_versions(names, lambda name: tried(name, states[names.index(name)]))
+    found = bisect_versions(names, lambda name: tried(name, states[names.index(name)]))
     tested = [s for s in states if s != "not tested"]
     if len(tested) < 2 or tested[0] == tested[-1]:
         assert not found.found
@@ -83,7 +83,7 @@ def test_the_step_between_versions_is_between_two_that_were_tested(
 
 def test_few_versions_are_tried_where_there_are_many(snapshot: Snapshot) -> None:
     names = [f"2.{i}" for i in range(64)]
-    found = over_versions(
+    found = bisect_versions(
         names, lambda name: tried(name, "passes" if names.index(name) < 41 else "fails")
     )
     snapshot(found.words)
@@ -93,10 +93,10 @@ def test_few_versions_are_tried_where_there_are_many(snapshot: Snapshot) -> None
 def test_what_cannot_be_compared_is_said(snapshot: Snapshot) -> None:
     assert (
         "fewer than two"
-        in over_versions(["2.1", "2.2"], lambda name: tried(name, "not tested")).words
+        in bisect_versions(["2.1", "2.2"], lambda name: tried(name, "not tested")).words
     )
-    snapshot(over_versions(["2.1", "2.2"], lambda name: tried(name, "fails")).words, "1")
-    known = over_versions(
+    snapshot(bisect_versions(["2.1", "2.2"], lambda name: tried(name, "fails")).words, "1")
+    known = bisect_versions(
         ["2.1", "2.2"], lambda name: tried(name, "known" if name == "2.1" else "passes")
     )
     snapshot(known.words, "2")
@@ -107,25 +107,25 @@ PIECES = ("+threads=1", "+onednn=off", "+env:A=1", "+env:B=2")
 
 @given(st.sets(st.sampled_from(PIECES), min_size=1))
 def test_every_switch_that_is_named_is_needed_and_they_are_enough(needed: set[str]) -> None:
-    def judge(spec: str) -> Try:
+    def judge(spec: str) -> Trial:
         return tried(spec, "passes" if all(piece in spec for piece in needed) else "fails")
 
-    found = over_switches("cpu", "cpu" + "".join(PIECES), judge)
+    found = bisect_switches("cpu", "cpu" + "".join(PIECES), judge)
     words = (
         found.words.removeprefix("on cpu, ")
         .removesuffix(" makes it vanish")
         .removesuffix(" together make it vanish")
     )
     assert set(words.split(" and ")) == needed
-    swapped = over_switches("cpu" + "".join(PIECES), "cpu", judge)
+    swapped = bisect_switches("cpu" + "".join(PIECES), "cpu", judge)
     assert swapped.words == found.words
 
 
 def test_switches_need_a_failure_and_a_pass_on_one_device() -> None:
-    both = over_switches("cpu", "cpu+threads=1", lambda spec: tried(spec, "fails"))
+    both = bisect_switches("cpu", "cpu+threads=1", lambda spec: tried(spec, "fails"))
     assert not both.found
     assert "fails on cpu and fails on cpu+threads=1" in both.words
-    devices = over_switches(
+    devices = bisect_switches(
         "cuda+tf32", "cpu", lambda spec: tried(spec, "fails" if "cuda" in spec else "passes")
     )
     assert devices.found
@@ -135,15 +135,15 @@ def test_switches_need_a_failure_and_a_pass_on_one_device() -> None:
 def test_known_switches_are_tried_alone(snapshot: Snapshot) -> None:
     seen = []
 
-    def judge(spec: str) -> Try:
+    def judge(spec: str) -> Trial:
         seen.append(spec)
         return tried(spec, "passes" if "onednn=off" in spec else "fails")
 
-    snapshot(over_known_switches("cpu", judge).words, "1")
+    snapshot(try_known_switches("cpu", judge).words, "1")
     assert len(seen) == 1 + len(KNOWN["cpu"])
-    snapshot(over_known_switches("cpu", lambda spec: tried(spec, "fails")).words, "2")
+    snapshot(try_known_switches("cpu", lambda spec: tried(spec, "fails")).words, "2")
     with pytest.raises(UsageError, match="no switches are known of 'mps'"):
-        over_known_switches("mps", judge)
+        try_known_switches("mps", judge)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_known_switches_are_tried_alone(snapshot: Snapshot) -> None:
     ],
 )
 def test_a_spec_is_put_together_as_it_was(spec: str) -> None:
-    assert Setup.of(spec).spec == spec
+    assert BisectionSetup.of(spec).spec == spec
 
 
 def test_the_switch_that_makes_a_real_failure_vanish(tmp_path: Path) -> None:

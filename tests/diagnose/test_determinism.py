@@ -18,7 +18,7 @@ from consistency.cli.main import main
 from consistency.core.model import Case, Outcome, Output
 from consistency.core.recipe import TensorRecipe
 from consistency.diagnose import determinism
-from consistency.diagnose.determinism import Watch, apart
+from consistency.diagnose.determinism import RepeatCheck, largest_difference
 from consistency.engine import engine
 from consistency.engine.events import DeterminismChecked, Event, Judged
 from consistency.judge import tolerances
@@ -120,7 +120,7 @@ def test_the_backends_at_hand_are_deterministic() -> None:
 
 def test_rows_that_do_not_stand_for_themselves_are_not_compared() -> None:
     sum_all = Case("sum", "float32", (TensorRecipe((4, 3), "float32", stop=12),))
-    watch = Watch(operators.get("sum"), 1)
+    watch = RepeatCheck(operators.get("sum"), 1)
     watch.add(sum_all, "forward", [consistency.TorchBackend("cpu", "cpu")])
     assert {item.kind for item in watch.found()} == {"runs"}
 
@@ -140,11 +140,11 @@ def test_how_far_apart_two_outcomes_are(a: list[float], b: list[float], ulp: flo
     def outcome(values: list[float]) -> Outcome:
         return Outcome("ok", (Output("out/0", torch.tensor(values), "float32"),))
 
-    assert apart(outcome(a), outcome(b)) == ulp
+    assert largest_difference(outcome(a), outcome(b)) == ulp
 
 
 def test_another_kind_of_answer_is_infinitely_far() -> None:
-    assert apart(Outcome("ok"), Outcome("raised")) == float("inf")
+    assert largest_difference(Outcome("ok"), Outcome("raised")) == float("inf")
 
 
 def test_atomic_sums_of_cuda_are_expected_and_nothing_else() -> None:

@@ -25,9 +25,9 @@ from consistency.core.dtypes import real_of
 from consistency.core.model import Case, Result
 from consistency.core.recipe import TensorRecipe
 from consistency.diagnose.diagnosis import Looks
-from consistency.diagnose.shrink import Minimal, Progress, minimise
-from consistency.diagnose.shrink.failure_signature import first_of
-from consistency.diagnose.shrink.tensor_edits import literally
+from consistency.diagnose.shrink import MinimalCase, Progress, minimize
+from consistency.diagnose.shrink.failure_signature import initial_verdict
+from consistency.diagnose.shrink.tensor_edits import with_literals
 from consistency.engine import engine
 from consistency.engine.events import Judged
 from consistency.errors import UsageError
@@ -168,11 +168,11 @@ def found(fault: Fault, seed: int = 0) -> tuple[Result, consistency.Backend]:
     raise AssertionError(f"{fault.name} was not found")
 
 
-def small(result: Result, backend: consistency.Backend, **options: Any) -> Minimal:
+def small(result: Result, backend: consistency.Backend, **options: Any) -> MinimalCase:
     operator = (
         operators.get(result.operator) if not result.case.source else operator_of(result.case)
     )
-    return minimise(result, operator, backend, RULES, **options)
+    return minimize(result, operator, backend, RULES, **options)
 
 
 def size(case: Case) -> tuple[int, int]:
@@ -182,12 +182,12 @@ def size(case: Case) -> tuple[int, int]:
     return sum(b.size for b in bases), sum(int(np.count_nonzero(real_of(b))) for b in bases)
 
 
-def check(fault: Fault, minimal: Minimal) -> None:
+def check(fault: Fault, minimal: MinimalCase) -> None:
     numbers, nonzero = size(minimal.result.case)
     assert (numbers, nonzero) <= (fault.numbers, fault.nonzero), minimal.result.case.line
     assert nonzero <= fault.nonzero, minimal.result.case.line
     assert minimal.result.verdict == minimal.original.verdict
-    assert first_of(minimal.result) == first_of(minimal.original)
+    assert initial_verdict(minimal.result) == initial_verdict(minimal.original)
     assert minimal.result.cause == minimal.original.cause
     assert minimal.rate == (3, 3)
     assert not minimal.interrupted
@@ -202,7 +202,7 @@ def test_a_fault_is_made_small(fault: Fault) -> None:
 @pytest.mark.parametrize("fault", SOME[:4], ids=lambda fault: f"{fault.operator} {fault.name}")
 def test_literal_tensors_are_made_as_small(fault: Fault) -> None:
     result, backend = found(fault)
-    case = literally(result.case)
+    case = with_literals(result.case)
     (literal,) = engine.judge_case(
         case, operators.get(case.operator), [backend], RULES, (result.direction,), looks=Looks()
     )
@@ -269,7 +269,7 @@ def test_ctrl_c_keeps_the_best_so_far() -> None:
         assert minimal.interrupted
         assert minimal.calls == call
         assert minimal.result.verdict == result.verdict
-        assert first_of(minimal.result) == first_of(result)
+        assert initial_verdict(minimal.result) == initial_verdict(result)
         sizes.append(size(minimal.result.case))
     assert sizes[0] == size(result.case)
     assert sizes == sorted(sizes, reverse=True)

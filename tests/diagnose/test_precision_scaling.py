@@ -74,7 +74,7 @@ def slightly_wrong(run: Callable[..., Any], args: list[Any], kwargs: dict[str, A
 def scaled(operator: str, deed: Deed, cases: int = 12) -> Scaling:
     found = operators.get(operator)
     backend = Playing("mine", deed)
-    pool = precision_scaling.Pool(found, {"mine": backend})
+    pool = precision_scaling.ScalingPool(found, {"mine": backend})
     rules = engine.configure([operator], [backend]).tolerances
     for case in search.batch(found, "float32", cases):
         pool.add(engine.judge_case(case, found, [backend], rules, ("forward",)))
@@ -107,7 +107,7 @@ def test_a_lucky_float32_result_is_no_measure_of_float64() -> None:
     found = operators.get("var")
     for deed, fails in ((plain, False), (float64_in_float32, True)):
         backend = Playing("mine", deed)
-        pool = precision_scaling.Pool(found, {"mine": backend})
+        pool = precision_scaling.ScalingPool(found, {"mine": backend})
         pool.add(
             engine.judge_case(
                 case,
@@ -153,7 +153,7 @@ def test_a_twin_has_the_same_numbers_with_more_digits() -> None:
         "float32",
         (TensorRecipe((4, 4), "float32", stop=900), TensorRecipe((4, 4), "float32", stop=700)),
     )
-    other = precision_scaling.twin(case)
+    other = precision_scaling.float64_counterpart(case)
     assert other is not None
     single, double = (prepare(c).build().tensors[0] for c in (case, other))
     assert double.dtype == torch.float64
@@ -166,11 +166,13 @@ def test_a_twin_has_the_same_numbers_with_more_digits() -> None:
 )
 def test_numbers_of_the_format_have_no_twin(values: tuple[Any, ...]) -> None:
     assert (
-        precision_scaling.twin(Case("exp", "float32", (TensorRecipe((4,), "float32", values),)))
+        precision_scaling.float64_counterpart(
+            Case("exp", "float32", (TensorRecipe((4,), "float32", values),))
+        )
         is None
     )
     assert (
-        precision_scaling.twin(
+        precision_scaling.float64_counterpart(
             Case("exp", "float32", (Literal(b"\0" * 4, "float32", (1,), (1,), 0),))
         )
         is None

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import consistency
 from consistency.backends import resolve
 from consistency.core.model import Case
-from consistency.diagnose.shrink import minimise
+from consistency.diagnose.shrink import minimize
 from consistency.engine import engine
 from consistency.errors import UsageError
 from consistency.generate.calls import aten, kernels
@@ -277,7 +277,7 @@ def test_minimising_leaves_sizes_alone_where_nobody_checks_them(name: str) -> No
     (result,) = engine.judge_case(
         made, operator, [Off()], RULES, ("forward",), looks=engine.Looks()
     )
-    small = minimise(result, operator, Off(), RULES, seconds=6.0)
+    small = minimize(result, operator, Off(), RULES, seconds=6.0)
     before, after = [[t.shape for t in c.tensors] for c in (made, small.result.case)]  # type: ignore[union-attr]
     assert (before == after) == (name != "mm.default")
     assert small.result.verdict.value == "divergent"

@@ -26,7 +26,7 @@ from consistency.generate import search, value_classes
 from consistency.generate.materialize import prepare
 from consistency.judge import tolerances
 from consistency.reference import Reference, quiet
-from consistency.reference.high_precision import sharpen
+from consistency.reference.high_precision import refine
 
 RULES = tolerances.load()
 Function = Callable[..., Any]
@@ -165,7 +165,7 @@ def test_the_reference_is_complex128_and_checked_beyond() -> None:
             operators.get("exp"), prepare(Case("exp", "complex128", (x,))), "forward"
         )
         assert not reference.independent
-        sharpen(reference)
+        refine(reference)
     assert reference.outputs[0].dtype == "complex128"
     if np.finfo(np.longdouble).nmant > 52:
         assert reference.independent

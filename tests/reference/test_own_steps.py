@@ -20,7 +20,7 @@ from consistency.core.dtypes import name_of
 from consistency.generate.materialize import case_of, prepare
 from consistency.operators.declare import Operator, call
 from consistency.reference.perturbation import ulp
-from consistency.reference.recorded_steps import Steps, UntraceableError
+from consistency.reference.recorded_steps import RecordedSteps, UntraceableError
 
 HALF = (torch.float16, torch.bfloat16)
 OFF = 1.0 + 2.0**-6
@@ -226,9 +226,11 @@ def test_a_faulty_backend() -> None:
     assert verdict_of(softmax, args, backends=[Faulty()]) in ("divergent", "reduced-precision")
 
 
-def steps_of(function: Callable[..., Any], *args: torch.Tensor) -> Steps:
+def steps_of(function: Callable[..., Any], *args: torch.Tensor) -> RecordedSteps:
     operator = Operator(name="mine", family="user", sample=lambda d: call(), function=function)
-    return Steps(operator, prepare(case_of("mine", name_of(args[0].dtype), args, {})), "forward")
+    return RecordedSteps(
+        operator, prepare(case_of("mine", name_of(args[0].dtype), args, {})), "forward"
+    )
 
 
 def test_what_rounds_and_what_only_moves() -> None:
@@ -243,7 +245,7 @@ def test_steps_again_in_float64() -> None:
     x, weight = torch.randn(6, 64).half(), torch.randn(64).half()
     found = steps_of(in_place, x, weight)
     materials = prepare(case_of("mine", "float16", (x, weight), {}))
-    (wide,) = found.again(materials.build("float64"))
+    (wide,) = found.replay(materials.build("float64"))
     assert wide is not None
     torch.testing.assert_close(wide, in_place(x.double(), weight.double()), rtol=1e-14, atol=1e-14)
 

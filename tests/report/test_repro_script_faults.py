@@ -21,7 +21,7 @@ from consistency import backends, operators
 from consistency.backends import Backend
 from consistency.backends.subprocess.backend import Isolated
 from consistency.core.model import Result
-from consistency.diagnose.shrink import minimise
+from consistency.diagnose.shrink import minimize
 from consistency.engine import engine
 from consistency.generate.materialize import case_of
 from consistency.judge import tolerances
@@ -142,7 +142,7 @@ class Found:
         if not self._minimised:
             return result
         began = time.monotonic()
-        small = minimise(result, operator, backend, tolerances.load(), seconds=10.0).result
+        small = minimize(result, operator, backend, tolerances.load(), seconds=10.0).result
         self.seconds[result.key] = time.monotonic() - began
         return small
 

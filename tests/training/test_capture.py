@@ -135,13 +135,13 @@ def test_what_belongs_together() -> None:
 @pytest.fixture(scope="module", params=SMALL)
 def captured(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, corpus.Kept]:
+) -> tuple[Path, corpus.SavedCalls]:
     """The corpus of an architecture, with nearly everything as recipes."""
     folder = tmp_path_factory.mktemp("corpus") / request.param
     return folder, record(SMALL[request.param](), folder, literal=512)
 
 
-def test_a_model_becomes_a_corpus(captured: tuple[Path, corpus.Kept]) -> None:
+def test_a_model_becomes_a_corpus(captured: tuple[Path, corpus.SavedCalls]) -> None:
     folder, kept = captured
     header, cases = read_header(folder), [entry.case for entry in read_cases(folder)]
     assert (header.kind, header.complete, header.settings["source"], header.settings["calls"]) == (
@@ -172,7 +172,7 @@ def test_a_model_becomes_a_corpus(captured: tuple[Path, corpus.Kept]) -> None:
     indirect=True,
 )
 def test_replayed_elsewhere_nothing_fails(
-    captured: tuple[Path, corpus.Kept], tmp_path: Path
+    captured: tuple[Path, corpus.SavedCalls], tmp_path: Path
 ) -> None:
     folder, kept = captured
     consistency.record(backend="cpu+onednn=off", corpus=folder, out=tmp_path / "recording")

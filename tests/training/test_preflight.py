@@ -120,7 +120,7 @@ PLANTED: dict[str, tuple[str, Callable[[], Subject], str]] = {
     "dropout in training mode": ("train-mode", lambda: Subject(network(nn.Dropout(0.3)), (X,)),
     'Dropout "1" drops'),
     "batch norm in training mode": ("train-mode", lambda: Subject(network(nn.BatchNorm1d(5)), (X,)),
-    'BatchNorm1d "1" normalises'),
+    'BatchNorm1d "1" normalizes'),
     "dropout trained": ("random", lambda: Subject(network(nn.Dropout(0.3)), (X,), loss=_loss),
     'Dropout "1" draws'),
     "noise": ("random", lambda: Subject(_Forward(_noisy), (X,)),

@@ -78,7 +78,7 @@ def bisect(
     Exit status: 0 what makes the difference was found · 1 it fails everywhere · 2 bad usage
     3 it fails nowhere, or too little could be tested
     """
-    from ...diagnose.bisect import over_known_switches, over_switches, over_versions
+    from ...diagnose.bisect import bisect_switches, bisect_versions, try_known_switches
     from ...storage.lookup import find
 
     found = find(case, identifier)
@@ -102,15 +102,15 @@ def bisect(
                 f"one version is nothing to bisect: add another, as in --over "
                 f"{_TORCH}{versions[0]},2.13.0"
             )
-        outcome = over_versions(names, judge)
+        outcome = bisect_versions(names, judge)
     elif specs:
         if len(specs) == 1:
             specs = [where, *specs]
         if len(specs) != 2:
             raise UsageError(f"--over takes two backends, not {len(specs)}")
-        outcome = over_switches(specs[0], specs[1], judge)
+        outcome = bisect_switches(specs[0], specs[1], judge)
     else:
-        outcome = over_known_switches(where, judge)
+        outcome = try_known_switches(where, judge)
     click.echo(outcome.words)
     states = {attempt.state for attempt in outcome.tries}
     sys.exit(0 if outcome.found else 1 if states == {"fails"} else 3)
@@ -124,9 +124,9 @@ def _environments(
     import torch
 
     from ...diagnose import environments
-    from ...diagnose.bisect import Setup
+    from ...diagnose.bisect import BisectionSetup
 
-    setup = Setup.of(where)
+    setup = BisectionSetup.of(where)
     if setup.python:
         raise UsageError(f"{where!r} names an interpreter already; leave @{setup.python} out")
     found: dict[str, Any] = {}
@@ -148,7 +148,9 @@ def _environments(
                     err=True,
                 )
             path = python or str(environments.made(name, arguments=pip))
-            return Setup(setup.kind, setup.place, setup.switches, path, setup.variables).spec
+            return BisectionSetup(
+                setup.kind, setup.place, setup.switches, path, setup.variables
+            ).spec
 
         found[name] = spec
     return sorted(found, key=environments.version_of), found
@@ -173,14 +175,14 @@ class _Judge:
 
     def _tried(self, name: str) -> Any:
         from ... import backends
-        from ...diagnose.bisect import Try
+        from ...diagnose.bisect import Trial
         from ...diagnose.environments import CannotInstallError
         from ...engine import engine
 
         try:
             spec = self.specs[name]() if name in self.specs else name
         except CannotInstallError as error:
-            return Try(name, None, str(error))
+            return Trial(name, None, str(error))
         chosen = engine.configure(
             [self.operator],
             [spec],
@@ -193,7 +195,7 @@ class _Judge:
         try:
             reason = backends.availability(backend)
             if reason:
-                return Try(name, None, reason)
+                return Trial(name, None, reason)
             results = engine.judge_case(
                 self.case, self.operator, [backend], chosen.tolerances, (self.direction,)
             )
@@ -204,7 +206,7 @@ class _Judge:
                 f"nothing to run: {self.operator.name} has no gradients in {self.case.dtype}; "
                 f"leave --direction out"
             )
-        return Try(name, results[0], results[0].explanation)
+        return Trial(name, results[0], results[0].explanation)
 
     def _show(self, attempt: Any) -> None:
         from ...core.text import printable

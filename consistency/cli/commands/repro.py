@@ -240,7 +240,7 @@ def _judged_elsewhere(found: Found, tolerances: str | None, say: Say) -> _Ran:
 
 def _minimal(failing: Result, chosen: RunConfig, limit: float, say: Say) -> Any:
     """The smallest case, with progress on a terminal."""
-    from ...diagnose.shrink import minimise
+    from ...diagnose.shrink import minimize
     from ...generate.calls.case_operator import operator_of
 
     backend = next(b for b in chosen.backends if b.name == failing.backend)
@@ -255,7 +255,7 @@ def _minimal(failing: Result, chosen: RunConfig, limit: float, say: Say) -> Any:
             status.update(f"{so_far}; {now.words} (Ctrl-C keeps the best so far)")
 
         try:
-            return minimise(
+            return minimize(
                 failing,
                 operator_of(failing.case),
                 backend,

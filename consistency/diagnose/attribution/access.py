@@ -10,18 +10,18 @@ from typing import Any
 import torch
 
 from ...generate.materialize import Arguments
-from .context import Scene, Suspect, Suspects
+from .context import AttributionContext, FaultHypothesis, Hypotheses
 
 Change = Callable[[Arguments, int], torch.Tensor]
 
 
-def suspects(scene: Scene) -> Suspects:
-    tensors = scene.reference.arguments.tensors
-    yield from _misread(scene, tensors)
-    yield from _missing(scene, tensors)
-    yield from _moved(scene, tensors)
-    yield from narrowed(scene)
-    yield from _signs(scene, tensors)
+def hypotheses(context: AttributionContext) -> Hypotheses:
+    tensors = context.reference.arguments.tensors
+    yield from _misread(context, tensors)
+    yield from _missing(context, tensors)
+    yield from _moved(context, tensors)
+    yield from narrowed(context)
+    yield from _signs(context, tensors)
 
 
 def substituted(
@@ -43,11 +43,11 @@ def substituted(
 
 
 def _changed(
-    scene: Scene, name: str, words: str, positions: Iterable[int], change: Change
-) -> Suspect:
+    context: AttributionContext, name: str, words: str, positions: Iterable[int], change: Change
+) -> FaultHypothesis:
     def build(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
         read = {i: change(arguments, i) for i in positions}
-        if not scene.backward:
+        if not context.backward:
             return substituted(arguments, read)
         # A gradient is computed from what was read, and belongs to where it should have been read.
         read = {
@@ -59,7 +59,7 @@ def _changed(
             arguments.tensors[i] = tensor
         return found
 
-    return Suspect(name, words, functools.partial(scene.with_call, build))
+    return FaultHypothesis(name, words, functools.partial(context.with_call, build))
 
 
 def without_offset(arguments: Arguments, i: int) -> torch.Tensor:
@@ -85,19 +85,23 @@ def from_the_start(arguments: Arguments, i: int) -> torch.Tensor:
     return arguments.bases[i].reshape(-1)[: tensor.numel()].view(tensor.shape)
 
 
-def _misread(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
+def _misread(context: AttributionContext, tensors: list[torch.Tensor]) -> Hypotheses:
     offset = [i for i, t in enumerate(tensors) if t.storage_offset()]
     strided = [i for i, t in enumerate(tensors) if not t.is_contiguous()]
     for i in offset:
         yield _changed(
-            scene, "offset-ignored", f"storage offset of argument {i} ignored", [i], without_offset
+            context,
+            "offset-ignored",
+            f"storage offset of argument {i} ignored",
+            [i],
+            without_offset,
         )
     for i in strided:
         yield _changed(
-            scene, "strides-ignored", f"strides of argument {i} ignored", [i], in_storage_order
+            context, "strides-ignored", f"strides of argument {i} ignored", [i], in_storage_order
         )
         yield _changed(
-            scene,
+            context,
             "strides-ignored",
             f"strides and offset of argument {i} ignored",
             [i],
@@ -105,23 +109,23 @@ def _misread(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
         )
         if tensors[i].ndim and tensors[i].stride(-1) != 1:
             yield _changed(
-                scene,
+                context,
                 "strides-ignored",
                 f"last stride of argument {i} taken as 1",
                 [i],
                 last_stride_one,
             )
     if len(offset) > 1:
-        yield _changed(scene, "offset-ignored", "storage offsets ignored", offset, without_offset)
+        yield _changed(context, "offset-ignored", "storage offsets ignored", offset, without_offset)
     if len(strided) > 1:
-        yield _changed(scene, "strides-ignored", "strides ignored", strided, in_storage_order)
+        yield _changed(context, "strides-ignored", "strides ignored", strided, in_storage_order)
         yield _changed(
-            scene, "strides-ignored", "strides and offsets ignored", strided, from_the_start
+            context, "strides-ignored", "strides and offsets ignored", strided, from_the_start
         )
     for i, tensor in enumerate(tensors):
         if tensor.ndim >= 2 and tensor.shape[-1] == tensor.shape[-2] > 1:
             yield _changed(
-                scene, "transposed", f"argument {i} transposed", [i], lambda a, i: a.tensors[i].mT
+                context, "transposed", f"argument {i} transposed", [i], lambda a, i: a.tensors[i].mT
             )
 
 
@@ -132,7 +136,7 @@ def _counts(size: int) -> list[int]:
     return sorted(k for k in {1, 2, 3, 4, size // 2, *left_over} if 0 < k < size)
 
 
-def _missing(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
+def _missing(context: AttributionContext, tensors: list[torch.Tensor]) -> Hypotheses:
     for i, tensor in enumerate(tensors):
         for dim, size in enumerate(tensor.shape):
             if tensor.dtype == torch.bool:
@@ -145,11 +149,11 @@ def _missing(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
                         else f"{end} of {size} terms missing"
                     )
                     blank = functools.partial(_blanked, dim, where)
-                    yield _changed(scene, "terms-dropped", words, [i], blank)
+                    yield _changed(context, "terms-dropped", words, [i], blank)
                     if i == 0:
                         kept = slice(0, size - k) if end == "last" else slice(k, size)
                         yield _changed(
-                            scene, "terms-dropped", words, [i], functools.partial(_cut, dim, kept)
+                            context, "terms-dropped", words, [i], functools.partial(_cut, dim, kept)
                         )
 
 
@@ -168,7 +172,7 @@ def _cut(dim: int, kept: slice, arguments: Arguments, i: int) -> torch.Tensor:
     return arguments.tensors[i][(slice(None),) * dim + (kept,)]
 
 
-def _moved(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
+def _moved(context: AttributionContext, tensors: list[torch.Tensor]) -> Hypotheses:
     for i, tensor in enumerate(tensors):
         for dim, size in enumerate(tensor.shape):
             if size < 2:
@@ -176,17 +180,17 @@ def _moved(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
             for step in (1, -1):
                 words = f"argument {i} shifted by {abs(step)} along dimension {dim}"
                 yield _changed(
-                    scene,
+                    context,
                     "shifted",
                     words,
                     [i],
                     lambda a, i, s=step, d=dim: a.tensors[i].roll(s, d),  # type: ignore[misc]
                 )
             words = f"argument {i} flipped along dimension {dim}"
-            yield _changed(scene, "flipped", words, [i], lambda a, i, d=dim: a.tensors[i].flip(d))  # type: ignore[misc]
+            yield _changed(context, "flipped", words, [i], lambda a, i, d=dim: a.tensors[i].flip(d))  # type: ignore[misc]
         if tensor.ndim >= 4:
             yield _changed(
-                scene,
+                context,
                 "flipped",
                 f"kernel of argument {i} flipped",
                 [i],
@@ -194,13 +198,13 @@ def _moved(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
             )
 
 
-def narrowed(scene: Scene) -> Suspects:
+def narrowed(context: AttributionContext) -> Hypotheses:
     """int64 in 32 bits: asked early, because what is left of round numbers is often zero."""
-    for i, tensor in enumerate(scene.reference.arguments.tensors):
+    for i, tensor in enumerate(context.reference.arguments.tensors):
         if tensor.dtype == torch.int64:
             words = f"int64 of argument {i} cut to int32"
             yield _changed(
-                scene,
+                context,
                 "int64-truncated",
                 words,
                 [i],
@@ -208,16 +212,20 @@ def narrowed(scene: Scene) -> Suspects:
             )
 
 
-def _signs(scene: Scene, tensors: list[torch.Tensor]) -> Suspects:
+def _signs(context: AttributionContext, tensors: list[torch.Tensor]) -> Hypotheses:
     for i, tensor in enumerate(tensors):
         if tensor.dtype.is_floating_point:
             yield _changed(
-                scene, "negated", f"sign of argument {i} lost", [i], lambda a, i: a.tensors[i].abs()
+                context,
+                "negated",
+                f"sign of argument {i} lost",
+                [i],
+                lambda a, i: a.tensors[i].abs(),
             )
             if bool(tensor.isnan().any()):
                 for value in (0.0, float("-inf"), float("inf")):
                     words = "NaN dropped"
                     yield _changed(
-                        scene, "nan-dropped", words, [i],
+                        context, "nan-dropped", words, [i],
                         lambda a, i, v=value: torch.where(a.tensors[i].isnan(), v, a.tensors[i]),  # type: ignore[misc]
                     )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ...generate.materialize import Arguments
-from .context import Scene, Suspect, Suspects
+from .context import AttributionContext, FaultHypothesis, Hypotheses
 
 # Options that callers leave out most of the time, with the values that a faulty backend may take
 # for granted.
@@ -34,28 +34,32 @@ WORDS = (
 )  # fmt: skip
 
 
-def suspects(scene: Scene) -> Suspects:
-    case = scene.reference.materials.case
-    arguments = scene.reference.arguments
-    options = functools.partial(scene.with_call, _tensors_only)
-    yield Suspect("argument-ignored", "options not used", options)
+def hypotheses(context: AttributionContext) -> Hypotheses:
+    case = context.reference.materials.case
+    arguments = context.reference.arguments
+    options = functools.partial(context.with_call, _tensors_only)
+    yield FaultHypothesis("argument-ignored", "options not used", options)
     for place, value in enumerate(arguments.args):
-        for other, words in _others(value, f"argument {place}", scene.distinct):
-            yield _suspect(scene, place, other, words)
+        for other, words in _others(value, f"argument {place}", context.distinct):
+            yield _hypothesis(context, place, other, words)
     for name, value in arguments.kwargs.items():
-        for other, words in _others(value, name, scene.distinct):
-            yield _suspect(scene, name, other, words)
-        yield _suspect(scene, name, None, f"{name} not used")
+        for other, words in _others(value, name, context.distinct):
+            yield _hypothesis(context, name, other, words)
+        yield _hypothesis(context, name, None, f"{name} not used")
     for name, values in UNSAID.items():
         if name not in case.kwargs:
             for other in values:
-                yield _suspect(scene, name, other, f"{name} taken as {other!r}")
+                yield _hypothesis(context, name, other, f"{name} taken as {other!r}")
 
 
-def _suspect(scene: Scene, place: int | str, value: Any, words: str) -> Suspect:
+def _hypothesis(
+    context: AttributionContext, place: int | str, value: Any, words: str
+) -> FaultHypothesis:
     name = "argument-ignored"
-    return Suspect(
-        name, words, functools.partial(scene.with_call, functools.partial(_replaced, place, value))
+    return FaultHypothesis(
+        name,
+        words,
+        functools.partial(context.with_call, functools.partial(_replaced, place, value)),
     )
 
 

@@ -1,5 +1,5 @@
-"""What there is to explain: one flagged output of one backend, and how much of its error a supposed
-fault accounts for."""
+"""The context of an attribution: one failing output of one backend, and how much of its error a
+fault hypothesis explains."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ...reference import Reference
 
 Doubles = npt.NDArray[np.float64]
 Predicted = Sequence[Output]
-# What calling an operator on changed arguments may raise; then that fault is not the one.
+# What calling an operator on changed arguments may raise; such a hypothesis is skipped.
 REFUSALS = (
     RuntimeError,
     ValueError,
@@ -35,8 +35,9 @@ REFUSALS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect:
-    """A candidate: its id, how it is called in a sentence, and a function that plays it in float64.
+class FaultHypothesis:
+    """A possible fault: its id, its name in a sentence, and a function that simulates it in
+    float64.
 
     ``fitted`` counts the parameters that are adjusted to the result, which therefore needs more
     elements to mean anything.
@@ -44,17 +45,17 @@ class Suspect:
 
     name: str
     words: str
-    play: Callable[[], Predicted]
+    simulate: Callable[[], Predicted]
     fitted: int = 0
 
 
-Suspects = Iterator[Suspect]
+Hypotheses = Iterator[FaultHypothesis]
 
 
-class Scene:
+class AttributionContext:
     """One flagged output: what came back, the reference, and the unit in which errors count.
 
-    ``actual``, ``expected`` and ``unit`` (ulp + G·u·S) are flat float64 arrays; ``guilty`` are the
+    ``actual``, ``expected`` and ``unit`` (ulp + G·u·S) are flat float64 arrays; ``failing`` are the
     elements to explain: those beyond one unit of the budget, or all where only statistics objected.
     """
 
@@ -90,15 +91,15 @@ class Scene:
         ).any():  # measured as a number, but to be explained as an infinity
             self.special = special = True
         beyond = finite & (excess > 4.0)
-        self.guilty = (
+        self.failing = (
             self.mismatch if special else (finite if everywhere or not beyond.any() else beyond)
         )
         self.finite = finite
-        self.distinct = np.unique(self.actual[self.guilty]).size
+        self.distinct = np.unique(self.actual[self.failing]).size
         self.whole = not self.raw.dtype.is_floating_point and not self.raw.is_complex()
         with np.errstate(all="ignore"):
             self.size = _norm(
-                ((self.actual - self.expected) / self.unit)[self.guilty]
+                ((self.actual - self.expected) / self.unit)[self.failing]
             )  # ‖error‖ in units of the budget
 
     def _unit(self) -> Doubles:
@@ -122,7 +123,7 @@ class Scene:
         """How much of the error ``predicted`` explains: 1 − ‖actual − predicted‖/‖actual −
         reference‖, in units of the budget.
 
-        Over the guilty elements and those that the supposed fault would have spoiled. Of special
+        Over the failing elements and those that the supposed fault would have changed. Of special
         values: the share of the elements that come out right.
         """
         tensor = predicted[self.index].tensor if self.index < len(predicted) else None
@@ -135,13 +136,13 @@ class Scene:
             if self.special:
                 return self._special_share(p)
             spoiled = np.abs(p - self.expected) > 4.0 * self.unit
-            where = (self.guilty | (spoiled & self.finite)) & np.isfinite(p)
+            where = (self.failing | (spoiled & self.finite)) & np.isfinite(p)
             after = ((self.actual - p) / self.unit)[where]
-            missing = ((self.actual - self.expected) / self.unit)[self.guilty & ~np.isfinite(p)]
+            missing = ((self.actual - self.expected) / self.unit)[self.failing & ~np.isfinite(p)]
             left = math.hypot(_norm(after), _norm(missing))
         return 1.0 - left / self.size if self.size > 0.0 and math.isfinite(left) else 0.0
 
-    def follows(self, predicted: Predicted) -> float:
+    def correlation(self, predicted: Predicted) -> float:
         """By how many standard deviations the errors follow a prediction: Σ e·p / √Σ (e·p)², of
         both what differs from their means.
 
@@ -156,7 +157,7 @@ class Scene:
             error, expected = (
                 (values - self.expected) / self.unit for values in (self.actual, flat(tensor))
             )
-            both = self.guilty & np.isfinite(error) & np.isfinite(expected)
+            both = self.failing & np.isfinite(error) & np.isfinite(expected)
             error, expected = error[both], expected[both]
             together = (
                 (error - error.mean()) * (expected - expected.mean()) if error.size else error
@@ -179,7 +180,7 @@ class Scene:
         total = np.count_nonzero(self.mismatch)
         return float(hits) / (total + spoiled) if total else 0.0
 
-    # How suspects play their faults.
+    # How hypotheses simulate their faults.
 
     def with_inputs(self, adjust: Adjust) -> Predicted:
         """The outputs when ``adjust(base, position)`` has changed the inputs (going back also the

@@ -17,7 +17,7 @@ import torch
 from ...backends._outputs import _against, _limited
 from ...generate.materialize import Arguments
 from .access import substituted
-from .context import REFUSALS, Predicted, Scene, Suspect, Suspects
+from .context import REFUSALS, AttributionContext, FaultHypothesis, Hypotheses, Predicted
 from .precision import rounded
 
 VARIANCES = ("var", "std", "var_mean", "std_mean")
@@ -26,34 +26,36 @@ _WITH_BETA = ("addmm", "addmv", "addbmm", "baddbmm", "addr")
 _HALF_BITS = 11
 
 
-def suspects(scene: Scene) -> Suspects:
-    name = scene.operator.name
-    yield from _lost_writes(scene)
-    yield from _duplicates(scene, name.rstrip("_"))
-    if name in VARIANCES and not scene.backward:
+def hypotheses(context: AttributionContext) -> Hypotheses:
+    name = context.operator.name
+    yield from _lost_writes(context)
+    yield from _duplicates(context, name.rstrip("_"))
+    if name in VARIANCES and not context.backward:
         words = f"{name} divides by n instead of n − 1"
-        yield Suspect(
+        yield FaultHypothesis(
             "biased-variance",
             words,
-            functools.partial(scene.with_call, _as_they_are, functools.partial(_biased, name)),
+            functools.partial(context.with_call, _as_they_are, functools.partial(_biased, name)),
         )
-        if scene.dtype == "float16":
-            yield Suspect("biased-variance", words, functools.partial(_biased_in_half, scene))
-    if scene.special:
-        yield from _special(scene, name)
-    if scene.whole:
-        yield from _integers(scene)
+        if context.dtype == "float16":
+            yield FaultHypothesis(
+                "biased-variance", words, functools.partial(_biased_in_half, context)
+            )
+    if context.special:
+        yield from _special(context, name)
+    if context.whole:
+        yield from _integers(context)
     if name.startswith("nn.functional.conv_transpose"):
         words = "what output_padding adds is left zero"
-        yield Suspect(
-            "output-padding-zero", words, functools.partial(_unpadded, scene, int(name[-2]))
+        yield FaultHypothesis(
+            "output-padding-zero", words, functools.partial(_unpadded, context, int(name[-2]))
         )
-    if len(scene.shape) > 1 and not scene.backward and np.ptp(scene.actual) > 0.0:
-        for dims in range(1, len(scene.shape)):
-            yield Suspect(
+    if len(context.shape) > 1 and not context.backward and np.ptp(context.actual) > 0.0:
+        for dims in range(1, len(context.shape)):
+            yield FaultHypothesis(
                 "first-everywhere",
                 "the first row in place of every row",
-                functools.partial(_first_row, scene, dims),
+                functools.partial(_first_row, context, dims),
             )
 
 
@@ -61,64 +63,72 @@ def _as_they_are(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
     return list(arguments.args), dict(arguments.kwargs)
 
 
-def _lost_writes(scene: Scene) -> Suspects:
+def _lost_writes(context: AttributionContext) -> Hypotheses:
     """The storage that is written to (or the view of it that is returned), as it was before; or
     where some elements of it are."""
-    position = _written(scene)
+    position = _written(context)
     if position is None:
         return
-    arguments = scene.reference.arguments
+    arguments = context.reference.arguments
     base, view = arguments.bases[position], arguments.tensors[position]
-    name = scene.reference.outcome.outputs[scene.index].name
+    name = context.reference.outcome.outputs[context.index].name
     before = (base if name.startswith("arg/") else view).detach().to(torch.float64).reshape(-1)
     whole = (
         view.is_contiguous()
         and view.numel() == base.numel()
-        and scene.operator.name != "__setitem__"
+        and context.operator.name != "__setitem__"
     )
     what = "what is written is" if whole else "writes to the view are"
-    if before.numel() != scene.expected.size:
+    if before.numel() != context.expected.size:
         return
-    yield Suspect(
-        "lost-write", f"{what} lost", functools.partial(scene.outputs, before.reshape(scene.shape))
+    yield FaultHypothesis(
+        "lost-write",
+        f"{what} lost",
+        functools.partial(context.outputs, before.reshape(context.shape)),
     )
     old = before.numpy()
-    kept = scene.guilty & ((scene.actual == old) | (np.isnan(scene.actual) & np.isnan(old)))
-    count, wrong = int(np.count_nonzero(kept)), int(np.count_nonzero(scene.guilty))
+    kept = context.failing & ((context.actual == old) | (np.isnan(context.actual) & np.isnan(old)))
+    count, wrong = int(np.count_nonzero(kept)), int(np.count_nonzero(context.failing))
     if wrong and count == wrong:
         text = f"{what} lost for {count} of {view.numel()} elements"
-        yield Suspect(
+        yield FaultHypothesis(
             "lost-write",
             text,
-            functools.partial(scene.outputs, np.where(kept, old, scene.expected)),
+            functools.partial(context.outputs, np.where(kept, old, context.expected)),
         )
 
 
-def _written(scene: Scene) -> int | None:
+def _written(context: AttributionContext) -> int | None:
     """The position of the tensor that the flagged output shows after it was written to; None where
     it shows none."""
-    outputs, mutates = scene.reference.outcome.outputs, scene.operator.mutates
-    if scene.backward or not mutates or scene.index >= len(outputs):
+    outputs, mutates = context.reference.outcome.outputs, context.operator.mutates
+    if context.backward or not mutates or context.index >= len(outputs):
         return None
-    kind, _, number = outputs[scene.index].name.partition("/")
+    kind, _, number = outputs[context.index].name.partition("/")
     return (
-        int(number) if kind == "arg" else mutates[0] if "inplace" in scene.operator.traits else None
+        int(number)
+        if kind == "arg"
+        else mutates[0]
+        if "inplace" in context.operator.traits
+        else None
     )
 
 
-def _duplicates(scene: Scene, name: str) -> Suspects:
+def _duplicates(context: AttributionContext, name: str) -> Hypotheses:
     """Of several contributions to one place only the last, or the first, arrives."""
     words = "duplicate indices do not accumulate"
     for first in (False, True):
-        if scene.backward:
-            if scene.operator.error.kind == "exact":
-                yield Suspect(
-                    "duplicates-dropped", words, functools.partial(_read_once, scene, first)
+        if context.backward:
+            if context.operator.error.kind == "exact":
+                yield FaultHypothesis(
+                    "duplicates-dropped", words, functools.partial(_read_once, context, first)
                 )
         elif name in _ADDING:
-            added = functools.partial(_added_once, name, scene.operator.name.endswith("_"), first)
-            yield Suspect(
-                "duplicates-dropped", words, functools.partial(scene.with_call, _as_they_are, added)
+            added = functools.partial(_added_once, name, context.operator.name.endswith("_"), first)
+            yield FaultHypothesis(
+                "duplicates-dropped",
+                words,
+                functools.partial(context.with_call, _as_they_are, added),
             )
 
 
@@ -142,20 +152,22 @@ def _added_once(
     return x.copy_(result) if inplace else result
 
 
-def _read_once(scene: Scene, first: bool) -> Predicted:
+def _read_once(context: AttributionContext, first: bool) -> Predicted:
     """The gradient of what only moves numbers: each place gets one of the cotangents that belong to
     it."""
-    arguments = scene.reference.materials.build("float64", gradients=scene.operator.leaves)
+    arguments = context.reference.materials.build("float64", gradients=context.operator.leaves)
     leaves = [i for i, tensor in enumerate(arguments.tensors) if tensor.requires_grad]
     ((_, cotangent),) = _against(
-        _limited(scene.operator(*arguments.args, **arguments.kwargs)), arguments
+        _limited(context.operator(*arguments.args, **arguments.kwargs)), arguments
     )
-    leaf = leaves[scene.index]
+    leaf = leaves[context.index]
     shape = arguments.tensors[leaf].shape
     places = torch.arange(math.prod(shape), dtype=torch.float64).reshape(shape)
     args, kwargs = substituted(arguments, {leaf: places})
     (read,) = [
-        item for item in _limited(scene.operator(*args, **kwargs)) if isinstance(item, torch.Tensor)
+        item
+        for item in _limited(context.operator(*args, **kwargs))
+        if isinstance(item, torch.Tensor)
     ]
     where, given = read.reshape(-1).to(torch.int64), cotangent.reshape(-1)
     if where.numel() != given.numel() or not bool(((where >= 0) & (where < places.numel())).all()):
@@ -163,7 +175,7 @@ def _read_once(scene: Scene, first: bool) -> Predicted:
     gradient = np.zeros(places.numel())
     order = slice(None, None, -1) if first else slice(None)
     gradient[where.numpy()[order]] = given.numpy()[order]
-    return scene.outputs(gradient)
+    return context.outputs(gradient)
 
 
 def _biased(
@@ -178,38 +190,38 @@ def _biased(
     return getattr(torch, name)(x, dim, correction=0, keepdim=keepdim)
 
 
-def _biased_in_half(scene: Scene) -> Predicted:
+def _biased_in_half(context: AttributionContext) -> Predicted:
     """The same with every step cut to float16, as hardware does that rounds toward zero."""
-    args, kwargs = scene.reference.arguments.args, scene.reference.arguments.kwargs
+    args, kwargs = context.reference.arguments.args, context.reference.arguments.kwargs
     dim = kwargs.get("dim", args[1] if len(args) > 1 and not isinstance(args[1], bool) else None)
     dims = list(range(args[0].ndim)) if dim is None else dim
     cut = functools.partial(rounded, bits=_HALF_BITS, truncate=True)
-    centred = cut(args[0] - cut(args[0].mean(dims, keepdim=True)))
-    result = cut(cut(centred * centred).mean(dims))
-    return scene.outputs(
-        (cut(result.sqrt()) if scene.operator.name.startswith("std") else result).reshape(
-            scene.shape
+    centered = cut(args[0] - cut(args[0].mean(dims, keepdim=True)))
+    result = cut(cut(centered * centered).mean(dims))
+    return context.outputs(
+        (cut(result.sqrt()) if context.operator.name.startswith("std") else result).reshape(
+            context.shape
         )
     )
 
 
-def _special(scene: Scene, name: str) -> Suspects:
-    tensors = scene.reference.arguments.tensors
+def _special(context: AttributionContext, name: str) -> Hypotheses:
+    tensors = context.reference.arguments.tensors
     if any(
         t.dtype.is_floating_point and bool(((t == 0.0) & torch.signbit(t)).any()) for t in tensors
     ):
         words = "the sign of a zero input is lost"
-        yield Suspect(
+        yield FaultHypothesis(
             "zero-sign-lost",
             words,
-            functools.partial(scene.with_inputs, lambda base, position: base + 0.0),
+            functools.partial(context.with_inputs, lambda base, position: base + 0.0),
         )
-        if scene.form is not None:
-            flushed = functools.partial(_plain_zeros, scene.form.smallest_normal)
-            yield Suspect(
+        if context.form is not None:
+            flushed = functools.partial(_plain_zeros, context.form.smallest_normal)
+            yield FaultHypothesis(
                 "zero-sign-lost",
                 f"{words}, and subnormals are zero",
-                functools.partial(scene.with_inputs, flushed),
+                functools.partial(context.with_inputs, flushed),
             )
     if any(t.dtype.is_floating_point and bool(t.isnan().any()) for t in tensors):
         for value, plain in (
@@ -219,17 +231,17 @@ def _special(scene: Scene, name: str) -> Suspects:
             (math.inf, True),
         ):
             without = functools.partial(_for_nan, value, plain)
-            yield Suspect(
-                "nan-dropped", "leaving NaN out", functools.partial(scene.with_inputs, without)
+            yield FaultHypothesis(
+                "nan-dropped", "leaving NaN out", functools.partial(context.with_inputs, without)
             )
-    if name in _WITH_BETA and scene.reference.arguments.kwargs.get("beta") == 0:
+    if name in _WITH_BETA and context.reference.arguments.kwargs.get("beta") == 0:
         words = "the input is not left out although beta is 0"
-        yield Suspect("beta-zero-kept", words, functools.partial(_with_input, scene))
+        yield FaultHypothesis("beta-zero-kept", words, functools.partial(_with_input, context))
     if name.startswith("nn.functional.max_pool"):
         words = "indices are counted from the start of the tensor, not of their plane"
-        counted = functools.partial(_from_the_start, scene.operator, int(name[-2]))
-        yield Suspect(
-            "index-base", words, functools.partial(scene.with_call, _as_they_are, counted)
+        counted = functools.partial(_from_the_start, context.operator, int(name[-2]))
+        yield FaultHypothesis(
+            "index-base", words, functools.partial(context.with_call, _as_they_are, counted)
         )
 
 
@@ -244,9 +256,11 @@ def _plain_zeros(tiny: float, base: torch.Tensor, position: int) -> torch.Tensor
     return torch.where(base.abs() < tiny, 0.0, base)
 
 
-def _with_input(scene: Scene) -> Predicted:
-    poison = (scene.reference.arguments.args[0] * 0.0).broadcast_to(scene.shape).reshape(-1).numpy()
-    return scene.outputs(scene.expected + poison)
+def _with_input(context: AttributionContext) -> Predicted:
+    poison = (
+        (context.reference.arguments.args[0] * 0.0).broadcast_to(context.shape).reshape(-1).numpy()
+    )
+    return context.outputs(context.expected + poison)
 
 
 def _from_the_start(operator: Any, dims: int, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -256,21 +270,21 @@ def _from_the_start(operator: Any, dims: int, x: torch.Tensor, *args: Any, **kwa
     return values, indices + size * planes
 
 
-def _integers(scene: Scene) -> Suspects:
+def _integers(context: AttributionContext) -> Hypotheses:
     """Integers computed in float32, or held at a limit; only what gives every element exactly."""
-    assert scene.raw is not None
-    bits = min(torch.iinfo(scene.raw.dtype).bits, 32) if scene.raw.dtype != torch.bool else 0
+    assert context.raw is not None
+    bits = min(torch.iinfo(context.raw.dtype).bits, 32) if context.raw.dtype != torch.bool else 0
     if not bits:
         return
-    info = torch.iinfo(scene.raw.dtype if bits < 32 else torch.int32)
-    single = _in_single(scene)
+    info = torch.iinfo(context.raw.dtype if bits < 32 else torch.int32)
+    single = _in_single(context)
     limited = (
         f"integers saturate at {bits} bits instead of wrapping"
-        if scene.raw.dtype != torch.int64
+        if context.raw.dtype != torch.int64
         else "int64 saturates at 32 bits"
     )
     for name, words, values in (
-        ("saturated", limited, np.clip(scene.expected, info.min, info.max)),
+        ("saturated", limited, np.clip(context.expected, info.min, info.max)),
         ("float32-integers", "integer arithmetic goes through float32", single),
         (
             "float32-integers",
@@ -278,12 +292,12 @@ def _integers(scene: Scene) -> Suspects:
             np.clip(single, info.min, info.max),
         ),
     ):
-        yield Suspect(name, words, functools.partial(_all_of_it, scene, values))
+        yield FaultHypothesis(name, words, functools.partial(_all_of_it, context, values))
 
 
-def _in_single(scene: Scene) -> np.ndarray[Any, Any]:
+def _in_single(context: AttributionContext) -> np.ndarray[Any, Any]:
     """The call on the same integers in float32; no number at all where it takes integers only."""
-    arguments = scene.reference.materials.build("float64")
+    arguments = context.reference.materials.build("float64")
     given = {
         i: t.to(torch.float32)
         for i, t in enumerate(arguments.tensors)
@@ -293,30 +307,30 @@ def _in_single(scene: Scene) -> np.ndarray[Any, Any]:
     try:
         made = [
             item
-            for item in _limited(scene.operator(*args, **kwargs))
+            for item in _limited(context.operator(*args, **kwargs))
             if isinstance(item, torch.Tensor)
-        ][scene.index]
-        return made.detach().to(torch.float64).reshape(scene.expected.shape).numpy()
+        ][context.index]
+        return made.detach().to(torch.float64).reshape(context.expected.shape).numpy()
     except REFUSALS:
-        return np.full_like(scene.expected, np.nan)
+        return np.full_like(context.expected, np.nan)
 
 
-def _all_of_it(scene: Scene, values: np.ndarray[Any, Any]) -> Predicted:
-    return scene.outputs(values) if np.array_equal(values, scene.actual) else []
+def _all_of_it(context: AttributionContext, values: np.ndarray[Any, Any]) -> Predicted:
+    return context.outputs(values) if np.array_equal(values, context.actual) else []
 
 
-def _unpadded(scene: Scene, dims: int) -> Predicted:
-    args, kwargs = scene.reference.arguments.args, scene.reference.arguments.kwargs
+def _unpadded(context: AttributionContext, dims: int) -> Predicted:
+    args, kwargs = context.reference.arguments.args, context.reference.arguments.kwargs
     added = kwargs.get("output_padding", args[5] if len(args) > 5 else 0)
     added = [added] * dims if isinstance(added, int) else list(added)
-    tensor = torch.from_numpy(scene.expected.copy()).reshape(scene.shape)
+    tensor = torch.from_numpy(context.expected.copy()).reshape(context.shape)
     for dim, count in zip(range(-dims, 0), added, strict=True):
         if count:
             tensor.narrow(dim, tensor.shape[dim] - count, count).zero_()
-    return scene.outputs(tensor)
+    return context.outputs(tensor)
 
 
-def _first_row(scene: Scene, dims: int) -> Predicted:
-    tail = math.prod(scene.shape[dims:])
-    rows = scene.expected.reshape(-1, tail)
-    return scene.outputs(np.ascontiguousarray(np.broadcast_to(rows[:1], rows.shape)))
+def _first_row(context: AttributionContext, dims: int) -> Predicted:
+    tail = math.prod(context.shape[dims:])
+    rows = context.expected.reshape(-1, tail)
+    return context.outputs(np.ascontiguousarray(np.broadcast_to(rows[:1], rows.shape)))

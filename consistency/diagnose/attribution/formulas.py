@@ -12,26 +12,30 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from .context import Predicted, Scene, Suspect, Suspects
+from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted
 
 Formula = Callable[..., Any]
 
 
-def suspects(scene: Scene) -> Suspects:
+def hypotheses(context: AttributionContext) -> Hypotheses:
     for names, name, words, formula in TABLE:
-        if scene.operator.name in names:
-            if name == "early-overflow" and not scene.special:  # the same formula cancels elsewhere
+        if context.operator.name in names:
+            if (
+                name == "early-overflow" and not context.special
+            ):  # the same formula cancels elsewhere
                 name, words = "approximation", "an unstable formula"
-            yield Suspect(name, words, functools.partial(scene.with_call, _as_they_are, formula))
-    if scene.operator.name in NORMS and not scene.special:
-        yield Suspect(
-            "one-pass-variance", "one-pass variance", functools.partial(_wrong_spread, scene), 1
+            yield FaultHypothesis(
+                name, words, functools.partial(context.with_call, _as_they_are, formula)
+            )
+    if context.operator.name in NORMS and not context.special:
+        yield FaultHypothesis(
+            "one-pass-variance", "one-pass variance", functools.partial(_wrong_spread, context), 1
         )
-    if scene.operator.name in ("var", "std", "var_mean", "std_mean"):
-        yield Suspect(
+    if context.operator.name in ("var", "std", "var_mean", "std_mean"):
+        yield FaultHypothesis(
             "one-pass-variance",
             "one-pass variance",
-            functools.partial(_cancelled_variance, scene),
+            functools.partial(_cancelled_variance, context),
             1,
         )
 
@@ -338,65 +342,67 @@ NORMS = (
 )
 
 
-def _groups(scene: Scene) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
+def _groups(
+    context: AttributionContext,
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
     """Actual and expected output of a norm without weight and bias, one row for each mean and
     variance."""
-    args = scene.reference.arguments.args
-    shape, name = scene.shape, scene.operator.name
+    args = context.reference.arguments.args
+    shape, name = context.shape, context.operator.name
     if name.endswith("layer_norm"):
-        return scene.actual.reshape(-1, math.prod(args[1])), scene.expected.reshape(
+        return context.actual.reshape(-1, math.prod(args[1])), context.expected.reshape(
             -1, math.prod(args[1])
         )
     groups = args[1] if name.endswith("group_norm") else shape[1]
     if name.endswith("batch_norm"):
         a, r = (
             np.moveaxis(v.reshape(shape), 1, 0).reshape(groups, -1)
-            for v in (scene.actual, scene.expected)
+            for v in (context.actual, context.expected)
         )
         return a, r
-    return scene.actual.reshape(shape[0] * groups, -1), scene.expected.reshape(
+    return context.actual.reshape(shape[0] * groups, -1), context.expected.reshape(
         shape[0] * groups, -1
     )
 
 
-def _wrong_spread(scene: Scene) -> Predicted:
+def _wrong_spread(context: AttributionContext) -> Predicted:
     """Each row α·reference + β, where the mean is far above the spread: only the variance was
     wrong."""
-    rows = _groups(scene)
-    x = scene.reference.arguments.args[0].detach()
-    if rows is None or rows[0].shape[1] < 8 or not _large_mean(scene, x):
+    rows = _groups(context)
+    x = context.reference.arguments.args[0].detach()
+    if rows is None or rows[0].shape[1] < 8 or not _large_mean(context, x):
         return []
     a, r = rows
     with np.errstate(all="ignore"):
-        centred = r - r.mean(1, keepdims=True)
-        slope = (centred * (a - a.mean(1, keepdims=True))).sum(1, keepdims=True) / np.square(
-            centred
+        centered = r - r.mean(1, keepdims=True)
+        slope = (centered * (a - a.mean(1, keepdims=True))).sum(1, keepdims=True) / np.square(
+            centered
         ).sum(1, keepdims=True)
-        fitted = a.mean(1, keepdims=True) + np.nan_to_num(slope) * centred
-    if scene.operator.name.endswith("batch_norm"):
-        moved = [scene.shape[1], scene.shape[0], *scene.shape[2:]]
-        return scene.outputs(
+        fitted = a.mean(1, keepdims=True) + np.nan_to_num(slope) * centered
+    if context.operator.name.endswith("batch_norm"):
+        moved = [context.shape[1], context.shape[0], *context.shape[2:]]
+        return context.outputs(
             np.ascontiguousarray(np.moveaxis(fitted.reshape(moved), 0, 1)).reshape(-1)
         )
-    return scene.outputs(fitted.reshape(-1))
+    return context.outputs(fitted.reshape(-1))
 
 
-def _large_mean(scene: Scene, x: torch.Tensor) -> bool:
+def _large_mean(context: AttributionContext, x: torch.Tensor) -> bool:
     spread, mean = float(x.std()), float(x.abs().mean())
     return mean > 4.0 * spread
 
 
-def _cancelled_variance(scene: Scene) -> Predicted:
+def _cancelled_variance(context: AttributionContext) -> Predicted:
     """Errors as large as mean²·u, which E x² − (E x)² makes, beside a much smaller variance."""
-    x = scene.reference.arguments.args[0].detach()
-    if not _large_mean(scene, x) or scene.form is None:
+    x = context.reference.arguments.args[0].detach()
+    if not _large_mean(context, x) or context.form is None:
         return []
-    error = np.abs(scene.actual - scene.expected)[scene.guilty]
-    squares = float((x * x).mean()) * scene.form.unit_roundoff
-    if scene.operator.name.startswith("std"):
-        squares /= max(2.0 * float(np.median(scene.expected[scene.guilty])), 1e-300)
+    error = np.abs(context.actual - context.expected)[context.failing]
+    squares = float((x * x).mean()) * context.form.unit_roundoff
+    if context.operator.name.startswith("std"):
+        squares /= max(2.0 * float(np.median(context.expected[context.failing])), 1e-300)
     return (
-        scene.outputs(scene.actual)
+        context.outputs(context.actual)
         if 0.02 * squares < float(np.median(error)) < 50.0 * squares
         else []
     )

@@ -11,22 +11,22 @@ import torch
 
 from ...core.model import Output
 from ...generate.materialize import Adjust
-from .context import REFUSALS, Predicted, Scene, Suspect, Suspects, flat
+from .context import REFUSALS, AttributionContext, FaultHypothesis, Hypotheses, Predicted, flat
 
 MOST_STEPS = 4096  # of a replayed accumulation
 MOST_TERMS = 1 << 22
 _VARIED = 4  # distinct numbers: fewer may fit a short format by accident
 
 
-def suspects(scene: Scene) -> Suspects:
-    if scene.form is None:
+def hypotheses(context: AttributionContext) -> Hypotheses:
+    if context.form is None:
         return
-    yield from _inputs(scene)
-    if scene.dtype == "float64":
-        yield from _as_float32(scene)
-    yield from _results(scene)
-    if scene.dtype != "float64" and not scene.backward:
-        yield from _accumulators(scene)
+    yield from _inputs(context)
+    if context.dtype == "float64":
+        yield from _as_float32(context)
+    yield from _results(context)
+    if context.dtype != "float64" and not context.backward:
+        yield from _accumulators(context)
 
 
 def rounded(tensor: torch.Tensor, bits: int, *, truncate: bool = False) -> torch.Tensor:
@@ -45,57 +45,61 @@ _FORMATS = (
 )
 
 
-def _inputs(scene: Scene) -> Suspects:
-    assert scene.form is not None
+def _inputs(context: AttributionContext) -> Hypotheses:
+    assert context.form is not None
     for name, words, bits in _FORMATS:
-        if bits >= scene.form.precision:
+        if bits >= context.form.precision:
             continue
         name = "float32-instead-of-float64" if bits == 24 else name
-        yield Suspect(
+        yield FaultHypothesis(
             name,
             words,
-            functools.partial(scene.with_inputs, functools.partial(_shorter, bits, False)),
+            functools.partial(context.with_inputs, functools.partial(_shorter, bits, False)),
         )
-        yield Suspect(
+        yield FaultHypothesis(
             name,
             f"truncated {words}",
-            functools.partial(scene.with_inputs, functools.partial(_shorter, bits, True)),
+            functools.partial(context.with_inputs, functools.partial(_shorter, bits, True)),
         )
-        yield from _some_inputs(scene, name, words, functools.partial(_shorter, bits, False))
-    yield Suspect("flushed-subnormals", "flushed subnormals", functools.partial(_flushed, scene))
-    if scene.form.precision > 11:
-        if scene.operator.error.magnitude == "products":
-            yield Suspect(
+        yield from _some_inputs(context, name, words, functools.partial(_shorter, bits, False))
+    yield FaultHypothesis(
+        "flushed-subnormals", "flushed subnormals", functools.partial(_flushed, context)
+    )
+    if context.form.precision > 11:
+        if context.operator.error.magnitude == "products":
+            yield FaultHypothesis(
                 "bfloat16x3-inputs",
                 "bfloat16 inputs in three parts (bf16×3)",
-                functools.partial(_three_products, scene),
+                functools.partial(_three_products, context),
             )
-        yield Suspect("float16-inputs", "float16 inputs", functools.partial(_as_half, scene))
+        yield FaultHypothesis(
+            "float16-inputs", "float16 inputs", functools.partial(_as_half, context)
+        )
 
 
-def _some_inputs(scene: Scene, name: str, words: str, adjust: Adjust) -> Suspects:
+def _some_inputs(context: AttributionContext, name: str, words: str, adjust: Adjust) -> Hypotheses:
     """One input in few bits; going back, all inputs but not the cotangent."""
-    count = len(scene.reference.materials.bases)
-    if scene.backward:
-        yield Suspect(
+    count = len(context.reference.materials.bases)
+    if context.backward:
+        yield FaultHypothesis(
             name,
             words,
             functools.partial(
-                scene.with_inputs, functools.partial(_only, tuple(range(count)), adjust)
+                context.with_inputs, functools.partial(_only, tuple(range(count)), adjust)
             ),
         )
-    if count > 1 or scene.backward:
-        for i in range(count + scene.backward):
+    if count > 1 or context.backward:
+        for i in range(count + context.backward):
             kind = words.removesuffix(" inputs")
             text = (
                 f"{kind} in place of argument {i}"
                 if i < count
                 else f"{kind} in place of the cotangent"
             )
-            yield Suspect(
+            yield FaultHypothesis(
                 name,
                 text,
-                functools.partial(scene.with_inputs, functools.partial(_only, (i,), adjust)),
+                functools.partial(context.with_inputs, functools.partial(_only, (i,), adjust)),
             )
 
 
@@ -110,14 +114,14 @@ def _shorter(bits: int, truncate: bool, base: torch.Tensor, position: int) -> to
     return rounded(base, bits, truncate=truncate) if base.dtype == torch.float64 else base
 
 
-def _as_half(scene: Scene) -> Predicted:
+def _as_half(context: AttributionContext) -> Predicted:
     """Only where some input was rounded: zeros and infinities of float16 look like those of many
     other faults."""
-    made = scene.with_inputs(_half)
-    tensor = made[scene.index].tensor if scene.index < len(made) else None
-    if tensor is None or tensor.numel() != scene.expected.size:
+    made = context.with_inputs(_half)
+    tensor = made[context.index].tensor if context.index < len(made) else None
+    if tensor is None or tensor.numel() != context.expected.size:
         return []
-    values = flat(tensor)[scene.guilty]
+    values = flat(tensor)[context.failing]
     return (
         made if np.count_nonzero(np.isfinite(values) & (values != 0.0)) > values.size // 2 else []
     )
@@ -131,7 +135,7 @@ def _bfloat(base: torch.Tensor) -> torch.Tensor:
     return base.to(torch.bfloat16).to(base.dtype)
 
 
-def _three_products(scene: Scene) -> Predicted:
+def _three_products(context: AttributionContext) -> Predicted:
     """hi·hi + hi·lo + lo·hi, which is all of (hi + lo)·(hi + lo) but lo·lo."""
 
     def two_parts(base: torch.Tensor, position: int) -> torch.Tensor:
@@ -141,15 +145,18 @@ def _three_products(scene: Scene) -> Predicted:
     def low_parts(base: torch.Tensor, position: int) -> torch.Tensor:
         return _bfloat(base - _bfloat(base)) if position < 2 else base * 0.0
 
-    whole, low = scene.with_inputs(two_parts), scene.with_inputs(low_parts)
+    whole, low = context.with_inputs(two_parts), context.with_inputs(low_parts)
     return [Output(a.name,
     a.tensor - b.tensor if a.tensor is not None and b.tensor is not None else None)
             for a, b in zip(whole, low, strict=True)]  # fmt: skip
 
 
-def _flushed(scene: Scene) -> Predicted:
-    assert scene.form is not None
-    tiny, outputs = scene.form.smallest_normal, scene.reference.flushed() or scene.reference.outputs
+def _flushed(context: AttributionContext) -> Predicted:
+    assert context.form is not None
+    tiny, outputs = (
+        context.form.smallest_normal,
+        context.reference.flushed() or context.reference.outputs,
+    )
     return [
         Output(
             o.name,
@@ -161,51 +168,57 @@ def _flushed(scene: Scene) -> Predicted:
     ]
 
 
-def _as_float32(scene: Scene) -> Suspects:
+def _as_float32(context: AttributionContext) -> Hypotheses:
     """The same operator run in float32, or a result that holds float32 numbers only."""
 
     def single() -> Predicted:
         from ...backends.base import collect
 
-        backward = scene.backward
-        arguments = scene.reference.materials.build(
-            "float32", gradients=backward and scene.operator.leaves
+        backward = context.backward
+        arguments = context.reference.materials.build(
+            "float32", gradients=backward and context.operator.leaves
         )
-        made = collect(lambda a, k: scene.operator(*a, **k), scene.operator, arguments, backward)
-        return scene.reference.observed(made)
+        made = collect(
+            lambda a, k: context.operator(*a, **k), context.operator, arguments, backward
+        )
+        return context.reference.observed(made)
 
-    yield Suspect("float32-instead-of-float64", "float32 arithmetic in place of float64", single)
+    yield FaultHypothesis(
+        "float32-instead-of-float64", "float32 arithmetic in place of float64", single
+    )
     yield _representable(
-        scene, "float32-instead-of-float64", "float32 arithmetic in place of float64", np.float32
+        context, "float32-instead-of-float64", "float32 arithmetic in place of float64", np.float32
     )
 
 
-def _results(scene: Scene) -> Suspects:
+def _results(context: AttributionContext) -> Hypotheses:
     """Results rounded to a shorter format, or made of its numbers from the first sum on."""
-    assert scene.form is not None
+    assert context.form is not None
     for name, words, kind, bits in (
         ("bfloat16-accumulator", "bfloat16", None, 8),
         ("float16-accumulator", "float16", np.float16, 11),
     ):
-        if bits >= scene.form.precision or scene.operator.error.kind != "accumulated":
+        if bits >= context.form.precision or context.operator.error.kind != "accumulated":
             continue
-        yield Suspect(
-            name, f"results rounded to {words}", functools.partial(_rounded_result, scene, bits)
+        yield FaultHypothesis(
+            name, f"results rounded to {words}", functools.partial(_rounded_result, context, bits)
         )
-        yield _representable(scene, name, f"a {words} accumulator", kind)
+        yield _representable(context, name, f"a {words} accumulator", kind)
 
 
-def _rounded_result(scene: Scene, bits: int) -> Predicted:
-    return scene.outputs(rounded(torch.from_numpy(scene.expected), bits))
+def _rounded_result(context: AttributionContext, bits: int) -> Predicted:
+    return context.outputs(rounded(torch.from_numpy(context.expected), bits))
 
 
-def _representable(scene: Scene, name: str, words: str, kind: Any) -> Suspect:
+def _representable(
+    context: AttributionContext, name: str, words: str, kind: Any
+) -> FaultHypothesis:
     """Explains everything if every number of a varied result fits a format that the true ones do
     not fit."""
 
-    def play() -> Predicted:
-        values = scene.actual[scene.guilty & (scene.actual != 0.0)]
-        truth = scene.expected[scene.guilty & (scene.expected != 0.0)]
+    def simulate() -> Predicted:
+        values = context.actual[context.failing & (context.actual != 0.0)]
+        truth = context.expected[context.failing & (context.expected != 0.0)]
         # A number of float64 fits float32 once in 2²⁹ times: a few are enough, if they are not
         # round.
         few = (
@@ -220,9 +233,9 @@ def _representable(scene: Scene, name: str, words: str, kind: Any) -> Suspect:
             or _fits(truth[:64], kind)
         ):
             return []
-        return scene.outputs(scene.actual)
+        return context.outputs(context.actual)
 
-    return Suspect(name, words, play)
+    return FaultHypothesis(name, words, simulate)
 
 
 def _near(values: Any, truth: Any) -> bool:
@@ -242,7 +255,7 @@ def _fits(values: Any, kind: Any) -> bool:
     return bool((tensor.to(there).to(torch.float64) == tensor).all())
 
 
-def _accumulators(scene: Scene) -> Suspects:
+def _accumulators(context: AttributionContext) -> Hypotheses:
     """Sums replayed term by term, in order or in blocks, with every partial sum cut or rounded."""
     rounders: tuple[tuple[str, str, Callable[[torch.Tensor], torch.Tensor]], ...] = (
         (
@@ -259,30 +272,30 @@ def _accumulators(scene: Scene) -> Suspects:
     )
     for block in (1, 4, 8, 16, 32):
         for name, words, cut in rounders:
-            if scene.dtype != "float32" and not name.startswith(scene.dtype):
+            if context.dtype != "float32" and not name.startswith(context.dtype):
                 continue
-            yield Suspect(name, words, functools.partial(_accumulated, scene, cut, block))
+            yield FaultHypothesis(name, words, functools.partial(_accumulated, context, cut, block))
 
 
 def _accumulated(
-    scene: Scene, cut: Callable[[torch.Tensor], torch.Tensor], block: int
+    context: AttributionContext, cut: Callable[[torch.Tensor], torch.Tensor], block: int
 ) -> Predicted:
-    terms = terms_of(scene)
+    terms = terms_of(context)
     if terms is None or terms.shape[0] < 2 * block or terms.shape[0] > MOST_STEPS * block:
         return []
     total = torch.zeros(terms.shape[1:], dtype=torch.float64)
     for start in range(0, terms.shape[0], block):
         total = cut(total + terms[start : start + block].sum(0))
-    scale = terms.shape[0] if scene.operator.name == "mean" else 1
-    return scene.outputs((total / scale).reshape(scene.shape).numpy())
+    scale = terms.shape[0] if context.operator.name == "mean" else 1
+    return context.outputs((total / scale).reshape(context.shape).numpy())
 
 
-def terms_of(scene: Scene) -> torch.Tensor | None:
+def terms_of(context: AttributionContext) -> torch.Tensor | None:
     """The terms of each output element along a new first dimension, for operators whose terms have
     one obvious order."""
-    args, kwargs = scene.reference.arguments.args, scene.reference.arguments.kwargs
+    args, kwargs = context.reference.arguments.args, context.reference.arguments.kwargs
     try:
-        return _terms(scene.operator.name, args, kwargs)
+        return _terms(context.operator.name, args, kwargs)
     except REFUSALS:
         return None
 

@@ -20,22 +20,22 @@ from ...judge.tolerances import Tolerances
 from ...operators.declare import Operator
 from ..diagnosis import Looks
 from . import nondeterministic_failures
-from .failure_predicate import Oracle, Progress
-from .failure_signature import first_of
-from .minimizer import Course, Minimal
+from .failure_predicate import FailurePredicate, Progress
+from .failure_signature import initial_verdict
+from .minimizer import MinimalCase, Minimizer
 
-__all__ = ["Minimal", "Progress", "minimise"]
+__all__ = ["MinimalCase", "Progress", "minimize"]
 
 _KEPT = 4.0  # seconds, at most, of the time that are kept for the last look and the rate …
 _KEPT_SHARE = 0.15  # … and their share of it
 
 
-def minimise(
+def minimize(
     result: Result, operator: Operator, backend: Backend, rules: Tolerances, *,
     seconds: float = 30.0, seed: int = 0,
     examples: int = 50, against: str = "float64", progress: Callable[[Progress],
     None] | None = None,
-) -> Minimal:  # fmt: skip
+) -> MinimalCase:  # fmt: skip
     """The smallest case that fails on ``backend`` as ``result`` does: with the same verdict and the
     same cause, if one is known.
 
@@ -64,21 +64,23 @@ def minimise(
         raise UsageError(f"backend {backend.name!r} cannot run here: {reason}")
     limit = time.monotonic() + seconds - min(_KEPT, _KEPT_SHARE * seconds)
     kind = (
-        nondeterministic_failures.Repeating
-        if nondeterministic_failures.of_repeating(result)
-        else Oracle
+        nondeterministic_failures.RepeatPredicate
+        if nondeterministic_failures.is_nondeterministic(result)
+        else FailurePredicate
     )
     rules = replace(rules, expectations=()) if known else rules
-    oracle = kind(operator, backend, rules, result.direction, against, limit, progress)
-    if isinstance(oracle, nondeterministic_failures.Repeating):
-        oracle.kind = nondeterministic_failures.kind_of(result)
-    original = oracle.judged(result.case, Looks()) if known else result
+    predicate = kind(operator, backend, rules, result.direction, against, limit, progress)
+    if isinstance(predicate, nondeterministic_failures.RepeatPredicate):
+        predicate.kind = nondeterministic_failures.kind_of(result)
+    original = predicate.judged(result.case, Looks()) if known else result
     if not original.verdict.fails:
         raise UsageError(
             f"{result.case.id} is {original.verdict} here: only what fails can be made smaller"
         )
-    with backend.patiently(seconds / 15 if first_of(result) == "timeout" else None) as allowed:
-        found = Course(original, oracle, seed, examples)
+    with backend.patiently(
+        seconds / 15 if initial_verdict(result) == "timeout" else None
+    ) as allowed:
+        found = Minimizer(original, predicate, seed, examples)
         if allowed is not None:
             found.notes.append(f"each try had {allowed:g} s before it counted as a timeout")
         return replace(found.run(), original=result)

@@ -16,50 +16,50 @@ _IN_PAIRS = 6  # tensors
 Path = tuple[Any, ...]  # ("args" or "kwargs", position or name, positions within lists …)
 
 
-def simpler_arguments(search: Search) -> None:
+def simplify_arguments(search: Search) -> None:
     """Leave out what can be left out, then make every value as simple as it can be."""
-    search.doing("arguments")
+    search.report("arguments")
     _fewer(search)
     for path, _ in list(values_of(search.case)):
         while (value := value_at(search.case, path)) is not None and any(
-            search.takes(with_value(search.case, path, other))
+            search.accept(with_value(search.case, path, other))
             for other in simpler(value)
             if _may_go(search, value, other)
         ):
-            search.doing("arguments")
+            search.report("arguments")
 
 
 def _may_go(search: Search, value: recipe.Arg, other: recipe.Arg) -> bool:
     """Tensors are not taken away from operators that write to some: these are known by their
     numbers."""
-    return not (search.oracle.operator.mutates and list(recipe.tensors(value)) and other is None)
+    return not (search.predicate.operator.mutates and list(recipe.tensors(value)) and other is None)
 
 
 def _fewer(search: Search) -> None:
     case = search.case
-    if search.oracle.operator.mutates:
+    if search.predicate.operator.mutates:
         kept = {name: value for name, value in case.kwargs.items() if list(recipe.tensors(value))}
-        search.takes(replace(case, kwargs=kept))
+        search.accept(replace(case, kwargs=kept))
     elif case.kwargs:
-        search.takes(replace(case, kwargs={}))
+        search.accept(replace(case, kwargs={}))
     for name in list(search.case.kwargs):
         case = search.case
         if _may_go(search, case.kwargs[name], None):
-            search.takes(
+            search.accept(
                 replace(
                     case, kwargs={key: value for key, value in case.kwargs.items() if key != name}
                 )
             )
     _tensors_in_pairs(search)
     while len(search.case.args) > 1 and _may_go(search, search.case.args[-1], None):
-        if not search.takes(replace(search.case, args=search.case.args[:-1])):
+        if not search.accept(replace(search.case, args=search.case.args[:-1])):
             break
 
 
 def _tensors_in_pairs(search: Search) -> None:
     """None in place of two tensors that are left out together or not at all, such as a running mean
     and variance."""
-    if search.oracle.operator.mutates:
+    if search.predicate.operator.mutates:
         return
     places = [
         path
@@ -72,7 +72,7 @@ def _tensors_in_pairs(search: Search) -> None:
                 value_at(search.case, first) is not None
                 and value_at(search.case, second) is not None
             ):
-                search.takes(with_value(with_value(search.case, first, None), second, None))
+                search.accept(with_value(with_value(search.case, first, None), second, None))
 
 
 def values_of(case: Case) -> Iterator[tuple[Path, recipe.Arg]]:

@@ -19,22 +19,22 @@ from .failure_predicate import Search
 _FAR = 1 << 14  # a window's end on the tape, beyond which few cotangents are longer
 
 
-def drawn_cotangents(search: Search) -> None:
+def simplify_drawn_cotangents(search: Search) -> None:
     """Cotangents from the tape in place of literal ones, if the case still fails so: they follow
     whatever shape the result has."""
     if search.case.cotangents:
-        search.doing("cotangents")
-        search.takes(replace(search.case, cotangents=(), cotangent=_FAR))
+        search.report("cotangents")
+        search.accept(replace(search.case, cotangents=(), cotangent=_FAR))
 
 
-def literal_cotangents(search: Search) -> None:
+def simplify_literal_cotangents(search: Search) -> None:
     """Give the cotangents by their bits, if the case still fails so."""
     case = search.case
-    if search.oracle.direction != "backward" or case.cotangents:
+    if search.predicate.direction != "backward" or case.cotangents:
         return
-    search.doing("cotangents")
+    search.report("cotangents")
     with quiet():
-        search.takes(_with_cotangents(case, search.oracle.operator))
+        search.accept(_with_cotangents(case, search.predicate.operator))
 
 
 def _with_cotangents(case: Case, operator: Operator) -> Case | None:

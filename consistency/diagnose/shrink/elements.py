@@ -24,11 +24,11 @@ _PARTS = 256  # of one tensor: more are not tried apart
 _BITS = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
-def zeros_and_ones(search: Search) -> None:
+def set_zeros_and_ones(search: Search) -> None:
     """Every number that may be 0 becomes 0, then every other one that may be 1."""
     for goal in (0.0, 1.0):
-        search.doing(f"elements to {goal:g}")
-        if _left(search.case, goal) and not search.takes(
+        search.report(f"elements to {goal:g}")
+        if _left(search.case, goal) and not search.accept(
             assigned(search.case, _left(search.case, goal), goal)
         ):
             for i in sorted(
@@ -57,7 +57,7 @@ def _divided(search: Search, i: int, goal: float) -> None:
     while part >= 1 and places.size <= part * _PARTS:
         start = 0
         while start < places.size:
-            if search.takes(assigned(search.case, {i: places[start : start + part]}, goal)):
+            if search.accept(assigned(search.case, {i: places[start : start + part]}, goal)):
                 places = np.delete(places, slice(start, start + part))
             else:
                 start += part
@@ -77,10 +77,10 @@ def assigned(
     return with_tensors(case, tensors)
 
 
-def short_mantissas(search: Search) -> None:
+def shorten_mantissas(search: Search) -> None:
     """Whole numbers, powers of two, few bits: all numbers at once, then those of each tensor, then
     single ones."""
-    search.doing("shorter numbers")
+    search.report("shorter numbers")
     for change in _changes():
         _changed(search, change)
     for i in list(_left(search.case, 1.0)):
@@ -120,7 +120,7 @@ def _changed(search: Search, change: Change, only: int | None = None) -> bool:
         better = np.array([cost(a) < cost(b) for a, b in zip(then, now, strict=True)], dtype=bool)
         if better.any():
             places[i], numbers[i] = where[better], then[better]
-    return bool(places) and search.takes(assigned(search.case, places, numbers))
+    return bool(places) and search.accept(assigned(search.case, places, numbers))
 
 
 def cost(value: float) -> tuple[float, bool, float]:
@@ -147,7 +147,7 @@ def _one_number(search: Search, i: int, place: int) -> None:
     if not math.isfinite(value):
         return
     for other in _alternatives(value, tensor.dtype):
-        if search.takes(assigned(search.case, {i: np.array([place])}, other)):
+        if search.accept(assigned(search.case, {i: np.array([place])}, other)):
             return
 
 

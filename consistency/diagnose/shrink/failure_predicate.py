@@ -1,5 +1,5 @@
-"""Does a smaller case still fail in the same way? The question that minimising asks, with its
-memory, clock and count."""
+"""The predicate of minimization: does a smaller case still fail in the same way? With its cache,
+its time limit and its count."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...operators.declare import UNCHECKED, Operator
 from ...reference.high_precision import EACH
 from .. import case_runner
 from ..diagnosis import Looks
-from .failure_signature import Carrying, Target, first_of
+from .failure_signature import FailureSignature, SingleCauseDiagnosis, initial_verdict
 from .tensor_edits import numbers_in
 
 STEADY = 3  # runs that tell a steady failure from a flaky one
@@ -29,12 +29,12 @@ _REMEMBERED, _SMALL = 50, 1 << 12  # results; numbers of a case
 
 
 class OutOfTimeError(Exception):
-    """The time for minimising is up; the best so far stands."""
+    """The time limit of minimization is reached; the best case so far is the result."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far minimising has come: cases judged, seconds, numbers in all tensors of the best so
+    """The progress of minimization: cases judged, seconds, numbers in all tensors of the best so
     far, what is being tried."""
 
     calls: int
@@ -43,7 +43,7 @@ class Progress:
     words: str
 
 
-class Oracle:
+class FailurePredicate:
     """Judges cases of one operator, backend and direction. ``limit`` is when (``time.monotonic()``)
     the time is up.
 
@@ -66,7 +66,7 @@ class Oracle:
             EACH if against == "spot" else against
         )  # a smaller case is another case, spot-checked or not
         self.limit, self.began, self.calls, self.tries = limit, time.monotonic(), 0, 1
-        self.target: Target | None = None
+        self.signature: FailureSignature | None = None
         self.words, self.size = "", 0
         self._progress = progress
         self._given: Case | None = None  # the first case, which is the one to be made small
@@ -78,13 +78,13 @@ class Oracle:
         self._soft = math.inf
 
     def judged(self, case: Case, looks: Looks | None = None) -> Result:
-        """One judgement, with a second look if ``looks`` is given; counted, and told to whoever
-        draws the progress."""
+        """One judgement, with a diagnosis if ``looks`` is given; counted, and reported as
+        progress."""
         self.calls += 1
         self._tell()
         self._given = self._given or case
         if UNCHECKED in self.operator.traits and not changed_safely(self._given, case):
-            return self.nothing(
+            return self.inconclusive(
                 case,
                 "a kernel that does not check its arguments is not given other sizes or positions",
             )
@@ -97,9 +97,9 @@ class Oracle:
             looks=looks,
             against=self.against,
         )
-        return found[0] if found else self.nothing(case, "there is nothing to differentiate")
+        return found[0] if found else self.inconclusive(case, "there is nothing to differentiate")
 
-    def nothing(self, case: Case, why: str) -> Result:
+    def inconclusive(self, case: Case, why: str) -> Result:
         """A result that does not fail, because nothing could be told."""
         return Result(
             case,
@@ -110,7 +110,7 @@ class Oracle:
             family=self.operator.family,
         )
 
-    def holds(self, case: Case) -> bool:
+    def fails_alike(self, case: Case) -> bool:
         """Whether the case fails as the target does. Raises OutOfTimeError."""
         known = self._known.get(case.digest)
         if known is None:
@@ -120,45 +120,51 @@ class Oracle:
 
     def verdict_of(self, case: Case) -> Result:
         """What was judged of a case last (of a flaky failure: of one of its runs)."""
-        self.holds(case)
+        self.fails_alike(case)
         return self._verdicts.get(case.digest) or self.judged(case)
 
     def fails(self, case: Case) -> bool:
         """Whether the case has the target's first verdict, whatever explains it: beside a threshold
         causes may change."""
-        if self.holds(case):
+        if self.fails_alike(case):
             return True
-        result, target = self.verdict_of(case), self.target
-        return result.verdict.fails and target is not None and first_of(result) == target.first
+        result, signature = self.verdict_of(case), self.signature
+        return (
+            result.verdict.fails
+            and signature is not None
+            and initial_verdict(result) == signature.first
+        )
 
-    def last_of(self, case: Case) -> Result | None:
+    def cached_result(self, case: Case) -> Result | None:
         """What was judged of a case, if anything was and it is remembered."""
         return self._failing.get(case.digest) or self._verdicts.get(case.digest)
 
     def _fails_alike(self, case: Case) -> bool:
-        target = self.target
-        assert target is not None
+        signature = self.signature
+        assert signature is not None
         for _ in range(self.tries):
             looks = (
                 None
-                if target.flaky
-                else Carrying(target.first, target.cause if target.told else "")
+                if signature.flaky
+                else SingleCauseDiagnosis(
+                    signature.first, signature.cause if signature.cause_found else ""
+                )
             )
             result = self._verdicts[case.digest] = self.judged(case, looks)
             if len(self._verdicts) > _REMEMBERED:
                 self._verdicts.popitem(last=False)
-            if target.met_by(result):
+            if signature.met_by(result):
                 if numbers_in(case) <= _SMALL:
                     self._failing[case.digest] = result
                 return True
             self.check_time()
         return False
 
-    def aim(self, original: Result, again: Result, failed: int, runs: int) -> None:
+    def set_signature(self, original: Result, again: Result, failed: int, runs: int) -> None:
         """Set the target: what ``original`` was found to be, given that it failed in ``failed`` of
         ``runs`` runs here."""
         flaky = failed < runs
-        self.target = Target.of(original, again, flaky=flaky)
+        self.signature = FailureSignature.of(original, again, flaky=flaky)
         if flaky:
             rate = max(failed / runs, 0.05)
             self.tries = min(
@@ -179,12 +185,12 @@ class Oracle:
     def left(self) -> float:
         return self.limit - time.monotonic()
 
-    def slice_of(self, share: float) -> _Slice:
+    def time_share(self, share: float) -> _TimeShare:
         """A context in which only ``share`` of the time that is left may be used; it ends quietly
         when that is up."""
-        return _Slice(self, share)
+        return _TimeShare(self, share)
 
-    def doing(self, words: str, case: Case) -> None:
+    def report(self, words: str, case: Case) -> None:
         """Say what is being tried, and how large the best so far is."""
         self.words, self.size = words, numbers_in(case)
 
@@ -195,47 +201,47 @@ class Oracle:
             )
 
 
-class _Slice:
+class _TimeShare:
     """A share of the time that is left; ``over`` when it was used up."""
 
-    def __init__(self, oracle: Oracle, share: float) -> None:
-        self._oracle, self._share, self.over = oracle, share, False
+    def __init__(self, predicate: FailurePredicate, share: float) -> None:
+        self._predicate, self._share, self.over = predicate, share, False
 
-    def __enter__(self) -> _Slice:
-        self._before = self._oracle._soft
-        self._oracle._soft = min(
-            time.monotonic() + self._share * max(self._oracle.left, 0.0), self._before
+    def __enter__(self) -> _TimeShare:
+        self._before = self._predicate._soft
+        self._predicate._soft = min(
+            time.monotonic() + self._share * max(self._predicate.left, 0.0), self._before
         )
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> bool:
-        self._oracle._soft = self._before
+        self._predicate._soft = self._before
         self.over = kind is OutOfTimeError
-        return self.over and time.monotonic() < min(self._oracle.limit, self._before)
+        return self.over and time.monotonic() < min(self._predicate.limit, self._before)
 
 
 class Search:
     """The best case so far, and the steps that led there. Passes hand it candidates that are
     simpler than ``case``."""
 
-    def __init__(self, oracle: Oracle, case: Case) -> None:
-        self.oracle, self.case = oracle, case
+    def __init__(self, predicate: FailurePredicate, case: Case) -> None:
+        self.predicate, self.case = predicate, case
         self._before: deque[Case] = deque(maxlen=_REMEMBERED)
 
-    def doing(self, words: str) -> None:
-        self.oracle.doing(words, self.case)
+    def report(self, words: str) -> None:
+        self.predicate.report(words, self.case)
 
-    def takes(self, candidate: Case | None) -> bool:
+    def accept(self, candidate: Case | None) -> bool:
         """Whether the candidate fails alike; then it is the best so far. Raises OutOfTimeError."""
         if candidate is None or candidate.digest == self.case.digest:
             return False
-        if not self.oracle.holds(candidate):
+        if not self.predicate.fails_alike(candidate):
             return False
         self._before.append(self.case)
         self.case = candidate
-        self.oracle.size = numbers_in(candidate)
+        self.predicate.size = numbers_in(candidate)
         return True
 
     def earlier(self) -> list[Case]:

@@ -1,5 +1,5 @@
-"""What a smaller case must have in common with the original, and second looks that ask for nothing
-else."""
+"""The signature of a failure, which a smaller case must share with the original, and diagnoses that
+look for nothing else."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from dataclasses import dataclass, replace
 from ...core.model import Cause, Evidence, Result, Worst
 from .. import diagnosis
 from ..diagnosis import Looks
-from ..experiments import Flagged
+from ..experiments import FlaggedResult
 
 _HUGE, _CLEAR = 100.0, 10.0  # × budget: what began so large shall not end below this
 _SAME_WIDE = 0.1  # relative: an error that float64 has as well
 _SAME_FIT = 0.02  # relative: a factor or a summand that is the same one
 
 
-def first_of(result: Result) -> str:
+def initial_verdict(result: Result) -> str:
     """The verdict of the first look, before anything was found out about it."""
     return result.evidence.first if result.evidence is not None else result.verdict.value
 
 
 @dataclass(frozen=True)
-class Target:
+class FailureSignature:
     """What a smaller case must have in common with the original: both verdicts and the cause.
 
-    ``told``: the cause is found by a second look at the original here and now. Where it is not (it
-    was found elsewhere, or in a larger case), it cannot be asked of smaller ones. By ``worst``, an
-    element, and ``wide``, the error in float64, a fitted cause (a factor, a summand, a formula) is
-    recognised where too few numbers are left to find it anew. ``least`` is the × budget below which
-    a case may not come: what just fails convinces nobody.
+    ``cause_found``: the cause is found by a diagnosis of the original here and now. Where it is not
+    (it was found elsewhere, or in a larger case), it cannot be asked of smaller ones. By ``worst``,
+    an element, and ``wide``, the error in float64, a fitted cause (a factor, a summand, a formula)
+    is recognized where too few numbers are left to find it anew. ``min_rho`` is the × budget below
+    which a case may not come: what just fails convinces nobody.
     """
 
     first: str
     verdict: str
     cause: str = ""
-    told: bool = True
+    cause_found: bool = True
     flaky: bool = False
     worst: Worst | None = None
     wide: float | None = None
     known: Cause | None = None
-    least: float = 0.0
+    min_rho: float = 0.0
 
     @staticmethod
-    def of(original: Result, again: Result, *, flaky: bool) -> Target:
+    def of(original: Result, again: Result, *, flaky: bool) -> FailureSignature:
         """What ``original`` was found to be, there, and ``again``, here."""
         cause = original.cause or again.cause
         evidence = again.evidence
@@ -52,8 +52,8 @@ class Target:
             for r in (original, again)
             if r.evidence is not None and r.evidence.cause is not None
         ]
-        return Target(
-            first_of(original), original.verdict.value, cause, again.cause == cause, flaky,
+        return FailureSignature(
+            initial_verdict(original), original.verdict.value, cause, again.cause == cause, flaky,
             again.worst or original.worst,
             evidence.wide if evidence is not None else None, known[0] if known else None,
             _CLEAR if again.metrics.get("rho_max", 0.0) > _HUGE else 0.0,
@@ -62,8 +62,8 @@ class Target:
     def met_by(self, result: Result) -> bool:
         if (
             not result.verdict.fails
-            or first_of(result) != self.first
-            or result.metrics.get("rho_max", self.least) < self.least
+            or initial_verdict(result) != self.first
+            or result.metrics.get("rho_max", self.min_rho) < self.min_rho
         ):
             return False
         if self.flaky:
@@ -71,7 +71,10 @@ class Target:
         if result.verdict.value != self.verdict:
             return False
         return (
-            not self.cause or not self.told or result.cause == self.cause or self._same_fit(result)
+            not self.cause
+            or not self.cause_found
+            or result.cause == self.cause
+            or self._same_fit(result)
         )
 
     def _same_fit(self, result: Result) -> bool:
@@ -102,15 +105,15 @@ class Target:
         return abs(now - before) <= _SAME_FIT * abs(before)
 
 
-class Carrying(Looks):
-    """A second look that asks for one cause only, and only where the first look gave the wanted
-    verdict."""
+class SingleCauseDiagnosis(Looks):
+    """A diagnosis that looks for one cause only, and only where the initial verdict is the expected
+    one."""
 
     def __init__(self, first: str, cause: str) -> None:
         super().__init__()
         self._first, self._only = first, (cause,) if cause else ()
 
-    def look(self, flagged: Flagged) -> Evidence:
+    def look(self, flagged: FlaggedResult) -> Evidence:
         found = flagged.found.verdict.value
         if found != self._first:
             return Evidence(found)
@@ -119,27 +122,27 @@ class Carrying(Looks):
         )
 
 
-class Keeping(Looks):
-    """A full second look at the smallest case, which keeps the cause that every step kept.
+class CausePreservingDiagnosis(Looks):
+    """A full diagnosis of the smallest case, which keeps the cause that every step kept.
 
     A few numbers may fit another cause by accident, or be too few to find any: the larger case told
     more. Nor is there a cause where the larger case contradicted them all.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, signature: FailureSignature) -> None:
         super().__init__()
-        self._target = target
+        self._signature = signature
 
-    def look(self, flagged: Flagged) -> Evidence:
-        evidence, target = super().look(flagged), self._target
+    def look(self, flagged: FlaggedResult) -> Evidence:
+        evidence, signature = super().look(flagged), self._signature
         if (
-            target.flaky
-            or (evidence.cause.name if evidence.cause is not None else "") == target.cause
+            signature.flaky
+            or (evidence.cause.name if evidence.cause is not None else "") == signature.cause
         ):
             return evidence
         carried = (
-            diagnosis.look(flagged, only=(target.cause,)).cause
-            if target.cause and target.told
+            diagnosis.look(flagged, only=(signature.cause,)).cause
+            if signature.cause and signature.cause_found
             else None
         )
-        return replace(evidence, cause=carried or target.known)
+        return replace(evidence, cause=carried or signature.known)

@@ -14,12 +14,12 @@ from ...core.model import Case
 from ...core.recipe import Literal
 from .failure_predicate import Search
 from .tensor_edits import (
-    Layout,
-    Piece,
-    apart,
+    StridedLayout,
+    TensorPiece,
     bits_of,
     literals_in,
     numbers_in,
+    pieces_of,
     plain_layout,
     put,
     reals_of,
@@ -29,13 +29,13 @@ from .tensor_edits import (
 )
 
 
-def plainer_layouts(search: Search) -> None:
+def simplify_layouts(search: Search) -> None:
     """All tensors contiguous at once, then each by itself, then as nearly so as it can be."""
-    search.doing("layout")
-    if search.takes(_all_plain(search.case)):
+    search.report("layout")
+    if search.accept(_all_plain(search.case)):
         return
     for i, _ in list(literals_in(search.case)):
-        while any(search.takes(candidate) for candidate in _plainer(search.case, i)):
+        while any(search.accept(candidate) for candidate in _plainer(search.case, i)):
             pass
 
 
@@ -44,7 +44,7 @@ def _all_plain(case: Case) -> Case | None:
     ones)."""
     tensors = tensors_of(case)
     for i, tensor in literals_in(case):
-        piece = apart(tensor)
+        piece = pieces_of(tensor)
         tensors[i] = piece.laid(layout=plain_layout(len(tensor.shape))) or tensor
     plain = with_tensors(case, tensors)
     return plain if numbers_in(plain) <= numbers_in(case) else None
@@ -54,7 +54,7 @@ def _plainer(case: Case, i: int) -> Iterator[Case]:
     tensors = tensors_of(case)
     tensor = tensors[i]
     assert isinstance(tensor, Literal)
-    piece = apart(tensor)
+    piece = pieces_of(tensor)
     if piece.layout.plain and size_of(tensor) == piece.elements.size:
         return
     for layout in _layouts(piece):
@@ -66,7 +66,7 @@ def _plainer(case: Case, i: int) -> Iterator[Case]:
 def _awkward(tensor: Literal) -> tuple[int, ...]:
     """How far a layout is from plain: what is tried is always nearer to it, so that trying comes to
     an end."""
-    layout = apart(tensor).layout
+    layout = pieces_of(tensor).layout
     places = [dim for dim in layout.order if tensor.shape[dim] > 1]
     turned = sum(a > b for i, a in enumerate(places) for b in places[i + 1 :])
     strange = layout.strides is not None
@@ -81,7 +81,7 @@ def _awkward(tensor: Literal) -> tuple[int, ...]:
     )
 
 
-def _layouts(piece: Piece) -> Iterator[Layout]:
+def _layouts(piece: TensorPiece) -> Iterator[StridedLayout]:
     """Simpler layouts than a piece's own, the simplest first."""
     own, rank = piece.layout, piece.elements.ndim
     order = tuple(range(rank))
@@ -111,17 +111,17 @@ _TOWARDS = {
 }
 
 
-def plainer_dtype(search: Search) -> None:
+def simplify_dtype(search: Search) -> None:
     """float32 in place of other floating dtypes, where the operator takes it."""
     case = search.case
     wanted = _TOWARDS.get(case.dtype)
     if (
         wanted is None
-        or wanted not in search.oracle.operator.dtypes
+        or wanted not in search.predicate.operator.dtypes
         or case.source.startswith("call/")
     ):
         return
-    search.doing(f"dtype {wanted}")
+    search.report(f"dtype {wanted}")
 
     def swap(value: recipe.Arg) -> Any:
         match value:
@@ -135,7 +135,7 @@ def plainer_dtype(search: Search) -> None:
 
     kwargs = {name: swap(value) for name, value in case.kwargs.items()}
     cotangents = tuple(map(swap, case.cotangents))
-    search.takes(
+    search.accept(
         replace(
             case,
             dtype=wanted,

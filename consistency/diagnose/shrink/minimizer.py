@@ -1,4 +1,4 @@
-"""The course of minimising: how often it fails, what Hypothesis finds, the passes, where failing
+"""The course of minimizing: how often it fails, what Hypothesis finds, the passes, where failing
 begins, the last look."""
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from . import (
     shapes,
     summary,
 )
-from .failure_predicate import FLAKY, STEADY, Oracle, OutOfTimeError, Search
-from .failure_signature import Keeping, first_of
-from .tensor_edits import literally, numbers_in
+from .failure_predicate import FLAKY, STEADY, FailurePredicate, OutOfTimeError, Search
+from .failure_signature import CausePreservingDiagnosis, initial_verdict
+from .tensor_edits import numbers_in, with_literals
 from .value_bisection import thresholds
 
 _DRAWING = 0.3  # share of the time that Hypothesis may take
@@ -39,7 +39,7 @@ _COSTLY = ("crash", "timeout")  # each run costs a process, or a time limit
 
 
 @dataclass(frozen=True)
-class Minimal:
+class MinimalCase:
     """A failing case made small. ``result`` is that of the smallest case, ``original`` the one that
     was given.
 
@@ -60,19 +60,26 @@ class Minimal:
     interrupted: bool
 
 
-class Course:
-    """One run of :func:`minimise`: what was found so far, and what comes next."""
+class Minimizer:
+    """One run of :func:`minimize`: what was found so far, and what comes next."""
 
-    def __init__(self, original: Result, oracle: Oracle, seed: int, examples: int) -> None:
-        self.original, self.oracle, self.seed, self.examples = original, oracle, seed, examples
-        self.search = Search(oracle, original.case)
+    def __init__(
+        self, original: Result, predicate: FailurePredicate, seed: int, examples: int
+    ) -> None:
+        self.original, self.predicate, self.seed, self.examples = (
+            original,
+            predicate,
+            seed,
+            examples,
+        )
+        self.search = Search(predicate, original.case)
         self.found: list[str] = []  # thresholds
         self.notes: list[str] = []
         self.rate = (0, 0)
         self.unfinished = False
         self.result: Result | None = None
 
-    def run(self) -> Minimal:
+    def run(self) -> MinimalCase:
         interrupted = True
         try:
             if self._happens():
@@ -87,19 +94,19 @@ class Course:
 
     def _happens(self) -> bool:
         """Whether the failure happens here at all, and how often."""
-        oracle, case = self.oracle, self.original.case
-        oracle.doing("how often it fails", case)
-        if nondeterministic_failures.of_scaling(self.original):
+        predicate, case = self.predicate, self.original.case
+        predicate.report("how often it fails", case)
+        if nondeterministic_failures.is_precision_scaling(self.original):
             self._scaling()
             return False
-        first, failed, runs = first_of(self.original), 0, 0
-        again = oracle.judged(case, Looks())
-        enough = first in _COSTLY and first_of(again) == first
+        first, failed, runs = initial_verdict(self.original), 0, 0
+        again = predicate.judged(case, Looks())
+        enough = first in _COSTLY and initial_verdict(again) == first
         if enough:
             failed = runs = 1
         while not enough:
-            failed, runs = failed + oracle.rate(case, first, 1), runs + 1
-            enough = runs >= FLAKY or failed == runs >= STEADY or oracle.left < 0.0
+            failed, runs = failed + predicate.rate(case, first, 1), runs + 1
+            enough = runs >= FLAKY or failed == runs >= STEADY or predicate.left < 0.0
         self.rate = (failed, runs)
         if not failed:
             before = (
@@ -111,12 +118,12 @@ class Course:
                 f"it did not happen in {runs} runs here: nothing was made smaller{before}"
             )
             return False
-        oracle.aim(self.original, again, failed, runs)
+        predicate.set_signature(self.original, again, failed, runs)
         return True
 
     def _scaling(self) -> None:
         small = nondeterministic_failures.smaller_scaling(
-            self.original, self.oracle, max(self.oracle.left, 0.0), self.examples, self.seed
+            self.original, self.predicate, max(self.predicate.left, 0.0), self.examples, self.seed
         )
         if small is None:
             self.notes.append(
@@ -128,7 +135,7 @@ class Course:
             self.search.case, self.result, self.rate = small.case, small, (1, 1)
 
     def _smaller(self) -> None:
-        search, oracle = self.search, self.oracle
+        search, predicate = self.search, self.predicate
         drawn = self._drawn()
         small = drawn if drawn is not None else self.original.case
         search.case = small
@@ -136,12 +143,12 @@ class Course:
             small is not self.original.case and self._literal(self.original.case)
         ):
             self.notes.append("drawn tensors are needed: given by their bits they do not fail")
-            self._passes(recipes.simpler_recipes, sizes_first=False)
+            self._passes(recipes.simplify_recipes, sizes_first=False)
             return
-        with oracle.slice_of(0.9) as share:
+        with predicate.time_share(0.9) as share:
             self._both_ways()
         self.unfinished = share.over
-        literal = Search(oracle, search.case)
+        literal = Search(predicate, search.case)
         if drawn is not None and summary.weight(drawn) <= summary.weight(search.case):
             search.case = drawn  # of a recipe the judge knows what its numbers are
         for sentence in thresholds(literal):
@@ -150,28 +157,28 @@ class Course:
     def _drawn(self) -> Case | None:
         """What Hypothesis finds, starting from the seed; None where it was not our strategies that
         drew the case."""
-        original, oracle = self.original.case, self.oracle
-        if original.source or self.oracle.operator.cases is not None or not _is_drawn(original):
+        original, predicate = self.original.case, self.predicate
+        if original.source or self.predicate.operator.cases is not None or not _is_drawn(original):
             return None
-        oracle.doing("drawing smaller cases", original)
-        seconds = _DRAWING * max(oracle.left, 0.0)
+        predicate.report("drawing smaller cases", original)
+        seconds = _DRAWING * max(predicate.left, 0.0)
         until = time.monotonic() + seconds
 
         def fails(case: Case) -> bool:
             if time.monotonic() >= until:
                 return False
             try:
-                holds = oracle.holds(case)
+                holds = predicate.fails_alike(case)
             except OutOfTimeError:
                 return False
             if holds and summary.weight(case) <= summary.weight(self.search.case):
                 self.search.case = case  # kept even if it is interrupted now
-                oracle.doing("drawing smaller cases", case)
+                predicate.report("drawing smaller cases", case)
             return holds
 
         try:
             found = generate.smallest(
-                oracle.operator,
+                predicate.operator,
                 original.dtype,
                 fails,
                 examples=self.examples,
@@ -188,10 +195,10 @@ class Course:
         search = self.search
         for chains in (False, True):
             try:
-                literal = literally(case, chains=chains)
+                literal = with_literals(case, chains=chains)
             except RecipeError:
                 return False
-            if literal.digest == search.case.digest or search.takes(literal):
+            if literal.digest == search.case.digest or search.accept(literal):
                 return True
         return False
 
@@ -203,36 +210,36 @@ class Course:
         """
         search, began = self.search, time.monotonic()
         start, sizes_first = search.case, numbers_in(search.case) > _LARGE
-        self._passes(layouts.plainer_layouts, sizes_first=sizes_first)
+        self._passes(layouts.simplify_layouts, sizes_first=sizes_first)
         small = search.case
-        if numbers_in(small) > 1 and time.monotonic() - began < _ANOTHER_WAY * self.oracle.left:
+        if numbers_in(small) > 1 and time.monotonic() - began < _ANOTHER_WAY * self.predicate.left:
             search.case = start
             try:
-                self._passes(layouts.plainer_layouts, sizes_first=not sizes_first)
+                self._passes(layouts.simplify_layouts, sizes_first=not sizes_first)
             finally:
                 if summary.weight(small) <= summary.weight(search.case):
                     search.case = small
 
     def _passes(self, plainer: Callable[[Search], None], *, sizes_first: bool) -> None:
         search = self.search
-        cotangents.drawn_cotangents(search)
+        cotangents.simplify_drawn_cotangents(search)
         if sizes_first:
-            shapes.smaller_sizes(search)
+            shapes.reduce_sizes(search)
         for _ in range(_ROUNDS):
             before = search.case.digest
-            arguments.simpler_arguments(search)
+            arguments.simplify_arguments(search)
             plainer(search)
-            shapes.smaller_sizes(search)
-            layouts.plainer_dtype(search)
-            cotangents.literal_cotangents(search)
-            elements.zeros_and_ones(search)
-            elements.short_mantissas(search)
+            shapes.reduce_sizes(search)
+            layouts.simplify_dtype(search)
+            cotangents.simplify_literal_cotangents(search)
+            elements.set_zeros_and_ones(search)
+            elements.shorten_mantissas(search)
             plainer(search)
             if search.case.digest == before:
                 return
 
     def _last(self) -> None:
-        """The second look at the smallest case, and how often it fails; a larger one if it never
+        """The diagnosis of the smallest case, and how often it fails; a larger one if it never
         fails again.
 
         That happens where an answer depends on the calls before: on the way to the smallest case
@@ -248,45 +255,48 @@ class Course:
             self.notes.append("smaller cases failed after other calls only")
 
     def _confirmed(self, case: Case) -> bool:
-        oracle, target = self.oracle, self.oracle.target
-        assert target is not None
-        oracle.doing("the last look", case)
-        for _ in range(_LAST_LOOKS if target.flaky else 1):
-            result = oracle.judged(case, Keeping(target))
-            if first_of(result) == target.first and result.verdict.value == target.verdict:
+        predicate, signature = self.predicate, self.predicate.signature
+        assert signature is not None
+        predicate.report("the last look", case)
+        for _ in range(_LAST_LOOKS if signature.flaky else 1):
+            result = predicate.judged(case, CausePreservingDiagnosis(signature))
+            if (
+                initial_verdict(result) == signature.first
+                and result.verdict.value == signature.verdict
+            ):
                 self.result = result
                 break
-        if target.first in _COSTLY:
+        if signature.first in _COSTLY:
             self.rate = (int(self.result is not None), 1)
         else:
-            runs = FLAKY if target.flaky else STEADY
-            self.rate = (oracle.rate(case, target.first, runs), runs)
+            runs = FLAKY if signature.flaky else STEADY
+            self.rate = (predicate.rate(case, signature.first, runs), runs)
         return self.rate[0] > 0
 
     def _last_if_any(self) -> None:
-        if self.oracle.target is not None:
+        if self.predicate.signature is not None:
             try:
                 self._last()
             except KeyboardInterrupt:
                 return
 
-    def _minimal(self, interrupted: bool) -> Minimal:
-        oracle, case = self.oracle, self.search.case
+    def _minimal(self, interrupted: bool) -> MinimalCase:
+        predicate, case = self.predicate, self.search.case
         result = (
             self.result
             if self.result is not None and self.result.case.digest == case.digest
             else None
         )
         if result is None:
-            result = oracle.last_of(case) or self.original
+            result = predicate.cached_result(case) or self.original
             case = result.case
         steps = (
             summary.steps(self.original.case, case)
             if case.digest != self.original.case.digest
             else ()
         )
-        return Minimal(
-            result, self.original, oracle.calls, time.monotonic() - oracle.began, (*steps,
+        return MinimalCase(
+            result, self.original, predicate.calls, time.monotonic() - predicate.began, (*steps,
             *self.notes), tuple(self.found),
             self.rate, interrupted,
         )  # fmt: skip

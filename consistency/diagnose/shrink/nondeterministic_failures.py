@@ -3,8 +3,8 @@ errors that do not shrink.
 
 *Other bits* (:mod:`consistency.diagnose.determinism`): a smaller case must differ from call to call
 in the same way. *Precision scaling* (:mod:`consistency.diagnose.precision_scaling`): a smaller
-float32 recipe must break the rule together with its float64 twin; a mean over many cases that is
-out of bounds has no smaller case.
+float32 recipe must break the rule together with its float64 counterpart; a mean over many cases
+that is out of bounds has no smaller case.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ...core.verdict import VerdictKind
 from ...errors import RecipeError
 from ...generate import search
 from .. import determinism, diagnosis, evaluation, precision_scaling
-from .failure_predicate import Oracle
+from .failure_predicate import FailurePredicate
 
 _REPEATS = 5
 
 
-def of_repeating(result: Result) -> bool:
+def is_nondeterministic(result: Result) -> bool:
     """Whether a result says that other bits came out of another call, thread count or batch (and
     nothing was judged wrong)."""
     return (
@@ -39,7 +39,7 @@ def kind_of(result: Result) -> str:
     return result.detail.kind if isinstance(result.detail, Nondeterministic) else ""
 
 
-class Repeating(Oracle):
+class RepeatPredicate(FailurePredicate):
     """Judges whether a case gives other bits on another call (with other threads, alone as in a
     batch), as the original does."""
 
@@ -48,13 +48,13 @@ class Repeating(Oracle):
     def judged(self, case: Case, looks: diagnosis.Looks | None = None) -> Result:
         self.calls += 1
         self._tell()
-        watch = determinism.Watch(self.operator, _REPEATS)
+        check = determinism.RepeatCheck(self.operator, _REPEATS)
         try:
-            watch.add(case, self.direction, [self.backend])
+            check.add(case, self.direction, [self.backend])
         except RecipeError as error:
-            return self.nothing(case, f"the case cannot be built: {error}")
+            return self.inconclusive(case, f"the case cannot be built: {error}")
         policy = evaluation.policy_of(self.operator, self.backend, case.dtype, self.rules)
-        for found in watch.found():
+        for found in check.found():
             failed = (
                 determinism.failure(found, self.operator, policy.nondeterminism)
                 if found.kind == self.kind
@@ -62,10 +62,10 @@ class Repeating(Oracle):
             )
             if failed is not None:
                 return failed
-        return self.nothing(case, "the same bits came out again")
+        return self.inconclusive(case, "the same bits came out again")
 
 
-def of_scaling(result: Result) -> bool:
+def is_precision_scaling(result: Result) -> bool:
     """Whether a result says that float64 does not err as much less than float32 as rounding
     would."""
     return (
@@ -76,17 +76,17 @@ def of_scaling(result: Result) -> bool:
 
 
 def smaller_scaling(
-    result: Result, oracle: Oracle, seconds: float, examples: int, seed: int
+    result: Result, predicate: FailurePredicate, seconds: float, examples: int, seed: int
 ) -> Result | None:
-    """The smallest float64 twin that breaks the one-sided rule; None where a mean over many cases
-    is what is off."""
+    """The smallest float64 counterpart that breaks the one-sided rule; None where a mean over many
+    cases is what is off."""
     single_cases = result.detail == PrecisionScaling("case")
     if result.metrics.get("scaling_ratio") is not None and not single_cases:
         return None
     found: dict[str, Result] = {}
 
     def breaks(single: Case) -> bool:
-        failed = _violation(oracle, single)
+        failed = _violation(predicate, single)
         if failed is not None:
             found[single.digest] = failed
         return failed is not None
@@ -96,7 +96,7 @@ def smaller_scaling(
     if narrow is None or not breaks(narrow):
         return None
     small = search.smallest(
-        oracle.operator,
+        predicate.operator,
         "float32",
         breaks,
         examples=examples,
@@ -106,19 +106,21 @@ def smaller_scaling(
     return found[(small or narrow).digest]
 
 
-def _violation(oracle: Oracle, single: Case) -> Result | None:
-    pool = precision_scaling.Pool(oracle.operator, {oracle.backend.name: oracle.backend})
-    judged = oracle.judged(single)
+def _violation(predicate: FailurePredicate, single: Case) -> Result | None:
+    pool = precision_scaling.ScalingPool(
+        predicate.operator, {predicate.backend.name: predicate.backend}
+    )
+    judged = predicate.judged(single)
     pool.add([judged])
     for measured in pool.scalings():
         if measured.violations:
-            failed = precision_scaling.failure(measured, single, oracle.operator.family)
+            failed = precision_scaling.failure(measured, single, predicate.operator.family)
             return replace(failed, metrics=MappingProxyType(dict(failed.metrics)))
     return None
 
 
 def _narrowed(case: Case) -> Case | None:
-    """The float32 case of which ``case`` is the twin."""
+    """The float32 case of which ``case`` is the float64 counterpart."""
 
     def swap(value: object) -> object:
         if isinstance(value, TensorRecipe) and value.dtype == "float64":
@@ -131,5 +133,5 @@ def _narrowed(case: Case) -> Case | None:
 
     kwargs = {name: swap(value) for name, value in case.kwargs.items()}
     narrow = replace(case, dtype="float32", args=tuple(map(swap, case.args)), kwargs=kwargs)
-    twin = precision_scaling.twin(narrow)
-    return narrow if twin is not None and twin.digest == case.digest else None
+    counterpart = precision_scaling.float64_counterpart(narrow)
+    return narrow if counterpart is not None and counterpart.digest == case.digest else None

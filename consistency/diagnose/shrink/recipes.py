@@ -22,10 +22,10 @@ from .tensor_edits import tensors_of, with_tensors
 _SINGLY = 16  # positions on the tape, up to which each one is tried
 
 
-def simpler_recipes(search: Search) -> None:
+def simplify_recipes(search: Search) -> None:
     """Make every tensor's recipe as plain as the failure lets it be."""
-    search.doing("recipes")
-    search.takes(_plain(search.case))
+    search.report("recipes")
+    search.accept(_plain(search.case))
     for i, tensor in enumerate(tensors_of(search.case)):
         if isinstance(tensor, TensorRecipe):
             _one(search, i)
@@ -53,13 +53,13 @@ def _with(case: Case, i: int, **changes: object) -> Case:
 
 
 def _one(search: Search, i: int) -> None:
-    search.takes(_plain(search.case, i))
+    search.accept(_plain(search.case, i))
     tensor = tensors_of(search.case)[i]
     assert isinstance(tensor, TensorRecipe)
     if tensor.special:
-        search.takes(_with(search.case, i, special=()))
+        search.accept(_with(search.case, i, special=()))
     for values in _classes(tensor):
-        if search.takes(_with(search.case, i, values=values)):
+        if search.accept(_with(search.case, i, values=values)):
             return
 
 
@@ -83,13 +83,13 @@ def _earlier(search: Search, i: int) -> None:
     assert isinstance(tensor, TensorRecipe)
     size = math.prod(tensor.base)
     for stop in dict.fromkeys((0, 1, 2, 3, size, 2 * size)):
-        if stop < tensor.stop and search.takes(_with(search.case, i, stop=stop)):
+        if stop < tensor.stop and search.accept(_with(search.case, i, stop=stop)):
             return
     while True:
         now = tensors_of(search.case)[i].stop  # type: ignore[union-attr]
         steps = [now // 2, *(now - back for back in (size, size // 2, *range(1, _SINGLY)))]
         if not any(
-            0 <= stop < now and search.takes(_with(search.case, i, stop=stop))
+            0 <= stop < now and search.accept(_with(search.case, i, stop=stop))
             for stop in dict.fromkeys(steps)
         ):
             return

@@ -15,9 +15,9 @@ from ...core.model import Case
 from ...core.recipe import Literal, TensorRecipe
 from .tensor_edits import (
     Tensor,
-    apart,
     bits_of,
     literals_in,
+    pieces_of,
     plain_layout,
     put,
     reals_of,
@@ -59,7 +59,7 @@ def groups_of(case: Case, n: int) -> list[Group]:
     return list(groups)
 
 
-def cut(case: Case, group: Group, kept: list[int]) -> Iterator[Case]:
+def reduce_shape(case: Case, group: Group, kept: list[int]) -> Iterator[Case]:
     """The case with only the indices ``kept`` along the dimensions of ``group``, and its variants.
 
     Whole numbers among the arguments that equal the size follow it, or stay; positions in integer
@@ -92,7 +92,7 @@ def _kept(tensor: Tensor, dims: list[int], where: Any) -> Tensor | None:
         return replace(
             tensor, base=tuple(where.size if d in dims else n for d, n in enumerate(tensor.base))
         )
-    piece = apart(tensor)
+    piece = pieces_of(tensor)
     elements = piece.elements
     for dim in dims:
         elements = np.take(elements, where, axis=dim)
@@ -159,7 +159,7 @@ def flat(case: Case) -> Case:
     """Every tensor with one dimension."""
     tensors: list[Any] = tensors_of(case)
     for i, tensor in literals_in(case):
-        piece = apart(tensor)
+        piece = pieces_of(tensor)
         if piece.elements.ndim > 1:
             tensors[i] = piece.laid(piece.elements.reshape(-1), plain_layout(1)) or tensor
     return with_tensors(case, tensors)
@@ -168,5 +168,5 @@ def flat(case: Case) -> Case:
 def squeezed(tensor: Tensor, dim: int) -> Tensor:
     if isinstance(tensor, TensorRecipe):
         return replace(tensor, base=(*tensor.base[:dim], *tensor.base[dim + 1 :]))
-    piece = apart(tensor)
+    piece = pieces_of(tensor)
     return piece.laid(piece.elements.squeeze(dim), piece.layout.without(dim)) or tensor

@@ -11,7 +11,16 @@ from collections.abc import Iterable, Sequence
 
 from .arguments import value_at, values_of, with_value
 from .failure_predicate import Search
-from .shape_reduction import Group, cut, flat, groups_of, shape_of, sizes_of, squeezed, times
+from .shape_reduction import (
+    Group,
+    flat,
+    groups_of,
+    reduce_shape,
+    shape_of,
+    sizes_of,
+    squeezed,
+    times,
+)
 from .tensor_edits import tensors_of, with_tensors
 
 _FEW = (1, 2, 3)
@@ -19,7 +28,7 @@ _MANY = 9  # indices, from which on larger numbers in fewer places are tried
 _SINGLY = 40  # indices, up to which each one is tried to be left out
 
 
-def smaller_sizes(search: Search) -> None:
+def reduce_sizes(search: Search) -> None:
     """Shrink sizes until none of them goes down any more: of literal tensors, and of recipes
     without views."""
     hopeless: set[tuple[str, Group]] = set()
@@ -41,7 +50,7 @@ def _one_round(search: Search, hopeless: set[tuple[str, Group]]) -> bool:
 
 def _shrink(search: Search, group: Group, n: int) -> bool:
     """Whether the dimensions of ``group`` could be made smaller than ``n``."""
-    search.doing(f"size {n}")
+    search.report(f"size {n}")
     for k in _FEW:
         if k < n and (_keeps(search, group, range(k)) or _keeps(search, group, range(n - k, n))):
             return True
@@ -62,8 +71,8 @@ def _without_groups(search: Search) -> bool:
             continue
         for n in (n for n in sizes_of(search.case) if n % count == 0):
             for group in groups_of(search.case, n):
-                for candidate in cut(search.case, group, list(range(n // count))):
-                    if value_at(candidate, path) == count and search.takes(
+                for candidate in reduce_shape(search.case, group, list(range(n // count))):
+                    if value_at(candidate, path) == count and search.accept(
                         with_value(candidate, path, 1)
                     ):
                         return True
@@ -76,9 +85,9 @@ def _larger_numbers(search: Search, group: Group, n: int) -> bool:
         return False
     kept = (list(range(k)) for k in _FEW[:2])
     return any(
-        search.takes(times(candidate, factor))
+        search.accept(times(candidate, factor))
         for indices in kept
-        for candidate in cut(search.case, group, indices)
+        for candidate in reduce_shape(search.case, group, indices)
         for factor in (float(n), 2.0**14)
     )
 
@@ -120,7 +129,9 @@ def _left_out(search: Search, group: Group, n: int) -> bool:
 
 
 def _keeps(search: Search, group: Group, kept: Sequence[int] | Iterable[int]) -> bool:
-    return any(search.takes(candidate) for candidate in cut(search.case, group, list(kept)))
+    return any(
+        search.accept(candidate) for candidate in reduce_shape(search.case, group, list(kept))
+    )
 
 
 def _fewer_dimensions(search: Search) -> bool:
@@ -128,8 +139,8 @@ def _fewer_dimensions(search: Search) -> bool:
     may have to follow."""
     tensors = tensors_of(search.case)
     if any(len(shape_of(t)) > 1 for t in tensors):
-        search.doing("one dimension")
-        if search.takes(flat(search.case)):
+        search.report("one dimension")
+        if search.accept(flat(search.case)):
             return True
     ranks = {len(shape_of(t)) for t in tensors if shape_of(t)}
     for place in range(max(ranks, default=0)):
@@ -141,10 +152,10 @@ def _fewer_dimensions(search: Search) -> bool:
         for chosen in (group, *([one] for one in group if len(group) > 1)):
             if not chosen:
                 continue
-            search.doing("fewer dimensions")
+            search.report("fewer dimensions")
             replaced = list(tensors)
             for i, dim in chosen:
                 replaced[i] = squeezed(tensors[i], dim)
-            if search.takes(with_tensors(search.case, replaced)):
+            if search.accept(with_tensors(search.case, replaced)):
                 return True
     return False

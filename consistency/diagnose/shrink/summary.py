@@ -14,7 +14,7 @@ from ...core.recipe import Literal, TensorRecipe, tensors
 from ...generate.materialize import Materials, prepare
 from .arguments import values_of
 from .elements import cost
-from .tensor_edits import Tensor, apart, numbers_in, reals_of, tensors_of
+from .tensor_edits import Tensor, numbers_in, pieces_of, reals_of, tensors_of
 
 
 def steps(before: Case, after: Case) -> tuple[str, ...]:
@@ -133,4 +133,4 @@ def weight(case: Case) -> tuple[int, int, float, int]:
 
 
 def _strided(tensor: Literal) -> bool:
-    return not apart(tensor).layout.plain
+    return not pieces_of(tensor).layout.plain

@@ -79,7 +79,7 @@ def _bytes(storage: Raw) -> bytes:
     return storage.astype(storage.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
-def literally(case: Case, *, chains: bool = False) -> Case:
+def with_literals(case: Case, *, chains: bool = False) -> Case:
     """The case with every tensor given by its bits; with ``chains`` the chain of views that led to
     its strides is kept.
 
@@ -114,7 +114,7 @@ def _literal(
 
 
 @dataclass(frozen=True)
-class Layout:
+class StridedLayout:
     """How elements lie in memory, for any sizes: dimensions from the outermost to the innermost,
     and what lies between them.
 
@@ -144,12 +144,12 @@ class Layout:
                 inside = strides[dim] * max(shape[dim], 1)
         return tuple(strides)
 
-    def without(self, dim: int) -> Layout:
+    def without(self, dim: int) -> StridedLayout:
         """The layout of the tensor without a dimension of size 1."""
         order = tuple(d - (d > dim) for d in self.order if d != dim)
         pads = (*self.pads[:dim], *self.pads[dim + 1 :])
         strides = None if self.strides is None else (*self.strides[:dim], *self.strides[dim + 1 :])
-        return Layout(
+        return StridedLayout(
             order,
             pads,
             frozenset(d - (d > dim) for d in self.expanded if d != dim),
@@ -158,11 +158,11 @@ class Layout:
         )
 
 
-def plain_layout(rank: int) -> Layout:
-    return Layout(tuple(range(rank)), (0,) * rank)
+def plain_layout(rank: int) -> StridedLayout:
+    return StridedLayout(tuple(range(rank)), (0,) * rank)
 
 
-def layout_of(tensor: Literal) -> Layout:
+def layout_of(tensor: Literal) -> StridedLayout:
     shape, stride = tensor.shape, tensor.stride
     expanded = frozenset(
         d for d, (n, s) in enumerate(zip(shape, stride, strict=True)) if s == 0 and n > 1
@@ -174,24 +174,26 @@ def layout_of(tensor: Literal) -> Layout:
     for dim in reversed(order):
         pads[dim] = stride[dim] - inside if shape[dim] > 1 else max(stride[dim] - inside, 0)
         if pads[dim] < 0:
-            return Layout(
+            return StridedLayout(
                 tuple(range(len(shape))), (0,) * len(shape), expanded, tensor.offset, stride
             )
         inside = (inside + pads[dim]) * max(shape[dim], 1)
-    return Layout((*sorted(expanded), *order), tuple(pads), expanded, tensor.offset)
+    return StridedLayout((*sorted(expanded), *order), tuple(pads), expanded, tensor.offset)
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class TensorPiece:
     """One literal tensor taken apart: its elements in its shape, its layout, and what its storage
     holds besides."""
 
     tensor: Literal
     elements: Raw
-    layout: Layout
+    layout: StridedLayout
     hidden: Raw
 
-    def laid(self, elements: Raw | None = None, layout: Layout | None = None) -> Literal | None:
+    def laid(
+        self, elements: Raw | None = None, layout: StridedLayout | None = None
+    ) -> Literal | None:
         """Such elements in such a layout as a literal tensor; None where overlapping elements would
         have to differ.
 
@@ -225,25 +227,25 @@ class Piece:
         )
 
 
-def apart(tensor: Literal) -> Piece:
+def pieces_of(tensor: Literal) -> TensorPiece:
     """A literal tensor taken apart; its arrays are not to be written to. Small ones are
     remembered."""
-    return _remembered(tensor) if len(tensor.data) <= _SMALL else _apart(tensor)
+    return _remembered(tensor) if len(tensor.data) <= _SMALL else _split(tensor)
 
 
 @functools.lru_cache(maxsize=256)
-def _remembered(tensor: Literal) -> Piece:
-    return _apart(tensor)
+def _remembered(tensor: Literal) -> TensorPiece:
+    return _split(tensor)
 
 
-def _apart(tensor: Literal) -> Piece:
+def _split(tensor: Literal) -> TensorPiece:
     storage = bits_of(tensor)
     seen = np.zeros(storage.size, dtype=bool)
     _view(seen, tensor.shape, tensor.stride, tensor.offset)[...] = True
     elements = np.ascontiguousarray(
         _view(storage, tensor.shape, tensor.stride, tensor.offset)
     ).reshape(tensor.shape)
-    return Piece(tensor, elements, layout_of(tensor), storage[~seen])
+    return TensorPiece(tensor, elements, layout_of(tensor), storage[~seen])
 
 
 def _view(storage: Raw, shape: Sequence[int], strides: Sequence[int], offset: int) -> Raw:

@@ -15,7 +15,7 @@ from ...core.recipe import Literal
 from .arguments import values_of, with_value
 from .elements import assigned
 from .failure_predicate import Search
-from .shape_reduction import Group, cut, groups_of, sizes_of
+from .shape_reduction import Group, groups_of, reduce_shape, sizes_of
 from .tensor_edits import bits_of, kind_of, literals_in, reals_of, tensors_of
 
 _MOST = 3  # numbers, and sizes, that are looked at
@@ -24,7 +24,7 @@ _CODES = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
 @dataclass(frozen=True)
-class Number:
+class TestedNumber:
     """One number of a case: what it is called, its dtype, its value, and the case with another one
     in its place."""
 
@@ -37,7 +37,7 @@ class Number:
 def thresholds(search: Search) -> Iterator[str]:
     """Sentences, as they are found. Raises OutOfTimeError."""
     for number in _decisive(search.case):
-        search.doing(f"threshold{' of ' + number.name if number.name else ''}")
+        search.report(f"threshold{' of ' + number.name if number.name else ''}")
         for wall in _walls(number):
             words = _between(search, number, wall)
             if words:
@@ -45,9 +45,9 @@ def thresholds(search: Search) -> Iterator[str]:
     yield from _of_sizes(search)
 
 
-def _decisive(case: Case) -> list[Number]:
+def _decisive(case: Case) -> list[TestedNumber]:
     """The numbers that are not 0, hardest to read first, and floating arguments."""
-    found: list[Number] = []
+    found: list[TestedNumber] = []
     for i, tensor in literals_in(case):
         if tensor.dtype not in dtypes.FORMATS:
             continue
@@ -65,16 +65,20 @@ def _decisive(case: Case) -> list[Number]:
         if isinstance(value, float) and math.isfinite(value) and value != 0.0:
             name = f"argument {path[1]}" if path[0] == "args" else str(path[1])
             found.append(
-                Number(name, "float64", value, lambda v, path=path: with_value(case, path, v))  # type: ignore[misc]
+                TestedNumber(name, "float64", value, lambda v, path=path: with_value(case, path, v))  # type: ignore[misc]
             )
     return found
 
 
-def _element(case: Case, i: int, tensor: Literal, place: int, value: float, size: int) -> Number:
+def _element(
+    case: Case, i: int, tensor: Literal, place: int, value: float, size: int
+) -> TestedNumber:
     alone = sum(t.data != b"" for _, t in literals_in(case)) == 1 and size == 1
     where = f"number {place} of " if size > 1 else ""
     name = "" if alone else f"{where}{_called(case, i)}"
-    return Number(name, tensor.dtype, value, lambda v: assigned(case, {i: np.array([place])}, v))
+    return TestedNumber(
+        name, tensor.dtype, value, lambda v: assigned(case, {i: np.array([place])}, v)
+    )
 
 
 def _called(case: Case, i: int) -> str:
@@ -84,7 +88,7 @@ def _called(case: Case, i: int) -> str:
     return f"tensor {i}"
 
 
-def _walls(number: Number) -> Iterator[float]:
+def _walls(number: TestedNumber) -> Iterator[float]:
     """Numbers on either side at which failing may have ended: 0, and the largest (or, of small
     numbers, 1)."""
     yield 0.0
@@ -95,38 +99,40 @@ def _walls(number: Number) -> Iterator[float]:
         yield math.copysign(2.0**form.max_exponent, number.value)
 
 
-def _between(search: Search, number: Number, wall: float) -> str:
+def _between(search: Search, number: TestedNumber, wall: float) -> str:
     """``passes at 88.0, fails at 88.0000076``; empty where everything up to ``wall`` fails, or what
     does not fail is no pass."""
     fails, stops = _code(number.value, number.dtype), _code(wall, number.dtype)
-    if search.oracle.fails(number.put(wall)):
+    if search.predicate.fails(number.put(wall)):
         return ""
     while abs(fails - stops) > 1:
         middle = (fails + stops) // 2
-        if search.oracle.fails(number.put(_value(middle, number.dtype))):
+        if search.predicate.fails(number.put(_value(middle, number.dtype))):
             fails = middle
         else:
             stops = middle
     at, beyond = _value(stops, number.dtype), _value(fails, number.dtype)
-    verdict = search.oracle.verdict_of(number.put(at)).verdict
+    verdict = search.predicate.verdict_of(number.put(at)).verdict
     form = dtypes.form_of(search.case.dtype) or dtypes.FORMATS[number.dtype]
     trivial = abs(beyond) <= form.smallest_normal * 2.0**form.precision and abs(wall) < abs(
         number.value
     )
     if trivial or verdict.fails or not verdict.tested or not _goes_on(search, number, beyond, wall):
         return ""
-    words = f"passes at {told(at, number.dtype)}, fails at {told(beyond, number.dtype)}"
+    words = (
+        f"passes at {number_text(at, number.dtype)}, fails at {number_text(beyond, number.dtype)}"
+    )
     return f"{number.name}: {words}" if number.name else words
 
 
-def _goes_on(search: Search, number: Number, edge: float, wall: float) -> bool:
+def _goes_on(search: Search, number: TestedNumber, edge: float, wall: float) -> bool:
     """Whether failing does end at ``edge``, rather than at this number and that: a few beyond it
     pass, a few before it fail."""
     outward = 1.0 if abs(wall) > abs(edge) else -0.5
     beyond = [edge * (1.0 + outward * share) for share in _SHARES]
     before = [edge + (number.value - edge) * share for share in _SHARES]
-    return not any(map(search.oracle.fails, map(number.put, beyond))) and all(
-        map(search.oracle.fails, map(number.put, before))
+    return not any(map(search.predicate.fails, map(number.put, beyond))) and all(
+        map(search.predicate.fails, map(number.put, before))
     )
 
 
@@ -158,8 +164,8 @@ _DIGITS = {
 }  # that tell every two numbers apart
 
 
-def told(value: float, dtype: str) -> str:
-    """A number with as many digits as tell it from its neighbours: ``88.0``, ``88.0000076``."""
+def number_text(value: float, dtype: str) -> str:
+    """A number with as many digits as tell it from its neighbors: ``88.0``, ``88.0000076``."""
     short = f"{value:.{_DIGITS[dtype]}g}"
     short = repr(value) if dtype == "float64" else short
     return short if any(c in short for c in ".en") else f"{short}.0"
@@ -172,7 +178,7 @@ def _of_sizes(search: Search) -> Iterator[str]:
     count = 0
     for n in sizes_of(search.case):
         for group in _smallest_groups(search, n):
-            search.doing(f"threshold of size {n}")
+            search.report(f"threshold of size {n}")
             if not _passes(search, group, list(range(n - 1))) and not _passes(
                 search, group, list(range(1, n))
             ):
@@ -192,10 +198,10 @@ def _smallest_groups(search: Search, n: int) -> list[Group]:
 
 def _passes(search: Search, group: Group, kept: list[int]) -> bool:
     """Whether the case passes with these indices; an index that stands twice is repeated."""
-    for candidate in cut(search.case, group, kept):
-        if search.oracle.fails(candidate):
+    for candidate in reduce_shape(search.case, group, kept):
+        if search.predicate.fails(candidate):
             return False
-        verdict = search.oracle.verdict_of(candidate).verdict
+        verdict = search.predicate.verdict_of(candidate).verdict
         if verdict.tested and not verdict.fails:
             return True
     return False

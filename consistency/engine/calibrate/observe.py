@@ -18,7 +18,7 @@ from ...judge.known import Occasion
 from ...judge.tolerances import Policy, Rule
 from ...operators.declare import Operator
 from ...reference import Reference, quiet
-from ...reference.high_precision import sharpen
+from ...reference.high_precision import refine
 from ..config import RunConfig, directions_of, operator_dtypes
 from ..engine import draw
 from .faults import planted
@@ -126,7 +126,7 @@ def _observed(
     with quiet():
         for direction in directions:
             reference = Reference(operator, materials, direction)
-            sharpen(reference)
+            refine(reference)
             if reference.outcome.status != "ok" or operator.error.kind == "structure":
                 continue
             baseline = _CPU.run(operator, materials, direction)

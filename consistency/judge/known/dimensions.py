@@ -63,7 +63,7 @@ def _row(case: Shapes) -> Sizes:
     return {"N": math.prod(x[d] for d in dims) if dims else math.prod(x)}
 
 
-def _normalised(case: Shapes) -> Sizes:
+def _normalized(case: Shapes) -> Sizes:
     """N, how many numbers share a mean: the last dimensions as ``normalized_shape`` says."""
     x, shape = case.shape("arg0"), case.named("arg1")
     if not x or not isinstance(shape, tuple) or not all(type(size) is int for size in shape):
@@ -158,7 +158,7 @@ _BY_NAME: Mapping[str, tuple[str, Callable[[Shapes], Sizes]]] = {
         f"nn.functional.conv_transpose{d}d": ("C H K M W k", functools.partial(_convolution, True))
         for d in (1, 2, 3)
     },
-    **{f"nn.functional.{name}_norm": ("N", _normalised) for name in ("layer", "rms")},
+    **{f"nn.functional.{name}_norm": ("N", _normalized) for name in ("layer", "rms")},
     "nn.functional.group_norm": ("C N", _grouped),
 }
 _BY_FAMILY: Mapping[str, tuple[str, Callable[[Shapes], Sizes]]] = {

@@ -22,7 +22,7 @@ from ...judge import tolerances
 from ...judge.judge import Judgement
 from ...operators.declare import HALF, Operator
 from ...reference import Reference, quiet
-from ...reference.high_precision import sharpen
+from ...reference.high_precision import refine
 from ..summation.orders import Orders
 from ..summation.trees import agreement
 from ..sweep.expressions import compiled
@@ -165,7 +165,7 @@ def account(
     with quiet():
         say("computing both, and float64")
         reference = Reference(operator, materials, "forward")
-        sharpen(reference, "float64")
+        refine(reference, "float64")
         outcomes = [side.run(operator, materials) for side in sides]
         tensors = [_first(outcome) for outcome in outcomes]
         if tensors[0].shape != tensors[1].shape:

@@ -19,8 +19,8 @@ from ...judge.compare import compare
 from ...judge.judge import Judgement
 from ...operators.declare import Operator
 from ...reference import Reference
-from ...reference.own_steps import of_its_own
-from ...reference.recorded_steps import Steps, UntraceableError
+from ...reference.own_steps import as_composed
+from ...reference.recorded_steps import RecordedSteps, UntraceableError
 from ..summation.layouts_of_sums import layout_of
 from ..summation.orders import Orders, orders_of
 from ..summation.questions import NotAskedError, Question
@@ -60,7 +60,7 @@ class Side:
         self, operator: Operator, outcome: Outcome, reference: Reference, rules: Any
     ) -> Judgement:
         own = (
-            of_its_own(self._computing(operator), reference.materials)
+            as_composed(self._computing(operator), reference.materials)
             if self.formula is not None
             else None
         )
@@ -82,7 +82,9 @@ class Side:
             operator = self._computing(operator)
         try:
             return tuple(
-                step.name for step in Steps(operator, materials, "forward").steps if step.rounds
+                step.name
+                for step in RecordedSteps(operator, materials, "forward").steps
+                if step.rounds
             )
         except UntraceableError:
             return ()

@@ -18,7 +18,7 @@ from ...generate.materialize import prepare
 from ...judge import tolerances
 from ...judge.compare import compare
 from ...reference import Reference, quiet
-from ...reference.high_precision import sharpen
+from ...reference.high_precision import refine
 from .expressions import Compiled, compiled
 from .plans import SCALE, Plan
 from .points import Vary
@@ -105,7 +105,7 @@ def _point(
     operator, case = plan.declared, plan.case(dtype, sizes, seed)
     materials = prepare(case)
     reference = Reference(operator, materials, "forward")
-    sharpen(reference, "float64")
+    refine(reference, "float64")
     contestants = [(b.name, b) for b in backends]
     contestants += [
         (label, _by_formula(backends[0], how, plan.arguments, sizes))

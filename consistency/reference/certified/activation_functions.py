@@ -17,7 +17,7 @@ from . import balls
 from .balls import Element, function
 from .elementwise import (
     Function,
-    Number,
+    Scalar,
     add,
     and_,
     div,
@@ -227,6 +227,6 @@ SELU_AS_CALLED = (1.6732632423543772848170429916717, 1.0507009873554804934193349
 
 def documented_selu() -> tuple[Node, Node]:
     """Alpha and scale."""
-    return Number(lambda: arb("1.6732632423543772848170429916717")), Number(
+    return Scalar(lambda: arb("1.6732632423543772848170429916717")), Scalar(
         lambda: arb("1.0507009873554804934193349852946")
     )

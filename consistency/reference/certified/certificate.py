@@ -18,7 +18,7 @@ from ...backends._outputs import _against, _limited, collect
 from ...core.model import Output
 from ...generate.materialize import Arguments, Materials
 from ...operators.declare import Operator
-from . import balls, factorisations
+from . import balls, factorizations
 from .balls import Element, Unknowable, Unsure
 from .complex_numbers import Pair, Tensor
 from .definitions import DEFINITIONS
@@ -28,7 +28,7 @@ from .gradients import gradients
 from .movement import reshape, view
 from .nodes import Constant, Deadline, Node, evaluate, evaluate_all
 from .rounding import nearest_double
-from .tracing import Trace
+from .tracing import CallTrace
 
 BITS = (128, 256, 512, 1024, 2048)
 DIGITS = 40
@@ -189,11 +189,11 @@ class Certifier:
 
     def _forward(self) -> list[Tensor]:
         ours = self._declared or self.operator.name.startswith("aten.")
-        known = factorisations.known(self.operator, self._build, self._call) if ours else None
+        known = factorizations.known(self.operator, self._build, self._call) if ours else None
         if known is not None:
             return known
         arguments = self._build()
-        trace = Trace()
+        trace = CallTrace()
         with torch.no_grad(), trace:
             outputs = self._call(arguments)
             tensors = [o.tensor for o in outputs]
@@ -207,7 +207,7 @@ class Certifier:
 
     def _backward(self) -> list[Tensor]:
         arguments = self._build(gradients=True)
-        trace = Trace(gradients=True)
+        trace = CallTrace(gradients=True)
         leaves = [t for t in arguments.tensors if t.requires_grad]
         copies = {
             id(t): t.detach().clone(memory_format=torch.contiguous_format).requires_grad_(True)

@@ -44,14 +44,14 @@ def node_of(value: Any) -> Node:
         return value
     if isinstance(value, np.ndarray):
         return Constant(value)
-    return Constant(np.asarray(value)) if not _long(value) else Number(value)
+    return Constant(np.asarray(value)) if not _long(value) else Scalar(value)
 
 
 def _long(value: Any) -> bool:
     return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
-class Number(Node):
+class Scalar(Node):
     """One number that NumPy has no type for, such as an ``arb`` or a whole number of many
     digits."""
 

@@ -8,7 +8,7 @@ from flint import arb
 
 from . import balls
 from .balls import Element, function
-from .elementwise import Function, Number, div, is_finite, mul, neg, not_, on_numbers, sub, unless
+from .elementwise import Function, Scalar, div, is_finite, mul, neg, not_, on_numbers, sub, unless
 from .functions import exp, square
 from .nodes import Node
 
@@ -21,7 +21,7 @@ def _root_two() -> arb:
 
 def _bell(x: Node, y: Node) -> Node:
     """2/√π·e^(−x²)."""
-    return mul(Number(lambda: 2 / arb.const_sqrt_pi()), exp(neg(square(x))))
+    return mul(Scalar(lambda: 2 / arb.const_sqrt_pi()), exp(neg(square(x))))
 
 
 def _erfcx(x: arb) -> arb:
@@ -76,12 +76,12 @@ erfc = Function(
 erfcx = Function(
     "erfcx",
     on_numbers(function(_erfcx, at_low=_INF, at_high=0.0)),
-    (lambda x, y: sub(mul(2.0, mul(x, y)), Number(lambda: 2 / arb.const_sqrt_pi())),),
+    (lambda x, y: sub(mul(2.0, mul(x, y)), Scalar(lambda: 2 / arb.const_sqrt_pi())),),
 )
 erfinv = Function(
     "erfinv",
     on_numbers(function(_erfinv, low=-1.0, high=1.0, zero="odd")),
-    (lambda x, y: mul(Number(lambda: arb.const_sqrt_pi() / 2), exp(square(y))),),
+    (lambda x, y: mul(Scalar(lambda: arb.const_sqrt_pi() / 2), exp(square(y))),),
 )
 ndtr = Function(
     "ndtr", on_numbers(function(_ndtr, at_low=0.0, at_high=arb(1))), (lambda x, y: density(x),)
@@ -96,7 +96,7 @@ log_ndtr = Function(
     on_numbers(function(_log_ndtr, at_low=-_INF, at_high=0.0)),
     (
         lambda x, y: unless(
-            div(Number(lambda: (2 / arb.pi()).sqrt()), erfcx(neg(div(x, Number(_root_two))))),
+            div(Scalar(lambda: (2 / arb.pi()).sqrt()), erfcx(neg(div(x, Scalar(_root_two))))),
             not_(is_finite(x)),
         ),
     ),

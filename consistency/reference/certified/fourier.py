@@ -69,7 +69,7 @@ def roots_of_unity(order: int, bits: int) -> Roots:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TransformPlan:
     """Σⱼ xⱼ·exp(sign·2πi·Σ_d j_d·k_d/period_d) for every k, times the scale: ``count`` to the power
     0, −½ or −1.
 
@@ -86,7 +86,7 @@ class Plan:
     count: int = 1
     normalization: int = 0
 
-    def adjoint(self) -> Plan:
+    def adjoint(self) -> TransformPlan:
         half = {"taken": "made", "made": "taken", "": ""}[self.half]
         return replace(self, taken=self.made, made=self.taken, sign=-self.sign, half=half)
 
@@ -123,7 +123,7 @@ class Transform(Node):
     """Rows of ``parts`` (real, or real and imaginary) transformed: B × K × 1 (real parts) or 2
     numbers."""
 
-    def __init__(self, parts: Sequence[Node], plan: Plan, out_parts: int) -> None:
+    def __init__(self, parts: Sequence[Node], plan: TransformPlan, out_parts: int) -> None:
         super().__init__((parts[0].shape[0], math.prod(plan.made), out_parts), parts)
         self.plan = plan
         self._terms_bits = 0
@@ -222,7 +222,7 @@ def transform(
         raise balls.Unsure("a dimension is transformed twice")
     others = [d for d in range(x.ndim) if d not in dims]
     taken = tuple(x.shape[d] for d in dims)
-    plan = Plan(taken, tuple(made), tuple(periods), sign, half, count, normalization)
+    plan = TransformPlan(taken, tuple(made), tuple(periods), sign, half, count, normalization)
     batch = [x.shape[d] for d in others]
     rows = [reshape(permute(part, [*others, *dims]), (math.prod(batch), math.prod(taken)))
             for part in ((x.re, x.im) if isinstance(x, Pair) else (x,))]  # fmt: skip

@@ -11,7 +11,7 @@ from . import balls
 from .balls import Element, function
 from .elementwise import (
     Function,
-    Number,
+    Scalar,
     add,
     and_,
     div,
@@ -45,15 +45,15 @@ def _unary(name: str, of: Any, slope: Any, **bounds: Any) -> Function:
 
 
 def ln2() -> Node:
-    return Number(arb.const_log2)
+    return Scalar(arb.const_log2)
 
 
 def ln10() -> Node:
-    return Number(arb.const_log10)
+    return Scalar(arb.const_log10)
 
 
 def pi() -> Node:
-    return Number(arb.pi)
+    return Scalar(arb.pi)
 
 
 def square(x: Node) -> Node:

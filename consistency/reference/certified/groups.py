@@ -27,7 +27,7 @@ def _product(values: list[balls.Element]) -> balls.Element:
 _OF = {"prod": _product, "amax": _largest, "amin": _smallest}
 
 
-class Groups(Scatter):
+class GroupReduction(Scatter):
     """Of every place the product, the largest or the smallest of the elements with its label; each
     place has one at least."""
 
@@ -65,7 +65,7 @@ class Groups(Scatter):
 class Others(Node):
     """For every element of groups the product of the other ones at its place."""
 
-    def __init__(self, source: Node, groups: Groups) -> None:
+    def __init__(self, source: Node, groups: GroupReduction) -> None:
         super().__init__(source.shape, (source,))
         self.groups = groups
 
@@ -109,7 +109,7 @@ def reduced(
 
     together = cat([reshape(below, (-1,)), reshape(above, (-1,))], 0)
     if how not in ("sum", "mean"):
-        return Groups(how, together, both, below.shape)
+        return GroupReduction(how, together, both, below.shape)
     total = scatter(together, both, below.shape)
     return (
         total

@@ -13,7 +13,7 @@ from . import balls
 from .balls import Element, function
 from .elementwise import (
     Function,
-    Number,
+    Scalar,
     add,
     and_,
     div,
@@ -139,7 +139,7 @@ def logit_between(eps: float) -> Function:
         )
 
     def slope(x: Node, y: Node) -> Node:
-        inside = and_(less_equal(eps, x), less_equal(x, Number(high)))
+        inside = and_(less_equal(eps, x), less_equal(x, Scalar(high)))
         return unless(where(inside, div(1.0, mul(x, sub(1.0, x))), 0.0), is_nan(x))
 
     return Function("logit within bounds", on_numbers(of), (slope,))

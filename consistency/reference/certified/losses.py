@@ -25,7 +25,7 @@ from .elementwise import (
     where,
 )
 from .functions import abs_, log, log1p, square
-from .nodes import Blocked, Node
+from .nodes import Detached, Node
 
 NONE, MEAN, SUM = 0, 1, 2
 
@@ -99,4 +99,4 @@ def weighted(terms: Node, weight: Node | None) -> Node:
 def hinge_power(z: Node, p: Any) -> Node:
     """max(0, z)ᵖ for p of 1 or 2; at 0 its slope is 0."""
     raised = square(z) if p == 2 else z
-    return where(less(0.0, z), raised, mul(Blocked(z), 0.0))
+    return where(less(0.0, z), raised, mul(Detached(z), 0.0))

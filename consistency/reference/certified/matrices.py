@@ -27,7 +27,7 @@ _ENTRIES = 1 << 14  # of one matrix; more would take minutes
 
 
 @dataclass(frozen=True)
-class Result:
+class MatrixResult:
     """One result of a function. ``kind`` is ``same`` (complex where the arguments are), ``real`` or
     ``int``."""
 
@@ -44,7 +44,7 @@ class MatrixFunction:
     """
 
     name: str
-    results: Callable[..., Sequence[Result]]  # from the arguments' shapes
+    results: Callable[..., Sequence[MatrixResult]]  # from the arguments' shapes
     of: Callable[..., Sequence[Any]]
     pulls: Sequence[
         Callable[[Sequence[Tensor], Sequence[Tensor], Tensor], Sequence[Tensor | None]] | None
@@ -52,10 +52,10 @@ class MatrixFunction:
 
     def __call__(self, *arguments: Tensor) -> list[Tensor]:
         """Of stacks with one batch size."""
-        return Call(self, arguments).results
+        return MatrixCall(self, arguments).results
 
 
-class Call:
+class MatrixCall:
     """A function's arguments and results, and what has been computed of them."""
 
     def __init__(self, function: MatrixFunction, arguments: Sequence[Tensor]) -> None:
@@ -71,7 +71,7 @@ class Call:
         ] = {}  # by number in the batch: the numbers of every result
         self.results: list[Tensor] = []
         for number, result in enumerate(function.results(*(x.shape[1:] for x in arguments))):
-            made = Block(self, number, batch, result)
+            made = MatrixBlock(self, number, batch, result)
             parts = [movement.view(made, made.shape[:3],
             [made.shape[3] * s for s in movement.row_major(made.shape[:3])], p)
                      for p in range(made.shape[3])]  # fmt: skip
@@ -116,10 +116,10 @@ def _numbers(x: Any) -> list[Any]:
     return [value for row in rows for value in row]
 
 
-class Block(Node):
+class MatrixBlock(Node):
     """One result of a call: batch × rows × columns × 1, or 2 for complex numbers."""
 
-    def __init__(self, call: Call, number: int, batch: int, result: Result) -> None:
+    def __init__(self, call: MatrixCall, number: int, batch: int, result: MatrixResult) -> None:
         parts = 2 if call.complex and result.kind == "same" else 1
         super().__init__((batch, result.rows, result.columns, parts), call.nodes)
         self.call, self.which = call, number

@@ -17,14 +17,14 @@ from . import balls, movement, spectra
 from . import complex_numbers as c
 from .balls import Unsure
 from .complex_numbers import Pair, Tensor
-from .matrices import MatrixFunction, Result, adjoint, lower, masked, reshaped
+from .matrices import MatrixFunction, MatrixResult, adjoint, lower, masked, reshaped
 from .ranks import exact_rank
 
 Shape = tuple[int, int]
 
 
-def _same(a: Shape, *rest: Shape) -> Sequence[Result]:
-    return (Result(*a),)
+def _same(a: Shape, *rest: Shape) -> Sequence[MatrixResult]:
+    return (MatrixResult(*a),)
 
 
 def _pull_inverse(
@@ -35,10 +35,10 @@ def _pull_inverse(
     return (c.neg(c.matmul(c.matmul(back, g), back)),)
 
 
-_INFO = Result(1, 1, "int")  # 0, LAPACK's word for success: the matrix is regular for certain
+_INFO = MatrixResult(1, 1, "int")  # 0, LAPACK's word for success: the matrix is regular for certain
 _SUCCESS = [[0]]
 inverse = MatrixFunction(
-    "inverse", lambda a: (Result(*a), _INFO), lambda a: (a.inv(), _SUCCESS), (_pull_inverse,)
+    "inverse", lambda a: (MatrixResult(*a), _INFO), lambda a: (a.inv(), _SUCCESS), (_pull_inverse,)
 )
 
 
@@ -52,7 +52,7 @@ def _pull_solution(
 
 solution: MatrixFunction = MatrixFunction(
     "solution",
-    lambda a, b: (Result(*b), _INFO),
+    lambda a, b: (MatrixResult(*b), _INFO),
     lambda a, b: (a.solve(b), _SUCCESS),
     (_pull_solution,),
 )
@@ -66,7 +66,7 @@ def _pull_determinant(
 
 
 determinant = MatrixFunction(
-    "determinant", lambda a: (Result(1, 1),), lambda a: ([[a.det()]],), (_pull_determinant,)
+    "determinant", lambda a: (MatrixResult(1, 1),), lambda a: ([[a.det()]],), (_pull_determinant,)
 )
 
 
@@ -110,7 +110,7 @@ def _cholesky(name: str, read: Callable[[Any], Any]) -> MatrixFunction:
     """L of a Hermitian matrix of which ``read`` gives the lower triangle."""
     return MatrixFunction(
         name,
-        lambda a: (Result(*a), _INFO),
+        lambda a: (MatrixResult(*a), _INFO),
         lambda a: (spectra.cholesky(read(a)), _SUCCESS),
         (_pull_cholesky,),
     )
@@ -144,7 +144,7 @@ def _scaled_product(left: Tensor, factors: Tensor, right: Tensor) -> Any:
 
 eigen = MatrixFunction(
     "eigenvalues",
-    lambda a: (Result(a[0], 1, "real"), Result(*a)),
+    lambda a: (MatrixResult(a[0], 1, "real"), MatrixResult(*a)),
     _values_and_vectors,
     (_pull_eigenvalues, None),
 )
@@ -178,7 +178,7 @@ def _pull_singular(
 
 singular_values = MatrixFunction(
     "singular values",
-    lambda a: (Result(min(a), 1, "real"), Result(min(a), min(a))),
+    lambda a: (MatrixResult(min(a), 1, "real"), MatrixResult(min(a), min(a))),
     _singular,
     (_pull_singular, None),
 )
@@ -188,7 +188,9 @@ def full_rank(a: Tensor, absolute: Any, relative: Any) -> Tensor:
     """1 for every matrix of which it is certain that all singular values are larger than
     max(absolute, relative × the largest)."""
     return MatrixFunction(
-        "rank", lambda a: (Result(1, 1, "real"),), lambda a: ([[_full(a, absolute, relative)]],)
+        "rank",
+        lambda a: (MatrixResult(1, 1, "real"),),
+        lambda a: ([[_full(a, absolute, relative)]],),
     )(a)[0]
 
 

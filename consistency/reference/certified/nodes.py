@@ -157,7 +157,7 @@ class Unknown(Node):
         raise Unknowable(self.why)
 
 
-class Blocked(Node):
+class Detached(Node):
     """The same numbers, of which no gradient is asked: what ``detach`` gives."""
 
     def __init__(self, of: Node) -> None:

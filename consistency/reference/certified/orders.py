@@ -71,7 +71,7 @@ def order(values: list[Element], descending: bool = False) -> list[int]:
     return sorted(range(len(values)), key=made.__getitem__, reverse=descending)
 
 
-class Orders(Node):
+class SortedPositions(Node):
     """Of every row of a matrix the positions of its elements in sorted order."""
 
     kind = "int"

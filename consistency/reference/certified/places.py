@@ -15,7 +15,7 @@ from .movement import Labels, scatter
 from .nodes import Node, Positions, evaluate, whole_numbers
 
 
-class Later(Node):
+class Deferred(Node):
     """Whole numbers or truth values that are found all together, when the first of them is asked
     for.
 

@@ -15,7 +15,7 @@ from .elementwise import div, equal, is_nan, node_of, where
 from .movement import expand, reshape, scatter
 from .nodes import Node, whole_numbers
 from .scans import Scan, along
-from .sums import Rows, _largest, _smallest, _whole, as_rows, dims_of, reduced_shape
+from .sums import RowFunction, _largest, _smallest, _whole, as_rows, dims_of, reduced_shape
 
 
 def of_all(x: Node, largest: bool) -> Node:
@@ -79,7 +79,7 @@ def places(x: Node, dim: Any, keepdim: bool, largest: bool) -> Node:
     """The index of the extreme along one dim; in the flat tensor where ``dim`` is None."""
     dims = dims_of(dim, x.ndim)
     return reshape(
-        Rows(_place(largest), as_rows(x, dims), "int"), reduced_shape(x.shape, dims, keepdim)
+        RowFunction(_place(largest), as_rows(x, dims), "int"), reduced_shape(x.shape, dims, keepdim)
     )
 
 
@@ -88,7 +88,7 @@ def chosen(x: Node, dim: int, keepdim: bool, largest: bool) -> tuple[Node, Node]
     dims = dims_of(dim, x.ndim)
     shape = reduced_shape(x.shape, dims, keepdim)
     matrix = as_rows(x, dims)
-    place = Rows(_place(largest), matrix, "int")
+    place = RowFunction(_place(largest), matrix, "int")
 
     def pulled(rows: Node, result: Node, gradient: Node) -> Node:
         columns = expand(node_of(np.arange(rows.shape[1])), rows.shape)
@@ -100,7 +100,7 @@ def chosen(x: Node, dim: int, keepdim: bool, largest: bool) -> tuple[Node, Node]
         if x.kind == "real"
         else _whole(max if largest else min)
     )
-    value = Rows(of, matrix, x.kind, pulled)
+    value = RowFunction(of, matrix, x.kind, pulled)
     return reshape(value, shape), reshape(place, shape)
 
 

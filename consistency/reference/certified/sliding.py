@@ -48,7 +48,7 @@ class Axis:
         return self is other
 
 
-class Meetings(Node):
+class SlidingProducts(Node):
     """The sum over all meetings of two of the three, for every element of the third one,
     ``role``."""
 
@@ -106,7 +106,9 @@ class Meetings(Node):
         ):
             known = {self.role: gradient, other: node}
             made.append(
-                Meetings(self.axes, self.shapes, role, [known[r] for r in range(3) if r != role])
+                SlidingProducts(
+                    self.axes, self.shapes, role, [known[r] for r in range(3) if r != role]
+                )
             )
         return made
 

@@ -16,7 +16,7 @@ from .movement import expand, permute, reshape, unsqueeze
 from .nodes import Node, Positions
 
 
-class Rows(Node):
+class RowFunction(Node):
     """One element per row of a matrix, by a function of the row's elements.
 
     ``pulled`` gives the matrix's gradient from (the matrix, this node, this node's gradient);
@@ -101,7 +101,9 @@ def reduce_rows(
 ) -> Node:  # fmt: skip
     """A function of the elements of every row along ``dim`` (None: of all elements)."""
     dims = dims_of(dim, x.ndim)
-    return reshape(Rows(of, as_rows(x, dims), kind, pulled), reduced_shape(x.shape, dims, keepdim))
+    return reshape(
+        RowFunction(of, as_rows(x, dims), kind, pulled), reduced_shape(x.shape, dims, keepdim)
+    )
 
 
 def _over_rows(matrix: Node, per_row: Node) -> Node:
@@ -164,10 +166,10 @@ def _whole(of: Callable[[list[Element]], Element]) -> Callable[[list[Element]], 
 
 def _pull_extremum(matrix: Node, result: Node, gradient: Node) -> Node:
     """Shared evenly by all that are the extreme, as torch's amax does."""
-    return mul(_over_rows(matrix, gradient), Shares(matrix, result))
+    return mul(_over_rows(matrix, gradient), ExtremeShares(matrix, result))
 
 
-class Shares(Node):
+class ExtremeShares(Node):
     """What each element of a row gets of the gradient of the row's extreme: if only one can be it,
     that one gets all."""
 

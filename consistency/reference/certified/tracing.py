@@ -27,7 +27,7 @@ from .complex_numbers import Pair, Tensor, neg, pair
 from .elementwise import node_of, or_, to_real, truth
 from .entries import lookup
 from .movement import Overlay, cat, gather, reshape, unsqueeze, view
-from .nodes import Blocked, Constant, Deadline, Leaf, Node, Unknown, evaluate
+from .nodes import Constant, Deadline, Detached, Leaf, Node, Unknown, evaluate
 from .rounding import rounded_to
 from .whole_calls import WholeCalls
 
@@ -55,7 +55,7 @@ class Written:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is entered, keeps nodes beside the tensors that calls make. ``missing`` names the
     operators without an entry.
 
@@ -78,7 +78,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._alive: list[torch.Tensor] = []
         self._whole_calls: list[WholeCalls] = []
 
-    def __enter__(self) -> Trace:
+    def __enter__(self) -> CallTrace:
         self._whole_calls.append(
             WholeCalls(self)
         )  # not for longer than needed: each holds the other
@@ -357,8 +357,8 @@ def _is_real(dtype: torch.dtype) -> bool:
 
 def _blocked(x: Any) -> Any:
     if isinstance(x, Pair):
-        return Pair(Blocked(x.re), Blocked(x.im))
-    return Blocked(x) if isinstance(x, Node) else x
+        return Pair(Detached(x.re), Detached(x.im))
+    return Detached(x) if isinstance(x, Node) else x
 
 
 def _nodes_in(given: Any) -> list[Node]:

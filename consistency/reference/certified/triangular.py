@@ -11,7 +11,7 @@ from flint import acb_mat
 from . import complex_numbers as c
 from .balls import Unsure
 from .complex_numbers import Tensor
-from .matrices import MatrixFunction, Result, adjoint, lower, upper
+from .matrices import MatrixFunction, MatrixResult, adjoint, lower, upper
 
 Shape = tuple[int, int]
 
@@ -77,15 +77,15 @@ def _chosen(column: list[Any], is_complex: bool) -> int:
     return best
 
 
-def _results(a: Shape) -> Sequence[Result]:
+def _results(a: Shape) -> Sequence[MatrixResult]:
     least = min(a)
     return (
-        Result(a[0], a[0]),
-        Result(a[0], least),
-        Result(least, a[1]),
-        Result(least, 1, "int"),
-        Result(*a),
-        Result(1, 1, "int"),
+        MatrixResult(a[0], a[0]),
+        MatrixResult(a[0], least),
+        MatrixResult(least, a[1]),
+        MatrixResult(least, 1, "int"),
+        MatrixResult(*a),
+        MatrixResult(1, 1, "int"),
     )
 
 

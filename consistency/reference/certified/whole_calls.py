@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from .balls import Unsure
 
 if TYPE_CHECKING:
-    from .tracing import Trace
+    from .tracing import CallTrace
 
 Formula = Callable[..., Any]
 _FORMULAS: dict[Any, Formula] = {}
@@ -46,7 +46,7 @@ def whole(*functions: Any) -> Callable[[Formula], Formula]:
 class WholeCalls(TorchFunctionMode):
     """Sees torch's functions before they are taken apart."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: CallTrace) -> None:
         super().__init__()
         self.trace = trace
 

@@ -13,7 +13,7 @@ from .script import Script, script_of
 from .writer import keep, write
 
 if TYPE_CHECKING:
-    from ...diagnose.shrink import Minimal
+    from ...diagnose.shrink import MinimalCase
 
 __all__ = ["Script", "issue", "keep", "script", "script_of", "write"]
 
@@ -36,7 +36,7 @@ def issue(
     spec: str | None = None,
     identity: Mapping[str, str] | None = None,
     others: Sequence[Result] = (),
-    minimal: Minimal | None = None,
+    minimal: MinimalCase | None = None,
     operator: Operator | None = None,
 ) -> str:
     """The text of issue.md. Raises RecipeError for a case that makes no sense."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...backends.cpu import Cpu
-from ...reference.high_precision import sharpen
+from ...reference.high_precision import refine
 from . import assertions, behavior_assertions, failure_facts
 from .call_code import Lines
 from .failure_facts import EmptyError
@@ -132,7 +132,7 @@ def scaling(program: Program, calling: Lines) -> assertions.Ending:
     the script holds."""
     if program.reference.outcome.status != "ok" or program.result.case.dtype != "float64":
         raise UnscriptableError("it is about many cases together, none of which shows it alone")
-    sharpen(program.reference, "float64")
+    refine(program.reference, "float64")
     right = program.reference.outputs[0].tensor
     if (
         right is None

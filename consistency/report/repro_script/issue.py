@@ -18,7 +18,7 @@ from .markdown import block, cell, code, line, prose, table
 from .script import Script
 
 if TYPE_CHECKING:
-    from ...diagnose.shrink import Minimal
+    from ...diagnose.shrink import MinimalCase
 
 MOST_SCRIPT = 48 << 10  # bytes; trackers cut off a text of 64 KiB
 MOST_CASE = 1500  # characters of a command
@@ -40,7 +40,7 @@ def text(
     spec: str | None,
     identity: Mapping[str, str],
     others: Sequence[Result],
-    minimal: Minimal | None,
+    minimal: MinimalCase | None,
 ) -> str:
     """The text of issue.md."""
     title = prose(words.title(result), 200).replace(
@@ -149,7 +149,7 @@ def _by(result: Result) -> str:
     return f" by its {_ORDINALS[int(number)]} tensor" if known else ""
 
 
-def _points(result: Result, others: Sequence[Result], minimal: Minimal | None) -> Iterator[str]:
+def _points(result: Result, others: Sequence[Result], minimal: MinimalCase | None) -> Iterator[str]:
     evidence = result.evidence
     if result.proof is not None:
         yield f"- {prose(_proved(result.proof), 300)}"

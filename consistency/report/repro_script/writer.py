@@ -19,7 +19,7 @@ from .issue import text as text_of_issue
 from .script import Script, script_of
 
 if TYPE_CHECKING:
-    from ...diagnose.shrink import Minimal
+    from ...diagnose.shrink import MinimalCase
 
 
 def write(
@@ -29,7 +29,7 @@ def write(
     spec: str | None = None,
     identity: Mapping[str, str] | None = None,
     others: Sequence[Result] = (),
-    minimal: Minimal | None = None,
+    minimal: MinimalCase | None = None,
     operator: Operator | None = None,
 ) -> None:
     """Write case.json, result.json, tensors.safetensors, environment.json, repro.py, issue.md and

@@ -1,4 +1,4 @@
-"""Batch normalisation is two programs: training normalises with the batch's own mean and variance
+"""Batch normalisation is two programs: training normalizes with the batch's own mean and variance
 and writes a running average of them down; evaluation reads the average. A device that gets one of
 the two wrong trains well and then fails.
 

@@ -208,9 +208,9 @@ def test_only_what_is_asked_for_is_computed() -> None:
     """One element of a transform of length 1096 takes milliseconds; the first one more, for the
     roots."""
     from consistency.reference.certified.nodes import evaluate
-    from consistency.reference.certified.tracing import Trace
+    from consistency.reference.certified.tracing import CallTrace
 
-    trace = Trace()
+    trace = CallTrace()
     x = torch.randn(64, 1096, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     with balls.precision(128):
         with torch.no_grad(), trace:

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from consistency.reference.certified import balls
 from consistency.reference.certified.nodes import evaluate
-from consistency.reference.certified.tracing import Trace
+from consistency.reference.certified.tracing import CallTrace
 from tests.reference.certified.traced_truths import (
     COUNTS,
     Row,
@@ -238,7 +238,7 @@ def test_slopes(row: Row, count: int) -> None:
 def test_running_statistics_that_the_schema_does_not_mention() -> None:
     row = Row("running", F.batch_norm, None, [(2, 3, 2), (3,), (3,)], "some")
     x, m, v = drawn(row, 0)
-    old, trace = (exact(m), exact(v)), Trace()
+    old, trace = (exact(m), exact(v)), CallTrace()
     with torch.no_grad(), trace:
         F.batch_norm(x, m, v, training=True, momentum=0.25)
     with mpmath.workprec(3000), balls.precision(256):

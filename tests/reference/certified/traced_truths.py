@@ -26,7 +26,7 @@ from consistency.reference.certified.certificate import BITS
 from consistency.reference.certified.complex_numbers import Pair
 from consistency.reference.certified.nodes import evaluate
 from consistency.reference.certified.rounding import nearest_double
-from consistency.reference.certified.tracing import Trace
+from consistency.reference.certified.tracing import CallTrace
 from tests.reference.certified.traces import exactly, followed, gradient_nodes
 
 PULL_REQUEST, NIGHTLY = int(os.environ.get("CERTIFIED_CASES", "6")), 400  # calls per row of a table
@@ -263,7 +263,7 @@ def check_slopes(row: Row, count: int) -> None:
     assert found >= 0.95 * seen, (found, seen)
 
 
-def skip_what_others_enter(trace: Trace) -> None:
+def skip_what_others_enter(trace: CallTrace) -> None:
     if trace.missing:
         assert trace.missing <= OF_OTHERS, trace.missing
         pytest.skip(f"without entries of {trace.missing}")

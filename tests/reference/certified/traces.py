@@ -13,12 +13,12 @@ from flint import arb, fmpz
 from consistency.reference.certified import balls
 from consistency.reference.certified.certificate import _flat_leaf, _real_pairs, _shaped
 from consistency.reference.certified.gradients import gradients
-from consistency.reference.certified.tracing import Trace
+from consistency.reference.certified.tracing import CallTrace
 
 
-def followed(call: Callable[..., Any], *arguments: Any) -> tuple[Any, Trace]:
+def followed(call: Callable[..., Any], *arguments: Any) -> tuple[Any, CallTrace]:
     """What a call gives, and its trace."""
-    trace = Trace()
+    trace = CallTrace()
     with torch.no_grad(), trace:
         return call(*arguments), trace
 
@@ -27,10 +27,10 @@ def gradient_nodes(
     call: Callable[..., Any],
     cotangent: Callable[[torch.Tensor], torch.Tensor],
     *tensors: torch.Tensor,
-) -> tuple[list[Any], Trace]:
+) -> tuple[list[Any], CallTrace]:
     """Nodes of the gradients of Σ cotangent·result by every tensor, in its shape; ``cotangent`` is
     asked for every result's."""
-    trace = Trace(gradients=True)
+    trace = CallTrace(gradients=True)
     leaves = [
         t.detach().clone(memory_format=torch.contiguous_format).requires_grad_(True)
         for t in tensors

@@ -18,7 +18,7 @@ from consistency.generate.materialize import Materials
 
 from .model import Row
 
-Watch = Callable[[Row, Materials, str, Outcome], None]
+RepeatCheck = Callable[[Row, Materials, str, Outcome], None]
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -42,7 +42,7 @@ class Played:
 
 
 def play(
-    rows: Iterable[Row], examples: int, seed: int = 0, watch: Watch | None = None
+    rows: Iterable[Row], examples: int, seed: int = 0, watch: RepeatCheck | None = None
 ) -> dict[str, Played]:
     """Rows of one operator, dtype and direction on the same cases, drawn once. ``watch`` is told
     every outcome."""

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from .. import elementwise as e
 from .. import exponentials, sums
 from ..balls import Unsure
-from ..elementwise import Number, to_real
+from ..elementwise import Scalar, to_real
 from ..movement import expand, permute, reshape, row_major, transpose, unsqueeze, view
 from ..nodes import Constant, Node
 from ..whole_calls import whole
@@ -22,7 +22,7 @@ from . import entry
 
 def scaling(width: int, scale: float | None) -> Node:
     """1/√width, where no scale is given."""
-    return Number(lambda: 1 / arb(width).sqrt()) if scale is None else e.node_of(float(scale))
+    return Scalar(lambda: 1 / arb(width).sqrt()) if scale is None else e.node_of(float(scale))
 
 
 def in_groups(x: Node, heads: int) -> Node:

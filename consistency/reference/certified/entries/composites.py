@@ -14,7 +14,7 @@ from ..balls import Unsure
 from ..classes import cross_entropy
 from ..elementwise import (
     Function,
-    Number,
+    Scalar,
     add,
     div,
     less_equal,
@@ -52,7 +52,7 @@ def gaussian(
     held = _clamped(node_of(var), eps)
     terms = mul(add(log(held), div(square(sub(input, target)), held)), 0.5)
     return reduced(
-        add(terms, mul(Number(_log_two_pi), 0.5)) if full else terms, REDUCTIONS[reduction]
+        add(terms, mul(Scalar(_log_two_pi), 0.5)) if full else terms, REDUCTIONS[reduction]
     )
 
 
@@ -82,7 +82,7 @@ def poisson(
             where(less_equal(target, 1.0), 2.0, target),
         )  # elsewhere there may be no logarithm
         stirling = add(
-            sub(mul(target, log(target)), target), mul(add(Number(_log_two_pi), log(target)), 0.5)
+            sub(mul(target, log(target)), target), mul(add(Scalar(_log_two_pi), log(target)), 0.5)
         )
         terms = add(terms, where(less_equal(held, 1.0), 0.0, stirling))
     return reduced(terms, REDUCTIONS[reduction])

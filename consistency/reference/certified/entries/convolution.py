@@ -9,7 +9,7 @@ import numpy as np
 from .. import complex_numbers as c
 from ..movement import gather, reshape, scatter
 from ..nodes import Node
-from ..sliding import IMAGE, RESULT, Meetings, meetings, windows
+from ..sliding import IMAGE, RESULT, SlidingProducts, meetings, windows
 from . import entry
 
 
@@ -52,7 +52,7 @@ def convolution(
     )
 
     def of(x: Node, w: Node) -> Node:
-        return Meetings(axes, shapes, kind, [w, x] if transposed else [x, w])
+        return SlidingProducts(axes, shapes, kind, [w, x] if transposed else [x, w])
 
     found = c._bilinear(of, input, weight)
     if bias is None:

@@ -15,7 +15,7 @@ from ..elementwise import Function, to_real
 from ..movement import Labels, gather, scatter
 from ..nodes import Constant, Node, everything, whole_numbers
 from ..orders import is_nan, keys
-from ..places import Later
+from ..places import Deferred
 from . import entry
 
 
@@ -82,7 +82,7 @@ def _made(
         return (
             Constant(np.zeros(tuple(result[position].shape), np.int64))
             if empty
-            else Later(tuple(result[position].shape), make)
+            else Deferred(tuple(result[position].shape), make)
         )
 
     inverse = later(1, lambda: runs().inverse.reshape(tuple(result[1].shape)))

@@ -12,7 +12,7 @@ from .. import complex_numbers as c
 from .. import elementwise as e
 from .. import functions as f
 from ..complex_numbers import Pair
-from ..elementwise import Number, to_real
+from ..elementwise import Scalar, to_real
 from . import ENTRIES, entry
 from .arithmetic import quotient
 
@@ -57,9 +57,9 @@ def sigmoid(self: Any) -> Any:
 
 @entry("deg2rad")
 def deg2rad(self: Any) -> Any:
-    return e.mul(self, Number(lambda: arb.pi() / 180))
+    return e.mul(self, Scalar(lambda: arb.pi() / 180))
 
 
 @entry("rad2deg")
 def rad2deg(self: Any) -> Any:
-    return e.mul(self, Number(lambda: 180 / arb.pi()))
+    return e.mul(self, Scalar(lambda: 180 / arb.pi()))

@@ -18,7 +18,7 @@ from .pooling import Largest
 SUM, MEAN, MAX = 0, 1, 2
 
 
-class Rows(Gather):
+class TableRows(Gather):
     """Rows of a table. Of the padding's row no gradient is told; the others' may be divided by how
     often they come."""
 
@@ -53,7 +53,7 @@ def embedding(
     sparse: bool = False,
 ) -> Any:
     rows = wrapped(whole_numbers(indices).reshape(-1), weight.shape[0])
-    return reshape(Rows(weight, rows, padding_idx, scale_grad_by_freq), tuple(result.shape))
+    return reshape(TableRows(weight, rows, padding_idx, scale_grad_by_freq), tuple(result.shape))
 
 
 @entry("_embedding_bag", "_embedding_bag_forward_only")

@@ -14,7 +14,7 @@ from .. import elementwise as e
 from ..balls import Element, Elements, Unknowable, Unsure
 from ..movement import Labels, expand, gather
 from ..nodes import Constant, Node, Positions, whole_numbers
-from ..places import Later, wrapped
+from ..places import Deferred, wrapped
 from . import entry
 
 
@@ -107,7 +107,7 @@ def truth(x: Any) -> Node:
 
 @entry("nonzero", "argwhere")
 def nonzero(self: Any, result: Any) -> Any:
-    return Later(tuple(result.shape), lambda: np.argwhere(whole_numbers(truth(self))))
+    return Deferred(tuple(result.shape), lambda: np.argwhere(whole_numbers(truth(self))))
 
 
 @entry("nonzero_numpy")
@@ -115,12 +115,12 @@ def nonzero_numpy(self: Any, result: Any) -> Any:
     found = truth(self)
 
     def of(dim: int, shape: Sequence[int]) -> Node:
-        return Later(shape, lambda: np.nonzero(whole_numbers(found))[dim])
+        return Deferred(shape, lambda: np.nonzero(whole_numbers(found))[dim])
 
     return [of(dim, tuple(r.shape)) for dim, r in enumerate(result)]
 
 
-class Bisection(Node):
+class CountBelow(Node):
     """How many of the ascending numbers in a row lie below a value; with ``right`` also those that
     equal it."""
 
@@ -174,9 +174,9 @@ def searchsorted(
     if sorter is not None:
         where = along(sorter.shape, -1, whole_numbers(sorter))
         sorted_sequence = gather(sorted_sequence, where, sorter.shape)
-    return Bisection(sorted_sequence, e.node_of(self), right or side == "right")
+    return CountBelow(sorted_sequence, e.node_of(self), right or side == "right")
 
 
 @entry("bucketize")
 def bucketize(self: Any, boundaries: Any, right: bool = False, out_int32: bool = False) -> Any:
-    return Bisection(boundaries, e.node_of(self), right)
+    return CountBelow(boundaries, e.node_of(self), right)

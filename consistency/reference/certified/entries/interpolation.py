@@ -1,4 +1,4 @@
-"""Resampling at regular places: each output element is a sum of neighbours, weighted along one axis
+"""Resampling at regular places: each output element is a sum of neighbors, weighted along one axis
 after the other.
 
 Scales and places are rational numbers and computed as such: a scale is the input's size divided by
@@ -60,7 +60,7 @@ def _place(i: int, scale: Fraction, aligned: bool) -> Fraction:
 
 
 def linear(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
-    """Between two neighbours; the outermost pixels go on."""
+    """Between two neighbors; the outermost pixels go on."""
     made: list[Taps] = []
     for i in range(wanted):
         x = max(_place(i, scale, aligned), Fraction(0))

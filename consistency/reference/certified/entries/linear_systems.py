@@ -15,7 +15,7 @@ from ..balls import Unsure
 from ..elementwise import to_real
 from ..matrices import adjoint, expanded, lower, masked, reshaped, stack, transposed, upper
 from ..movement import labelled
-from ..nodes import Blocked, Constant
+from ..nodes import Constant, Detached
 from . import entry
 
 NOT_UNIQUE = "factors and pivots are not unique"
@@ -162,7 +162,7 @@ def _exact(x: Any) -> float | None:
 def pseudo_inverse(a: Any, absolute: float, relative: float) -> Any:
     """Of matrices that certainly have full rank: (Aᴴ·A)⁻¹·Aᴴ or Aᴴ·(A·Aᴴ)⁻¹."""
     a = stack(a)
-    sure = c.each(Blocked, m.full_rank(a, absolute, relative))
+    sure = c.each(Detached, m.full_rank(a, absolute, relative))
     if a.shape[1] == a.shape[2]:
         found = m.inverse(a)[0]
     elif a.shape[1] > a.shape[2]:

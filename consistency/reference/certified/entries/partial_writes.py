@@ -13,7 +13,7 @@ from ..balls import Unknowable
 from ..elementwise import node_of, to_real
 from ..movement import Labels, Overlay, broadcast, reshape
 from ..nodes import Constant, Node, whole_numbers
-from ..places import Later
+from ..places import Deferred
 from . import entry
 from .rearrangements import moved
 
@@ -132,7 +132,7 @@ def repeat_interleave(
 ) -> Any:
     """Of counts alone the positions 0, 0, 1 …, each as often as it says."""
     if self is None:
-        return Later(
+        return Deferred(
             tuple(result.shape), lambda: np.repeat(np.arange(repeats.size), whole_numbers(repeats))
         )
     counts = repeats if isinstance(repeats, int) else whole_numbers(repeats).reshape(-1)

@@ -12,9 +12,9 @@ from .. import complex_numbers as c
 from ..balls import Element, Unknowable
 from ..movement import labelled, reshape
 from ..nodes import Node, WithoutGradient
-from ..orders import Orders, middle, middle_of_numbers, most_frequent, rows_along
+from ..orders import SortedPositions, middle, middle_of_numbers, most_frequent, rows_along
 from ..places import Lookup
-from ..sums import Rows, reduced_shape
+from ..sums import RowFunction, reduced_shape
 from . import entry
 
 Pick = Callable[[list[Element]], int]
@@ -36,7 +36,7 @@ def _sorted(
     self: Any, dim: int, descending: bool, begin: int = 0, end: int | None = None
 ) -> tuple[Node, Node]:
     matrix, back = rows_along(_real(self), dim)
-    index: Node = Orders(matrix, descending)
+    index: Node = SortedPositions(matrix, descending)
     if begin or end is not None:
         index = labelled(index, lambda x: x[:, begin:end])
     return back(_looked_up(matrix, index)), back(index)
@@ -75,7 +75,7 @@ def kthvalue(self: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
 def _picked(self: Any, dim: int, keepdim: bool, pick: Pick) -> tuple[Node, Node]:
     matrix, _ = rows_along(_real(self), dim)
-    index = Rows(pick, matrix, "int")
+    index = RowFunction(pick, matrix, "int")
     shape = reduced_shape(self.shape, (dim % max(self.ndim, 1),), keepdim)
     values = Lookup(matrix, index, np.arange(matrix.shape[0]) * matrix.shape[1])
     return reshape(values, shape), reshape(index, shape)

@@ -13,7 +13,7 @@ from ..balls import Unsure
 from ..elementwise import div, node_of
 from ..matrices import adjoint, expanded, lower, reshaped, stack, transposed, upper
 from ..movement import labelled
-from ..nodes import Blocked, Constant, whole_numbers
+from ..nodes import Constant, Detached, whole_numbers
 from . import entry
 from .linear_systems import on_either_side, real, solve_triangular
 
@@ -24,7 +24,7 @@ def lu(A: Any, result: Any, pivot: bool = True) -> Any:
     left, right = (reshaped(x, tuple(r.shape)) for x, r in zip(found[1:3], result[1:], strict=True))
     if not result[0].numel():  # without pivots there is no permutation
         return Constant(np.zeros(tuple(result[0].shape))), left, right
-    return c.each(Blocked, reshaped(found[0], tuple(result[0].shape))), left, right
+    return c.each(Detached, reshaped(found[0], tuple(result[0].shape))), left, right
 
 
 @entry("linalg_lu_factor_ex")

@@ -1,4 +1,4 @@
-"""What is compared of factorisations, known by definition.
+"""What is compared of factorizations, known by definition.
 
 Factors are not unique, but what :mod:`consistency.operators.decompositions` compares of them is,
 and exactly known: they multiply to the matrix, and their columns are orthonormal.
@@ -24,7 +24,7 @@ from .entries.linear_systems import real
 from .matrices import adjoint, expanded, lower, reshaped, stack
 from .movement import cat, unsqueeze
 from .nodes import Constant
-from .tracing import Trace
+from .tracing import CallTrace
 
 Kwargs = dict[str, Any]
 Build = Callable[[], Arguments]
@@ -133,7 +133,7 @@ def known(operator: Operator, build: Build, call: CallOf) -> list[Tensor] | None
     observe = _OBSERVED.get(operator.observe)
     if observe is None:
         return None
-    trace = Trace()
+    trace = CallTrace()
     arguments = build()
     with torch.no_grad():
         outputs = tuple(o.tensor for o in call(arguments))
