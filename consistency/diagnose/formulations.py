@@ -8,7 +8,7 @@ as operators of their own.
 
 from __future__ import annotations
 
-from ..operators._formulas import Formula as Formulation
 from ..operators.formulas import FORMULAS as FORMULATIONS
+from ..operators.formulas import Formula as Formulation
 
 __all__ = ["FORMULATIONS", "Formulation"]
