@@ -1,13 +1,14 @@
-"""Text that is safe where it goes: on a terminal, and in a shell."""
+"""Text for people: safe on a terminal and in a shell, and numbers as they are read at a glance."""
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 
 
 def printable(text: str) -> str:
-    """``text`` without what could move a terminal's cursor, colour it or break its encoding."""
+    """``text`` without what could move a terminal's cursor, color it or break its encoding."""
     if text.isprintable():
         return text
     return "".join(
@@ -27,3 +28,46 @@ def quote(text: str) -> str:
     return (
         text if text and not set(text) & set(' "&|<>^%') else '"' + text.replace('"', '\\"') + '"'
     )
+
+
+def format_factor(value: float) -> str:
+    """How many times as large as something else: ``0.31``, ``1.02``, ``12``, ``1,400``, ``over
+    1,000,000``; ``–`` where there is no number."""
+    if math.isnan(value) or value == -math.inf:
+        return "–"
+    if value >= 1e6:
+        return "over 1,000,000"
+    if 1.0 < value < 1.05:  # two digits would make a 1 of it, which does not look like too much
+        return f"{value:.3g}" if value > 1.005 else "just over 1"
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def format_percent(share: float) -> str:
+    """``12%``; of less than one percent two digits: ``0.034%``."""
+    return f"{share:.0%}" if share >= 0.01 else f"{100.0 * share:.2g}%"
+
+
+def format_seconds(seconds: float) -> str:
+    """``0.4 s``, ``12.3 s``, ``1,234 s``."""
+    return f"{seconds:.1f} s" if seconds < 100.0 else f"{seconds:,.0f} s"
+
+
+def format_bytes(size: float) -> str:
+    """Decimal, as disks and networks count: ``1.2 kB``, ``64.0 MB``, ``3.5 GB``."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6)):
+        if size >= 0.1 * scale:
+            return f"{size / scale:,.1f} {unit}"
+    return f"{size / 1e3:,.1f} kB"
+
+
+def pluralize(count: int, singular: str, plural: str = "") -> str:
+    """``1 case``, ``1,200 cases``; ``plural`` where it is not the singular with an s."""
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def round_significant(value: float | None, digits: int) -> float | int | None:
+    """For JSON: so many significant digits, whole numbers as such, None for what is no number."""
+    if value is None or math.isnan(value):
+        return None
+    short = float(f"{min(max(value, -1e300), 1e300):.{digits}g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short

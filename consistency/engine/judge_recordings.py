@@ -14,6 +14,7 @@ from pathlib import Path
 from .. import operators
 from ..backends.base import Backend
 from ..core.model import DIRECTIONS, Case, Outcome, Result
+from ..core.text import pluralize
 from ..core.verdict import Verdict, VerdictKind
 from ..diagnose.diagnosis import Looks
 from ..errors import BundleError, ConsistencyError, UsageError
@@ -147,8 +148,8 @@ def events(planned: Plan, *, closer: bool = True) -> Iterator[Event]:
     """Judge everything; ``closer=False`` leaves it at the first look, without causes."""
     began = time.monotonic()
     count = len(planned.recordings)
-    words = f"{planned.outcomes:,} recorded outcome{'s' if planned.outcomes != 1 else ''}"
-    title = f"{words} in {count} recording{'s' if count != 1 else ''}"
+    words = pluralize(planned.outcomes, "recorded outcome")
+    title = f"{words} in {pluralize(count, 'recording')}"
     yield Started(planned.config, {}, len(planned.config.operators), len(planned.groups), title)
     looks = Looks(effort=600.0) if closer else None
     for case, direction, items in planned.groups:

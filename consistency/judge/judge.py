@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ..core.detail import BeyondStatistics, Detail, ReferenceRaised
 from ..core.model import Cause, Comparison, Evidence, Measured, Span, Worst
+from ..core.text import format_factor
 from ..core.verdict import Verdict, VerdictKind
 from . import metrics
 from .tolerances import Policy, Rule
@@ -225,7 +226,7 @@ def convicted(found: Judgement, cause: Cause | None, policy: Policy) -> Judgemen
         else Verdict(VerdictKind.DIVERGENT)
     )
     ratio = found.metrics.get("rmse_ratio", 0.0)
-    rho = times(found.metrics.get("rho_max", 0.0))
+    rho = format_factor(found.metrics.get("rho_max", 0.0))
     seen = (
         f"RMS error is {min(ratio, 1e6):.1f} times the CPU's"
         if ratio > _SUSPECT_RATIO
@@ -332,19 +333,18 @@ def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: P
         and policy.reduced_precision
         and _budget(output, _with_reduced_inputs(rule), policy)[0] <= 1.0
     ):
-        text = (
-            f"{times(rho)} × budget, within what the reduced precision that was asked for explains"
-        )
+        size = format_factor(rho)
+        text = f"{size} × budget, within what the reduced precision that was asked for explains"
         return Judgement(
             Verdict(VerdictKind.REDUCED_PRECISION, allowed=True), text, numbers, worst, output.name
         )
     if rho > 1.0:
-        text = f"{times(rho)} × budget{_where(output)}"
+        text = f"{format_factor(rho)} × budget{_where(output)}"
         return Judgement(_DIVERGENT, text, numbers, worst, output.name)
     if statistics:
         return Judgement(
             _DIVERGENT,
-            f"{times(rho)} × budget, but {statistics}",
+            f"{format_factor(rho)} × budget, but {statistics}",
             numbers,
             worst,
             output.name,
@@ -363,7 +363,12 @@ def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: P
             output.name,
         )
     return Judgement(
-        _ROUNDING, f"{times(rho)} × budget: rounding", numbers, worst, output.name, _bias(output)
+        _ROUNDING,
+        f"{format_factor(rho)} × budget: rounding",
+        numbers,
+        worst,
+        output.name,
+        _bias(output),
     )
 
 
@@ -486,7 +491,7 @@ def _of_steps(output: Measured) -> str:
     if apart > _ANOTHER_FORMULA.get(output.dtype, 1.0):
         return (
             f"where nothing is rounded, in float64, it is off from its reference by "
-            f"{times(apart)} times what its roundings explain"
+            f"{format_factor(apart)} times what its roundings explain"
         )
     if output.sigma_rms > usual:
         return (
@@ -549,13 +554,3 @@ def _bias(output: Measured) -> float:
 
 def _where(output: Measured) -> str:
     return f", {output.pattern}" if output.pattern else ""
-
-
-def times(rho: float) -> str:
-    """``0.31``, ``12``, ``1,400``, ``over 1,000,000``: a number a person can read at a glance (the
-    metrics hold all of it)."""
-    if rho >= 1e6:
-        return "over 1,000,000"
-    if 1.0 < rho < 1.05:  # would be rounded to a 1 that does not look like too much
-        return f"{rho:.3g}" if rho > 1.005 else "just over 1"
-    return f"{rho:,.0f}" if rho >= 10 else f"{rho:.2g}"

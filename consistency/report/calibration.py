@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..core.text import printable
+from ..core.text import format_factor, pluralize, printable
 from ..engine.calibrate import FAULTS, Calibration, Change, Entry, Group
 from ..engine.calibrate.groups import DECISIVE, FEWEST
 from ..engine.calibrate.propose import LOOSE
@@ -36,18 +36,6 @@ _WHY = {
     "vacuous": "the cases cannot tell",
     "neither": "within half an ulp, or below the gradient's floor",
 }
-
-
-def number(value: float) -> str:
-    """``0.31``, ``12``, ``1,400``, ``∞``."""
-    if math.isinf(value) or math.isnan(value):
-        return "∞" if value > 0 else "–"
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
-
-
-def counted(count: int, one: str, many: str) -> str:
-    """``1 entry notices``, ``12 entries notice``."""
-    return f"{count:,} {one if count == 1 else many}"
 
 
 def table(entries: Sequence[Entry]) -> Iterator[Text]:
@@ -90,7 +78,13 @@ def _row(entry: Entry) -> tuple[str, ...]:
     shares = entry.shares
     found = (shares[fault].value if fault in shares else math.nan for fault in FAULTS)
     percents = ("–" if math.isnan(value) else f"{value:.0%}" for value in found)
-    return (entry.place, f"{entry.results:,}", number(entry.rho), number(entry.margin), *percents)
+    return (
+        entry.place,
+        f"{entry.results:,}",
+        format_factor(entry.rho),
+        format_factor(entry.margin),
+        *percents,
+    )
 
 
 def _colour(column: int, cell: str, entry: Entry) -> str:
@@ -122,17 +116,16 @@ def inadequate(entries: Sequence[Entry], most: int = SHOWN) -> Iterator[str]:
         yield f"Every entry notices at least half of the {faults}."
         return
     yield (
-        f"{counted(len(listed), 'entry notices', 'entries notice')} fewer than half of the "
+        f"{pluralize(len(listed), 'entry notices', 'entries notice')} fewer than half of the "
         f"{faults} somewhere:"
     )
     for entry, poor in listed[:most]:
-        yield f"  {entry.place}  {counted(len(poor), 'group', 'groups')}; {reason(poor)}"
+        yield f"  {entry.place}  {pluralize(len(poor), 'group', 'groups')}; {reason(poor)}"
         if not entry.stand_in:
             yield f"      needed of the budget: {_needs(entry)}"
         for group in poor[:4]:
-            bounds = (
-                f"c {group.rule.c:g}, lambda {group.rule.lam:g}   margin {number(group.margin)}"
-            )
+            margin = format_factor(group.margin)
+            bounds = f"c {group.rule.c:g}, lambda {group.rule.lam:g}   margin {margin}"
             yield f"      {_group(group)}   {bounds}   {_shares(group)}"
         if len(poor) > 4:
             yield f"      and {len(poor) - 4} more"
@@ -143,9 +136,9 @@ def inadequate(entries: Sequence[Entry], most: int = SHOWN) -> Iterator[str]:
 def _needs(entry: Entry) -> str:
     """``eigh 0.22, svd 0.13, half of 30 operators 0.012``."""
     needs = entry.needs()
-    first = ", ".join(f"{operator} {number(share)}" for operator, share in needs[:3])
+    first = ", ".join(f"{operator} {format_factor(share)}" for operator, share in needs[:3])
     return first + (
-        f", half of {len(needs)} operators at most {number(needs[len(needs) // 2][1])}"
+        f", half of {len(needs)} operators at most {format_factor(needs[len(needs) // 2][1])}"
         if len(needs) > 4
         else ""
     )
@@ -192,17 +185,17 @@ def too_tight(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
     if not groups:
         yield "No healthy result is over its budget."
         return
-    yield f"{counted(len(groups), 'group has', 'groups have')} healthy results over budget:"
+    yield f"{pluralize(len(groups), 'group has', 'groups have')} healthy results over budget:"
     for group in groups[:most]:
         c, lam = group.needed
         yield (
             f"  {group.rule.place}  {_group(group)}   {group.failing} of {group.results} over, "
-            f"worst {number(group.rho)} × budget"
+            f"worst {format_factor(group.rho)} × budget"
             f" ({group.worst})"
         )
         yield (
-            f"      c {group.rule.c:g}, lambda {group.rule.lam:g}; would do: c {number(c)} or "
-            f"lambda {number(lam)}"
+            f"      c {group.rule.c:g}, lambda {group.rule.lam:g}; would do: c {c:.3g} or "
+            f"lambda {lam:.3g}"
         )
     if len(groups) > most:
         yield f"  … and {len(groups) - most} more (--all)"
@@ -211,9 +204,8 @@ def too_tight(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
 def nearly(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
     """The groups that pass, but only just: the next seed may be over."""
     if groups:
-        yield (
-            f"{counted(len(groups), 'group passes', 'groups pass')} with a margin below {NARROW:g}:"
-        )
+        passing = pluralize(len(groups), "group passes", "groups pass")
+        yield f"{passing} with a margin below {NARROW:g}:"
         for group in groups[:most]:
             bounds = f"c {group.rule.c:g}, lambda {group.rule.lam:g}   margin {group.margin:.2f}"
             yield f"  {group.rule.place}  {_group(group)}   {bounds} ({group.worst})"
@@ -226,7 +218,7 @@ def problems(calibration: Calibration, most: int = SHOWN) -> Iterator[str]:
     found = list(calibration.problems())
     if found:
         yield (
-            f"{counted(len(found), 'healthy result fails', 'healthy results fail')} for what "
+            f"{pluralize(len(found), 'healthy result fails', 'healthy results fail')} for what "
             f"no c and lambda can mend:"
         )
         for group, case, text in found[:most]:

@@ -12,7 +12,7 @@ from ..core import recipe
 from ..core.detail import ReferenceWrong
 from ..core.dtypes import FORMATS
 from ..core.model import Result, Worst
-from ..core.text import printable, quote
+from ..core.text import format_factor, printable, quote
 from ..core.verdict import VerdictKind
 from ..generate.calls.case_operator import YOURS
 
@@ -44,7 +44,7 @@ def in_short(result: Result) -> tuple[str, str]:
     rho = result.metrics.get("rho_max", math.nan)
     if not rho > 1.0:
         return result.verdict.value, result.explanation
-    size = f"{number(rho)} × budget"
+    size = f"{format_factor(rho)} × budget"
     return size, result.explanation.removeprefix(size).removeprefix(
         ": "
     ).strip() or result.verdict.value
@@ -108,7 +108,7 @@ def size_of(result: Result) -> Iterator[str]:
     text = (
         "not one digit is right"
         if form is not None and ulp >= 2.0**form.precision
-        else f"largest error {number(ulp)} ulp"
+        else f"largest error {format_factor(ulp)} ulp"
     )
     ratio = result.metrics.get("rmse_ratio", 1.0)
     if (
@@ -118,15 +118,8 @@ def size_of(result: Result) -> Iterator[str]:
     elif ratio >= MILLION:
         against = f"; the CPU in {result.dtype} makes no such error here"
     else:
-        against = f"; RMS error {number(ratio)} × that of the CPU in {result.dtype}"
+        against = f"; RMS error {format_factor(ratio)} × that of the CPU in {result.dtype}"
     yield f"  {text}{against}"
-
-
-def number(value: float) -> str:
-    """``0.31``, ``12``, ``1,400``, ``over 1,000,000``: a number that is read at a glance."""
-    if value >= MILLION:
-        return f"over {MILLION:,}"
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def _call(result: Result) -> str:

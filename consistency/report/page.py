@@ -16,7 +16,7 @@ from typing import Any
 
 from ..core.files import write_text
 from ..core.model import Result
-from ..core.text import printable
+from ..core.text import format_seconds, printable
 from ..diagnose import determinism
 from ..engine.events import Event, Finished, Handler
 from ..engine.known import status
@@ -133,7 +133,7 @@ def _about(stored: Stored) -> dict[str, Any]:
         f"{tally.results:,} results",
         f"{len(stored.groups.families):,} operators",
         *(stored.replayed or [f"seed {settings.get('seed')}"]),
-        "the run did not end" if stored.seconds is None else f"{stored.seconds:,.0f} s",
+        "the run did not end" if stored.seconds is None else format_seconds(stored.seconds),
         "" if header.get("complete", True) else "time budget used up",
     ]  # fmt: skip
     return {"facts": [printable(fact) for fact in facts if fact], "summary": _summary(stored),

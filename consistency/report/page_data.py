@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.model import Result
 from ..core.model import kind as kind_of
-from ..core.text import printable, quote
+from ..core.text import printable, quote, round_significant
 from ..core.verdict import VERDICTS, Verdict
 from ..storage.bundle import failure_id
 from . import failure
@@ -53,7 +53,13 @@ def data(stored: Stored, room: int) -> dict[str, Any]:
     names = {row[0]: position for position, row in enumerate(operators)}
     cases = _cases(stored, names, index, left)
     scaling = [
-        [names[s.operator], index.backend(s.backend), _few(s.ratio), s.pairs, s.problem]
+        [
+            names[s.operator],
+            index.backend(s.backend),
+            round_significant(s.ratio, 4),
+            s.pairs,
+            s.problem,
+        ]
         for s in stored.tally.scalings
         if s.pairs and s.operator in names
     ]
@@ -106,7 +112,7 @@ def _operator(stored: Stored, name: str, groups: _Groups, points: int, index: _I
             [
                 kind,
                 index.backend(backend),
-                _few(group.rho),
+                round_significant(group.rho, 4),
                 counts,
                 _histogram(group.histogram),
                 shown,
@@ -132,14 +138,6 @@ def _number_of(verdict: str, group: str) -> int:
         if verdict == "reduced-precision" and group == "warned"
         else VERDICTS.index(verdict)
     )
-
-
-def _few(value: float | None) -> float | int | None:
-    """Four significant digits, more than are read."""
-    if value is None or math.isnan(value):
-        return None
-    short = float(f"{min(max(value, -1e300), 1e300):.4g}")
-    return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 
 def _cases(stored: Stored, names: Mapping[str, int], index: _Index, room: int) -> list[list[Any]]:
@@ -191,7 +189,8 @@ def _case(
     return [
         names[short(result.operator)], index.kind(result.dtype, result.direction),
         index.backend(short(result.backend)),
-        _number_of(result.verdict.value, result.verdict.group), _few(result.metrics.get("rho_max")),
+        _number_of(result.verdict.value, result.verdict.group),
+        round_significant(result.metrics.get("rho_max"), 4),
         *map(printable, texts), [printable(piece) for piece in command.split(inline, 1)],
         printable(result.workaround), printable(cause), failing, _files(stored, result),
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from ..core.model import Result, kind
-from ..core.text import printable
+from ..core.text import format_factor, format_seconds, pluralize, printable
 from ..core.verdict import Verdict
 from ..diagnose import determinism
 from ..diagnose.precision_scaling import summary
@@ -124,7 +124,7 @@ class Screen:
 
         settings = self._settings = event.config
         pairs = "1 operator × dtype" if event.units == 1 else f"{event.units:,} operators × dtypes"
-        each = f"{pairs}, {settings.examples} case{'s' if settings.examples > 1 else ''} each"
+        each = f"{pairs}, {pluralize(settings.examples, 'case')} each"
         what = event.title or (
             f"{each} · seed {settings.seed}" if settings.corpus is None else _replaying(settings)
         )
@@ -279,7 +279,7 @@ class Screen:
         if self.out and (self.out / PAGE).is_file():
             where += f"    page {self.out / PAGE}"
         ended = ", time budget used up" if out_of_time else ""
-        took = "did not end" if seconds is None else f"{seconds:.1f} s"
+        took = "did not end" if seconds is None else format_seconds(seconds)
         return f"{mark} {' · '.join(parts)}    {took}{ended}{where}"
 
 
@@ -318,11 +318,11 @@ def _also(others: Sequence[Result]) -> Iterator[str]:
     for (dtype, direction, verdict), results in list(alike.items())[:MOST_ALSO]:
         backends = ", ".join(dict.fromkeys(r.backend for r in results))
         rho = max(r.metrics.get("rho_max", 0.0) for r in results)
-        size = f" up to {failure.number(rho)} × budget" if verdict == "divergent" else ""
+        size = f" up to {format_factor(rho)} × budget" if verdict == "divergent" else ""
         yield f"also:    {dtype} · {direction} · {backends}   {verdict}{size}"
     if len(alike) > MOST_ALSO:
         more = len(alike) - MOST_ALSO
-        yield f"         and {more} more kind{'s' if more > 1 else ''}"
+        yield f"         and {pluralize(more, 'more kind')}"
 
 
 def table(tally: Tally, backends: Sequence[str]) -> Iterator[Text]:

@@ -12,7 +12,7 @@ import numpy as np
 from ..backends import _specs
 from ..backends.base import Backend, availability
 from ..backends.subprocess.backend import Isolated
-from ..judge.judge import times as _times
+from ..core.text import format_factor
 from ..judge.tolerances import Tolerances
 from . import rounding_envelope
 from .findings import BackendReport, Curve, ModelReport
@@ -170,7 +170,7 @@ class ModelComparison:
                 place(name, module) if module is not None else name or "the whole model",
                 space + which,
             )
-        return f"the {outside.kind} of {name}{which} ({_times(ratios[outside])} × the band)"
+        return f"the {outside.kind} of {name}{which} ({format_factor(ratios[outside])} × the band)"
 
 
 def _notes(reference: ReferenceTrace) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from ..core.text import format_factor
 from ..probes.sweep.chart import Scale, decades, logarithmic, path
 from .findings import Curve
 
@@ -61,7 +62,7 @@ def described(curve: Curve) -> str:
     worst = max(
         (d / b if b else 0.0 for d, b in zip(curve.distance, curve.band, strict=True)), default=0.0
     )
-    return f"at most {worst:.2g} × the band"
+    return f"at most {format_factor(worst)} × the band"
 
 
 def _band(curve: Curve, across: Scale, up: Scale) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.model import Result
-from ..judge.judge import times
+from ..core.text import format_factor
 from .preflight import Mistake
 
 WITHIN = "within the band"
@@ -36,7 +36,7 @@ class FailedCall:
     def size(self) -> str:
         if self.rho <= 1.0 or self.rho == float("inf"):
             return self.result.verdict.value
-        return f"{times(self.rho)} × budget"
+        return f"{format_factor(self.rho)} × budget"
 
 
 @dataclass(frozen=True, slots=True)

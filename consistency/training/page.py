@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from ..core.text import printable
-from ..judge.judge import times
+from ..core.text import format_factor, pluralize, printable
 from ..report.failure import message
 from ..report.page import policy_of, source
 from .curves import described, picture
@@ -66,7 +65,7 @@ def _rank(backend: BackendReport) -> int:
 
 def _facts(report: ModelReport) -> list[str]:
     steps = (
-        f"{report.steps} step{'s' if report.steps > 1 else ''} of training"
+        f"{pluralize(report.steps, 'step')} of training"
         if report.steps
         else "one pass forward and backward"
     )
@@ -113,4 +112,4 @@ def _backend(backend: BackendReport, columns: Sequence[tuple[str, str]]) -> dict
 
 def _cells(layer: Layer, columns: Sequence[tuple[str, str]]) -> list[tuple[str, bool]]:
     values = [getattr(layer, name) for name, _ in columns]
-    return [("", False) if v is None else (times(v), v > 1.0) for v in values]
+    return [("", False) if v is None else (format_factor(v), v > 1.0) for v in values]

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
+from ..core.text import format_factor, pluralize
 from ..report.failure import message
 from .findings import BackendReport, Curve, FailedCall, ModelReport
 from .rounding_envelope import FACTOR, FAR_REPLICAS, FAR_SCALE
@@ -24,7 +25,7 @@ def report_text(report: ModelReport) -> str:
     """The whole story: the verdict of every backend, the first operator that is wrong, and what was
     not looked at."""
     steps = (
-        f"{report.steps} step{'s' if report.steps > 1 else ''} of training"
+        f"{pluralize(report.steps, 'step')} of training"
         if report.steps
         else "one pass forward and backward"
     )
@@ -78,7 +79,7 @@ def _curve(curve: Curve) -> str:
         ((d / b if b else 0.0), s)
         for s, d, b in zip(curve.steps, curve.distance, curve.band, strict=True)
     )
-    text = f"{curve.name}: at most {worst[0]:.2g} × the band"
+    text = f"{curve.name}: at most {format_factor(worst[0])} × the band"
     return text + (f", at step {worst[1]}" if len(curve.steps) > 1 else "")
 
 

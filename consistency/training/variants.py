@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from ..backends.base import Backend
+from ..core.text import format_factor
 from . import comparing, rounding_envelope
 from .backend_comparison import unsuitable
 from .model_reference import ModelReference
@@ -67,7 +68,7 @@ class VariantComparison:
         pair = f"{self.other} beside {self.first}"
         if self.same:
             return f"✓ {self.backend}: {pair}: the same bits in all {self.compared:,} quantities"
-        size = f"{self.times:,.0f}" if self.times >= 10 else f"{self.times:.2g}"
+        size = format_factor(self.times)
         if self.fails:
             return f"✗ {self.backend}: {pair}: up to {size} × the band apart, first at {self.where}"
         return f"✓ {self.backend}: {pair}: at most {size} × the band apart ({self.where})"

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from consistency import operators
 from consistency.core.model import Comparison, Measured, Span, Worst
+from consistency.core.text import format_factor
 from consistency.judge import tolerances
-from consistency.judge.judge import Judgement, judge, times
+from consistency.judge.judge import Judgement, judge
 from consistency.judge.tolerances import Policy, RangeRule, Rule
 from tests.support.snapshots import Snapshot
 
@@ -168,7 +169,7 @@ def test_over_budget(snapshot: Snapshot) -> None:
      (1400.2, "1,400"), (999_999, "999,999"), (1e6, "over 1,000,000"), (1e300, "over 1,000,000")],
 )  # fmt: skip
 def test_numbers_are_read_at_a_glance(rho: float, text: str) -> None:
-    assert times(rho) == text
+    assert format_factor(rho) == text
 
 
 # The budget.

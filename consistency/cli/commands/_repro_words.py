@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from ...core.text import format_seconds
+
 
 class Say:
     """What is told beside the result: on standard error where standard output is to hold a script,
@@ -45,7 +47,7 @@ def show_minimal(minimal: Any, say: Say) -> None:
     failed, runs = minimal.rate
     ended = ", ended before it was done" if minimal.interrupted else ""
     steps = " · ".join(minimal.steps) or "nothing could be taken away"
-    say(f"  smaller: {steps}   ({minimal.calls:,} cases, {minimal.seconds:.1f} s{ended})")
+    say(f"  smaller: {steps}   ({minimal.calls:,} cases, {format_seconds(minimal.seconds)}{ended})")
     for words in minimal.thresholds:
         say(f"  between: {words}")
     say(f"  it fails in {failed} of {runs} runs")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...core.text import format_seconds, pluralize
 from ...errors import BundleError, UsageError
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def calibrate(
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     about = _about(plan)
     console.print(
-        f"{report.counted(len(plan.pairs), 'operator × dtype', 'operators × dtypes')}, {about}",
+        f"{pluralize(len(plan.pairs), 'operator × dtype', 'operators × dtypes')}, {about}",
         style="bold",
     )
     console.print(f"  backends taken to be healthy: {', '.join(b.name for b in chosen.backends)}")
@@ -186,8 +187,10 @@ def calibrate(
     console.print(report.noticed(found))
     console.print(report.proposed(changes, written))
     seconds = time.monotonic() - started
-    count = report.counted(len(entries), "entry", "entries")
-    console.print(f"{found.results:,} healthy results · {count} · {seconds:.1f} s", style="bold")
+    count = pluralize(len(entries), "entry", "entries")
+    console.print(
+        f"{found.results:,} healthy results · {count} · {format_seconds(seconds)}", style="bold"
+    )
 
 
 def _worst(path: Path) -> Case:

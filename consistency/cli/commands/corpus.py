@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...core.text import pluralize
 from ...errors import UsageError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def make(
     write(out, [CaseEntry(case) for case in found.cases], name or out.resolve().name)
     click.echo(
         f"{len(found.cases):,} cases of "
-        f"{_many(len({c.operator for c in found.cases}), 'operator')} in {out}"
+        f"{pluralize(len({c.operator for c in found.cases}), 'operator')} in {out}"
     )
     click.echo(f"digest {found.digest}")
 
@@ -160,7 +161,7 @@ def check_command(folder: Path, as_json: bool) -> None:
         click.echo(f"✓ {found.cases - lost:,} of {found.cases:,} cases can be replayed here")
     else:
         click.echo(
-            f"✗ {_many(len(found.damaged), 'damaged line')}"
+            f"✗ {pluralize(len(found.damaged), 'damaged line')}"
             if found.damaged
             else "✗ it holds no case"
         )
@@ -170,8 +171,8 @@ def check_command(folder: Path, as_json: bool) -> None:
 def _show(found: Checked) -> None:
     click.echo(
         _text(
-            f"{found.name}   {_many(found.cases, 'case')}   "
-            f"{_many(len(found.operators), 'operator')}   {found.digest}"
+            f"{found.name}   {pluralize(found.cases, 'case')}   "
+            f"{pluralize(len(found.operators), 'operator')}   {found.digest}"
         )
     )
     click.echo(f"dtypes     {_counts(found.dtypes)}")
@@ -181,7 +182,7 @@ def _show(found: Checked) -> None:
         f"numbers    {found.elements:,} in all tensors" if found.elements else "numbers    none"
     )
     click.echo(
-        f"failures   {_many(found.found, 'case')} with which failures were found"
+        f"failures   {pluralize(found.found, 'case')} with which failures were found"
         if found.found
         else "failures   none"
     )
@@ -196,13 +197,13 @@ def _problems(found: Checked) -> None:
     for line in found.damaged[:MOST]:
         click.echo(_text(f"✗ {line}"))
     for words, count in found.unknown.most_common(MOST):
-        click.echo(_text(f"– {_many(count, 'case')} not replayed here: {words}"))
+        click.echo(_text(f"– {pluralize(count, 'case')} not replayed here: {words}"))
     for size, name in found.large[:MOST]:
         click.echo(
             _text(f"! {name} has {size:,} numbers: it needs some {size * 40 / 2**30:.1f} GB")
         )
     if found.duplicates:
-        click.echo(f"! {_many(found.duplicates, 'line')} twice; the case is replayed once")
+        click.echo(f"! {pluralize(found.duplicates, 'line')} twice; the case is replayed once")
 
 
 def progress() -> Any:
@@ -245,10 +246,6 @@ def _counts(counts: Mapping[str, int]) -> str:
         )
         or "none"
     )
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _text(line: str) -> str:

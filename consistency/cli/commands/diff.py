@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...core.text import format_factor, pluralize
+
 if TYPE_CHECKING:
     from ...report.history.diff import ResultChange, RunDifference
     from ...report.history.diff.difference import ComparedRun
@@ -166,14 +168,14 @@ def _why(side: ComparedRun) -> str:
 
 def _numbers(change: ResultChange) -> str:
     return (
-        f"{change.before:.2g} → "
-        f"{'nothing' if change.kind == 'untested' else f'{change.after:.2g} × budget'}"
+        f"{format_factor(change.before)} → "
+        f"{'nothing' if change.kind == 'untested' else f'{format_factor(change.after)} × budget'}"
     )
 
 
 def _markdown(found: RunDifference) -> Iterator[str]:
     regressions = len(found.regressions)
-    yield f"### {regressions} regression{'s' if regressions != 1 else ''}"
+    yield f"### {pluralize(regressions, 'regression')}"
     yield ""
     yield _plain(f"{_side(found.before)} → {_side(found.after)}")
     yield ""
@@ -192,7 +194,8 @@ def _markdown(found: RunDifference) -> Iterator[str]:
     for change in found.changes[:MOST]:
         row = (f"{change.kind.mark} {change.kind.heading}", _plain(_named(change)))
         yield (
-            f"| {' | '.join(row)} | {change.before:.2g} → {change.after:.2g} | "
+            f"| {' | '.join(row)} | {format_factor(change.before)} → "
+            f"{format_factor(change.after)} | "
             f"{_plain(change.words)[:300]} |"
         )
     if len(found.changes) > MOST:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...core.files import write_text
+from ...core.text import format_seconds
 from ...errors import BundleError, UsageError
 from .coverage import console
 
@@ -250,7 +251,7 @@ def card(found: Fingerprint, backend: Backend, everything: bool = False) -> Iter
     yield ""
     yield (
         f"{known} answers, {len(found) - known} inconclusive  ·  {found.calls} calls in "
-        f"{found.seconds:.1f} s  ·  {found.hash}"
+        f"{format_seconds(found.seconds)}  ·  {found.hash}"
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ...core.text import pluralize
 from ...errors import UsageError
 
 
@@ -80,18 +81,14 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artefacts:
         runs = sum(len(one.runs) for one in made.environments.values())
         failing = sum(1 for cell in made.cells.values() if cell.rank == FAILED)
         size = (
-            f"{_count(len(made.by_operator()), 'operator')} × "
-            f"{_count(len(made.environments), 'environment')}"
+            f"{pluralize(len(made.by_operator()), 'operator')} × "
+            f"{pluralize(len(made.environments), 'environment')}"
         )
         click.echo(
-            f"wrote {out / 'index.html'}: {size}, {_count(runs, 'night')} ({held.fresh:,} of "
+            f"wrote {out / 'index.html'}: {size}, {pluralize(runs, 'night')} ({held.fresh:,} of "
             f"{len(found):,} bundles were new), "
-            f"{_count(failing, 'cell')} {'fails' if failing == 1 else 'fail'}, "
-            f"{_count(len(made.change_points), 'change')}"
+            f"{pluralize(failing, 'cell')} {'fails' if failing == 1 else 'fail'}, "
+            f"{pluralize(len(made.change_points), 'change')}"
         )
     finally:
         held.close()
-
-
-def _count(number: int, one: str) -> str:
-    return f"{number:,} {one}{'' if number == 1 else 's'}"

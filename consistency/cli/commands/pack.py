@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ...core.text import format_bytes
 from ...errors import BundleError, UsageError
 
 
@@ -58,6 +59,6 @@ def pack(folders: Sequence[Path], keep: int) -> None:
     for problem in problems:
         click.echo(problem, err=True)
     click.echo(
-        f"packed {many:,} of {len(listed):,} bundles: {before / 1e6:,.1f} MB are "
-        f"{after / 1e6:,.1f} MB now"
+        f"packed {many:,} of {len(listed):,} bundles: {format_bytes(before)} are "
+        f"{format_bytes(after)} now"
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...core.text import format_seconds
 from ...engine.profiles import PROFILES
 from ...errors import UsageError, did_you_mean
 from ..options import INTERRUPTED
@@ -236,5 +237,5 @@ def _ended(
     mark = "✓" if done else "– nothing was kept:"
     return (
         f"{mark} {done:,} {what} in {out}{f' ({told})' if told else ''}{before}    "
-        f"{seconds:.1f} s    next: {then}"
+        f"{format_seconds(seconds)}    next: {then}"
     )

@@ -11,6 +11,7 @@ import torch
 from ...core.dtypes import real_of
 from ...core.model import Case
 from ...core.recipe import Literal, TensorRecipe, tensors
+from ...core.text import pluralize
 from ...generate.materialize import Materials, prepare
 from .arguments import values_of
 from .elements import cost
@@ -24,7 +25,7 @@ def steps(before: Case, after: Case) -> tuple[str, ...]:
     found = [_shapes(_shapes_of(old), _shapes_of(new))]
     count = numbers_in(after)
     found.append(
-        f"{numbers_in(before):,} → {count:,} number{'s' if count != 1 else ''}"
+        f"{numbers_in(before):,} → {pluralize(count, 'number')}"
         if numbers_in(before) != count
         else ""
     )

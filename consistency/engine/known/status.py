@@ -20,6 +20,7 @@ from typing import Any
 from ... import backends, operators
 from ...core.files import write_text
 from ...core.model import Result
+from ...core.text import format_factor, pluralize
 from ...core.verdict import VerdictKind
 from ...errors import BundleError, did_you_mean
 from ...generate.calls import opinfo
@@ -273,11 +274,8 @@ def counted(standings: Iterable[Standing]) -> Iterator[str]:
     """A line for each entry that explained failures."""
     for standing in standings:
         if standing.failed:
-            many = (
-                f"{standing.failed:,} result{'s' if standing.failed > 1 else ''} of "
-                f"{standing.covered:,}"
-            )
-            size = f", up to {standing.rho:.3g} × budget" if standing.rho > 1.0 else ""
+            many = f"{pluralize(standing.failed, 'result')} of {standing.covered:,}"
+            size = f", up to {format_factor(standing.rho)} × budget" if standing.rho > 1.0 else ""
             where = "; ".join(filter(None, (standing.place, standing.ticket)))
             yield f"expected: {standing.about}: {many}{size}: {standing.reason}" + (
                 f" ({where})" if where else ""
@@ -296,7 +294,7 @@ def told(standings: Sequence[Standing]) -> Iterator[str]:
                     f"{standing.passed:,} results pass"
                 )
             case "expired":
-                many = f"{standing.expired:,} failure{'s' if standing.expired > 1 else ''}"
+                many = pluralize(standing.expired, "failure")
                 yield (
                     f"expired: {standing.about} {where} was expected until {standing.expires}: "
                     f"{many}"
@@ -306,7 +304,7 @@ def told(standings: Sequence[Standing]) -> Iterator[str]:
             case "happens" if standing.flaky:
                 yield f"flaky: {standing.about} {where}: {_rate(standing)}"
         if standing.grown:
-            many = f"{standing.grown:,} failure{'s' if standing.grown > 1 else ''}"
+            many = pluralize(standing.grown, "failure")
             yield f"grown: {standing.about} {where}: {many} beyond its max_rho"
 
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ...core.detail import BeyondStatistics
+from ...core.text import format_factor, format_percent
 from ...diagnose.precision_scaling import power
 from ...judge.judge import Judgement
 from ..summation.notation import text
@@ -48,7 +49,7 @@ def _judged(account: Account) -> str:
 
     def times(rho: float) -> str:
         return (
-            f"at most {rho:.2g} × budget from float64"
+            f"at most {format_factor(rho)} × budget from float64"
             if math.isfinite(rho)
             else "beyond every budget"
         )
@@ -235,7 +236,8 @@ def _threshold(account: Account) -> list[str]:
     if found is None or not found.measured:
         return []
     name, size = found.name, found.measured
-    at = f"{name} = {size}: the same bits; {name} = {size + 1}: {_share(found.beyond)} differ"
+    beyond = format_percent(found.beyond)
+    at = f"{name} = {size}: the same bits; {name} = {size + 1}: {beyond} differ"
     if found.confirmed:
         return [
             f"They agree exactly while {name} ≤ {size:,}: so the trees say, and so it is ({at})."
@@ -246,10 +248,6 @@ def _threshold(account: Account) -> list[str]:
         else ""
     )
     return [f"They agree exactly while {name} ≤ {size:,} (measured: {at}{said})."]
-
-
-def _share(value: float) -> str:
-    return f"{100.0 * value:.0f}%" if value >= 0.01 else f"{100.0 * value:.2g}%"
 
 
 def picture(account: Account) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...core.text import format_factor
 from .measure import Measurement, Series
 from .plans import SCALE
 
@@ -80,7 +81,7 @@ def _finding(series: Series, contestant: str, dtype: str) -> Finding:
         how = "grows" if slope > 0.0 else "falls"
         words.append(f"error {how} as {name}^{slope:.2f}{_comment(slope) if name != SCALE else ''}")
     if worst is not None:
-        words.append(f"at most {worst.rho:.2g} × budget, at {name} = {worst.value:g}")
+        words.append(f"at most {format_factor(worst.rho)} × budget, at {name} = {worst.value:g}")
     if not math.isnan(leaves):
         words.append(f"leaves the budget at {name} = {leaves:g}")
     if contestant != series.contestants[0]:

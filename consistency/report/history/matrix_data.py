@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.text import quote
+from ...core.text import quote, round_significant
 from ...core.verdict import VERDICTS
 from ..page_data import embedded
 from .query_entries import flaky, identity_of, latest_event, names, since
@@ -166,7 +166,7 @@ def _cell(
         )
     if links:
         rest["files"] = list(links)
-    row = [place, verdict, _few(cell.rho), cell.cases, cell.of, cell.case_id]
+    row = [place, verdict, round_significant(cell.rho, 3), cell.cases, cell.of, cell.case_id]
     return [*row, rest] if rest else row
 
 
@@ -201,10 +201,3 @@ def _letter(part: NDArray[np.float32]) -> str:
     if not len(known):
         return "."
     return DIGITS[int(min(max(math.ceil((float(known.max()) - LOWEST) / STEP - 1e-6), 0), 63))]
-
-
-def _few(value: float | None) -> float | int | None:
-    if value is None or math.isnan(value):
-        return None
-    short = float(f"{min(value, 1e300):.3g}")
-    return int(short) if short.is_integer() and abs(short) < 1e15 else short

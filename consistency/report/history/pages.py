@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...core.text import format_factor, pluralize
 from .change_points import ChangePoint
 from .events import REGRESSIONS, EventKind
 from .matrix_data import because
@@ -96,22 +97,14 @@ def _summary(
     if not snapshot.environments:
         return "No night has any result"
     counts = {kind: len(rows.get(kind, ())) for kind in NOUNS}
-    parts = [
-        f"{count:,} {NOUNS[kind][0 if count == 1 else 1]}"
-        for kind, count in counts.items()
-        if count
-    ]
-    parts += [f"{troubled:,} machine{'s' if troubled > 1 else ''} in trouble"] if troubled else []
+    parts = [pluralize(count, *NOUNS[kind]) for kind, count in counts.items() if count]
+    parts += [f"{pluralize(troubled, 'machine')} in trouble"] if troubled else []
     if not parts:
         once, failing = (
             len(rows.get(EventKind.TRANSIENT, ())),
             sum(cell.rank == FAILED for cell in snapshot.cells.values()),
         )
-        known = (
-            [f"{failing - once:,} known failure{'s' if failing - once > 1 else ''}"]
-            if failing > once
-            else []
-        )
+        known = [pluralize(failing - once, "known failure")] if failing > once else []
         which = _joined([*known, *([f"{once:,} failed once"] if once else [])]) if failing else ""
         return (
             f"Nothing {'certain' if once else 'new'} in the "
@@ -199,7 +192,7 @@ def _cell_row(snapshot: Snapshot, cell: MatrixCell, files: Mapping[str, str]) ->
     return {
         "operator": group.operator, "kind": group.kind, "environment": environment.name,
         "file": files.get(group.operator, ""),
-        "now": "–" if cell.rank == NOT_TESTED else times(cell.rho), "verdict": cell.verdict,
+        "now": "–" if cell.rank == NOT_TESTED else _rho(cell.rho), "verdict": cell.verdict,
         "rank": RANKS[cell.rank],
         "since": since(environment, cell), "why": because(environment, cell.since,
         cell.before) if cell.since else "",
@@ -212,14 +205,12 @@ def _cell_row(snapshot: Snapshot, cell: MatrixCell, files: Mapping[str, str]) ->
     }  # fmt: skip
 
 
-def times(rho: float | None) -> str:
-    if rho is None:
-        return "no number"
-    return "over 1,000,000" if rho >= 1e6 else f"{rho:,.0f}" if rho >= 10 else f"{rho:.2g}"
+def _rho(value: float | None) -> str:
+    return "no number" if value is None else format_factor(value)
 
 
 def octaves(value: float) -> str:
-    return "?" if math.isnan(value) else times(2.0**value)
+    return "?" if math.isnan(value) else format_factor(2.0**value)
 
 
 def operator_page(

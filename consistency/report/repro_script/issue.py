@@ -10,9 +10,9 @@ from ...core import dtypes
 from ...core.detail import ReferenceWrong
 from ...core.model import Proof, Result
 from ...core.recipe import INLINE_BYTES
-from ...core.text import quote
+from ...core.text import format_factor, quote
 from ...generate.calls.case_operator import YOURS
-from ..failure import command, dtype_of, number, size_of, values_of
+from ..failure import command, dtype_of, size_of, values_of
 from . import environment, failure_facts, words
 from .markdown import block, cell, code, line, prose, table
 from .script import Script
@@ -83,7 +83,7 @@ def _what(result: Result) -> Iterator[str]:
     yield f"{subject}{of} in {result.dtype} {where}: {place} {values}."
     rho = result.metrics.get("rho_max", 0.0)
     sizes = (
-        [f"{number(rho)} × the largest error that rounding explains"]
+        [f"{format_factor(rho)} × the largest error that rounding explains"]
         if rho > 1.0 and floats
         else []
     )
@@ -226,10 +226,10 @@ def _short(other: Result) -> str:
     rho = other.metrics.get("rho_max")
     if other.verdict.passes:
         return "right" + (
-            f" ({number(rho)} × the largest error that rounding explains)" if rho else ""
+            f" ({format_factor(rho)} × the largest error that rounding explains)" if rho else ""
         )
     if other.verdict.fails and rho and rho > 1.0 and failure_facts.kind_of(other, None) == "value":
-        return f"wrong by {number(rho)} × what rounding explains"
+        return f"wrong by {format_factor(rho)} × what rounding explains"
     return _brief(other) if other.verdict.fails else f"{other.verdict}: {other.explanation}"
 
 

@@ -10,11 +10,12 @@ import torch
 from ... import operators
 from ...core import dtypes
 from ...core.model import Result
+from ...core.text import format_factor
 from ...generate.calls.aten import NAME as ATEN
 from ...generate.calls.case_operator import YOURS
 from ...generate.calls.torch_functions import NAME as CALL
 from ...operators.declare import resolve
-from ..failure import dtype_of, number
+from ..failure import dtype_of
 from .failure_facts import kind_of
 
 _KINDS = {
@@ -62,7 +63,7 @@ def title(result: Result) -> str:
     if not what:
         floats = dtypes.form_of(dtype_of(result)) is not None
         what = (
-            f"wrong by {number(rho)} × what rounding explains"
+            f"wrong by {format_factor(rho)} × what rounding explains"
             if rho > 1.0 and floats
             else "wrong values"
         )

@@ -25,8 +25,4 @@ for (const [operator, backend, ratio, pairs, problem] of D.scaling) {
   scalingOf.get(operator).push({ backend, ratio, pairs, problem });
 }
 
-const size = (rho) => {
-  if (rho >= 1e6) return "over 1,000,000";
-  return rho >= 10 ? Math.round(rho).toLocaleString("en") : String(Number(rho.toPrecision(2)));
-};
 const rankOf = (verdict) => RANK[D.verdicts[verdict][1]];

@@ -14,6 +14,11 @@ const draw = (tag, attributes = {}, text = "") => {
   if (text) node.textContent = text;
   return node;
 };
+const size = (rho) => { // as format_factor of consistency/core/text.py
+  if (rho >= 1e6) return "over 1,000,000";
+  if (rho > 1 && rho < 1.05) return rho > 1.005 ? String(Number(rho.toPrecision(3))) : "just over 1";
+  return rho >= 10 ? Math.round(rho).toLocaleString("en") : String(Number(rho.toPrecision(2)));
+};
 const count = (n, one, many = one + "s") => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 const copied = async (text, button) => {
   let done = false;

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ...core import recipe
+from ...core.text import format_bytes
 from ...generate.materialize import KEPT_BEFORE_VIEW
 from ...operators.catalog.aten import base_name, has_coupled_arguments
 from ...storage.recording.header import Header
@@ -63,7 +64,7 @@ class SavedCalls:
             for why, count in self.left_out.items()
             if why not in _EXPECTED
         ]
-        size = f"{self.size / 1e6:,.1f} MB" if self.size >= 1e5 else f"{self.size / 1e3:,.1f} kB"
+        size = format_bytes(self.size)
         lines = [
             (
                 f"{self.calls:,} calls: {self.cases:,} distinct ones kept, {self.covered} of "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ....core.text import format_factor
 from ..events import EventKind
 from .compared import ComparedResult, GroupKey, ResultChange
 
@@ -87,7 +88,8 @@ def _of_group(group: GroupKey, pairs: Sequence[ResultPair]) -> Iterator[ResultCh
         yield make_change(
             EventKind.KNOWN_GREW,
             grown,
-            f"known divergence, {old.rho:.3g} × budget then, {new.rho:.3g} now ({place}: {limit})",
+            f"known divergence, {format_factor(old.rho)} × budget then, "
+            f"{format_factor(new.rho)} now ({place}: {limit})",
         )
     if other:
         _, old, new = max(other, key=lambda pair: pair[2].rho)

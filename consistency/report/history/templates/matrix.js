@@ -25,10 +25,6 @@ const operators = D.operators.map(([name, family, file, kinds, cells, past], id)
 });
 const words = [...new Set(D.verdicts.map(([name]) => name))].sort();
 
-const size = (rho) => {
-  if (rho >= 1e6) return "over 1,000,000";
-  return rho >= 10 ? Math.round(rho).toLocaleString("en") : String(Number(rho.toPrecision(2)));
-};
 const colour = (e) => {
   if (e.state === "untested") return "none";
   if (e.state === "warn") return "hw";
