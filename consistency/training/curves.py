@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from html import escape
 
+from ..core import svg
 from ..core.text import format_factor
-from ..probes.sweep.chart import Scale, decades, logarithmic, path
 from .findings import Curve
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 260, 62, 14, 12, 34
@@ -22,12 +21,10 @@ def picture(curves: Sequence[tuple[str, Curve]]) -> str:
     heights = [h for _, c in curves for h in (*c.distance, *c.band) if 0.0 < h < math.inf]
     if len(first.steps) < 2 or not heights:
         return ""
-    up = logarithmic(heights, HEIGHT - BOTTOM, TOP)
+    up = svg.log_scale(heights, HEIGHT - BOTTOM, TOP)
     low, high = first.steps[0], first.steps[-1]
 
-    def across(step: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (step - low) / max(high - low, 1)
-
+    across = svg.linear_scale(low, high, LEFT, WIDTH - RIGHT)
     parts = [*_axes(heights, low, high, across, up), *_band(first, across, up)]
     for number, (_, curve) in enumerate(curves):
         places = [
@@ -36,23 +33,16 @@ def picture(curves: Sequence[tuple[str, Curve]]) -> str:
             if 0.0 < d < math.inf
         ]
         if places:
-            under = (
-                " under" if number == 0 and len(curves) > 1 else ""
-            )  # seen where another one covers it
-            parts.append(f'<path class="line{under} s{number % COLORS}" d="{path(places)}"/>')
+            # A first one of several is wide and pale: seen where another one covers it.
+            under = " under" if number == 0 and len(curves) > 1 else ""
+            parts.append(svg.path(places, class_=f"line{under} s{number % COLORS}"))
         if curve.leaves:
-            there = dict(zip(curve.steps, curve.distance, strict=True))[curve.leaves]
-            y = up(there) if 0.0 < there < math.inf else TOP
-            parts.append(
-                f'<circle class="leaves s{number % COLORS}" cx="{across(curve.leaves):.1f}" '
-                f'cy="{y:.1f}" r="5"/>'
-            )
+            distance = dict(zip(curve.steps, curve.distance, strict=True))[curve.leaves]
+            y = up(distance) if 0.0 < distance < math.inf else TOP
+            place = across(curve.leaves), y
+            parts.append(svg.circle(*place, 5, class_=f"leaves s{number % COLORS}"))
     names = "; ".join(f"{name}: {described(curve)}" for name, curve in curves)
-    head = (
-        f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="{escape(first.name)}: {escape(names)}">'
-    )
-    return "\n".join([head, *parts, "</svg>"])
+    return svg.inline(f"{first.name}: {names}", WIDTH, HEIGHT, parts, class_="curve")
 
 
 def described(curve: Curve) -> str:
@@ -65,7 +55,7 @@ def described(curve: Curve) -> str:
     return f"at most {format_factor(worst)} × the band"
 
 
-def _band(curve: Curve, across: Scale, up: Scale) -> Iterator[str]:
+def _band(curve: Curve, across: svg.Scale, up: svg.Scale) -> Iterator[str]:
     places = [
         (across(s), max(up(b), TOP) if b < math.inf else TOP)
         for s, b in zip(curve.steps, curve.band, strict=True)
@@ -73,15 +63,15 @@ def _band(curve: Curve, across: Scale, up: Scale) -> Iterator[str]:
     ]
     if places:
         floor = HEIGHT - BOTTOM
-        yield (
-            f'<path class="band" '
-            f'd="{path([(places[0][0], floor), *places, (places[-1][0], floor)])}Z"/>'
-        )
-        yield f'<path class="edge" d="{path(places)}"/>'
+        corners = [(places[0][0], floor), *places, (places[-1][0], floor)]
+        yield svg.path(corners, "Z", class_="band")
+        yield svg.path(places, class_="edge")
 
 
-def _axes(heights: Sequence[float], low: int, high: int, across: Scale, up: Scale) -> Iterator[str]:
-    powers = decades(min(heights), max(heights), 5)
+def _axes(
+    heights: Sequence[float], low: int, high: int, across: svg.Scale, up: svg.Scale
+) -> Iterator[str]:
+    powers = svg.decades(min(heights), max(heights), 5)
     heads = [(1, power) for power in powers]
     if len(heads) < 2:  # within a decade or two
         heads = [
@@ -89,19 +79,12 @@ def _axes(heights: Sequence[float], low: int, high: int, across: Scale, up: Scal
             for power in range(powers.start - 1, powers.stop + 1)
             for head in (1, 2, 5)
         ]
-    for head, power in heads:
-        y = up(head * 10.0**power)
-        if TOP <= y <= HEIGHT - BOTTOM:
-            yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-            yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{head}e{power}</text>'
+    ticks = [(up(head * 10.0**power), f"{head}e{power}") for head, power in heads]
+    shown = [(y, label) for y, label in ticks if TOP <= y <= HEIGHT - BOTTOM]
+    yield from svg.y_axis(shown, LEFT, WIDTH - RIGHT, gap=6)
     count = min(high - low, 5)
     for step in sorted({round(low + (high - low) * i / max(count, 1)) for i in range(count + 1)}):
         anchor = "end" if step == high else "middle" if step > low else "start"
-        yield (
-            f'<text x="{across(step):.1f}" y="{HEIGHT - BOTTOM + 17}" '
-            f'text-anchor="{anchor}">{step}</text>'
-        )
-    yield (
-        f'<text class="title" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 2}" '
-        f'text-anchor="middle">step</text>'
-    )
+        yield svg.text(across(step), HEIGHT - BOTTOM + 17, str(step), text_anchor=anchor)
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    yield svg.text(middle, HEIGHT - 2, "step", class_="title", text_anchor="middle")

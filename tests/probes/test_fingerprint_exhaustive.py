@@ -17,7 +17,7 @@ from consistency.errors import BundleError, UsageError
 from consistency.probes.fingerprint import exhaustive
 from consistency.probes.fingerprint.exhaustive import Result, function_named, spans_of, sweep
 from consistency.probes.fingerprint.query import Ask
-from consistency.probes.fingerprint.ulp_map import picture
+from consistency.probes.fingerprint.ulp_map import ulp_chart
 from tests.support.synthetic import pointwise as made
 
 PLANTED = 0x3F912345  # 1.1338965
@@ -52,7 +52,7 @@ def test_one_wrong_input_is_found() -> None:
     assert found.counts == {"infinity": 1}
     assert found.examples == {"infinity": PLANTED + 5}
     assert found.misrounded == 1
-    assert "largest error" in picture(found)
+    assert "largest error" in ulp_chart(found)
 
 
 def test_subnormal_results_that_are_zero_are_counted() -> None:

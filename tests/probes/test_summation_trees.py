@@ -26,7 +26,7 @@ from consistency.probes.summation import order as facts
 from consistency.probes.summation.layouts_of_sums import layout_of
 from consistency.probes.summation.notation import text
 from consistency.probes.summation.orders import Orders, orders_of
-from consistency.probes.summation.picture import WIDEST, drawing
+from consistency.probes.summation.picture import WIDEST, tree_chart
 from consistency.probes.summation.questions import NotAskedError, Question
 from consistency.probes.summation.trees import NotATreeError, Tree, agreement, counts_of, recover
 from tests.support.synthetic.orders import (
@@ -185,7 +185,7 @@ def test_drawings_are_well_formed_and_of_a_width_that_can_be_read() -> None:
     ]
     for nested, terms, words in drawings:
         with deep():
-            drawn = drawing("<a> & b", [("one", "words", tree_of(nested, terms, 1))])
+            drawn = tree_chart("<a> & b", [("one", "words", tree_of(nested, terms, 1))])
         root = ElementTree.fromstring(drawn)
         assert float(root.attrib["width"]) <= WIDEST + 60
         assert "<a>" not in drawn

@@ -180,7 +180,7 @@ def test_a_new_failure_is_found_and_a_fixed_one_the_other_way_round(
     assert shown.exit_code == 1
     assert "✗ matmul · float32 · forward · numpy   " in shown.output
     assert (
-        "→ 2.3e+03 × budget   divergent: 2300.0 × budget: tf32-inputs explains 100%" in shown.output
+        "→ 2,300 × budget   divergent: 2300.0 × budget: tf32-inputs explains 100%" in shown.output
     )
     back = CliRunner().invoke(main, ["diff", str(broken), str(old)])
     assert back.exit_code == 0

@@ -63,7 +63,7 @@ SAVED_EVERY = 10.0  # seconds of a sweep
 @click.option(
     "--out", "-o", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help=("With --exhaustive: the result, and where to go on from (default: NAME-BACKEND.json); "
-    "the picture lies beside it."),
+    "the ulp_chart lies beside it."),
 )  # fmt: skip
 def fingerprint(
     backends: Sequence[str],
@@ -124,10 +124,10 @@ def fingerprint(
 
 
 def all_inputs(backend: Backend, name: str, interval: str, out: Path | None, as_json: bool) -> None:
-    """``--exhaustive``: sweeps, or goes on, and writes the result and its picture."""
+    """``--exhaustive``: sweeps, or goes on, and writes the result and its ulp_chart."""
     from ...probes.fingerprint.exhaustive import Result, function_named, spans_of, sweep
     from ...probes.fingerprint.query import Ask, NotAnswered
-    from ...probes.fingerprint.ulp_map import picture
+    from ...probes.fingerprint.ulp_map import ulp_chart
     from .calibrate import _progress
 
     function, spans = function_named(name), spans_of(interval)
@@ -159,7 +159,7 @@ def all_inputs(backend: Backend, name: str, interval: str, out: Path | None, as_
     finally:
         if found.upto:
             _save(path, json.dumps(found.to_json()))
-    _save(path.with_suffix(".svg"), picture(found))
+    _save(path.with_suffix(".svg"), ulp_chart(found))
     click.echo(json.dumps(found.to_json()) if as_json else "\n".join(all_lines(found, path)))
 
 

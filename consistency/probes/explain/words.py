@@ -11,7 +11,7 @@ from ...diagnose.precision_scaling import power
 from ...judge.judge import Judgement
 from ..summation.notation import text
 from ..summation.orders import Order, Orders
-from ..summation.picture import drawing
+from ..summation.picture import tree_chart
 from ..summation.trees import Tree
 from .account import Account
 
@@ -280,7 +280,7 @@ def picture(account: Account) -> str:
         for name, orders in shown
         if len(orders.orders) > DRAWN
     ]
-    return drawing(
+    return tree_chart(
         f"{a} and {b}",
         trees,
         [f"{account.operator.name}, {account.case.dtype}, {shapes}", *_short(account), *more],

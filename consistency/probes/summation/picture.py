@@ -1,4 +1,4 @@
-"""A summation tree as a picture (SVG): terms at the bottom, sums above, what repeats drawn once or
+"""A summation tree as a chart (SVG): terms at the bottom, sums above, what repeats drawn once or
 twice.
 
 A block is a running sum over its terms. Blocks (and anything else) that join a running sum hang
@@ -8,26 +8,25 @@ the line. A triangle stands for levels of pairs.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 
+from ...core import svg
 from .notation import BIAS, Form, Run, form
 from .trees import Tree
 
 STYLE = """
-svg{background:var(--b);color:var(--f);font:13px system-ui,-apple-system,"Segoe UI",sans-serif}
-svg{--b:#fff;--f:#1f2328;--m:#656d76;--k:#dbe9f6;--s:#0072b2;--o:#d55e00;--p:#fbe3d2;--t:#e8f3ec;--u:#009e73}
-@media (prefers-color-scheme:dark){svg{--b:#0d1117;--f:#e6edf3;--m:#8d96a0}
-svg{--k:#12304a;--s:#56b4e9;--p:#46250c;--o:#f08c4a;--t:#11301f;--u:#3fc28f}}
-text{fill:var(--f);text-anchor:middle} .m{fill:var(--m);font-size:11px}
-.l{stroke:var(--f);stroke-width:1.4;fill:none}
-.k{fill:var(--k);stroke:var(--s);stroke-width:1.2}
-.p{fill:var(--p);stroke:var(--o);stroke-width:1.4} .t{fill:var(--t);stroke:var(--u)}
-.j{fill:var(--b);stroke:var(--f);stroke-width:1.4}
-.d{fill:none;stroke:var(--m);stroke-dasharray:4 3}
-.h{text-anchor:start;font-size:17px;font-weight:600} .i{text-anchor:start}
-.n{text-anchor:start;font-size:12px;fill:var(--m)}
+svg{--k:#dbe9f6;--s:#0072b2;--o:#d55e00;--p:#fbe3d2;--t:#e8f3ec;--u:#009e73}
+@media (prefers-color-scheme:dark){svg{--k:#12304a;--s:#56b4e9;--p:#46250c;--o:#f08c4a}
+svg{--t:#11301f;--u:#3fc28f}}
+text{text-anchor:middle} .small{fill:var(--m);font-size:11px}
+.wire{stroke:var(--f);stroke-width:1.4;fill:none}
+.terms{fill:var(--k);stroke:var(--s);stroke-width:1.2}
+.bias{fill:var(--p);stroke:var(--o);stroke-width:1.4}
+.levels{fill:var(--t);stroke:var(--u)}
+.joint{fill:var(--b);stroke:var(--f);stroke-width:1.4}
+.start{text-anchor:start} .note{text-anchor:start;font-size:12px;fill:var(--m)}
 """
 MARGIN, BETWEEN, LEAF, TALL, RISE = 24, 14, 30, 52, 34
 LINE = 20  # where the running sum goes, below the upper edge
@@ -49,10 +48,12 @@ class _Box:
     inline: bool = False
 
     def at(self, x: float, y: float) -> str:
-        return f'<g transform="translate({x:.1f} {y:.1f})">{"".join(self.body)}</g>'
+        return svg.group(x, y, self.body)
 
 
-def drawing(title: str, trees: Sequence[tuple[str, str, Tree]], notes: Sequence[str] = ()) -> str:
+def tree_chart(
+    title: str, trees: Sequence[tuple[str, str, Tree]], notes: Sequence[str] = ()
+) -> str:
     """One SVG document: ``(name, words, tree)`` below each other, and ``notes`` as lines under the
     title."""
     forms = [form(tree) for _, _, tree in trees]
@@ -61,35 +62,30 @@ def drawing(title: str, trees: Sequence[tuple[str, str, Tree]], notes: Sequence[
         if max(box.width for box in boxes) <= WIDEST - 2 * MARGIN:
             break
     width = max(800.0, *(box.width + 2 * MARGIN for box in boxes))
-    lines = [part for note in notes for part in _wrapped(note, int(width / 7.2))]
-    parts = [f'<text class="h" x="{MARGIN}" y="34">{escape(title)}</text>']
+    lines = [part for note in notes for part in textwrap.wrap(note, int(width / 7.2))]
+    parts = [svg.text(MARGIN, 34, title, class_="title start")]
     y = 54.0
     for line in lines:
-        parts.append(f'<text class="n" x="{MARGIN}" y="{y:.0f}">{escape(line)}</text>')
+        parts.append(svg.text(MARGIN, y, line, class_="note"))
         y += 18
     for (name, words, _), box in zip(trees, boxes, strict=True):
         y += 26
-        parts.append(
-            f'<text class="i" font-weight="600" x="{MARGIN}" y="{y:.0f}">{escape(name)}</text>'
-        )
-        for line in _wrapped(words, int(width / 7.2)):
+        parts.append(svg.text(MARGIN, y, name, class_="strong start"))
+        for line in textwrap.wrap(words, int(width / 7.2)):
             y += 18
-            parts.append(f'<text class="n" x="{MARGIN}" y="{y:.0f}">{escape(line)}</text>')
+            parts.append(svg.text(MARGIN, y, line, class_="note"))
         y += 44
         out = MARGIN + box.out
-        parts.append(
-            f'<line class="l" x1="{out:.1f}" x2="{out:.1f}" y1="{y - 18:.1f}" y2="{y:.1f}"/>'
-        )
-        parts.append(f'<text x="{out:.1f}" y="{y - 22:.1f}" font-weight="600">Σ</text>')
+        parts.append(_wire(out, y - 18, y))
+        parts.append(svg.text(out, y - 22, "Σ", class_="strong"))
         parts.append(box.at(MARGIN, y))
         y += box.height + 10
-    size = f'viewBox="0 0 {width:.0f} {y + 10:.0f}" width="{width:.0f}" height="{y + 10:.0f}"'
-    told = escape(" · ".join([*notes, *(f"{name}: {words}" for name, words, _ in trees)]))
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
-        f'role="img"><title>{escape(title)}</title><desc>{told}</desc>'
-    )
-    return "\n".join([head, f"<style>{STYLE}</style>", *parts, "</svg>", ""])
+    described = " · ".join([*notes, *(f"{name}: {words}" for name, words, _ in trees)])
+    return svg.document(title, described, round(width), round(y + 10), parts, STYLE)
+
+
+def _wire(x: float, top: float, bottom: float) -> str:
+    return svg.line(x, top, x, bottom, class_="wire")
 
 
 @dataclass(frozen=True)
@@ -146,14 +142,12 @@ class _Draws:
         for box in boxes:
             body.append(box.at(x, top + 8))
             if box.out >= 0 and run.part.runs:
-                body.append(
-                    f'<line class="l" x1="{x + box.out:.1f}" x2="{x + box.out:.1f}" y1="{top}" '
-                    f'y2="{top + 8}"/>'
-                )
+                body.append(_wire(x + box.out, top, top + 8))
             x += box.width + BETWEEN
         width = max(x - BETWEEN, 110.0)
-        shape = f'<path class="t" d="M0 {top}L{width / 2 - 60:.1f} 0h120L{width:.1f} {top}Z"/>'
-        title = f'<text x="{width / 2:.1f}" y="27">{whole.how} {run.count}</text>'
+        corners = [(0.0, top), (width / 2 - 60, 0.0), (width / 2 + 60, 0.0), (width, top)]
+        shape = svg.path(corners, "Z", class_="levels")
+        title = svg.text(width / 2, 27, f"{whole.how} {run.count}")
         return _Box(
             width, top + 8 + max(box.height for box in boxes), width / 2, (shape, title, *body)
         )
@@ -173,15 +167,12 @@ class _Draws:
         for box in boxes:
             body.append(box.at(x, 34))
             if box.out >= 0:
-                body.append(
-                    f'<line class="l" x1="{x + box.out:.1f}" x2="{x + box.out:.1f}" y1="22" '
-                    f'y2="34"/>'
-                )
+                body.append(_wire(x + box.out, 22, 34))
             x += box.width + 6
         width = max(x - 6, 150.0)
         extra = " with the sum" if whole.how.endswith("sum") else ""
-        body.append(f'<rect class="t" width="{width:.1f}" height="22" rx="4"/>')
-        body.append(f'<text x="{width / 2:.1f}" y="15">at once{extra}</text>')
+        body.append(svg.rect(0, 0, width, 22, rx=4, class_="levels"))
+        body.append(svg.text(width / 2, 15, f"at once{extra}"))
         return _Box(width, 34 + max(box.height for box in boxes), width / 2, tuple(body))
 
 
@@ -192,22 +183,19 @@ def _block(count: int, first: int, step: int) -> _Box:
     width = max(46.0, 7.0 * len(below) + 8, min(30 + count / 4, 110))
     staircase = "".join(f"M{width / 2 - 16 + 8 * k:.1f} 30v-5h8" for k in range(4))
     body = (
-        f'<rect class="k" width="{width:.1f}" height="{TALL - 16}" rx="4"/>',
-        f'<path class="l" d="{staircase}" opacity="0.55"/>',
-        f'<text x="{width / 2:.1f}" y="16" font-weight="600">{count}</text>',
-        f'<text class="m" x="{width / 2:.1f}" y="{TALL}">{below}</text>',
+        svg.rect(0, 0, width, TALL - 16, rx=4, class_="terms"),
+        svg.element("path", class_="wire", d=staircase, opacity=0.55),
+        svg.text(width / 2, 16, str(count), class_="strong"),
+        svg.text(width / 2, TALL, below, class_="small"),
     )
     return _Box(width, TALL + 4, width / 2, body)
 
 
 def _leaf(words: str, kind: str) -> _Box:
     width = max(LEAF, 9.0 * len(words) + 8)
-    style = "p" if kind == BIAS else "k"
     body = (
-        (
-            f'<rect class="{style}" width="{width:.1f}" height="24" rx="12"/><text '
-            f'x="{width / 2:.1f}" y="16">{escape(words)}</text>'
-        ),
+        svg.rect(0, 0, width, 24, rx=12, class_="bias" if kind == BIAS else "terms"),
+        svg.text(width / 2, 16, words),
     )
     return _Box(width, 28, width / 2, body)
 
@@ -215,18 +203,16 @@ def _leaf(words: str, kind: str) -> _Box:
 def _text(words: str, below: str) -> _Box:
     width = 7.4 * len(words) + 16
     body = (
-        (
-            f'<rect class="k" width="{width:.1f}" height="{TALL - 16}" rx="4"/><text '
-            f'x="{width / 2:.1f}" y="23">{escape(words)}</text>'
-        ),
-        f'<text class="m" x="{width / 2:.1f}" y="{TALL}">{escape(below)}</text>',
+        svg.rect(0, 0, width, TALL - 16, rx=4, class_="terms"),
+        svg.text(width / 2, 23, words),
+        svg.text(width / 2, TALL, below, class_="small"),
     )
     return _Box(width, TALL + 4, width / 2, body)
 
 
 def _dots(count: int) -> _Box:
-    body = (f'<text x="30" y="12">⋯</text><text class="m" x="30" y="30">{count} more alike</text>',)
-    return _Box(84, 34, -1, tuple(part.replace('x="30"', 'x="42"') for part in body))
+    body = (svg.text(42, 12, "⋯"), svg.text(42, 30, f"{count} more alike", class_="small"))
+    return _Box(84, 34, -1, body)
 
 
 def _likewise(part: Form, first: int) -> _Box:
@@ -250,32 +236,16 @@ def _line(boxes: Sequence[_Box]) -> _Box:
         height = max(height, y + box.height)
         out = x + box.out
         if box.out >= 0 and not box.inline:
-            drawn.append(
-                f'<line class="l" x1="{out:.1f}" x2="{out:.1f}" y1="{LINE}" y2="{y:.1f}"/>'
-                + (_plus(out, LINE) if k else "")
-            )
+            drawn.append(_wire(out, LINE, y) + (_plus(out, LINE) if k else ""))
         if k == 0:
             start = (out, y)
         if box.out >= 0:
             end = out if not box.inline else x + box.width + 10
         x += box.width + BETWEEN
-    line = f'<path class="l" d="M{start[0]:.1f} {LINE}H{end:.1f}V0"/>'
+    line = svg.path([(start[0], LINE), (end, LINE), (end, 0)], class_="wire")
     return _Box(max(x - BETWEEN, end), height, end, (line, *drawn, *body))
 
 
 def _plus(x: float, y: float) -> str:
-    return (
-        f'<circle class="j" cx="{x:.1f}" cy="{y}" r="8"/><path class="l" d="M{x - 4.5:.1f} '
-        f'{y}h9M{x:.1f} {y - 4.5}v9"/>'
-    )
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    lines, line = [], ""
-    for word in text.split():
-        if line and len(line) + len(word) + 1 > width:
-            lines.append(line)
-            line = word
-        else:
-            line = f"{line} {word}".strip()
-    return [*lines, line] if line else lines
+    cross = f"M{x - 4.5:.1f} {y}h9M{x:.1f} {y - 4.5}v9"
+    return svg.circle(x, y, 8, class_="joint") + svg.element("path", class_="wire", d=cross)

@@ -15,7 +15,7 @@ from .matrix_data import because
 from .outages import describe
 from .query_entries import command, flaky, latest_event, since
 from .series import EnvironmentHistory
-from .series_chart import series_chart, small
+from .series_chart import description, series_chart, sparkline
 from .snapshot import FAILED, NOT_TESTED, RANKS, MatrixCell, ResultGroup, Snapshot
 
 NOUNS = {
@@ -227,7 +227,7 @@ def operator_page(
     left = MAX_CHARTS
     kinds: list[dict[str, Any]] = []
     for group in groups:
-        rows, pictures = [], []
+        rows, charts = [], []
         for env, environment in snapshot.environments.items():
             cell, series = (
                 snapshot.cells.get((env, group.number)),
@@ -237,7 +237,7 @@ def operator_page(
                 continue
             happened = change_points.get((env, group.number), [])
             row = _cell_row(snapshot, cell, {}) | {
-                "small": small(series) if series is not None else "",
+                "small": sparkline(series) if series is not None else "",
                 "files": links.get((env, group.number), ()),
             }
             rows.append(row)
@@ -246,16 +246,17 @@ def operator_page(
                 notes = [
                     _change_point_note(snapshot, environment, point) for point in happened[-12:]
                 ]
-                pictures.append(
+                charts.append(
                     {
                         "environment": environment.name,
-                        "drawn": series_chart(environment, series, happened),
+                        "svg": series_chart(environment, series, happened),
+                        "words": description(environment, happened),
                         "changes": notes,
                         "row": row,
                     }
                 )
         rows.sort(key=lambda row: -RANKS.index(row["rank"]))
-        kinds.append({"name": group.kind, "rows": rows, "pictures": pictures})
+        kinds.append({"name": group.kind, "rows": rows, "charts": charts})
     kinds.sort(key=lambda kind: all(row["rank"] != RANKS[FAILED] for row in kind["rows"]))
     worst = max(
         (
@@ -270,7 +271,7 @@ def operator_page(
         "kinds": kinds,
         "family": groups[0].family,
         "failed": worst == FAILED,
-        "one_night": not any(k["pictures"] for k in kinds),
+        "one_night": not any(k["charts"] for k in kinds),
     }
 
 

@@ -1,91 +1,84 @@
-"""Lines of × budget over the nights as SVG: a step per level, so that what repeats exactly takes
-next to no room."""
+"""× budget over the runs of an environment as SVG: a step per level, so that what repeats exactly
+takes next to no room."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core import svg
 from .change_points import ChangePoint, GroupSeries
 from .series import EnvironmentHistory
 
-WIDTH, HEIGHT, LEFT, BOTTOM = 1000, 190, 46, 22
-TOP = 14
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 190, 46, 8, 14, 22
+FLOOR = HEIGHT - BOTTOM
 PER_DECADE = math.log2(10.0)
 NEAR = 0.004  # of the height: smaller steps are not drawn
 MAX_POINTS = 420
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesChart:
-    """What a template draws: the paths and marks of one line over the nights, in units of a box of
-    ``width`` × ``height``."""
-
-    width: int
-    height: int
-    middle: str
-    largest: str
-    budget: float | None
-    ticks: Sequence[tuple[float, str]]
-    runs: Sequence[tuple[float, str]]
-    marks: Sequence[dict[str, Any]]
-    failing: Sequence[tuple[float, float]]
-    words: str
-
-
 def series_chart(
     environment: EnvironmentHistory, series: GroupSeries, change_points: Sequence[ChangePoint]
-) -> SeriesChart:
+) -> str:
     """Median and largest × budget of the cases of a group, on a logarithmic axis, with what
     changed."""
+    parts = _parts(environment, series, change_points)
+    return svg.inline(description(environment, change_points), WIDTH, HEIGHT, parts)
+
+
+def description(environment: EnvironmentHistory, change_points: Sequence[ChangePoint]) -> str:
+    runs = environment.runs
+    return (
+        f"× budget on {len(runs)} nights, from {runs[0].name} to {runs[-1].name}; "
+        f"{len(change_points)} changes"
+    )
+
+
+def _parts(
+    environment: EnvironmentHistory, series: GroupSeries, change_points: Sequence[ChangePoint]
+) -> Iterator[str]:
     low, high = _range(series)
     runs = len(environment.runs)
-
-    def x(run: float) -> float:
-        return round(LEFT + (WIDTH - LEFT - 8) * (run / max(runs, 1)), 1)
-
-    def y(octaves: float) -> float:
-        return round(TOP + (HEIGHT - TOP - BOTTOM) * (high - octaves) / (high - low), 1)
-
+    x = svg.linear_scale(0, max(runs, 1), LEFT, WIDTH - RIGHT)
+    y = svg.linear_scale(low, high, FLOOR, TOP)
+    for begin, end in _stretches(series.failing > 0):
+        width = x(end) - x(begin)
+        yield svg.rect(x(begin), TOP, width, FLOOR - TOP, class_="fails")
     first, last = math.ceil(low / PER_DECADE), math.floor(high / PER_DECADE)
     step = max((last - first) // 5 + 1, 1)
-    ticks = [(y(d * PER_DECADE), _power(d)) for d in range(first, last + 1) if d % step == 0]
-    names = [(x(i + 0.5), environment.runs[i].name) for i in _spread(runs)]
-    marks = [
-        {"x": x(point.run), "kind": point.kind,
-         "words": f"{environment.runs[point.run].name}: {point.kind}",
-         "regression": point.regression}
-        for point in change_points
-    ]  # fmt: skip
-    told = (
-        f"× budget on {runs} nights, from {environment.runs[0].name} to "
-        f"{environment.runs[-1].name}; {len(change_points)} changes"
-    )
-    return SeriesChart(
-        WIDTH, HEIGHT, _path(series.middle, x, y), _path(series.largest, x, y),
-        y(0.0) if low <= 0.0 <= high else None, ticks,
-        names, marks,
-        [(x(a), round(x(b) - x(a), 1)) for a, b in _stretches(series.failing > 0)], told,
-    )  # fmt: skip
+    powers = [d for d in range(first, last + 1) if d % step == 0]
+    ticks = [(y(d * PER_DECADE), _power(d)) for d in powers]
+    yield from svg.y_axis(ticks, LEFT, WIDTH - RIGHT, gap=6)
+    if low <= 0.0 <= high:
+        yield svg.line(LEFT, y(0.0), WIDTH - RIGHT, y(0.0), class_="guide")
+    named = _spread(runs)
+    for i in named:
+        anchor = "middle"
+        if len(named) > 1:
+            anchor = {named[0]: "start", named[-1]: "end"}.get(i, anchor)
+        yield svg.text(x(i + 0.5), HEIGHT - 4, environment.runs[i].name, text_anchor=anchor)
+    yield svg.element("path", class_="middle", d=_path(series.middle, x, y))
+    yield svg.element("path", class_="largest", d=_path(series.largest, x, y))
+    for point in change_points:
+        kind = "change worse" if point.regression else "change better"
+        words = f"{environment.runs[point.run].name}: {point.kind.heading}"
+        yield svg.line(x(point.run), 6, x(point.run), FLOOR, tip=words, class_=kind)
 
 
-def small(series: GroupSeries) -> str:
-    """The path of the largest × budget in a box of 120 × 24, the budget at a third of the
-    height."""
+def sparkline(series: GroupSeries) -> str:
+    """The largest × budget, small; the budget lies at a third of the height."""
     runs = len(series.largest)
-
-    def x(run: float) -> float:
-        return round(120.0 * run / max(runs, 1), 1)
+    x = svg.linear_scale(0, max(runs, 1), 0.0, 120.0)
 
     def y(octaves: float) -> float:
-        return round(8.0 - octaves * (8.0 / 20.0 if octaves > 0 else 1.6), 1)
+        return 8.0 - octaves * (8.0 / 20.0 if octaves > 0 else 1.6)
 
-    return _path(np.clip(series.largest, -9.0, 18.0), x, y)
+    steps = _path(np.clip(series.largest, -9.0, 18.0), x, y)
+    parts = [svg.line(0, 8, 120, 8, class_="guide"), svg.element("path", d=steps)]
+    return svg.inline("", 120, 24, parts, class_="past") if steps else ""
 
 
 def _range(series: GroupSeries) -> tuple[float, float]:
@@ -96,7 +89,7 @@ def _range(series: GroupSeries) -> tuple[float, float]:
     return min(low - 0.5, high - 2.0), high
 
 
-def _path(values: NDArray[np.float32], x: Any, y: Any) -> str:
+def _path(values: NDArray[np.float32], x: svg.Scale, y: svg.Scale) -> str:
     """Steps of what is known; a gap where nothing ran for more than three nights in a row."""
     pieces: list[str] = []
     known = np.flatnonzero(~np.isnan(values))
@@ -105,17 +98,17 @@ def _path(values: NDArray[np.float32], x: Any, y: Any) -> str:
     wide = len(known) > MAX_POINTS
     before, height = -10, math.nan
     for run in known.tolist() if not wide else known[:: len(known) // MAX_POINTS + 1].tolist():
-        here = y(float(values[run]))
+        here = round(y(float(values[run])), 1)
         if run - before > 3 + wide * 3:
             if pieces:
-                pieces.append(f"H{x(before + 1):g}")
-            pieces.append(f"M{x(run):g} {here:g}")
+                pieces.append(f"H{round(x(before + 1), 1):g}")
+            pieces.append(f"M{round(x(run), 1):g} {here:g}")
             height = here
         elif abs(here - height) > NEAR * HEIGHT:
-            pieces.append(f"H{x(run):g}V{here:g}")
+            pieces.append(f"H{round(x(run), 1):g}V{here:g}")
             height = here
         before = run
-    return "".join([*pieces, f"H{x(before + 1):g}"])
+    return "".join([*pieces, f"H{round(x(before + 1), 1):g}"])
 
 
 def _stretches(holds: NDArray[np.bool_]) -> list[tuple[int, int]]:
