@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from ..core import dtypes
+from ..core.bits import to_tensor
 from ..core.model import Outcome, Output
 from ..core.trees import flatten
 from ..errors import Unsupported
@@ -143,8 +144,7 @@ def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tens
         drawn = kind
     count = root.numel() * (2 if root.is_complex() else 1)
     raw = value_classes.fill(count, drawn, ("uniform", -1.0, 1.0), stop)
-    flat = torch.from_numpy(raw)
-    flat = flat.view(torch.bfloat16) if drawn == "bfloat16" else flat
+    flat = to_tensor(raw, drawn)
     if arguments.adjust is not None:
         flat = arguments.adjust(flat.to(torch.float64), len(arguments.tensors))
     if root.is_complex():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..core import dtypes, recipe
+from ..core import bits, dtypes, recipe
 from ..core.model import Case
 from ..core.recipe import Literal, TensorRecipe
 from ..core.views import view_of
@@ -23,7 +23,6 @@ from ..errors import RecipeError, did_you_mean
 from . import dtype_defaults
 from . import value_classes as values
 
-_BITS_OF = {"bfloat16": (np.uint16, torch.bfloat16)}
 _WIDER = {torch.int32: torch.int64, torch.int16: torch.int64, torch.int8: torch.int64}
 KEPT_BEFORE_VIEW = 64  # elements of its storage that a literal copy of a view keeps before it
 Adjust = Callable[[torch.Tensor, int], torch.Tensor]
@@ -101,14 +100,11 @@ def _base(tensor: TensorRecipe | Literal) -> np.ndarray[Any, Any]:
             f"literal tensor of unknown dtype {tensor.dtype!r:.40}; known: "
             f"{', '.join(dtypes.TORCH)}"
         )
-    kind = _BITS_OF[tensor.dtype][0] if tensor.dtype in _BITS_OF else tensor.dtype
     try:
-        flat: np.ndarray[Any, Any] = np.frombuffer(
-            tensor.data, dtype=np.dtype(kind).newbyteorder("<")
-        ).astype(kind)
+        flat = bits.array_of_bytes(tensor.data, tensor.dtype)
     except ValueError as error:
         raise RecipeError(f"literal tensor of dtype {tensor.dtype!r}: {error}") from None
-    if kind == "bool" and (flat.view(np.uint8) > 1).any():
+    if tensor.dtype == "bool" and (flat.view(np.uint8) > 1).any():
         raise RecipeError("literal tensor of dtype 'bool' holds bytes other than 0 and 1")
     return flat
 
@@ -181,9 +177,7 @@ class Arguments:
 
     def _tensor(self, arg: TensorRecipe | Literal) -> torch.Tensor:
         raw = next(self._source)
-        base = torch.from_numpy(raw.copy())
-        if arg.dtype in _BITS_OF:
-            base = base.view(_BITS_OF[arg.dtype][1])
+        base = bits.to_tensor(raw.copy(), arg.dtype)
         floats = base.dtype.is_floating_point or base.is_complex()
         if self._convert:
             kept = _WIDER.get(base.dtype, base.dtype)
@@ -212,10 +206,7 @@ class Arguments:
         raw = self.materials.cotangents[position] if given is not None else None
         if given is None or raw is None:
             return None
-        base = torch.from_numpy(raw.copy())
-        return view_of(
-            base.view(_BITS_OF[given.dtype][1]) if given.dtype in _BITS_OF else base, given
-        )
+        return view_of(bits.to_tensor(raw.copy(), given.dtype), given)
 
     def _tracks(self, position: int) -> bool:
         return self._gradients if isinstance(self._gradients, bool) else position in self._gradients
@@ -230,11 +221,10 @@ class Arguments:
 
 
 def _same_bits(base: torch.Tensor, raw: np.ndarray[Any, Any]) -> bool:
-    now = base.detach()
-    now = now.view(torch.int16) if now.dtype == torch.bfloat16 else now
-    array = now.numpy()
-    width = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.uint64}[array.itemsize]
-    return array.nbytes == raw.nbytes and bool((array.view(width) == raw.view(width)).all())
+    array = bits.to_array(base.detach())
+    return array.nbytes == raw.nbytes and np.array_equal(
+        bits.unsigned_patterns(array), bits.unsigned_patterns(raw)
+    )
 
 
 def literal(tensor: torch.Tensor, *, before: int = 0) -> Literal:
@@ -264,13 +254,8 @@ def literal(tensor: torch.Tensor, *, before: int = 0) -> Literal:
         else 0
     )
     offset = min(int(tensor.storage_offset()), before) if tensor.numel() else 0
-    flat = torch.as_strided(
-        tensor, (offset + extent,), (1,), tensor.storage_offset() - offset
-    ).contiguous()
-    flat = flat.view(torch.int16) if flat.dtype == torch.bfloat16 else flat
-    return Literal(
-        flat.numpy().tobytes(), name, tuple(tensor.shape), tuple(tensor.stride()), offset
-    )
+    flat = torch.as_strided(tensor, (offset + extent,), (1,), tensor.storage_offset() - offset)
+    return Literal(bits.to_bytes(flat), name, tuple(tensor.shape), tuple(tensor.stride()), offset)
 
 
 def from_python(arg: Any) -> recipe.Arg:

@@ -17,6 +17,7 @@ import torch
 
 from ..core import dtypes
 from ..core.trees import flatten
+from ..reference.perturbation import binade
 from .freivalds import Combined
 from .op_facts import WIDER, OpFacts, mapped, written
 from .trace.session import run_in_thread
@@ -135,13 +136,7 @@ def score(
         )
         return float(_rows(error).amax(-1, keepdim=True).div_(bound).max())
     # A power of two below each number, times 2^(1 - precision), is its ulp.
-    ulp = (
-        want.contiguous()
-        .view(torch.int64)
-        .bitwise_and(_EXPONENT)
-        .view(torch.float64)
-        .clamp_(min=form.smallest_normal)
-    )
+    ulp = binade(want.contiguous()).clamp_(min=form.smallest_normal)
     return float(error.div_(ulp).max()) * 2.0 ** (form.precision - 1) / max(c, 0.5)
 
 

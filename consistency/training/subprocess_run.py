@@ -20,6 +20,7 @@ from ..backends.subprocess import framing
 from ..backends.subprocess.backend import Isolated
 from ..backends.subprocess.codec import unpack_outcome
 from ..backends.subprocess.process import START_SECONDS, LostError, Program, Worker
+from ..core.bits import to_bytes
 from ..core.codec import unpack_cases
 from ..errors import ConsistencyError, RecipeError
 from ..judge.tolerances import Tolerances
@@ -185,7 +186,7 @@ class SubprocessRun:
         if kinds != [list(kind) for *kind, _ in theirs]:
             return "in its process the target makes a model, or inputs, of other shapes"
         self._replaced = {
-            i: t.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+            i: to_bytes(t)
             for i, (t, (*_, there)) in enumerate(zip(own, theirs,
             strict=True)) if digest(t) != there
         }  # fmt: skip

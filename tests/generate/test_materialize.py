@@ -13,6 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from consistency.core import dtypes, recipe
+from consistency.core.bits import to_bytes
 from consistency.core.model import Case
 from consistency.core.recipe import DType, Index, Literal, MemoryFormat, TensorRecipe
 from consistency.errors import RecipeError
@@ -272,3 +273,8 @@ def test_no_chain_of_views_leaves_its_base(
     )
     assert 0 <= tensor.storage_offset() <= last < flat.numel()
     assert flat.untyped_storage().nbytes() == 4 * flat.numel()
+
+
+def test_the_bits_of_a_single_number_with_a_stride() -> None:
+    number = torch.tensor([[1, 2]], dtype=torch.int64)[:, 1]
+    assert to_bytes(number[::2].as_strided((1,), (2,), 1)) == (2).to_bytes(8, "little")

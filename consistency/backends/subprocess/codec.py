@@ -8,13 +8,12 @@ import numpy as np
 import torch
 
 from ...core import dtypes
+from ...core.bits import to_bytes
 from ...core.codec import Json, decode_outcome, encode_outcome
 from ...core.model import Outcome, Output
 from ...core.verdict import OutcomeStatus
 from ...errors import ConsistencyError
 from .framing import WireError
-
-_SENT_AS = {torch.bfloat16: torch.int16}  # NumPy has no bfloat16
 
 
 def pack_outcome(outcome: Outcome) -> tuple[Json, list[bytes]]:
@@ -25,7 +24,7 @@ def pack_outcome(outcome: Outcome) -> tuple[Json, list[bytes]]:
         tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
         if tensor.dtype not in dtypes.NAMES:  # an unusual format: what it is, without its numbers
             return {}
-        blobs.append(tensor.view(_SENT_AS.get(tensor.dtype, tensor.dtype)).numpy().tobytes())
+        blobs.append(to_bytes(tensor))
         return {"stored": dtypes.name_of(tensor.dtype)}
 
     try:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...core import dtypes, recipe
+from ...core import bits, dtypes, recipe
 from ...core.model import Case
 from ...core.recipe import Literal, TensorRecipe
 from ...generate.materialize import Arguments, Materials, literal, prepare
@@ -21,7 +21,6 @@ from ...generate.value_classes import _cast
 Raw = npt.NDArray[Any]
 Tensor = TensorRecipe | Literal
 _SMALL = 1 << 14  # bytes
-_KIND = {"bfloat16": "uint16"}
 
 
 def tensors_of(case: Case) -> list[Tensor]:
@@ -50,7 +49,7 @@ def size_of(tensor: Tensor) -> int:
     """How many numbers the tensor's storage holds."""
     if isinstance(tensor, TensorRecipe):
         return math.prod(tensor.base)
-    return len(tensor.data) // np.dtype(kind_of(tensor.dtype)).itemsize
+    return len(tensor.data) // np.dtype(bits.array_dtype(tensor.dtype)).itemsize
 
 
 def numbers_in(case: Case) -> int:
@@ -59,24 +58,14 @@ def numbers_in(case: Case) -> int:
     return sum(map(size_of, case.tensors))
 
 
-def kind_of(dtype: str) -> str:
-    """NumPy's dtype for the bits of a tensor: bfloat16 comes as uint16."""
-    return _KIND.get(dtype, dtype)
-
-
 def bits_of(tensor: Literal) -> Raw:
     """A literal tensor's storage as a fresh flat array."""
-    kind = kind_of(tensor.dtype)
-    return np.frombuffer(tensor.data, dtype=np.dtype(kind).newbyteorder("<")).astype(kind)
+    return bits.array_of_bytes(tensor.data, tensor.dtype)
 
 
 def with_bits(tensor: Literal, storage: Raw) -> Literal:
     """The tensor over another storage of the same size."""
-    return replace(tensor, data=_bytes(storage))
-
-
-def _bytes(storage: Raw) -> bytes:
-    return storage.astype(storage.dtype.newbyteorder("<"), copy=False).tobytes()
+    return replace(tensor, data=bits.bytes_of_array(storage))
 
 
 def with_literals(case: Case, *, chains: bool = False) -> Case:
@@ -104,7 +93,7 @@ def _literal(
     shape, stride = tuple(view.shape), tuple(view.stride())
     chain = {"base": tensor.base, "view": tensor.view} if chains and tensor.view else {}
     return Literal(
-        _bytes(materials.bases[i]),
+        bits.bytes_of_array(materials.bases[i]),
         tensor.dtype,
         shape,
         stride,
@@ -218,7 +207,7 @@ class TensorPiece:
         if (layout.expanded or layout.strides is not None) and view.tobytes() != elements.tobytes():
             return None
         return Literal(
-            _bytes(storage),
+            bits.bytes_of_array(storage),
             self.tensor.dtype,
             elements.shape,
             strides,

@@ -9,18 +9,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...core import dtypes
+from ...core import bits, dtypes
 from ...core.model import Case
 from ...core.recipe import Literal
 from .arguments import values_of, with_value
 from .elements import assigned
 from .failure_predicate import Search
 from .shape_reduction import Group, groups_of, reduce_shape, sizes_of
-from .tensor_edits import bits_of, kind_of, literals_in, reals_of, tensors_of
+from .tensor_edits import bits_of, literals_in, reals_of, tensors_of
 
 _MOST = 3  # numbers, and sizes, that are looked at
 _SHARES = (0.0133, 0.1171, 0.3719, 0.6113, 0.9137)  # with long mantissas
-_CODES = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
 @dataclass(frozen=True)
@@ -139,11 +138,10 @@ def _goes_on(search: Search, number: TestedNumber, edge: float, wall: float) -> 
 def _code(value: float, dtype: str) -> int:
     """The place of a number among all of its dtype, in ascending order of magnitude, negative ones
     below 0."""
-    form = kind_of(dtype)
     if dtype == "bfloat16":
         code = int(np.array([abs(value)], dtype=np.float32).view(np.uint32)[0] >> 16)
     else:
-        code = int(np.array([abs(value)], dtype=form).view(_CODES[np.dtype(form).itemsize])[0])
+        code = int(bits.signed_patterns(np.array([abs(value)], dtype=dtype))[0])
     return -code if value < 0.0 else code
 
 
@@ -151,8 +149,8 @@ def _value(code: int, dtype: str) -> float:
     if dtype == "bfloat16":
         size = float(np.array([abs(code) << 16], dtype=np.uint32).view(np.float32)[0])
     else:
-        form = np.dtype(kind_of(dtype))
-        size = float(np.array([abs(code)], dtype=_CODES[form.itemsize]).view(form)[0])
+        form = np.dtype(dtype)
+        size = float(np.array([abs(code)], dtype=f"i{form.itemsize}").view(form)[0])
     return -size if code < 0 else size
 
 

@@ -19,6 +19,7 @@ import torch
 from ... import backends, operators
 from ...backends.base import Backend
 from ...core import dtypes
+from ...core.bits import array_dtype, to_array, to_tensor, unsigned_patterns
 from ...core.model import Case
 from ...errors import RecipeError, UsageError
 from ...generate import materialize
@@ -28,7 +29,6 @@ from ...operators.declare import Operator
 Words = npt.NDArray[Any]  # unsigned integers: bit patterns
 LOOK_AHEAD = 24  # requests that a worker process is told of in advance
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-_SIGNED = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class NotAnswered(Exception):  # noqa: N818 - says what happened, is not an error of anybody's
@@ -166,20 +166,14 @@ def _operator(name: str, dtype: str) -> Operator:
 
 def words(tensor: torch.Tensor) -> Words:
     """The bit patterns of a tensor on the CPU, as unsigned integers of its width and shape."""
-    flat = tensor.detach().contiguous()
-    if flat.dtype == torch.bool:
-        return flat.numpy().view(np.uint8)
-    size = flat.element_size()
-    return flat.view(_SIGNED[size]).numpy().view(_WORDS[size])
+    return unsigned_patterns(to_array(tensor.detach().contiguous()))
 
 
 def from_words(patterns: Words, dtype: str) -> torch.Tensor:
     """The tensor with these bit patterns; the other way round of :func:`words`."""
-    size = dtypes.TORCH[dtype].itemsize
-    signed = np.ascontiguousarray(patterns, dtype=_WORDS[size]).view(
-        {1: np.uint8, 2: np.int16, 4: np.int32, 8: np.int64}[size]
-    )
-    return torch.from_numpy(signed.copy()).view(dtypes.TORCH[dtype])
+    kind = array_dtype(dtype)
+    array = np.ascontiguousarray(patterns, dtype=f"u{np.dtype(kind).itemsize}")
+    return to_tensor(array.view(kind).copy(), dtype)
 
 
 def numbers(values: npt.ArrayLike, dtype: str) -> torch.Tensor:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from ...core import dtypes
+from ...core.bits import integers
 from ..fingerprint.rounding import aligned, fma, shortened, together
 from .questions import Question
 from .trees import Tree
@@ -291,4 +292,4 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     """The bits as integers; zeros of either sign are the same, and so is any NaN."""
     plain = torch.where(tensor == 0, torch.zeros_like(tensor), tensor)
     plain = torch.where(torch.isnan(plain), torch.full_like(plain, float("nan")), plain)
-    return plain.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[plain.element_size()])
+    return integers(plain)

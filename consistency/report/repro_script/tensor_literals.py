@@ -14,19 +14,13 @@ import numpy as np
 import torch
 
 from ...core import dtypes
+from ...core.bits import integers, signed_patterns
 from .script_context import Sheet
 
 FEW = 48  # numbers that are written one by one
 _SPARSE = 12  # numbers other than 0 that a long tensor may have to be written as zeros and these
 _HEX_BYTES = 192
 _IN_A_SCRIPT = 1 << 20  # bytes; what is longer lies beside it
-_BITS = {
-    1: (np.int8, "int8"),
-    2: (np.int16, "int16"),
-    4: (np.int32, "int32"),
-    8: (np.int64, "int64"),
-}
-
 Array = np.ndarray[Any, Any]
 
 
@@ -49,7 +43,7 @@ def flat(raw: Array, dtype: str, name: str, sheet: Sheet) -> str:
         return _long(raw, dtype, name, sheet)
     return (
         _few(raw, dtype, sheet)
-        or f"torch.tensor({_patterns(raw)}, dtype=torch.{_bits_of(raw)}).view(torch.{dtype})"
+        or f"torch.tensor({_patterns(raw)}, dtype=torch.int{8 * raw.itemsize}).view(torch.{dtype})"
     )
 
 
@@ -87,7 +81,7 @@ def _decimals(raw: Array, dtype: str) -> list[str] | None:
         return [repr(value) for value in raw.tolist()]
     texts = [_shortest(value, dtype) for value in _as_floats(raw, dtype)]
     made = _made(texts, dtype)
-    pattern = raw.view(_bits(raw))
+    pattern = signed_patterns(raw)
     for i in np.flatnonzero(
         made != pattern
     ):  # rounded twice on its way from decimal to float64 to the dtype
@@ -116,25 +110,16 @@ def _shortest(value: Any, dtype: str) -> str:
 def _made(texts: list[str], dtype: str) -> Any:
     """The bit patterns that torch makes of decimals."""
     tensor = torch.tensor([float(text) for text in texts], dtype=dtypes.TORCH[dtype])
-    width = tensor.element_size()
-    return tensor.view(dtypes.TORCH[_BITS[width][1]]).numpy()
-
-
-def _bits(raw: Array) -> Any:
-    return _BITS[raw.itemsize][0]
-
-
-def _bits_of(raw: Array) -> str:
-    return _BITS[raw.itemsize][1]
+    return integers(tensor).numpy()
 
 
 def _patterns(raw: Array) -> list[int]:
-    found: list[int] = raw.view(_bits(raw)).tolist()
+    found: list[int] = signed_patterns(raw).tolist()
     return found
 
 
 def _long(raw: Array, dtype: str, name: str, sheet: Sheet) -> str:
-    pattern = raw.view(np.uint8) if raw.dtype == np.bool_ else raw.view(_bits(raw))
+    pattern = raw.view(np.uint8) if raw.dtype == np.bool_ else signed_patterns(raw)
     if bool((pattern == pattern[0]).all()):
         one = _few(raw[:1], dtype, sheet).removeprefix("torch.tensor([").rpartition("], dtype")[0]
         if one:

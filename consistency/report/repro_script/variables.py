@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ...core import dtypes
+from ...core.bits import to_array
 from ...generate.materialize import Arguments
 from ...operators.declare import Operator
 from .source_repr import identifier
@@ -80,10 +81,7 @@ def drawn(cotangent: torch.Tensor, dtype: str) -> tuple[torch.Tensor, np.ndarray
     elif wide.is_complex() and name not in dtypes.PARTS:
         name = dtypes.beside(name)
     narrow = wide.to(dtypes.TORCH[name]).contiguous()
-    raw: np.ndarray[Any, Any] = (
-        (narrow.view(torch.int16) if name == "bfloat16" else narrow).reshape(-1).numpy()
-    )
-    return narrow, raw.view(np.uint16) if name == "bfloat16" else raw, name
+    return narrow, to_array(narrow.reshape(-1)), name
 
 
 def paths(

@@ -16,6 +16,7 @@ import torch
 
 from ...backends._outputs import fallback_in, raised
 from ...core import dtypes, recipe
+from ...core.bits import to_bytes
 from ...core.model import Case, Outcome, Output
 from ...errors import BundleError, ConsistencyError, RecipeError
 from ...generate.calls.torch_functions import declared_as, source_of
@@ -222,7 +223,7 @@ class _Line:
         )
         chain = chain_of(base, said.get("view") or (), (shape, stride, offset))
         return recipe.Literal(
-            _bits(base),
+            to_bytes(base),
             dtypes.name_of(base.dtype),
             shape,
             stride,
@@ -339,20 +340,12 @@ def _named(value: Any) -> Iterator[str]:
 def _literal(tensor: torch.Tensor, leaf: bool = True) -> recipe.Literal:
     tensor = tensor.contiguous()
     return recipe.Literal(
-        _bits(tensor),
+        to_bytes(tensor),
         dtypes.name_of(tensor.dtype),
         tuple(tensor.shape),
         tuple(tensor.stride()),
         0,
         leaf,
-    )
-
-
-def _bits(tensor: torch.Tensor) -> bytes:
-    return (
-        tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-        if tensor.numel()
-        else b""
     )
 
 
