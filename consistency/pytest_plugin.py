@@ -16,12 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from .core.startup_env import let_waiting_threads_sleep
-from .engine.profiles import PROFILES
+from .engine.run_options import DECLARED, PROFILES, RunOptions
 
 if TYPE_CHECKING:
     from .core.model import Case, Result
@@ -34,71 +34,36 @@ _standings: dict[
 ] = {}  # by item, until its report: what became of the expectations that cover it
 _left = [200]  # folders that this process may still write: beyond them nobody looks
 ARTEFACTS = "reports/pytest"
-_SETTINGS = pytest.StashKey["RunConfig"]()
+_CONFIG = pytest.StashKey["RunConfig"]()
 # Short names are convenient and common: where a project has an option of that name, only
 # --consistency-NAME is ours.
-_OPTIONS: dict[str, tuple[str, str]] = {
-    "backends": (
-        "SPEC,…",
-        "backends to test, e.g. cuda,directml (default: all that are available)",
-    ),
-    "operators": ("NAME,…", "operators: names, globs or family:NAME (default: all)"),
-    "dtypes": ("D,…", "dtypes, e.g. float32,float16 (default: each operator's own)"),
-    "directions": ("D,…", "forward,backward (default: both)"),
-    "reference": (
-        "MODE",
-        (
-            "judge against float64, spot (default) or verified: float64 on the CPU, with some "
-            "elements proved, or all"
-        ),
-    ),
-    "source": (
-        "NAME",
-        (
-            "where cases come from: drawn (default), or opinfo, the samples of PyTorch's own "
-            "operator database"
-        ),
-    ),
-    "expectations": ("FILE,…", "files of known divergences, beside those of the tolerances"),
-    "tolerances": ("FILE", "a tolerances.yaml in place of the packaged one"),
-    "artefacts": (
-        "FOLDER",
-        (
-            "where failures leave repro.py, issue.md and their data (default: reports/pytest; '' "
-            "for "
-            "nowhere)"
-        ),
-    ),
-}
+_SHORT = (
+    "backends", "operators", "dtypes", "directions", "reference", "source", "expectations",
+    "tolerances", "artefacts",
+)  # fmt: skip
+
+
+def _explained(name: str) -> dict[str, str]:
+    """The metavar and the help of an option."""
+    if name == "artefacts":
+        text = "where failures leave repro.py, issue.md and their data; '' for nowhere"
+        return {"metavar": "FOLDER", "help": f"{text} (default: {ARTEFACTS})"}
+    declared = DECLARED[name]
+    default = f" (default: {declared.default})" if declared.default else ""
+    many = ", separated by commas" if declared.many else ""
+    metavar = declared.metavar + (",…" if declared.many else "")
+    return {"metavar": metavar, "help": declared.text + many + default}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = _group(parser)
-    group.addoption(
-        "--consistency-profile",
-        choices=list(PROFILES),
-        default="quick",
-        help="cases per item: quick 5, default 50, nightly 200",
-    )
-    group.addoption(
-        "--consistency-examples",
-        type=int,
-        metavar="N",
-        help="cases per item, in place of the profile's",
-    )
-    group.addoption(
-        "--consistency-seed",
-        type=int,
-        default=0,
-        metavar="N",
-        help="other inputs for another number",
-    )
-    for name in _OPTIONS:
-        group.addoption(
-            f"--consistency-{name}",
-            metavar=_OPTIONS[name][0],
-            help=f"as --{name}, where another plugin has that",
-        )
+    profile = _explained("profile")["help"]
+    group.addoption("--consistency-profile", choices=list(PROFILES), default="quick", help=profile)
+    group.addoption("--consistency-examples", type=int, **_explained("examples"))
+    group.addoption("--consistency-seed", type=int, default=0, **_explained("seed"))
+    for name in _SHORT:
+        explained = _explained(name) | {"help": f"as --{name}, where another plugin has that"}
+        group.addoption(f"--consistency-{name}", **explained)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -112,11 +77,9 @@ def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None
         for option in group.options
         for name in option.names()
     }
-    for name, (metavar, text) in _OPTIONS.items():
+    for name in _SHORT:
         if f"--{name}" not in taken:
-            _group(parser).addoption(
-                f"--{name}", dest=f"consistency_{name}", metavar=metavar, help=text
-            )
+            _group(parser).addoption(f"--{name}", dest=f"consistency_{name}", **_explained(name))
 
 
 def _group(parser: pytest.Parser) -> pytest.OptionGroup:
@@ -135,42 +98,30 @@ def pytest_configure(config: pytest.Config) -> None:
         let_waiting_threads_sleep()
     given = [
         name
-        for name in (*_OPTIONS, "examples")
+        for name in (*_SHORT, "examples")
         if config.getoption(f"consistency_{name}") is not None
     ]
     if given:
-        _settings(config)
+        _run_config(config)
 
 
-def _settings(config: pytest.Config) -> RunConfig:
-    if _SETTINGS not in config.stash:
-        from .engine import engine
-        from .engine.config import SOURCES
+def _run_config(config: pytest.Config) -> RunConfig:
+    if _CONFIG not in config.stash:
         from .errors import ConsistencyError
 
-        def listed(name: str) -> list[str] | None:
+        def listed(name: str) -> list[str]:
             value: str | None = config.getoption(f"consistency_{name}")
-            return (
-                [item.strip() for item in value.split(",") if item.strip()]
-                if value is not None
-                else None
-            )
+            return [item.strip() for item in (value or "").split(",") if item.strip()]
 
-        examples = config.getoption("consistency_examples")
+        given: dict[str, Any] = {
+            name: listed(name) if declared.many else config.getoption(f"consistency_{name}")
+            for name, declared in DECLARED.items()
+        }
         try:
-            config.stash[_SETTINGS] = engine.configure(
-                listed("operators"), listed("backends"), listed("dtypes"),
-                listed("directions") or engine.DIRECTIONS,
-                PROFILES[config.getoption("consistency_profile")] if examples is None else examples,
-                config.getoption("consistency_seed"), None,
-                config.getoption("consistency_tolerances"),
-                reference=config.getoption("consistency_reference") or "spot",
-                source=config.getoption("consistency_source") or SOURCES[0],
-                expectations=listed("expectations") or (),
-            )  # fmt: skip
+            config.stash[_CONFIG] = RunOptions(**given).config()
         except ConsistencyError as error:
             raise pytest.UsageError(f"consistency: {error}") from None
-    return config.stash[_SETTINGS]
+    return config.stash[_CONFIG]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -179,7 +130,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     from .diagnose import evaluation
     from .engine import engine
 
-    chosen = _settings(metafunc.config)
+    chosen = _run_config(metafunc.config)
     given = metafunc.config.getoption("consistency_artefacts")
     folder = (
         metafunc.config.invocation_params.dir / (ARTEFACTS if given is None else given)
@@ -415,10 +366,10 @@ def _expectations(reporter: pytest.TerminalReporter) -> None:
         [Standing.from_json(row) for row in report.consistency_expectations] for report in reports
     )
     if (
-        _SETTINGS in reporter.config.stash
+        _CONFIG in reporter.config.stash
     ):  # and what misnames an operator or a backend, which no item could tell
         said = {standing.place for standing in found}
-        every = reporter.config.stash[_SETTINGS].tolerances.expectations
+        every = reporter.config.stash[_CONFIG].tolerances.expectations
         found += Ledger([entry for entry in every if entry.place not in said]).standings()
     lines = [*counted(found), *told(found)]
     if lines:

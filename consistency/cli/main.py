@@ -108,10 +108,11 @@ def main() -> None:
     float64 in one unit, × budget: below 1 is rounding, above is a divergence, shown with the
     command that repeats it.
 
-    \b consistency run                          everything that is available here, in two or three
-    minutes consistency run matmul 'nn.functional.*' --backend cpu --backend cuda consistency
-    backends                     what is available, and why not consistency operators --family
-    pooling   what is covered
+    \b
+    consistency run                          all that is available here, in two or three minutes
+    consistency run matmul 'nn.functional.*' --backend cpu --backend cuda
+    consistency backends                     what is available, and why not
+    consistency operators --family pooling   what is covered
     """
 
 

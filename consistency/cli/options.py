@@ -1,13 +1,69 @@
-"""What several commands read in the same way."""
+"""The options that several commands have, declared once, and commands whose help shows options in
+groups."""
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
 import click
 
+from ..engine.run_options import DECLARED, RunOptions
+
 INTERRUPTED = 130  # the exit status, as shells report SIGINT
 _UNITS = {"s": 1, None: 1, "m": 60, "min": 60, "h": 3600}
+_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+# Which options stand together in the help of a command; all others under the last title.
+GROUPS = {
+    "What to test": (
+        "dtype", "direction", "corpus", "source", "seed", "seeds", "id", "family", "case", "shape",
+        "vary", "fix", "formula", "against", "exhaustive", "range", "bundle", "literal", "filter",
+        "worst",
+    ),
+    "Backends": (
+        "backend", "over", "pip", "stand-in", "case-timeout", "worker-memory",
+    ),
+    "How much": (
+        "profile", "examples", "time-budget", "repeat", "steps", "replicas", "points", "no-local",
+        "seconds",
+    ),
+    "Judging": (
+        "reference", "tolerances", "expectations", "no-shrink", "minimize", "reason", "ticket",
+        "expires",
+    ),
+    "Where it is judged": ("jobs", "cluster", "resource", "workers"),
+    "Output": (
+        "out", "resume", "label", "json", "fingerprint", "not-tested", "no-bundle", "script",
+        "issue", "markdown", "text", "png", "csv", "all", "proposal", "record", "file", "store",
+        "no-artefacts", "health", "coverage", "name", "keep",
+    ),
+    "Other": (),
+}  # fmt: skip
+
+
+class Command(click.Command):
+    """A command whose help shows its options in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        records: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None and isinstance(param, click.Option):
+                names = {name.lstrip("-") for name in (*param.opts, *param.secondary_opts)}
+                title = next((t for t, known in GROUPS.items() if names & set(known)), "Other")
+                records[title].append(record)
+        for title, found in records.items():
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl(found)
+
+
+command = functools.partial(click.command, cls=Command)
 
 
 def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -20,33 +76,97 @@ def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
     return float(match[1]) * _UNITS[match[2]]
 
 
-expectations_option = click.option(
-    "--expectations",
-    multiple=True,
-    metavar="FILE",
-    help=(
-        "Known divergences, beside those of the tolerances (repeatable; `consistency expect` "
-        "writes them)."
-    ),
-)
-
-_BYTES = {
-    "": 1,
-    "kb": 1 << 10,
-    "mb": 1 << 20,
-    "gb": 1 << 30,
-    "kib": 1 << 10,
-    "mib": 1 << 20,
-    "gib": 1 << 30,
-}
-
-
 def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int:
-    """``8GB`` or ``512MB`` in bytes, of which a kilobyte has 1024; 0 where nothing is said."""
+    """``8GB`` or ``512MB`` in bytes, of which a kilobyte has 1024; 0 where nothing is given."""
     if value is None:
         return 0
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?b|)", value.strip().lower())
-    found = int(float(match[1]) * _BYTES[match[2]]) if match else 0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([kmg])i?b|)", value.strip().lower())
+    found = int(float(match[1]) * _BYTES[match[2] or ""]) if match else 0
     if found < 1 << 20:
         raise click.BadParameter(f"{value!r} is no size of at least a megabyte; write 512MB or 8GB")
     return found
+
+
+def _explained(name: str, **more: Any) -> dict[str, Any]:
+    declared = DECLARED[name]
+    text = declared.text[0].upper() + declared.text[1:]
+    default = f" [default: {declared.default}]" if declared.default else ""
+    many = {"multiple": True} if declared.many else {}
+    repeatable = " (repeatable)" if declared.many else ""
+    return {"metavar": declared.metavar, "help": f"{text}{repeatable}{default}."} | many | more
+
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+FILE_OR_STDOUT = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+_OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "backends": (("--backend", "-b", "backends"), _explained("backends")),
+    "dtypes": (("--dtype", "dtypes"), _explained("dtypes")),
+    "directions": (("--direction", "directions"), _explained("directions")),
+    "profile": (("--profile",), _explained("profile")),
+    "examples": (("--examples",), _explained("examples", type=click.IntRange(min=1))),
+    "seed": (("--seed",), _explained("seed", type=int)),
+    "reference": (("--reference",), _explained("reference")),
+    "source": (("--source",), _explained("source")),
+    "tolerances": (("--tolerances",), _explained("tolerances")),
+    "expectations": (("--expectations",), _explained("expectations")),
+    "time_budget": (("--time-budget",), {
+        "callback": seconds, "metavar": "TIME",
+        "help": "Go on with fresh inputs until 60s, 5m or 2h are over.",
+    }),
+    "repeat": (("--repeat",), {
+        "type": click.IntRange(min=0), "default": 0, "metavar": "N",
+        "help": "Run some cases of each operator N times more, with other threads, and a row "
+        "alone: are the bits the same?",
+    }),
+    "case_timeout": (("--case-timeout",), {
+        "callback": seconds, "default": "30s", "show_default": True, "metavar": "TIME",
+        "help": "Longest that one case may take on a backend in a process of its own "
+        "(accelerators, +isolated, @PYTHON).",
+    }),
+    "worker_memory": (("--worker-memory",), {
+        "callback": size, "metavar": "SIZE",
+        "help": "Most memory that a backend in a process of its own may take, e.g. 8GB [default: "
+        "three quarters of the machine's].",
+    }),
+    "no_shrink": (("--no-shrink",), {
+        "is_flag": True, "help": "Show failing cases as they were drawn.",
+    }),
+    "identifier": (("--id", "identifier"), {
+        "metavar": "ID", "help": "With a bundle or a recording as CASE: which case of it.",
+    }),
+    "json_file": (("--json", "json_file"), {
+        "type": FILE_OR_STDOUT,
+        "help": "Also write one object a line per result; - for standard output.",
+    }),
+    "not_tested": (("--not-tested",), {
+        "is_flag": True, "help": "List what was not tested, and why.",
+    }),
+}  # fmt: skip
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def option(name: str, **changes: Any) -> Decorator:
+    """A declared option, with what is different in one command."""
+    declarations, attributes = _OPTIONS[name]
+    return click.option(*declarations, **{**attributes, **changes})
+
+
+def run_options(*names: str, **changes: dict[str, Any]) -> Decorator:
+    """Give a command the argument OPERATOR and the named options of a run, collected in its
+    argument ``options`` (:class:`~consistency.engine.run_options.RunOptions`). ``changes``: what is
+    different in this command, by the name of the option."""
+    known = {field.name for field in fields(RunOptions)} & {"operators", *names}
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def collected(**values: Any) -> Any:
+            given = {name: values.pop(name) for name in known}
+            return function(options=RunOptions(**given), **values)
+
+        decorated: Callable[..., Any] = collected
+        for name in reversed(names):
+            decorated = option(name, **changes.get(name, {}))(decorated)
+        return click.argument("operators", nargs=-1, metavar="[OPERATOR]...")(decorated)
+
+    return decorate

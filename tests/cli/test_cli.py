@@ -24,7 +24,7 @@ from consistency.cli.main import main
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.engine import bundle_writer, engine, events
-from consistency.engine.profiles import PROFILES
+from consistency.engine.run_options import PROFILES
 from consistency.storage import bundle, lookup
 from tests.support.snapshots import Snapshot
 
@@ -645,6 +645,19 @@ def test_help_teaches(command: str) -> None:
     assert "Exit status:" in text
 
 
+def test_the_options_of_a_run_stand_in_groups() -> None:
+    titles = re.findall(r"^([A-Z][a-z ]+):$", cli("run", "--help").output, re.MULTILINE)
+    assert titles == [
+        "What to test", "Backends", "How much", "Judging", "Where it is judged", "Output", "Other",
+    ]  # fmt: skip
+
+
+def test_only_help_belongs_to_no_group() -> None:
+    for command in COMMANDS:
+        _, _, other = cli(command, "--help").output.partition("\nOther:\n")
+        assert re.findall(r"--[\w-]+", other) in (["--help"], []), command
+
+
 def test_a_group_without_a_command_shows_its_help() -> None:
     result = cli("corpus")
     assert result.exit_code in (0, 2)  # as click's version has it
@@ -838,7 +851,7 @@ def test_profiles_are_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
 
     def pretend(
-        chosen: engine.RunConfig, handlers: Sequence[events.Handler], earlier: object
+        chosen: engine.RunConfig, handlers: Sequence[events.Handler], *more: object
     ) -> None:
         drawn.append(chosen.examples)
 

@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from ...errors import UsageError
-from ..options import seconds
+from ..options import command, option
 
 _TORCH = "torch="
 
 
-@click.command(short_help="Find the version or the switch that makes a failure come or go.")
+@command(short_help="Find the version or the switch that makes a failure come or go.")
 @click.argument("case", metavar="CASE")
 @click.option(
     "--over", multiple=True, metavar="WHAT",
@@ -33,23 +33,9 @@ _TORCH = "torch="
     metavar="D",
     help="forward or backward [default: what the folder says, else forward].",
 )
-@click.option(
-    "--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one."
-)
-@click.option(
-    "--id",
-    "identifier",
-    metavar="ID",
-    help="With a bundle or a recording as CASE: which case of it.",
-)
-@click.option(
-    "--case-timeout",
-    callback=seconds,
-    default="2m",
-    show_default=True,
-    metavar="TIME",
-    help="Longest that one try may take.",
-)
+@option("tolerances")
+@option("identifier")
+@option("case_timeout", default="2m", help="Longest that one try may take.")
 @click.option(
     "--pip",
     "pip",

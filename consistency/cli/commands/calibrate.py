@@ -15,6 +15,7 @@ import click
 
 from ...core.text import format_seconds, pluralize
 from ...errors import BundleError, UsageError
+from ..options import command, option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,32 +38,15 @@ def _seeds(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 _file = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command(
-    short_help="Measure which tolerances healthy results need, and what they fail to notice."
-)
+@command(short_help="Measure which tolerances healthy results need, and what they fail to notice.")
 @click.argument("operators", nargs=-1, metavar="[OPERATOR]...")
-@click.option(
-    "--backend", "-b", "backends", multiple=True, metavar="SPEC",
-    help=("A backend whose results are healthy: cpu, cpu+onednn=off, numpy … (repeatable; "
-    "default: all available)."),
-)  # fmt: skip
-@click.option(
-    "--dtype",
-    "dtypes",
-    multiple=True,
-    metavar="D",
-    help="float32, float64, float16, bfloat16 (repeatable; default: all).",
-)
-@click.option(
-    "--direction",
-    "directions",
-    multiple=True,
-    metavar="D",
-    help="forward or backward (repeatable; default: both).",
-)
-@click.option(
-    "--examples",
-    type=click.IntRange(min=1),
+@option("backends", help=("A backend whose results are healthy: cpu, cpu+onednn=off, numpy … "
+"(repeatable; "
+    "default: all available)."))  # fmt: skip
+@option("dtypes", help="float32, float64, float16, bfloat16 (repeatable; default: all).")
+@option("directions")
+@option(
+    "examples",
     default=10,
     show_default=True,
     metavar="N",

@@ -13,6 +13,7 @@ import click
 
 from ...core.text import pluralize
 from ...errors import UsageError
+from ..options import Command, option
 
 if TYPE_CHECKING:
     from ...storage.corpus.checking import Checked
@@ -39,18 +40,13 @@ def corpus() -> None:
     """
 
 
-@corpus.command(short_help="Draw a few cases of every operator and dtype into a folder.")
-@click.argument("operators", nargs=-1, metavar="[OPERATOR]...")
-@click.option(
-    "--dtype",
-    "dtypes",
-    multiple=True,
-    metavar="D",
-    help="Only this one (repeatable; default: each operator's own).",
+@corpus.command(
+    cls=Command, short_help=("Draw a few cases of every operator and dtype into a folder.")
 )
-@click.option(
-    "--examples",
-    type=click.IntRange(min=1),
+@click.argument("operators", nargs=-1, metavar="[OPERATOR]...")
+@option("dtypes", help="Only this one (repeatable; default: each operator's own).")
+@option(
+    "examples",
     metavar="N",
     help="Cases of each operator and dtype [default: 12].",
 )
@@ -85,7 +81,7 @@ def make(
     click.echo(f"digest {found.digest}")
 
 
-@corpus.command(short_help="Put corpora, and what runs found by exploring, into one.")
+@corpus.command(cls=Command, short_help="Put corpora, and what runs found by exploring, into one.")
 @click.argument("sources", nargs=-1, required=True, metavar="CORPUS|BUNDLE...", type=_FOLDER)
 @_out
 @_name
@@ -125,7 +121,7 @@ def merge(sources: Sequence[Path], out: Path, name: str) -> None:
     click.echo(f"digest {digest_of(line.case.digest for line in kept)}")
 
 
-@corpus.command(short_help="What a corpus holds.")
+@corpus.command(cls=Command, short_help="What a corpus holds.")
 @click.argument("folder", type=_FOLDER)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def show(folder: Path, as_json: bool) -> None:
@@ -140,7 +136,7 @@ def show(folder: Path, as_json: bool) -> None:
     sys.exit(0 if found.fine else 1)
 
 
-@corpus.command("check", short_help="Whether a corpus can be replayed here.")
+@corpus.command("check", cls=Command, short_help="Whether a corpus can be replayed here.")
 @click.argument("folder", type=_FOLDER)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def check_command(folder: Path, as_json: bool) -> None:

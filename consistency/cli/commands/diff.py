@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...core.text import format_factor, pluralize
+from ..options import FOLDER, command
 
 if TYPE_CHECKING:
     from ...report.history.diff import ResultChange, RunDifference
@@ -21,11 +22,9 @@ MOST_MOVED = 20  # of an environment
 MOST_VALUE = 100  # characters of what stands there
 
 
-@click.command(
-    short_help="Two runs beside each other: what fails now, what is fixed, what errs more."
-)
-@click.argument("old", type=click.Path(path_type=Path, file_okay=False))
-@click.argument("new", type=click.Path(path_type=Path, file_okay=False))
+@command(short_help="Two runs beside each other: what fails now, what is fixed, what errs more.")
+@click.argument("old", type=FOLDER)
+@click.argument("new", type=FOLDER)
 @click.option("--markdown", is_flag=True, help="As Markdown, for the summary of a CI job.")
 @click.option("--json", "as_json", is_flag=True, help="One object a line per change.")
 def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 
 from ...errors import UsageError
-from ..options import expectations_option, seconds
+from ..options import command, option, seconds
 
 
-@click.command(short_help="Write an expectation for a failing case, with the narrowest condition.")
+@command(short_help="Write an expectation for a failing case, with the narrowest condition.")
 @click.argument("case", metavar="CASE")
 @click.option(
     "--ticket",
@@ -43,12 +43,7 @@ default=Path("expectations.yaml"),
     type=click.Choice(["forward", "backward"]),
     help="Which direction fails [default: the one that failed].",
 )
-@click.option(
-    "--id",
-    "identifier",
-    metavar="ID",
-    help="With a bundle or a recording as CASE: which case of it.",
-)
+@option("identifier")
 @click.option(
     "--bundle",
     "folder",
@@ -64,10 +59,8 @@ default=Path("expectations.yaml"),
     metavar="TIME",
     help="Longest that cases are run here to find the condition; 0s for none.",
 )
-@click.option(
-    "--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one."
-)
-@expectations_option
+@option("tolerances")
+@option("expectations")
 def expect(
     case: str, ticket: str, reason: str | None, expires: str | None, path: Path, spec: str | None,
     direction: str | None,

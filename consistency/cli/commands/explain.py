@@ -11,9 +11,10 @@ import click
 
 from ...errors import UsageError, did_you_mean
 from ...storage.fingerprints import in_bundle
+from ..options import command, option
 
 
-@click.command(
+@command(
     short_help=(
         "Why two backends, or an operator and a formula, differ: orders of summation, "
         "replayed bit for bit."
@@ -43,14 +44,7 @@ from ...storage.fingerprints import in_bundle
 @click.option(
     "--dtype", default="float32", show_default=True, metavar="D", help="float32, float64, bfloat16."
 )
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Other numbers for another seed.",
-)
+@option("seed", default=0)
 @click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
 @click.option(
     "--out",

@@ -17,6 +17,7 @@ import click
 from ...core.files import write_text
 from ...core.text import format_seconds
 from ...errors import BundleError, UsageError
+from ..options import command, option
 from .coverage import console
 
 if TYPE_CHECKING:
@@ -28,14 +29,9 @@ WIDEST = 132  # characters
 SAVED_EVERY = 10.0  # seconds of a sweep
 
 
-@click.command(
-    short_help="How does a backend compute? Precision, rounding, subnormals, functions …"
-)
-@click.option(
-    "--backend", "-b", "backends", multiple=True, metavar="SPEC",
-    help="cpu, cuda+tf32, cpu@PYTHON, file.py:attribute … "
-    "(repeatable; default: cpu).",
-)  # fmt: skip
+@command(short_help="How does a backend compute? Precision, rounding, subnormals, functions …")
+@option("backends", help="cpu, cuda+tf32, cpu@PYTHON, file.py:attribute … "
+    "(repeatable; default: cpu).")  # fmt: skip
 @click.option(
     "--json",
     "as_json",

@@ -11,15 +11,13 @@ import click
 
 from ...engine.fingerprints import Fingerprints
 from ...report import bundles
-from ..options import INTERRUPTED, expectations_option
+from ..options import FILE_OR_STDOUT, FOLDER, INTERRUPTED, command, option
 
 
-@click.command(short_help="Judge recordings made elsewhere, against any tolerances.")
+@command(short_help="Judge recordings made elsewhere, against any tolerances.")
 @click.argument("recordings", nargs=-1, required=True, metavar="RECORDING... [OPERATOR]...")
-@click.option(
-    "--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one."
-)
-@expectations_option
+@option("tolerances")
+@option("expectations")
 @click.option(
     "--id",
     "ids",
@@ -30,14 +28,14 @@ from ..options import INTERRUPTED, expectations_option
 @click.option(
     "--out",
     "-o",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Also write a bundle, as `run` does.",
 )
 @click.option(
-    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    "--json", "json_file", type=FILE_OR_STDOUT,
     help="Also write one object a line per outcome, with its recorded_id; - for standard output.",
 )  # fmt: skip
-@click.option("--not-tested", is_flag=True, help="List what was not tested, and why.")
+@option("not_tested")
 def judge(
     recordings: Sequence[str],
     tolerances: str | None,

@@ -9,17 +9,11 @@ from pathlib import Path
 import click
 
 from ...errors import UsageError
+from ..options import command, option
 
 
-@click.command(short_help="List the backends, or why one is unavailable.")
-@click.option(
-    "--backend",
-    "-b",
-    "backends",
-    multiple=True,
-    metavar="SPEC",
-    help="Only this one (repeatable; default: all that are known by name).",
-)
+@command(short_help="List the backends, or why one is unavailable.")
+@option("backends", help="Only this one (repeatable; default: all that are known by name).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON array instead of text.")
 def backends(as_json: bool, backends: Sequence[str]) -> None:
     """List the backends: device, driver, versions, float64 or not, or why one is unavailable here.
@@ -64,7 +58,7 @@ def backends(as_json: bool, backends: Sequence[str]) -> None:
         )
 
 
-@click.command(short_help="List the operators: family, dtypes, directions.")
+@command(short_help="List the operators: family, dtypes, directions.")
 @click.argument("patterns", nargs=-1, metavar="[OPERATOR]...")
 @click.option(
     "--family",

@@ -9,18 +9,17 @@ import click
 
 from ...core.text import pluralize
 from ...errors import UsageError
+from ..options import FOLDER, command
 
 
-@click.command(
-    short_help="Many nights on many machines as a static site: what fails where, since when."
-)
+@command(short_help="Many nights on many machines as a static site: what fails where, since when.")
 @click.argument(
     "folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR..."
 )
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     default=Path("site"),
     show_default=True,
     help="The site.",

@@ -12,24 +12,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
-from ..options import seconds
+from ..options import FILE_OR_STDOUT, FOLDER, command, option
 
 if TYPE_CHECKING:
     from ...training.variants import VariantComparison
 
 
-@click.command(
+@command(
     short_help=(
         "A model and its training beside float64: rounding that grew, or which operator "
         "is wrong first."
     )
 )
 @click.argument("target", metavar="TARGET")
-@click.option(
-    "--backend", "-b", "backends", multiple=True, metavar="SPEC",
-    help=("cpu, cpu+onednn=off, cuda:1+tf32, directml, file.py:attribute … (repeatable; default: "
-    "all available)."),
-)  # fmt: skip
+@option("backends", help=("cpu, cpu+onednn=off, cuda:1+tf32, directml, file.py:attribute … "
+"(repeatable; default: "
+    "all available)."))  # fmt: skip
 @click.option(
     "--steps",
     type=click.IntRange(min=0),
@@ -54,18 +52,13 @@ if TYPE_CHECKING:
     help="Also another way to compute the same, beside TARGET (repeatable).",
 )
 @click.option(
-    "--record", "corpus", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
+    "--record", "corpus", type=FOLDER, metavar="FOLDER",
     help="Compare nothing: keep the model's operator calls as a corpus for other machines.",
 )  # fmt: skip
+@option("case_timeout")
+@option("tolerances")
 @click.option(
-    "--case-timeout", callback=seconds, default="30", show_default=True, metavar="TIME",
-    help="Longest that one call may take on a backend in a process of its own.",
-)  # fmt: skip
-@click.option(
-    "--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one."
-)
-@click.option(
-    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    "--json", "json_file", type=FILE_OR_STDOUT,
     help="Also write everything as one JSON object; - for standard output.",
 )  # fmt: skip
 @click.option(

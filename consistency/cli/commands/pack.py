@@ -9,9 +9,10 @@ import click
 
 from ...core.text import format_bytes
 from ...errors import BundleError, UsageError
+from ..options import command
 
 
-@click.command(short_help="Pack old bundles: a tenth of the room, or less, and read as before.")
+@command(short_help="Pack old bundles: a tenth of the room, or less, and read as before.")
 @click.argument(
     "folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR..."
 )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
+from ..options import command
 
 if TYPE_CHECKING:
     from ...report.history.store import Store
@@ -35,7 +36,7 @@ _SHOWN = (
 )
 
 
-@click.command(short_help="Ask many bundles a question, in SQL or in the language of the matrix.")
+@command(short_help="Ask many bundles a question, in SQL or in the language of the matrix.")
 @click.argument("words", nargs=-1, metavar='["SQL"] [DIR]...')
 @click.option(
     "--filter",

@@ -6,85 +6,31 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ...core.text import format_seconds
-from ...engine.profiles import PROFILES
-from ...errors import UsageError, did_you_mean
-from ..options import INTERRUPTED
+from ...engine.run_options import RunOptions
+from ...errors import UsageError
+from ..options import FOLDER, INTERRUPTED, command, run_options
 
 if TYPE_CHECKING:
-    from ...engine.config import RunConfig
     from ...engine.record import Taken
 
 SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
 
 
-@click.command(short_help="Keep cases, or what a backend does with them, to be judged elsewhere.")
-@click.argument("operators", nargs=-1, metavar="[OPERATOR]...")
-@click.option(
-    "--backend",
-    "-b",
-    "backends",
-    multiple=True,
-    metavar="SPEC",
-    help="Run the cases on it; left out, only cases are kept.",
-)
-@click.option(
-    "--corpus",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The cases to run, in place of OPERATORs.",
-)
-@click.option(
-    "--out",
-    "-o",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="The folder to write.",
-)
-@click.option(
-    "--dtype",
-    "dtypes",
-    multiple=True,
-    metavar="D",
-    help="float32, float64, … (repeatable; default: each operator's own).",
-)
-@click.option(
-    "--direction",
-    "directions",
-    multiple=True,
-    metavar="D",
-    help="forward or backward (repeatable; default: both).",
-)
-@click.option(
-    "--profile",
-    metavar="NAME",
-    default=None,
-    help="quick (default: 5 cases per operator and dtype), default or nightly.",
-)
-@click.option(
-    "--examples",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Cases per operator and dtype, in place of the profile's.",
-)
-@click.option(
-    "--seed",
-    type=int,
-    metavar="N",
-    default=None,
-    help="Other inputs for another number (default: 0).",
-)
-@click.option(
-    "--source",
-    metavar="NAME",
-    default=None,
-    help="drawn (default), or opinfo: the samples of PyTorch's installed database.",
-)
+@command(short_help="Keep cases, or what a backend does with them, to be judged elsewhere.")
+@run_options(
+    "dtypes", "directions", "source", "seed", "profile", "examples", "backends",
+    backends={"help": "Run the cases on it; left out, only cases are kept."},
+)  # fmt: skip
+@click.option("--corpus", type=FOLDER, help="The cases to run, in place of OPERATORs.")
+@click.option("--out", "-o", type=FOLDER, required=True, help="The folder to write.")
 @click.option(
     "--literal",
     is_flag=True,
@@ -92,12 +38,8 @@ SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
 )
 @click.option("--resume", is_flag=True, help="Complete the interrupted folder in --out.")
 def record(
-    operators: Sequence[str], backends: Sequence[str], corpus: Path | None, out: Path,
-    dtypes: Sequence[str],
-    directions: Sequence[str], profile: str | None, examples: int | None, seed: int | None,
-    source: str | None, literal: bool,
-    resume: bool,
-) -> None:  # fmt: skip
+    options: RunOptions, corpus: Path | None, out: Path, literal: bool, resume: bool
+) -> None:
     """Keep cases, or what a backend does with them, to be judged elsewhere.
 
     Without --backend a corpus is written: cases and no outcomes. With it, every case of a corpus
@@ -115,23 +57,22 @@ def record(
     from ...core.text import printable
     from ...engine import record as taking
 
-    if len(backends) > 1:
+    if len(options.backends) > 1:
         raise UsageError("a recording is of one backend: record each into a folder of its own")
-    drawing = {"OPERATOR": operators, "--dtype": dtypes, "--direction": directions,
-    "--profile": profile, "--examples": examples,
-               "--seed": seed, "--source": source, "--literal": literal}  # fmt: skip
+    drawing = {
+        "OPERATOR": options.operators, "--dtype": options.dtypes,
+        "--direction": options.directions, "--profile": options.profile,
+        "--examples": options.examples, "--seed": options.seed, "--source": options.source,
+        "--literal": literal,
+    }  # fmt: skip
     if corpus is not None:
         said = [name for name, value in drawing.items() if value]
         if said:
             raise UsageError(f"--corpus says which cases to run: leave {said[0]} out")
-        if not backends:
+        if not options.backends:
             raise UsageError("--corpus needs the --backend that runs its cases")
-    chosen = (
-        None
-        if corpus is not None
-        else _settings(operators, dtypes, directions, profile, examples, seed, source)
-    )
-    if not backends:
+    chosen = None if corpus is not None else replace(options, backends=("cpu",)).config()
+    if not options.backends:
         assert chosen is not None
         _follow(taking.write_corpus(chosen, out, literal=literal, resume=resume), "cases", out)
         return
@@ -140,7 +81,7 @@ def record(
             "--literal is for a corpus: write one without --backend, and record from it with "
             "--corpus"
         )
-    backend = taking.resolved(backends[0])
+    backend = taking.resolved(options.backends[0])
     reason = known.availability(backend)
     if reason:
         click.echo(f"– {backend.name}: cannot run here: {printable(reason)}", err=True)
@@ -150,26 +91,6 @@ def record(
         "outcomes",
         out,
     )
-
-
-def _settings(
-    operators: Sequence[str], dtypes: Sequence[str], directions: Sequence[str], profile: str | None,
-    examples: int | None,
-    seed: int | None, source: str | None,
-) -> RunConfig:  # fmt: skip
-    from ...engine import engine
-
-    profile = profile or "quick"
-    if profile not in PROFILES:
-        raise UsageError(
-            f"unknown profile "
-            f"{profile!r}{did_you_mean(profile, PROFILES) or '; known: ' + ', '.join(PROFILES)}"
-        )
-    return engine.configure(
-        list(operators) or None, ["cpu"], list(dtypes) or None,
-        list(directions) or engine.DIRECTIONS,
-        examples or PROFILES[profile], seed or 0, source=source or "drawn",
-    )  # fmt: skip
 
 
 def _follow(steps: Iterator[Taken], what: str, out: Path) -> None:

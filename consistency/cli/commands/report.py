@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from ...errors import UsageError
+from ..options import command
 
 
-@click.command(short_help="Show a stored run: a page, the terminal screen, or Markdown.")
+@command(short_help="Show a stored run: a page, the terminal screen, or Markdown.")
 @click.argument("bundle", type=click.Path(path_type=Path), metavar="BUNDLE")
 @click.option(
     "-o",

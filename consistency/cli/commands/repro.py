@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
-from ..options import seconds
+from ..options import FOLDER, command, option, seconds
 from ._repro_words import Say, compare_with_before, line, show, show_minimal
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from ...storage.lookup import Found
 
 
-@click.command(short_help="Run one case again; make it smaller; write a script and an issue.")
+@command(short_help="Run one case again; make it smaller; write a script and an issue.")
 @click.argument("case", metavar="CASE")
-@click.option("--backend", "-b", "backends", multiple=True, metavar="SPEC",
-              help=("Where to run it (repeatable; default: where it failed, else every backend "
+@option("backends", help=("Where to run it (repeatable; default: where it failed, else every "
+"backend "
               "that is available)."))  # fmt: skip
 @click.option(
     "--direction",
@@ -34,12 +34,7 @@ if TYPE_CHECKING:
     metavar="D",
     help="forward or backward (default: the one that failed, else both).",
 )
-@click.option(
-    "--id",
-    "identifier",
-    metavar="ID",
-    help="With a bundle or a recording as CASE: which case of it.",
-)
+@option("identifier")
 @click.option(
     "--minimise",
     "--minimize",
@@ -64,20 +59,11 @@ if TYPE_CHECKING:
 @click.option(
     "--out",
     "-o",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Write the whole artefact into this folder.",
 )
-@click.option(
-    "--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one."
-)
-@click.option(
-    "--case-timeout",
-    callback=seconds,
-    default="30s",
-    show_default=True,
-    metavar="TIME",
-    help="Longest that one case may take on a backend in a process of its own.",
-)
+@option("tolerances")
+@option("case_timeout")
 @click.option("--json", "as_json", is_flag=True, help="One object a line per result.")
 def repro(
     case: str, backends: Sequence[str], directions: Sequence[str], identifier: str | None,

@@ -11,9 +11,10 @@ from typing import Any
 import click
 
 from ...errors import UsageError
+from ..options import FOLDER, command, option
 
 
-@click.command(
+@command(
     short_help=(
         "Error against one dimension or magnitude: backends and formulas side by side, as "
         "a picture."
@@ -32,14 +33,7 @@ from ...errors import UsageError
     metavar="NAME=N",
     help="Another size for what is not varied (repeatable).",
 )
-@click.option(
-    "--backend",
-    "-b",
-    "backends",
-    multiple=True,
-    metavar="SPEC",
-    help="Contestants (repeatable) [default: cpu and numpy].",
-)
+@option("backends", help="Contestants (repeatable) [default: cpu and numpy].")
 @click.option(
     "--formula",
     "formulas",
@@ -47,13 +41,7 @@ from ...errors import UsageError
     metavar="[NAME=]FORMULA",
     help="A contestant on the first backend, e.g. x @ W.T + b.",
 )
-@click.option(
-    "--dtype",
-    "dtypes",
-    multiple=True,
-    metavar="D",
-    help="float32, float64 … (repeatable) [default: both].",
-)
+@option("dtypes", help="float32, float64 … (repeatable) [default: both].")
 @click.option(
     "--points",
     type=click.IntRange(min=2),
@@ -62,21 +50,12 @@ from ...errors import UsageError
     metavar="N",
     help="About so many points of a span.",
 )
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Other numbers for another seed.",
-)
-@click.option(
-    "--tolerances", metavar="FILE", help="A tolerances.yaml in place of the packaged one."
-)
+@option("seed", default=0)
+@option("tolerances")
 @click.option(
     "--out",
     "-o",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Folder [default: reports/sweep-OPERATOR].",
 )
 @click.option(
