@@ -109,9 +109,11 @@ def _run_config(config: pytest.Config) -> RunConfig:
     if _CONFIG not in config.stash:
         from .errors import ConsistencyError
 
-        def listed(name: str) -> list[str]:
+        def listed(name: str) -> list[str] | None:
             value: str | None = config.getoption(f"consistency_{name}")
-            return [item.strip() for item in (value or "").split(",") if item.strip()]
+            if value is None:
+                return None
+            return [item.strip() for item in value.split(",") if item.strip()]
 
         given: dict[str, Any] = {
             name: listed(name) if declared.many else config.getoption(f"consistency_{name}")

@@ -162,6 +162,7 @@ def run_options(*names: str, **changes: dict[str, Any]) -> Decorator:
         @functools.wraps(function)
         def collected(**values: Any) -> Any:
             given = {name: values.pop(name) for name in known}
+            given = {name: None if value == () else value for name, value in given.items()}
             return function(options=RunOptions(**given), **values)
 
         decorated: Callable[..., Any] = collected

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError, did_you_mean
 
@@ -73,13 +73,13 @@ DECLARED = {
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a person gave; empty and None stand for the defaults. ``time_budget`` and
+    """What a person gave; None stands for the default. ``time_budget`` and
     ``case_timeout`` are in seconds, ``worker_memory`` in bytes."""
 
-    operators: Sequence[str] = ()
-    backends: Sequence[str] = ()
-    dtypes: Sequence[str] = ()
-    directions: Sequence[str] = ()
+    operators: Sequence[str] | None = None
+    backends: Sequence[str] | None = None
+    dtypes: Sequence[str] | None = None
+    directions: Sequence[str] | None = None
     profile: str | None = None
     examples: int | None = None
     seed: int | None = None
@@ -88,7 +88,7 @@ class RunOptions:
     reference: str | None = None
     source: str | None = None
     tolerances: str | Path | None = None
-    expectations: Sequence[str] = ()
+    expectations: Sequence[str] | None = None
     case_timeout: float | None = None
     worker_memory: int = 0
     no_shrink: bool = False
@@ -109,16 +109,12 @@ class RunOptions:
         from ..core.model import DIRECTIONS
         from .config import SOURCES, configure
 
-        given: dict[str, Any] = {
-            "operators": list(self.operators) or None,
-            "backends": list(self.backends) or backends,
-            "dtypes": list(self.dtypes) or None,
-            "directions": list(self.directions) or DIRECTIONS,
-        }
         return configure(
-            **given, examples=self.cases, seed=self.seed or 0, time_budget=self.time_budget,
+            self.operators, backends if self.backends is None else self.backends, self.dtypes,
+            self.directions or DIRECTIONS, self.cases, self.seed or 0, time_budget=self.time_budget,
             tolerances=self.tolerances, shrink=not self.no_shrink,
             reference=self.reference or "spot", source=self.source or SOURCES[0],
             case_timeout=CASE_SECONDS if self.case_timeout is None else self.case_timeout,
-            worker_memory=self.worker_memory, repeat=self.repeat, expectations=self.expectations,
+            worker_memory=self.worker_memory, repeat=self.repeat,
+            expectations=self.expectations or (),
         )  # fmt: skip

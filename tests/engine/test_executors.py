@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import consistency
+from consistency.cli import main
 from consistency.engine import engine
 from consistency.engine.engine import Collect, Executor
 from consistency.engine.events import Event, Judged, ResumeState
@@ -117,3 +119,14 @@ def test_objects_cannot_be_sent_to_processes() -> None:
 
     with pytest.raises(UsageError, match=r"'mine' is an object of this program"):
         ProcessExecutor(config(backends=["cpu", Mine()]), 1)
+
+
+def test_the_command_judges_in_processes(tmp_path: Path) -> None:
+    arguments = ["run", "sign", "--backend", "cpu", "--dtype", "float32", "--examples", "1"]
+    out = ["--out", str(tmp_path / "bundle"), "--no-fingerprint"]
+    result = CliRunner().invoke(main, [*arguments, "--jobs", "1", *out])
+    assert result.exit_code == 0, result.output
+    assert {r.verdict.value for r in bundle.read_results(tmp_path / "bundle")} == {"exact"}
+    result = CliRunner().invoke(main, [*arguments, "--jobs", "1", "--cluster", "tcp://x:1"])
+    assert result.exit_code == 2
+    assert "--jobs is for this machine" in result.output

@@ -57,7 +57,8 @@ def record(
     from ...core.text import printable
     from ...engine import record as taking
 
-    if len(options.backends) > 1:
+    backends = options.backends or ()
+    if len(backends) > 1:
         raise UsageError("a recording is of one backend: record each into a folder of its own")
     drawing = {
         "OPERATOR": options.operators, "--dtype": options.dtypes,
@@ -69,10 +70,10 @@ def record(
         said = [name for name, value in drawing.items() if value]
         if said:
             raise UsageError(f"--corpus says which cases to run: leave {said[0]} out")
-        if not options.backends:
+        if not backends:
             raise UsageError("--corpus needs the --backend that runs its cases")
     chosen = None if corpus is not None else replace(options, backends=("cpu",)).config()
-    if not options.backends:
+    if not backends:
         assert chosen is not None
         _follow(taking.write_corpus(chosen, out, literal=literal, resume=resume), "cases", out)
         return
@@ -81,7 +82,7 @@ def record(
             "--literal is for a corpus: write one without --backend, and record from it with "
             "--corpus"
         )
-    backend = taking.resolved(options.backends[0])
+    backend = taking.resolved(backends[0])
     reason = known.availability(backend)
     if reason:
         click.echo(f"– {backend.name}: cannot run here: {printable(reason)}", err=True)

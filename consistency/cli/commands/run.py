@@ -126,7 +126,7 @@ def run(
             resume,
             label,
             not_tested,
-            options.expectations,
+            options.expectations or (),
             probed,
         )
         with opened(json_file) as rows:
@@ -141,7 +141,7 @@ def run(
     executor: engine.Executor | None = None
     if jobs is not None:
         executor = ProcessExecutor(
-            config, jobs, expectations=options.expectations,
+            config, jobs, expectations=options.expectations or (),
             fingerprints=probed if folder is not None else False, notify=screen.remark,
         )  # fmt: skip
     earlier = earlier_results(folder) if resume and folder is not None else None
