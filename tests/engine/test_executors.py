@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import consistency
-from consistency.cli import main
+from consistency.cli.main import main
 from consistency.engine import engine
 from consistency.engine.engine import Collect, Executor
 from consistency.engine.events import Event, Judged, ResumeState
