@@ -72,7 +72,7 @@ class Backend:
     stored: bool = False  # its outcomes were recorded elsewhere: nothing can be run again
     probed: Mapping[str, str] = MappingProxyType(
         {}
-    )  # of a stored one: the short form of its fingerprint, as it was told
+    )  # of a recorded one: the summary of its fingerprint
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The operator's result on tensors that already lie on the device."""

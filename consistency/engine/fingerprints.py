@@ -11,7 +11,7 @@ from ..backends.base import Backend
 from ..core.files import write_json
 from ..errors import BundleError
 from ..probes.fingerprint import cache
-from ..storage.bundle.header import read_environment
+from ..storage.bundle.header import stored_environment
 from .events import Event, Finished, Started
 
 Step = Callable[[str], None]  # told the title of each probe
@@ -72,7 +72,7 @@ class Fingerprints:
                     self._keep({backend.name: cache.probe(backend, step)})
 
     def _keep(self, found: Mapping[str, Mapping[str, str]]) -> None:
-        known = read_environment(self.folder)
+        known = stored_environment(self.folder)
         lines = {
             name: {"fingerprint": dict(text)}
             for name, text in found.items()

@@ -7,12 +7,12 @@ from pathlib import Path
 from ..errors import UsageError
 from ..probes.explain.fingerprints import kept_fact
 from ..probes.fingerprint.facts import Fingerprint
-from ..probes.fingerprint.short_form import lines_of
-from .bundle.header import read_environment
+from ..probes.fingerprint.summary import lines_of, stored_in
+from .bundle.header import stored_environment
 
 
 def in_bundle(text: str, beside: str) -> Fingerprint | None:
-    """The short form that a run kept of a backend, as facts ``kept/LINE``: of ``FOLDER#BACKEND``,
+    """The lines that a run stored of a backend, as facts ``kept/LINE``: of ``FOLDER#BACKEND``,
     or of ``FOLDER``, which then has one, or one named ``beside``. None where ``text`` names no
     folder. Raises BundleError or UsageError.
     """
@@ -23,8 +23,8 @@ def in_bundle(text: str, beside: str) -> Fingerprint | None:
         return None
     known = {
         backend: kept
-        for backend, environment in read_environment(Path(folder)).items()
-        if (kept := lines_of(environment))
+        for backend, environment in stored_environment(Path(folder)).items()
+        if (kept := lines_of(stored_in(environment)))
     }
     if not known:
         raise UsageError(

@@ -19,9 +19,10 @@ from ..backends._specs import loads_nothing
 from ..core.model import Case, Result
 from ..core.text import printable, quote
 from ..errors import BundleError, RecipeError, UsageError, did_you_mean
-from ..probes.fingerprint.short_form import lines_of
+from ..probes.fingerprint.summary import stored_in
 from . import manifest
-from .bundle import cases_of, failure_id, lines, read_environment, read_header, result_from_json
+from .bundle import cases_of, failure_id, lines, read_header, result_from_json
+from .bundle.header import stored_environment
 from .literals import LiteralStore
 
 MAX_CASE_BYTES = 1 << 20
@@ -34,7 +35,7 @@ class Found:
     """A case, and what is known of how it failed: ``results`` of it (the first is the one meant),
     the backend as it was spelt (``spec``; ``specs`` of every backend by its name), the environments
     by backend, and where it was found. ``recording`` holds outcomes of a backend elsewhere.
-    ``fingerprints`` are what a bundle keeps of how its backends compute, line by line.
+    ``fingerprints`` are the summaries that a bundle stores of how its backends compute.
     """
 
     case: Case
@@ -187,7 +188,7 @@ def _texts(environment: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _fingerprints(environments: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    return {name: kept for name, item in environments.items() if (kept := lines_of(item))}
+    return {name: stored for name, item in environments.items() if (stored := stored_in(item))}
 
 
 def _around(failure: Path) -> dict[str, dict[str, str]]:
@@ -196,7 +197,7 @@ def _around(failure: Path) -> dict[str, dict[str, str]]:
     bundle = failure.parent.parent
     if failure.parent.name == "failures" and (bundle / "bundle.json").is_file():
         with contextlib.suppress(BundleError):
-            return _fingerprints(read_environment(bundle))
+            return _fingerprints(stored_environment(bundle))
     return {}
 
 
@@ -215,7 +216,7 @@ def _in_bundle(folder: Path, identifier: str) -> Found | None:
             return None
     results.sort(key=lambda r: not r.verdict.fails)
     settings = read_header(folder)["settings"]
-    environments = read_environment(folder)
+    environments = stored_environment(folder)
     known = {name: _texts(item) for name, item in environments.items()}
     specs = settings.get("specs") if isinstance(settings.get("specs"), dict) else {}
     failing = results[0].backend if results else ""

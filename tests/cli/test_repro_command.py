@@ -188,11 +188,10 @@ def test_a_cause_is_confirmed_by_what_a_run_kept(tmp_path: Path, factors: str, t
     folder = stored_run(tmp_path / "run")
     path = folder / "environment.json"
     known = json.loads(path.read_text(encoding="utf-8"))
-    line = (
-        f"matmul, linear: factors {factors}; running sum 24 bits, nearest even | bmm, conv2d: "
-        f"factors 8 bits"
-    )
-    known["mine"]["fingerprint"] = {"sums of products float32": line}
+    known["mine"]["fingerprint"] = {
+        "format": "2", "matmul/float32/multiplicand": factors,
+        "matmul/float32/accumulator": "24 bits, nearest even", "bmm/float32/multiplicand": "8 bits",
+    }  # fmt: skip
     path.write_text(json.dumps(known), encoding="utf-8")
     failure = next(
         f for f in sorted((folder / "failures").iterdir()) if f.name.startswith("matmul")
@@ -357,7 +356,7 @@ DAMAGED = {
     "a manifest of lists": (_replaced("manifest.json", '{"files": [1]}'), "does not list files"),
     "a manifest that is none": (_replaced("manifest.json", "{"), "cannot be read"),
     "a newer manifest": (_edited("manifest.json", lambda d: d | {"format": 99}),
-    "has format 99; this version (0.1.0) reads format 1"),
+    r"has format 99; this version \(0.1.0\) reads format 1"),
     "a huge case": (_huge, "is larger than a case may be"),
     "a result of another case": (_other_result, "does not belong to the case beside it"),
 }  # fmt: skip

@@ -24,8 +24,7 @@ from consistency.probes.explain.properties import confirmed
 from consistency.probes.explain.sides import Side
 from consistency.probes.explain.words import lines, picture, to_json
 from consistency.probes.fingerprint.facts import Fact, Fingerprint
-from consistency.probes.fingerprint.sections import short
-from consistency.probes.fingerprint.short_form import fact_of
+from consistency.probes.fingerprint.summary import fact_of, lines_of, summary_of
 from consistency.probes.summation.notation import text
 from consistency.probes.sweep.plans import plan_of
 from tests.support.snapshots import Snapshot
@@ -302,8 +301,8 @@ def test_a_cause_is_confirmed_by_a_property_or_not(snapshot: Snapshot) -> None:
 
 
 def test_answers_come_back_out_of_what_bundles_keep() -> None:
-    """Every answer about products and flushed subnormals, whichever forms and dtypes share it;
-    nothing where it was cut."""
+    """Every answer about products and subnormal numbers; none where an earlier version stored
+    lines."""
     answers = {
         "matmul/float32/multiplicand": "first factor 11 bits, nearest even; second factor 24 bits",
         "matmul/float32/accumulator": "24 bits, toward zero; 26 among terms added together",
@@ -314,22 +313,22 @@ def test_answers_come_back_out_of_what_bundles_keep() -> None:
         "exp/bfloat16/subnormals": "inputs flushed",
         "exp/float32/subnormals": "kept",
     }  # fmt: skip
-    kept = short(
+    stored = summary_of(
         Fingerprint.of("x", [Fact(question, answer) for question, answer in answers.items()])
     )
     for question, answer in answers.items():
-        found = fact_of(kept, *question.split("/"))
-        assert (found.answer if found is not None else "kept") == answer, question
-    assert fact_of(kept, "matmul", "float64", "multiplicand") is None
-    assert (
-        fact_of(
-            {"sums of products float32": "factors 24 bits".ljust(1000)},
-            "matmul",
-            "float32",
-            "multiplicand",
-        )
-        is None
+        found = fact_of(stored, question)
+        assert found is not None
+        assert found.answer == answer
+    assert fact_of(stored, "matmul/float64/multiplicand") is None
+    lines = lines_of(stored)
+    assert lines["sums of products float32"] == (
+        "matmul: factors first factor 11 bits, nearest even; second factor 24 bits; running sum "
+        "24 bits, toward zero; 26 among terms added together; products exact | bmm: factors 24 "
+        "bits; running sum 24 bits, nearest even"
     )
+    assert lines_of(lines) == lines  # as an earlier version stored them
+    assert fact_of(lines, "matmul/float32/multiplicand") is None
 
 
 def run(*arguments: str) -> Any:

@@ -25,7 +25,8 @@ from consistency.probes.fingerprint import (
 )
 from consistency.probes.fingerprint.facts import Fact, Fingerprint, differences, unknown
 from consistency.probes.fingerprint.query import Ask, NotAnswered, from_words, numbers, words
-from consistency.probes.fingerprint.sections import sections, short
+from consistency.probes.fingerprint.sections import sections
+from consistency.probes.fingerprint.summary import lines_of, summary_of
 from tests.support.snapshots import Snapshot
 from tests.support.synthetic import pointwise as made
 
@@ -364,7 +365,7 @@ def test_a_fingerprint_is_the_same_in_a_process_of_its_own(cpu: Fingerprint) -> 
 
 
 def test_a_short_form_of_a_few_lines(cpu: Fingerprint) -> None:
-    lines = short(cpu)
+    lines = lines_of(summary_of(cpu))
     assert len(lines) < 30
     assert lines["hash"] == cpu.hash
     assert "24 bits" in lines["sums of products float32"]

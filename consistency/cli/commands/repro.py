@@ -190,11 +190,11 @@ def _run(
         for backend in chosen.backends:
             backend.close()
     if not present:
-        from ...probes.explain.properties import kept_confirmation
+        from ...probes.explain.properties import stored_confirmation
 
         for result in found.results:
             say(f"  recorded: {line(result)}")
-            confirmed = kept_confirmation(result, found.fingerprints.get(result.backend, {}))
+            confirmed = stored_confirmation(result, found.fingerprints.get(result.backend, {}))
             if confirmed:
                 say(f"  {result.backend}: {confirmed}")
     return _Ran(results, chosen.specs, identities, len(chosen.backends) - len(present), chosen)

@@ -11,7 +11,7 @@ from ...backends.base import Backend
 from ...errors import BundleError
 from ..fingerprint.collect import Probe, probes, take
 from ..fingerprint.facts import MAX_JSON, Difference, Fact, Fingerprint, differences, unknown
-from ..fingerprint.sections import short
+from ..fingerprint.summary import lines_of, summary_of
 
 # What can change a result most comes first: float64 that is none before an order of summation
 # before the last bit of exp.
@@ -57,7 +57,9 @@ def as_kept(found: Fingerprint) -> Fingerprint:
     """A whole fingerprint in the form that a bundle keeps."""
     if _is_kept(found):
         return found
-    return Fingerprint.of(found.backend, [kept_fact(*pair) for pair in short(found).items()])
+    return Fingerprint.of(
+        found.backend, [kept_fact(*pair) for pair in lines_of(summary_of(found)).items()]
+    )
 
 
 def kept_fact(name: str, told: str) -> Fact:

@@ -14,7 +14,7 @@ from ...generate.materialize import prepare
 from ...operators.declare import Operator
 from ..fingerprint.collect import probes, take
 from ..fingerprint.facts import Fact
-from ..fingerprint.short_form import fact_of
+from ..fingerprint.summary import fact_of
 from ..summation.notation import text
 from .fingerprints import SUMS
 from .sides import Side
@@ -62,10 +62,10 @@ def confirmation(result: Result, backend: Backend) -> str:
     return confirmed(result.cause, found, backend.name) if found is not None else ""
 
 
-def kept_confirmation(result: Result, kept: Mapping[str, str]) -> str:
-    """The same by the short form that a bundle keeps of a backend that is not here."""
+def stored_confirmation(result: Result, stored: Mapping[str, str]) -> str:
+    """The same by the summary that a bundle stores of a backend that is not here."""
     about = _about(result)
-    found = fact_of(kept, about[0], result.dtype, about[1]) if about is not None else None
+    found = fact_of(stored, f"{about[0]}/{result.dtype}/{about[1]}") if about is not None else None
     return (
         confirmed(result.cause, found, f"{result.backend}, as its run kept it,")
         if found is not None

@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from ...backends.base import Backend, availability
-from ...core.files import write_text
+from ...core.files import write_json
 from ...core.paths import cache
 from ...core.recipe import canonical
 from ...core.version import __version__
 from .collect import probes, take
-from .sections import short
+from .summary import MAX_ANSWERS, MAX_CHARACTERS, summary_of
 
 LONG_SECONDS = 30.0  # of a run: long enough for probes, whatever else
 PROBES = (
     "CONSISTENCY_PROBES"  # a variable: where it says "off", nothing is probed that nobody asked for
 )
-MOST_BYTES, MOST_LINES, MOST_CHARACTERS = 1 << 18, 200, 1000
+MAX_BYTES = 1 << 20
 
 
 def before(backend: Backend) -> dict[str, str]:
@@ -38,7 +38,7 @@ def before(backend: Backend) -> dict[str, str]:
         return dict(backend.probed)
     path = _file(backend)
     try:
-        if path is None or path.stat().st_size > MOST_BYTES:
+        if path is None or path.stat().st_size > MAX_BYTES:
             return {}
         return usable(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError):
@@ -62,21 +62,21 @@ def probe(backend: Backend, step: Callable[[str], None] | None = None) -> dict[s
     backend that cannot be asked."""
     if backend.stored or availability(backend):
         return {}
-    lines, path = short(take(backend, step=step)), _file(backend)
-    if path is not None and lines:
+    stored, path = summary_of(take(backend, step=step)), _file(backend)
+    if path is not None and stored:
         with contextlib.suppress(OSError):  # such a home costs the next run some seconds
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, json.dumps(lines, indent=1))
-    return lines
+            write_json(path, stored)
+    return stored
 
 
 def usable(found: Any) -> dict[str, str]:
-    """Lines that came from elsewhere, or nothing where they are none."""
-    if not isinstance(found, Mapping) or len(found) > MOST_LINES:
+    """A summary that came from elsewhere, or nothing where it is none."""
+    if not isinstance(found, Mapping) or len(found) > MAX_ANSWERS:
         return {}
     pairs = list(found.items())
     if not all(
-        isinstance(text, str) and len(text) <= MOST_CHARACTERS for pair in pairs for text in pair
+        isinstance(text, str) and len(text) <= MAX_CHARACTERS for pair in pairs for text in pair
     ):
         return {}
     return dict(pairs)

@@ -7,7 +7,7 @@ What is as IEEE arithmetic has it is said in one line; what is not gets a row of
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .facts import INCONCLUSIVE, Fact, Fingerprint
@@ -19,12 +19,12 @@ COLUMNS = {
     "products": "products",
     "compensation": "compensation",
 }
-_ORDER = "Order of summation"  # and whatever else other modules find out
+ORDER = "Order of summation"  # and whatever else other modules find out
 _MEASURED = ("float32", "float16", "bfloat16")
-_DEPENDS = "What the bits depend on"
+DEPENDENCIES = "What the bits depend on"
 _GROUPS = {
     **dict.fromkeys(COLUMNS, "Sums of products"), **dict.fromkeys(("repeated", "batch", "layout",
-    "threads"), _DEPENDS),
+    "threads"), DEPENDENCIES),
     "fma": "x·y + z", "rounding": "Division and square root", "subnormals": "Subnormal numbers",
     "width": "float64 and int64",
 }  # fmt: skip
@@ -45,7 +45,7 @@ def sections(found: Fingerprint, everything: bool = False) -> list[Section]:
     if everything:
         by_what: dict[str, list[Fact]] = {}
         for fact in found:
-            by_what.setdefault(_group(fact), []).append(fact)
+            by_what.setdefault(group_of(fact), []).append(fact)
         every = [
             Section(group, (), tuple((f.question, str(f), f.evidence) for f in facts))
             for group, facts in by_what.items()
@@ -53,26 +53,26 @@ def sections(found: Fingerprint, everything: bool = False) -> list[Section]:
         return [section for section in every if section.rows]
     made = [
         Section("Sums of products", ("", *COLUMNS.values()), tuple(_sums(found))),
-        Section(_ORDER, (), tuple(_orders(found))),
-        Section("Rounding and range", (), tuple(_pointwise(found))),
+        Section(ORDER, (), tuple(orders(found))),
+        Section("Rounding and range", (), tuple(pointwise(found))),
         Section(
             "Functions: the largest error found, in ulp",
             ("", *_MEASURED, "alone, in short rows"),
             tuple(_functions(found)),
         ),
         Section("Corner cases that are not usual", ("", "here", "usually"), tuple(_edges(found))),
-        Section(_DEPENDS, (), tuple(_bits(found))),
+        Section(DEPENDENCIES, (), tuple(dependencies(found))),
         Section("Not established", (), tuple(_open(found))),
     ]
     return [section for section in made if section.rows]
 
 
-def _group(fact: Fact) -> str:
+def group_of(fact: Fact) -> str:
     if fact.what == "edges":
         return "Corner cases"
     if fact.about in ("ulp", "bits", "tail"):
         return "Functions"
-    return _GROUPS.get(fact.about, _ORDER)
+    return _GROUPS.get(fact.about, ORDER)
 
 
 def _sums(found: Fingerprint) -> Iterator[tuple[str, ...]]:
@@ -99,13 +99,13 @@ def _brief(fact: Fact | None) -> str:
     return "–" if fact is None else fact.answer or "?"
 
 
-def _orders(found: Fingerprint) -> Iterator[tuple[str, ...]]:
+def orders(found: Fingerprint) -> Iterator[tuple[str, ...]]:
     for fact in found:
-        if _group(fact) == _ORDER and fact.known:
+        if group_of(fact) == ORDER and fact.known:
             yield f"{fact.what} {fact.dtype} {fact.about}".replace("  ", " "), fact.answer
 
 
-def _pointwise(found: Fingerprint) -> Iterator[tuple[str, ...]]:
+def pointwise(found: Fingerprint) -> Iterator[tuple[str, ...]]:
     yield from _common(found, "rounding", "division, square root", "correctly rounded")
     yield from _common(found, "subnormals", "subnormal numbers", "kept")
     yield from _common(found, "fma", "x·y + z", "")
@@ -187,7 +187,7 @@ def _edges(found: Fingerprint) -> Iterator[tuple[str, ...]]:
             yield f"{fact.dtype} {fact.about}", fact.answer, fact.evidence.removeprefix("usually ")
 
 
-def _bits(found: Fingerprint) -> Iterator[tuple[str, ...]]:
+def dependencies(found: Fingerprint) -> Iterator[tuple[str, ...]]:
     titles = {
         "repeated": "from run to run",
         "batch": "batch size",
@@ -216,55 +216,3 @@ def _open(found: Fingerprint) -> Iterator[tuple[str, ...]]:
 
 def _few(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def short(found: Fingerprint) -> dict[str, str]:
-    """A few lines that say the most, by name: what a bundle keeps of a backend, and two bundles are
-    compared by."""
-    lines = dict(_by_dtype(found))
-    for row in _pointwise(found):
-        lines[row[0]] = f"{lines[row[0]]}; {row[1]}" if row[0] in lines else row[1]
-    functions, edges = functions_hash(found), [fact for fact in found if fact.what == "edges"]
-    if functions:
-        lines["functions"] = f"bits {functions}"
-    if edges:
-        texts = sorted((fact.question, fact.answer) for fact in edges)
-        lines["corner cases"] = (
-            f"{hashlib.sha256(repr(texts).encode('utf-8')).hexdigest()[:10]}, {_unusual(edges)} "
-            f"not usual"
-        )
-    orders = list(_orders(found))
-    for title, text in orders:
-        if " float32 " in title:
-            lines[title] = text[:400]
-    if orders:
-        lines["all orders"] = hashlib.sha256(repr(orders).encode("utf-8")).hexdigest()[:10]
-    for title, text in _bits(found):
-        if not text.startswith("same bits"):
-            lines[title] = f"{lines[title]}; {text}" if title in lines else text
-    return {name: text[:1000] for name, text in lines.items()} | {"hash": found.hash}
-
-
-def _unusual(edges: Iterable[Fact]) -> int:
-    return sum(fact.evidence.startswith("usually ") for fact in edges)
-
-
-def _by_dtype(found: Fingerprint) -> Iterator[tuple[str, str]]:
-    """One line a dtype, under a name that does not depend on the answers."""
-    for dtype in dict.fromkeys(fact.dtype for fact in found if fact.about == "multiplicand"):
-        groups: dict[str, list[str]] = {}
-        for form in dict.fromkeys(
-            fact.what for fact in found if fact.about == "multiplicand" and fact.dtype == dtype
-        ):
-            facts = [
-                (title, found.get(f"{form}/{dtype}/{about}")) for about, title in COLUMNS.items()
-            ]
-            text = "; ".join(
-                f"{title} {fact.answer}" for title, fact in facts if fact is not None and fact.known
-            )
-            groups.setdefault(text or "?", []).append(form)
-        said = [
-            text if len(groups) == 1 else f"{', '.join(forms)}: {text}"
-            for text, forms in groups.items()
-        ]
-        yield f"sums of products {dtype}", " | ".join(said)

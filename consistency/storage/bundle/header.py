@@ -20,6 +20,8 @@ from typing import Any
 from ...core.files import read_object
 from ...core.version import __version__
 from ...errors import BundleError
+from ...probes.fingerprint.summary import FORMAT as FINGERPRINT_FORMAT
+from ...probes.fingerprint.summary import lines_of, stored_in
 from ..header import read_header_file
 from .machine import label_of, tidy
 
@@ -60,7 +62,7 @@ def read_header(folder: Path) -> dict[str, Any]:
 
 def _identify(header: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Format 1 → 2. Its id is made from what it says, so that a copy of it has the same one."""
-    environment = read_environment(folder)
+    environment = stored_environment(folder)
     said = {key: value for key, value in header.items() if key not in ("seconds", "complete")}
     text = json.dumps([said, environment], sort_keys=True, default=str)
     first: Mapping[str, Any] = next(
@@ -116,7 +118,17 @@ def _checked(path: Path, header: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_environment(folder: Path) -> dict[str, dict[str, Any]]:
-    """environment.json of a bundle: what each backend ran on, by its name. Raises BundleError."""
+    """What each backend ran on, by its name, with its fingerprint in lines. Raises BundleError."""
+    environment = stored_environment(folder)
+    for about in environment.values():
+        stored = stored_in(about)
+        if stored.get("format") == FINGERPRINT_FORMAT:
+            about["fingerprint"] = lines_of(stored)
+    return environment
+
+
+def stored_environment(folder: Path) -> dict[str, dict[str, Any]]:
+    """environment.json of a bundle as it is. Raises BundleError."""
     path = folder / "environment.json"
     try:
         found = read_object(path, "what backends ran on")
