@@ -24,7 +24,9 @@ def executed(page: str) -> dict[str, Any]:
 
 def test_the_backends_of_the_page() -> None:
     names = executed("adding-a-backend.md")
-    run = consistency.run(["lgamma", "nn.functional.relu"], [names["Mine"]()], ["float32"], examples=2)
+    run = consistency.run(
+        ["lgamma", "nn.functional.relu"], [names["Mine"]()], ["float32"], examples=2
+    )
     verdicts = {result.operator: result.verdict.value for result in run.results}
     assert verdicts["lgamma"] == "unsupported"
     assert not run.failures
