@@ -22,7 +22,7 @@ _ROUNDING = 2.0  # ulp + G·u·S that an element may be off after its fault was 
 _CLEAR_MARGIN = 0.02  # a later hypothesis must explain so much more to be preferred
 SECONDS = 4.0
 
-__all__ = ["ENOUGH", "AttributionContext", "explain", "precision_loss"]
+__all__ = ["MIN_SHARE", "AttributionContext", "explain", "precision_loss"]
 
 
 def explain(
