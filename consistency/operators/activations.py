@@ -29,7 +29,7 @@ from .declare import (
     one,
 )
 from .destinations import destination
-from .hooks import Args, Kwargs, Tensors, hook
+from .hooks import Tensors, hook
 from .magnitudes import finite, largest
 from .parameter_sampling import optional_arguments
 from .sampling import shape_of
@@ -112,26 +112,30 @@ def glu(d: Drawing) -> Call:
     return call(d.tensor(shape, replace(moderate(d), specials=(*FINITE, "nan"))), dim)
 
 
-def of_input(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+@hook
+def of_input(outputs: Tensors, x: Any, *_: Any, **__: Any) -> torch.Tensor:
     """S = |x|: a tail, or a neighbourhood of 0, that is the difference of numbers of that size."""
-    return args[0].abs()  # type: ignore[no-any-return]
+    return x.abs()  # type: ignore[no-any-return]
 
 
-def of_distribution(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+@hook
+def of_distribution(outputs: Tensors, x: Any, *_: Any, **__: Any) -> torch.Tensor:
     """S = 4·|x|: x/2·(1 + erf), with an error function of 8 ulp."""
-    return 4.0 * args[0].abs()  # type: ignore[no-any-return]
+    return 4.0 * x.abs()  # type: ignore[no-any-return]
 
 
-def of_tail(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+@hook
+def of_tail(outputs: Tensors, x: Any, *_: Any, **__: Any) -> torch.Tensor:
     """S = 1 + |x|, where the slope approaches 0 or 1 as the difference of such numbers; nothing
     cancels far out."""
-    return (1.0 + args[0].abs()).clamp(max=16.0)  # type: ignore[no-any-return]
+    return (1.0 + x.abs()).clamp(max=16.0)  # type: ignore[no-any-return]
 
 
-def without_nan(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
+@hook
+def without_nan(gradients: Tensors, x: Any, *_: Any, **__: Any) -> Tensors:
     """Gradients, 0 where the input is NaN: there torch's vector and scalar code differ, and nothing
     says who is right."""
-    return tuple(torch.where(args[0].isnan(), 0.0, gradient) for gradient in gradients)
+    return tuple(torch.where(x.isnan(), 0.0, gradient) for gradient in gradients)
 
 
 @hook

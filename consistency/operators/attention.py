@@ -23,7 +23,7 @@ from .declare import (
     call,
     one,
 )
-from .hooks import Args, Kwargs, Tensors, hook
+from .hooks import Tensors, hook
 from .magnitudes import finite, joint_maximum
 
 VECTORS = Domain(-2.0, 2.0, wide=(-6, 1))
@@ -177,9 +177,10 @@ def of_gradients(
     return [s.sum_to_size(g.shape) for s, g in zip(found, gradients, strict=False)]
 
 
-def of_keys(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def of_keys(outputs: Tensors, query: Any, key: Any, *_: Any, **__: Any) -> float:
     """n: the longer of the two sums, over the width and over the keys."""
-    return float(max(args[1].shape[-1], args[1].shape[-2]))
+    return float(max(key.shape[-1], key.shape[-2]))
 
 
 def declare(

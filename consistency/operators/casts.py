@@ -13,7 +13,7 @@ import torch
 
 from ..core.recipe import DType
 from .declare import EVERY, EVERYWHERE, EXACT, Call, Domain, Drawing, Operator, Sample, call
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Tensors, hook
 from .sampling import shape_of, unary
 
 TRAITS = frozenset({"elementwise", "linear", "cast"})
@@ -56,8 +56,8 @@ def rounded_once(dtype: torch.dtype) -> Any:
     """The nearest number: torch rounds float64 to float32 first, which breaks about one tie in 2¹³
     the wrong way."""
 
-    def alternatives(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
-        x = args[0]
+    @hook
+    def alternatives(outputs: Tensors, x: Any, *_: Any, **__: Any) -> list[Tensors]:
         single = x.float()
         bits = single.view(torch.int32) - (single.double().abs() > x.abs()).int()  # toward zero …
         odd = (bits | (single.double() != x).int()).view(

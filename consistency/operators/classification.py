@@ -23,7 +23,7 @@ from .declare import (
     call,
     one,
 )
-from .hooks import Args, Kwargs, Tensors, hook
+from .hooks import Tensors, hook
 from .losses import LOG_PROBABILITIES, LOGITS, MARGINS, REDUCTIONS, SCORES, reduce
 from .magnitudes import finite, largest
 from .parameter_sampling import optional_arguments
@@ -248,22 +248,24 @@ def of_alignment_slope(gradients: Tensors, x: torch.Tensor, *args: Any, **kwargs
     return steps(x)
 
 
-def all_inputs(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def all_inputs(outputs: Tensors, x: Any, *_: Any, **__: Any) -> float:
     """n: everything that one result sums up, over classes and over the batch."""
-    return float(max(args[0].numel() / max(outputs[0].numel(), 1), 1.0))
+    return float(max(x.numel() / max(outputs[0].numel(), 1), 1.0))
 
 
-def rows(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def rows(outputs: Tensors, x: Any, *_: Any, **__: Any) -> float:
     """n: how many picked log-probabilities one result sums up."""
-    x, result = args[0], outputs[0]
+    result = outputs[0]
     return float(x.numel() / max(x.shape[min(1, x.ndim - 1)] * result.numel(), 1))
 
 
-def classes_and_rows(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def classes_and_rows(outputs: Tensors, x: Any, *_: Any, **__: Any) -> float:
     """n: two sums one after the other, of the exponentials of all classes and of the rows; their
     errors add, not multiply."""
-    x = args[0]
-    return float(x.shape[min(1, x.ndim - 1)]) + rows(args, kwargs, outputs)
+    return float(x.shape[min(1, x.ndim - 1)]) + float(rows((x,), {}, outputs))
 
 
 def loss(

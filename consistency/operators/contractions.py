@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import torch
 
@@ -62,8 +63,9 @@ def tensordot(d: Drawing) -> Call:
     return call(d.tensor((*shared, *a), domain), d.tensor((*b, *shared), domain), dims=dims)
 
 
-def tensordot_terms(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
-    return math.sqrt(max(args[0].numel() * args[1].numel() / max(outputs[0].numel(), 1), 1.0))
+@hook
+def tensordot_terms(outputs: Tensors, x: Any, y: Any, *_: Any, **__: Any) -> float:
+    return math.sqrt(max(x.numel() * y.numel() / max(outputs[0].numel(), 1), 1.0))
 
 
 def multi_dot(d: Drawing) -> Call:
@@ -107,12 +109,14 @@ def cross_magnitude(
     return a.roll(1, dim) * b.roll(2, dim) + a.roll(2, dim) * b.roll(1, dim)
 
 
-def of_bilinear(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
-    return float(args[0].shape[-1] * args[1].shape[-1] + 1)
+@hook
+def of_bilinear(outputs: Tensors, x: Any, y: Any, *_: Any, **__: Any) -> float:
+    return float(x.shape[-1] * y.shape[-1] + 1)
 
 
-def of_chain(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
-    return float(sum(matrix.shape[0] for matrix in args[0][1:]))
+@hook
+def of_chain(outputs: Tensors, matrices: Any, *_: Any, **__: Any) -> float:
+    return float(sum(matrix.shape[0] for matrix in matrices[1:]))
 
 
 CROSS = accumulated(cross_magnitude, one)

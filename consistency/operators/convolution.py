@@ -4,9 +4,10 @@ values."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from .declare import EXACT, FLOATS, REAL, Call, Drawing, Operator, Sample, call, products
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Tensors, hook
 from .parameter_sampling import per_dim, spread, summed
 
 LINEAR = frozenset({"linear"})
@@ -15,14 +16,17 @@ KERNEL = {1: 9, 2: 5, 3: 3}
 CHANNELS = {1: 17, 2: 9, 3: 5}
 
 
-def terms(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def terms(outputs: Tensors, x: Any, weight: Any, *_: Any, **__: Any) -> float:
     """n: input channels of a group × kernel elements, and the bias."""
-    return float(args[1][0].numel() + 1)
+    return float(weight[0].numel() + 1)
 
 
-def terms_transposed(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
-    weight = args[1]
-    return float(weight.shape[0] // kwargs.get("groups", 1) * weight[0, 0].numel() + 1)
+@hook
+def terms_transposed(
+    outputs: Tensors, x: Any, weight: Any, *_: Any, groups: int = 1, **__: Any
+) -> float:
+    return float(weight.shape[0] // groups * weight[0, 0].numel() + 1)
 
 
 def windows(d: Drawing, rank: int) -> tuple[list[int], dict[str, int | list[int]], list[int]]:
@@ -153,8 +157,11 @@ def fold(d: Drawing) -> Call:
     return call(d.tensor(columns, summed(d, math.prod(kernel))), size, kernel, **kwargs)
 
 
-def of_fold(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
-    return float(math.prod(args[2]))
+@hook
+def of_fold(
+    outputs: Tensors, x: Any, output_size: Any, kernel_size: Any, *_: Any, **__: Any
+) -> float:
+    return float(math.prod(kernel_size))
 
 
 def conv(rank: int) -> Operator:

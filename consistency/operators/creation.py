@@ -23,7 +23,7 @@ from .declare import (
     call,
     one,
 )
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Tensors, hook
 from .sampling import scalar
 
 CONSTANT = frozenset({"constant"})
@@ -101,14 +101,16 @@ def strided(d: Drawing) -> Call:
     return call(sizes, [d.integer(0, 9) for _ in sizes], dtype=DType(d.dtype))
 
 
-def of_ends(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+@hook
+def of_ends(outputs: Tensors, start: Any, end: Any, *_: Any, **__: Any) -> torch.Tensor:
     """start + i·step: both ends are rounded."""
-    return torch.full_like(outputs[0], abs(float(args[0])) + abs(float(args[1])))
+    return torch.full_like(outputs[0], abs(float(start)) + abs(float(end)))
 
 
-def of_powers(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+@hook
+def of_powers(outputs: Tensors, start: Any, end: Any, *_: Any, **__: Any) -> torch.Tensor:
     """base^x with x rounded."""
-    return outputs[0].abs() * (1.0 + 2.4 * (abs(args[0]) + abs(args[1])))  # type: ignore[no-any-return]
+    return outputs[0].abs() * (1.0 + 2.4 * (abs(start) + abs(end)))  # type: ignore[no-any-return]
 
 
 def op(

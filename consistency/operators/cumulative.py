@@ -25,7 +25,7 @@ from .declare import (
     products,
 )
 from .destinations import scanned
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors, hook
 from .nonunique_results import argument, extremum_along, tied_sums
 from .sampling import reducible
 
@@ -93,41 +93,49 @@ def areas(d: Drawing) -> Call:
     return call(d.tensor(shape, SUMMED), dx=d.number(0.25, 4), dim=dim)
 
 
-def row(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def row(outputs: Tensors, x: Any, dim: int = 0, *_: Any, **__: Any) -> float:
     """n of a scan: the length of what it runs along."""
-    return float(args[0].shape[argument("dim", 1, 0, args, kwargs)]) if args[0].ndim else 1.0
+    return float(x.shape[dim]) if x.ndim else 1.0
 
 
-def of_differences(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-    parts = (
-        [kwargs[name] for name in ("prepend",) if name in kwargs]
-        + [args[0]]
-        + [kwargs[n] for n in ("append",) if n in kwargs]
-    )
-    size, dim = torch.cat([part.detach().abs() for part in parts], kwargs["dim"]), kwargs["dim"]
-    for _ in range(kwargs["n"]):
+@hook
+def of_differences(
+    outputs: Tensors, x: Any, *, n: int, dim: int, prepend: Any = None, append: Any = None
+) -> torch.Tensor:
+    parts = [part for part in (prepend, x, append) if part is not None]
+    size = torch.cat([part.detach().abs() for part in parts], dim)
+    for _ in range(n):
         length = max(size.shape[dim] - 1, 0)
         size = size.narrow(dim, 0, length) + size.narrow(dim, min(1, size.shape[dim]), length)
     return size
 
 
-def of_logcumsumexp(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-    x = args[0].detach()
-    largest = torch.cummax(x, args[1]).values
+@hook
+def of_logcumsumexp(outputs: Tensors, x: Any, dim: Any, *_: Any, **__: Any) -> torch.Tensor:
+    x = x.detach()
+    largest = torch.cummax(x, dim).values
     return torch.nan_to_num(largest.abs() + (outputs[0] - largest).abs() + 1.0, nan=0.0, posinf=0.0)
 
 
-def of_areas(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+@hook
+def differences_of_one(outputs: Tensors, *_: Any, n: int, **__: Any) -> float:
+    """S of gradients: an n-th difference adds up 2ⁿ cotangents of at most 1."""
+    return 2.0**n
+
+
+@hook
+def of_areas(outputs: Tensors, y: Any, *_: Any, dim: int, dx: float, **__: Any) -> torch.Tensor:
     """(Σ y − (first + last)/2)·dx as torch computes it: both ends are added in full, then half of
     them is taken away."""
-    y, dim = args[0].detach().abs(), kwargs["dim"]
+    y = y.detach().abs()
     ends = y.select(dim, 0) + y.select(dim, -1) if y.shape[dim] else 0.0
-    return (y.sum(dim) + 0.5 * ends) * abs(kwargs["dx"])  # type: ignore[no-any-return]
+    return (y.sum(dim) + 0.5 * ends) * abs(dx)  # type: ignore[no-any-return]
 
 
 def of_edges_too(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: all elements, both ends once more, and the product with dx."""
-    return row(args, kwargs, outputs) + 3.0
+    return float(row(args, kwargs, outputs)) + 3.0
 
 
 def of_running_areas(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
@@ -155,9 +163,7 @@ def op(
     )
 
 
-CHOSEN = replace(
-    EXACT, terms=row, backward=lambda args, kwargs, outputs: row(args, kwargs, outputs)
-)
+CHOSEN = replace(EXACT, terms=row, backward=row)
 TIED = tied_sums(lambda args, kwargs: args[1])
 SUM = products(row, growth="linear", integers_exact=True)
 OPERATORS = [
@@ -209,7 +215,7 @@ OPERATORS = [
     op(
         "diff",
         differences,
-        accumulated(of_differences, row, backward=lambda args, kwargs, outputs: 2.0 ** kwargs["n"]),
+        accumulated(of_differences, row, backward=differences_of_one),
         NUMERIC,
         traits=LINEAR,
         complex=True,

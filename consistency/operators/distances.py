@@ -83,11 +83,12 @@ def cosine_embedding(d: Drawing) -> Call:
     )
 
 
-def of_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+@hook
+def of_norm(outputs: Tensors, *_: Any, p: float = 2.0, **__: Any) -> torch.Tensor:
     """|ref|; a root other than the square root carries the rounding of its exponent, times the
     logarithm of what is under it."""
     length = outputs[0].abs()
-    return length * (2.0 + finite(length.log()).abs()) if kwargs.get("p", 2.0) == 3.0 else length
+    return length * (2.0 + finite(length.log()).abs()) if p == 3.0 else length
 
 
 def slope(x: torch.Tensor, y: torch.Tensor, dim: int, eps: float) -> torch.Tensor:
@@ -149,18 +150,16 @@ def of_rows(args: Args, kwargs: Kwargs, gradients: Tensors) -> float:
     return math.sqrt(args[0].shape[-1]) * float(joint_maximum(args, kwargs, gradients))
 
 
-def last(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def last(outputs: Tensors, x: Any, *_: Any, reduction: str = "mean", **__: Any) -> float:
     """n: the length of a row, and of a batch that is reduced."""
-    per_row = (
-        args[0].numel() / max(outputs[0].numel(), 1)
-        if kwargs.get("reduction", "mean") != "none"
-        else 1.0
-    )
-    return max(float(args[0].shape[-1]), per_row)
+    per_row = x.numel() / max(outputs[0].numel(), 1) if reduction != "none" else 1.0
+    return max(float(x.shape[-1]), per_row)
 
 
-def along_dim(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
-    return float(args[0].shape[kwargs["dim"]])
+@hook
+def along_dim(outputs: Tensors, x: Any, *_: Any, dim: int, **__: Any) -> float:
+    return float(x.shape[dim])
 
 
 def distance(name: str, sample: Sample, error: ErrorModel, **more: Any) -> Operator:

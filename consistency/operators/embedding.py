@@ -22,7 +22,7 @@ from .declare import (
     call,
     products,
 )
-from .hooks import Args, Kwargs, Tensors, hook
+from .hooks import Tensors, hook
 from .parameter_sampling import optional_arguments, summed
 
 
@@ -104,11 +104,11 @@ def of_rows(
     ]
 
 
-def of_bag(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def of_bag(outputs: Tensors, indices: Any, *_: Any, offsets: Any = None, **__: Any) -> float:
     """G: a row that is added m times errs the same way each time, so that √Σm² over the rows of a
     bag stands for its √n."""
-    indices, starts = args[0], kwargs.get("offsets")
-    bags = indices.unbind() if starts is None else indices.tensor_split(starts[1:])
+    bags = indices.unbind() if offsets is None else indices.tensor_split(offsets[1:])
     return math.sqrt(
         max((float((bag.unique(return_counts=True)[1] ** 2).sum()) for bag in bags), default=1.0)
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .domains import COMPLEX
-from .hooks import Args, Kwargs, Magnitude, Tensors, Terms
+from .hooks import Args, Kwargs, Magnitude, Tensors, Terms, hook
 
 
 def one(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
@@ -17,9 +17,10 @@ def one(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return 1.0
 
 
-def reduced(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def reduced(outputs: Tensors, x: Any, *_: Any, **__: Any) -> float:
     """n of a reduction: input elements per output element."""
-    inputs, results = int(args[0].numel()), outputs[0].numel()
+    inputs, results = int(x.numel()), outputs[0].numel()
     return max(inputs / max(results, 1), 1.0)
 
 

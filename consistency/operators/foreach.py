@@ -24,7 +24,7 @@ from .declare import (
     call,
     one,
 )
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors, hook
 from .unary import gradient_of, one_minus_sigmoid, one_minus_tanh_squared
 
 TERM = Domain(wide=(-8, 7))
@@ -45,9 +45,10 @@ def each_gradient(
     )
 
 
-def longest(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def longest(outputs: Tensors, tensors: Any, *_: Any, **__: Any) -> float:
     """n: the elements of the longest tensor."""
-    return float(max(tensor.numel() for tensor in args[0]))
+    return float(max(tensor.numel() for tensor in tensors))
 
 
 NORM = accumulated("output", longest, backward="pointwise")

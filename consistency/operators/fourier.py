@@ -23,7 +23,7 @@ from .declare import (
     call,
     one,
 )
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors, hook
 from .parameter_sampling import optional_arguments
 
 SIGNAL = Domain(wide=(-10, 10), sums=True)
@@ -139,10 +139,10 @@ def of_transform(name: str) -> Any:
     return size
 
 
-def of_frames(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def of_frames(outputs: Tensors, x: Any, n_fft: Any, *_: Any, **__: Any) -> float:
     """√n · max|x| · log₂ n bounds every frame."""
-    n = args[1]
-    return float(args[0].abs().max()) * math.sqrt(n) * max(math.log2(n), 1.0)
+    return float(x.abs().max()) * math.sqrt(n_fft) * max(math.log2(n_fft), 1.0)
 
 
 def transform(name: str, sample: Sample) -> Operator:

@@ -21,7 +21,8 @@ Terms = Callable[[Args, Kwargs, Tensors], float]
 
 def hook(function: Callable[..., Any]) -> Magnitude:
     """A hook from a function ``(outputs, …)`` that takes the operator's own arguments, by position
-    and by name, as the operator itself does."""
+    and by name, as the operator itself does. ``*_`` and ``**__`` stand for those it does not need.
+    """
 
     @wraps(function)
     def by_name(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:

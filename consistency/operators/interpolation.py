@@ -22,7 +22,7 @@ from .declare import (
     call,
     one,
 )
-from .hooks import Args, Kwargs, Tensors, hook
+from .hooks import Tensors, hook
 from .magnitudes import largest
 from .pooling import of_adaptive_window
 
@@ -170,13 +170,10 @@ def of_points(
     return float(math.prod(size[2:]))
 
 
-def of_area(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def of_area(outputs: Tensors, x: Any, *_: Any, mode: str = "nearest", **__: Any) -> float:
     """n: the pixels of the largest area that a mean is taken of, as in adaptive pooling."""
-    return (
-        of_adaptive_window(args[0].ndim - 2)(args, kwargs, outputs)
-        if kwargs.get("mode") == "area"
-        else 1.0
-    )
+    return float(of_adaptive_window(x.ndim - 2)((x,), {}, outputs)) if mode == "area" else 1.0
 
 
 def op(

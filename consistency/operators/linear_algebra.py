@@ -26,7 +26,7 @@ from .declare import (
     call,
     one,
 )
-from .hooks import Args, Kwargs, Tensors, hook
+from .hooks import Tensors, hook
 from .parameter_sampling import PLAIN, optional_arguments
 
 RIGHT = Domain(wide=(-6, 6))
@@ -188,9 +188,10 @@ def solution(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.linalg.lstsq(a, b).solution  # type: ignore[no-any-return]
 
 
-def of_size(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def of_size(outputs: Tensors, x: Any, *_: Any, **__: Any) -> float:
     """n: the rows of a matrix."""
-    return float(args[0].shape[-1])
+    return float(x.shape[-1])
 
 
 @hook

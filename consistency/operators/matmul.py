@@ -21,26 +21,29 @@ from .declare import (
     products,
 )
 from .destinations import multiplied
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Tensors, hook
 from .parameter_sampling import extent, scaling, summed
 
 LINEAR = frozenset({"linear"})
 
 
-def inner(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def inner(outputs: Tensors, x: Any, *_: Any, **__: Any) -> float:
     """The last dimension of the first factor."""
-    return float(args[0].shape[-1] if args[0].ndim else 1)
+    return float(x.shape[-1] if x.ndim else 1)
 
 
-def inner_in_place(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def inner_in_place(outputs: Tensors, x: Any, mat1: Any, *_: Any, **__: Any) -> float:
     """n of ``addmm_``: the terms of the product."""
-    return float(args[1].shape[-1])
+    return float(mat1.shape[-1])
 
 
-def inner_added(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def inner_added(outputs: Tensors, x: Any, first: Any, *_: Any, **__: Any) -> float:
     """The same where the first argument is added to the product of the others; ``addbmm`` also sums
     over the batch."""
-    first, out = args[1], outputs[0]
+    out = outputs[0]
     return (
         float(first.shape[-1] * (first.shape[0] if first.ndim > out.ndim else 1) + 1)
         if first.ndim > 1

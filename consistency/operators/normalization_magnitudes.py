@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from .declare import Magnitude
-from .hooks import Args, Kwargs, Tensors, hook
+from .hooks import Tensors, hook
 from .magnitudes import largest
 
 Sizes = tuple[torch.Tensor, torch.Tensor]  # of x̂, and of the gradient of x
@@ -190,26 +190,34 @@ def of_direction(
     return (1.0 + (x / length).abs().sum(dim, keepdim=True)) / length.expand(x.shape)
 
 
-def per_channel(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def per_channel(outputs: Tensors, x: Any, *_: Any, training: bool = False, **__: Any) -> float:
     """n: elements per channel in training, nothing is accumulated in evaluation."""
-    return args[0].numel() / max(args[0].shape[1], 1) if kwargs.get("training") else 1.0
+    return float(x.numel() / max(x.shape[1], 1)) if training else 1.0
 
 
-def per_instance(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
-    return float(args[0][0, 0].numel()) if kwargs.get("use_input_stats", True) else 1.0
+@hook
+def per_instance(
+    outputs: Tensors, x: Any, *_: Any, use_input_stats: bool = True, **__: Any
+) -> float:
+    return float(x[0, 0].numel()) if use_input_stats else 1.0
 
 
-def per_layer(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
-    return float(math.prod(args[1]))
+@hook
+def per_layer(outputs: Tensors, x: Any, shape: Any, *_: Any, **__: Any) -> float:
+    return float(math.prod(shape))
 
 
-def per_group(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
-    return float(args[0][0].numel() // args[1])
+@hook
+def per_group(outputs: Tensors, x: Any, groups: Any, *_: Any, **__: Any) -> float:
+    return float(x[0].numel() // groups)
 
 
-def along_dim(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
-    return float(args[0].shape[kwargs.get("dim", 1)])
+@hook
+def along_dim(outputs: Tensors, x: Any, *_: Any, dim: int = 1, **__: Any) -> float:
+    return float(x.shape[dim])
 
 
-def window(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
-    return float(args[1])
+@hook
+def window(outputs: Tensors, x: Any, size: Any, *_: Any, **__: Any) -> float:
+    return float(size)

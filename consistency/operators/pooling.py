@@ -27,7 +27,7 @@ from .declare import (
     call,
     products,
 )
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Tensors, hook
 from .magnitudes import peak
 from .nonunique_results import gather_or_nan, plain_zeros
 from .parameter_sampling import optional_arguments, per_dim, spread, summed
@@ -162,10 +162,11 @@ def unpool(rank: int) -> Sample:
 def at_maximum(rank: int) -> Any:
     """Values, and the input's values at the returned positions within each plane."""
 
-    def observe(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    @hook
+    def observe(outputs: Tensors, x: Any, *_: Any, **__: Any) -> Tensors:
         if len(outputs) < 2:
             return tuple(plain_zeros(output) for output in outputs)
-        found = gather_or_nan(args[0].flatten(-rank), -1, outputs[1].flatten(-rank))
+        found = gather_or_nan(x.flatten(-rank), -1, outputs[1].flatten(-rank))
         return plain_zeros(outputs[0]), plain_zeros(found.reshape(outputs[1].shape))
 
     return observe
@@ -185,18 +186,27 @@ def pool(
 
 
 def of_window(rank: int) -> Any:
-    return lambda args, kwargs, outputs: float(math.prod(spread(args[1], rank)))
+    @hook
+    def terms(outputs: Tensors, x: Any, kernel_size: Any, *_: Any, **__: Any) -> float:
+        return float(math.prod(spread(kernel_size, rank)))
+
+    return terms
 
 
 def of_power_window(rank: int) -> Any:
-    return lambda args, kwargs, outputs: float(math.prod(spread(args[2], rank)))
+    @hook
+    def terms(outputs: Tensors, x: Any, p: float, kernel_size: Any, *_: Any, **__: Any) -> float:
+        return float(math.prod(spread(kernel_size, rank)))
+
+    return terms
 
 
 def of_adaptive_window(rank: int) -> Any:
     """n: the largest window, from ⌊i·size/wanted⌋ to ⌈(i + 1)·size/wanted⌉ in each dimension."""
 
-    def terms(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
-        sizes = zip(args[0].shape[-rank:], outputs[0].shape[-rank:], strict=True)
+    @hook
+    def terms(outputs: Tensors, x: Any, *_: Any, **__: Any) -> float:
+        sizes = zip(x.shape[-rank:], outputs[0].shape[-rank:], strict=True)
         return math.prod(
             (max(-(-(i + 1) * size // n) - i * size // n for i in range(n)) for size, n in sizes),
             start=1.0,

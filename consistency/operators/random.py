@@ -18,7 +18,7 @@ import torch
 from ..core.recipe import DType
 from . import distribution_tests as likely
 from .declare import EXACT, FLOATS, Call, Domain, Drawing, ErrorModel, Operator, Sample, call
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors, hook
 from .nonunique_results import argument, gather_or_nan
 from .sampling import shape_of
 
@@ -48,10 +48,11 @@ def events(d: Drawing) -> Call:
     )
 
 
-def of_events(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+@hook
+def of_events(outputs: Tensors, p: Any, *_: Any, **__: Any) -> Tensors:
     """0 or 1 (as p itself, where it is one of them), as often as p says among small and among large
     p."""
-    p, out = args[0], outputs[0]
+    out = outputs[0]
     possible = torch.where((p == 0.0) | (p == 1.0), out == p, (out == 0.0) | (out == 1.0))
     small = p < 0.5
     return flags(
@@ -63,9 +64,10 @@ def counting(d: Drawing) -> Call:
     return call(d.tensor(sizes(d), PLAIN, values=("uniform", 0.0, 8.0)))
 
 
-def of_counts(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+@hook
+def of_counts(outputs: Tensors, rate: Any, *_: Any, **__: Any) -> Tensors:
     """Whole numbers, 0 where the rate is; their sum; and how many are not above their rate."""
-    rate, out = args[0], outputs[0]
+    out = outputs[0]
     possible = (out >= 0.0) & (out == out.floor()) & ((out == 0.0) | (rate > 0.0)) & out.isfinite()
     below = torch.special.gammaincc(rate.floor() + 1.0, rate)
     out = torch.where(possible, out, 0.0)
@@ -121,8 +123,9 @@ def normal(d: Drawing) -> Call:
     )
 
 
-def of_standardised(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    return flags(outputs[0].isfinite(), likely.normal((outputs[0] - args[0]) / args[1]))
+@hook
+def of_standardised(outputs: Tensors, mean: Any, deviation: Any, *_: Any, **__: Any) -> Tensors:
+    return flags(outputs[0].isfinite(), likely.normal((outputs[0] - mean) / deviation))
 
 
 def integers(d: Drawing) -> Call:
@@ -130,9 +133,10 @@ def integers(d: Drawing) -> Call:
     return call(low, low + d.integer(1, 100), list(sizes(d)), dtype=DType(d.dtype))
 
 
-def of_integers(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+@hook
+def of_integers(outputs: Tensors, low: Any, high: Any, *_: Any, **__: Any) -> Tensors:
     """low … high − 1, all alike."""
-    low, high, out = args[0], args[1], outputs[0].to(torch.float64)
+    out = outputs[0].to(torch.float64)
     below: Callable[[torch.Tensor], torch.Tensor] = lambda x: ((x - low) / (high - low)).clamp(  # noqa: E731
         0.0, 1.0
     )
@@ -144,10 +148,11 @@ def permutation(d: Drawing) -> Call:
     return call(d.integer(0, 16) if not d.flag() else d.size(64, 2049), dtype=DType(d.dtype))
 
 
-def of_permutation(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+@hook
+def of_permutation(outputs: Tensors, n: Any, *_: Any, **__: Any) -> Tensors:
     """Each of 0 … n − 1 once; in the first half as many of the upper half as chance has it
     (Hoeffding)."""
-    n, order = args[0], outputs[0]
+    order = outputs[0]
     possible = order.sort().values == torch.arange(n)
     upper = order[: n // 2] >= n - n // 2
     return flags(possible, likely.share(upper, (n // 2) / n if n else 0.5))

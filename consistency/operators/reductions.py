@@ -27,7 +27,7 @@ from .declare import (
     products,
     reduced,
 )
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors, hook
 from .nonunique_results import argument, extremum_along, tied_sums, value_at_extremum, zeros_aside
 from .sampling import along, fitting, reducible
 
@@ -199,6 +199,11 @@ def complex_product(d: Drawing) -> Call:
     )
 
 
+@hook
+def diagonal_length(outputs: Tensors, x: Any) -> float:
+    return float(min(x.shape))
+
+
 SUM = products(reduced, integers_exact=True)
 MEAN = replace(SUM, integers_exact=False)  # some multiply by 1/n, which is rounded
 STORED = replace(SUM, wide_accumulation=False)  # partial sums are stored in the half formats
@@ -214,7 +219,7 @@ OPERATORS = [
     op(
         "trace",
         matrix,
-        products(lambda args, kwargs, outputs: float(min(args[0].shape)), integers_exact=True),
+        products(diagonal_length, integers_exact=True),
         NUMERIC,
         traits=LINEAR | {"constant"},
        complex=True),

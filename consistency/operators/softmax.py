@@ -9,7 +9,7 @@ import torch
 
 from ..core.recipe import DType
 from .declare import FLOATS, Call, Domain, Drawing, Magnitude, Operator, accumulated, call
-from .hooks import Args, Kwargs, Tensors, hook
+from .hooks import Tensors, hook
 from .magnitudes import finite
 
 # exp overflows above 88.72 (float16: 11.09), is subnormal below -87.33 (-9.70) and zero below
@@ -92,9 +92,10 @@ def of_logarithm_slope(
     )
 
 
-def length(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
+@hook
+def length(outputs: Tensors, x: Any, dim: Any, *_: Any, **__: Any) -> float:
     """n: elements along the dim."""
-    return float(args[0].shape[args[1]]) if args[0].ndim else 1.0
+    return float(x.shape[dim]) if x.ndim else 1.0
 
 
 def softmax(name: str, forward: Magnitude, backward: Magnitude, **more: Any) -> Operator:

@@ -22,7 +22,7 @@ from .declare import (
     call,
     one,
 )
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors, hook
 from .nonunique_results import (
     argument,
     extremum_along,
@@ -168,12 +168,14 @@ def frequency(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     return (x == value).sum(dim), (found == value).to(torch.int64)
 
 
-def of_quantile(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+@hook
+def of_quantile(
+    outputs: Tensors, x: Any, q: Any, *, interpolation: str = "", **rest: Any
+) -> torch.Tensor:
     """|lower| + |upper| neighbour, and rank · distance between them, as the rank is rounded."""
-    rest = {name: value for name, value in kwargs.items() if name != "interpolation"}
-    x, q = args[0].detach(), args[1]
+    x = x.detach()
     low, high = (torch.quantile(x, q, interpolation=how, **rest) for how in ("lower", "higher"))
-    length = x.numel() if kwargs.get("dim") is None else x.shape[kwargs["dim"]] if x.ndim else 1
+    length = x.numel() if rest.get("dim") is None else x.shape[rest["dim"]] if x.ndim else 1
     return low.abs() + high.abs() + length * (high - low)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -21,7 +22,7 @@ from .declare import (
     call,
     one,
 )
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Tensors, hook
 from .sampling import shape_of, unary
 from .unary import gradient_of, op
 
@@ -69,8 +70,9 @@ def mvlgamma(d: Drawing) -> Call:
     return call(d.tensor(shape_of(d), Domain((p - 1) / 2 + 0.25, 30.0)), p)
 
 
-def summed_lgamma(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-    x, p = args[0].detach(), args[1]
+@hook
+def summed_lgamma(outputs: Tensors, x: Any, p: Any, *_: Any, **__: Any) -> torch.Tensor:
+    x = x.detach()
     steps = [(x - j / 2).clamp(min=0.01) for j in range(p)]
     sizes: list[torch.Tensor] = [
         torch.lgamma(step).abs() + (step * torch.digamma(step)).abs() for step in steps
@@ -79,10 +81,11 @@ def summed_lgamma(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     return total + float(p * (p - 1) / 4 * math.log(math.pi))
 
 
-def lgamma_magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+@hook
+def lgamma_magnitude(outputs: Tensors, x: Any, *_: Any, **__: Any) -> torch.Tensor:
     """Left of 0 the reflection formula takes lgamma(1 - x) from log(π / |sin(πx)|), whose own error
     is that of πx."""
-    x = args[0].detach()
+    x = x.detach()
     size = x.abs()
     slope = (math.pi * x / torch.tan(math.pi * x)).abs()
     return torch.nan_to_num(

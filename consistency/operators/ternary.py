@@ -28,7 +28,7 @@ from .declare import (
     products,
 )
 from .destinations import clamp_in_place, mixed, with_product
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Tensors, hook
 from .nonunique_results import of_shares, zeros_aside
 from .sampling import scalar, shape_of
 
@@ -61,9 +61,11 @@ def lerp(d: Drawing) -> Call:
     )
 
 
-def between(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+@hook
+def between(outputs: Tensors, *operands: Any) -> torch.Tensor:
     start, end, weight = (
-        arg.detach() if isinstance(arg, torch.Tensor) else torch.tensor(float(arg)) for arg in args
+        arg.detach() if isinstance(arg, torch.Tensor) else torch.tensor(float(arg))
+        for arg in operands
     )
     return torch.nan_to_num(
         start.abs()

@@ -27,7 +27,7 @@ from .declare import (
     call,
 )
 from .destinations import DIVISOR, EXPONENT, HALF_EXPONENT, ROUND, TO_FOUR, destination
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Tensors, hook
 from .nonunique_results import decimal_neighbours
 from .sampling import scalar, shape_of, unary
 
@@ -67,10 +67,9 @@ def gradient_of(step: Any) -> Any:
     Where all of it was lost, as of 1 − y for a y of 1, S is 1: no cotangent is larger.
     """
 
-    def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-        size = torch.nan_to_num(
-            outputs[0].abs() * step(args[0].detach()).abs(), nan=0.0, posinf=0.0
-        )
+    @hook
+    def magnitude(outputs: Tensors, x: Any, *_: Any, **__: Any) -> torch.Tensor:
+        size = torch.nan_to_num(outputs[0].abs() * step(x.detach()).abs(), nan=0.0, posinf=0.0)
         return torch.where(outputs[0] == 0.0, 1.0, size)
 
     return magnitude

@@ -8,7 +8,7 @@ import torch
 
 from ..core.recipe import DType
 from .declare import FLOAT, Call, Drawing, Operator, Sample, accumulated, call, one
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Tensors, hook
 
 
 def window(**options: tuple[Any, ...]) -> Sample:
@@ -31,9 +31,10 @@ def of_angle(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     return torch.full_like(outputs[0], 8.0)
 
 
-def of_position(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+@hook
+def of_position(outputs: Tensors, size: Any, *_: Any, **__: Any) -> torch.Tensor:
     """Exponents made of positions up to half the length, each rounded."""
-    return torch.full_like(outputs[0], 8.0 + 0.5 * float(args[0]))
+    return torch.full_like(outputs[0], 8.0 + 0.5 * float(size))
 
 
 WINDOWS: dict[str, Sample] = {
