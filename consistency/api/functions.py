@@ -167,11 +167,11 @@ def assert_consistent(
     failing = tuple(r for r in results if not r.verdict.passes and not r.verdict.warns)
     if failing:
         from ..report.failure import message
-        from ..report.rerun_hint import again
+        from ..report.rerun_hint import rerun_hint
 
         told = []
         for number, result in enumerate(failing):
-            told += [message(result, again=False), *again(result, f"error.results[{number}]")]
+            told += [message(result, again=False), *rerun_hint(result, f"error.results[{number}]")]
         raise Divergence("\n".join(told), failing)
     return results
 

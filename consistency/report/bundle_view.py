@@ -19,15 +19,15 @@ from ..diagnose.precision_scaling import Scaling
 from ..engine.known import status
 from ..errors import BundleError, ConsistencyError
 from ..storage import bundle
-from .groups import Groups
-from .summary import Tally
+from .groups import ReportGroups
+from .summary import RunSummary
 
 MAX_NAME = 160  # characters of a name that is shown
 MAX_BACKENDS, MAX_KEYS = 64, 200  # of an environment that are shown
 
 
 @dataclass
-class Stored:
+class BundleView:
     """What a bundle holds. ``shown`` and ``highest`` say on which line of results.jsonl the result
     stands that represents a kind of failure (:func:`~consistency.engine.events.kind`), and the
     result of an operator with the largest ρ.
@@ -37,9 +37,9 @@ class Stored:
     header: Mapping[str, Any]
     environment: Mapping[str, Mapping[str, str]]
     fingerprints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    tally: Tally = field(default_factory=Tally)
+    summary: RunSummary = field(default_factory=RunSummary)
     explored: bool = False
-    groups: Groups = field(default_factory=Groups)
+    groups: ReportGroups = field(default_factory=ReportGroups)
     shown: dict[tuple[str, ...], int] = field(default_factory=dict)
     highest: dict[str, tuple[float, int]] = field(default_factory=dict)
 
@@ -122,48 +122,48 @@ class Stored:
     def tell_failures_in_full(self, most: int) -> None:
         """Put the results with their cases into the tally, for the worst failures of the first
         ``most`` operators."""
-        chosen = [kind(result) for kinds in self.tally.by_operator()[:most] for result in kinds]
+        chosen = [kind(result) for kinds in self.summary.by_operator()[:most] for result in kinds]
         found = self.in_full([self.shown[one] for one in chosen])
-        self.tally.failures |= {one: found[self.shown[one]] for one in chosen}
+        self.summary.failures |= {one: found[self.shown[one]] for one in chosen}
 
 
-def read(folder: Path) -> Stored:
+def read(folder: Path) -> BundleView:
     """Everything a report counts. Raises BundleError with file and line."""
-    stored = Stored(folder, bundle.read_header(folder), *environments(folder))
+    view = BundleView(folder, bundle.read_header(folder), *environments(folder))
     path = folder / "results.jsonl"
     for number, row in bundle.lines(path):
         try:
-            _add(stored, number, row)
+            _add(view, number, row)
         except KeyError as error:
             raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
         except (TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
             raise BundleError(
                 f"{path}:{number}  damaged: {type(error).__name__} {printable(str(error)[:100])}"
             ) from None
-    stored.tally.scalings += _rows(folder / "scaling.jsonl", Scaling.from_json)
-    stored.tally.repeated += _rows(folder / "determinism.jsonl", Repeatability.from_json)
-    stored.tally.standings += map(_printable, status.kept(folder))
-    stored.tally.grown |= dict(_rows(folder / "memory.jsonl", _grown))
-    return stored
+    view.summary.scalings += _rows(folder / "scaling.jsonl", Scaling.from_json)
+    view.summary.repeated += _rows(folder / "determinism.jsonl", Repeatability.from_json)
+    view.summary.standings += map(_printable, status.kept(folder))
+    view.summary.grown |= dict(_rows(folder / "memory.jsonl", _grown))
+    return view
 
 
-def _add(stored: Stored, number: int, row: Mapping[str, Any]) -> None:
+def _add(view: BundleView, number: int, row: Mapping[str, Any]) -> None:
     result = _counted(row)
     alike = kind(result)
     if row.get("shrunk") is True:  # a smaller form of a failure that was counted already
-        stored.tally.failures[alike] = result
-        stored.shown[alike] = number
+        view.summary.failures[alike] = result
+        view.shown[alike] = number
         return
-    stored.explored = stored.explored or row.get("origin") == "explored"
-    stored.tally.add(result)
-    stored.groups.add(result, row.get("comparison") or {})
+    view.explored = view.explored or row.get("origin") == "explored"
+    view.summary.add(result)
+    view.groups.add(result, row.get("comparison") or {})
     if result.verdict.fails:
-        if stored.tally.failures.get(alike) is result:
-            stored.shown[alike] = number
+        if view.summary.failures.get(alike) is result:
+            view.shown[alike] = number
     elif result.verdict.tested:
         rho = result.metrics.get("rho_max", 0.0)
-        if rho > stored.highest.get(result.operator, (-1.0, 0))[0]:
-            stored.highest[result.operator] = (rho, number)
+        if rho > view.highest.get(result.operator, (-1.0, 0))[0]:
+            view.highest[result.operator] = (rho, number)
 
 
 def _counted(row: Mapping[str, Any]) -> Result:

@@ -70,7 +70,7 @@ def table(entries: Sequence[Entry]) -> Iterator[Text]:
     for row, entry in rows:
         line = Text(row[0].ljust(widths[0]))
         for i, (cell, width) in enumerate(zip(row[1:], widths[1:], strict=True)):
-            line.append("  ").append(cell.rjust(width), _colour(i, cell, entry))
+            line.append("  ").append(cell.rjust(width), _color(i, cell, entry))
         yield line.append("  ").append(_several(entry.operators), "dim")
 
 
@@ -87,7 +87,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
     )
 
 
-def _colour(column: int, cell: str, entry: Entry) -> str:
+def _color(column: int, cell: str, entry: Entry) -> str:
     if column == 1 and entry.rho > 1.0:
         return "red"
     fault = FAULTS[column - 3] if column >= 3 else ""

@@ -27,7 +27,7 @@ _DIGITS = {
     "float32": 9,
     "float16": 5,
     "bfloat16": 4,
-}  # as many as tell two neighbours apart
+}  # as many as tell two neighbors apart
 
 
 def headline(result: Result) -> str:

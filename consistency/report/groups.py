@@ -25,11 +25,11 @@ PER_OCTAVE = 64  # places of a point on either axis
 FAILS = 1 << 11  # beside the place of n (below 2^32), for a case that fails
 LOWEST = -12  # log2 of the smallest error in ulp that has a place of its own
 FEW = 3  # cases, of which a mean budget is shown
-MOST_POINTS = 64  # kept of a group: one per quarter of an octave in either direction
+MAX_POINTS = 64  # kept of a group: one per quarter of an octave in either direction
 
 
 @dataclass(slots=True)
-class Group:
+class ReportGroup:
     """One operator × dtype × direction × backend.
 
     ``rho`` is the largest × budget among the results of the worst rank; None where none of them has
@@ -63,7 +63,7 @@ class Group:
         """Keep a point; of those that lie next to each other one is enough."""
         x = min(place(n, 0), FAILS - 1)
         self.points.append((x | FAILS if fails else x) << 12 | place(ulp, LOWEST))
-        if len(self.points) >= 4 * MOST_POINTS:
+        if len(self.points) >= 4 * MAX_POINTS:
             self.points = array("I", self._apart())
 
     def _apart(self) -> list[int]:
@@ -98,12 +98,12 @@ def code(number: int) -> str:
     return DIGITS[number >> 6] + DIGITS[number & 63]
 
 
-class Groups:
+class ReportGroups:
     """All groups of a bundle, in the order in which they turn up; and the budget in ulp, by
     operator, dtype and direction."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, str, str], Group] = {}
+        self._found: dict[tuple[str, str, str, str], ReportGroup] = {}
         self._budgets: dict[tuple[str, str, str], dict[int, list[float]]] = {}
         self.families: dict[str, str] = {}  # by operator
         self.backends: dict[str, None] = {}
@@ -112,7 +112,7 @@ class Groups:
         key = (result.operator, result.dtype, result.direction, result.backend)
         group = self._found.get(key)
         if group is None:
-            group = self._found[key] = Group()
+            group = self._found[key] = ReportGroup()
             self.families.setdefault(result.operator, result.family)
             self.backends.setdefault(result.backend)
         group.count(result)
@@ -129,7 +129,7 @@ class Groups:
             mean[0] += math.log2(ulp) - math.log2(rho)
             mean[1] += 1.0
 
-    def _size(self, group: Group, outputs: Iterable[Mapping[str, Any]]) -> float:
+    def _size(self, group: ReportGroup, outputs: Iterable[Mapping[str, Any]]) -> float:
         """How many numbers were accumulated, or else how many elements came out; 0 for nothing that
         fits the group."""
         elements = terms = 0.0
@@ -144,12 +144,14 @@ class Groups:
     def __len__(self) -> int:
         return len(self._found)
 
-    def __iter__(self) -> Iterator[Group]:
+    def __iter__(self) -> Iterator[ReportGroup]:
         return iter(self._found.values())
 
-    def by_operator(self) -> dict[str, list[tuple[str, str, str, Group]]]:
+    def by_operator(self) -> dict[str, list[tuple[str, str, str, ReportGroup]]]:
         """(dtype, direction, backend, group) of each operator."""
-        found: dict[str, list[tuple[str, str, str, Group]]] = {name: [] for name in self.families}
+        found: dict[str, list[tuple[str, str, str, ReportGroup]]] = {
+            name: [] for name in self.families
+        }
         for (operator, *rest), group in self._found.items():
             dtype, direction, backend = rest
             found[operator].append((dtype, direction, backend, group))

@@ -10,7 +10,7 @@ from ..core.text import printable, quote
 from ..core.verdict import Verdict
 from ..engine.known import status
 from . import failure
-from .bundle_view import Stored
+from .bundle_view import BundleView
 from .replay import title
 
 LINES = 60
@@ -21,23 +21,23 @@ REASONS = 6
 MOST = 220  # characters of a sentence in a cell
 
 
-def markdown(stored: Stored) -> str:
+def markdown(view: BundleView) -> str:
     """The text, without a line's end at its end."""
-    tally, failing = stored.tally, stored.tally.by_operator()
-    stored.tell_failures_in_full(COMMANDS)
+    summary, failing = view.summary, view.summary.by_operator()
+    view.tell_failures_in_full(COMMANDS)
     mark = (
         "❌"
-        if tally.groups["failed"]
+        if summary.groups["failed"]
         else "✅"
-        if tally.groups["passed"] or tally.groups["warned"]
+        if summary.groups["passed"] or summary.groups["warned"]
         else "⚠️"
     )
     lines = [
-        f"### {mark} consistency: {_headline(stored, len(failing))}",
+        f"### {mark} consistency: {_headline(view, len(failing))}",
         "",
-        plain(title(stored)),
+        plain(title(view)),
         "",
-        _counts(stored),
+        _counts(view),
         "",
     ]
     if failing:
@@ -46,21 +46,21 @@ def markdown(stored: Stored) -> str:
         if len(failing) > SHOWN:
             lines.append(f"| | … and {len(failing) - SHOWN:,} more operators | | |")
         lines += ["", "Again:", "", "```console"]
-        lines += [_command(stored, kinds[0]) for kinds in tally.by_operator()[:COMMANDS]]
+        lines += [_command(view, kinds[0]) for kinds in summary.by_operator()[:COMMANDS]]
         lines += ["```"]
-    known = list(status.told(tally.standings))
+    known = list(status.told(summary.standings))
     if known:
         lines += ["", "Expectations:", "", *(f"- {plain(line)}" for line in known[:REASONS])]
         lines += [f"- … and {len(known) - REASONS:,} more"] if len(known) > REASONS else []
-    reasons = tally.reasons.most_common(REASONS)
+    reasons = summary.reasons.most_common(REASONS)
     absent = [
         f"- {plain(name)}: {plain(reason)}"
-        for name, reason in list(stored.unavailable.items())[:REASONS]
+        for name, reason in list(view.unavailable.items())[:REASONS]
     ]
     if reasons or absent:
         lines += [
             "",
-            f"Not tested: {tally.groups['not tested']:,} results, never counted as passed",
+            f"Not tested: {summary.groups['not tested']:,} results, never counted as passed",
             "",
         ]
         lines += absent
@@ -71,15 +71,15 @@ def markdown(stored: Stored) -> str:
     return "\n".join(lines[:LINES])
 
 
-def _headline(stored: Stored, failing: int) -> str:
+def _headline(view: BundleView, failing: int) -> str:
     if failing:
         return f"{failing:,} operator{'s' if failing > 1 else ''} fail{'' if failing > 1 else 's'}"
-    tested = stored.tally.groups["passed"] + stored.tally.groups["warned"]
+    tested = view.summary.groups["passed"] + view.summary.groups["warned"]
     return f"{tested:,} results agree with float64" if tested else "nothing was tested"
 
 
-def _counts(stored: Stored) -> str:
-    counts: Counter[str] = stored.tally.verdicts
+def _counts(view: BundleView) -> str:
+    counts: Counter[str] = view.summary.verdicts
     order = sorted(
         counts, key=lambda name: (not Verdict(name).fails, not Verdict(name).tested, -counts[name])
     )
@@ -102,10 +102,10 @@ def _row(worst: Result, kinds: int) -> str:
     )
 
 
-def _command(stored: Stored, worst: Result) -> str:
+def _command(view: BundleView, worst: Result) -> str:
     """The command that repeats a failure; where nothing but a long recipe names the case, by its
     id."""
-    command = failure.command(worst, bundle=stored.folder, spec=stored.specs.get(worst.backend))
+    command = failure.command(worst, bundle=view.folder, spec=view.specs.get(worst.backend))
     return _one_line(
         command
         if len(command) <= LONGEST

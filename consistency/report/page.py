@@ -22,7 +22,7 @@ from ..engine.events import Event, Finished, Handler
 from ..engine.known import status
 from ..errors import BundleError
 from . import failure
-from .bundle_view import Stored, read
+from .bundle_view import BundleView, read
 from .groups import RANKS
 from .page_data import data, embedded
 from .terminal import PAGE, notes, repeated
@@ -76,25 +76,25 @@ def after(folder: Path) -> Handler:
     return finish
 
 
-def page(stored: Stored) -> str:
+def page(view: BundleView) -> str:
     """The page as text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    room = ROOM if stored.tally.results <= MANY else ROOM_FOR_MANY
+    room = ROOM if view.summary.results <= MANY else ROOM_FOR_MANY
     templates = Environment(
         loader=PackageLoader("consistency.report"), autoescape=True, undefined=StrictUndefined
     )
     style, script = source("report.css"), in_one(*map(source, SCRIPTS))
     return templates.get_template("report.html").render(
-        style=style, script=script, policy=policy_of(style, script), data=embedded(data(stored,
-        room)), strip=_strip(stored),
-        **_about(stored), failing=_failing(stored), notes=_notes(stored),
-        news=list(status.told(stored.tally.standings)),
-        known=list(status.counted(stored.tally.standings)),
-        environments=compared(stored.environment, stored.backends),
-        fingerprints=compared(stored.fingerprints, stored.backends),
-        reasons=_reasons(stored), unavailable=stored.unavailable,
-        rates=stored.tally.inconclusive_rates()[:12],
+        style=style, script=script, policy=policy_of(style, script), data=embedded(data(view,
+        room)), strip=_strip(view),
+        **_about(view), failing=_failing(view), notes=_notes(view),
+        news=list(status.told(view.summary.standings)),
+        known=list(status.counted(view.summary.standings)),
+        environments=compared(view.environment, view.backends),
+        fingerprints=compared(view.fingerprints, view.backends),
+        reasons=_reasons(view), unavailable=view.unavailable,
+        rates=view.summary.inconclusive_rates()[:12],
     )  # fmt: skip
 
 
@@ -125,25 +125,25 @@ def policy_of(style: str, script: str) -> str:
 # --- what the template shows
 
 
-def _about(stored: Stored) -> dict[str, Any]:
-    header, settings, tally = stored.header, stored.settings, stored.tally
-    torch = next((keys["torch"] for keys in stored.environment.values() if keys.get("torch")), "")
+def _about(view: BundleView) -> dict[str, Any]:
+    header, settings, summary = view.header, view.settings, view.summary
+    torch = next((keys["torch"] for keys in view.environment.values() if keys.get("torch")), "")
     facts = [
         str(header.get("created", ""))[:16].replace("T", " "), torch and f"torch {torch}",
-        f"{tally.results:,} results",
-        f"{len(stored.groups.families):,} operators",
-        *(stored.replayed or [f"seed {settings.get('seed')}"]),
-        "the run did not end" if stored.seconds is None else format_seconds(stored.seconds),
+        f"{summary.results:,} results",
+        f"{len(view.groups.families):,} operators",
+        *(view.replayed or [f"seed {settings.get('seed')}"]),
+        "the run did not end" if view.seconds is None else format_seconds(view.seconds),
         "" if header.get("complete", True) else "time budget used up",
     ]  # fmt: skip
-    return {"facts": [printable(fact) for fact in facts if fact], "summary": _summary(stored),
-    "name": stored.folder.name,
-            "failed": bool(tally.groups["failed"])}  # fmt: skip
+    return {"facts": [printable(fact) for fact in facts if fact], "summary": _summary(view),
+    "name": view.folder.name,
+            "failed": bool(summary.groups["failed"])}  # fmt: skip
 
 
-def _summary(stored: Stored) -> str:
+def _summary(view: BundleView) -> str:
     """The one sentence that matters."""
-    tally, failing = stored.tally, stored.tally.by_operator()
+    summary, failing = view.summary, view.summary.by_operator()
     if failing:
         worst = failing[0][0]
         many = (
@@ -151,7 +151,7 @@ def _summary(stored: Stored) -> str:
             f"fail{'' if len(failing) > 1 else 's'}"
         )
         return f"{many}: the worst is {worst.operator} on {worst.backend}"
-    good, warned = tally.groups["passed"], tally.groups["warned"]
+    good, warned = summary.groups["passed"], summary.groups["warned"]
     if not good and not warned:
         return "Nothing was tested"
     return "Nothing fails" + (
@@ -159,11 +159,11 @@ def _summary(stored: Stored) -> str:
     )
 
 
-def _strip(stored: Stored) -> list[dict[str, Any]]:
+def _strip(view: BundleView) -> list[dict[str, Any]]:
     """The verdicts with their counts, the failing ones first, and where each lies on a strip of
     1,000 units."""
     counts: dict[tuple[str, str], int] = {}
-    for group in stored.groups:
+    for group in view.groups:
         for key, count in group.verdicts.items():
             counts[key] = counts.get(key, 0) + count
     order = {name: rank for rank, name in enumerate(reversed(RANKS))} | {"not tested": len(RANKS)}
@@ -184,9 +184,9 @@ def _strip(stored: Stored) -> list[dict[str, Any]]:
     return strip
 
 
-def _failing(stored: Stored) -> dict[str, Any]:
+def _failing(view: BundleView) -> dict[str, Any]:
     """The worst failure of the worst operators, and how many more there are."""
-    kinds = stored.tally.by_operator()
+    kinds = view.summary.by_operator()
     rows = [_headline(results[0]) for results in kinds[:FIRST]]
     return {"rows": rows, "more": max(len(kinds) - FIRST, 0)}
 
@@ -226,17 +226,17 @@ def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> di
     return {"backends": names, "differing": differing, "equal": equal}
 
 
-def _notes(stored: Stored) -> list[str]:
-    told = repeated(stored.tally)
+def _notes(view: BundleView) -> list[str]:
+    told = repeated(view.summary)
     elsewhere = (
         determinism.TITLE,
-        stored.tally.undecided(),
+        view.summary.undecided(),
     )  # the second stands below what was not tested
-    return [line.strip() for line in (*notes(stored.tally), *told) if line not in elsewhere]
+    return [line.strip() for line in (*notes(view.summary), *told) if line not in elsewhere]
 
 
-def _reasons(stored: Stored) -> list[tuple[int, str, str]]:
+def _reasons(view: BundleView) -> list[tuple[int, str, str]]:
     return [
         (count, verdict, reason)
-        for (verdict, reason), count in stored.tally.reasons.most_common(60)
+        for (verdict, reason), count in view.summary.reasons.most_common(60)
     ]

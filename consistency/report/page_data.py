@@ -15,8 +15,8 @@ from ..core.text import printable, quote, round_significant
 from ..core.verdict import VERDICTS, Verdict
 from ..storage.bundle import failure_id
 from . import failure
-from .bundle_view import Stored, short
-from .groups import BINS, RANKS, Group
+from .bundle_view import BundleView, short
+from .groups import BINS, RANKS, ReportGroup
 
 MOST_OPERATORS = 5_000
 PER_OPERATOR = 6  # failing cases of an operator in full
@@ -24,7 +24,7 @@ MOST_CASES = 2_500
 MOST_BACKENDS = 200
 MOST_RECIPE = 4_000  # characters
 _FRAME = 90_000  # bytes of a page that are not data
-_Groups = Sequence[tuple[str, str, str, Group]]  # (dtype, direction, backend, group)
+_Groups = Sequence[tuple[str, str, str, ReportGroup]]  # (dtype, direction, backend, group)
 
 
 def embedded(value: Any) -> str:
@@ -36,22 +36,22 @@ def embedded(value: Any) -> str:
     return text
 
 
-def data(stored: Stored, room: int) -> dict[str, Any]:
+def data(view: BundleView, room: int) -> dict[str, Any]:
     """The groups of every operator, worst operator first, and the cases that are shown in full;
     about ``room`` bytes."""
-    by_operator = stored.groups.by_operator()
+    by_operator = view.groups.by_operator()
     order = sorted(by_operator, key=lambda name: _weight(by_operator[name]), reverse=True)
-    index = _Index(stored.backends[:MOST_BACKENDS])
-    points = min(max(int(room * 0.3) // (4 * max(len(stored.groups), 1)), 3), 48)
+    index = _Index(view.backends[:MOST_BACKENDS])
+    points = min(max(int(room * 0.3) // (4 * max(len(view.groups), 1)), 3), 48)
     operators, left = [], room - _FRAME
     for name in order[:MOST_OPERATORS]:
-        row = _operator(stored, name, by_operator[name], points, index)
+        row = _operator(view, name, by_operator[name], points, index)
         left -= len(embedded(row).encode()) + 1
         if left < 0:
             break
         operators.append(row)
     names = {row[0]: position for position, row in enumerate(operators)}
-    cases = _cases(stored, names, index, left)
+    cases = _cases(view, names, index, left)
     scaling = [
         [
             names[s.operator],
@@ -60,7 +60,7 @@ def data(stored: Stored, room: int) -> dict[str, Any]:
             s.pairs,
             s.problem,
         ]
-        for s in stored.tally.scalings
+        for s in view.summary.scalings
         if s.pairs and s.operator in names
     ]
     return {
@@ -98,7 +98,9 @@ def _weight(groups: _Groups) -> tuple[int, float]:
     )
 
 
-def _operator(stored: Stored, name: str, groups: _Groups, points: int, index: _Index) -> list[Any]:
+def _operator(
+    view: BundleView, name: str, groups: _Groups, points: int, index: _Index
+) -> list[Any]:
     """[name, family, whether n is what is accumulated, groups, budgets]"""
     by_terms = any(group.by_terms for *_, group in groups)
     rows, budgets = [], {}
@@ -118,10 +120,10 @@ def _operator(stored: Stored, name: str, groups: _Groups, points: int, index: _I
                 shown,
             ]
         )
-        budget = stored.groups.budget(name, dtype, direction)
+        budget = view.groups.budget(name, dtype, direction)
         if budget and shown:
             budgets[kind] = budget
-    return [name, stored.groups.families[name], int(by_terms), rows, budgets]
+    return [name, view.groups.families[name], int(by_terms), rows, budgets]
 
 
 def _histogram(counts: Sequence[int]) -> str:
@@ -140,26 +142,26 @@ def _number_of(verdict: str, group: str) -> int:
     )
 
 
-def _cases(stored: Stored, names: Mapping[str, int], index: _Index, room: int) -> list[list[Any]]:
+def _cases(view: BundleView, names: Mapping[str, int], index: _Index, room: int) -> list[list[Any]]:
     """The failures of each operator, and of operators without any the case with the largest error,
     until the room is used up."""
     chosen: dict[int, int] = {}  # line of results.jsonl: how many cases fail like it
-    for kinds in stored.tally.by_operator():
+    for kinds in view.summary.by_operator():
         for result in kinds[:PER_OPERATOR] if kinds[0].operator in names else ():
             alike = kind_of(result)
-            chosen[stored.shown[alike]] = stored.tally.failing_cases[alike]
-    failing = {result.operator for result in stored.tally.failures.values()}
+            chosen[view.shown[alike]] = view.summary.failing_cases[alike]
+    failing = {result.operator for result in view.summary.failures.values()}
     healthy = [
         (rho, line)
-        for name, (rho, line) in stored.highest.items()
+        for name, (rho, line) in view.highest.items()
         if name not in failing and name in names
     ]
     for _, line in sorted(healthy, reverse=True):
         chosen.setdefault(line, 0)
     lines = list(chosen)[:MOST_CASES]
-    found, rows = stored.in_full(lines), []
+    found, rows = view.in_full(lines), []
     for line in lines:
-        row = _case(stored, found[line], chosen[line], names, index)
+        row = _case(view, found[line], chosen[line], names, index)
         room -= len(embedded(row).encode()) + 1
         if room < 0:
             break
@@ -168,7 +170,7 @@ def _cases(stored: Stored, names: Mapping[str, int], index: _Index, room: int) -
 
 
 def _case(
-    stored: Stored, result: Result, failing: int, names: Mapping[str, int], index: _Index
+    view: BundleView, result: Result, failing: int, names: Mapping[str, int], index: _Index
 ) -> list[Any]:
     """[operator, kind, backend, verdict, × budget, sentence, lines, recipe, command, work-around,
     cause, how many alike, files]
@@ -179,7 +181,7 @@ def _case(
     told = failure.message(result, again=False).removeprefix(headline).strip("\n").split("\n")
     line, inline = result.case.line, quote(result.case.line)
     command = failure.command(
-        result, bundle=stored.folder, spec=stored.specs.get(short(result.backend))
+        result, bundle=view.folder, spec=view.specs.get(short(result.backend))
     )
     if len(line) > MOST_RECIPE:
         line, command = "", command.replace(inline, result.case.id)
@@ -192,14 +194,14 @@ def _case(
         _number_of(result.verdict.value, result.verdict.group),
         round_significant(result.metrics.get("rho_max"), 4),
         *map(printable, texts), [printable(piece) for piece in command.split(inline, 1)],
-        printable(result.workaround), printable(cause), failing, _files(stored, result),
+        printable(result.workaround), printable(cause), failing, _files(view, result),
     ]  # fmt: skip
 
 
-def _files(stored: Stored, result: Result) -> str:
+def _files(view: BundleView, result: Result) -> str:
     """``failures/ID: repro.py, issue.md``: what the bundle keeps of a failure for people; empty
     where there is nothing."""
-    folder = stored.folder / "failures" / failure_id(result)
+    folder = view.folder / "failures" / failure_id(result)
     names = [
         name
         for name in ("repro.py", "issue.md")

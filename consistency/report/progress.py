@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
 
 
-class Meter:
+class ProgressMeter:
     """Counts cases. Several screens may share one, where several environments are run at once."""
 
     def __init__(self, console: Console) -> None:

@@ -6,34 +6,34 @@ from pathlib import Path
 from typing import IO
 
 from ..core.text import printable
-from .bundle_view import Stored, read
+from .bundle_view import BundleView, read
 from .terminal import IN_FULL, Screen
 
 
 def show(folder: Path, *, stream: IO[str] | None = None, not_tested: bool = False) -> None:
     """Print what the run printed at its end. Raises BundleError."""
-    stored = read(folder)
-    stored.tell_failures_in_full(IN_FULL)
+    view = read(folder)
+    view.tell_failures_in_full(IN_FULL)
     screen = Screen(stream=stream, out=folder, not_tested=not_tested)
-    screen.tally = stored.tally
-    screen.specs = stored.specs
+    screen.summary = view.summary
+    screen.specs = view.specs
     screen.opening(
-        title(stored),
-        {name: stored.environment.get(name, {}) for name in stored.backends},
-        stored.unavailable,
+        title(view),
+        {name: view.environment.get(name, {}) for name in view.backends},
+        view.unavailable,
     )
-    screen.closing(stored.seconds, stored.header.get("complete") is False)
+    screen.closing(view.seconds, view.header.get("complete") is False)
 
 
-def title(stored: Stored) -> str:
+def title(view: BundleView) -> str:
     """``consistency 0.1.0 · torch 2.13.0 · 2026-11-21 13:17 · 712 operators, 5 cases each · seed
     0``"""
-    header, settings = stored.header, stored.settings
-    torch = next((keys["torch"] for keys in stored.environment.values() if keys.get("torch")), "")
-    many = f"{len(stored.groups.families):,} operators"
+    header, settings = view.header, view.settings
+    torch = next((keys["torch"] for keys in view.environment.values() if keys.get("torch")), "")
+    many = f"{len(view.groups.families):,} operators"
     what = [f"{many}, {settings.get('examples')} cases each", f"seed {settings.get('seed')}"]
-    if stored.replayed:
-        what = [many, *stored.replayed]
+    if view.replayed:
+        what = [many, *view.replayed]
     parts = (
         f"consistency {header.get('consistency')}", torch and f"torch {torch}",
         str(header.get("created"))[:16].replace("T", " "),

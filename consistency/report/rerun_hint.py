@@ -14,7 +14,7 @@ from .failure import command
 MAX_LINE = 1500  # characters of a case that a person pastes
 
 
-def again(
+def rerun_hint(
     result: Result, variable: str, *, spec: str | None = None, folder: Path | None = None
 ) -> list[str]:
     """Lines for the end of a failure's message. ``variable`` is what Python calls the result,

@@ -53,7 +53,7 @@ class Cell:
         )
 
 
-class Tally:
+class RunSummary:
     """What the summary is made of; it keeps counts and the worst failure of each kind, not every
     result."""
 

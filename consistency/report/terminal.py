@@ -15,8 +15,7 @@ from typing import IO, TYPE_CHECKING
 from ..core.model import Result, kind
 from ..core.text import format_factor, format_seconds, pluralize, printable
 from ..core.verdict import Verdict
-from ..diagnose import determinism
-from ..diagnose.precision_scaling import summary
+from ..diagnose import determinism, precision_scaling
 from ..engine.config import RunConfig, examples_of
 from ..engine.events import (
     DeterminismChecked,
@@ -32,8 +31,8 @@ from ..engine.events import (
 from ..engine.known.status import Keeper, told
 from ..generate.calls.generic_error import GENERIC
 from . import failure
-from .progress import Meter
-from .summary import Tally
+from .progress import ProgressMeter
+from .summary import RunSummary
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +44,7 @@ MOST_ALSO = 4
 MOST_DISPUTES = 5
 MOST_GENERIC = 12
 PAGE = "report.html"  # in a bundle
-_COLOURS = {"passed": "green", "warned": "yellow", "failed": "red", "not tested": "dim"}
+_COLORS = {"passed": "green", "warned": "yellow", "failed": "red", "not tested": "dim"}
 _LEGEND = {
     "✓": "✓ worst × budget that passed",
     "!": "! known or ill-conditioned",
@@ -74,11 +73,11 @@ class Screen:
     def __init__(
         self, *, stream: IO[str] | None = None, out: Path | None = None, not_tested: bool = False,
         elsewhere: Sequence[str] = (),
-        where: str = "", meter: Meter | None = None,
+        where: str = "", meter: ProgressMeter | None = None,
     ) -> None:  # fmt: skip
         self.console = meter.console if meter is not None else console(stream)
         self.where = where
-        self.tally = Tally()
+        self.summary = RunSummary()
         self._keeper = Keeper()
         self.out = out
         self.not_tested = not_tested
@@ -88,7 +87,7 @@ class Screen:
         ] = {}  # how backends are spelt, where a stored run is shown and there are no settings
         self._settings: RunConfig | None = None
         self._names: tuple[str, ...] = ()  # of the backends, in the order of the table's columns
-        self.meter = meter or Meter(self.console)
+        self.meter = meter or ProgressMeter(self.console)
 
     def __call__(self, event: Event) -> None:
         self._keeper(event)
@@ -97,16 +96,16 @@ class Screen:
                 self._start(event)
             case Judged():
                 for result in event.results:
-                    self.tally.add(result)
+                    self.summary.add(result)
                 self._step(event)
             case Minimized():
-                self.tally.shrunk(event.original, event.result)
+                self.summary.shrunk(event.original, event.result)
             case PrecisionScalingMeasured():
-                self.tally.scalings += event.scalings
+                self.summary.scalings += event.scalings
             case DeterminismChecked():
-                self.tally.repeated += event.found
+                self.summary.repeated += event.found
             case MemoryGrowth():
-                self.tally.grown[event.backend, event.operator] = event.bytes
+                self.summary.grown[event.backend, event.operator] = event.bytes
             case UnitDone():
                 if self._settings is not None and self._settings.corpus is None:
                     self.meter.correct(event.cases - examples_of(self._settings, event.dtype))
@@ -161,7 +160,9 @@ class Screen:
             for r in event.results
         ):
             return  # no case: what was not run, and what is about many cases
-        self.meter.step(event.case.operator, len({key[0] for key in self.tally.failures}), id(self))
+        self.meter.step(
+            event.case.operator, len({key[0] for key in self.summary.failures}), id(self)
+        )
 
     def remark(self, text: str) -> None:
         """A line of what else is done."""
@@ -173,7 +174,7 @@ class Screen:
 
     def _finish(self, event: Finished) -> None:
         self.stop()
-        self.tally.standings = self._keeper.ledger.standings()
+        self.summary.standings = self._keeper.ledger.standings()
         if self.where:
             self.console.print()
             self._line(self.where, "bold")
@@ -183,9 +184,9 @@ class Screen:
         """The table, the failures, the notes, the last line; ``seconds`` is None for a run that did
         not end."""
         self.console.print()
-        for line in table(self.tally, self._names):
+        for line in table(self.summary, self._names):
             self.console.print(line)
-        failures = self.tally.by_operator()
+        failures = self.summary.by_operator()
         for kinds in failures[:IN_FULL]:
             self.console.print()
             self._failure(kinds)
@@ -199,29 +200,29 @@ class Screen:
             self._line(
                 f"  the commands that repeat them: {self.out / 'failures' / '*' / 'message.txt'}"
             )
-        for result in list(self.tally.disputes.values())[:MOST_DISPUTES]:
+        for result in list(self.summary.disputes.values())[:MOST_DISPUTES]:
             self._line(f"? {failure.headline(result)}", "yellow")
             self._line(f"  again:   {failure.command(result, bundle=self.out)}")
-        if len(self.tally.disputes) > MOST_DISPUTES:
+        if len(self.summary.disputes) > MOST_DISPUTES:
             self._line(
-                f"? and {len(self.tally.disputes) - MOST_DISPUTES} more in which nobody could "
+                f"? and {len(self.summary.disputes) - MOST_DISPUTES} more in which nobody could "
                 f"be "
                 f"proved right"
             )
         self.console.print()
-        for text in repeated(self.tally):
+        for text in repeated(self.summary):
             self._line(text)
-        for text in notes(self.tally):
+        for text in notes(self.summary):
             self._line(text, "dim")
-        for text in told(self.tally.standings):
+        for text in told(self.summary.standings):
             self._line(f"! {text}", "yellow")
         self._line(
-            self.last(seconds, out_of_time), "bold red" if self.tally.groups["failed"] else "bold"
+            self.last(seconds, out_of_time), "bold red" if self.summary.groups["failed"] else "bold"
         )
         if self.not_tested:
-            for (verdict, reason), count in self.tally.reasons.most_common():
+            for (verdict, reason), count in self.summary.reasons.most_common():
                 self._line(f"  {count:>7,}  {verdict:<13} {reason}")
-            for operator, share in self.tally.inconclusive_rates():
+            for operator, share in self.summary.inconclusive_rates():
                 self._line(f"  {share:>7.0%}  inconclusive of {operator}")
 
     def _failure(self, kinds: Sequence[Result]) -> None:
@@ -236,13 +237,13 @@ class Screen:
         self.console.print(Text(rest))
         for line in _also(kinds[1:]):
             self._line(f"  {line}")
-        count = sum(self.tally.failing_cases[kind(result)] for result in kinds)
+        count = sum(self.summary.failing_cases[kind(result)] for result in kinds)
         if count > 1:
             self._line(f"  {count:,} failing cases of this operator")
 
     def last(self, seconds: float | None, out_of_time: bool = False) -> str:
         """The one line that says how the run ended."""
-        groups, verdicts = self.tally.groups, self.tally.verdicts
+        groups, verdicts = self.summary.groups, self.summary.verdicts
         failing = [(name, verdicts[name]) for name in verdicts if Verdict(name).fails]
         parts = (
             [f"{count:,} {name}" for name, count in sorted(failing, key=lambda item: -item[1])]
@@ -262,7 +263,7 @@ class Screen:
             if rest
             else []
         )
-        failed = self.tally.harness_failures
+        failed = self.summary.harness_failures
         parts += (
             [f"{failed:,} of them failures of the harness itself: please report one"]
             if failed
@@ -283,20 +284,28 @@ class Screen:
         return f"{mark} {' · '.join(parts)}    {took}{ended}{where}"
 
 
-def repeated(tally: Tally) -> list[str]:
+def repeated(summary: RunSummary) -> list[str]:
     """Whether the same bits and the same memory came out again; empty where nobody looked."""
-    return [*determinism.summary(tally.repeated), *tally.leaks()]
+    return [*determinism.summary(summary.repeated), *summary.leaks()]
 
 
-def notes(tally: Tally) -> list[str]:
+def notes(summary: RunSummary) -> list[str]:
     """What else there is to say about a run, a line each."""
-    return [text for text in (summary(tally.scalings), tally.undecided(), _generic(tally)) if text]
+    return [
+        text
+        for text in (
+            precision_scaling.summary(summary.scalings),
+            summary.undecided(),
+            _generic(summary),
+        )
+        if text
+    ]
 
 
-def _generic(tally: Tally) -> str:
+def _generic(summary: RunSummary) -> str:
     """The operators that have no declaration of ours, and so no error model of their own."""
     names = dict.fromkeys(
-        name for cell in tally.cells.get(GENERIC, {}).values() for name in cell.operators
+        name for cell in summary.cells.get(GENERIC, {}).values() for name in cell.operators
     )
     more = f" and {len(names) - MOST_GENERIC} more" if len(names) > MOST_GENERIC else ""
     return (
@@ -325,12 +334,12 @@ def _also(others: Sequence[Result]) -> Iterator[str]:
         yield f"         and {pluralize(more, 'more kind')}"
 
 
-def table(tally: Tally, backends: Sequence[str]) -> Iterator[Text]:
+def table(summary: RunSummary, backends: Sequence[str]) -> Iterator[Text]:
     """Families × backends, and below it what the symbols mean. Lines of text, not of boxes: made to
     be read and to be cut."""
     from rich.text import Text
 
-    if not tally.cells:
+    if not summary.cells:
         return
     shown = [
         printable(name) if len(name) <= 30 else f"{printable(name)[:29]}…" for name in backends
@@ -339,7 +348,7 @@ def table(tally: Tally, backends: Sequence[str]) -> Iterator[Text]:
         printable(family): [
             row[name].text() if name in row else ("–", "not tested") for name in backends
         ]
-        for family, row in tally.cells.items()
+        for family, row in summary.cells.items()
     }
     first = max(map(len, cells))
     widths = [
@@ -355,7 +364,7 @@ def table(tally: Tally, backends: Sequence[str]) -> Iterator[Text]:
     for family, row in cells.items():
         line = Text(f"{family:<{first}}")
         for (text, group), width in zip(row, widths, strict=True):
-            line.append("   ").append(f"{text:<{width}}", _COLOURS[group])
+            line.append("   ").append(f"{text:<{width}}", _COLORS[group])
         line.rstrip()
         yield line
     every = " ".join(text for row in cells.values() for text, _ in row)
@@ -386,10 +395,10 @@ def _about(environment: Mapping[str, str], said: set[tuple[str, str]]) -> str:
     return text if len(text) <= 100 else f"{text[:99]}…"
 
 
-def exit_status(tally: Tally, *, asked: bool) -> int:
+def exit_status(summary: RunSummary, *, asked: bool) -> int:
     """0 consistent; 1 a failing verdict; 3 nothing failed, but nothing was tested, or not on a
     backend that was asked for."""
-    if tally.groups["failed"]:
+    if summary.groups["failed"]:
         return 1
-    tested = tally.groups["passed"] + tally.groups["warned"]
-    return 3 if not tested or (asked and tally.lost) else 0
+    tested = summary.groups["passed"] + summary.groups["warned"]
+    return 3 if not tested or (asked and summary.lost) else 0

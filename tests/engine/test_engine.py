@@ -33,7 +33,7 @@ from consistency.engine.events import (
 from consistency.errors import RecipeError, UsageError
 from consistency.generate import search
 from consistency.operators.declare import Operator, call
-from consistency.report.terminal import Tally, exit_status
+from consistency.report.terminal import RunSummary, exit_status
 
 
 class Off(consistency.Backend):
@@ -134,28 +134,28 @@ def test_what_a_handler_raises_is_not_swallowed() -> None:
 
 
 def test_collect_and_tally_count_the_same() -> None:
-    collect, tally = Collect(), Tally()
+    collect, summary = Collect(), RunSummary()
 
     def count(event: Event) -> None:
         if isinstance(event, Judged):
             for result in event.results:
-                tally.add(result)
+                summary.add(result)
 
     engine.drive(
         settings(["exp", "neg"], ["cpu", "numpy", Absent(), Off()], shrink=False), [collect, count]
     )
-    assert tally.results == len(collect.results)
-    assert tally.verdicts == Counter(r.verdict.value for r in collect.results)
-    assert tally.groups == Counter(r.verdict.group for r in collect.results)
-    assert sum(tally.failing_cases.values()) == sum(r.verdict.fails for r in collect.results) > 0
+    assert summary.results == len(collect.results)
+    assert summary.verdicts == Counter(r.verdict.value for r in collect.results)
+    assert summary.groups == Counter(r.verdict.group for r in collect.results)
+    assert sum(summary.failing_cases.values()) == sum(r.verdict.fails for r in collect.results) > 0
 
 
 def test_exit_status() -> None:
     def status(chosen: engine.RunConfig, *, asked: bool = True) -> int:
-        tally = Tally()
+        summary = RunSummary()
         for result in results(events(chosen)):
-            tally.add(result)
-        return exit_status(tally, asked=asked)
+            summary.add(result)
+        return exit_status(summary, asked=asked)
 
     forward = {"directions": ["forward"], "shrink": False}
     assert status(settings(["neg"], ["cpu"], **forward)) == 0

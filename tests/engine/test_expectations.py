@@ -300,7 +300,7 @@ def test_the_counts_stand_in_the_bundle_and_on_its_page(write: Write, tmp_path: 
     assert [(row["place"], row["status"]) for row in rows] == [
         ("known.yaml:2", "no longer happens"), ("known.yaml:11", "matches nothing"),
     ]  # fmt: skip
-    assert [Standing.from_json(row) for row in rows] == read(out).tally.standings == kept(out)
+    assert [Standing.from_json(row) for row in rows] == read(out).summary.standings == kept(out)
     shown = (out / "report.html").read_text(encoding="utf-8")
     assert "no longer happens: remove expectation matmul float32 forward on faulty" in shown
     assert (
@@ -380,8 +380,8 @@ def test_ids_stay_when_an_entry_moves_or_is_renewed(write: Write) -> None:
 
 
 def test_the_schema_in_docs_is_that_of_the_model() -> None:
-    stored = json.loads((ROOT / "docs" / "expectations.schema.json").read_text(encoding="utf-8"))
-    assert json_schema() == stored, (
+    view = json.loads((ROOT / "docs" / "expectations.schema.json").read_text(encoding="utf-8"))
+    assert json_schema() == view, (
         "write it again: python -m consistency.judge.known > docs/expectations.schema.json"
     )
 

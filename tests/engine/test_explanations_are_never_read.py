@@ -18,7 +18,7 @@ from consistency.engine.config import configure
 from consistency.engine.events import Event, Judged, Minimized, PrecisionScalingMeasured
 from consistency.judge.judge import Judgement
 from consistency.report import repro_script
-from consistency.report.summary import Tally
+from consistency.report.summary import RunSummary
 from tests.support.catalog import FAULTS
 from tests.support.catalog.model import Fault
 
@@ -57,26 +57,26 @@ def noisy(kind: type[Any], names: tuple[str, ...], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(kind, "__init__", scrambled)
 
 
-def told(row: Fault) -> tuple[list[Any], Tally, list[Result]]:
+def told(row: Fault) -> tuple[list[Any], RunSummary, list[Result]]:
     """Everything that a run of one fault comes to, without sentences; its numbers; its failures."""
     configured = configure(
         [row.operator], [row.backend()], [row.dtype], row.directions, examples=EXAMPLES, repeat=4
     )
     facts: list[Any] = []
-    tally = Tally()
+    summary = RunSummary()
     failures: list[Result] = []
     events: list[Event] = list(engine.run(configured))
     for event in events:
         if isinstance(event, Judged):
             for result in event.results:
-                tally.add(result)
+                summary.add(result)
                 facts.append(fact(result))
                 failures += [result] if result.verdict.fails else []
         elif isinstance(event, Minimized):
             facts.append(("smaller", fact(event.original), fact(event.result)))
         elif isinstance(event, PrecisionScalingMeasured):
             facts += [(scaling.direction, scaling.measured) for scaling in event.scalings]
-    return facts, tally, failures
+    return facts, summary, failures
 
 
 def fact(result: Result) -> str:
@@ -90,11 +90,12 @@ def fact(result: Result) -> str:
     ))  # fmt: skip
 
 
-def numbers(tally: Tally) -> tuple[Any, ...]:
+def numbers(summary: RunSummary) -> tuple[Any, ...]:
     """What the summary and the page count."""
     return (
-        tally.verdicts, tally.groups, sorted(tally.reasons.values()), sorted(tally.failures),
-        tally.failing_cases, tally.lost, tally.harness_failures, sorted(tally.disputes),
+        summary.verdicts, summary.groups, sorted(summary.reasons.values()),
+        sorted(summary.failures),
+        summary.failing_cases, summary.lost, summary.harness_failures, sorted(summary.disputes),
     )  # fmt: skip
 
 
@@ -109,7 +110,7 @@ def script(result: Result) -> str:
 def test_noise_in_place_of_sentences_changes_nothing(
     row: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    facts, tally, failures = told(row)
+    facts, summary, failures = told(row)
     assert failures, "a fault that is not noticed shows nothing here"
     scripts = [script(result) for result in failures[:2]]
     with monkeypatch.context() as patched:
@@ -119,7 +120,7 @@ def test_noise_in_place_of_sentences_changes_nothing(
         again, counted, failing = told(row)
         assert all(QUOTES.match(result.explanation) for result in failing)
         assert again == facts
-        assert numbers(counted) == numbers(tally)
+        assert numbers(counted) == numbers(summary)
         assert [script(result) for result in failing[:2]] == scripts
 
 

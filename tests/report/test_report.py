@@ -24,7 +24,15 @@ from consistency.engine.events import Finished, Judged, Started
 from consistency.errors import BundleError
 from consistency.report import bundles, markdown, page, page_data
 from consistency.report.bundle_view import read
-from consistency.report.groups import BINS, FAILS, MOST_POINTS, Group, Groups, code, place
+from consistency.report.groups import (
+    BINS,
+    FAILS,
+    MAX_POINTS,
+    ReportGroup,
+    ReportGroups,
+    code,
+    place,
+)
 from consistency.report.replay import show
 from consistency.report.terminal import Screen
 from tests.support.example_bundles import BAD, HOSTILE, ordinary, result, stored_run
@@ -54,12 +62,12 @@ def data_of(html: str) -> dict[str, Any]:
 
 def test_every_result_is_counted_once(run: Path) -> None:
     """The smaller form of a failure is shown in place of it, and is no result of its own."""
-    stored = read(run)
-    assert stored.tally.results == len(list(ordinary())) == 62
-    assert sum(sum(group.verdicts.values()) for group in stored.groups) == 62
-    assert stored.tally.groups == {"passed": 51, "warned": 1, "failed": 4, "not tested": 6}
-    (kind,) = (kind for kind in stored.shown if kind[0] == "matmul")
-    shown = stored.in_full([stored.shown[kind]])[stored.shown[kind]]
+    view = read(run)
+    assert view.summary.results == len(list(ordinary())) == 62
+    assert sum(sum(group.verdicts.values()) for group in view.groups) == 62
+    assert view.summary.groups == {"passed": 51, "warned": 1, "failed": 4, "not tested": 6}
+    (kind,) = (kind for kind in view.shown if kind[0] == "matmul")
+    shown = view.in_full([view.shown[kind]])[view.shown[kind]]
     assert shown.metrics["rho_max"] == 1400.0
     assert shown.case.tensors[0].base == (7, 4)  # type: ignore[union-attr]
 
@@ -103,10 +111,10 @@ def test_places_on_an_axis() -> None:
 
 
 def test_many_points_become_few_and_the_largest_stay() -> None:
-    group = Group()
+    group = ReportGroup()
     for n in range(1, 100_000):
         group.show(float(n), 1e6 if n == 77_777 else 0.5 * n**0.5, n == 77_777)
-    assert len(group.points) < 4 * MOST_POINTS
+    assert len(group.points) < 4 * MAX_POINTS
     for most in (3, 16, 48):
         text = group.encoded(most)
         assert len(text) <= 4 * most + 4
@@ -116,7 +124,7 @@ def test_many_points_become_few_and_the_largest_stay() -> None:
 
 
 def test_a_mean_budget_needs_some_cases(run: Path) -> None:
-    groups = Groups()
+    groups = ReportGroups()
     for n, ulp in ((4, 2.0), (4, 8.0), (4, 4.0), (64, 1.0)):
         one = result("matmul", "float32", "cpu", "rounding", 0.5)
         numbers = replace(one, metrics={"rho_max": 0.5, "ulp_max": ulp})
@@ -141,8 +149,8 @@ def read_of(results: Any) -> Any:
 
 def test_the_page_stays_small_and_keeps_the_failures(tmp_path: Path) -> None:
     """Where there is no room, points become few and healthy cases go; the worst failures stay."""
-    stored = read(stored_run(tmp_path / "b"))
-    large, small = (page_data.data(stored, room) for room in (1_000_000, 93_000))
+    view = read(stored_run(tmp_path / "b"))
+    large, small = (page_data.data(view, room) for room in (1_000_000, 93_000))
     assert len(page_data.embedded(small)) < len(page_data.embedded(large))
     assert small["operators"] == large["operators"]
     assert 0 < len(small["cases"]) < len(large["cases"]) == 4
@@ -447,7 +455,7 @@ def test_a_page_that_fails_costs_the_run_nothing(
 ) -> None:
     chosen = engine.configure(["exp"], ["cpu"], examples=1)
     writer, finish = bundles.writer(tmp_path / "b"), page.after(tmp_path / "b")
-    monkeypatch.setattr(page, "page", lambda stored: 1 / 0)
+    monkeypatch.setattr(page, "page", lambda view: 1 / 0)
     one = next(ordinary())
     for event in (Started(chosen, {}, 1, 1), Judged(one.case, (one,)), Finished(1.0, False)):
         writer(event)

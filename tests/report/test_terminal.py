@@ -21,7 +21,7 @@ from consistency.core.verdict import Verdict
 from consistency.engine import engine
 from consistency.engine.events import Finished, Judged, Minimized, Started, UnitDone
 from consistency.report import failure, progress, terminal
-from consistency.report.terminal import Screen, Tally
+from consistency.report.terminal import RunSummary, Screen
 from tests.support.snapshots import Snapshot
 
 TENSOR = TensorRecipe((3, 4), "float32", stop=5)
@@ -102,19 +102,19 @@ def shown(
 
 
 def table(*results: Result, backends: Sequence[str] = ("cpu", "numpy")) -> list[str]:
-    tally = Tally()
+    summary = RunSummary()
     for one in results:
-        tally.add(one)
-    return [line.plain for line in terminal.table(tally, backends)]
+        summary.add(one)
+    return [line.plain for line in terminal.table(summary, backends)]
 
 
 def test_of_operators_that_fail_without_a_number_the_one_that_errs_most_is_the_worst() -> None:
-    tally = Tally()
+    summary = RunSummary()
     for name, rho in (("exp", 3.0), ("log", 900.0), ("tan", 1e9)):
-        tally.add(result("divergent", name, rho=rho))
+        summary.add(result("divergent", name, rho=rho))
         if name != "tan":
-            tally.add(result("precision-scaling", name))
-    assert [results[0].operator for results in tally.by_operator()] == ["log", "exp", "tan"]
+            summary.add(result("precision-scaling", name))
+    assert [results[0].operator for results in summary.by_operator()] == ["log", "exp", "tan"]
 
 
 # --- the table

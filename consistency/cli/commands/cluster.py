@@ -89,7 +89,7 @@ def run_on_cluster(chosen: RunConfig, asked: Asked, rows: IO[str] | None) -> int
     from ...engine.executors.dask.client import DaskClient
     from ...engine.executors.workers.coordinator import Coordinator
     from ...engine.executors.workers.environments import labels_chosen
-    from ...report.progress import Meter
+    from ...report.progress import ProgressMeter
     from ...report.terminal import console
 
     if asked.label:
@@ -98,7 +98,7 @@ def run_on_cluster(chosen: RunConfig, asked: Asked, rows: IO[str] | None) -> int
             "CONSISTENCY_LABEL"
         )
     labels = labels_chosen(asked.resources)
-    meter = Meter(console(sys.stderr if rows is sys.stdout else None))
+    meter = ProgressMeter(console(sys.stderr if rows is sys.stdout else None))
     with contextlib.ExitStack() as stack:
         client = DaskClient(asked.address)
         stack.callback(client.close)
@@ -121,7 +121,7 @@ def run_on_cluster(chosen: RunConfig, asked: Asked, rows: IO[str] | None) -> int
                 shown[environment.key](event)
         except KeyboardInterrupt:
             meter.stop()
-            count = sum(one.screen.tally.results for one in shown.values())
+            count = sum(one.screen.summary.results for one in shown.values())
             again = f"; complete it with --resume --out {asked.folder}" if asked.folder else ""
             click.echo(f"interrupted after {count:,} results{again}", err=True)
             return INTERRUPTED
@@ -162,7 +162,7 @@ class Shown:
     def status(self, asked: bool) -> int:
         from ...report.terminal import exit_status
 
-        return exit_status(self.screen.tally, asked=asked or bool(self.environment.lost))
+        return exit_status(self.screen.summary, asked=asked or bool(self.environment.lost))
 
 
 def _handlers(

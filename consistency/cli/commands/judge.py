@@ -90,6 +90,6 @@ def judge(
                 screen(event)
         except KeyboardInterrupt:
             screen.stop()
-            click.echo(f"interrupted after {screen.tally.results:,} results", err=True)
+            click.echo(f"interrupted after {screen.summary.results:,} results", err=True)
             sys.exit(INTERRUPTED)
-    sys.exit(exit_status(screen.tally, asked=True))
+    sys.exit(exit_status(screen.summary, asked=True))

@@ -162,9 +162,9 @@ def run(
         except KeyboardInterrupt:
             screen.stop()
             again = f"; complete it with --resume --out {folder}" if folder else ""
-            click.echo(f"interrupted after {screen.tally.results:,} results{again}", err=True)
+            click.echo(f"interrupted after {screen.summary.results:,} results{again}", err=True)
             sys.exit(INTERRUPTED)
-    sys.exit(exit_status(screen.tally, asked=bool(options.backends)))
+    sys.exit(exit_status(screen.summary, asked=bool(options.backends)))
 
 
 def _not_here() -> list[str]:

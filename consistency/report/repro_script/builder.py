@@ -25,7 +25,7 @@ _WIDER = {"int32": "int64", "int16": "int64", "int8": "int64"}
 _VALUES = ("value", "special", "spread", "flags")  # kinds that look at one number
 
 
-class Program:
+class ScriptBuilder:
     def __init__(
         self, result: Result, operator: Operator, materials: Materials, sheet: Sheet, place: Place
     ) -> None:

@@ -15,10 +15,10 @@ from .script_context import UnscriptableError
 from .tensor_literals import flat
 
 if TYPE_CHECKING:
-    from .builder import Program
+    from .builder import ScriptBuilder
 
 
-def value(program: Program, calling: Lines) -> assertions.Ending:
+def value(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     try:
         program.element  # noqa: B018
     except EmptyError:
@@ -30,14 +30,14 @@ def value(program: Program, calling: Lines) -> assertions.Ending:
     return assertions.Ending(program.of(calling.outputs), lines)
 
 
-def special(program: Program, calling: Lines) -> assertions.Ending:
+def special(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     lines = assertions.special(
         program.result, program.element, program.run, program.right(), program.sheet
     )
     return assertions.Ending(program.of(calling.outputs), lines)
 
 
-def spread(program: Program, calling: Lines) -> assertions.Ending:
+def spread(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     right = program.right()
     if not right:
         raise UnscriptableError("only the distribution of the errors of float64 is unusual")
@@ -47,7 +47,7 @@ def spread(program: Program, calling: Lines) -> assertions.Ending:
     )
 
 
-def flags(program: Program, calling: Lines) -> assertions.Ending:
+def flags(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     position = program.element.position
     right = program.reference.outputs[position].tensor
     if right is None or right.dtype != torch.bool:
@@ -68,7 +68,7 @@ def _all(calling: Lines, lines: list[str]) -> assertions.Ending:
     return assertions.Ending(f"[{', '.join(calling.outputs)}]", lines)
 
 
-def structure(program: Program, calling: Lines) -> assertions.Ending:
+def structure(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     shapes = [
         _described(o, _expected_dtype(program, i))
         for i, o in enumerate(program.reference.outcome.outputs)
@@ -76,14 +76,14 @@ def structure(program: Program, calling: Lines) -> assertions.Ending:
     return _all(calling, behavior_assertions.structure(shapes, program.run))
 
 
-def _expected_dtype(program: Program, position: int) -> str:
+def _expected_dtype(program: ScriptBuilder, position: int) -> str:
     plain = Cpu().run(program.operator, program.materials, program.direction)
     if plain.status == "ok" and len(plain.outputs) > position:
         return plain.outputs[position].dtype
     return program.result.case.dtype
 
 
-def modified(program: Program, calling: Lines) -> assertions.Ending:
+def modified(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     position = failure_facts.modified(program.result)
     assert position is not None
     memory = calling.memories[position]
@@ -94,40 +94,40 @@ def modified(program: Program, calling: Lines) -> assertions.Ending:
     )
 
 
-def raises(program: Program, calling: Lines) -> assertions.Ending:
+def raises(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     return _all(calling, behavior_assertions.raises(program.result, program.run))
 
 
-def lenient(program: Program, calling: Lines) -> assertions.Ending:
+def lenient(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     return _all(
         calling, behavior_assertions.lenient(program.run, program.reference.outcome.message)
     )
 
 
-def crash(program: Program, calling: Lines) -> assertions.Ending:
+def crash(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     return _all(calling, behavior_assertions.crash(program.run))
 
 
-def timeout(program: Program, calling: Lines) -> assertions.Ending:
+def timeout(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     return _all(calling, behavior_assertions.hang(program.result, program.run, program.sheet))
 
 
-def repeats(program: Program, calling: Lines) -> assertions.Ending:
+def repeats(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     return _all(calling, behavior_assertions.repeats(program.run))
 
 
-def threads(program: Program, calling: Lines) -> assertions.Ending:
+def threads(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     return _all(calling, behavior_assertions.repeats(program.run, "torch.set_num_threads(1)"))
 
 
-def batch(program: Program, calling: Lines) -> assertions.Ending:
+def batch(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     calling.inputs.append(
         f"{calling.variables[0]} = {calling.variables[0]}[:1] if alone else {calling.variables[0]}"
     )
     return assertions.Ending(calling.outputs[0], behavior_assertions.alone(program.run))
 
 
-def scaling(program: Program, calling: Lines) -> assertions.Ending:
+def scaling(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     """Errors of float32 and float64 on the device, against a reference above float64, whose numbers
     the script holds."""
     if program.reference.outcome.status != "ok" or program.result.case.dtype != "float64":

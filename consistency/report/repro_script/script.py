@@ -15,7 +15,7 @@ from ...operators.declare import Operator
 from ...reference import quiet
 from . import words
 from .backend_setup import Place, place_of
-from .builder import Program
+from .builder import ScriptBuilder
 from .script_context import Sheet, UnscriptableError
 
 
@@ -50,7 +50,7 @@ def script_of(
     materials = prepare(result.case)
     try:
         with quiet():
-            body = Program(result, operator, materials, sheet, place).lines()
+            body = ScriptBuilder(result, operator, materials, sheet, place).lines()
     except UnscriptableError as error:
         return _without(result, sheet, place, identity, str(error))
     except ConsistencyError:

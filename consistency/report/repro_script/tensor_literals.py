@@ -96,7 +96,7 @@ def _as_floats(raw: Array, dtype: str) -> Any:
 
 
 def _shortest(value: Any, dtype: str) -> str:
-    """The shortest decimal that the dtype's neighbours do not share."""
+    """The shortest decimal that the dtype's neighbors do not share."""
     if np.isnan(value):
         return "-nan" if np.signbit(value) else "nan"
     if dtype == "bfloat16" and np.isfinite(value):

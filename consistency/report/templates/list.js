@@ -26,7 +26,7 @@ const rowOf = (item) => {
   const values = make("span", { class: "values" });
   for (const [b, cell] of [...item.cells].sort((a, c) => a[0] - c[0])) {
     const number = make("span", { class: cell.rank === FAILED ? "bad" : "" }, inShort(cell));
-    values.append(make("span", {}, make("i", { class: `swatch ${colour(cell)}` }), number,
+    values.append(make("span", {}, make("i", { class: `swatch ${color(cell)}` }), number,
       make("span", { class: "of" }, D.backends[b])));
   }
   const id = `op-${item.o.id}`;

@@ -1,6 +1,6 @@
 // The map of operators and backends.
 
-const colour = (cell) => {
+const color = (cell) => {
   if (cell.rank < 1) return "none";
   if (cell.rank === WARNED) return "hw";
   if (cell.rank === FAILED) return cell.rho === null ? "h6" : cell.rho > 1e3 ? "h6" : cell.rho > 10 ? "h5" : "h4";
@@ -38,7 +38,7 @@ const drawMap = (left) => {
         const cell = item.cells.get(b);
         if (!cell) continue;
         const text = `${item.o.name} on ${D.backends[b]}: ${inWords(cell)}`;
-        const square = make("button", { type: "button", class: `cell ${colour(cell)}`, tabindex: "-1", "aria-label": text });
+        const square = make("button", { type: "button", class: `cell ${color(cell)}`, tabindex: "-1", "aria-label": text });
         square.dataset.op = item.o.id;
         cells.append(square);
       }
@@ -57,14 +57,14 @@ heat.addEventListener("focusin", (e) => { if (e.target.matches(".cell")) tell(e.
 heat.addEventListener("click", (e) => { if (e.target.matches(".cell")) open(operators[e.target.dataset.op], true); });
 heat.addEventListener("keydown", (e) => {
   if (!e.target.matches(".cell")) return;
-  const next = neighbour(e.target, e.key);
+  const next = neighbor(e.target, e.key);
   if (!next) return;
   e.preventDefault();
   e.target.tabIndex = -1;
   next.tabIndex = 0;
   next.focus();
 });
-const neighbour = (square, key) => {
+const neighbor = (square, key) => {
   const all = [...heat.querySelectorAll(".cell")], at = all.indexOf(square);
   if (key === "ArrowRight") return all[at + 1];
   if (key === "ArrowLeft") return all[at - 1];

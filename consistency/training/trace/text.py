@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ...report.failure import message
-from ...report.rerun_hint import again
+from ...report.rerun_hint import rerun_hint
 
 if TYPE_CHECKING:
     from .session import WatchSession
@@ -30,7 +30,7 @@ def session_text(watch: WatchSession) -> str:
             f"the first that diverges: {watch.call_of(first)}",
             f"✗ {message(first, again=False)}",
         ]
-        lines += again(
+        lines += rerun_hint(
             first, "w.first", spec=watch.specs.get(first.backend), folder=watch.saved.get(first.key)
         )
         others = Counter(f"{r.operator} on {r.backend}" for r in watch.failures)

@@ -25,7 +25,7 @@ const operators = D.operators.map(([name, family, file, kinds, cells, past], id)
 });
 const words = [...new Set(D.verdicts.map(([name]) => name))].sort();
 
-const colour = (e) => {
+const color = (e) => {
   if (e.state === "untested") return "none";
   if (e.state === "warn") return "hw";
   if (e.state === "fail") return e.rho === null || e.rho > 1e3 ? "h6" : e.rho > 10 ? "h5" : "h4";
@@ -117,7 +117,7 @@ const squareOf = (row, env) => {
   node.setAttribute("aria-label", inWords(e));
   if (e.state === "fail") node.classList.add("bad");
   if (e.state === "pass" && !news.length || e.state === "untested") node.classList.add("ok");
-  const told = make("span", { class: "size" }, make("i", { class: `swatch ${colour(e)}` }), inShort(e));
+  const told = make("span", { class: "size" }, make("i", { class: `swatch ${color(e)}` }), inShort(e));
   if (news.length) told.append(make("span", { class: `news ${GOOD.includes(news[0].kind) ? "good" : ""}` }, NEWS[news[0].kind]));
   else if (e.flaky !== null) told.append(make("span", { class: "news" }, "flaky"));
   node.append(told, row.o.past[env].length > 1 ? past(row.o.past[env]) : make("span"));
