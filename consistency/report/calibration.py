@@ -155,13 +155,13 @@ def reason(groups: Sequence[Group]) -> str:
         return f"{why}; what healthy results need is not known here (a stand-in)"
     loose = sum(group.margin > LOOSE for group in groups)
     room = {
-        len(groups): "healthy results leave room: smaller numbers would do",
-        0: "healthy results need it: a sharper S, G or u would do",
+        len(groups): "healthy results leave room: smaller constants would suffice",
+        0: "healthy results need it: a sharper S, G or u would suffice",
     }.get(
         loose,
         (
             f"healthy results leave room in {loose} of them; for the others a sharper S, G or u "
-            f"would do"
+            f"would suffice"
         ),
     )
     return f"{why}; {room}"
@@ -180,8 +180,8 @@ def _shares(group: Group) -> str:
 
 
 def too_tight(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
-    """The groups in which a healthy result is over budget, with what would do and the case to look
-    at."""
+    """The groups in which a healthy result is over budget, with constants that suffice and the
+    case to look at."""
     if not groups:
         yield "No healthy result is over its budget."
         return
@@ -194,7 +194,7 @@ def too_tight(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
             f" ({group.worst})"
         )
         yield (
-            f"      c {group.rule.c:g}, lambda {group.rule.lam:g}; would do: c {c:.3g} or "
+            f"      c {group.rule.c:g}, lambda {group.rule.lam:g}; sufficient: c {c:.3g} or "
             f"lambda {lam:.3g}"
         )
     if len(groups) > most:
@@ -218,8 +218,8 @@ def problems(calibration: Calibration, most: int = SHOWN) -> Iterator[str]:
     found = list(calibration.problems())
     if found:
         yield (
-            f"{pluralize(len(found), 'healthy result fails', 'healthy results fail')} for what "
-            f"no c and lambda can mend:"
+            f"{pluralize(len(found), 'healthy result fails', 'healthy results fail')} for reasons "
+            f"that no c and lambda can fix:"
         )
         for group, case, text in found[:most]:
             yield printable(f"  {_group(group)}   {case}   {text[:150]}")

@@ -204,11 +204,8 @@ class Screen:
             self._line(f"? {failure.headline(result)}", "yellow")
             self._line(f"  again:   {failure.command(result, bundle=self.out)}")
         if len(self.summary.disputes) > MOST_DISPUTES:
-            self._line(
-                f"? and {len(self.summary.disputes) - MOST_DISPUTES} more in which nobody could "
-                f"be "
-                f"proved right"
-            )
+            more = len(self.summary.disputes) - MOST_DISPUTES
+            self._line(f"? and {more} more disagreements that could not be settled")
         self.console.print()
         for text in repeated(self.summary):
             self._line(text)
@@ -310,7 +307,7 @@ def _generic(summary: RunSummary) -> str:
     more = f" and {len(names) - MOST_GENERIC} more" if len(names) > MOST_GENERIC else ""
     return (
         (
-            f"judged by a generic model, as nobody declared them: "
+            f"judged by a generic error model, as they have no declaration: "
             f"{', '.join(list(names)[:MOST_GENERIC])}{more}"
         )
         if names

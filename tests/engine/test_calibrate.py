@@ -281,7 +281,7 @@ def test_an_entry_too_tight_gives_a_proposal_that_then_passes(tmp_path: Path) ->
     (group,) = found.too_tight()
     assert group.rho > 1.0
     assert group.margin < 1.0
-    assert "would do: c " in "\n".join(report.too_tight(found.too_tight()))
+    assert "sufficient: c " in "\n".join(report.too_tight(found.too_tight()))
     (forward,) = (one for one in changes if one.direction == "forward")
     assert forward.reason == "too tight"
     loaded = proposed(tmp_path, changes)

@@ -1,4 +1,4 @@
-"""Two runs beside each other: planted regressions are found, healthy noise is not, whatever is
+"""Two runs compared: planted regressions are found, healthy noise is not, whatever is
 damaged is one line."""
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def test_a_run_beside_itself_has_not_changed(old: Path) -> None:
     )
     shown = CliRunner().invoke(main, ["diff", str(old), str(old)])
     assert shown.exit_code == 0
-    assert "the environments are equal" in shown.output
-    assert "nothing has changed" in shown.output
+    assert "the environments are identical" in shown.output
+    assert "no change among the results" in shown.output
 
 
 def known(row: Row, rho: float, max_rho: float | None = None, flaky: bool = False) -> Row:

@@ -369,7 +369,7 @@ def test_two_copies_and_two_corpora_are_said(tmp_path: Path) -> None:
     )
     shown = diff(old, other)
     assert (
-        "they replayed different corpora (dddddddddddd, eeeeeeeeeeee): fewer cases are alike"
+        "they replayed different corpora (dddddddddddd, eeeeeeeeeeee): fewer cases are in both"
         in shown
     )
     assert "are missing in" not in shown
@@ -392,7 +392,7 @@ ASKED = {
         ({"settings": ASKED | {"backends": ["cpu"]}}, False, ""),
         ({"settings": ASKED | {"operators": ["exp"]}}, False, ""),
         ({"corpus": CORPUS | {"digest": "e" * 64}}, False, "different corpora"),
-        ({"settings": {}}, False, "are not there any more"),
+        ({"settings": {}}, False, "no longer exist"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("drawn", [False, True])

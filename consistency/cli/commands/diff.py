@@ -1,4 +1,4 @@
-"""``consistency diff``: two runs beside each other."""
+"""``consistency diff``: compare two runs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ MOST_VALUE = 100  # characters of what stands there
 @click.option("--markdown", is_flag=True, help="As Markdown, for the summary of a CI job.")
 @click.option("--json", "as_json", is_flag=True, help="One object a line per change.")
 def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
-    """Two runs beside each other, like for like: only cases that both of them judged on the same
-    backend.
+    """Compare two runs, like for like: only cases that both of them judged on the same backend.
 
     OLD and NEW are bundles. Said are new failures, failures with another cause, results that err
     more although they still pass (a test on the errors of all cases of an operator, of its dtypes
@@ -42,8 +41,8 @@ def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
     consistency diff before after --markdown >> "$GITHUB_STEP_SUMMARY"
 
     \b
-    Exit status: 0 no regression · 1 something fails, errs more (a known divergence too),
-    or is not tested any more · 2 bad usage · 3 nothing can be compared
+    Exit status: 0 no regression · 1 something fails, has a larger error (a known divergence too),
+    or is no longer tested · 2 bad usage · 3 nothing can be compared
     """
     from ...report.history.diff import difference
 
@@ -78,7 +77,7 @@ def _text(found: RunDifference) -> Iterator[str]:
         if len(rows) > MOST_MOVED:
             yield printable(f"  {backend}  … and {len(rows) - MOST_MOVED} more (--json has all)")
     if not found.environments:
-        yield "  the environments are equal"
+        yield "  the environments are identical"
     for line in _counted(found):
         yield printable(line)
     for kind in EventKind:
@@ -93,7 +92,7 @@ def _text(found: RunDifference) -> Iterator[str]:
         if len(chosen) > MOST:
             yield f"  … and {len(chosen) - MOST} more (--json has all)"
     if not found.changes and found.like:
-        yield "nothing has changed among the results that both have"
+        yield "no change among the results that are in both runs"
 
 
 def _short(value: str) -> str:
@@ -145,7 +144,7 @@ def _counted(found: RunDifference) -> Iterator[str]:
     if found.before.corpus and found.after.corpus and found.before.corpus != found.after.corpus:
         yield (
             f"they replayed different corpora ({found.before.corpus[:12]}, "
-            f"{found.after.corpus[:12]}): fewer cases are alike"
+            f"{found.after.corpus[:12]}): fewer cases are in both"
         )
     if found.not_reached:
         what = " of the corpus" if found.after.corpus else ""
@@ -161,7 +160,7 @@ def _why(side: ComparedRun) -> str:
     return (
         "it did not get that far"
         if not side.complete
-        else "their cases or backends are not there any more"
+        else "their cases or backends no longer exist"
     )
 
 

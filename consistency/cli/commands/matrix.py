@@ -64,30 +64,30 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artefacts:
             f"DIR` "
             f"makes one"
         )
-    held = Store(store or out.with_name(f"{out.name}.duckdb"))
+    history = Store(store or out.with_name(f"{out.name}.duckdb"))
     try:
-        held.take(
+        history.take(
             found,
-            told=lambda done, of: (
+            progress=lambda done, of: (
                 click.echo(f"read {done:,} of {of:,} new bundles", err=True) if of > 200 else None
             ),
         )
-        held.keep_only(found)
-        for problem in held.problems:
+        history.keep_only(found)
+        for problem in history.problems:
             click.echo(problem, err=True)
-        made = snapshot(held)
-        write(made, out, artefacts=not no_artefacts)
-        runs = sum(len(one.runs) for one in made.environments.values())
-        failing = sum(1 for cell in made.cells.values() if cell.rank == FAILED)
+        site = snapshot(history)
+        write(site, out, artefacts=not no_artefacts)
+        runs = sum(len(one.runs) for one in site.environments.values())
+        failing = sum(1 for cell in site.cells.values() if cell.rank == FAILED)
         size = (
-            f"{pluralize(len(made.by_operator()), 'operator')} × "
-            f"{pluralize(len(made.environments), 'environment')}"
+            f"{pluralize(len(site.by_operator()), 'operator')} × "
+            f"{pluralize(len(site.environments), 'environment')}"
         )
         click.echo(
-            f"wrote {out / 'index.html'}: {size}, {pluralize(runs, 'night')} ({held.fresh:,} of "
+            f"wrote {out / 'index.html'}: {size}, {pluralize(runs, 'night')} ({history.fresh:,} of "
             f"{len(found):,} bundles were new), "
             f"{pluralize(failing, 'cell')} {'fails' if failing == 1 else 'fail'}, "
-            f"{pluralize(len(made.change_points), 'change')}"
+            f"{pluralize(len(site.change_points), 'change')}"
         )
     finally:
-        held.close()
+        history.close()

@@ -1,9 +1,10 @@
-"""What changed for good, and on which night: new failures, fixes, errors that grew or shrank, what
+"""What changed for good, and in which run: new failures, fixes, errors that grew or shrank, what
 is no longer tested.
 
-Each case is followed over the nights by itself (:mod:`.segmentation`), so that like is compared
-with like; what the cases of a group (operator, dtype, direction) did on the same night is one turn.
-Cases that fail now and then are flaky, with their rate, and no turn.
+Each case is followed over the runs by itself (:mod:`.segmentation`), so that like is compared
+with like; what the cases of a group (operator, dtype, direction) did in the
+same run is one change point.
+Cases that fail now and then are flaky, with their rate, and no change point.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .events import EventKind
 from .series import FAILED, PASSED, UNTESTED, CaseHistories, EnvironmentHistory
 from .shift_test import MIN_SHIFT, shift_of
 
-FEW, MANY = 0.25, 0.65  # rates: from at most one to at least the other is a turn
+FEW, MANY = 0.25, 0.65  # rates: from at most one to at least the other is a change point
 MAX_DEVIATION = 4.0  # octaves; what one case adds to the mean move of its group is bounded by that
 MAX_CHANCE, MIN_RATIO = (
     0.02,
@@ -28,7 +29,7 @@ MAX_CHANCE, MIN_RATIO = (
 )  # of cases that moved, by signs and ranks, and of their mean move to its uncertainty
 MIN_SCATTER = 0.05  # octaves
 NEGLIGIBLE = -6.7  # octaves (a hundredth of the budget): errors below that may move as they like
-NEAR = 2  # nights between which turns of one group are one
+NEAR = 2  # runs within which change points of one group are one
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class GroupSeries:
     cases fail and were tested.
 
     ``flaky`` holds, of the case that fails now and then most often, how many of how many nights
-    since it did so; ``odd`` counts cases that fail on the last night alone, where nothing has
+    since it did so; ``transient`` counts cases that fail in the latest run alone, where nothing has
     changed in the environment.
     """
 
@@ -81,7 +82,7 @@ class GroupSeries:
 def follow(
     environment: EnvironmentHistory, histories: CaseHistories
 ) -> tuple[list[ChangePoint], list[GroupSeries]]:
-    """All groups of a block."""
+    """The change points and the series of all groups of some case histories."""
     penalty = segmentation.penalties(environment.changed())
     failing = np.where(histories.state >= PASSED, histories.state == FAILED, -1).astype(np.int8)
     missing = np.where(histories.state < UNTESTED, -1, histories.state == UNTESTED).astype(np.int8)
@@ -143,7 +144,7 @@ def _moves(histories: CaseHistories, place: int) -> tuple[segmentation.Floats, f
     (mean, in octaves).
 
     Only of cases that pass. Cases that were not there on all nights are aligned with the others by
-    turns. The second value is what the cases' disagreement makes of the mean's uncertainty.
+    iteration. The second value is what the cases' disagreement makes of the mean's uncertainty.
     """
     rows = histories.of(place)
     size = np.where(histories.state[rows] == PASSED, histories.size[rows], np.float32(np.nan))
@@ -198,8 +199,8 @@ def _tests(
 def _crossings(
     rate: segmentation.Floats, kinds: tuple[EventKind, EventKind]
 ) -> Iterator[tuple[EventKind, int, NDArray[np.intp]]]:
-    """Nights on which cases begin, or cease, to do something for good; turns of the same kind close
-    together are one."""
+    """Runs in which cases begin, or cease, to do something for good; crossings of the same kind
+    close together are one."""
     if (rate[:, 1:] == rate[:, :-1]).all():
         return
     for kind, low, high in (
@@ -301,8 +302,8 @@ def _error_shift(
     move: float,
     changed: NDArray[np.bool_],
 ) -> ChangePoint | None:
-    """The turn, unless the cases that moved disagree: another kernel, as good as the one before,
-    moves each by chance."""
+    """The change point, unless the cases that moved disagree: another kernel, as good as the one
+    before, moves each by chance."""
     rows, (run, last) = histories.of(place), runs
     size = np.where(histories.state[rows] == PASSED, histories.size[rows], np.float32(np.nan))
     first, end = max(run - 14, 0), min(run + 14, size.shape[1])

@@ -177,13 +177,13 @@ def _identity(key: str, value: str) -> Test:
     """Text with asterisks, or versions compared number by number: 31.0.15 is at least 31."""
     operator, rest = _split(value)
     if operator and operator != "=":
-        wanted = _version(rest)
-        if not wanted:
+        lowest = _version(rest)
+        if not lowest:
             raise UsageError(f"{key}:{value} is no version; write {key}:>=31")
 
         def test(entry: Entry) -> bool:
-            found = _version(entry["identity"].get(key, ""))[: len(wanted)]
-            return bool(found) and _compared(operator, (found > wanted) - (found < wanted))
+            found = _version(entry["identity"].get(key, ""))[: len(lowest)]
+            return bool(found) and _compared(operator, (found > lowest) - (found < lowest))
 
         return test
     patterns = [_glob(part) for part in rest.split(",")]
@@ -202,11 +202,11 @@ def _glob(pattern: str) -> re.Pattern[str]:
 
 def suggestion(word: str, known: Sequence[str]) -> str:
     """``; did you mean verdict?``: the nearest name, if it is near."""
-    best, least = "", max(len(word) // 3, min(2, len(word) // 2)) + 1
+    best, smallest = "", max(len(word) // 3, min(2, len(word) // 2)) + 1
     for name in known:
         distance = _distance(word, name)
-        if distance < least:
-            best, least = name, distance
+        if distance < smallest:
+            best, smallest = name, distance
     return f"; did you mean {best}?" if best else f"; there are {', '.join(known[:14])}"
 
 

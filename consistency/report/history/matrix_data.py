@@ -174,10 +174,10 @@ def because(environment: EnvironmentHistory, run: int, last: int | None = None) 
     """What changed in the environment from the night ``last`` (default: the one before) to a night,
     in a few words."""
     rows = environment.between(run - 1 if last is None else last, run)
-    told = "; ".join(f"{name} {old or 'none'} → {new or 'none'}" for name, old, new in rows[:3])
+    words = "; ".join(f"{name} {old or 'none'} → {new or 'none'}" for name, old, new in rows[:3])
     return (
-        f"{told}{f' and {len(rows) - 3} more' if len(rows) > 3 else ''}"
-        if told
+        f"{words}{f' and {len(rows) - 3} more' if len(rows) > 3 else ''}"
+        if words
         else "nothing changed in the environment"
     )
 

@@ -1,5 +1,5 @@
-"""Nights on which a machine was in trouble (:mod:`consistency.report.history.outages`): told
-once, for as long as it lasts."""
+"""Runs in which the machine failed rather than an operator: cases of many operators crashed or
+timed out. That is one event, for as long as it lasts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CODES = tuple(VERDICTS.index(name) for name in LOSSES)
 
 
 def lost(db: duckdb.DuckDBPyConnection) -> dict[tuple[int, int], tuple[int, int]]:
-    """By (environment, bundle), of nights in trouble: how many results were lost, and of how many
+    """By (environment, bundle), of outages: how many results were lost, and of how many
     operators."""
     codes = ", ".join(map(str, CODES))
     rows = db.execute(

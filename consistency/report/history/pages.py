@@ -1,4 +1,4 @@
-"""What the templates of the site show, as plain values: the morning, an operator, the
+"""What the templates of the site show, as plain values: the latest runs, an operator, the
 environments."""
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _summary(
     snapshot: Snapshot, rows: Mapping[str, Sequence[Mapping[str, Any]]], troubled: int
 ) -> str:
     if not snapshot.environments:
-        return "No night has any result"
+        return "No run has any result"
     counts = {kind: len(rows.get(kind, ())) for kind in NOUNS}
     parts = [pluralize(count, *NOUNS[kind]) for kind, count in counts.items() if count]
     parts += [f"{pluralize(troubled, 'machine')} in trouble"] if troubled else []

@@ -1,13 +1,13 @@
-"""Levels of many series at once: where each changes for good, and not where a night was odd.
+"""Levels of many series at once: where each changes for good, not where one run is an outlier.
 
 Every night costs what its observation costs at a level; changing the level costs a penalty, less on
 a night on which something in the environment changed; the cheapest path through the nights is found
-exactly (Viterbi 1967). No single night can cost more than a bound, so that one odd night among
+exactly (Viterbi 1967). No single night can cost more than a bound, so that one outlier among
 quiet ones does not pay for two changes (Fearnhead and Rigaill 2019). What follows:
 
 - on the last night, a new level counts at once where the environment has changed, and from its
   second night where it has not;
-- in between, a level that lasts for fewer than three or four nights is an oddity.
+- in between, a level that lasts for fewer than three or four nights is an outlier.
 """
 
 from __future__ import annotations
@@ -112,13 +112,13 @@ def _grid(values: Floats) -> Floats:
     ordered = np.sort(values, axis=1)
     known = np.maximum(np.count_nonzero(~np.isnan(values), axis=1), 1)
     places = np.rint(np.linspace(0.0, 1.0, LEVELS)[None, :] * (known - 1)[:, None]).astype(np.intp)
-    found = np.concatenate(
+    grid = np.concatenate(
         [np.take_along_axis(ordered, places, axis=1), values[:, -RECENT:]], axis=1
     )
     return np.where(
-        np.isnan(found),
+        np.isnan(grid),
         np.take_along_axis(ordered, np.zeros((len(values), 1), dtype=np.intp), axis=1),
-        found,
+        grid,
     )
 
 

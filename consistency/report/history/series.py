@@ -90,9 +90,9 @@ class EnvironmentHistory:
         for rows in self.moved:
             for key, _, _ in rows:
                 counts[key] = counts.get(key, 0) + 1
-        most = max(VOLATILE_MIN, VOLATILE_SHARE * len(self.runs))
+        limit = max(VOLATILE_MIN, VOLATILE_SHARE * len(self.runs))
         return np.array(
-            [any(counts[key] < most for key, _, _ in rows) for rows in self.moved], dtype=np.bool_
+            [any(counts[key] < limit for key, _, _ in rows) for rows in self.moved], dtype=np.bool_
         )
 
 
@@ -136,33 +136,33 @@ def environments(db: duckdb.DuckDBPyConnection) -> list[EnvironmentHistory]:
                 bundle, created, path, complete is not False, gone.get((env, bundle), (0, 0))
             )
         )
-    told: dict[tuple[int, int], dict[str, str]] = {}
+    identities_of: dict[tuple[int, int], dict[str, str]] = {}
     for bundle, env, name, value in db.execute(
         "SELECT bundle, env, name, value FROM identities ORDER BY ALL"
     ).fetchall():
-        told.setdefault((bundle, env), {})[name] = value
-    found = []
+        identities_of.setdefault((bundle, env), {})[name] = value
+    result = []
     for env, label, backend in names:
-        identities = tuple(told.get((run.bundle, env), {}) for run in ran[env])
-        found.append(
+        identities = tuple(identities_of.get((run.bundle, env), {}) for run in ran[env])
+        result.append(
             EnvironmentHistory(env, label, backend, tuple(ran[env]), identities, _moved(identities))
         )
-    return found
+    return result
 
 
 def _moved(identities: Sequence[dict[str, str]]) -> tuple[tuple[tuple[str, str, str], ...], ...]:
-    found: list[tuple[tuple[str, str, str], ...]] = [()]
+    result: list[tuple[tuple[str, str, str], ...]] = [()]
     for before, after in itertools.pairwise(identities):
         if before == after or not before or not after:
-            found.append(())
+            result.append(())
             continue
         names = sorted(
             {*before, *after},
             key=lambda name: (name != "driver", name.startswith("machine."), name),
         )
         pairs = [(name, before.get(name, ""), after.get(name, "")) for name in names]
-        found.append(tuple(pair for pair in _comparable(pairs) if pair[1] != pair[2]))
-    return tuple(found[: len(identities)])
+        result.append(tuple(pair for pair in _comparable(pairs) if pair[1] != pair[2]))
+    return tuple(result[: len(identities)])
 
 
 def _comparable(pairs: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
@@ -216,11 +216,11 @@ def case_histories(
         np.asarray(cases["item"], dtype=np.int64),
     )
     groups, starts = np.unique(of_case, return_index=True)
-    most = max(MAX_CELLS // max(runs, 1), 1)
+    limit = max(MAX_CELLS // max(runs, 1), 1)
     ends = np.append(starts[1:], len(items))
     first = 0
     while first < len(groups):
-        last = max(int(np.searchsorted(ends, starts[first] + most, side="right")), first + 1)
+        last = max(int(np.searchsorted(ends, starts[first] + limit, side="right")), first + 1)
         rows = slice(int(starts[first]), int(ends[last - 1]))
         yield _block(
             db, environment, groups[first:last], starts[first:last] - starts[first], items[rows]

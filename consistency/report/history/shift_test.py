@@ -1,7 +1,7 @@
 """Whether errors have shifted: of the same cases in two runs, in many groups at once.
 
 All of it goes by signs and ranks of log2 of × budget, so that no scale, no noise model and no few
-odd cases matter:
+outliers matter:
 
 - :func:`shift_of`: Wilcoxon's signed-rank test (1945) of paired cases, exact. It assumes only
   that before and after could be exchanged; cases whose bits are the same say nothing and are left
@@ -24,13 +24,13 @@ from numpy.typing import ArrayLike, NDArray
 FLOOR, CEILING = (
     2.0**-10,
     2.0**40,
-)  # × budget between which a shift is measured: nobody cares what lies below
+)  # × budget between which a shift is measured; smaller errors are irrelevant
 FALSE_ALARMS = (
     1e-3  # chance that a comparison of two runs in which nothing changed has any alarm at all
 )
-MIN_SHIFT = math.log2(1.25)  # octaves: less is seen in the numbers, and is nobody's concern
+MIN_SHIFT = math.log2(1.25)  # octaves: a smaller shift is visible in the numbers, but irrelevant
 EXACT = 200  # pairs up to which the distribution is computed, not approximated
-# what is as likely without a cause as that is never told, so that its size may be a rough one
+# above this probability a shift is never reported, so a rough estimate of its size will do
 _DOUBTFUL = 0.05
 _WALSH = 400  # pairs up to which the size of a shift is taken from all averages of two
 

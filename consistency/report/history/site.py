@@ -72,8 +72,8 @@ def _write(snapshot: Snapshot, out: Path, artefacts: bool) -> None:
         environments=environments_page(snapshot),
     )
     for name in operators:
-        told = operator_page(snapshot, by_operator[name], links)
-        pages.write(out / files[name], "operator.html", None, up="../", name=name, **told)
+        values = operator_page(snapshot, by_operator[name], links)
+        pages.write(out / files[name], "operator.html", None, up="../", name=name, **values)
     kept = {Path(file).name for file in files.values()}
     for old in (out / "operators").glob("*.html"):
         if old.name not in kept:
@@ -128,7 +128,7 @@ def _copied(snapshot: Snapshot, out: Path) -> Mapping[tuple[int, int], tuple[str
     addresses from the site's top."""
     target = out / "failures"
     shutil.rmtree(target, ignore_errors=True)
-    found: dict[tuple[int, int], tuple[str, ...]] = {}
+    addresses: dict[tuple[int, int], tuple[str, ...]] = {}
     failing = sorted(
         (cell for cell in snapshot.cells.values() if cell.rank == FAILED),
         key=lambda cell: -(cell.rho or 3e38),
@@ -140,14 +140,14 @@ def _copied(snapshot: Snapshot, out: Path) -> Mapping[tuple[int, int], tuple[str
         names = [each for each in COPIED if _small_file(bundle / "failures" / name / each, bundle)]
         if not names:
             continue
-        short = f"{len(found):03d}-{name}"[:100]
+        short = f"{len(addresses):03d}-{name}"[:100]
         (target / short).mkdir(parents=True)
         for each in names:
             shutil.copyfile(bundle / "failures" / name / each, target / short / each)
-        found[cell.env, cell.group] = tuple(f"failures/{short}/{each}" for each in names)
-        if len(found) >= MAX_FOLDERS:
+        addresses[cell.env, cell.group] = tuple(f"failures/{short}/{each}" for each in names)
+        if len(addresses) >= MAX_FOLDERS:
             break
-    return found
+    return addresses
 
 
 def _small_file(path: Path, bundle: Path) -> bool:

@@ -55,8 +55,8 @@ class MatrixCell:
 
     ``rho`` is the largest × budget among the results of the worst rank, None without one; ``cases``
     counts those of them, ``of`` all. ``since`` is the night from which on it has failed, None where
-    it does not fail; ``before`` is the last night on which it was known not to. ``turn`` is what
-    changed on that night.
+    it does not fail; ``before`` is the last night on which it was known not to. ``change_point`` is
+    what changed on that night.
     """
 
     env: int
@@ -96,12 +96,12 @@ class Snapshot:
     expectations: Sequence[str] = ()
 
     def by_operator(self) -> dict[str, list[ResultGroup]]:
-        found: dict[str, list[ResultGroup]] = defaultdict(list)
+        by_operator: dict[str, list[ResultGroup]] = defaultdict(list)
         for group in sorted(
             self.groups.values(), key=lambda one: (one.operator, one.dtype, one.direction)
         ):
-            found[group.operator].append(group)
-        return dict(found)
+            by_operator[group.operator].append(group)
+        return dict(by_operator)
 
     def failing_on(self, group: int) -> list[MatrixCell]:
         return [
@@ -121,11 +121,11 @@ class Snapshot:
 
 def snapshot(store: Store) -> Snapshot:
     """The matrix of a store."""
-    found = {one.env: one for one in environments(store.db)}
+    by_env = {one.env: one for one in environments(store.db)}
     change_points: list[ChangePoint] = []
     series: dict[tuple[int, int], GroupSeries] = {}
     shown: list[tuple[int, int, int]] = []
-    for one in found.values():
+    for one in by_env.values():
         for histories in case_histories(store.db, one):
             mine, drawn = follow(one, histories)
             change_points += mine
@@ -140,7 +140,7 @@ def snapshot(store: Store) -> Snapshot:
             ]
     change_points.sort(
         key=lambda point: (
-            found[point.env].runs[point.run].created,
+            by_env[point.env].runs[point.run].created,
             point.env,
             point.group,
             point.kind,
@@ -152,11 +152,11 @@ def snapshot(store: Store) -> Snapshot:
             "SELECT grp, operator, dtype, direction, family FROM groups"
         ).fetchall()
     }
-    cells = _cells(store.db, found, shown)
-    known = known_status.standings({Path(one.runs[-1].path): None for one in found.values()})
+    cells = _cells(store.db, by_env, shown)
+    known = known_status.standings({Path(one.runs[-1].path): None for one in by_env.values()})
     for cell in cells.values():
         cell.expectation = known_status.words(cell.expectation, known) if cell.expectation else ""
-    _since(cells, change_points, series, found)
+    _since(cells, change_points, series, by_env)
     items = {point.item for point in change_points}
     ids = (
         dict(
@@ -167,18 +167,18 @@ def snapshot(store: Store) -> Snapshot:
         if items
         else {}
     )
-    made = Snapshot(found, groups, cells, series, change_points, ids, known_status.to_do(known))
-    _keep(store, made)
-    return made
+    matrix = Snapshot(by_env, groups, cells, series, change_points, ids, known_status.to_do(known))
+    _keep(store, matrix)
+    return matrix
 
 
 def _cells(
     db: duckdb.DuckDBPyConnection,
-    found: Mapping[int, EnvironmentHistory],
+    by_env: Mapping[int, EnvironmentHistory],
     stale: Sequence[tuple[int, int, int]],
 ) -> dict[tuple[int, int], MatrixCell]:
     """The worst of every group on the last night that has it."""
-    last = [(one.env, one.runs[-1].bundle, None) for one in found.values()]
+    last = [(one.env, one.runs[-1].bundle, None) for one in by_env.values()]
     columns = [list(column) for column in zip(*last, *stale, strict=True)] or [[], [], []]
     db.execute(
         (
@@ -187,7 +187,7 @@ def _cells(
         ),
         columns,
     )
-    place = {(one.env, run.bundle): i for one in found.values() for i, run in enumerate(one.runs)}
+    place = {(one.env, run.bundle): i for one in by_env.values() for i, run in enumerate(one.runs)}
     worst: dict[tuple[int, int], tuple[Any, ...]] = {}
     counted: dict[tuple[int, int], int] = defaultdict(int)
     for row in db.execute(
@@ -212,10 +212,10 @@ def _cells(
         if items
         else {}
     )
-    told = _details(db)
+    details = _details(db)
     cells = {}
     for (env, group), (_, _, bundle, verdict, many, rho, item) in worst.items():
-        words = told.get((bundle, env, item), ("", "", "", ""))
+        words = details.get((bundle, env, item), ("", "", "", ""))
         cells[env, group] = MatrixCell(
             env, group, place[env, bundle], NAME_OF[verdict], RANK_OF[verdict],
             None if rho >= _HUGE else float(rho), many,
@@ -233,8 +233,8 @@ def _details(
         "JOIN shown s ON d.env = s.env AND d.bundle = s.bundle"
     ).fetchall()
     return {
-        (bundle, env, item): (sentence or "", cause, workaround, told)
-        for bundle, env, item, sentence, cause, workaround, told in rows
+        (bundle, env, item): (sentence or "", cause, workaround, details)
+        for bundle, env, item, sentence, cause, workaround, details in rows
     }
 
 
@@ -242,7 +242,7 @@ def _since(
     cells: Mapping[tuple[int, int], MatrixCell],
     change_points: Iterable[ChangePoint],
     all_series: Mapping[tuple[int, int], GroupSeries],
-    found: Mapping[int, EnvironmentHistory],
+    by_env: Mapping[int, EnvironmentHistory],
 ) -> None:
     latest: dict[tuple[int, int], list[ChangePoint]] = defaultdict(list)
     for point in change_points:
@@ -256,8 +256,8 @@ def _since(
             cell.rank
         )
         began = [point for point in mine if point.kind is expected_kind] if expected_kind else []
-        if cell.verdict in LOSSES and found[cell.env].runs[cell.run].lost[0]:
-            cell.since = found[cell.env].outage_since(cell.run)
+        if cell.verdict in LOSSES and by_env[cell.env].runs[cell.run].lost[0]:
+            cell.since = by_env[cell.env].outage_since(cell.run)
         elif began:
             cell.change_point, cell.since, cell.before = began[-1], began[-1].run, began[-1].last
         elif cell.rank == FAILED:
@@ -280,16 +280,16 @@ def stamp(store: Store) -> str:
     return hashlib.sha256(repr(rows).encode()).hexdigest()
 
 
-def _keep(store: Store, made: Snapshot) -> None:
+def _keep(store: Store, matrix: Snapshot) -> None:
     """Put what was found into the store, for questions in SQL."""
     db = store.db
     db.execute("CREATE OR REPLACE TABLE stamps AS SELECT ? AS stamp", [stamp(store)])
     change_points = [
-        (t.env, made.environments[t.env].runs[t.run].bundle, t.group, t.kind, t.regression,
+        (t.env, matrix.environments[t.env].runs[t.run].bundle, t.group, t.kind, t.regression,
         t.cases, t.of, _linear(t.before),
-         _linear(t.after), made.case_ids.get(t.item, ""), t.moved,
-         _said(made.environments[t.env].between(t.last, t.run)))
-        for t in made.change_points
+         _linear(t.after), matrix.case_ids.get(t.item, ""), t.moved,
+         _said(matrix.environments[t.env].between(t.last, t.run)))
+        for t in matrix.change_points
     ]  # fmt: skip
     _fill(
         db, "change_points", change_points,
@@ -299,12 +299,12 @@ def _keep(store: Store, made: Snapshot) -> None:
         "after DOUBLE, case_id VARCHAR, environment_changed BOOLEAN, what_changed VARCHAR",
     )  # fmt: skip
     cells = [
-        (c.env, made.environments[c.env].runs[c.run].bundle, c.group, c.verdict, RANKS[c.rank],
+        (c.env, matrix.environments[c.env].runs[c.run].bundle, c.group, c.verdict, RANKS[c.rank],
         c.rho, c.cases, c.of, c.case_id,
          c.sentence, c.cause, c.workaround,
-         None if c.since is None else made.environments[c.env].runs[c.since].bundle,
+         None if c.since is None else matrix.environments[c.env].runs[c.since].bundle,
          c.flaky[0] / c.flaky[1] if c.flaky else None)
-        for c in made.cells.values()
+        for c in matrix.cells.values()
     ]  # fmt: skip
     _fill(
         db, "stored_cells", cells,

@@ -143,7 +143,7 @@ class Store:
         self,
         bundles: Sequence[BundleSource],
         *,
-        told: Callable[[int, int], object] = lambda done, of: None,
+        progress: Callable[[int, int], object] = lambda done, of: None,
     ) -> None:
         """Read what is new or has changed. What damaged files cost is noted in ``problems``."""
         rows = self.db.execute("SELECT identity, signature, bundle FROM bundles").fetchall()
@@ -153,7 +153,7 @@ class Store:
         for batch in _batches(fresh):
             self._batch(batch, [known[one.identity][1] for one in batch if one.identity in known])
             self.fresh += len(batch)
-            told(self.fresh, len(fresh))
+            progress(self.fresh, len(fresh))
         if changed:
             self.db.execute("CHECKPOINT")
 

@@ -1,4 +1,4 @@
-"""Two runs beside each other, like for like: what fails now, what no longer does, what errs more
+"""Two runs compared, like for like: what fails now, what no longer does, what errs more
 although it still passes."""
 
 from __future__ import annotations

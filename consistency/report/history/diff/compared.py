@@ -67,9 +67,9 @@ class ResultChange:
     """What changed in one group (operator, dtype, direction, backend), over ``cases`` of the
     ``like`` that were compared.
 
-    ``before`` and ``after`` are × budget: the worst of the cases concerned, of drifts the median.
-    ``case`` is the id of the worst. ``groups`` counts the operators × dtypes × directions that a
-    change stands for which is about many of them.
+    ``before`` and ``after`` are × budget: the worst of the cases concerned, of error shifts the
+    median. ``case`` is the id of the worst. ``groups`` counts the operators × dtypes × directions
+    that a change stands for which is about many of them.
     """
 
     kind: EventKind
