@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ import torch
 from ..backends.base import Backend
 from ..core.dtypes import PARTS, TORCH, beside, floats
 from ..core.model import Comparison, Outcome, Output
+from ..core.trees import map_tensors
 from ..core.verdict import VerdictKind
 from ..generate.materialize import Materials, case_of, prepare
 from ..judge.compare import compare
@@ -132,17 +132,12 @@ def literal_case(
     case = flagged.materials.case
     arguments = flagged.materials.build()
 
-    def walk(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return change(value).clone(memory_format=torch.contiguous_format)
-        return (
-            type(value)(walk(item) for item in value) if isinstance(value, (list, tuple)) else value
-        )
+    def literal(tensor: torch.Tensor) -> torch.Tensor:
+        return change(tensor).clone(memory_format=torch.contiguous_format)
 
-    kwargs = {name: walk(value) for name, value in arguments.kwargs.items()}
-    made = case_of(
-        case.operator, case.dtype, tuple(map(walk, arguments.args)), kwargs, case.cotangent
-    )
+    args = tuple(map_tensors(literal, arguments.args))
+    kwargs = map_tensors(literal, arguments.kwargs)
+    made = case_of(case.operator, case.dtype, args, kwargs, case.cotangent)
     return prepare(replace(made, source=case.source))  # or a worker would call another operator
 
 

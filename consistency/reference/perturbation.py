@@ -23,12 +23,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
 
 from ..backends.base import collect
 from ..core import dtypes
 from ..core.dtypes import Format
 from ..core.model import Output
+from ..core.trees import map_leaves
 from ..generate import bitstream
 from ..generate.materialize import Adjust
 from ..operators.catalog.signature import signature
@@ -234,7 +234,7 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if signature(func).aliases:
             # a view, or written in place: no new numbers, or ones that were rounded already
             return result
-        return tree_map(self._round, result)
+        return map_leaves(self._round, result)
 
     def _round(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or value.dtype not in (

@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
 
 from ..backends.base import collect
 from ..core import dtypes
+from ..core.trees import flatten, map_leaves
 from ..generate.materialize import Arguments, Materials
 from ..operators.catalog.aten import moves_numbers
 from ..operators.catalog.signature import signature
@@ -141,7 +141,7 @@ def _take(
     slots: dict[int, torch.Tensor],
     change: StepChange | None,
 ) -> None:
-    args, kwargs = tree_map(wide, step.args), tree_map(wide, step.kwargs)
+    args, kwargs = map_leaves(wide, step.args), map_leaves(wide, step.kwargs)
     returned = step.call(*args, **kwargs)
     found = _results(step.call, returned, args, kwargs)
     for number, (recorded, new) in enumerate(zip(step.results, found, strict=True)):
@@ -174,7 +174,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if signature(func).is_random:
             raise UntraceableError(f"{func} draws random numbers")
         with torch.no_grad():
-            before = tree_map(_copied, (args, kwargs))
+            before = map_leaves(_copied, (args, kwargs))
         result = func(*args, **kwargs)
         results = _results(func, result, args, kwargs)
         theirs = {_storage(tensor) for tensor in given}
@@ -249,7 +249,7 @@ def _float64_dtype(value: Any) -> Any:
 
 
 def _leaves(value: Any) -> list[Any]:
-    return tree_flatten(value)[0]
+    return list(flatten(value))
 
 
 def _storage(tensor: torch.Tensor) -> int:
@@ -269,4 +269,4 @@ class CastsToFloat64(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ``dtype=torch.float16``."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*tree_map(_float64_dtype, args), **tree_map(_float64_dtype, kwargs or {}))
+        return func(*map_leaves(_float64_dtype, args), **map_leaves(_float64_dtype, kwargs or {}))

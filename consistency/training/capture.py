@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
+from ..core.trees import tensors_in
 from ..storage.recording.header import CORPUS, Header
 from .trace import corpus
-from .trace.capture import CaptureMode, tensors_in
+from .trace.capture import CaptureMode
 from .training_task import Subject, one_number, parameters_of, users_own
 
 STEPS = 2  # of training: an optimizer's first step, from zeros, is unlike all others

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .trace.capture import tensors_in
+from ..core.trees import tensors_in
 
 
 def digest(value: Any) -> str:

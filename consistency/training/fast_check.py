@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from ..core import dtypes
-from ..core.trees import flatten
+from ..core.trees import flatten, map_leaves, map_tensors
 from ..reference.perturbation import binade
 from .freivalds import Combined
-from .op_facts import WIDER, OpFacts, mapped, written
+from .op_facts import WIDER, OpFacts, written
 from .trace.session import run_in_thread
 
 SAMPLE = 1 << 13  # numbers that are looked at where each stands by itself
@@ -50,13 +50,13 @@ def reference(
             return value.to(target)
         if isinstance(value, torch.dtype) and not known.moves:
             return WIDER.get(value, value)
-        if isinstance(value, (list, tuple)):
-            return type(value)([wide(item) for item in value])
         return value
 
-    given = [wide(value) for value in args]
+    given = map_leaves(wide, list(args))
     named = {
-        name: wide(value) for name, value in kwargs.items() if name not in ("device", "pin_memory")
+        name: map_leaves(wide, value)
+        for name, value in kwargs.items()
+        if name not in ("device", "pin_memory")
     }
     kernel = known.kernel
     made: list[Any] = []
@@ -209,7 +209,7 @@ def sampled(
         return None
     chosen = places(shape, turn)
     change = ElementSampler(shape, chosen)
-    return mapped(change, tuple(args)), mapped(change, dict(kwargs))
+    return map_tensors(change, tuple(args)), map_tensors(change, dict(kwargs))
 
 
 def places(shape: torch.Size, turn: int) -> torch.Tensor:

@@ -16,10 +16,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..core import dtypes
-from ..core.trees import flatten
+from ..core.trees import flatten, map_leaves, map_tensors
 from ..operators.catalog.signature import draws_numbers
 from ..reference.perturbation import ReplicaPerturbation
-from .op_facts import WIDER, OpFacts, facts_of, mapped, written
+from .op_facts import WIDER, OpFacts, facts_of, written
 from .sums import SHARE, sizes
 from .trace.modules import Modules
 
@@ -160,13 +160,9 @@ def _with_float64(
             return value if target is None or id(value) in kept else value.to(target)
         if isinstance(value, torch.dtype):
             return WIDER.get(value, value)
-        if isinstance(value, (list, tuple)):
-            return type(value)([to_float64(item) for item in value])
         return value
 
-    return tuple([to_float64(value) for value in args]), {
-        name: to_float64(value) for name, value in kwargs.items()
-    }
+    return map_leaves(to_float64, tuple(args)), map_leaves(to_float64, dict(kwargs))
 
 
 def draw_on_cpu(
@@ -191,9 +187,11 @@ def draw_on_cpu(
         name: torch.device("cpu") if name == "device" and value is not None else value
         for name, value in kwargs.items()
     }
-    out = func(
-        *mapped(lambda t: given[id(t)], tuple(args)), **mapped(lambda t: given[id(t)], plain)
-    )
+
+    def copied(tensor: torch.Tensor) -> torch.Tensor:
+        return given[id(tensor)]
+
+    out = func(*map_tensors(copied, tuple(args)), **map_tensors(copied, plain))
     back = {}
     for target in flatten(written(known, args, kwargs)):
         if isinstance(target, torch.Tensor):
@@ -208,7 +206,7 @@ def draw_on_cpu(
             device, WIDER.get(tensor.dtype, tensor.dtype) if dtype is not None else tensor.dtype
         )
 
-    return mapped(returned, out)
+    return map_tensors(returned, out)
 
 
 def _floats(value: Any) -> bool:

@@ -3,15 +3,12 @@ numbers. Found out once for each."""
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn.utils.rnn import PackedSequence
 
 from .. import operators
 from ..generate.calls import aten, kernels
@@ -89,27 +86,3 @@ def _operator(overload: Any, base: str) -> Operator:
 def written(found: OpFacts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """The arguments that the call writes to."""
     return found.schema.arguments_named(found.schema.all_written, args, kwargs)
-
-
-def mapped(change: Callable[[torch.Tensor], Any], value: Any) -> Any:
-    """``value`` with every tensor in it changed, through lists, tuples, dictionaries and
-    dataclasses."""
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, PackedSequence):  # whose sizes torch wants on the CPU
-        data, sizes, *order = value
-        return PackedSequence(change(data), sizes, *mapped(change, order))
-    if hasattr(value, "_fields"):  # a named tuple
-        return type(value)(*(mapped(change, item) for item in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(mapped(change, item) for item in value)
-    if isinstance(value, dict):
-        return {name: mapped(change, item) for name, item in value.items()}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        found = copy.copy(value)
-        for field in dataclasses.fields(value):
-            object.__setattr__(
-                found, field.name, mapped(change, getattr(value, field.name))
-            )  # also of a frozen one
-        return found
-    return value

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ..backends._outputs import told
 from ..backends.base import Backend, TorchBackend
 from ..core.model import Case, Outcome
-from ..core.trees import flatten
+from ..core.trees import flatten, map_tensors, tensors_in
 from ..errors import ConsistencyError, UsageError
 from ..generate.calls import aten
 from ..generate.materialize import KEPT_BEFORE_VIEW
@@ -27,7 +27,7 @@ from . import fast_check
 from .call_markers import CallMarker
 from .float64_mode import draw_on_cpu
 from .freivalds import combined
-from .op_facts import OpFacts, facts_of, mapped, written
+from .op_facts import OpFacts, facts_of, written
 from .rule_judge import CallSite
 from .trace import capture
 from .trace.modules import Modules
@@ -137,7 +137,7 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = self._call(func, known, args, kwargs, name)
         try:
             if self._device != "cpu":
-                given, named = mapped(_to_cpu, tuple(given)), mapped(_to_cpu, dict(named))
+                given, named = map_tensors(_to_cpu, tuple(given)), map_tensors(_to_cpu, dict(named))
             self.looked_at += 1
             found = self._score(func, known, given, named, out, args, kwargs)
             kind = (func, name)
@@ -183,7 +183,7 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 change = fast_check.ElementSampler(shape, fast_check.places(shape, self.calls))
                 return fast_check.score(change(_to_cpu(out)), results[0], known, c)
         if out_dtype(out) == torch.float32 and not known.writes:
-            products = combined(known.base, given, mapped(_to_cpu, out), self.calls)
+            products = combined(known.base, given, map_tensors(_to_cpu, out), self.calls)
             if products is not None:
                 return fast_check.score_of(products, known)
         results, effects = fast_check.reference(func, known, given, named)
@@ -206,7 +206,7 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 )
             )
         precision = fast_check.shortest(given, named)
-        largest_input = max((t.numel() for t in capture.tensors_in((given, named))), default=1)
+        largest_input = max((t.numel() for t in tensors_in((given, named))), default=1)
         scores = [
             fast_check.score(a, b, known, c, precision, largest_input / max(a.numel(), 1))
             for a, b in pairs
@@ -255,7 +255,7 @@ def _copy_written(known: OpFacts, args: Any, kwargs: Any) -> tuple[tuple[Any, ..
     def kept(tensor: torch.Tensor) -> torch.Tensor:
         return copies.get(id(tensor), tensor)
 
-    return mapped(kept, tuple(args)), mapped(kept, dict(kwargs))
+    return map_tensors(kept, tuple(args)), map_tensors(kept, dict(kwargs))
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
@@ -271,7 +271,7 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
 
 def _case(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Case:
     """Raises UsageError or RecipeError for what no case can hold."""
-    given = list(capture.tensors_in((args, kwargs)))
+    given = list(tensors_in((args, kwargs)))
     if max((t.numel() * t.element_size() for t in given), default=0) > LARGEST:
         raise UsageError(f"a tensor larger than {capture.megabytes(LARGEST)}")
     taken = tuple(capture.argument(value) for value in args)

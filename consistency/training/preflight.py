@@ -17,9 +17,9 @@ import torch
 from torch import nn
 
 from ..core import dtypes
+from ..core.trees import tensors_in
 from . import probe
 from .digests import differing, digest, named_tensors
-from .trace.capture import tensors_in
 from .training_task import Subject, users_own
 
 MOST_NAMED = 3  # places that a sentence gives

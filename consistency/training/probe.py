@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..core.trees import tensors_in
 from .digests import checksums, digest
-from .trace.capture import tensors_in
 
 _DROPOUT = (
     nn.Dropout,

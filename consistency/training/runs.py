@@ -12,9 +12,8 @@ from typing import Any
 import torch
 
 from ..backends._outputs import told
+from ..core.trees import map_tensors, tensors_in
 from ..errors import UsageError
-from .op_facts import mapped
-from .trace.capture import tensors_in
 from .trace.modules import Modules
 from .traces import Key, Tap
 from .training_task import Subject, one_number, parameters_of
@@ -135,7 +134,7 @@ class ModelRun:
                 self._moved(found)
             return found.requires_grad_(tensor.requires_grad)
 
-        return mapped(placed, inputs), mapped(placed, targets)
+        return map_tensors(placed, inputs), map_tensors(placed, targets)
 
     # What is tapped.
 

@@ -22,13 +22,13 @@ from ..backends.subprocess.codec import unpack_outcome
 from ..backends.subprocess.process import START_SECONDS, LostError, Program, Worker
 from ..core.bits import to_bytes
 from ..core.codec import unpack_cases
+from ..core.trees import tensors_in
 from ..errors import ConsistencyError, RecipeError
 from ..judge.tolerances import Tolerances
 from .call_markers import CallMarker
 from .digests import digest, named_tensors
 from .rule_judge import CallSite, RuleJudge
 from .run_pass import PassReport, PassRequest
-from .trace.capture import tensors_in
 from .traces import KINDS, Distances, Key
 from .training_task import Subject
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ...core.trees import map_leaves
 from ...generate.materialize import Arguments
 from .context import AttributionContext, FaultHypothesis, Hypotheses
 
@@ -31,15 +32,9 @@ def substituted(
     others = {id(arguments.tensors[i]): tensor for i, tensor in tensors.items()}
 
     def swap(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return others.get(id(value), value)
-        if isinstance(value, (list, tuple)):
-            return type(value)(swap(item) for item in value)
-        return value
+        return others.get(id(value), value)
 
-    return [swap(arg) for arg in arguments.args], {
-        name: swap(value) for name, value in arguments.kwargs.items()
-    }
+    return map_leaves(swap, arguments.args), map_leaves(swap, arguments.kwargs)
 
 
 def _changed(

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_map
 
 from ... import operators
 from ...backends._outputs import _against, _limited, collect
 from ...core.model import Output
+from ...core.trees import map_leaves
 from ...generate.materialize import Arguments, Materials
 from ...operators.declare import Operator
 from . import balls, factorizations
@@ -214,7 +214,7 @@ class Certifier:
             for t in leaves
         }
         nodes = [trace.leaf(copies[id(t)]) for t in leaves]
-        swapped = tree_map(
+        swapped = map_leaves(
             lambda x: copies.get(id(x), x), (tuple(arguments.args), arguments.kwargs)
         )
         function = self._function()

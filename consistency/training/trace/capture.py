@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from ...core import dtypes, recipe
 from ...core.model import Case, Outcome, Output
+from ...core.trees import tensors_in
 from ...core.views import view_of
 from ...errors import RecipeError
 from ...generate.calls import aten
@@ -219,19 +220,6 @@ def _unseen() -> AbstractContextManager[Any]:
     return (
         _disable_current_modes() if known._len_torch_dispatch_stack() else contextlib.nullcontext()
     )
-
-
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from tensors_in(item)
-    elif isinstance(value, Mapping):
-        yield from tensors_in(list(value.values()))
-    elif hasattr(type(value), "__dataclass_fields__"):
-        for name in type(value).__dataclass_fields__:
-            yield from tensors_in(getattr(value, name, None))
 
 
 def _usable(given: Sequence[torch.Tensor], kwargs: Mapping[str, Any]) -> None:
