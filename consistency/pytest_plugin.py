@@ -212,7 +212,9 @@ class Item:
                     )
                 ]
         judged = functools.partial(
-            engine.judge_case, looks=engine.Looks(), against=self.config.reference
+            engine.judge_case,
+            diagnosis_budget=engine.DiagnosisBudget(),
+            against=self.config.reference,
         )
         results: list[Result] = []
         for position, case in enumerate(cases):

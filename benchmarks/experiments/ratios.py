@@ -37,7 +37,8 @@ class Pairs(precision_scaling.ScalingPool):
             if narrow.special or wide.special or not wide.elements or wide.dtype != "float64":
                 continue
             e32, e64 = (
-                max((span.abs_max for span in o.spans), default=0.0) for o in (narrow, wide)
+                max((element_group.abs_max for element_group in o.element_groups), default=0.0)
+                for o in (narrow, wide)
             )
             largest = precision_scaling._largest(reference, index)
             self.pairs.append((e32, e64, e64 / (2.0**-52 * largest) if largest else 0.0))

@@ -197,7 +197,7 @@ def judged() -> None:
     table(["n, 61 × 61, truncating in", *(backend.name for backend in given)], rows)
 
 
-def hull() -> None:
+def pareto_front() -> None:
     """1,000 tensors × 20 rules: max ρ from the hull against max ρ over all elements; corners; the
     bound from the two maxima."""
     random = np.random.default_rng(0)
@@ -210,7 +210,7 @@ def hull() -> None:
             np.exp2(random.integers(-20, 20, m)) * U,
             np.exp2(random.uniform(-20, 20, m)) * U,
         )
-        found, _ = metrics.hull(e, ulp, scale)
+        found, _ = metrics.pareto_front(e, ulp, scale)
         corners.append(len(found))
         for _ in range(20):
             c, lam = (

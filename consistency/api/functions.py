@@ -21,7 +21,7 @@ from ..backends.subprocess.backend import Isolated
 from ..core import dtypes as _dtypes
 from ..core.model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Output, Result
 from ..core.trees import flatten
-from ..diagnose.diagnosis import Looks, cause_of
+from ..diagnose.diagnosis import DiagnosisBudget, cause_of
 from ..diagnose.evaluation import Rules, _shapes, evaluate
 from ..engine import engine
 from ..engine.events import Handler
@@ -182,14 +182,16 @@ def _judged(
     """The results; those of a function that may be ``composed`` by the roundings of its own steps,
     where it rounds several."""
 
-    def by(operator: Operator, looks: Looks | None) -> tuple[Result, ...]:
+    def by(operator: Operator, diagnosis_budget: DiagnosisBudget | None) -> tuple[Result, ...]:
         try:
-            return tuple(judged(operator=operator, looks=looks))
+            return tuple(judged(operator=operator, diagnosis_budget=diagnosis_budget))
         except _HOOK_ERRORS as error:
-            return tuple(judged(operator=_by_sensitivity(operator, error), looks=looks))
+            return tuple(
+                judged(operator=_by_sensitivity(operator, error), diagnosis_budget=diagnosis_budget)
+            )
 
     if not composed:
-        return by(model, Looks())
+        return by(model, DiagnosisBudget())
     first = by(model, None)
     if all(
         result.verdict.passes and result.metrics.get("ulp_max", 0.0) <= _CORRECT for result in first
@@ -197,7 +199,7 @@ def _judged(
         return first
     with quiet():
         own = own_steps.as_composed(model, prepare(case))
-    return by(own or model, Looks())
+    return by(own or model, DiagnosisBudget())
 
 
 def _source(fn: Callable[..., Any], reference: Callable[..., Any] | None, model: Operator) -> str:

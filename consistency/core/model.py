@@ -190,21 +190,21 @@ class Worst:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ElementGroup:
     """Errors of the elements whose argument lies in one range (``None``: all elements not in a
     range of their own).
 
-    ``ulp_max`` is max e/ulp, ``scaled_max`` max e/(G·u·S), ``abs_max`` max e. ``hull`` holds the
-    corners (ulp/e, G·u·S/e) of the lower-left convex hull over the elements, from which the exact
-    max ρ follows for any c and λ; it is empty where the two maxima settle the matter. ``flushed``
-    is the same for e reduced by the smallest normal number.
+    ``ulp_max`` is max e/ulp, ``scaled_max`` max e/(G·u·S), ``abs_max`` max e. ``pareto_front``
+    holds the corners (ulp/e, G·u·S/e) of the lower-left convex hull over the elements, from which
+    the exact max ρ follows for any c and λ; it is empty where the two maxima settle the matter.
+    ``flushed`` is the same for e reduced by the smallest normal number.
     """
 
     range: tuple[int, float, float] | None
     ulp_max: float = 0.0
     scaled_max: float = 0.0
     abs_max: float = 0.0
-    hull: tuple[tuple[float, float], ...] = ()
+    pareto_front: tuple[tuple[float, float], ...] = ()
     worst: tuple[Worst, ...] = ()
     flushed: tuple[tuple[float, float], ...] | None = None
 
@@ -234,7 +234,7 @@ class Measured:
     dtype: str
     shape: tuple[int, ...]
     elements: int
-    spans: tuple[Span, ...] = ()
+    element_groups: tuple[ElementGroup, ...] = ()
     exact: bool = False
     differing: int = 0
     rms: float = 0.0
@@ -302,29 +302,30 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a second look at a flagged result found out; numbers only, so that it can be weighed
+    """What the diagnosis of a failing result measured; numbers only, so that it can be judged
     again.
 
-    ``first`` is the verdict of the first look. ``repeats`` were made, of which ``other`` gave
-    another answer (by more than rounding) and ``within`` passed. ``conditioned`` and ``rounded``
-    are the largest error of a flagged element in 3σ of the responses to input perturbations of ±½
-    ulp, and to random rounding of every step of the operator's decomposition (0: not looked at).
-    ``wide`` is the backend's own error in float64 as a share of its error here (None: not looked
-    at). ``trials`` map what was changed (".contiguous() on the inputs", "oneDNN off") to the ×
-    budget that was left, ``cause`` is what explains the error. ``company`` says, where three or
-    more backends ran, who else has this answer.
+    ``initial_verdict`` is the verdict before the diagnosis. ``repeats`` were made, of which
+    ``other`` gave another answer (by more than rounding) and ``within`` passed.
+    ``input_perturbation_ratio`` and ``random_rounding_ratio`` are the largest error of a failing
+    element in 3σ of the responses to input perturbations of ±½ ulp, and to random rounding of every
+    step of the operator's decomposition (0: not measured). ``float64_error_ratio`` is the backend's
+    own error in float64 divided by its error here (None: not measured). ``trials`` map what was
+    changed (".contiguous() on the inputs", "oneDNN off") to the × budget that was left, ``cause``
+    is what explains the error. ``backend_agreement`` says, where three or more backends ran, which
+    of them give the same answer.
     """
 
-    first: str
+    initial_verdict: str
     repeats: int = 0
     other: int = 0
     within: int = 0
-    conditioned: float = 0.0
-    rounded: float = 0.0
-    wide: float | None = None
+    input_perturbation_ratio: float = 0.0
+    random_rounding_ratio: float = 0.0
+    float64_error_ratio: float | None = None
     trials: Mapping[str, float] = field(default_factory=dict)
     cause: Cause | None = None
-    company: str = ""
+    backend_agreement: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ..generate.calls.generic_error import generically
 from ..judge.tolerances import Tolerances
 from ..operators.declare import Operator
 from . import evaluation
-from .diagnosis import Looks
+from .diagnosis import DiagnosisBudget
 
 JUDGING_FAILED = "the harness itself failed to judge this case"
 _NOT_AS_DECLARED = (
@@ -27,7 +27,7 @@ _NOT_AS_DECLARED = (
 def judge_case(
     case: Case, operator: Operator, backends: Sequence[Backend], rules: Tolerances,
     directions: Sequence[str] = DIRECTIONS, done: frozenset[Key] = frozenset(),
-    looks: Looks | None = None,
+    diagnosis_budget: DiagnosisBudget | None = None,
     against: str = "float64",
 ) -> list[Result]:  # fmt: skip
     """Results of one case. A case that cannot be built or judged is that case's own verdict, never
@@ -39,7 +39,7 @@ def judge_case(
         rules,
         directions=directions,
         done=done,
-        looks=looks,
+        diagnosis_budget=diagnosis_budget,
         against=against,
     )
     detail: Detail | None = None

@@ -1,8 +1,9 @@
-"""The second look at a flagged result: run it again, otherwise, elsewhere, and find out what it is.
+"""The diagnosis of a failing result: repeat it, change layout, formula or precision, and find its
+cause.
 
-Everything that needs a tensor or a backend happens here; what it means for the verdict is for
-:func:`consistency.judge.judge.reconsider`. A healthy run never comes here, so that its cost does
-not matter: see the limits for runs in which everything fails.
+Everything that needs a tensor or a backend happens here; what it means for the verdict is decided
+by :func:`consistency.judge.judge.reconsider`. Only failing results are diagnosed, so that cost
+matters only in runs in which everything fails: see the limits.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .experiments import (
     CONTIGUOUS,
     FlaggedResult,
     accumulates,
-    company,
+    backend_agreement,
     differs,
     error_in_float64,
     experiments,
@@ -40,21 +41,21 @@ from .layout_and_batch_causes import cause_by_experiment, cause_by_float64
 
 REPEATS = 3
 _BY_PRECISION = ("approximation", "early-overflow")  # what float64 on the same backend tells
-_ALL_OF_IT = (
+_FORMULA_SHARE = (
     0.998  # share of an error that a formula must explain where the budget would have admitted it
 )
-_LEAST = frozenset(
+_SMALLEST_LOSSES = frozenset(
     {"bfloat16x3-inputs"}
 )  # the loss of precision that is smaller than what a healthy sum may err
 SECONDS = 5.0  # for one result: what is slow is not tried as often
 
 
-class Looks:
-    """How closely results are looked at: the first few of a kind in full, later ones only for the
-    causes found in these.
+class DiagnosisBudget:
+    """The budget of diagnoses: the first few results of a kind are diagnosed in full, later ones
+    only for the causes found in these.
 
-    ``effort`` is the time (seconds) that full looks may take in all: where everything fails, nobody
-    reads every cause.
+    ``effort`` is the time (seconds) that all full diagnoses may take: where everything fails,
+    nobody reads every cause.
     """
 
     def __init__(self, effort: float = 90.0, full: int = 3) -> None:
@@ -62,7 +63,7 @@ class Looks:
         self._seen: dict[tuple[str, ...], int] = {}
         self._causes: dict[tuple[str, ...], Counter[str]] = {}
 
-    def look(self, flagged: FlaggedResult) -> Evidence:
+    def diagnose(self, flagged: FlaggedResult) -> Evidence:
         case = flagged.materials.case
         kind = (
             case.operator,
@@ -75,7 +76,7 @@ class Looks:
         known = self._causes.setdefault(kind, Counter())
         began = time.monotonic()
         full = count <= self.full and self.effort > 0.0
-        evidence = look(
+        evidence = diagnose(
             flagged, only=None if full else tuple(name for name, _ in known.most_common())
         )
         if full:
@@ -85,11 +86,10 @@ class Looks:
         return evidence
 
 
-def look(
+def diagnose(
     flagged: FlaggedResult, *, only: tuple[str, ...] | None = None, quick: bool = False
 ) -> Evidence:
-    """What can be found out about a flagged result. With ``only``, no causes but these are tried,
-    and no work-arounds.
+    """Diagnose a failing result. With ``only``, no causes but these are tried, and no work-arounds.
 
     ``quick``: one repeat is enough, and where the cause is found, nobody asks how well the case is
     conditioned.
@@ -103,11 +103,11 @@ def look(
         "special-values",
     ):
         return evidence  # whatever is tried gives other numbers, which explains nothing
-    scene = _scene(flagged.reference, flagged.outcome, found)
+    context = _context(flagged.reference, flagged.outcome, found)
     deadline = time.monotonic() + SECONDS
     rerun = not flagged.backend.stored
     if rerun and "random" not in flagged.operator.traits:
-        evidence = _repeated(flagged, evidence, scene, 1 if quick else REPEATS)
+        evidence = _repeat(flagged, evidence, context, 1 if quick else REPEATS)
     if evidence.other and evidence.within:
         return replace(
             evidence,
@@ -119,21 +119,28 @@ def look(
         )
     if evidence.cause is not None:
         return evidence
-    if scene is not None and not quick and _may_be_ill_conditioned(flagged):
-        evidence = _conditioned(flagged, evidence, scene)
+    if context is not None and not quick and _may_be_ill_conditioned(flagged):
+        evidence = _measure_condition(flagged, evidence, context)
     if isinstance(found.detail, ModifiedInput) and found.verdict.kind is VerdictKind.STRUCTURE:
         evidence = replace(evidence, cause=Cause("input-modified", "writing to an input", 1.0))
-    if scene is not None and only != ():
+    if context is not None and only != ():
         evidence = replace(
-            evidence, cause=explain(scene, only=None if only is None else frozenset(only))
+            evidence, cause=explain(context, only=None if only is None else frozenset(only))
         )
-    if scene is not None and quick and evidence.cause is None and _may_be_ill_conditioned(flagged):
-        evidence = _conditioned(flagged, evidence, scene)
+    if (
+        context is not None
+        and quick
+        and evidence.cause is None
+        and _may_be_ill_conditioned(flagged)
+    ):
+        evidence = _measure_condition(flagged, evidence, context)
     if not rerun:
-        return replace(evidence, company=company(flagged, scene))
+        return replace(evidence, backend_agreement=backend_agreement(flagged, context))
     if only is not None:
         return (
-            evidence if evidence.cause is not None else _known_trial(flagged, evidence, scene, only)
+            evidence
+            if evidence.cause is not None
+            else _diagnose_known_causes(flagged, evidence, context, only)
         )
     tried: dict[str, float] = {}
     for words, trial in experiments(flagged):
@@ -142,25 +149,30 @@ def look(
         outcome = trial()
         if outcome is not None and outcome.status == "ok":
             tried[words] = flagged.rho(outcome)
-    wide = in_float64(flagged, scene, tried)
-    same = error_in_float64(scene, wide) if scene is not None and wide is not None else None
-    evidence = replace(evidence, trials=tried, wide=same, company=company(flagged, scene))
+    wide = in_float64(flagged, context, tried)
+    same = error_in_float64(context, wide) if context is not None and wide is not None else None
+    evidence = replace(
+        evidence,
+        trials=tried,
+        float64_error_ratio=same,
+        backend_agreement=backend_agreement(flagged, context),
+    )
     if evidence.cause is None:
         evidence = replace(
             evidence,
-            cause=cause_by_experiment(flagged, evidence, scene)
-            or cause_by_float64(flagged, evidence, scene, wide),
+            cause=cause_by_experiment(flagged, evidence, context)
+            or cause_by_float64(flagged, evidence, context, wide),
         )
     return evidence
 
 
-def look_for_fewer_bits(
+def diagnose_precision_loss(
     operator: Operator, reference: Reference, outcome: Outcome, found: Judgement
 ) -> Cause | None:
     """What explains the errors of a result within budget that may have been computed in fewer bits.
 
-    Which results these are says :func:`consistency.judge.judge.suspicious`. Of those that err no
-    more than the CPU only one loss is tried, the one that leaves less than healthy sums of some
+    Which results these are says :func:`consistency.judge.judge.exceeds_baseline`. Of those that err
+    no more than the CPU only one loss is tried, the one that leaves less than healthy sums of some
     orders do: whatever leaves more would stand out by its size.
     """
     if reference.model.magnitude != "products":
@@ -173,29 +185,33 @@ def look_for_fewer_bits(
     if reference.low_entropy or reference.repeats:
         return None  # errors of equal numbers are alike, and so agree with a prediction by chance
     try:
-        scene = AttributionContext(reference, outcome, found.output, special=False, everywhere=True)
+        context = AttributionContext(
+            reference, outcome, found.output, special=False, everywhere=True
+        )
     except REFUSALS:
         return None
-    return precision_loss(scene) if every else precision_loss(scene, only=_LEAST)
+    return precision_loss(context) if every else precision_loss(context, only=_SMALLEST_LOSSES)
 
 
-def look_for_a_formula(reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:
+def diagnose_formula(reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:
     """The mistaken formula that explains all of a result within budget which the CPU gives far
     better."""
     if reference.operator.name not in VARIANCES or reference.direction == "backward":
         return None
     try:
-        scene = AttributionContext(reference, outcome, found.output, special=False, everywhere=True)
+        context = AttributionContext(
+            reference, outcome, found.output, special=False, everywhere=True
+        )
     except REFUSALS:
         return None
-    cause = explain(scene, only=frozenset({"biased-variance"}))
-    return cause if cause is not None and cause.share > _ALL_OF_IT else None
+    cause = explain(context, only=frozenset({"biased-variance"}))
+    return cause if cause is not None and cause.share > _FORMULA_SHARE else None
 
 
-def _known_trial(
+def _diagnose_known_causes(
     flagged: FlaggedResult,
     evidence: Evidence,
-    scene: AttributionContext | None,
+    context: AttributionContext | None,
     known: tuple[str, ...],
 ) -> Evidence:
     """The same for a later result: only those trials whose outcome was a cause before (the most
@@ -206,27 +222,27 @@ def _known_trial(
             outcome = trial() if words == CONTIGUOUS else None
             if outcome is not None and outcome.status == "ok":
                 tried[words] = flagged.rho(outcome)
-    wide = in_float64(flagged, scene, tried) if known and known[0] in _BY_PRECISION else None
-    same = error_in_float64(scene, wide) if scene is not None and wide is not None else None
-    evidence = replace(evidence, trials=tried, wide=same)
+    wide = in_float64(flagged, context, tried) if known and known[0] in _BY_PRECISION else None
+    same = error_in_float64(context, wide) if context is not None and wide is not None else None
+    evidence = replace(evidence, trials=tried, float64_error_ratio=same)
     cause = (
-        cause_by_experiment(flagged, evidence, scene)
+        cause_by_experiment(flagged, evidence, context)
         if any(name.startswith("depends-on") for name in known)
         else None
     )
     if cause is None and wide is not None:
-        cause = cause_by_float64(flagged, evidence, scene, wide)
+        cause = cause_by_float64(flagged, evidence, context, wide)
     return replace(evidence, cause=cause if cause is not None and cause.name in known else None)
 
 
 def cause_of(reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:
     """What explains a failing judgement of tensors that came from elsewhere, without running
     anything there again."""
-    scene = _scene(reference, outcome, found)
-    return explain(scene) if scene is not None else None
+    context = _context(reference, outcome, found)
+    return explain(context) if context is not None else None
 
 
-def _scene(reference: Reference, outcome: Outcome, found: Judgement) -> AttributionContext | None:
+def _context(reference: Reference, outcome: Outcome, found: Judgement) -> AttributionContext | None:
     """What there is to explain; None for results without comparable numbers."""
     value = found.verdict.value
     if value not in ("divergent", "special-values") or not reference.outputs:
@@ -240,8 +256,8 @@ def _scene(reference: Reference, outcome: Outcome, found: Judgement) -> Attribut
         return None
 
 
-def _repeated(
-    flagged: FlaggedResult, evidence: Evidence, scene: AttributionContext | None, repeats: int
+def _repeat(
+    flagged: FlaggedResult, evidence: Evidence, context: AttributionContext | None, repeats: int
 ) -> Evidence:
     """The same call, some times more: how many gave another answer, and how many passed."""
     other = within = 0
@@ -252,10 +268,10 @@ def _repeated(
         judgement = flagged.judged(compare(outcome, flagged.reference, flagged.baseline))
         passes = not judgement.verdict.fails
         within += passes
-        other += passes or judgement.verdict != flagged.found.verdict or differs(scene, outcome)
+        other += passes or judgement.verdict != flagged.found.verdict or differs(context, outcome)
     cause = (
         Cause("stale", "a result on top of the one before", 1.0)
-        if other and accumulates(scene, outcomes)
+        if other and accumulates(context, outcomes)
         else None
     )
     return replace(evidence, repeats=repeats, other=other, within=within, cause=cause)
@@ -276,12 +292,14 @@ def _may_be_ill_conditioned(flagged: FlaggedResult) -> bool:
     )
 
 
-def _conditioned(flagged: FlaggedResult, evidence: Evidence, scene: AttributionContext) -> Evidence:
+def _measure_condition(
+    flagged: FlaggedResult, evidence: Evidence, context: AttributionContext
+) -> Evidence:
     if flagged.found.metrics.get("rho_max", 0.0) <= 1.0:
         return evidence  # only statistics objected, and these no element explains
-    failing, error = scene.failing, np.abs(scene.actual - scene.expected)
+    failing, error = context.failing, np.abs(context.actual - context.expected)
     measure = functools.partial(
-        perturbation.error_in_sigmas, index=scene.index, error=error, failing=failing
+        perturbation.error_in_sigmas, index=context.index, error=error, failing=failing
     )
     try:
         conditioned = measure(
@@ -295,4 +313,4 @@ def _conditioned(flagged: FlaggedResult, evidence: Evidence, scene: AttributionC
         Exception
     ):  # torch's decompositions raise whatever they like; then this was not looked at
         rounded = 0.0
-    return replace(evidence, conditioned=conditioned, rounded=rounded)
+    return replace(evidence, input_perturbation_ratio=conditioned, random_rounding_ratio=rounded)

@@ -22,13 +22,20 @@ from ..judge.evidence import ROUNDS, inconclusive, settled
 from ..judge.evidence import needs_proof as evidence_is_needed
 from ..judge.evidence import proof as evidence_of_numbers
 from ..judge.evidence import words as evidence_in_words
-from ..judge.judge import Judgement, convicted, far_from_the_cpu, judge, reconsider, suspicious
+from ..judge.judge import (
+    Judgement,
+    exceeds_baseline,
+    far_from_the_cpu,
+    judge,
+    reconsider,
+    with_cause,
+)
 from ..judge.known import Expectation, Occasion
 from ..judge.tolerances import Policy, Rule
 from ..operators.declare import Operator
 from ..reference import Reference, quiet
 from ..reference.high_precision import ITSELF_OFF, refine
-from .diagnosis import Looks, look_for_a_formula, look_for_fewer_bits
+from .diagnosis import DiagnosisBudget, diagnose_formula, diagnose_precision_loss
 from .experiments import FlaggedResult
 
 _CPU = Cpu()
@@ -65,14 +72,15 @@ def evaluate(
     directions: Iterable[str] = DIRECTIONS,
     operator: Operator | None = None,
     done: frozenset[tuple[str, str, str]] = frozenset(),
-    looks: Looks | None = None,
+    diagnosis_budget: DiagnosisBudget | None = None,
     against: str = "float64",
 ) -> list[Result]:
     """Results of one case on every backend and direction; pairs in ``done`` (by Result.key) are
     left out.
 
-    ``looks`` says how closely flagged results are looked at a second time; None leaves it at the
-    first look. ``against`` is the mode of :func:`consistency.reference.high_precision.refine`.
+    ``diagnosis_budget`` says how closely flagged results are looked at a second time; None leaves
+    it at the first look. ``against`` is the mode of
+    :func:`consistency.reference.high_precision.refine`.
 
     Raises RecipeError when the case cannot be built, UsageError for an unknown operator.
     """
@@ -84,7 +92,7 @@ def evaluate(
             wanted = [b for b in backends if (case.id, b.name, direction) not in done]
             if wanted and (direction == "forward" or differentiates(operator, case.dtype)):
                 results += _one_direction(
-                    case, operator, materials, direction, wanted, rules, looks, against
+                    case, operator, materials, direction, wanted, rules, diagnosis_budget, against
                 )
     return results
 
@@ -98,7 +106,7 @@ def differentiates(operator: Operator, dtype: str) -> bool:
 def _one_direction(
     case: Case, operator: Operator, materials: Materials, direction: str,
     backends: Sequence[Backend], rules: Rules,
-    looks: Looks | None, against: str,
+    diagnosis_budget: DiagnosisBudget | None, against: str,
 ) -> list[Result]:  # fmt: skip
     reference = Reference(operator, materials, direction)
     refine(reference, against)
@@ -127,12 +135,14 @@ def _one_direction(
             else None
         )
         wide = case.dtype in ("float64", "complex128")
-        itself = _plain(backend) and wide and (reference.verified is not None or proved is not None)
+        is_reference = (
+            _plain(backend) and wide and (reference.verified is not None or proved is not None)
+        )
         if evidence_is_needed(found, reference) and not known and proved is None:
             found = inconclusive(reference, found, backend.name)
-        elif itself:
+        elif is_reference:
             found = _of_float64_itself(found, reference)
-        elif looks is not None and found.verdict.fails and not known:
+        elif diagnosis_budget is not None and found.verdict.fails and not known:
             flagged = FlaggedResult(
                 operator,
                 materials,
@@ -145,14 +155,14 @@ def _one_direction(
                 judged,
                 everyone,
             )
-            evidence = looks.look(flagged)
+            evidence = diagnosis_budget.diagnose(flagged)
             found = reconsider(found, evidence, policy)
-        elif outcome is not baseline and suspicious(found):
-            found = convicted(
-                found, look_for_fewer_bits(operator, reference, outcome, found), policy
+        elif outcome is not baseline and exceeds_baseline(found):
+            found = with_cause(
+                found, diagnose_precision_loss(operator, reference, outcome, found), policy
             )
         if outcome is not baseline and far_from_the_cpu(found):
-            found = convicted(found, look_for_a_formula(reference, outcome, found), policy)
+            found = with_cause(found, diagnose_formula(reference, outcome, found), policy)
         if proved is None and evidence_is_needed(found, reference) and not known:
             proved = evidence_of_numbers(reference, outcome, found)
             found = found if proved is not None else inconclusive(reference, found, backend.name)
@@ -302,8 +312,14 @@ def judgement(
         if backend.stored
         else isinstance(backend, Cpu) and not backend.switched
     )
-    itself = plain and not reference.independent
-    return judge(comparison, twin, rule, policy_of(operator, backend, dtype, rules), itself=itself)
+    is_reference = plain and not reference.independent
+    return judge(
+        comparison,
+        twin,
+        rule,
+        policy_of(operator, backend, dtype, rules),
+        is_reference=is_reference,
+    )
 
 
 def _judged_as(dtype: str, floating: Sequence[str]) -> str:

@@ -184,7 +184,7 @@ def error_in_float64(context: AttributionContext, wide: tuple[Output, ...]) -> f
     return there / here if here > 0.0 else None
 
 
-def company(flagged: FlaggedResult, context: AttributionContext | None) -> str:
+def backend_agreement(flagged: FlaggedResult, context: AttributionContext | None) -> str:
     """Who else gives this answer, where at least three backends ran: names the one that stands
     alone."""
     others = {

@@ -160,9 +160,11 @@ def cause_by_float64(
         return Cause("early-overflow", "an intermediate that leaves the format", 1.0)
     if (
         right
-        and evidence.wide is not None
-        and evidence.wide < _ROUNDED
+        and evidence.float64_error_ratio is not None
+        and evidence.float64_error_ratio < _ROUNDED
         and "elementwise" in flagged.operator.traits
     ):
-        return Cause("approximation", "a formula that amplifies rounding", 1.0 - evidence.wide)
+        return Cause(
+            "approximation", "a formula that amplifies rounding", 1.0 - evidence.float64_error_ratio
+        )
     return None

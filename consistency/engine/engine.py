@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from ..backends.subprocess.backend import AHEAD
 from ..core.model import DIRECTIONS
 from ..diagnose.case_runner import JUDGING_FAILED, judge_case
-from ..diagnose.diagnosis import Looks
+from ..diagnose.diagnosis import DiagnosisBudget
 from ..reference.high_precision import EACH
 from .config import RunConfig, configure, operator_dtypes
 from .events import Event, Handler, ResumeState
@@ -50,8 +50,8 @@ __all__ = [
     "JUDGING_FAILED",
     "SHRINK_IN_ALL",
     "Collect",
+    "DiagnosisBudget",
     "Executor",
-    "Looks",
     "Run",
     "RunConfig",
     "WorkUnit",

@@ -16,7 +16,7 @@ from ..backends.base import Backend
 from ..core.model import DIRECTIONS, Case, Outcome, Result
 from ..core.text import pluralize
 from ..core.verdict import Verdict, VerdictKind
-from ..diagnose.diagnosis import Looks
+from ..diagnose.diagnosis import DiagnosisBudget
 from ..errors import BundleError, ConsistencyError, UsageError
 from ..generate.calls.case_operator import operator_of
 from ..generate.calls.generic_error import GENERIC
@@ -151,11 +151,12 @@ def events(planned: Plan, *, closer: bool = True) -> Iterator[Event]:
     words = pluralize(planned.outcomes, "recorded outcome")
     title = f"{words} in {pluralize(count, 'recording')}"
     yield Started(planned.config, {}, len(planned.config.operators), len(planned.groups), title)
-    looks = Looks(effort=600.0) if closer else None
+    diagnosis_budget = DiagnosisBudget(effort=600.0) if closer else None
     for case, direction, items in planned.groups:
         for turn in _turns(items):
             yield Judged(
-                case, tuple(_judged(case, direction, turn, planned.config.tolerances, looks))
+                case,
+                tuple(_judged(case, direction, turn, planned.config.tolerances, diagnosis_budget)),
             )
     yield Finished(time.monotonic() - began, False)
 
@@ -173,7 +174,11 @@ def _turns(items: Sequence[_Item]) -> Iterator[list[_Item]]:
 
 
 def _judged(
-    case: Case, direction: str, turn: Sequence[_Item], rules: Tolerances, looks: Looks | None
+    case: Case,
+    direction: str,
+    turn: Sequence[_Item],
+    rules: Tolerances,
+    diagnosis_budget: DiagnosisBudget | None,
 ) -> Iterator[Result]:
     for item in turn:
         item.backend.hand = item.recording.outcome(item.row)
@@ -186,7 +191,12 @@ def _judged(
         reason = str(error)
     if operator is not None and sound:
         results = engine.judge_case(
-            case, operator, [item.backend for item in sound], rules, (direction,), looks=looks
+            case,
+            operator,
+            [item.backend for item in sound],
+            rules,
+            (direction,),
+            diagnosis_budget=diagnosis_budget,
         )
         found = {result.backend: result for result in results}
     for item in turn:

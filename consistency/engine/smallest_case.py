@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..backends.base import Backend
 from ..core.model import Case, Result
 from ..diagnose.case_runner import judge_case
-from ..diagnose.diagnosis import Looks
+from ..diagnose.diagnosis import DiagnosisBudget
 from ..generate import search
 from ..operators.declare import Operator
 from ..reference.high_precision import EACH, spot_checked
@@ -24,7 +24,9 @@ def shrunk(
 ) -> Result | None:  # fmt: skip
     """The smallest result with the backend, direction and verdict of ``suspect`` that Hypothesis
     finds in ``seconds``."""
-    first = suspect.evidence.first if suspect.evidence is not None else suspect.verdict.value
+    first = (
+        suspect.evidence.initial_verdict if suspect.evidence is not None else suspect.verdict.value
+    )
 
     # A smaller case is another case, spot-checked or not; those of dtypes that are not spend the
     # time on more of them.
@@ -52,7 +54,7 @@ def shrunk(
         backends,
         config.tolerances,
         (suspect.direction,),
-        looks=Looks(),
+        diagnosis_budget=DiagnosisBudget(),
         against=against,
     )
     result = next((result for result in again if result.verdict.fails), None)

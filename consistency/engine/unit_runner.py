@@ -14,7 +14,7 @@ from ..backends.subprocess.backend import AHEAD
 from ..core.model import Case, Result, kind
 from ..diagnose import determinism, evaluation, precision_scaling
 from ..diagnose.case_runner import judge_case
-from ..diagnose.diagnosis import Looks
+from ..diagnose.diagnosis import DiagnosisBudget
 from ..errors import RecipeError
 from ..operators.declare import Operator
 from .config import RunConfig, directions_of, examples_of, operator_dtypes
@@ -65,7 +65,7 @@ class State:
     earlier: ResumeState
     deadline: float = math.inf
     effort: float = SHRINK_IN_ALL
-    looks: Looks = field(default_factory=Looks)
+    diagnosis_budget: DiagnosisBudget = field(default_factory=DiagnosisBudget)
     searched: set[tuple[str, ...]] = field(default_factory=set)  # kinds of failure
     cases_only: bool = False
 
@@ -112,7 +112,7 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: State) -> Iterator[Even
                 config.tolerances,
                 (direction,),
                 done,
-                state.looks,
+                state.diagnosis_budget,
                 config.reference,
             )
         if fresh:

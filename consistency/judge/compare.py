@@ -13,7 +13,7 @@ import torch
 
 from ..core.detail import ModifiedInput, TimedOut
 from ..core.dtypes import FORMATS, PARTS, form_of
-from ..core.model import Comparison, Measured, Outcome, Output, Span, Worst
+from ..core.model import Comparison, ElementGroup, Measured, Outcome, Output, Worst
 from ..reference import Reference
 from ..reference.integer_casts import judge_casts
 from .measurement import Floating
@@ -109,14 +109,14 @@ def _measure(index: int, output: Output, reference: Reference) -> Measured:
             output.value != want.value
             and not (output.value != output.value and want.value != want.value)
         )
-        span = Span(
+        element_group = ElementGroup(
             None,
             ulp_max=float(differs),
             abs_max=float(differs),
-            worst=_told(output.value, want.value) if differs else (),
+            worst=_show_numbers(output.value, want.value) if differs else (),
         )
         return Measured(
-            output.name, output.dtype, (), 1, (span,), exact=True, differing=int(differs)
+            output.name, output.dtype, (), 1, (element_group,), exact=True, differing=int(differs)
         )
     actual, expected = output.tensor, want.tensor
     shape, dtype, paired = tuple(actual.shape), output.dtype, False
@@ -139,7 +139,7 @@ def _measure(index: int, output: Output, reference: Reference) -> Measured:
     ).measured()
 
 
-def _told(actual: object, expected: object) -> tuple[Worst, ...]:
+def _show_numbers(actual: object, expected: object) -> tuple[Worst, ...]:
     """Both values, where they are numbers."""
     if not isinstance(actual, (bool, int, float)) or not isinstance(expected, (bool, int, float)):
         return ()
@@ -184,7 +184,7 @@ def _exact(
         gap = torch.where(unequal, (actual.to(torch.float64) - wanted.to(torch.float64)).abs(), 0.0)
         largest = max(float(torch.nan_to_num(gap, nan=1.0).max()), 1.0)
         worst = (_first(unequal, actual, wanted),)
-    span = Span(None, ulp_max=largest, abs_max=largest, worst=worst)
+    element_group = ElementGroup(None, ulp_max=largest, abs_max=largest, worst=worst)
     vacuous = "empty output: only shape and dtype could be checked" if not actual.numel() else ""
     if cast is not None and cast.nothing_defined:
         vacuous = "every number lies beyond the integer's range, where nothing is defined"
@@ -192,7 +192,7 @@ def _exact(
     if differing and "random" in reference.operator.traits and actual.dtype == torch.bool:
         pattern = _UNLIKELY if reference.outputs[-1].name == name else _IMPOSSIBLE
     return Measured(
-        name, dtype, shape, actual.numel(), (span,), exact=True, differing=differing,
+        name, dtype, shape, actual.numel(), (element_group,), exact=True, differing=differing,
         special=special, special_worst=special_worst,
         vacuous=vacuous, pattern=pattern,
     )  # fmt: skip

@@ -30,13 +30,13 @@ def flat(tensor: torch.Tensor, wide: bool = False) -> np.ndarray[Any, Any]:
 
 def _flat_reference(
     reference: Reference, index: int, expected: torch.Tensor
-) -> tuple[np.ndarray[Any, Any], Any, metrics.Known | None]:
+) -> tuple[np.ndarray[Any, Any], Any, metrics.ReferenceBinades | None]:
     """Expected numbers, their tail, and what is known of them: made once for all backends."""
     tail = reference.tails[index] if index < len(reference.tails) else None
     made = reference.flattened.get(index)
     if made is None or made[0] is not expected or made[1] is not tail:
         numbers = flat(expected, wide=True)
-        known = metrics.Known(numbers) if 0 < numbers.size <= metrics.BLOCK else None
+        known = metrics.ReferenceBinades(numbers) if 0 < numbers.size <= metrics.BLOCK else None
         made = expected, tail, numbers, flat(tail, wide=True) if tail is not None else None, known
         reference.flattened[index] = made
     return made[2], made[3], made[4]

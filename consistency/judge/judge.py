@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ..core.detail import BeyondStatistics, Detail, ReferenceRaised
-from ..core.model import Cause, Comparison, Evidence, Measured, Span, Worst
+from ..core.model import Cause, Comparison, ElementGroup, Evidence, Measured, Worst
 from ..core.text import format_factor
 from ..core.verdict import Verdict, VerdictKind
 from . import metrics
@@ -45,12 +45,14 @@ def judge(
     rule: Rule,
     policy: Policy,
     *,
-    itself: bool = False,
+    is_reference: bool = False,
 ) -> Judgement:
-    """Judge one comparison. ``baseline`` is the CPU's in the same dtype; ``itself``: this outcome
-    is its own reference."""
+    """Judge one comparison. ``baseline`` is the CPU's in the same dtype; ``is_reference``: this
+    outcome is its own reference."""
     if comparison.unsteady and comparison.status in ("ok", "fallback"):
-        once = judge(replace(comparison, unsteady=""), baseline, rule, policy, itself=itself)
+        once = judge(
+            replace(comparison, unsteady=""), baseline, rule, policy, is_reference=is_reference
+        )
         return replace(
             once,
             verdict=Verdict(VerdictKind.NONDETERMINISTIC),
@@ -65,13 +67,13 @@ def judge(
             Verdict(VerdictKind.STRUCTURE), comparison.structure, detail=comparison.detail
         )
     found = [
-        _judge_output(output, _twin(output, baseline), rule, policy)
+        _judge_output(output, _matching_output(output, baseline), rule, policy)
         for output in comparison.outputs
     ]
     if not found:
         return Judgement(_INCONCLUSIVE, "the operator returned nothing to compare")
     worst = found[0] if len(found) == 1 else _worst_of(found)
-    if itself and worst.verdict.passes:
+    if is_reference and worst.verdict.passes:
         text = "the CPU in this dtype is itself the reference: nothing independent to compare with"
         return Judgement(_INCONCLUSIVE, text, worst.metrics)
     return worst
@@ -144,25 +146,30 @@ def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgemen
         elif cause in _REDUCED:
             verdict = Verdict(VerdictKind.REDUCED_PRECISION, allowed=policy.reduced_precision)
         elif (
-            not cause and min(evidence.conditioned or math.inf, evidence.rounded or math.inf) <= 1.0
+            not cause
+            and min(
+                evidence.input_perturbation_ratio or math.inf,
+                evidence.random_rounding_ratio or math.inf,
+            )
+            <= 1.0
         ):
             verdict = Verdict(VerdictKind.ILL_CONDITIONED)
             more.append(
                 "no more than half an ulp in the inputs changes"
-                if 0.0 < evidence.conditioned <= 1.0
+                if 0.0 < evidence.input_perturbation_ratio <= 1.0
                 else "its own steps cancel"
             )
     if evidence.cause is not None and cause != "nondeterministic":
         more.append(str(evidence.cause))
     if (
-        evidence.wide is not None
-        and evidence.wide > _SAME_IN_FLOAT64
+        evidence.float64_error_ratio is not None
+        and evidence.float64_error_ratio > _SAME_IN_FLOAT64
         and verdict == found.verdict
         and cause != "approximation"
     ):
         more.append("float64 has the same error: not a matter of precision")
-    if evidence.company:
-        more.append(evidence.company)
+    if evidence.backend_agreement:
+        more.append(evidence.backend_agreement)
     if verdict.fails:
         vanishes = [words for words, rho in evidence.trials.items() if rho <= 1.0]
         if vanishes:
@@ -179,7 +186,7 @@ _SUSPECT_ULP = 1.0  # beyond the rounding of the result itself
 _SUSPECT_FROM = 128  # elements
 
 
-def suspicious(found: Judgement) -> bool:
+def exceeds_baseline(found: Judgement) -> bool:
     """Whether fewer bits may be the reason for the errors of a result within budget (or only
     another order of the same sum).
 
@@ -214,7 +221,7 @@ def far_from_the_cpu(found: Judgement) -> bool:
     )
 
 
-def convicted(found: Judgement, cause: Cause | None, policy: Policy) -> Judgement:
+def with_cause(found: Judgement, cause: Cause | None, policy: Policy) -> Judgement:
     """The final judgement of a suspicious result: with a cause that explains its errors it was
     computed in fewer bits."""
     if cause is None:
@@ -251,7 +258,7 @@ def _severity(judgement: Judgement) -> tuple[int, float]:
     return rank, judgement.metrics.get("rho_max", 0.0)
 
 
-def _twin(output: Measured, baseline: Comparison | None) -> Measured | None:
+def _matching_output(output: Measured, baseline: Comparison | None) -> Measured | None:
     if baseline is None or baseline.status != "ok":
         return None
     return next((other for other in baseline.outputs if other.name == output.name), None)
@@ -290,43 +297,47 @@ _EXACT, _ROUNDING, _DIVERGENT, _INCONCLUSIVE = (
 )
 
 
-def _judge_output(output: Measured, twin: Measured | None, rule: Rule, policy: Policy) -> Judgement:
+def _judge_output(
+    output: Measured, baseline_output: Measured | None, rule: Rule, policy: Policy
+) -> Judgement:
     special = _special(output, policy)
     if special:
         numbers = {"special_mismatches": float(sum(output.special.values()))}
         return Judgement(
             Verdict(VerdictKind.SPECIAL_VALUES), special, numbers, output.special_worst, output.name
         )
-    if not output.spans:
+    if not output.element_groups:
         return Judgement(
             _EXACT, "only shape and dtype are defined here, and they agree", {}, None, output.name
         )
-    rho, span, corner = _budget(output, rule, policy)
-    every = output.spans
+    rho, element_group, pareto_point = _budget(output, rule, policy)
+    every = output.element_groups
     numbers = {
         "rho_max": rho,
-        "ulp_max": span.ulp_max if len(every) == 1 else max(s.ulp_max for s in every),
-        "scaled_max": span.scaled_max if len(every) == 1 else max(s.scaled_max for s in every),
-        "abs_max": span.abs_max if len(every) == 1 else max(s.abs_max for s in every),
+        "ulp_max": element_group.ulp_max if len(every) == 1 else max(s.ulp_max for s in every),
+        "scaled_max": element_group.scaled_max
+        if len(every) == 1
+        else max(s.scaled_max for s in every),
+        "abs_max": element_group.abs_max if len(every) == 1 else max(s.abs_max for s in every),
         "differing": float(output.differing),
     }
-    if twin is not None:
+    if baseline_output is not None:
         numbers["rmse_ratio"] = (
-            output.rms / twin.rms
-            if twin.rms > 0.0
+            output.rms / baseline_output.rms
+            if baseline_output.rms > 0.0
             else (1.0 if output.rms == 0.0 else _capped(math.inf))
         )
     worst = (
-        span.worst[corner]
-        if 0 <= corner < len(span.worst)
-        else (span.worst[0] if span.worst else None)
+        element_group.worst[pareto_point]
+        if 0 <= pareto_point < len(element_group.worst)
+        else (element_group.worst[0] if element_group.worst else None)
     )
     statistics = (
         ""
         if rho > 1.0
         else _of_steps(output)
         if output.of_steps is not None
-        else _statistics(output, twin, rule)
+        else _statistics(output, baseline_output, rule)
     )
     if (
         (rho > 1.0 or statistics)
@@ -413,13 +424,15 @@ def _special(output: Measured, policy: Policy) -> str:
     return "; ".join(parts)
 
 
-def _budget(output: Measured, rule: Rule, policy: Policy) -> tuple[float, Span, int]:
+def _budget(output: Measured, rule: Rule, policy: Policy) -> tuple[float, ElementGroup, int]:
     """max ρ over the output's spans, with the span and corner that cause it."""
-    best: tuple[float, Span, int] = (0.0, output.spans[0], -1)
-    for span in output.spans:
-        rho, corner = _span_rho(span, output, _for_range(rule, span, output), policy)
+    best: tuple[float, ElementGroup, int] = (0.0, output.element_groups[0], -1)
+    for element_group in output.element_groups:
+        rho, pareto_point = _group_rho(
+            element_group, output, _for_range(rule, element_group, output), policy
+        )
         if rho > best[0]:
-            best = (rho, span, corner)
+            best = (rho, element_group, pareto_point)
     return best
 
 
@@ -429,7 +442,7 @@ def _with_reduced_inputs(rule: Rule) -> Rule:
     return replace(rule, lam=rule.lam + 2.0**14)
 
 
-def _for_range(rule: Rule, span: Span, output: Measured) -> Rule | None:
+def _for_range(rule: Rule, element_group: ElementGroup, output: Measured) -> Rule | None:
     """The rule for a span's elements: with a range's own numbers inside it, None where a backend
     may return anything.
 
@@ -438,23 +451,25 @@ def _for_range(rule: Rule, span: Span, output: Measured) -> Rule | None:
     """
     if not rule.ranges:
         return rule
-    told_apart = {other.range for other in output.spans}
+    told_apart = {other.range for other in output.element_groups}
     for item in rule.ranges:
         if (item.argument, item.low, item.high) not in told_apart:
             continue
-        if span.range == (item.argument, item.low, item.high):
+        if element_group.range == (item.argument, item.low, item.high):
             absolute = item.absolute if item.c is None and item.lam is None else None
             c, lam = (
                 rule.c if item.c is None else item.c,
                 rule.lam if item.lam is None else item.lam,
             )
             return replace(rule, c=c, lam=lam, absolute=absolute)
-        if span.range is None and item.unspecified:
+        if element_group.range is None and item.unspecified:
             return None
     return rule
 
 
-def _span_rho(span: Span, output: Measured, rule: Rule | None, policy: Policy) -> tuple[float, int]:
+def _group_rho(
+    element_group: ElementGroup, output: Measured, rule: Rule | None, policy: Policy
+) -> tuple[float, int]:
     if rule is None:
         return 0.0, -1
     c = (
@@ -463,19 +478,19 @@ def _span_rho(span: Span, output: Measured, rule: Rule | None, policy: Policy) -
     lam = 0.0 if output.exact else rule.lam
     # Each element's budget/e is c·ulp/e + λ·G·u·S/e, hence at least c/max(e/ulp) +
     # λ/max(e/(G·u·S)).
-    rho, corner = span.ulp_max / c, -1
-    if lam > 0.0 and span.scaled_max > 0.0 and rho > 0.0:
-        rho = 1.0 / (1.0 / rho + lam / span.scaled_max)
-    corners = span.hull
-    if policy.flush_subnormals and span.flushed is not None:
-        corners = span.flushed
-        rho = rho if corners else 0.0
-    if corners:
-        rho, corner = metrics.rho(corners, c, lam)
-        corner = corner if corners is span.hull else -1
-    if rule.absolute is not None and span.abs_max > 0.0:
-        rho = min(rho, span.abs_max / rule.absolute)
-    return _capped(rho), corner
+    rho, pareto_point = element_group.ulp_max / c, -1
+    if lam > 0.0 and element_group.scaled_max > 0.0 and rho > 0.0:
+        rho = 1.0 / (1.0 / rho + lam / element_group.scaled_max)
+    pareto_points = element_group.pareto_front
+    if policy.flush_subnormals and element_group.flushed is not None:
+        pareto_points = element_group.flushed
+        rho = rho if pareto_points else 0.0
+    if pareto_points:
+        rho, pareto_point = metrics.rho(pareto_points, c, lam)
+        pareto_point = pareto_point if pareto_points is element_group.pareto_front else -1
+    if rule.absolute is not None and element_group.abs_max > 0.0:
+        rho = min(rho, element_group.abs_max / rule.absolute)
+    return _capped(rho), pareto_point
 
 
 # × σ of the roundings of its own steps, up to which a function may differ from its reference in
@@ -501,20 +516,20 @@ def _of_steps(output: Measured) -> str:
     return ""
 
 
-def _statistics(output: Measured, twin: Measured | None, rule: Rule) -> str:
+def _statistics(output: Measured, baseline_output: Measured | None, rule: Rule) -> str:
     """What the error distribution shows although every element is within budget; empty if
     nothing."""
     m = output.elements
     if not output.independent or output.sigma_rms == 0.0 or output.exact:
         return ""
     scatter = metrics.scatter(m)
-    usual = max(twin.sigma_rms if twin is not None else 0.0, 1.0)
+    usual = max(baseline_output.sigma_rms if baseline_output is not None else 0.0, 1.0)
     if output.sigma_rms > rule.rmse_ratio * scatter * usual:
         return (
             f"its RMS error is {output.sigma_rms / usual:.1f} times what rounding "
             f"explains{_where(output)}"
         )
-    peak = max(twin.sigma_max if twin is not None else 0.0, _HEALTHY_PEAK)
+    peak = max(baseline_output.sigma_max if baseline_output is not None else 0.0, _HEALTHY_PEAK)
     if output.sigma_max > rule.scaled_ratio * peak:
         return (
             f"its largest error is {output.sigma_max / peak:.1f} times what rounding "
@@ -533,7 +548,7 @@ def _statistics(output: Measured, twin: Measured | None, rule: Rule) -> str:
         m >= _BIAS_FROM
         and output.sigma_rms > 1.0
         and bias > rule.sign_bias
-        and (twin is None or _bias(twin) < rule.sign_bias / 2)
+        and (baseline_output is None or _bias(baseline_output) < rule.sign_bias / 2)
     ):
         return (
             f"its errors lean to one side by {bias:.0f} standard deviations: truncation "

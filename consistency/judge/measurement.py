@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ..core import dtypes
-from ..core.model import Measured, Span
+from ..core.model import ElementGroup, Measured
 from ..core.views import written
 from ..reference.rounding_variance import healthy_variance
 from . import metrics
@@ -47,7 +47,9 @@ class Floating(Elements):
         n = self.expected.size
         if n == 0:
             vacuous = "empty output: only shape and dtype could be checked"
-            return Measured(self.name, self.dtype, self.shape, 0, (Span(None),), vacuous=vacuous)
+            return Measured(
+                self.name, self.dtype, self.shape, 0, (ElementGroup(None),), vacuous=vacuous
+            )
         sums = metrics.absolute_and_ulp(
             self.actual, self.expected, self.tail, self.form, self.known
         )
@@ -59,17 +61,19 @@ class Floating(Elements):
         if sums.nonzero < self.expected.size and self.signed_zeros_matter():
             self.check_zero_signs()
         exact = self.moves_only
-        spans: tuple[Span, ...] = (Span(None, sums.ulp_max, abs_max=sums.abs_max),)
+        element_groups: tuple[ElementGroup, ...] = (
+            ElementGroup(None, sums.ulp_max, abs_max=sums.abs_max),
+        )
         simple = self.model.kind == "rounded" and not self.complex
         if sums.ulp_max > _SETTLED_ULP and (sums.ulp_max > 1.0 or not simple or self._subnormal()):
-            spans, exact = self._closer(sums)
+            element_groups, exact = self._closer(sums)
         pattern = ""
-        if sums.ulp_max > 2.0 and spans[0].hull:
+        if sums.ulp_max > 2.0 and element_groups[0].pareto_front:
             pattern = metrics.pattern_of(
                 self.placed(metrics.errors(self.actual, self.expected, self.tail)), self.shape
             )
         return Measured(
-            self.name, self.dtype, self.shape, n, spans, exact, sums.differing,
+            self.name, self.dtype, self.shape, n, element_groups, exact, sums.differing,
             math.sqrt(sums.squares / n), math.sqrt(sums.sigma_squares / n),
             math.sqrt(sums.sigma_max), self._independent(sums),
             *self._signs(sums), self.special, self.special_worst, self._vacuous(sums, n), pattern,
@@ -163,7 +167,7 @@ class Floating(Elements):
         )
         return 2.0**-24 if wide else self.form.unit_roundoff
 
-    def _closer(self, sums: metrics.Sums) -> tuple[tuple[Span, ...], bool]:
+    def _closer(self, sums: metrics.Sums) -> tuple[tuple[ElementGroup, ...], bool]:
         """S, the alternatives, the ranges and the hull: for outputs with an error above correct
         rounding."""
         reference, u = self.reference, self._unit_roundoff()
@@ -220,7 +224,7 @@ class Floating(Elements):
                 )
                 growth = reference.terms(self.index)
             if self.model.kind != "rounded" and not exact and sums.scaled_max <= _SETTLED_SCALED:
-                return (Span(None, sums.ulp_max, sums.scaled_max, sums.abs_max),), False
+                return (ElementGroup(None, sums.ulp_max, sums.scaled_max, sums.abs_max),), False
             if isinstance(s, np.ndarray):
                 s = np.nan_to_num(s, nan=0.0, posinf=1e300)
         unit = growth * u
@@ -322,28 +326,28 @@ class Floating(Elements):
 
     def _span(
         self, interval: tuple[int, float, float] | None, error: Any, ulp: Any, scale: Any, mask: Any
-    ) -> Span:
+    ) -> ElementGroup:
         if mask is not None:
             error, ulp = error[mask], ulp[mask]
             scale = scale[mask] if isinstance(scale, np.ndarray) else scale
         if not error.size:
-            return Span(interval)
-        corners, elements = metrics.hull(error, ulp, scale)
+            return ElementGroup(interval)
+        pareto_points, elements = metrics.pareto_front(error, ulp, scale)
         places = np.flatnonzero(mask) if mask is not None else None
         worst = tuple(self.worst(int(places[i]) if places is not None else i) for i in elements)
-        flushed = self._flushed_hull(error, ulp, scale, mask) if corners else None
+        flushed = self._flushed_pareto_front(error, ulp, scale, mask) if pareto_points else None
         quotient = None if scale is None else float(np.max(error / np.maximum(scale, 1e-300)))
-        return Span(
+        return ElementGroup(
             interval,
             float(np.max(error / ulp)),
             quotient or 0.0,
             float(error.max()),
-            corners,
+            pareto_points,
             worst,
             flushed,
         )
 
-    def _flushed_hull(
+    def _flushed_pareto_front(
         self, error: Any, ulp: Any, scale: Any, mask: Any
     ) -> tuple[tuple[float, float], ...] | None:
         """The hull for a backend that may read or write subnormals as zero; None where that makes
@@ -359,7 +363,7 @@ class Floating(Elements):
             both = np.abs(self.actual.astype(np.float64) - other)
             both = both[mask] if mask is not None else both
             admitted = np.fmin(error, both)
-        return metrics.hull(np.maximum(admitted - tiny, 0.0), ulp, scale)[0]
+        return metrics.pareto_front(np.maximum(admitted - tiny, 0.0), ulp, scale)[0]
 
     def _ranges(self) -> list[tuple[tuple[int, float, float], Any]]:
         """The operator's declared argument ranges as masks over the elements (elementwise

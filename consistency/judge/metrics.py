@@ -67,7 +67,7 @@ class Sums:
     error: Doubles | None = field(default=None, compare=False, repr=False)
 
 
-class Known:
+class ReferenceBinades:
     """What every comparison with the same reference asks of it, found out once: how many numbers
     are not 0, and their binades.
 
@@ -94,7 +94,7 @@ def absolute_and_ulp(
     reference: Doubles,
     tail: Doubles | None,
     form: Format,
-    known: Known | None = None,
+    known: ReferenceBinades | None = None,
 ) -> Sums:
     """First look: max e, max e/ulp and the sums that need no S. ``actual`` is any floating dtype,
     both are flat."""
@@ -118,7 +118,7 @@ def _look(
     form: Format,
     sums: Sums,
     n: int,
-    known: Known | None = None,
+    known: ReferenceBinades | None = None,
 ) -> None:
     """One block of the first look; leaves |actual − reference| in the scratch."""
     e, t = _SCRATCH.a[: r.size], _SCRATCH.b[: r.size]
@@ -284,7 +284,7 @@ def errors(actual: npt.NDArray[Any], reference: Doubles, tail: Doubles | None) -
     return np.abs(e)
 
 
-def hull(
+def pareto_front(
     error: Doubles, ulp: Doubles, scale: Doubles | float | None
 ) -> tuple[tuple[tuple[float, float], ...], tuple[int, ...]]:
     """Corners (ulp/e, G·u·S/e) of the lower-left convex hull over the elements with e > 0, and the
@@ -309,12 +309,16 @@ def hull(
     )  # nothing outside this box can be a corner
     order = inside[np.lexsort((b[inside], a[inside]))]
     front = order[np.r_[True, b[order][1:] < np.minimum.accumulate(b[order])[:-1]]]
-    corners: list[int] = []
+    pareto_points: list[int] = []
     for i in front.tolist():
-        while len(corners) >= 2 and _not_convex(a, b, corners[-2], corners[-1], i):
-            corners.pop()
-        corners.append(i)
-    return tuple((float(a[i]), float(b[i])) for i in corners), tuple(int(where[i]) for i in corners)
+        while len(pareto_points) >= 2 and _not_convex(
+            a, b, pareto_points[-2], pareto_points[-1], i
+        ):
+            pareto_points.pop()
+        pareto_points.append(i)
+    return tuple((float(a[i]), float(b[i])) for i in pareto_points), tuple(
+        int(where[i]) for i in pareto_points
+    )
 
 
 def _not_convex(a: Doubles, b: Doubles, i: int, j: int, k: int) -> bool:
@@ -322,11 +326,11 @@ def _not_convex(a: Doubles, b: Doubles, i: int, j: int, k: int) -> bool:
     return (float(a[j]) - x) * (float(b[k]) - y) - (float(b[j]) - y) * (float(a[k]) - x) <= 0.0
 
 
-def rho(corners: tuple[tuple[float, float], ...], c: float, lam: float) -> tuple[float, int]:
+def rho(pareto_points: tuple[tuple[float, float], ...], c: float, lam: float) -> tuple[float, int]:
     """max ρ (× budget) for one rule, and which corner causes it. No corners: (0, -1)."""
-    if not corners:
+    if not pareto_points:
         return 0.0, -1
-    budgets = [c * a + lam * b for a, b in corners]
+    budgets = [c * a + lam * b for a, b in pareto_points]
     least = min(range(len(budgets)), key=budgets.__getitem__)
     return (1.0 / budgets[least] if budgets[least] > 0.0 else float("inf")), least
 

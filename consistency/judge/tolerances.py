@@ -327,7 +327,7 @@ def _scope(
             yield where(level, name, dtypes, True, _said(numbers), numbers.source, place)
 
 
-def _said(part: file.Numbers | file.Freedoms) -> dict[str, Any]:
+def _said(part: file.RuleNumbers | file.Freedoms) -> dict[str, Any]:
     """The keys that were given, and no others."""
     values = {name: getattr(part, name) for name in part.model_fields_set if name != "source"}
     return values | (

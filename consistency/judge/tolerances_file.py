@@ -145,7 +145,7 @@ def _source_is_optional(schema: dict[str, Any]) -> None:
     schema.pop("required")  # for an editor: it may stand one level up
 
 
-class Numbers(FileModel):
+class RuleNumbers(FileModel):
     """Bounds and limits of one dtype."""
 
     model_config = ConfigDict(json_schema_extra=_source_is_optional)
@@ -171,7 +171,7 @@ class Numbers(FileModel):
     source: Text = Field(description="where the numbers come from")
 
 
-class Entry(Numbers, Freedoms):
+class RuleEntry(RuleNumbers, Freedoms):
     """Bounds, limits and freedoms of one dtype."""
 
 
@@ -203,7 +203,7 @@ def _name_dtypes(schema: dict[str, Any]) -> None:
         target |= {"patternProperties": {several: entry}, "additionalProperties": False}
 
 
-class Block(FileModel):
+class RuleBlock(FileModel):
     """Entries by dtype: float32, float64, float16, bfloat16, any, or several such as "float16,
     bfloat16"."""
 
@@ -212,10 +212,10 @@ class Block(FileModel):
     source: Text = Field(
         default=UNSAID, description="where the numbers come from, unless an entry says so"
     )
-    backward: dict[Dtypes, Numbers] = Field(
+    backward: dict[Dtypes, RuleNumbers] = Field(
         default={}, description="gradients, if twice the forward will not do"
     )
-    dtypes: dict[Dtypes, Entry] = Field(default={}, alias="(dtypes)")
+    dtypes: dict[Dtypes, RuleEntry] = Field(default={}, alias="(dtypes)")
 
     @model_validator(mode="before")
     @classmethod
@@ -232,11 +232,11 @@ class Scope(FileModel):
     """Rules for all backends or for one, from the least to the most specific."""
 
     policy: Freedoms = Field(default=Freedoms(), description="for every operator and dtype")
-    defaults: Block = Field(
-        default=Block(), validate_default=True, description="for every operator, by dtype"
+    defaults: RuleBlock = Field(
+        default=RuleBlock(), validate_default=True, description="for every operator, by dtype"
     )
-    families: dict[Family, Block] = Field(default={}, description="by family of operators")
-    operators: dict[Operators, Block] = Field(
+    families: dict[Family, RuleBlock] = Field(default={}, description="by family of operators")
+    operators: dict[Operators, RuleBlock] = Field(
         default={},
         description="by names as in PyTorch's OpInfo, or by globs, with commas between them",
     )
@@ -300,7 +300,7 @@ class File(Scope, _Start):
 
     @field_validator("defaults")
     @classmethod
-    def _complete(cls, defaults: Block, info: ValidationInfo) -> Block:
+    def _complete(cls, defaults: RuleBlock, info: ValidationInfo) -> RuleBlock:
         covered = {
             name
             for key, entry in defaults.dtypes.items()

@@ -46,7 +46,7 @@ class RuleJudge:
         self.failures: list[FailedCall] = []
         self.judged: Counter[str] = Counter()
         self._name, self._ruled_as, self._identity, self._rules = name, ruled_as, identity, rules
-        self._looks = engine.Looks()
+        self._diagnosis_budget = engine.DiagnosisBudget()
 
     @classmethod
     def of(cls, backend: Backend, rules: Tolerances) -> RuleJudge:
@@ -76,7 +76,7 @@ class RuleJudge:
                     [recorded],
                     self._rules,
                     ("forward",),
-                    looks=self._looks,
+                    diagnosis_budget=self._diagnosis_budget,
                 )
             ),
             _NEVER,

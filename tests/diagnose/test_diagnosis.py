@@ -316,12 +316,15 @@ def test_the_stated_rules_and_no_others() -> None:
         == "precision-scaling"
     )
     assert verdict_after(cause=Cause("terms-dropped", "last term missing", 0.99)) == "divergent"
-    assert verdict_after(conditioned=0.9) == "ill-conditioned"
-    assert verdict_after(conditioned=1.1) == "divergent"
-    assert verdict_after(conditioned=5.0, rounded=0.5) == "ill-conditioned"
-    assert verdict_after(rounded=0.0, conditioned=0.0) == "divergent"
+    assert verdict_after(input_perturbation_ratio=0.9) == "ill-conditioned"
+    assert verdict_after(input_perturbation_ratio=1.1) == "divergent"
     assert (
-        verdict_after(conditioned=0.5, cause=Cause("scaled", "a factor of 2", 1.0)) == "divergent"
+        verdict_after(input_perturbation_ratio=5.0, random_rounding_ratio=0.5) == "ill-conditioned"
+    )
+    assert verdict_after(random_rounding_ratio=0.0, input_perturbation_ratio=0.0) == "divergent"
+    assert (
+        verdict_after(input_perturbation_ratio=0.5, cause=Cause("scaled", "a factor of 2", 1.0))
+        == "divergent"
     ), "explained is not excused"
 
 

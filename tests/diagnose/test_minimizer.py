@@ -24,7 +24,7 @@ from consistency.backends.subprocess.backend import Isolated
 from consistency.core.dtypes import real_of
 from consistency.core.model import Case, Result
 from consistency.core.recipe import TensorRecipe
-from consistency.diagnose.diagnosis import Looks
+from consistency.diagnose.diagnosis import DiagnosisBudget
 from consistency.diagnose.shrink import MinimalCase, Progress, minimize
 from consistency.diagnose.shrink.failure_signature import initial_verdict
 from consistency.diagnose.shrink.tensor_edits import with_literals
@@ -204,7 +204,12 @@ def test_literal_tensors_are_made_as_small(fault: Fault) -> None:
     result, backend = found(fault)
     case = with_literals(result.case)
     (literal,) = engine.judge_case(
-        case, operators.get(case.operator), [backend], RULES, (result.direction,), looks=Looks()
+        case,
+        operators.get(case.operator),
+        [backend],
+        RULES,
+        (result.direction,),
+        diagnosis_budget=DiagnosisBudget(),
     )
     assert literal.verdict.fails
     check(fault, small(literal, backend))
@@ -307,13 +312,23 @@ def test_one_bug_does_not_become_another() -> None:
     backend = Planted(two_bugs)
     case = case_of("exp", "float32", (torch.linspace(0.1, 2.0, 40),), {})
     (long,) = engine.judge_case(
-        case, operators.get("exp"), [backend], RULES, ("forward",), looks=Looks()
+        case,
+        operators.get("exp"),
+        [backend],
+        RULES,
+        ("forward",),
+        diagnosis_budget=DiagnosisBudget(),
     )
     assert long.verdict.value == "special-values"
     assert size(small(long, backend).result.case)[0] == 9
     case = case_of("exp", "float32", (torch.linspace(0.1, 2.0, 8),), {})
     (short,) = engine.judge_case(
-        case, operators.get("exp"), [backend], RULES, ("forward",), looks=Looks()
+        case,
+        operators.get("exp"),
+        [backend],
+        RULES,
+        ("forward",),
+        diagnosis_budget=DiagnosisBudget(),
     )
     assert short.cause == "scaled"
     assert size(small(short, backend).result.case)[0] == 1
@@ -416,7 +431,7 @@ def test_cases_from_elsewhere_are_made_small() -> None:
     )
     backend = Planted(lambda y, x, weight: y.detach() + 1.5 * (y - y.detach()))
     (result,) = engine.judge_case(
-        case, operator_of(case), [backend], RULES, ("backward",), looks=Looks()
+        case, operator_of(case), [backend], RULES, ("backward",), diagnosis_budget=DiagnosisBudget()
     )
     assert result.verdict.fails
     minimal = small(result, backend)
@@ -434,7 +449,12 @@ def test_a_known_divergence_is_made_small_as_if_nobody_knew() -> None:
     case = case_of("nn.functional.group_norm", "float32", (x, 3), {})
     backend = backends.resolve_all(["cpu"])[0]
     (result,) = engine.judge_case(
-        case, operators.get(case.operator), [backend], RULES, ("forward",), looks=Looks()
+        case,
+        operators.get(case.operator),
+        [backend],
+        RULES,
+        ("forward",),
+        diagnosis_budget=DiagnosisBudget(),
     )
     assert result.verdict.value == "known"
     minimal = small(result, backend, seconds=10.0)

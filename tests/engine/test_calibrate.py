@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import consistency
 from consistency.cli.main import main
-from consistency.core.model import Comparison, Measured, Span, Worst
+from consistency.core.model import Comparison, ElementGroup, Measured, Worst
 from consistency.engine import calibrate, engine
 from consistency.engine.calibrate.faults import planted, rounded
 from consistency.engine.calibrate.needs import Demands, demands
@@ -57,56 +57,58 @@ operators:
 
 @given(CORNERS, BOUND)
 def test_the_smallest_lambda_passes_and_a_smaller_one_does_not(
-    corners: list[tuple[float, float]], c: float
+    pareto_points: list[tuple[float, float]], c: float
 ) -> None:
-    lam = Demands(corners).lam(c)
-    assert metrics.rho(tuple(corners), c, lam)[0] <= 1.0
+    lam = Demands(pareto_points).lam(c)
+    assert metrics.rho(tuple(pareto_points), c, lam)[0] <= 1.0
     if lam > 0.0:
-        assert metrics.rho(tuple(corners), c, lam * LESS)[0] > 1.0
-        assert not Demands(corners).met(c, lam * LESS)
-    assert Demands(corners).met(c, lam)
+        assert metrics.rho(tuple(pareto_points), c, lam * LESS)[0] > 1.0
+        assert not Demands(pareto_points).met(c, lam * LESS)
+    assert Demands(pareto_points).met(c, lam)
 
 
 @given(CORNERS, st.floats(0.0, 100.0))
 def test_the_smallest_c_passes_and_a_smaller_one_does_not(
-    corners: list[tuple[float, float]], lam: float
+    pareto_points: list[tuple[float, float]], lam: float
 ) -> None:
-    c = Demands(corners).c(lam)
+    c = Demands(pareto_points).c(lam)
     assert c >= 0.5
-    assert metrics.rho(tuple(corners), c, lam)[0] <= 1.0
+    assert metrics.rho(tuple(pareto_points), c, lam)[0] <= 1.0
     if c > 0.5:
-        assert metrics.rho(tuple(corners), c * LESS, lam)[0] > 1.0
+        assert metrics.rho(tuple(pareto_points), c * LESS, lam)[0] > 1.0
 
 
 @given(CORNERS, BOUND, st.floats(0.0, 100.0))
-def test_the_factor_scales_both(corners: list[tuple[float, float]], c: float, lam: float) -> None:
-    wanted = Demands(corners)
+def test_the_factor_scales_both(
+    pareto_points: list[tuple[float, float]], c: float, lam: float
+) -> None:
+    wanted = Demands(pareto_points)
     factor = wanted.factor(c, lam)
     if math.isfinite(factor):
         assert wanted.met(factor * c * (1.0 + 1e-9), factor * lam * (1.0 + 1e-9))
         if factor > 0.0:
             assert not wanted.met(factor * c * LESS, factor * lam * LESS)
-    assert metrics.rho(tuple(corners), c, lam)[0] > 1.0 or factor <= 1.0
+    assert metrics.rho(tuple(pareto_points), c, lam)[0] > 1.0 or factor <= 1.0
 
 
 @given(CORNERS, PAIRS, BOUND)
 def test_the_judge_agrees(
-    corners: list[tuple[float, float]], pairs: list[tuple[float, float]], c: float
+    pareto_points: list[tuple[float, float]], pairs: list[tuple[float, float]], c: float
 ) -> None:
     worst = (Worst((0,), 1.0, 2.0),)
-    spans = [
-        Span(
+    element_groups = [
+        ElementGroup(
             None,
-            1 / min(a for a, _ in corners),
-            1 / min(b for _, b in corners),
+            1 / min(a for a, _ in pareto_points),
+            1 / min(b for _, b in pareto_points),
             1.0,
-            tuple(corners),
+            tuple(pareto_points),
             worst,
         )
     ]
-    spans += [Span(None, ulp, scaled, 1.0, (), worst) for ulp, scaled in pairs]
+    element_groups += [ElementGroup(None, ulp, scaled, 1.0, (), worst) for ulp, scaled in pairs]
     comparison = Comparison(
-        "ok", (Measured("out/0", "float32", (9,), 9, tuple(spans), differing=9),)
+        "ok", (Measured("out/0", "float32", (9,), 9, tuple(element_groups), differing=9),)
     )
     rule = Rule(c, 1.0)
     found = demands(comparison, rule, Policy())
@@ -128,7 +130,7 @@ def test_what_is_dropped_demanded_nothing(seed: int, c: float, lam: float) -> No
     )
     kept = Demands()
     kept.add(everything)
-    assert len(kept.corners) < 100
+    assert len(kept.pareto_points) < 100
     assert (kept.c(lam), kept.lam(c)) == (everything.c(lam), everything.lam(c))
 
 
@@ -139,8 +141,8 @@ def test_without_s_only_c_helps() -> None:
 
 
 def test_what_the_rule_itself_does_not_judge_demands_nothing() -> None:
-    span = Span(None, 8.0, 4.0, 1e-3, hull=((0.125, 0.25),), flushed=())
-    comparison = Comparison("ok", (Measured("out/0", "float32", (9,), 9, (span,)),))
+    element_group = ElementGroup(None, 8.0, 4.0, 1e-3, pareto_front=((0.125, 0.25),), flushed=())
+    comparison = Comparison("ok", (Measured("out/0", "float32", (9,), 9, (element_group,)),))
     assert demands(comparison, Rule(1.0, 1.0), Policy())
     assert not demands(comparison, Rule(1.0, 1.0, absolute=1e-2), Policy())
     assert not demands(comparison, Rule(1.0, 1.0), Policy(flush_subnormals=True))

@@ -18,7 +18,7 @@ import torch
 
 from consistency import operators
 from consistency.core.recipe import TensorRecipe
-from consistency.diagnose.diagnosis import Looks
+from consistency.diagnose.diagnosis import DiagnosisBudget
 from consistency.generate.search import batch
 from consistency.operators.declare import Operator
 from tests.support.catalog import memory, outcomes, precision
@@ -243,7 +243,7 @@ MISSED: dict[tuple[str, str], str] = {}
 @pytest.fixture(autouse=True)
 def _without_second_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is wrong is the question here, not why; and everything fails."""
-    monkeypatch.setattr(Looks.__init__, "__defaults__", (0.0, 0))  # effort, full
+    monkeypatch.setattr(DiagnosisBudget.__init__, "__defaults__", (0.0, 0))  # effort, full
 
 
 def tried(fault: Planted, operator: Operator) -> tuple[bool, bool]:

@@ -254,7 +254,7 @@ def test_no_cause_is_tried_that_a_kernel_could_stumble_over() -> None:
         operator, function=lambda *args: called.append(args) or operator.callable(*args)
     )  # type: ignore[misc, func-returns-value]
     (result,) = engine.judge_case(
-        made, noting, [Noting()], RULES, ("forward",), looks=engine.Looks()
+        made, noting, [Noting()], RULES, ("forward",), diagnosis_budget=engine.DiagnosisBudget()
     )
     assert result.verdict.fails
     assert len(called) > 10
@@ -275,7 +275,7 @@ def test_minimising_leaves_sizes_alone_where_nobody_checks_them(name: str) -> No
     ]
     operator = operator_of(made)
     (result,) = engine.judge_case(
-        made, operator, [Off()], RULES, ("forward",), looks=engine.Looks()
+        made, operator, [Off()], RULES, ("forward",), diagnosis_budget=engine.DiagnosisBudget()
     )
     small = minimize(result, operator, Off(), RULES, seconds=6.0)
     before, after = [[t.shape for t in c.tensors] for c in (made, small.result.case)]  # type: ignore[union-attr]

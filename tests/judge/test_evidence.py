@@ -78,7 +78,12 @@ def judged(operator: Operator, aten: str, direction: str, dtype: str) -> tuple[l
     for case in batch(operator, dtype, CASES):
         with WrongFloat64([aten]) as plant:
             found += evaluate(
-                case, present, RULES, directions=[direction], looks=engine.Looks(), against="spot"
+                case,
+                present,
+                RULES,
+                directions=[direction],
+                diagnosis_budget=engine.DiagnosisBudget(),
+                against="spot",
             )
         wrong += plant.done > 0
     return found, wrong
@@ -88,9 +93,14 @@ def wrong_itself(result: Result) -> bool:
     """Whether a backend fails in this case with nothing planted, proved: the FFT of some
     processors, elu of torch 2.4.1."""
     backend = Honest() if result.backend == "honest" else backends.resolve(result.backend)
-    directions, looks = [result.direction], engine.Looks()
+    directions, diagnosis_budget = [result.direction], engine.DiagnosisBudget()
     (again,) = evaluate(
-        result.case, [backend], RULES, directions=directions, looks=looks, against="spot"
+        result.case,
+        [backend],
+        RULES,
+        directions=directions,
+        diagnosis_budget=diagnosis_budget,
+        against="spot",
     )
     return again.verdict.fails and again.proof is not None
 

@@ -16,7 +16,7 @@ from consistency.core.verdict import Verdict
 from consistency.diagnose import evaluation
 from consistency.generate.materialize import case_of
 from consistency.judge import tolerances
-from consistency.judge.judge import Judgement, convicted, suspicious, unusual
+from consistency.judge.judge import Judgement, exceeds_baseline, unusual, with_cause
 from consistency.judge.tolerances import Policy
 
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -239,13 +239,13 @@ def found(
 
 
 def test_suspicion_needs_more_than_the_last_rounding_and_elements() -> None:
-    assert suspicious(found("rounding", 1.5, 128))
-    assert not suspicious(found("rounding", 1.3, 1000))
-    assert suspicious(found("rounding", 0.7, 1000, ulp=1.1)), "however much the CPU errs"
-    assert suspicious(found("rounding", 0.7, 1000, leans=7.0))
-    assert not suspicious(found("rounding", 9.0, 127, ulp=9.0, leans=7.0))
-    assert not suspicious(found("divergent", 9.0, 1000)), "the second look is for these"
-    assert not suspicious(found("inconclusive", 9.0, 1000))
+    assert exceeds_baseline(found("rounding", 1.5, 128))
+    assert not exceeds_baseline(found("rounding", 1.3, 1000))
+    assert exceeds_baseline(found("rounding", 0.7, 1000, ulp=1.1)), "however much the CPU errs"
+    assert exceeds_baseline(found("rounding", 0.7, 1000, leans=7.0))
+    assert not exceeds_baseline(found("rounding", 9.0, 127, ulp=9.0, leans=7.0))
+    assert not exceeds_baseline(found("divergent", 9.0, 1000)), "the second look is for these"
+    assert not exceeds_baseline(found("inconclusive", 9.0, 1000))
 
 
 def test_only_what_errs_more_than_the_cpu_or_to_one_side_is_looked_at_in_full() -> None:
@@ -257,19 +257,19 @@ def test_only_what_errs_more_than_the_cpu_or_to_one_side_is_looked_at_in_full() 
 def test_conviction_is_a_warning_where_reduced_precision_was_asked_for() -> None:
     passed = found("rounding", 9.0, 100)
     cause = Cause("tf32-inputs", "TF32 inputs", 0.97)
-    assert convicted(passed, None, Policy()) is passed
-    assert convicted(passed, cause, Policy()).verdict.fails
+    assert with_cause(passed, None, Policy()) is passed
+    assert with_cause(passed, cause, Policy()).verdict.fails
     assert (
         "its RMS error is 9.0 times the CPU's: TF32 inputs"
-        in convicted(passed, cause, Policy()).explanation
+        in with_cause(passed, cause, Policy()).explanation
     )
     assert (
         "its errors are not random: TF32 inputs"
-        in convicted(found("rounding", 0.9, 100), cause, Policy()).explanation
+        in with_cause(found("rounding", 0.9, 100), cause, Policy()).explanation
     )
-    assert not convicted(passed, cause, Policy(reduced_precision=True)).verdict.fails
+    assert not with_cause(passed, cause, Policy(reduced_precision=True)).verdict.fails
     assert (
-        convicted(
+        with_cause(
             passed, Cause("truncating-accumulator", "a truncating accumulator", 0.9), Policy()
         ).verdict.value
         == "divergent"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consistency import operators
-from consistency.core.model import Comparison, Measured, Span, Worst
+from consistency.core.model import Comparison, ElementGroup, Measured, Worst
 from consistency.core.text import format_factor
 from consistency.judge import tolerances
 from consistency.judge.judge import Judgement, judge
@@ -26,8 +26,8 @@ def measured(
     ulp: float = 0.0, scaled: float = 0.0, absolute: float = 0.0, **changes: Any
 ) -> Measured:
     """One output with errors of so many ulp and × G·u·S."""
-    span = Span(None, ulp, scaled, absolute, worst=(WORST,) if ulp else ())
-    made = Measured("out/0", "float32", (1000,), 1000, (span,), differing=10 if ulp else 0)
+    element_group = ElementGroup(None, ulp, scaled, absolute, worst=(WORST,) if ulp else ())
+    made = Measured("out/0", "float32", (1000,), 1000, (element_group,), differing=10 if ulp else 0)
     return replace(made, **changes)
 
 
@@ -35,11 +35,11 @@ def verdict_of(
     *outputs: Measured,
     rule: Rule = RULE,
     policy: Policy = STRICT,
-    twin: Measured | None = None,
-    itself: bool = False,
+    baseline_output: Measured | None = None,
+    is_reference: bool = False,
 ) -> Judgement:
-    baseline = None if twin is None else Comparison("ok", (twin,))
-    return judge(Comparison("ok", outputs), baseline, rule, policy, itself=itself)
+    baseline = None if baseline_output is None else Comparison("ok", (baseline_output,))
+    return judge(Comparison("ok", outputs), baseline, rule, policy, is_reference=is_reference)
 
 
 def said(judgement: Judgement) -> tuple[str, str]:
@@ -68,7 +68,7 @@ def test_within_budget(snapshot: Snapshot) -> None:
 
 
 def test_only_shape_and_dtype(snapshot: Snapshot) -> None:
-    words(verdict_of(measured(spans=(), elements=0)), "exact", snapshot)
+    words(verdict_of(measured(element_groups=(), elements=0)), "exact", snapshot)
 
 
 def test_both_raised(snapshot: Snapshot) -> None:
@@ -104,9 +104,9 @@ def test_nothing_came_back(snapshot: Snapshot) -> None:
 
 def test_the_reference_itself() -> None:
     words = "the CPU in this dtype is itself the reference: nothing independent to compare with"
-    assert said(verdict_of(measured(), itself=True)) == ("inconclusive", words)
-    assert said(verdict_of(measured(ulp=0.7), itself=True)) == ("inconclusive", words)
-    assert verdict_of(measured(ulp=7.0), itself=True).verdict.value == "divergent"
+    assert said(verdict_of(measured(), is_reference=True)) == ("inconclusive", words)
+    assert said(verdict_of(measured(ulp=0.7), is_reference=True)) == ("inconclusive", words)
+    assert verdict_of(measured(ulp=7.0), is_reference=True).verdict.value == "divergent"
 
 
 # What fails.
@@ -201,9 +201,11 @@ def test_correct_rounding_is_never_too_much() -> None:
 def test_the_hull_settles_it() -> None:
     """Two elements: one far off in ulp, one far off in S, each within the sum of both
     allowances."""
-    corners = ((0.2, 4.0), (4.0, 0.1))
+    pareto_points = ((0.2, 4.0), (4.0, 0.1))
     worst = (Worst((0,), 1.0, 2.0), Worst((7,), 3.0, 4.0))
-    output = measured(spans=(Span(None, 5.0, 10.0, 1.0, corners, worst),), differing=2)
+    output = measured(
+        element_groups=(ElementGroup(None, 5.0, 10.0, 1.0, pareto_points, worst),), differing=2
+    )
     judgement = verdict_of(output)
     assert judgement.metrics["rho_max"] == pytest.approx(1 / 4.2)
     assert judgement.worst == worst[1]
@@ -230,10 +232,10 @@ INSIDE = (0, 0.5, 2.0)
 
 def ranged(outside: float, inside: float, absolute: float = 1.0) -> Measured:
     first, second = (
-        Span(None, outside, 0.0, absolute, worst=(WORST,)),
-        Span(INSIDE, inside, 0.0, absolute, worst=(OTHER,)),
+        ElementGroup(None, outside, 0.0, absolute, worst=(WORST,)),
+        ElementGroup(INSIDE, inside, 0.0, absolute, worst=(OTHER,)),
     )
-    return measured(spans=(first, second), differing=2)
+    return measured(element_groups=(first, second), differing=2)
 
 
 def rho_in(item: RangeRule, outside: float, inside: float, absolute: float = 1.0) -> float:
@@ -292,31 +294,41 @@ def test_exact_outputs_have_no_budget() -> None:
 
 
 def test_flushed_subnormals_only_where_the_policy_allows_it() -> None:
-    corners, flush = ((1e-6, 0.0),), Policy(flush_subnormals=True)
-    output = measured(spans=(Span(None, 1e6, 0.0, 1e-39, corners, (WORST,), ()),), differing=1)
+    pareto_points, flush = ((1e-6, 0.0),), Policy(flush_subnormals=True)
+    output = measured(
+        element_groups=(ElementGroup(None, 1e6, 0.0, 1e-39, pareto_points, (WORST,), ()),),
+        differing=1,
+    )
     assert verdict_of(output).verdict.value == "divergent"
     assert verdict_of(output, policy=flush).verdict.value == "rounding"
-    worse = replace(output, spans=(replace(output.spans[0], flushed=((1e-3, 0.0),)),))
+    worse = replace(
+        output, element_groups=(replace(output.element_groups[0], flushed=((1e-3, 0.0),)),)
+    )
     assert verdict_of(worse, policy=flush).metrics["rho_max"] == pytest.approx(1000.0)
-    without = replace(output, spans=(replace(output.spans[0], flushed=None),))
+    without = replace(output, element_groups=(replace(output.element_groups[0], flushed=None),))
     assert verdict_of(without, policy=flush).verdict.value == "divergent"
 
 
-corner = st.tuples(st.floats(1e-6, 1e6), st.floats(0.0, 1e6))
+pareto_point = st.tuples(st.floats(1e-6, 1e6), st.floats(0.0, 1e6))
 
 
 @given(
-    st.lists(corner, min_size=1, max_size=8),
+    st.lists(pareto_point, min_size=1, max_size=8),
     st.floats(0.5, 100),
     st.floats(0, 100),
     st.floats(1, 10),
     st.floats(1, 10),
 )
 def test_a_looser_rule_never_fails_more(
-    corners: list[tuple[float, float]], c: float, lam: float, more: float, most: float
+    pareto_points: list[tuple[float, float]], c: float, lam: float, more: float, most: float
 ) -> None:
     output = measured(
-        spans=(Span(None, hull=tuple(corners), worst=(WORST,) * len(corners)),), differing=1
+        element_groups=(
+            ElementGroup(
+                None, pareto_front=tuple(pareto_points), worst=(WORST,) * len(pareto_points)
+            ),
+        ),
+        differing=1,
     )
     tight, loose = (
         verdict_of(output, rule=Rule(c, lam)),
@@ -344,15 +356,17 @@ def statistics(**changes: Any) -> Measured:
 
 
 def test_healthy_statistics_say_nothing() -> None:
-    assert verdict_of(statistics(), twin=statistics()).verdict.value == "rounding"
+    assert verdict_of(statistics(), baseline_output=statistics()).verdict.value == "rounding"
     assert verdict_of(statistics()).verdict.value == "rounding"
 
 
 def test_an_rms_error_that_rounding_does_not_explain(snapshot: Snapshot) -> None:
-    judgement = verdict_of(statistics(sigma_rms=6.0), twin=statistics(sigma_rms=0.5))
+    judgement = verdict_of(statistics(sigma_rms=6.0), baseline_output=statistics(sigma_rms=0.5))
     words(judgement, "divergent", snapshot)
     assert (
-        verdict_of(statistics(sigma_rms=6.0), twin=statistics(sigma_rms=2.0)).verdict.value
+        verdict_of(
+            statistics(sigma_rms=6.0), baseline_output=statistics(sigma_rms=2.0)
+        ).verdict.value
         == "rounding"
     )
 
@@ -378,26 +392,33 @@ def test_one_element_that_rounding_does_not_explain(snapshot: Snapshot) -> None:
     judgement = verdict_of(statistics(sigma_max=40.0, pattern="only where index 0 is 5"))
     words(judgement, "divergent", snapshot)
     assert (
-        verdict_of(statistics(sigma_max=40.0), twin=statistics(sigma_max=20.0)).verdict.value
+        verdict_of(
+            statistics(sigma_max=40.0), baseline_output=statistics(sigma_max=20.0)
+        ).verdict.value
         == "rounding"
     )
 
 
 @pytest.mark.parametrize("lean", [{"positive": 900, "negative": 100}, {"outward": 50}])
 def test_errors_that_lean_to_one_side(lean: dict[str, int]) -> None:
-    judgement = verdict_of(statistics(sigma_rms=1.5, **lean), twin=statistics())
+    judgement = verdict_of(statistics(sigma_rms=1.5, **lean), baseline_output=statistics())
     assert judgement.verdict.fails
     assert judgement.explanation.startswith("0.9 × budget, but its errors lean to one side by 2")
     assert judgement.explanation.endswith("standard deviations: truncation rather than rounding")
     assert (
-        verdict_of(statistics(sigma_rms=1.5, **lean), twin=statistics(**lean)).verdict.value
+        verdict_of(
+            statistics(sigma_rms=1.5, **lean), baseline_output=statistics(**lean)
+        ).verdict.value
         == "rounding"
     )  # so does the CPU's
     assert (
-        verdict_of(statistics(sigma_rms=0.9, **lean), twin=statistics()).verdict.value == "rounding"
+        verdict_of(statistics(sigma_rms=0.9, **lean), baseline_output=statistics()).verdict.value
+        == "rounding"
     )  # and small
     assert (
-        verdict_of(statistics(sigma_rms=1.5, elements=200, **lean), twin=statistics()).verdict.value
+        verdict_of(
+            statistics(sigma_rms=1.5, elements=200, **lean), baseline_output=statistics()
+        ).verdict.value
         == "rounding"
     )  # and few
 
@@ -407,7 +428,9 @@ def test_statistics_need_independent_errors_and_a_budget() -> None:
     assert verdict_of(statistics(**wild)).verdict.fails
     assert verdict_of(statistics(independent=False, **wild)).verdict.value == "rounding"
     assert (
-        verdict_of(statistics(exact=True, spans=(Span(None, 0.4),), **wild)).verdict.value
+        verdict_of(
+            statistics(exact=True, element_groups=(ElementGroup(None, 0.4),), **wild)
+        ).verdict.value
         == "exact"
     )
 
@@ -467,12 +490,12 @@ def test_one_decided_output_decides() -> None:
 
 def test_the_ratio_to_the_cpu() -> None:
     def ratio(ours: float, theirs: float) -> float:
-        return verdict_of(measured(ulp=0.7, rms=ours), twin=measured(rms=theirs)).metrics[
-            "rmse_ratio"
-        ]
+        return verdict_of(
+            measured(ulp=0.7, rms=ours), baseline_output=measured(rms=theirs)
+        ).metrics["rmse_ratio"]
 
     assert ratio(6.0, 2.0) == 3.0
     assert ratio(0.0, 0.0) == 1.0
     assert ratio(2.0, 0.0) == 1e300  # as good as infinite, and still JSON
-    other = verdict_of(measured(ulp=0.7, rms=6.0), twin=measured(rms=2.0, name="out/1"))
+    other = verdict_of(measured(ulp=0.7, rms=6.0), baseline_output=measured(rms=2.0, name="out/1"))
     assert "rmse_ratio" not in other.metrics

@@ -18,7 +18,7 @@ from consistency import operators
 from consistency.core.dtypes import FORMATS, Format, spacing
 from consistency.generate.materialize import case_of, prepare
 from consistency.judge import metrics
-from consistency.judge.metrics import BLOCK, hull, pattern_of, rho
+from consistency.judge.metrics import BLOCK, pareto_front, pattern_of, rho
 from consistency.reference import Reference
 from consistency.reference.rounding_variance import healthy_variance
 
@@ -108,12 +108,12 @@ def test_the_hull_gives_the_largest_rho_for_any_rule(
 ) -> None:
     error, unit, scale = data
     assume(c + lam > 0)
-    corners, where = hull(error, unit, scale)
+    pareto_points, where = pareto_front(error, unit, scale)
     expected = brute(error, unit, scale, c, lam)
-    largest, corner = rho(corners, c, lam)
+    largest, pareto_point = rho(pareto_points, c, lam)
     assert largest == pytest.approx(float(expected.max()), rel=1e-12)
     if largest > 0:
-        assert expected[where[corner]] == pytest.approx(
+        assert expected[where[pareto_point]] == pytest.approx(
             largest, rel=1e-12
         )  # and the element that causes it
 
@@ -127,10 +127,10 @@ def test_the_hull_of_many_equal_points(error: Doubles, data: st.DataObject) -> N
     few = st.integers(0, 6).map(lambda k: 2.0**k)
     unit = data.draw(hnp.arrays(np.float64, error.size, elements=few))
     scale = data.draw(hnp.arrays(np.float64, error.size, elements=few))
-    corners, _ = hull(error, unit, scale)
-    assert len(corners) <= 13
+    pareto_points, _ = pareto_front(error, unit, scale)
+    assert len(pareto_points) <= 13
     for c, lam in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.5, 8.0), (3.0, 0.01)):
-        assert rho(corners, c, lam)[0] == pytest.approx(
+        assert rho(pareto_points, c, lam)[0] == pytest.approx(
             float(brute(error, unit, scale, c, lam).max()), rel=1e-12
         )
 
@@ -138,10 +138,10 @@ def test_the_hull_of_many_equal_points(error: Doubles, data: st.DataObject) -> N
 def test_a_cloud_has_few_corners() -> None:
     random = np.random.default_rng(3)
     error, unit, scale = (np.exp(random.normal(size=50_000)) for _ in range(3))
-    corners, _ = hull(error, unit, scale)
-    assert 2 <= len(corners) <= 40
+    pareto_points, _ = pareto_front(error, unit, scale)
+    assert 2 <= len(pareto_points) <= 40
     for c, lam in ((1.0, 2.0), (0.5, 0.01), (100.0, 1.0)):
-        assert rho(corners, c, lam)[0] == pytest.approx(
+        assert rho(pareto_points, c, lam)[0] == pytest.approx(
             float(brute(error, unit, scale, c, lam).max()), rel=1e-12
         )
 
@@ -149,24 +149,24 @@ def test_a_cloud_has_few_corners() -> None:
 def test_one_number_as_scale_or_none() -> None:
     error, unit = np.array([0.0, 3.0, 1.0, 4.0]), np.array([1.0, 1.0, 0.25, 2.0])
     for scale in (2.0, None):
-        corners, where = hull(error, unit, scale)
+        pareto_points, where = pareto_front(error, unit, scale)
         full = np.full(4, scale or 0.0)
         for c, lam in ((1.0, 0.0), (1.0, 1.0), (0.1, 4.0)):
-            largest, corner = rho(corners, c, lam)
+            largest, pareto_point = rho(pareto_points, c, lam)
             expected = brute(error, unit, full, c, lam)
             assert largest == pytest.approx(float(expected.max()))
-            assert expected[where[corner]] == pytest.approx(largest)
+            assert expected[where[pareto_point]] == pytest.approx(largest)
 
 
 def test_no_error_no_corner() -> None:
-    assert hull(np.zeros(5), np.ones(5), None) == ((), ())
+    assert pareto_front(np.zeros(5), np.ones(5), None) == ((), ())
     assert rho((), 1.0, 1.0) == (0.0, -1)
-    assert hull(np.empty(0), np.empty(0), np.empty(0)) == ((), ())
+    assert pareto_front(np.empty(0), np.empty(0), np.empty(0)) == ((), ())
 
 
 def test_no_budget_at_all_is_infinitely_exceeded() -> None:
-    corners, _ = hull(np.array([1.0]), np.array([1.0]), np.array([0.0]))
-    assert rho(corners, 0.0, 5.0) == (math.inf, 0)
+    pareto_points, _ = pareto_front(np.array([1.0]), np.array([1.0]), np.array([0.0]))
+    assert rho(pareto_points, 0.0, 5.0) == (math.inf, 0)
 
 
 extremes = st.tuples(st.floats(5e-324, 1e308), st.floats(5e-324, 1e292), st.floats(0, 1e308))
@@ -177,9 +177,9 @@ def test_the_hull_survives_the_ends_of_float64(
     rows: list[tuple[float, float, float]], c: float, lam: float
 ) -> None:
     error, unit, scale = (np.array(column) for column in zip(*rows, strict=True))
-    corners, _ = hull(error, unit, scale)
-    largest, corner = rho(corners, c, lam)
-    assert corner >= 0
+    pareto_points, _ = pareto_front(error, unit, scale)
+    largest, pareto_point = rho(pareto_points, c, lam)
+    assert pareto_point >= 0
     assert not math.isnan(largest)
     with np.errstate(over="ignore", divide="ignore"):
         expected = 1.0 / np.min(c * (unit / error) + lam * (scale / error))

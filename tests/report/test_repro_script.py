@@ -558,7 +558,9 @@ EVIL = [
 @pytest.mark.parametrize("evil", EVIL)
 def test_no_text_breaks_out(evil: str, tmp_path: Path) -> None:
     result = replace(faulty(evil), explanation=evil, shapes=(evil,), recorded_id=evil)
-    evidence = Evidence("divergent", cause=Cause("x", evil, 0.5), trials={evil: 0.1}, company=evil)
+    evidence = Evidence(
+        "divergent", cause=Cause("x", evil, 0.5), trials={evil: 0.1}, backend_agreement=evil
+    )
     result = replace(
         result, evidence=evidence, comparison=replace(result.comparison, unsteady=evil)
     )
@@ -637,9 +639,9 @@ def test_an_issue_says_what_maintainers_ask_for(snapshot: Snapshot) -> None:
     evidence = Evidence(
         "divergent",
         cause=cause,
-        wide=1e-9,
+        float64_error_ratio=1e-9,
         trials={"without +tf32": 0.3},
-        company="cuda stands alone",
+        backend_agreement="cuda stands alone",
     )
     result = replace(faulty("cuda+tf32", "reduced-precision"), evidence=evidence)
     others = [

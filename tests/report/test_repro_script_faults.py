@@ -129,7 +129,12 @@ class Found:
                 )
                 for case in cases:
                     (result,) = engine.judge_case(
-                        case, operator, [backend], rules, (direction,), looks=engine.Looks()
+                        case,
+                        operator,
+                        [backend],
+                        rules,
+                        (direction,),
+                        diagnosis_budget=engine.DiagnosisBudget(),
                     )
                     if result.verdict.fails:
                         found[fault] = self._made_small(result, operator, backend)

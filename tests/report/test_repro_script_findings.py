@@ -142,7 +142,7 @@ def found() -> dict[str, tuple[Result, ...]]:
                 chosen,
                 RULES,
                 (direction,),
-                looks=engine.Looks(),
+                diagnosis_budget=engine.DiagnosisBudget(),
                 against="verified",
             )
             results[name] = tuple(judged)

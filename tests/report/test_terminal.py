@@ -15,7 +15,7 @@ import pytest
 import consistency
 from consistency.core import text
 from consistency.core.detail import HarnessFailed
-from consistency.core.model import Case, Comparison, Measured, Result, Span, Worst
+from consistency.core.model import Case, Comparison, ElementGroup, Measured, Result, Worst
 from consistency.core.recipe import DType, Index, MemoryFormat, TensorRecipe
 from consistency.core.verdict import Verdict
 from consistency.engine import engine
@@ -326,7 +326,7 @@ def test_as_many_digits_as_the_dtype_has(snapshot: Snapshot) -> None:
         "got 0.333251953125, float64 says 0.33325"
     ), "more where they look alike"
     # An operator on integers that returns floats.
-    measured = Comparison("ok", (Measured("out/0", "float32", (), 1, (Span(None),)),))
+    measured = Comparison("ok", (Measured("out/0", "float32", (), 1, (ElementGroup(None),)),))
     assert line("int64", 1 / 3, 0.25, comparison=measured).endswith(
         "got 0.333333333, float64 says 0.25"
     )

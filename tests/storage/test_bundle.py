@@ -30,7 +30,7 @@ import consistency
 from consistency.cli.main import main
 from consistency.core import files
 from consistency.core.locking import Lock
-from consistency.core.model import Case, Comparison, Measured, Result, Span, Worst
+from consistency.core.model import Case, Comparison, ElementGroup, Measured, Result, Worst
 from consistency.core.recipe import TensorRecipe
 from consistency.core.verdict import Verdict
 from consistency.engine import bundle_writer, engine, events, unit_runner
@@ -144,18 +144,19 @@ def test_stored_comparisons_are_judged_again_without_tensors(whole: engine.Run) 
 
 
 def test_a_comparison_keeps_every_bit(tmp_path: Path) -> None:
-    hull = ((0.1, 1 / 3), (5e-324, math.inf))
-    span = Span(
+    pareto_front = ((0.1, 1 / 3), (5e-324, math.inf))
+    element_group = ElementGroup(
         (0, -math.inf, 0.5),
         1.0000000000000002,
         0.1,
         1e308,
-        hull,
+        pareto_front,
         (Worst((1, 2), -0.0, math.nan), Worst((), 0.0, 0.0)),
         (),
     )
     measured = Measured(
-        "out/0", "float32", (0, 3), 7, (span, Span(None)), True, 3, 0.1, 0.2, 0.3, True, 1, 2, 3,
+        "out/0", "float32", (0, 3), 7, (element_group, ElementGroup(None)), True, 3, 0.1, 0.2, 0.3,
+        True, 1, 2, 3,
         {"nan": 1, "zero-sign": 2},
         Worst((3,), math.inf, -math.inf), "why", "where",
     )  # fmt: skip

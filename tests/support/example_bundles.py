@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import consistency
-from consistency.core.model import Case, Cause, Comparison, Evidence, Measured, Result, Span, Worst
+from consistency.core.model import (
+    Case,
+    Cause,
+    Comparison,
+    ElementGroup,
+    Evidence,
+    Measured,
+    Result,
+    Worst,
+)
 from consistency.core.recipe import TensorRecipe
 from consistency.core.verdict import Verdict
 from consistency.diagnose.determinism import Repeatability
@@ -67,9 +76,9 @@ def result(
         worst = Worst((1, 2), 1.5, 1.25)
         metrics = {"rho_max": rho, "ulp_max": ulp, "rmse_ratio": 2.0}
         terms = float(n) if operator in ("matmul", "sum") else 0.0
-        span = Span(None, ulp, rho, ulp * 1e-7, worst=(worst,))
+        element_group = ElementGroup(None, ulp, rho, ulp * 1e-7, worst=(worst,))
         comparison = Comparison(
-            "ok", (Measured("out/0", dtype, (n, n), n * n, (span,), terms=terms),)
+            "ok", (Measured("out/0", dtype, (n, n), n * n, (element_group,), terms=terms),)
         )
         more = {"worst": worst, "output": "out/0"} | more
     text = more.pop("explanation", f"{rho} × budget" if rho is not None else verdict)

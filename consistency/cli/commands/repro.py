@@ -174,7 +174,7 @@ def _run(
             present,
             chosen.tolerances,
             chosen.directions,
-            looks=engine.Looks(),
+            diagnosis_budget=engine.DiagnosisBudget(),
             against=engine.EACH,
         )
         if present and not results:

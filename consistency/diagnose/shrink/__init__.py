@@ -18,7 +18,7 @@ from ...core.verdict import VerdictKind
 from ...errors import UsageError
 from ...judge.tolerances import Tolerances
 from ...operators.declare import Operator
-from ..diagnosis import Looks
+from ..diagnosis import DiagnosisBudget
 from . import nondeterministic_failures
 from .failure_predicate import FailurePredicate, Progress
 from .failure_signature import initial_verdict
@@ -72,7 +72,7 @@ def minimize(
     predicate = kind(operator, backend, rules, result.direction, against, limit, progress)
     if isinstance(predicate, nondeterministic_failures.RepeatPredicate):
         predicate.kind = nondeterministic_failures.kind_of(result)
-    original = predicate.judged(result.case, Looks()) if known else result
+    original = predicate.judged(result.case, DiagnosisBudget()) if known else result
     if not original.verdict.fails:
         raise UsageError(
             f"{result.case.id} is {original.verdict} here: only what fails can be made smaller"

@@ -17,7 +17,7 @@ from ...judge.tolerances import Tolerances
 from ...operators.declare import UNCHECKED, Operator
 from ...reference.high_precision import EACH
 from .. import case_runner
-from ..diagnosis import Looks
+from ..diagnosis import DiagnosisBudget
 from .failure_signature import FailureSignature, SingleCauseDiagnosis, initial_verdict
 from .tensor_edits import numbers_in
 
@@ -77,9 +77,9 @@ class FailurePredicate:
         self._failing: dict[str, Result] = {}  # small ones that fail as the target does
         self._soft = math.inf
 
-    def judged(self, case: Case, looks: Looks | None = None) -> Result:
-        """One judgement, with a diagnosis if ``looks`` is given; counted, and reported as
-        progress."""
+    def judged(self, case: Case, diagnosis_budget: DiagnosisBudget | None = None) -> Result:
+        """One judgement, with a diagnosis if ``diagnosis_budget`` is given; counted, and reported
+        as progress."""
         self.calls += 1
         self._tell()
         self._given = self._given or case
@@ -94,7 +94,7 @@ class FailurePredicate:
             [self.backend],
             self.rules,
             (self.direction,),
-            looks=looks,
+            diagnosis_budget=diagnosis_budget,
             against=self.against,
         )
         return found[0] if found else self.inconclusive(case, "there is nothing to differentiate")
@@ -132,7 +132,7 @@ class FailurePredicate:
         return (
             result.verdict.fails
             and signature is not None
-            and initial_verdict(result) == signature.first
+            and initial_verdict(result) == signature.initial_verdict
         )
 
     def cached_result(self, case: Case) -> Result | None:
@@ -143,14 +143,14 @@ class FailurePredicate:
         signature = self.signature
         assert signature is not None
         for _ in range(self.tries):
-            looks = (
+            diagnosis_budget = (
                 None
                 if signature.flaky
                 else SingleCauseDiagnosis(
-                    signature.first, signature.cause if signature.cause_found else ""
+                    signature.initial_verdict, signature.cause if signature.cause_found else ""
                 )
             )
-            result = self._verdicts[case.digest] = self.judged(case, looks)
+            result = self._verdicts[case.digest] = self.judged(case, diagnosis_budget)
             if len(self._verdicts) > _REMEMBERED:
                 self._verdicts.popitem(last=False)
             if signature.met_by(result):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ...core.model import Cause, Evidence, Result, Worst
 from .. import diagnosis
-from ..diagnosis import Looks
+from ..diagnosis import DiagnosisBudget
 from ..experiments import FlaggedResult
 
 _HUGE, _CLEAR = 100.0, 10.0  # × budget: what began so large shall not end below this
@@ -18,7 +18,7 @@ _SAME_FIT = 0.02  # relative: a factor or a summand that is the same one
 
 def initial_verdict(result: Result) -> str:
     """The verdict of the first look, before anything was found out about it."""
-    return result.evidence.first if result.evidence is not None else result.verdict.value
+    return result.evidence.initial_verdict if result.evidence is not None else result.verdict.value
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class FailureSignature:
     which a case may not come: what just fails convinces nobody.
     """
 
-    first: str
+    initial_verdict: str
     verdict: str
     cause: str = ""
     cause_found: bool = True
     flaky: bool = False
     worst: Worst | None = None
-    wide: float | None = None
+    float64_error_ratio: float | None = None
     known: Cause | None = None
     min_rho: float = 0.0
 
@@ -55,14 +55,15 @@ class FailureSignature:
         return FailureSignature(
             initial_verdict(original), original.verdict.value, cause, again.cause == cause, flaky,
             again.worst or original.worst,
-            evidence.wide if evidence is not None else None, known[0] if known else None,
+            evidence.float64_error_ratio if evidence is not None else None,
+            known[0] if known else None,
             _CLEAR if again.metrics.get("rho_max", 0.0) > _HUGE else 0.0,
         )  # fmt: skip
 
     def met_by(self, result: Result) -> bool:
         if (
             not result.verdict.fails
-            or initial_verdict(result) != self.first
+            or initial_verdict(result) != self.initial_verdict
             or result.metrics.get("rho_max", self.min_rho) < self.min_rho
         ):
             return False
@@ -83,8 +84,15 @@ class FailureSignature:
         worst, evidence = result.worst, result.evidence
         if worst is None or self.worst is None or evidence is None or evidence.cause is not None:
             return False
-        if self.cause == "approximation" and self.wide is not None and evidence.wide is not None:
-            return abs(evidence.wide - self.wide) <= _SAME_WIDE * self.wide
+        if (
+            self.cause == "approximation"
+            and self.float64_error_ratio is not None
+            and evidence.float64_error_ratio is not None
+        ):
+            return (
+                abs(evidence.float64_error_ratio - self.float64_error_ratio)
+                <= _SAME_WIDE * self.float64_error_ratio
+            )
         if self.cause == "nan-dropped":
             return (
                 all(math.isnan(w.expected) for w in (worst, self.worst))
@@ -105,7 +113,7 @@ class FailureSignature:
         return abs(now - before) <= _SAME_FIT * abs(before)
 
 
-class SingleCauseDiagnosis(Looks):
+class SingleCauseDiagnosis(DiagnosisBudget):
     """A diagnosis that looks for one cause only, and only where the initial verdict is the expected
     one."""
 
@@ -113,16 +121,16 @@ class SingleCauseDiagnosis(Looks):
         super().__init__()
         self._first, self._only = first, (cause,) if cause else ()
 
-    def look(self, flagged: FlaggedResult) -> Evidence:
+    def diagnose(self, flagged: FlaggedResult) -> Evidence:
         found = flagged.found.verdict.value
         if found != self._first:
             return Evidence(found)
-        return diagnosis.look(
+        return diagnosis.diagnose(
             flagged, only=self._only, quick=self._only not in (("stale",), ("nondeterministic",))
         )
 
 
-class CausePreservingDiagnosis(Looks):
+class CausePreservingDiagnosis(DiagnosisBudget):
     """A full diagnosis of the smallest case, which keeps the cause that every step kept.
 
     A few numbers may fit another cause by accident, or be too few to find any: the larger case told
@@ -133,15 +141,15 @@ class CausePreservingDiagnosis(Looks):
         super().__init__()
         self._signature = signature
 
-    def look(self, flagged: FlaggedResult) -> Evidence:
-        evidence, signature = super().look(flagged), self._signature
+    def diagnose(self, flagged: FlaggedResult) -> Evidence:
+        evidence, signature = super().diagnose(flagged), self._signature
         if (
             signature.flaky
             or (evidence.cause.name if evidence.cause is not None else "") == signature.cause
         ):
             return evidence
         carried = (
-            diagnosis.look(flagged, only=(signature.cause,)).cause
+            diagnosis.diagnose(flagged, only=(signature.cause,)).cause
             if signature.cause and signature.cause_found
             else None
         )

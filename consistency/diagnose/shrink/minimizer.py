@@ -12,7 +12,7 @@ from ...core.recipe import TensorRecipe
 from ...core.verdict import VerdictKind
 from ...errors import RecipeError
 from ...generate import search as generate
-from ..diagnosis import Looks
+from ..diagnosis import DiagnosisBudget
 from . import (
     arguments,
     cotangents,
@@ -100,7 +100,7 @@ class Minimizer:
             self._scaling()
             return False
         first, failed, runs = initial_verdict(self.original), 0, 0
-        again = predicate.judged(case, Looks())
+        again = predicate.judged(case, DiagnosisBudget())
         enough = first in _COSTLY and initial_verdict(again) == first
         if enough:
             failed = runs = 1
@@ -261,16 +261,16 @@ class Minimizer:
         for _ in range(_LAST_LOOKS if signature.flaky else 1):
             result = predicate.judged(case, CausePreservingDiagnosis(signature))
             if (
-                initial_verdict(result) == signature.first
+                initial_verdict(result) == signature.initial_verdict
                 and result.verdict.value == signature.verdict
             ):
                 self.result = result
                 break
-        if signature.first in _COSTLY:
+        if signature.initial_verdict in _COSTLY:
             self.rate = (int(self.result is not None), 1)
         else:
             runs = FLAKY if signature.flaky else STEADY
-            self.rate = (predicate.rate(case, signature.first, runs), runs)
+            self.rate = (predicate.rate(case, signature.initial_verdict, runs), runs)
         return self.rate[0] > 0
 
     def _last_if_any(self) -> None:

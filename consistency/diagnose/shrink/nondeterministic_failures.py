@@ -45,7 +45,9 @@ class RepeatPredicate(FailurePredicate):
 
     kind = ""  # of determinism.KINDS
 
-    def judged(self, case: Case, looks: diagnosis.Looks | None = None) -> Result:
+    def judged(
+        self, case: Case, diagnosis_budget: diagnosis.DiagnosisBudget | None = None
+    ) -> Result:
         self.calls += 1
         self._tell()
         check = determinism.RepeatCheck(self.operator, _REPEATS)

@@ -13,32 +13,32 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ...core.model import Comparison, Measured, Span
+from ...core.model import Comparison, ElementGroup, Measured
 from ...judge.tolerances import Policy, Rule
 
 LEAST_C = 0.5  # ulp; correct rounding, below which the judge goes with no rule
 _MANY = 256  # demands that are kept before the needless ones are dropped
 _UP = 1.0 + 2.0**-40  # so that a quotient that was rounded down still suffices
 
-Corner = tuple[float, float]
+ParetoPoint = tuple[float, float]
 
 
 @dataclass(slots=True)
 class Demands:
     """What a set of results demands together, as corners (a, b)."""
 
-    corners: list[Corner] = field(default_factory=list)
+    pareto_points: list[ParetoPoint] = field(default_factory=list)
 
     def add(self, other: Demands) -> None:
-        self.corners += other.corners
-        if len(self.corners) > _MANY:
-            self.corners = list(_front(self.corners))
+        self.pareto_points += other.pareto_points
+        if len(self.pareto_points) > _MANY:
+            self.pareto_points = list(_front(self.pareto_points))
 
     def c(self, lam: float) -> float:
         """The smallest c (ulp, at least 0.5) that passes everything at this λ; infinity where no c
         does."""
         need = LEAST_C
-        for a, b in self.corners:
+        for a, b in self.pareto_points:
             if lam * b < 1.0:
                 need = max(need, (1.0 - lam * b) / a * _UP if a > 0.0 else math.inf)
         return need
@@ -47,7 +47,7 @@ class Demands:
         """The smallest λ that passes everything at this c; infinity where there is no S to make up
         for it."""
         c, need = max(c, LEAST_C), 0.0
-        for a, b in self.corners:
+        for a, b in self.pareto_points:
             if c * a < 1.0:
                 need = max(need, (1.0 - c * a) / b * _UP if b > 0.0 else math.inf)
         return need
@@ -55,7 +55,7 @@ class Demands:
     def met(self, c: float, lam: float) -> bool:
         """Whether everything would pass with these two numbers."""
         c = max(c, LEAST_C)
-        return all(c * a + lam * b >= 1.0 for a, b in self.corners)
+        return all(c * a + lam * b >= 1.0 for a, b in self.pareto_points)
 
     def factor(self, c: float, lam: float) -> float:
         """What c and λ could be multiplied by together: 0.5 where half of both would do (c never
@@ -65,13 +65,13 @@ class Demands:
         where no factor helps.
         """
         c = max(c, LEAST_C)
-        return max((_of_corner(a, b, c, lam) for a, b in self.corners), default=0.0)
+        return max((_rho_of_point(a, b, c, lam) for a, b in self.pareto_points), default=0.0)
 
     def __bool__(self) -> bool:
-        return bool(self.corners)
+        return bool(self.pareto_points)
 
 
-def _of_corner(a: float, b: float, c: float, lam: float) -> float:
+def _rho_of_point(a: float, b: float, c: float, lam: float) -> float:
     budget = c * a + lam * b
     factor = 1.0 / budget if budget > 0.0 else math.inf
     if factor * c >= LEAST_C:
@@ -80,7 +80,7 @@ def _of_corner(a: float, b: float, c: float, lam: float) -> float:
     return 0.0 if rest <= 0.0 else rest / (lam * b) if lam * b > 0.0 else LEAST_C / c
 
 
-def _front(points: Iterable[Corner]) -> Iterator[Corner]:
+def _front(points: Iterable[ParetoPoint]) -> Iterator[ParetoPoint]:
     """The points that no other one undercuts in both coordinates; the others demand nothing
     more."""
     least = math.inf
@@ -95,34 +95,39 @@ def demands(comparison: Comparison, rule: Rule, policy: Policy) -> Demands:
     nor of exact outputs."""
     found = Demands()
     for output in comparison.outputs:
-        for span in () if output.exact or output.special else output.spans:
-            if _is_judged_by_the_rule_itself(span, output, rule):
-                _add(found, span, rule, policy)
+        for element_group in () if output.exact or output.special else output.element_groups:
+            if _is_judged_by_the_rule_itself(element_group, output, rule):
+                _add(found, element_group, rule, policy)
     return found
 
 
-def _add(found: Demands, span: Span, rule: Rule, policy: Policy) -> None:
-    corners = span.hull
-    if policy.flush_subnormals and span.flushed is not None:
-        corners = span.flushed
-        if not corners:
+def _add(found: Demands, element_group: ElementGroup, rule: Rule, policy: Policy) -> None:
+    pareto_points = element_group.pareto_front
+    if policy.flush_subnormals and element_group.flushed is not None:
+        pareto_points = element_group.flushed
+        if not pareto_points:
             return
-    if rule.absolute is not None and span.abs_max <= rule.absolute:
+    if rule.absolute is not None and element_group.abs_max <= rule.absolute:
         return
-    if corners:
-        found.corners += corners
-    elif span.ulp_max > 0.0:
-        found.corners.append(
-            (1.0 / span.ulp_max, 1.0 / span.scaled_max if span.scaled_max > 0.0 else 0.0)
+    if pareto_points:
+        found.pareto_points += pareto_points
+    elif element_group.ulp_max > 0.0:
+        found.pareto_points.append(
+            (
+                1.0 / element_group.ulp_max,
+                1.0 / element_group.scaled_max if element_group.scaled_max > 0.0 else 0.0,
+            )
         )
 
 
-def _is_judged_by_the_rule_itself(span: Span, output: Measured, rule: Rule) -> bool:
-    told_apart = {other.range for other in output.spans}
+def _is_judged_by_the_rule_itself(
+    element_group: ElementGroup, output: Measured, rule: Rule
+) -> bool:
+    told_apart = {other.range for other in output.element_groups}
     for item in rule.ranges:
         interval = (item.argument, item.low, item.high)
         if interval in told_apart and (
-            span.range == interval or (span.range is None and item.unspecified)
+            element_group.range == interval or (element_group.range is None and item.unspecified)
         ):
             return False
     return True

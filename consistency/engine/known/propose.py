@@ -182,7 +182,7 @@ def _target(asked: Asked, chosen: RunConfig, absent: str) -> tuple[Result, list[
         [backend],
         chosen.tolerances,
         chosen.directions,
-        looks=engine.Looks(),
+        diagnosis_budget=engine.DiagnosisBudget(),
         against=engine.EACH,
     )
     failing = [r for r in here if r.verdict.diverges]
@@ -222,7 +222,7 @@ def _evidence(
     asked: Asked, target: Result, others: Sequence[Result], say: Callable[[str], None]
 ) -> Evidence:
     """The failure itself, and what its bundle or its recording knows of its like."""
-    first = target.evidence.first if target.evidence is not None else target.verdict.value
+    first = target.evidence.initial_verdict if target.evidence is not None else target.verdict.value
     evidence = Evidence(frozenset({target.verdict.value, first}))
     evidence.add(
         target.case,

@@ -13,7 +13,7 @@ import torch
 from ...backends.base import Backend
 from ...core.dtypes import FORMATS
 from ...core.model import Case
-from ...diagnose.diagnosis import Looks
+from ...diagnose.diagnosis import DiagnosisBudget
 from ...diagnose.evaluation import evaluate
 from ...errors import UsageError
 from ...generate.calls.case_operator import operator_of
@@ -150,7 +150,11 @@ def of_case(
         if judged.verdict.fails:
             say(f"looking for the cause on {backend.name}")
             (result,) = evaluate(
-                case, [backend], tolerances.load(), directions=("forward",), looks=Looks()
+                case,
+                [backend],
+                tolerances.load(),
+                directions=("forward",),
+                diagnosis_budget=DiagnosisBudget(),
             )
             told += [f"{backend.name}: {result.explanation}", confirmation(result, backend)]
     return replace(found, properties=tuple(text for text in told if text))

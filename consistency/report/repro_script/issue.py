@@ -119,7 +119,7 @@ def _brief(result: Result) -> str:
     more = [f"{result.workaround} makes it vanish"] if result.workaround else []
     if evidence is not None:
         more += [str(evidence.cause)] if evidence.cause is not None else []
-        more += [evidence.company] if evidence.company else []
+        more += [evidence.backend_agreement] if evidence.backend_agreement else []
     for text in (*more, "float64 has the same error"):
         told = told.partition(f": {text}")[0].partition(f"; {text}")[0]
     return _NAMES.sub(
@@ -186,8 +186,8 @@ def _points(result: Result, others: Sequence[Result], minimal: MinimalCase | Non
     for other in shown[:8]:
         also = "Also on" if other.verdict.fails else "Not on" if other.verdict.passes else "On"
         yield f"- {also} {code(other.backend)}: {prose(_short(other), 160)}"
-    if evidence is not None and evidence.company and not shown:
-        yield f"- {_capital(prose(evidence.company))}"
+    if evidence is not None and evidence.backend_agreement and not shown:
+        yield f"- {_capital(prose(evidence.backend_agreement))}"
 
 
 def _proved(proof: Proof) -> str:
@@ -211,14 +211,18 @@ def _of_float64(result: Result) -> str:
             if result.worst is None
             else "The right value was computed in another way than by this function"
         )
-    if evidence is None or evidence.wide is None or result.dtype in ("float64", "complex128"):
+    if (
+        evidence is None
+        or evidence.float64_error_ratio is None
+        or result.dtype in ("float64", "complex128")
+    ):
         return ""
-    if evidence.wide > _SAME:
+    if evidence.float64_error_ratio > _SAME:
         return "In float64 there the error is the same: it is no matter of precision"
     return (
         "In float64 there the result is right"
-        if evidence.wide < 1e-3
-        else f"In float64 there {evidence.wide:.2g} of the error is left"
+        if evidence.float64_error_ratio < 1e-3
+        else f"In float64 there {evidence.float64_error_ratio:.2g} of the error is left"
     )
 
 

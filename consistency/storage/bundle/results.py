@@ -11,12 +11,12 @@ from ...core.model import (
     Case,
     Cause,
     Comparison,
+    ElementGroup,
     Evidence,
     Known,
     Measured,
     Proof,
     Result,
-    Span,
     Worst,
 )
 from ...core.verdict import Verdict
@@ -99,21 +99,40 @@ def _comparison(data: Any) -> Comparison:
     return Comparison(str(data["status"]), outputs, structure, note, unsteady, detail)
 
 
+# Keys of a result's evidence and comparison as earlier versions wrote them.
+_OLD_KEYS = {
+    "initial_verdict": "first", "input_perturbation_ratio": "conditioned",
+    "random_rounding_ratio": "rounded", "float64_error_ratio": "wide",
+    "backend_agreement": "company", "element_groups": "spans", "pareto_front": "hull",
+}  # fmt: skip
+
+
+def _value(data: Mapping[str, Any], key: str, default: Any = None) -> Any:
+    """The value of a key, whichever version wrote it."""
+    return data[key] if key in data else data.get(_OLD_KEYS[key], default)
+
+
 def _evidence(data: Any) -> Evidence:
     cause = data.get("cause")
+    float64_error_ratio = _value(data, "float64_error_ratio")
     return Evidence(
-        str(data["first"]), int(data.get("repeats", 0)), int(data.get("other", 0)),
-        int(data.get("within", 0)),
-        float(data.get("conditioned", 0.0)), float(data.get("rounded", 0.0)),
-        float(data["wide"]) if data.get("wide") is not None else None,
+        str(_value(data, "initial_verdict")), int(data.get("repeats", 0)),
+        int(data.get("other", 0)), int(data.get("within", 0)),
+        float(_value(data, "input_perturbation_ratio", 0.0)),
+        float(_value(data, "random_rounding_ratio", 0.0)),
+        None if float64_error_ratio is None else float(float64_error_ratio),
         {str(words): float(rho) for words, rho in data.get("trials", {}).items()},
         Cause(str(cause["name"]), str(cause["words"]), float(cause["share"])) if cause else None,
-        str(data.get("company", "")),
+        str(_value(data, "backend_agreement", "")),
     )  # fmt: skip
 
 
 def _measured(data: Any) -> Measured:
-    plain = {k: v for k, v in data.items() if k not in ("spans", "shape", "special_worst")}
+    plain = {
+        k: v
+        for k, v in data.items()
+        if k not in ("element_groups", "spans", "shape", "special_worst")
+    }
     texts = {k: str(v) for k, v in plain.items() if k in ("name", "dtype", "vacuous", "pattern")}
     special = {str(k): int(v) for k, v in plain.pop("special", {}).items()}
     flags = {k: bool(v) for k, v in plain.items() if k in ("exact", "independent")}
@@ -128,7 +147,7 @@ def _measured(data: Any) -> Measured:
     values: dict[str, Any] = (
         {"name": "", "dtype": "", "elements": 0} | texts | flags | counts | floats
     )
-    spans = tuple(_span(item) for item in data.get("spans", ()))
+    element_groups = tuple(_element_group(item) for item in _value(data, "element_groups", ()))
     special_worst = _worst(data["special_worst"]) if "special_worst" in data else None
     cluster = data.get("cluster")
     values["cluster"] = (float(cluster[0]), int(cluster[1]), str(cluster[2])) if cluster else None
@@ -137,22 +156,23 @@ def _measured(data: Any) -> Measured:
     return Measured(
         **values,
         shape=tuple(map(int, data.get("shape", ()))),
-        spans=spans,
+        element_groups=element_groups,
         special=special,
         special_worst=special_worst,
     )
 
 
-def _span(data: Any) -> Span:
+def _element_group(data: Any) -> ElementGroup:
     interval = tuple(map(float, data["range"])) if "range" in data else None
-    return Span(
+    return ElementGroup(
         (int(interval[0]), interval[1], interval[2]) if interval else None,
         float(data.get("ulp_max", 0.0)), float(data.get("scaled_max", 0.0)),
         float(data.get("abs_max", 0.0)),
-        _corners(data.get("hull", ())) or (), tuple(_worst(item) for item in data.get("worst", ())),
-        _corners(data.get("flushed")),
+        _pareto_points(_value(data, "pareto_front", ())) or (),
+        tuple(_worst(item) for item in data.get("worst", ())),
+        _pareto_points(data.get("flushed")),
     )  # fmt: skip
 
 
-def _corners(data: Any) -> tuple[tuple[float, float], ...] | None:
+def _pareto_points(data: Any) -> tuple[tuple[float, float], ...] | None:
     return None if data is None else tuple((float(a), float(b)) for a, b in data)

@@ -62,7 +62,7 @@ class WatchSession:
         self._judged: dict[int, tuple[Result, ...]] = {}
         self._own: dict[str, Recorded] = {}
         self._kept: dict[tuple[str, str, str], Result] = {}
-        self._looks = engine.Looks()
+        self._diagnosis_budget = engine.DiagnosisBudget()
         self._mode: CaptureMode | None = None
         self._stop = threading.Event()
         self._turn = threading.Lock()
@@ -133,7 +133,12 @@ class WatchSession:
             present.append(self._recorded(call.device, call.own))
         operator = operator_of(call.case)
         results = engine.judge_case(
-            call.case, operator, present, self._rules, ("forward",), looks=self._looks
+            call.case,
+            operator,
+            present,
+            self._rules,
+            ("forward",),
+            diagnosis_budget=self._diagnosis_budget,
         )
         self._judged[call.number] = tuple(results)
         for result in results:

@@ -149,7 +149,7 @@ class JudgingProcess:
         return WorkUnit(operator, header["dtype"], cases, **more)
 
     def _judge(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
-        from ....diagnose.diagnosis import Looks
+        from ....diagnose.diagnosis import DiagnosisBudget
         from ...events import Judged
         from ...unit_runner import State, judge_unit
         from .serialization import pack_event
@@ -160,10 +160,12 @@ class JudgingProcess:
         config = replace(self._config, backends=requested)
         until = header["seconds"]
         earlier = self._earlier(header, known, unit.operator.family)
-        looks = Looks() if self._effort is None else Looks(effort=self._effort)
+        diagnosis_budget = (
+            DiagnosisBudget() if self._effort is None else DiagnosisBudget(effort=self._effort)
+        )
         state = State(
             {}, earlier, deadline=float("inf") if until is None else time.monotonic() + until,
-            effort=header["effort"], cases_only=header["plain"], looks=looks,
+            effort=header["effort"], cases_only=header["plain"], diagnosis_budget=diagnosis_budget,
             searched={tuple(kind) for kind in header["searched"]},
         )  # fmt: skip
         half = ""  # a case of which some results were there already: the others come next
@@ -179,7 +181,7 @@ class JudgingProcess:
             ):
                 half = event.case.id
             self._reply({"kind": "event", "judged": through}, (pack_event(event, known),))
-        self._effort = looks.effort
+        self._effort = diagnosis_budget.effort
         searched = [list(kind) for kind in state.searched]
         self._reply(
             {"kind": "done", "spent": header["effort"] - state.effort, "searched": searched}, ()
