@@ -203,8 +203,8 @@ def exceeds_baseline(found: Judgement) -> bool:
 
 
 def unusual(found: Judgement) -> bool:
-    """Whether a suspicious result errs much more than the CPU, or to one side: then every loss of
-    precision is worth a try."""
+    """Whether a result that exceeds the baseline errs much more than the CPU, or to one side: then
+    every loss of precision is worth a try."""
     return found.metrics.get("rmse_ratio", 0.0) > _SUSPECT_RATIO or found.leans > _SUSPECT_LEAN
 
 
@@ -222,8 +222,8 @@ def far_from_the_cpu(found: Judgement) -> bool:
 
 
 def with_cause(found: Judgement, cause: Cause | None, policy: Policy) -> Judgement:
-    """The final judgement of a suspicious result: with a cause that explains its errors it was
-    computed in fewer bits."""
+    """The final judgement of a result that exceeds the baseline: with a cause that explains its
+    errors it was computed in fewer bits."""
     if cause is None:
         return found
     reduced = cause.name in _REDUCED
@@ -425,7 +425,7 @@ def _special(output: Measured, policy: Policy) -> str:
 
 
 def _budget(output: Measured, rule: Rule, policy: Policy) -> tuple[float, ElementGroup, int]:
-    """max ρ over the output's spans, with the span and corner that cause it."""
+    """max ρ over the output's element groups, with the group and the Pareto point that cause it."""
     best: tuple[float, ElementGroup, int] = (0.0, output.element_groups[0], -1)
     for element_group in output.element_groups:
         rho, pareto_point = _group_rho(
@@ -443,7 +443,7 @@ def _with_reduced_inputs(rule: Rule) -> Rule:
 
 
 def _for_range(rule: Rule, element_group: ElementGroup, output: Measured) -> Rule | None:
-    """The rule for a span's elements: with a range's own numbers inside it, None where a backend
+    """The rule for a group's elements: with a range's own numbers inside it, None where a backend
     may return anything.
 
     A range that the comparison did not tell apart (the operator does not declare it) changes
