@@ -19,6 +19,7 @@ from .. import operators
 from ..backends.base import Backend
 from ..backends.subprocess.backend import Isolated
 from ..core import dtypes as _dtypes
+from ..core.case_source import YOURS, call_source
 from ..core.model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Output, Result
 from ..core.trees import flatten
 from ..diagnose.diagnosis import DiagnosisBudget, cause_of
@@ -28,8 +29,6 @@ from ..engine.events import Handler
 from ..engine.fingerprints import Fingerprints
 from ..engine.resume import earlier_results
 from ..errors import Divergence, UsageError
-from ..generate.calls import torch_functions
-from ..generate.calls.case_operator import YOURS
 from ..generate.calls.generic_error import longest_dimension
 from ..generate.materialize import case_of, prepare
 from ..judge import tolerances as _tolerances
@@ -207,7 +206,7 @@ def _source(fn: Callable[..., Any], reference: Callable[..., Any] | None, model:
     one of the user's."""
     name = name_of(fn) if reference is None or reference is fn else ""
     if name:
-        return torch_functions.source_of(name, model.mutates)
+        return call_source(name, model.mutates)
     return f"{YOURS}/{getattr(fn, '__qualname__', type(fn).__name__)}"
 
 

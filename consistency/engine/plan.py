@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from .. import operators
+from ..core.case_source import ATEN, parse_source
 from ..core.model import Case
 from ..errors import ConsistencyError, Untestable
 from ..generate import search
-from ..generate.calls import aten
 from ..generate.calls.case_operator import operator_of
 from ..operators.declare import Operator
 from .config import RunConfig, examples_of, operator_dtypes
@@ -116,9 +116,7 @@ def replayed(config: RunConfig) -> Iterator[WorkUnit]:
             continue
         # What is known of a call of aten's depends on its arguments: a convolution's rank, a number
         # that float32 does not hold.
-        operator = (
-            operator_in(config, case) if case.source.startswith(f"{aten.NAME}/") else kinds[0]
-        )
+        operator = operator_in(config, case) if parse_source(case.source).kind == ATEN else kinds[0]
         if operator is None:
             continue
         if operator not in kinds:

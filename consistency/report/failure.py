@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core import recipe
+from ..core.case_source import YOURS, parse_source
 from ..core.detail import ReferenceWrong
 from ..core.dtypes import FORMATS
 from ..core.model import Result, Worst
 from ..core.text import format_factor, printable, quote
 from ..core.verdict import VerdictKind
-from ..generate.calls.case_operator import YOURS
 
 if TYPE_CHECKING:
     import torch
@@ -68,7 +68,7 @@ def message(
     if result.verdict.kind is VerdictKind.DIVERGENT:
         lines += size_of(result)
     lines.append(f"  call:    {_call(result)}")
-    if again and not result.case.source.startswith(f"{YOURS}/"):
+    if again and parse_source(result.case.source).kind != YOURS:
         lines.append(f"  again:   {command(result, bundle=bundle, spec=spec)}")
     return printable("\n".join(lines))
 

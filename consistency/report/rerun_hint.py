@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..core.case_source import YOURS, parse_source
 from ..core.model import Result
 from ..core.recipe import INLINE_BYTES
 from ..core.text import quote
-from ..generate.calls.case_operator import YOURS
 from .failure import command
 
 MAX_LINE = 1500  # characters of a case that a person pastes
@@ -19,7 +19,7 @@ def rerun_hint(
 ) -> list[str]:
     """Lines for the end of a failure's message. ``variable`` is what Python calls the result,
     ``folder`` where it was saved."""
-    if result.case.source.startswith(f"{YOURS}/"):
+    if parse_source(result.case.source).kind == YOURS:
         name = result.case.source.rpartition("/")[2].rpartition(".")[2]
         fn = f", fn={name}" if name.isidentifier() else ", fn=…"
         return [

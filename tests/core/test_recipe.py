@@ -16,9 +16,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from consistency.core import dtypes, recipe
+from consistency.core.case_source import CaseSource, call_source, parse_source
 from consistency.core.model import Case
 from consistency.core.recipe import DType, Index, Literal, MemoryFormat, TensorRecipe
-from consistency.errors import RecipeError
+from consistency.errors import RecipeError, UsageError
 from consistency.generate import value_classes as values
 from consistency.generate.materialize import Materials, prepare
 
@@ -444,3 +445,28 @@ def test_fuzz_any_text(text: str) -> None:
         prepare(Case.from_line(text))
     except RecipeError as error:
         is_one_line(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("", CaseSource()),
+        ("opinfo", CaseSource("opinfo")),
+        ("opinfo/with_bias", CaseSource("opinfo", "with_bias")),
+        ("call/torch.add", CaseSource("call", "torch.add")),
+        ("call/Tensor.add_/writes=0,2", CaseSource("call", "Tensor.add_", "0,2")),
+        ("aten/add.Tensor", CaseSource("aten", "add.Tensor")),
+        ("yours/f.<locals>.g/h", CaseSource("yours", "f.<locals>.g/h")),
+        ("tomorrow/x", CaseSource("tomorrow", "x")),
+    ],
+)
+def test_sources_of_cases(text: str, source: CaseSource) -> None:
+    assert parse_source(text) == source
+    assert str(source) == text
+
+
+def test_positions_that_a_call_writes_to() -> None:
+    assert parse_source(call_source("Tensor.add_", (0, 2))).writes == (0, 2)
+    assert parse_source(call_source("torch.add")).writes == ()
+    with pytest.raises(UsageError, match="does not say which tensors are written"):
+        _ = parse_source("call/Tensor.add_/writes=x").writes

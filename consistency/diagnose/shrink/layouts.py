@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core import dtypes, recipe
+from ...core.case_source import CALL, parse_source
 from ...core.model import Case
 from ...core.recipe import Literal
 from .failure_predicate import Search
@@ -118,7 +119,7 @@ def simplify_dtype(search: Search) -> None:
     if (
         wanted is None
         or wanted not in search.predicate.operator.dtypes
-        or case.source.startswith("call/")
+        or parse_source(case.source).kind == CALL
     ):
         return
     search.report(f"dtype {wanted}")

@@ -21,6 +21,7 @@ import torch
 
 from ... import operators
 from ...core import dtypes, recipe
+from ...core.case_source import ATEN, parse_source
 from ...core.model import Case
 from ...errors import UsageError
 from ...operators.catalog.aten import (
@@ -38,27 +39,25 @@ from .generic_error import BY_SENSITIVITY, GENERIC, longest_reduction
 from .kernels import KernelDeclaration, kernel_of
 from .torch_functions import NAMED
 
-NAME = "aten"
-
 
 def source_of(overload: Any) -> str:
     """``aten/addmm.default``: what a case that calls this overload has as its source."""
-    return f"{NAME}/{overload.__name__}"
+    return f"{ATEN}/{overload.__name__}"
 
 
 def title_of(overload: Any) -> str:
     """``aten.addmm``: what such a case is called."""
-    return f"{NAME}.{base_name(overload)}"
+    return f"{ATEN}.{base_name(overload)}"
 
 
 def operator_of(case: Case) -> Operator:
     """The operator that a case with the source ``aten/…`` calls. Raises UsageError for a name that
     is not to be called."""
-    overload = overload_named(case.source.removeprefix(f"{NAME}/"))
+    overload = overload_named(parse_source(case.source).name)
     base = base_name(overload)
-    if case.operator != f"{NAME}.{base}":
+    if case.operator != f"{ATEN}.{base}":
         raise UsageError(
-            f"a case of {case.source!r:.60} is called {NAME}.{base}, not {case.operator!r:.40}"
+            f"a case of {case.source!r:.60} is called {ATEN}.{base}, not {case.operator!r:.40}"
         )
     kernel = kernel_of(base, case)
     found = _operator(

@@ -4,32 +4,31 @@ ATen's."""
 from __future__ import annotations
 
 from ... import operators
+from ...core import case_source
+from ...core.case_source import parse_source
 from ...core.model import Case
 from ...errors import UsageError
 from ...operators.declare import Operator
 from . import aten, opinfo, torch_functions
 
-# the source of a case that called a function of a user's own, which nobody else can call
-YOURS = "yours"
-
 
 def operator_of(case: Case) -> Operator:
     """The operator that ``case`` calls: the registry's, the database's, a function that it names,
     or ATen's. Raises UsageError."""
-    kind, _, name = case.source.partition("/")
-    match kind:
+    source = parse_source(case.source)
+    match source.kind:
         case "":
             return operators.get(case.operator)
-        case opinfo.NAME:
-            return opinfo.operator_named(case.operator, name)
-        case torch_functions.NAME:
+        case case_source.OPINFO:
+            return opinfo.operator_named(case.operator, source.name)
+        case case_source.CALL:
             return torch_functions.operator_of(case)
-        case aten.NAME:
+        case case_source.ATEN:
             return aten.operator_of(case)
-        case _ if kind == YOURS:
+        case case_source.YOURS:
             raise UsageError(
-                f"{name!r:.60} is a function of somebody's own: its tensors are here, and nobody "
-                f"else can call it"
+                f"{source.name!r:.60} is a function of somebody's own: its tensors are here, and "
+                f"nobody else can call it"
             )
-    known = ", ".join((opinfo.NAME, torch_functions.NAME, aten.NAME))
-    raise UsageError(f"unknown source {kind!r:.40} of a case; known: {known}")
+    known = ", ".join((case_source.OPINFO, case_source.CALL, case_source.ATEN))
+    raise UsageError(f"unknown source {source.kind!r:.40} of a case; known: {known}")

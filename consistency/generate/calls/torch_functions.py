@@ -10,41 +10,29 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ... import operators
+from ...core.case_source import parse_source
 from ...core.dtypes import FORMATS, TORCH
 from ...core.model import Case
 from ...core.recipe import DType
-from ...errors import UsageError
 from ...operators.catalog.functions import CONVERTS_FIRST, FACTORIES, function_named
 from ...operators.declare import Operator, call
 from .generic_error import BY_SENSITIVITY, GENERIC
 
-NAME = "call"
 NAMED = "named"  # the trait of an operator that only its case tells
-_WRITES = "/writes="
-
-
-def source_of(name: str, writes: Sequence[int] = ()) -> str:
-    """What a case that calls ``name`` has as its source; ``writes``: the positions of the tensors
-    that the call writes to."""
-    return f"{NAME}/{name}" + (_WRITES + ",".join(map(str, writes)) if writes else "")
 
 
 def operator_of(case: Case) -> Operator:
     """The operator that a case with the source ``call/…`` calls. Raises UsageError for a name that
     is not to be called."""
-    name, _, positions = case.source.removeprefix(f"{NAME}/").partition(_WRITES)
-    try:
-        writes = tuple(int(p) for p in positions.split(",")) if positions else ()
-    except ValueError:
-        raise UsageError(f"{case.source!r:.80} does not say which tensors are written") from None
-    return _operator(name, case.operator, writes, _shorter(name, case))
+    source = parse_source(case.source)
+    return _operator(source.name, case.operator, source.writes, _shorter(source.name, case))
 
 
 @functools.lru_cache(maxsize=4096)

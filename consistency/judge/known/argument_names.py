@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 
 from ... import operators
+from ...core.case_source import ATEN, parse_source
 from ...core.model import Case
-from ...generate.calls import aten
 from ...operators.catalog.signature import argument_names
 from ...operators.declare import Operator
 
@@ -26,9 +26,9 @@ MOST_NAMES = 64
 def position_of(case: Case, name: str) -> int | None:
     """Where the argument of that name stands among the positional ones; None where the operator has
     none of that name."""
-    return _positions(
-        case.source if case.source.startswith(f"{aten.NAME}/") else case.operator
-    ).get(name)
+    return _positions(case.source if parse_source(case.source).kind == ATEN else case.operator).get(
+        name
+    )
 
 
 def names_of(operator: str) -> frozenset[str]:
@@ -57,8 +57,8 @@ def _keywords(name: str) -> frozenset[str]:
 @functools.lru_cache(maxsize=4096)
 def _signatures(name: str) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
     """(positional names, names by keyword only) of every form that is known of an operator."""
-    if name.startswith(f"{aten.NAME}/"):
-        return tuple(argument_names(name.removeprefix(f"{aten.NAME}/").partition(".")[0]))
+    if name.startswith(f"{ATEN}/"):
+        return tuple(argument_names(name.removeprefix(f"{ATEN}/").partition(".")[0]))
     declared = operators.registry().get(name)
     if declared is None:
         return ()
@@ -100,7 +100,7 @@ def _of_python(declared: Operator) -> Iterator[tuple[tuple[str, ...], tuple[str,
 def argument_name(case: Case, position: int) -> str:
     """How a predicate calls the positional argument of a case: by its name where one is known and
     no other means it, else argN."""
-    source = case.source if case.source.startswith(f"{aten.NAME}/") else case.operator
+    source = case.source if parse_source(case.source).kind == ATEN else case.operator
     known = _signatures(source)
     names = known[0][0] if known else ()
     name = names[position] if position < len(names) else ""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from fnmatch import fnmatchcase
 
+from ...core.case_source import ATEN, parse_source
 from ...core.model import Case
 from ...errors import UsageError
 from ...generate.calls import aten
@@ -169,7 +170,7 @@ class Occasion:
         """What the operator is called: aten.convolution is known as nn.functional.conv2d, too."""
         return (
             _names(self.case)
-            if self.case.source.startswith(f"{aten.NAME}/")
+            if parse_source(self.case.source).kind == ATEN
             else (self.case.operator,)
         )
 

@@ -10,9 +10,10 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ...backends.base import Backend
+from ...core.case_source import call_source
 from ...core.model import Case
 from ...errors import UsageError
-from ...generate.calls.torch_functions import operator_of, source_of
+from ...generate.calls.torch_functions import operator_of
 from ...generate.materialize import from_python, prepare
 from ...operators.catalog.functions import name_of
 from ...operators.declare import Operator
@@ -86,7 +87,7 @@ class _Elsewhere(TorchFunctionMode):
         case = Case(
             known.rpartition(".")[2], _dtype_of(args), given, {k: from_python(v) for k,
             v in (kwargs or {}).items()},
-            source=source_of(known),
+            source=call_source(known),
         )  # fmt: skip
         outcome = self.backend.run(operator_of(case), prepare(case))
         found = outcome.outputs[0].tensor if outcome.status == "ok" and outcome.outputs else None

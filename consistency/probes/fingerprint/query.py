@@ -20,10 +20,11 @@ from ... import backends, operators
 from ...backends.base import Backend
 from ...core import dtypes
 from ...core.bits import array_dtype, to_array, to_tensor, unsigned_patterns
+from ...core.case_source import CALL
 from ...core.model import Case
 from ...errors import RecipeError, UsageError
 from ...generate import materialize
-from ...generate.calls.torch_functions import NAME, operator_of
+from ...generate.calls.torch_functions import operator_of
 from ...operators.declare import Operator
 
 Words = npt.NDArray[Any]  # unsigned integers: bit patterns
@@ -127,9 +128,9 @@ class Ask:
         if reason:
             return NotAnswered(reason)
         kwargs = {key: materialize.from_python(value) for key, value in request.kwargs.items()}
-        source = request.operator if request.operator.startswith(f"{NAME}/") else ""
+        source = request.operator if request.operator.startswith(f"{CALL}/") else ""
         args = tuple(materialize.from_python(arg) for arg in request.args)
-        name = request.operator.removeprefix(f"{NAME}/")
+        name = request.operator.removeprefix(f"{CALL}/")
         return _operator(request.operator, request.dtype), Case(
             name, request.dtype, args, kwargs, source=source
         )
@@ -159,8 +160,8 @@ def _why(exception: str, message: str) -> str:
 
 
 def _operator(name: str, dtype: str) -> Operator:
-    if name.startswith(f"{NAME}/"):
-        return operator_of(Case(name.removeprefix(f"{NAME}/"), dtype, source=name))
+    if name.startswith(f"{CALL}/"):
+        return operator_of(Case(name.removeprefix(f"{CALL}/"), dtype, source=name))
     return operators.get(name)
 
 

@@ -16,7 +16,7 @@ import torch
 
 from ...backends._outputs import _against, _limited, _on_copies, _seeded
 from ...core import dtypes
-from ...generate.calls import aten, torch_functions
+from ...core.case_source import ATEN, CALL, parse_source
 from ...generate.materialize import Materials
 from ...operators import optimizers
 from ...operators.declare import Operator
@@ -138,17 +138,15 @@ class Caller:
 
     def _function(self) -> tuple[Callable[..., Any] | str, list[Any]]:
         """What is called: a dotted name, or a function to be followed."""
-        args = list(self.own.args)
-        if self.case.source.startswith(f"{torch_functions.NAME}/"):
-            name = self.case.source.removeprefix(f"{torch_functions.NAME}/").partition("/writes=")[
-                0
-            ]
+        args, source = list(self.own.args), parse_source(self.case.source)
+        if source.kind == CALL:
+            name = source.name
             kind, _, last = name.rpartition(".")
             if kind == "operator":
                 kind, last = "torch.Tensor", f"__{last.strip('_')}__"
             return (f"torch.Tensor.{last}" if kind in ("Tensor", "torch.Tensor") else name), args
-        if self.case.source.startswith(f"{aten.NAME}/"):
-            return f"torch.ops.aten.{self.case.source.removeprefix(f'{aten.NAME}/')}", args
+        if source.kind == ATEN:
+            return f"torch.ops.aten.{source.name}", args
         function = self.operator.callable
         if function is None:
             raise UnscriptableError(f"torch {torch.__version__} has no {self.operator.name}")
@@ -231,9 +229,7 @@ class Caller:
                 )
                 self._wide = arguments
                 call = (
-                    self.operator.reference
-                    if self.case.source.startswith(f"{aten.NAME}/")
-                    else None
+                    self.operator.reference if parse_source(self.case.source).kind == ATEN else None
                 )
                 self.plain = (call or self.operator)(*given, **arguments.kwargs)
                 return self.plain

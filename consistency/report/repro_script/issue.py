@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...core import dtypes
+from ...core.case_source import YOURS, parse_source
 from ...core.detail import ReferenceWrong
 from ...core.model import Proof, Result
 from ...core.recipe import INLINE_BYTES
 from ...core.text import format_factor, quote
-from ...generate.calls.case_operator import YOURS
 from ..failure import command, dtype_of, size_of, values_of
 from . import environment, failure_facts, words
 from .markdown import block, cell, code, line, prose, table
@@ -252,7 +252,7 @@ def _script(made: Script) -> str:
 
 def _again(result: Result, spec: str | None) -> str:
     """The command that shows it with this project."""
-    if result.case.source.startswith(f"{YOURS}/"):
+    if parse_source(result.case.source).kind == YOURS:
         return "Found with consistency.assert_consistent; the tensors are in case.json."
     told = command(result, spec=spec)
     inline = all(len(tensor.data) <= INLINE_BYTES for tensor in result.case.literals)

@@ -9,11 +9,9 @@ import torch
 
 from ... import operators
 from ...core import dtypes
+from ...core.case_source import ATEN, CALL, YOURS, parse_source
 from ...core.model import Result
 from ...core.text import format_factor
-from ...generate.calls.aten import NAME as ATEN
-from ...generate.calls.case_operator import YOURS
-from ...generate.calls.torch_functions import NAME as CALL
 from ...operators.declare import resolve
 from ..failure import dtype_of
 from .failure_facts import kind_of
@@ -34,14 +32,13 @@ _KINDS = {
 def called(result: Result) -> str:
     """``torch.nn.functional.gelu``: the operator as its users know it, or what else was called in
     words."""
-    source, name = result.case.source, result.operator
-    if source.startswith(f"{CALL}/"):
-        named = source.removeprefix(f"{CALL}/").partition("/writes=")[0]
-        return named if named.startswith("torch.") else f"torch.{named}"
-    if source.startswith(f"{YOURS}/"):
-        return f"a function of somebody's own, {source.removeprefix(f'{YOURS}/')}"
-    if source.startswith(f"{ATEN}/"):
-        return f"torch.ops.aten.{source.removeprefix(f'{ATEN}/')}"
+    source, name = parse_source(result.case.source), result.operator
+    if source.kind == CALL:
+        return source.name if source.name.startswith("torch.") else f"torch.{source.name}"
+    if source.kind == YOURS:
+        return f"a function of somebody's own, {source.name}"
+    if source.kind == ATEN:
+        return f"torch.ops.aten.{source.name}"
     if name.startswith("formula."):
         return f"a formula for {name.removeprefix('formula.')}"
     if name == "program":

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...core.case_source import parse_source
 from ...core.files import MAX_LINE
 from ...errors import BundleError, ConsistencyError
 from ...generate.calls.case_operator import operator_of
@@ -95,7 +96,7 @@ def check(folder: Path) -> Checked:
                     checked.large.append((size, case.id))
                 checked.operators[case.operator] += 1
                 checked.dtypes[case.dtype] += 1
-                checked.sources[case.source.partition("/")[0] or "drawn"] += 1
+                checked.sources[parse_source(case.source).kind or "drawn"] += 1
                 checked.found += bool(line.failures)
                 checked.kinds.update(line.failures)
                 key = (case.operator, case.source)

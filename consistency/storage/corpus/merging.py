@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...core.case_source import YOURS, parse_source
 from ...core.files import write_json, write_text
 from ...core.locking import Lock
 from ...core.model import Case, Result
 from ...core.verdict import verdict_name
 from ...errors import BundleError, UsageError
-from ...generate.calls.case_operator import YOURS
 from ..bundle import lines, read_header, result_from_json
 from ..bundle.reading import cases_of
 from ..cases import MAX_KINDS, CaseEntry, FailureKind
@@ -118,7 +118,7 @@ def failures(folder: Path) -> Iterator[CaseEntry]:
         result = result_from_json(path, number, row, cases)
         if result.comparison is None and result.evidence is None:
             continue  # about many cases: this one only stands for them
-        if result.case.source.partition("/")[0] != YOURS:
+        if parse_source(result.case.source).kind != YOURS:
             yield CaseEntry(
                 result.case, failures=(kind_of(result, small=row.get("shrunk") is True),)
             )

@@ -17,9 +17,10 @@ import torch
 from ...backends._outputs import fallback_in, raised
 from ...core import dtypes, recipe
 from ...core.bits import to_bytes
+from ...core.case_source import call_source
 from ...core.model import Case, Outcome, Output
 from ...errors import BundleError, ConsistencyError, RecipeError
-from ...generate.calls.torch_functions import declared_as, source_of
+from ...generate.calls.torch_functions import declared_as
 from ...operators.catalog.functions import function_named
 from ..bundle import lines
 from .header import RECORDING, Header
@@ -194,7 +195,7 @@ class _Line:
             None if c is None else _literal(tensors.get(c)) for c in line.get("cotangents") or ()
         )
         self.case = Case(
-            operator, _text(line["dtype"]), args, kwargs, 0, source_of(call, writes), cotangents
+            operator, _text(line["dtype"]), args, kwargs, 0, call_source(call, writes), cotangents
         )
         self.outcome = self._outcome(writes)
 
