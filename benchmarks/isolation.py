@@ -40,7 +40,7 @@ def seconds(backend: Backend, cases: list[tuple[Operator, Case]]) -> float:
     rules = tolerances.load()
     began = time.perf_counter()
     for position, (operator, case) in enumerate(cases):
-        backend.ahead((o, c, "forward") for o, c in cases[position : position + AHEAD])
+        backend.prefetch((o, c, "forward") for o, c in cases[position : position + AHEAD])
         evaluation.evaluate(case, [backend], rules, directions=("forward",), operator=operator)
     return time.perf_counter() - began
 

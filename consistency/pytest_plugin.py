@@ -218,26 +218,26 @@ class Item:
         )
         results: list[Result] = []
         for position, case in enumerate(cases):
-            backend.ahead(
+            backend.prefetch(
                 (operator, coming, self.direction)
                 for coming in cases[position : position + engine.AHEAD]
             )
             results += judged(case, operator, [backend], self.config.tolerances, (self.direction,))
-        backend.rest()
+        backend.discard_prefetched()
         return results
 
     def _standings(self, results: list[Result]) -> list[dict[str, object]]:
-        from .engine.known.status import Ledger
+        from .engine.known.status import StatusCollector
 
         (backend,) = (b for b in self.config.backends if b.name == self.backend)
         known = self.config.tolerances.expectations
-        ledger = Ledger(
+        collector = StatusCollector(
             known,
             {self.backend: backend.identity} if any(r.verdict.tested for r in results) else {},
         )
         for result in results:
-            ledger.add(result)
-        return [standing.to_json() for standing in ledger.covered()]
+            collector.add(result)
+        return [standing.to_json() for standing in collector.covered()]
 
     def _record(
         self, results: list[Result], record_property: Callable[[str, object], None]
@@ -364,17 +364,18 @@ def _expectations(reporter: pytest.TerminalReporter) -> None:
     if not reports and reporter.config.getoption("consistency_expectations") is None:
         return
     from .core.text import printable
-    from .engine.known.status import Ledger, Standing, counted, together, told
+    from .engine.known.status import KnownStatus, StatusCollector, counted, together, told
 
     found = together(
-        [Standing.from_json(row) for row in report.consistency_expectations] for report in reports
+        [KnownStatus.from_json(row) for row in report.consistency_expectations]
+        for report in reports
     )
     if (
         _CONFIG in reporter.config.stash
     ):  # and what misnames an operator or a backend, which no item could tell
         said = {standing.place for standing in found}
         every = reporter.config.stash[_CONFIG].tolerances.expectations
-        found += Ledger([entry for entry in every if entry.place not in said]).standings()
+        found += StatusCollector([entry for entry in every if entry.place not in said]).standings()
     lines = [*counted(found), *told(found)]
     if lines:
         reporter.section("expectations", sep="-")

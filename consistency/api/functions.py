@@ -102,7 +102,7 @@ def run(
             writer
         ):  # it comes before the handlers: what they raise costs no result
             finish: list[Handler] = [
-                status.Keeper(Path(out)),
+                status.StatusWriter(Path(out)),
                 Fingerprints(Path(out)),
                 page.after(Path(out)),
             ]

@@ -11,7 +11,7 @@ from ..engine import engine
 from ..engine import record as taking
 from ..engine.events import Handler
 from ..engine.fingerprints import Fingerprints
-from ..engine.judge_recordings import Plan, events, plan
+from ..engine.judge_recordings import RecordingPlan, events, plan
 from ..errors import UsageError
 from ..judge.tolerances import Tolerances
 from ..operators.declare import Operator
@@ -89,7 +89,7 @@ def judge_recordings(
     )
 
 
-def _drive(planned: Plan, handlers: Sequence[Handler]) -> None:
+def _drive(planned: RecordingPlan, handlers: Sequence[Handler]) -> None:
     for event in events(planned):
         for handler in handlers:
             handler(event)

@@ -49,7 +49,7 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
         meant = named().get(text)
         if meant is not None:
             backend = resolve(meant) if meant != text else _unknown(text, text)
-            backend.name, backend.ruled_as = text, backend.ruled_as or backend.name
+            backend.name, backend.tolerance_key = text, backend.tolerance_key or backend.name
             return backend
     elsewhere = apart(text)
     if elsewhere is not None:
@@ -113,8 +113,8 @@ def isolated(backend: Backend, spec: str) -> Backend:
         return backend  # one that is not here says why without a process
     from .subprocess.backend import Isolated
 
-    made = Isolated(backend.name, backend.ruled_as or spec)
-    made.ruled_as = backend.ruled_as
+    made = Isolated(backend.name, backend.tolerance_key or spec)
+    made.tolerance_key = backend.tolerance_key
     return made
 
 

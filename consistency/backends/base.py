@@ -66,11 +66,11 @@ class Backend:
     name: str = "backend"
     device: str = "cpu"
     differentiable: bool = True
-    ruled_as: str = (
+    tolerance_key: str = (
         ""  # the spec that tolerances know it by, where its name is one that somebody made up
     )
-    stored: bool = False  # its outcomes were recorded elsewhere: nothing can be run again
-    probed: Mapping[str, str] = MappingProxyType(
+    is_recorded: bool = False  # its outcomes were recorded elsewhere: nothing can be run again
+    fingerprint: Mapping[str, str] = MappingProxyType(
         {}
     )  # of a recorded one: the summary of its fingerprint
 
@@ -127,22 +127,22 @@ class Backend:
         """Once in a process of its own, before the first case: what takes long and is no case's
         fault."""
 
-    def formulated(self, words: str, how: Callable[..., Any]) -> Backend:
+    def with_decomposition(self, words: str, how: Callable[..., Any]) -> Backend:
         """This backend with one operator composed of others
         (:mod:`consistency.diagnose.formulations`), which ``words`` describe.
         """
-        from .with_decomposition import Formulated
+        from .with_decomposition import DecomposedBackend
 
-        return Formulated(self, how)
+        return DecomposedBackend(self, how)
 
-    def ahead(self, coming: Iterable[tuple[Operator, Case, str]]) -> None:
+    def prefetch(self, coming: Iterable[tuple[Operator, Case, str]]) -> None:
         """Told which cases (operator, case, direction) will be asked for next; a worker process
         begins with them."""
 
-    def rest(self) -> None:
+    def discard_prefetched(self) -> None:
         """Nothing that was announced will be asked for any more."""
 
-    def patiently(self, case_seconds: float | None = None) -> AbstractContextManager[Any]:
+    def retry_scope(self, case_seconds: float | None = None) -> AbstractContextManager[Any]:
         """A context in which one failing case may be tried again and again: no operator is put in
         quarantine for it.
 
@@ -151,7 +151,7 @@ class Backend:
         """
         return contextlib.nullcontext()
 
-    def growth(self) -> tuple[str, float] | None:
+    def memory_growth(self) -> tuple[str, float] | None:
         """An operator that leaves memory behind on every call, and how many bytes; None where none
         does, or nobody can tell."""
         return None

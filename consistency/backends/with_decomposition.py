@@ -10,7 +10,7 @@ from ..operators.declare import Operator
 from .base import Backend
 
 
-class Formulated(Backend):
+class DecomposedBackend(Backend):
     """``inner``, with ``how(call, *args, **kwargs)`` in place of the operator."""
 
     def __init__(self, inner: Backend, how: Callable[..., Any]) -> None:

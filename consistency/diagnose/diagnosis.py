@@ -105,7 +105,7 @@ def diagnose(
         return evidence  # whatever is tried gives other numbers, which explains nothing
     context = _context(flagged.reference, flagged.outcome, found)
     deadline = time.monotonic() + SECONDS
-    rerun = not flagged.backend.stored
+    rerun = not flagged.backend.is_recorded
     if rerun and "random" not in flagged.operator.traits:
         evidence = _repeat(flagged, evidence, context, 1 if quick else REPEATS)
     if evidence.other and evidence.within:

@@ -304,12 +304,12 @@ def judgement(
         judged_as,
         family=family,
         direction=direction,
-        backend=backend.ruled_as or backend.name,
+        backend=backend.tolerance_key or backend.name,
         **where,
     )
     plain = (
         backend.name.partition("#")[0] == "cpu"
-        if backend.stored
+        if backend.is_recorded
         else isinstance(backend, Cpu) and not backend.switched
     )
     is_reference = plain and not reference.independent
@@ -337,7 +337,7 @@ def policy_of(operator: Operator, backend: Backend, dtype: str, rules: Rules) ->
         "driver": backend.identity.get("driver", ""),
     }
     return rules.policy(
-        backend.ruled_as or backend.name, operator=operator.ruled_by[0], dtype=dtype, **where
+        backend.tolerance_key or backend.name, operator=operator.ruled_by[0], dtype=dtype, **where
     )
 
 

@@ -118,7 +118,10 @@ def experiments(flagged: FlaggedResult) -> Iterator[tuple[str, Callable[[], Outc
         yield words, functools.partial(flagged.again, backend)
     if flagged.direction == "forward":
         for words, how in FORMULATIONS.get(flagged.operator.name, ()):
-            yield words, functools.partial(flagged.again, flagged.backend.formulated(words, how))
+            yield (
+                words,
+                functools.partial(flagged.again, flagged.backend.with_decomposition(words, how)),
+            )
 
 
 def _contiguous(flagged: FlaggedResult) -> Outcome:

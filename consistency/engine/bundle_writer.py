@@ -40,7 +40,7 @@ _BEFORE = {
 }  # what bundles mean that are older than these settings
 
 
-class Writer:
+class BundleWriter:
     """The handler that writes a bundle. Each line is flushed before the next case begins."""
 
     def __init__(

@@ -243,10 +243,10 @@ def _reached_by(operator: Operator, examples: int) -> dict[str, set[str]]:
     if operator.callable is None:
         return {}
     for dtype in _kinds(operator.dtypes):
-        for turn in range(TURNS):
+        for seed in range(TURNS):
             before = {direction: len(names) for direction, names in found.items()}
             varied = False
-            for case in batch(operator, dtype, examples, turn):
+            for case in batch(operator, dtype, examples, seed):
                 materials = prepare(case)
                 for direction in (
                     operator.directions if differentiates(operator, dtype) else ("forward",)
@@ -258,7 +258,7 @@ def _reached_by(operator: Operator, examples: int) -> dict[str, set[str]]:
                     varied = varied or bool(found[direction] and names != found[direction])
                     found[direction] |= names
             if not varied or (
-                turn and before == {direction: len(names) for direction, names in found.items()}
+                seed and before == {direction: len(names) for direction, names in found.items()}
             ):
                 break  # every case takes the same way, or nothing new was found
     return found

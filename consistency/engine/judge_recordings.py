@@ -41,7 +41,7 @@ class Recorded(Backend):
     """A backend that did its work elsewhere: ``run`` gives what was recorded of the case in hand,
     and nothing can be run again."""
 
-    stored = True
+    is_recorded = True
 
     def __init__(self, name: str, environment: Mapping[str, str], folder: Path) -> None:
         self.name, self.folder = name, folder
@@ -73,7 +73,7 @@ class _Item:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RecordingPlan:
     """What is judged: the recordings' outcomes by case and direction, and the settings that the
     screen and a bundle show."""
 
@@ -94,7 +94,7 @@ def plan(
     folders: Iterable[str | Path], patterns: Iterable[str | Operator] | None = None,
     rules: str | Path | Tolerances | None = None, ids: Iterable[str] = (),
     expectations: Iterable[str | Path] | str | Path = (),
-) -> Plan:  # fmt: skip
+) -> RecordingPlan:  # fmt: skip
     """Open recordings, choose outcomes by operator and by recorded id. Raises BundleError,
     UsageError or ConfigurationError."""
     recordings = tuple(Recording(folder) for folder in folders)
@@ -137,14 +137,14 @@ def plan(
         tolerances_path=Path(rules) if isinstance(rules, (str, Path)) else None,
         specs={backend.name: str(backend.folder) for backend in backends}, source="recorded",
     )  # fmt: skip
-    return Plan(
+    return RecordingPlan(
         settings,
         tuple((cases[key], key[1], tuple(found)) for key, found in grouped.items()),
         recordings,
     )
 
 
-def events(planned: Plan, *, closer: bool = True) -> Iterator[Event]:
+def events(planned: RecordingPlan, *, closer: bool = True) -> Iterator[Event]:
     """Judge everything; ``closer=False`` leaves it at the first look, without causes."""
     began = time.monotonic()
     count = len(planned.recordings)
@@ -153,37 +153,37 @@ def events(planned: Plan, *, closer: bool = True) -> Iterator[Event]:
     yield Started(planned.config, {}, len(planned.config.operators), len(planned.groups), title)
     diagnosis_budget = DiagnosisBudget(effort=600.0) if closer else None
     for case, direction, items in planned.groups:
-        for turn in _turns(items):
+        for round_items in _rounds(items):
             yield Judged(
                 case,
-                tuple(_judged(case, direction, turn, planned.config.tolerances, diagnosis_budget)),
+                tuple(_judged(case, direction, round_items, planned.config.tolerances, diagnosis_budget)),
             )
     yield Finished(time.monotonic() - began, False)
 
 
-def _turns(items: Sequence[_Item]) -> Iterator[list[_Item]]:
+def _rounds(items: Sequence[_Item]) -> Iterator[list[_Item]]:
     """Outcomes that can be judged side by side: one a backend. A recording may hold the same call
     more than once."""
     left = list(items)
     while left:
-        turn: dict[str, _Item] = {}
+        round_items: dict[str, _Item] = {}
         for item in left:
-            turn.setdefault(item.backend.name, item)
-        yield list(turn.values())
-        left = [item for item in left if turn[item.backend.name] is not item]
+            round_items.setdefault(item.backend.name, item)
+        yield list(round_items.values())
+        left = [item for item in left if round_items[item.backend.name] is not item]
 
 
 def _judged(
     case: Case,
     direction: str,
-    turn: Sequence[_Item],
+    round_items: Sequence[_Item],
     rules: Tolerances,
     diagnosis_budget: DiagnosisBudget | None,
 ) -> Iterator[Result]:
-    for item in turn:
+    for item in round_items:
         item.backend.hand = item.recording.outcome(item.row)
     found: dict[str, Result] = {}
-    sound = [item for item in turn if not item.row.problem]
+    sound = [item for item in round_items if not item.row.problem]
     operator, reason = None, ""
     try:
         operator = operator_of(case)
@@ -199,7 +199,7 @@ def _judged(
             diagnosis_budget=diagnosis_budget,
         )
         found = {result.backend: result for result in results}
-    for item in turn:
+    for item in round_items:
         result = found.get(item.backend.name)
         if result is None or (result.comparison is None and item.row.outcome.status in _TELLING):
             result = _without_reference(

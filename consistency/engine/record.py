@@ -122,7 +122,7 @@ def record(
         for number, count, batch in batches:
             for position, entry in enumerate(batch):
                 writer.case(entry.case, entry.directions)
-                backend.ahead(_coming(batch[position : position + AHEAD], writer.done))
+                backend.prefetch(_coming(batch[position : position + AHEAD], writer.done))
                 for direction in entry.directions:
                     name = f"{entry.case.id}/{direction}"
                     fresh = name not in writer.done

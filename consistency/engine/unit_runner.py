@@ -124,8 +124,8 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: State) -> Iterator[Even
             pool.add([*known, *fresh])
         judged += 1
     for backend in present:
-        backend.rest()
-        grown = backend.growth()
+        backend.discard_prefetched()
+        grown = backend.memory_growth()
         if grown is not None:
             yield MemoryGrowth(grown[0], backend.name, grown[1])
     if config.repeat and unit.measured and not state.cases_only:
@@ -151,7 +151,7 @@ def _announce(
     """Tell each backend which cases come next, in the order in which they will be asked for; the
     first few with float64 twins."""
     for backend in {b.name: b for backends in offered.values() for b in backends}.values():
-        backend.ahead(_coming(operator, cases, backend, offered, earlier, counterparts))
+        backend.prefetch(_coming(operator, cases, backend, offered, earlier, counterparts))
 
 
 def _coming(

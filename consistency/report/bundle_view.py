@@ -243,7 +243,7 @@ def _value(value: object) -> str:
     return text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def _printable(found: status.Standing) -> status.Standing:
+def _printable(found: status.KnownStatus) -> status.KnownStatus:
     words = {
         name: text(getattr(found, name))
         for name in ("entry", "place", "about", "reason", "ticket", "expires", "problem")

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..engine.bundle_writer import Writer
+from ..engine.bundle_writer import BundleWriter
 from . import repro_script
 
 
 def writer(
     folder: Path, *, resume: bool = False, label: str = "", about: Mapping[str, Any] | None = None
-) -> Writer:
+) -> BundleWriter:
     """A handler of a run's events; the arguments are those of
-    :class:`consistency.engine.bundle_writer.Writer`."""
-    return Writer(folder, resume=resume, label=label, about=about, keep_failure=repro_script.write)
+    :class:`consistency.engine.bundle_writer.BundleWriter`."""
+    return BundleWriter(
+        folder, resume=resume, label=label, about=about, keep_failure=repro_script.write
+    )

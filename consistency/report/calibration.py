@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.text import format_factor, pluralize, printable
-from ..engine.calibrate import FAULTS, Calibration, Change, Entry, Group
+from ..engine.calibrate import FAULTS, Calibration, EntryScore, ObservationGroup, ToleranceChange
 from ..engine.calibrate.groups import DECISIVE, FEWEST
 from ..engine.calibrate.propose import LOOSE
 from ..engine.calibrate.score import NARROW, POOR
@@ -38,7 +38,7 @@ _WHY = {
 }
 
 
-def table(entries: Sequence[Entry]) -> Iterator[Text]:
+def table(entries: Sequence[EntryScore]) -> Iterator[Text]:
     """A line per entry: results, largest healthy × budget, margin, and the share of each planted
     fault that it notices."""
     from rich.text import Text
@@ -74,7 +74,7 @@ def table(entries: Sequence[Entry]) -> Iterator[Text]:
         yield line.append("  ").append(_several(entry.operators), "dim")
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: EntryScore) -> tuple[str, ...]:
     shares = entry.shares
     found = (shares[fault].value if fault in shares else math.nan for fault in FAULTS)
     percents = ("–" if math.isnan(value) else f"{value:.0%}" for value in found)
@@ -87,7 +87,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
     )
 
 
-def _color(column: int, cell: str, entry: Entry) -> str:
+def _color(column: int, cell: str, entry: EntryScore) -> str:
     if column == 1 and entry.rho > 1.0:
         return "red"
     fault = FAULTS[column - 3] if column >= 3 else ""
@@ -103,7 +103,7 @@ def _several(names: Sequence[str], most: int = 3) -> str:
     return printable(", ".join(names[:most])) + rest
 
 
-def inadequate(entries: Sequence[Entry], most: int = SHOWN) -> Iterator[str]:
+def inadequate(entries: Sequence[EntryScore], most: int = SHOWN) -> Iterator[str]:
     """The entries that notice fewer than half of a decisive fault in some group, the worst first,
     and what hides it.
 
@@ -133,7 +133,7 @@ def inadequate(entries: Sequence[Entry], most: int = SHOWN) -> Iterator[str]:
         yield f"  … and {len(listed) - most} more (--all)"
 
 
-def _needs(entry: Entry) -> str:
+def _needs(entry: EntryScore) -> str:
     """``eigh 0.22, svd 0.13, half of 30 operators 0.012``."""
     needs = entry.needs()
     first = ", ".join(f"{operator} {format_factor(share)}" for operator, share in needs[:3])
@@ -144,7 +144,7 @@ def _needs(entry: Entry) -> str:
     )
 
 
-def reason(groups: Sequence[Group]) -> str:
+def reason(groups: Sequence[ObservationGroup]) -> str:
     """What hides most of the decisive faults, and whether healthy results need what hides them."""
     hidden: Counter[str] = Counter()
     for group in groups:
@@ -167,19 +167,19 @@ def reason(groups: Sequence[Group]) -> str:
     return f"{why}; {room}"
 
 
-def _group(group: Group) -> str:
+def _group(group: ObservationGroup) -> str:
     return (
         f"{group.kind.operator} · {group.kind.dtype} · {group.kind.direction} · "
         f"{group.kind.backend}"
     )
 
 
-def _shares(group: Group) -> str:
+def _shares(group: ObservationGroup) -> str:
     found = ((name, group.shares[name]) for name in DECISIVE if name in group.shares)
     return ", ".join(f"{name}: {share.detected} of {share.planted}" for name, share in found)
 
 
-def too_tight(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
+def too_tight(groups: Sequence[ObservationGroup], most: int = SHOWN) -> Iterator[str]:
     """The groups in which a healthy result is over budget, with constants that suffice and the
     case to look at."""
     if not groups:
@@ -201,7 +201,7 @@ def too_tight(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
         yield f"  … and {len(groups) - most} more (--all)"
 
 
-def nearly(groups: Sequence[Group], most: int = SHOWN) -> Iterator[str]:
+def nearly(groups: Sequence[ObservationGroup], most: int = SHOWN) -> Iterator[str]:
     """The groups that pass, but only just: the next seed may be over."""
     if groups:
         passing = pluralize(len(groups), "group passes", "groups pass")
@@ -227,7 +227,7 @@ def problems(calibration: Calibration, most: int = SHOWN) -> Iterator[str]:
             yield f"  … and {len(found) - most} more (--all)"
 
 
-def proposed(found: Sequence[Change], path: str) -> str:
+def proposed(found: Sequence[ToleranceChange], path: str) -> str:
     """The line that says what was proposed, and where it lies."""
     count = Counter(one.reason for one in found)
     if not found:

@@ -11,7 +11,7 @@ from ..core.model import Result, kind
 from ..core.verdict import VerdictKind
 from ..diagnose.determinism import Repeatability
 from ..diagnose.precision_scaling import Scaling
-from ..engine.known.status import Standing
+from ..engine.known.status import KnownStatus
 
 MOST_REASONS = 200
 
@@ -66,7 +66,7 @@ class RunSummary:
         self.failing_cases: Counter[tuple[str, ...]] = Counter()
         self.scalings: list[Scaling] = []
         self.repeated: list[Repeatability] = []
-        self.standings: list[Standing] = []
+        self.standings: list[KnownStatus] = []
         self.grown: dict[tuple[str, str], float] = {}  # bytes a call, by backend and operator
         self.disputes: dict[
             tuple[str, str], Result

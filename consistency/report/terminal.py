@@ -28,7 +28,7 @@ from ..engine.events import (
     Started,
     UnitDone,
 )
-from ..engine.known.status import Keeper, told
+from ..engine.known.status import StatusWriter, told
 from ..generate.calls.generic_error import GENERIC
 from . import failure
 from .progress import ProgressMeter
@@ -78,7 +78,7 @@ class Screen:
         self.console = meter.console if meter is not None else console(stream)
         self.where = where
         self.summary = RunSummary()
-        self._keeper = Keeper()
+        self._keeper = StatusWriter()
         self.out = out
         self.not_tested = not_tested
         self.elsewhere = elsewhere
@@ -174,7 +174,7 @@ class Screen:
 
     def _finish(self, event: Finished) -> None:
         self.stop()
-        self.summary.standings = self._keeper.ledger.standings()
+        self.summary.standings = self._keeper.collector.standings()
         if self.where:
             self.console.print()
             self._line(self.where, "bold")

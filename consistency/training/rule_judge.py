@@ -41,17 +41,17 @@ class RuleJudge:
     counts all, by operator."""
 
     def __init__(
-        self, name: str, ruled_as: str, identity: Mapping[str, str], rules: Tolerances
+        self, name: str, tolerance_key: str, identity: Mapping[str, str], rules: Tolerances
     ) -> None:
         self.failures: list[FailedCall] = []
         self.judged: Counter[str] = Counter()
-        self._name, self._ruled_as, self._identity, self._rules = name, ruled_as, identity, rules
+        self._name, self._tolerance_key, self._identity, self._rules = name, tolerance_key, identity, rules
         self._diagnosis_budget = engine.DiagnosisBudget()
 
     @classmethod
     def of(cls, backend: Backend, rules: Tolerances) -> RuleJudge:
         """For a backend that computes in this process."""
-        return cls(backend.name, backend.ruled_as, backend.identity, rules)
+        return cls(backend.name, backend.tolerance_key, backend.identity, rules)
 
     @property
     def full(self) -> bool:
@@ -66,7 +66,7 @@ class RuleJudge:
         """How many × its budget a call is off, where it passes; None where it fails, which is
         kept."""
         recorded = Recorded(self._name, self._identity, _NOWHERE)
-        recorded.ruled_as, recorded.hand = self._ruled_as or self._name, own
+        recorded.tolerance_key, recorded.hand = self._tolerance_key or self._name, own
         found: list[Result] = []
         run_in_thread(
             lambda: found.extend(

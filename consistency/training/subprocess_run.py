@@ -61,7 +61,7 @@ class SubprocessRun:
             self._path.unlink()
 
     def judge(self, rules: Tolerances) -> RuleJudge:
-        return RuleJudge(self.backend.name, self.backend.ruled_as, self._identity, rules)
+        return RuleJudge(self.backend.name, self.backend.tolerance_key, self._identity, rules)
 
     def run_pass(
         self,

@@ -258,7 +258,7 @@ def accounted(count: int) -> Counter[str]:
     verdicts: Counter[str] = Counter()
     try:
         for position, case in enumerate(cases):
-            backend.ahead(
+            backend.prefetch(
                 (operator, coming, "forward")
                 for coming in cases[position : position + isolated.AHEAD]
             )
@@ -310,9 +310,9 @@ def test_a_project_gives_its_backends_names(
         '[tool.consistency.backends]\nslow = "cpu+threads=1"\n', encoding="utf-8"
     )
     slow = backends.resolve("slow")
-    assert (slow.name, slow.ruled_as) == ("slow", "cpu+threads=1")
+    assert (slow.name, slow.tolerance_key) == ("slow", "cpu+threads=1")
     (tmp_path / "backends.yaml").write_text("apart: cpu+isolated\n", encoding="utf-8")
-    assert backends.resolve("apart").ruled_as == "cpu+isolated"
+    assert backends.resolve("apart").tolerance_key == "cpu+isolated"
     with pytest.raises(UsageError, match="there is no backend 'aparts'; did you mean apart"):
         backends.resolve("aparts")
     assert "apart" in [backend.name for backend in backends.catalogue()]

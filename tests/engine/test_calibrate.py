@@ -25,7 +25,7 @@ from consistency.core.model import Comparison, ElementGroup, Measured, Worst
 from consistency.engine import calibrate, engine
 from consistency.engine.calibrate.faults import planted, rounded
 from consistency.engine.calibrate.needs import Demands, demands
-from consistency.engine.calibrate.propose import Change, _plain, _up
+from consistency.engine.calibrate.propose import ToleranceChange, _plain, _up
 from consistency.generate.materialize import case_of, prepare
 from consistency.judge import metrics, tolerances
 from consistency.judge.judge import judge
@@ -218,11 +218,11 @@ def test_faults_that_cannot_show_are_left_out() -> None:
 
 def calibrated(
     path: Path | None, backends: Sequence[str] = ("cpu",), operator: str = "exp", **options: object
-) -> tuple[calibrate.Calibration, list[Change]]:
+) -> tuple[calibrate.Calibration, list[ToleranceChange]]:
     chosen = engine.configure(
         [operator], backends, ["float32"], examples=12, tolerances=path, **options
     )  # type: ignore[arg-type]
-    plan = calibrate.Plan(chosen, (0, 1))
+    plan = calibrate.CalibrationPlan(chosen, (0, 1))
     found = calibrate.Calibration()
     for _, observed in calibrate.observations(plan):
         found.add(observed)
@@ -235,7 +235,7 @@ def written(folder: Path, c: float, lam: float) -> Path:
     return path
 
 
-def proposed(folder: Path, changes: Sequence[Change]) -> tolerances.Tolerances:
+def proposed(folder: Path, changes: Sequence[ToleranceChange]) -> tolerances.Tolerances:
     path = folder / "proposal.yaml"
     path.write_text(calibrate.proposal(changes, ["Of a test."]), encoding="utf-8")
     return tolerances.load(path)

@@ -530,11 +530,11 @@ def test_a_worker_that_says_nonsense_of_itself_leaves_no_fingerprint() -> None:
         '{"lines": {"cpu": "x"}}',
     ):
         fingerprints._take(environment, Reply("t", text=text))
-        assert dict(remote.probed) == {}
+        assert dict(remote.fingerprint) == {}
     fingerprints._take(
         environment, Reply("t", text='{"lines": {"cpu": {"a": "b"}, "other": {"a": "b"}}}')
     )
-    assert remote.probed == {"a": "b"}
+    assert remote.fingerprint == {"a": "b"}
 
 
 @pytest.mark.parametrize(

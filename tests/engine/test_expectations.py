@@ -23,9 +23,9 @@ from consistency.diagnose.evaluation import expected
 from consistency.engine import engine
 from consistency.engine.known.status import (
     FILE,
-    Keeper,
-    Ledger,
-    Standing,
+    KnownStatus,
+    StatusCollector,
+    StatusWriter,
     kept,
     misnamed,
     more_often,
@@ -118,7 +118,7 @@ def run(
         "shrink": False,
     }
     chosen = engine.configure(["matmul"], [backend], expectations=path, **(asked | changes))
-    collect, keeper = engine.Collect(), Keeper(out)
+    collect, keeper = engine.Collect(), StatusWriter(out)
     kept = [] if out is None else [bundles.writer(out, resume=resume), keeper, page.after(out)]
     engine.drive(
         chosen,
@@ -126,7 +126,7 @@ def run(
         earlier_results(out) if resume and out is not None else None,
     )
     return engine.Run(tuple(collect.results), chosen, collect.seconds), {
-        s.place: s for s in keeper.ledger.standings()
+        s.place: s for s in keeper.collector.standings()
     }
 
 
@@ -243,13 +243,13 @@ def test_entries_that_name_nothing_get_a_suggestion(write: Write) -> None:
         assert misnamed(entry) == "", entry.place
 
 
-def standing(entry: Expectation, failed: int, passed: int) -> Standing:
-    ledger = Ledger([entry])
+def standing(entry: Expectation, failed: int, passed: int) -> KnownStatus:
+    collector = StatusCollector([entry])
     tensor = TensorRecipe((2, 2), "float32")
     for number in range(failed + passed):
         case = Case("exp", "float32", (tensor,), cotangent=number)
         known = Known(entry.id, entry.place, "divergent") if number < failed else None
-        ledger.add(
+        collector.add(
             Result(
                 case,
                 "cpu",
@@ -260,7 +260,7 @@ def standing(entry: Expectation, failed: int, passed: int) -> Standing:
                 known=known,
             )
         )
-    (found,) = ledger.standings()
+    (found,) = collector.standings()
     return found
 
 
@@ -300,7 +300,7 @@ def test_the_counts_stand_in_the_bundle_and_on_its_page(write: Write, tmp_path: 
     assert [(row["place"], row["status"]) for row in rows] == [
         ("known.yaml:2", "no longer happens"), ("known.yaml:11", "matches nothing"),
     ]  # fmt: skip
-    assert [Standing.from_json(row) for row in rows] == read(out).summary.standings == kept(out)
+    assert [KnownStatus.from_json(row) for row in rows] == read(out).summary.standings == kept(out)
     shown = (out / "report.html").read_text(encoding="utf-8")
     assert "no longer happens: remove expectation matmul float32 forward on faulty" in shown
     assert (

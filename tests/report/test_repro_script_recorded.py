@@ -13,7 +13,7 @@ import torch
 
 from consistency.core.model import Result
 from consistency.engine.events import Judged
-from consistency.engine.judge_recordings import Plan, events, plan
+from consistency.engine.judge_recordings import RecordingPlan, events, plan
 from consistency.report import repro_script
 from consistency.storage.recording.foreign import convert
 from tests.support.paths import DATA, SITE_PACKAGES, SUPPORT
@@ -22,7 +22,7 @@ OPENED = "    import torch_directml\n\n    device = torch_directml.device()\n"
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, list[Result]]:
+def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[RecordingPlan, list[Result]]:
     folder = tmp_path_factory.mktemp("recording")
     convert(DATA / "directml-recording", folder / "it")
     planned = plan([folder / "it"])
@@ -37,7 +37,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, list[Result]
 
 
 def test_scripts_open_the_device_and_are_right_about_the_call(
-    judged: tuple[Plan, list[Result]], tmp_path: Path
+    judged: tuple[RecordingPlan, list[Result]], tmp_path: Path
 ) -> None:
     """With the CPU in the device's place, which is healthy, every script of a failure passes."""
     planned, results = judged
@@ -77,7 +77,7 @@ def test_scripts_open_the_device_and_are_right_about_the_call(
     assert len(outcomes) == len(failing)
 
 
-def test_issues_say_where_the_outputs_come_from(judged: tuple[Plan, list[Result]]) -> None:
+def test_issues_say_where_the_outputs_come_from(judged: tuple[RecordingPlan, list[Result]]) -> None:
     planned, results = judged
     (result,) = (result for result in results if result.recorded_id == "mul-float32-f-6")
     backend = next(backend for backend in planned.config.backends if backend.name == result.backend)

@@ -130,7 +130,7 @@ class Isolated(Backend):
             for words in self._open().get("variants", ())
         }
 
-    def formulated(self, words: str, how: Callable[..., Any]) -> Backend:
+    def with_decomposition(self, words: str, how: Callable[..., Any]) -> Backend:
         return _Otherwise(self, formulation=words)
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -141,7 +141,7 @@ class Isolated(Backend):
 
     # Running.
 
-    def ahead(self, coming: Iterable[tuple[Operator, Case, str]]) -> None:
+    def prefetch(self, coming: Iterable[tuple[Operator, Case, str]]) -> None:
         """Hand over what is asked for next, so that the worker computes while this process
         judges."""
         if self._opened is None and self._spawned is None:
@@ -214,7 +214,7 @@ class Isolated(Backend):
         )
 
     @contextlib.contextmanager
-    def patiently(self, case_seconds: float | None = None) -> Iterator[float | None]:
+    def retry_scope(self, case_seconds: float | None = None) -> Iterator[float | None]:
         before, deaths = self.limits, self._in_a_row
         self._in_a_row, self._patient = Counter(), True
         if case_seconds is not None:
@@ -226,7 +226,7 @@ class Isolated(Backend):
         finally:
             self.limits, self._in_a_row, self._patient = before, deaths, False
 
-    def rest(self) -> None:
+    def discard_prefetched(self) -> None:
         """Forget what was handed over and never asked for."""
         while self._pending:
             self._pump()
@@ -429,7 +429,7 @@ class Isolated(Backend):
             self._replace()
             return {"reason": f"asking its worker ended it: {lost}"}
 
-    def growth(self) -> tuple[str, float] | None:
+    def memory_growth(self) -> tuple[str, float] | None:
         """What the last case leaves behind on every call, in bytes."""
         request = self._worked if self._worker is not None else None
         found = self._growth.per_call(

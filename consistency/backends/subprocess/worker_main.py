@@ -150,7 +150,7 @@ class _Served:
             from ...operators.formulas import FORMULAS
 
             how = dict(FORMULAS[operator.name])[header["formulation"]]
-            backend = backend.formulated(header["formulation"], how)
+            backend = backend.with_decomposition(header["formulation"], how)
         if materials.case.source:
             from ... import backends
 

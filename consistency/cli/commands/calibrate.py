@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ...core.model import Case
-    from ...engine.calibrate import Calibration, Plan
+    from ...engine.calibrate import Calibration, CalibrationPlan
 
 SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
 BAR_AFTER = 2.0  # seconds
@@ -123,7 +123,9 @@ def calibrate(
         list(directions) or engine.DIRECTIONS, examples,
         seeds[0], tolerances=tolerances,
     )  # fmt: skip
-    plan = work.Plan(chosen, seeds, tuple(stand_ins), tuple(_worst(path) for path in worst))
+    plan = work.CalibrationPlan(
+        chosen, seeds, tuple(stand_ins), tuple(_worst(path) for path in worst)
+    )
     if not plan.pairs:
         raise UsageError(
             "nothing to calibrate: integers and booleans are compared exactly; choose a "
@@ -204,7 +206,7 @@ def _check_writable(path: Path) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
-def _about(plan: Plan) -> str:
+def _about(plan: CalibrationPlan) -> str:
     """``seeds 0,1,2 of 10 cases, torch 2.13.0 CPU AVX512``: what the numbers belong to."""
     import torch
 
@@ -216,7 +218,7 @@ def _about(plan: Plan) -> str:
     return f"{words}, torch {torch.__version__.partition('+')[0]} CPU {capability}"
 
 
-def _observed(plan: Plan, console: Console) -> Calibration:
+def _observed(plan: CalibrationPlan, console: Console) -> Calibration:
     from ...engine.calibrate import Calibration, observations
 
     found = Calibration()

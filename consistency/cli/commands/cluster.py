@@ -66,7 +66,7 @@ def begun_under(out: Path, seed: int | None) -> tuple[Path | None, int | None]:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ClusterOptions:
     """What the user wrote. ``backends``: whether some were named. ``folder`` gets a bundle for each
     environment."""
 
@@ -82,7 +82,7 @@ class Asked:
     fingerprints: bool | None = None
 
 
-def run_on_cluster(chosen: RunConfig, asked: Asked, rows: IO[str] | None) -> int:
+def run_on_cluster(chosen: RunConfig, options: ClusterOptions, rows: IO[str] | None) -> int:
     """Run, show and write; the exit status. Results also go to ``rows``, an object a line. Raises
     ConsistencyError."""
     from ...engine.events import ResumeState
@@ -92,29 +92,30 @@ def run_on_cluster(chosen: RunConfig, asked: Asked, rows: IO[str] | None) -> int
     from ...report.progress import ProgressMeter
     from ...report.terminal import console
 
-    if asked.label:
+    if options.label:
         raise UsageError(
             "--label names this machine; workers are named where they run, by the variable "
             "CONSISTENCY_LABEL"
         )
-    labels = labels_chosen(asked.resources)
+    labels = labels_chosen(options.resources)
     meter = ProgressMeter(console(sys.stderr if rows is sys.stdout else None))
     with contextlib.ExitStack() as stack:
-        client = DaskClient(asked.address)
+        client = DaskClient(options.address)
         stack.callback(client.close)
         stack.callback(meter.stop)
         coordinator = Coordinator(
-            chosen, client, backends_named=asked.backends, labels=labels, wait_for=asked.workers,
-            expectations=asked.expectations,
+            chosen, client, backends_named=options.backends, labels=labels,
+            wait_for=options.workers,
+            expectations=options.expectations,
             notify=lambda text: click.echo(text, err=True),
-            fingerprints=asked.fingerprints if asked.folder is not None else False,
+            fingerprints=options.fingerprints if options.folder is not None else False,
         )  # fmt: skip
         shown: dict[str, Shown] = {}
         try:
             for environment in coordinator.gather():
-                shown[environment.key] = made = Shown(environment, asked, meter, rows)
+                shown[environment.key] = made = Shown(environment, options, meter, rows)
                 stack.callback(made.close)
-            folder = asked.folder if asked.resume else None
+            folder = options.folder if options.resume else None
             for environment, event in coordinator.run(
                 lambda e: earlier_results(folder / e.name) if folder else ResumeState()
             ):
@@ -122,10 +123,10 @@ def run_on_cluster(chosen: RunConfig, asked: Asked, rows: IO[str] | None) -> int
         except KeyboardInterrupt:
             meter.stop()
             count = sum(one.screen.summary.results for one in shown.values())
-            again = f"; complete it with --resume --out {asked.folder}" if asked.folder else ""
+            again = f"; complete it with --resume --out {options.folder}" if options.folder else ""
             click.echo(f"interrupted after {count:,} results{again}", err=True)
             return INTERRUPTED
-        return _status([one.status(asked.backends) for one in shown.values()])
+        return _status([one.status(options.backends) for one in shown.values()])
 
 
 def _status(found: Sequence[int]) -> int:
@@ -136,21 +137,25 @@ class Shown:
     """What is written and shown of one environment."""
 
     def __init__(
-        self, environment: WorkerEnvironment, asked: Asked, meter: Any, rows: IO[str] | None
+        self,
+        environment: WorkerEnvironment,
+        options: ClusterOptions,
+        meter: Any,
+        rows: IO[str] | None,
     ) -> None:
         from ...report.terminal import Screen
 
         self.environment = environment
-        folder = asked.folder / environment.name if asked.folder is not None else None
+        folder = options.folder / environment.name if options.folder is not None else None
         many = len(environment.workers)
         where = (
             f"{environment.name} · torch {environment.about.get('torch', '?')} · {many} "
             f"worker{'s' if many != 1 else ''}"
         )
         self.screen: Screen = Screen(
-            out=folder, not_tested=asked.not_tested, where=where, meter=meter
+            out=folder, not_tested=options.not_tested, where=where, meter=meter
         )
-        self._handlers, self.close = _handlers(environment, asked, folder)
+        self._handlers, self.close = _handlers(environment, options, folder)
         if rows is not None:
             self._handlers.append(json_writer(rows, environment=environment.name))
 
@@ -159,16 +164,16 @@ class Shown:
             handler(event)
         self.screen(event)
 
-    def status(self, asked: bool) -> int:
+    def status(self, backends_named: bool) -> int:
         from ...report.terminal import exit_status
 
-        return exit_status(self.screen.summary, asked=asked or bool(self.environment.lost))
+        return exit_status(self.screen.summary, asked=backends_named or bool(self.environment.lost))
 
 
 def _handlers(
-    environment: WorkerEnvironment, asked: Asked, folder: Path | None
+    environment: WorkerEnvironment, options: ClusterOptions, folder: Path | None
 ) -> tuple[list[Handler], Callable[[], None]]:
-    from ...engine.known import status as ledger
+    from ...engine.known import status
     from ...report import page
 
     if folder is None:
@@ -176,6 +181,6 @@ def _handlers(
     about = {
         key: value for key, value in environment.about.items() if key not in ("torch", "threads")
     }
-    writer = bundles.writer(folder, resume=asked.resume, label=environment.name, about=about)
-    fingerprints = Fingerprints(folder, asked.fingerprints)
-    return [writer, ledger.Keeper(folder), fingerprints, page.after(folder)], writer.close
+    writer = bundles.writer(folder, resume=options.resume, label=environment.name, about=about)
+    fingerprints = Fingerprints(folder, options.fingerprints)
+    return [writer, status.StatusWriter(folder), fingerprints, page.after(folder)], writer.close

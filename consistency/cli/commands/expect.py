@@ -91,7 +91,7 @@ def expect(
         click.echo(printable(text))
 
     last = _date(expires)
-    asked = propose.Asked(
+    asked = propose.ProposalRequest(
         find(case, identifier),
         spec,
         direction,

@@ -97,7 +97,7 @@ def fingerprint(
     for spec in backends or ("cpu",):
         backend = resolve(spec)
         try:
-            backend.ahead(())
+            backend.prefetch(())
             reason = availability(backend)
             if reason:
                 missing = True

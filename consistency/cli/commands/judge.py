@@ -79,7 +79,7 @@ def judge(
         if out is not None:
             writer = bundles.writer(out)
             stack.callback(writer.close)
-            handlers += [writer, status.Keeper(out), Fingerprints(out), page.after(out)]
+            handlers += [writer, status.StatusWriter(out), Fingerprints(out), page.after(out)]
         stream = stack.enter_context(opened(json_file))
         if stream is not None:
             handlers.append(json_writer(stream))

@@ -32,7 +32,7 @@ def backends(as_json: bool, backends: Sequence[str]) -> None:
         for b in (known.resolve_all(list(backends)) if backends else known.catalogue())
     ]
     for backend in found:
-        backend.ahead(())  # processes of their own load torch side by side
+        backend.prefetch(())  # processes of their own load torch side by side
     rows = [describe(backend) for backend in found]
     for backend in found:
         backend.close()

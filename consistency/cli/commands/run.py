@@ -18,7 +18,7 @@ from ...report import bundles
 from ..options import FOLDER, INTERRUPTED, command, option, run_options
 from ._replaying import NIGHTLY, prepared
 from ._rows import json_writer, opened
-from .cluster import Asked, begun_under, cluster_options, default_specs, run_on_cluster
+from .cluster import ClusterOptions, begun_under, cluster_options, default_specs, run_on_cluster
 
 
 @command(short_help="Draw inputs, run them everywhere, judge the differences.")
@@ -117,7 +117,7 @@ def run(
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"
     if cluster is not None:
-        asked = Asked(
+        asked = ClusterOptions(
             cluster,
             resources,
             workers,
@@ -152,7 +152,7 @@ def run(
         if folder is not None:
             writer = bundles.writer(folder, resume=resume, label=label)
             stack.callback(writer.close)
-            handlers += [writer, status.Keeper(folder), page.after(folder)]
+            handlers += [writer, status.StatusWriter(folder), page.after(folder)]
             last = _probing.handlers(folder, probed, screen)
         stream = stack.enter_context(opened(json_file))
         if stream is not None:

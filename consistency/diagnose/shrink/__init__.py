@@ -54,7 +54,7 @@ def minimize(
             f"{result.case.id} is {result.verdict} on {result.backend}: only what fails can be "
             f"made smaller"
         )
-    if backend.stored:
+    if backend.is_recorded:
         raise UsageError(
             f"backend {backend.name!r} was recorded elsewhere and cannot run a smaller case; "
             f"name one that runs here"
@@ -77,7 +77,7 @@ def minimize(
         raise UsageError(
             f"{result.case.id} is {original.verdict} here: only what fails can be made smaller"
         )
-    with backend.patiently(
+    with backend.retry_scope(
         seconds / 15 if initial_verdict(result) == "timeout" else None
     ) as allowed:
         found = Minimizer(original, predicate, seed, examples)

@@ -4,12 +4,13 @@ tolerances file notice."""
 from __future__ import annotations
 
 from .faults import FAULTS
-from .groups import Group
-from .observe import Observation, Plan, observations
-from .propose import Change, changes, proposal
-from .score import Calibration, Entry
+from .groups import ObservationGroup
+from .observe import CalibrationPlan, Observation, observations
+from .propose import ToleranceChange, changes, proposal
+from .score import Calibration, EntryScore
 
 __all__ = [
-    "FAULTS", "Calibration", "Change", "Entry", "Group", "Observation", "Plan", "changes",
+    "FAULTS", "Calibration", "CalibrationPlan", "EntryScore", "Observation", "ObservationGroup",
+    "ToleranceChange", "changes",
     "observations", "proposal",
 ]  # fmt: skip

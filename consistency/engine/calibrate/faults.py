@@ -30,7 +30,7 @@ BITS = {"TF32": 11, "bfloat16": 8}  # significant bits of the inputs
 FAULTS = ("16 ulp in one", "16 ulp in all", "TF32", "bfloat16", "bias", "truncated")
 
 Doubles = npt.NDArray[np.float64]
-Change = Callable[[int, Doubles, Doubles, Format], Doubles | None]
+ToleranceChange = Callable[[int, Doubles, Doubles, Format], Doubles | None]
 
 
 def planted(
@@ -98,7 +98,7 @@ def _with_numbers(output: Output, numbers: Doubles) -> Output:
     return replace(output, tensor=flat.reshape(shape).to(output.tensor.dtype))
 
 
-def _changed(outcome: Outcome, reference: Reference, change: Change) -> Outcome | None:
+def _changed(outcome: Outcome, reference: Reference, change: ToleranceChange) -> Outcome | None:
     """``outcome`` with the numbers of every floating output changed; None where that changes
     nothing."""
     outputs, differs = [], False
@@ -119,7 +119,7 @@ def _hit(numbers: Doubles) -> npt.NDArray[np.int64]:
     return np.flatnonzero(np.isfinite(numbers) & (numbers != 0.0))
 
 
-def _one_element(random: np.random.Generator) -> Change:
+def _one_element(random: np.random.Generator) -> ToleranceChange:
     def change(index: int, numbers: Doubles, ulp: Doubles, form: Format) -> Doubles | None:
         where = _hit(numbers)
         if not where.size:
@@ -131,7 +131,7 @@ def _one_element(random: np.random.Generator) -> Change:
     return change
 
 
-def _first_only(change: Change) -> Change:
+def _first_only(change: ToleranceChange) -> ToleranceChange:
     done: list[int] = []
 
     def first(index: int, numbers: Doubles, ulp: Doubles, form: Format) -> Doubles | None:
@@ -143,7 +143,7 @@ def _first_only(change: Change) -> Change:
     return first
 
 
-def _all_elements(random: np.random.Generator) -> Change:
+def _all_elements(random: np.random.Generator) -> ToleranceChange:
     def change(index: int, numbers: Doubles, ulp: Doubles, form: Format) -> Doubles | None:
         where = _hit(numbers)
         numbers[where] += ULPS * ulp[where] * random.choice((-1.0, 1.0), where.size)
@@ -152,7 +152,7 @@ def _all_elements(random: np.random.Generator) -> Change:
     return change
 
 
-def _biased(reference: Reference) -> Change:
+def _biased(reference: Reference) -> ToleranceChange:
     """Every number larger by a share of S; of |ref| where the error model has no S that fits."""
 
     def change(index: int, numbers: Doubles, ulp: Doubles, form: Format) -> Doubles | None:

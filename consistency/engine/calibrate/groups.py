@@ -61,7 +61,7 @@ class Share:
         return (self.detected + more) / self.planted if self.planted else math.nan
 
 
-class Shares(defaultdict[str, Share]):
+class FaultShares(defaultdict[str, Share]):
     """By name of the fault."""
 
     def __init__(self) -> None:
@@ -83,16 +83,16 @@ class Shares(defaultdict[str, Share]):
         return [name for name in DECISIVE if name in self and self[name].planted >= FEWEST]
 
 
-def total(groups: Iterable[Group]) -> Shares:
+def total(groups: Iterable[ObservationGroup]) -> FaultShares:
     """The shares of several groups together."""
-    shares = Shares()
+    shares = FaultShares()
     for group in groups:
         shares.merge(group.shares)
     return shares
 
 
 @dataclass
-class Group:
+class ObservationGroup:
     """All results of one kind. ``rho`` is the largest × budget of a healthy result whose ``worst``
     case has the id.
 
@@ -110,7 +110,7 @@ class Group:
     problems: list[tuple[str, str]] = field(default_factory=list)
     demands: Demands = field(default_factory=Demands)
     rhos: list[float] = field(default_factory=list)
-    shares: Shares = field(default_factory=Shares)
+    shares: FaultShares = field(default_factory=FaultShares)
 
     def add(self, one: Observation) -> None:
         for fault, fate in one.planted.items():
@@ -144,9 +144,9 @@ class Group:
         return self.demands.c(self.rule.lam), self.demands.lam(self.rule.c)
 
 
-def joined(groups: Sequence[Group]) -> Group:
+def joined(groups: Sequence[ObservationGroup]) -> ObservationGroup:
     """One group in place of several; it keeps the kind and the rule of the first."""
-    one = Group(groups[0].kind, groups[0].family, groups[0].rule, groups[0].stand_in)
+    one = ObservationGroup(groups[0].kind, groups[0].family, groups[0].rule, groups[0].stand_in)
     for group in groups:
         one.results += group.results
         one.failing += group.failing

@@ -28,7 +28,7 @@ _CPU = Cpu()
 
 
 @dataclass(frozen=True)
-class Plan:
+class CalibrationPlan:
     """What is calibrated: ``settings`` as for a run, for each of ``seeds``; ``stand_ins`` are
     backends that are not here.
 
@@ -93,7 +93,7 @@ class Observation:
     planted: Mapping[str, Fate] = field(default_factory=dict)
 
 
-def observations(plan: Plan) -> Iterator[tuple[Case, list[Observation]]]:
+def observations(plan: CalibrationPlan) -> Iterator[tuple[Case, list[Observation]]]:
     """Case by case, all that was observed on it (maybe nothing)."""
     chosen = plan.config
     present = [b for b in chosen.backends if not _backends.availability(b)]
@@ -120,7 +120,7 @@ def _observed(
     operator: Operator,
     backends: Sequence[Backend],
     directions: Sequence[str],
-    plan: Plan,
+    plan: CalibrationPlan,
 ) -> Iterator[Observation]:
     materials = prepare(case)
     with quiet():
@@ -145,7 +145,7 @@ class _One:
         direction: str,
         reference: Reference,
         baseline: Outcome,
-        plan: Plan,
+        plan: CalibrationPlan,
     ) -> None:
         self.case, self.operator, self.direction, self.reference, self.plan = (
             case,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...diagnose.evaluation import Rules
-from .groups import Group, joined
+from .groups import ObservationGroup, joined
 from .needs import LEAST_C, Demands
 from .score import DTYPE_KEYS, POOR, Calibration
 
@@ -25,7 +25,7 @@ _Solve = Callable[[Demands, float, float], tuple[float, float]]  # (demands, c, 
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ToleranceChange:
     """Other bounds for one operator, dtype key and direction; ``backend`` is empty where they hold
     everywhere.
 
@@ -51,10 +51,10 @@ class Change:
     used: float = 0.0
 
 
-def changes(calibration: Calibration, rules: Rules, about: str) -> list[Change]:
+def changes(calibration: Calibration, rules: Rules, about: str) -> list[ToleranceChange]:
     """What to change, by operator. ``about`` says on what it was measured: seeds, versions,
     backends."""
-    classes: dict[tuple[str, str, str], list[Group]] = defaultdict(list)
+    classes: dict[tuple[str, str, str], list[ObservationGroup]] = defaultdict(list)
     for group in calibration.groups.values():
         if not group.stand_in and group.results:
             classes[
@@ -74,7 +74,7 @@ def changes(calibration: Calibration, rules: Rules, about: str) -> list[Change]:
     )
 
 
-def _of_class(dtype: str, groups: list[Group], about: str) -> Iterator[Change]:
+def _of_class(dtype: str, groups: list[ObservationGroup], about: str) -> Iterator[ToleranceChange]:
     tight = [group for group in groups if group.rho > 1.0]
     at_fault, present = (
         {group.kind.backend for group in tight},
@@ -91,7 +91,7 @@ def _of_class(dtype: str, groups: list[Group], about: str) -> Iterator[Change]:
         yield from _smaller(dtype, groups, about)
 
 
-def _smaller(dtype: str, groups: list[Group], about: str) -> Iterator[Change]:
+def _smaller(dtype: str, groups: list[ObservationGroup], about: str) -> Iterator[ToleranceChange]:
     """Smaller numbers, and the present ones for a backend that alone needs them."""
     needy = {group.kind.backend for group in groups if group.margin <= LOOSE}
     others = [group for group in groups if group.kind.backend not in needy]
@@ -110,20 +110,20 @@ def _smaller(dtype: str, groups: list[Group], about: str) -> Iterator[Change]:
 
 def _change(
     dtype: str,
-    groups: Sequence[Group],
+    groups: Sequence[ObservationGroup],
     backend: str,
     solve: _Solve,
     reason: str,
     about: str,
-    judged: Sequence[Group] = (),
-) -> Change:
+    judged: Sequence[ObservationGroup] = (),
+) -> ToleranceChange:
     """``judged`` are the groups that faults were planted into, if not the same."""
     total = joined(groups)
     rule, kind, shares = total.rule, total.kind, joined(judged or groups).shares
     c, lam = solve(total.demands, max(rule.c, LEAST_C), rule.lam)
     noticed = shares.poorest(), shares.poorest_at(c, lam)
     backends = ", ".join(dict.fromkeys(group.kind.backend for group in groups))
-    return Change(
+    return ToleranceChange(
         kind.operator, dtype, kind.direction, backend, c, lam, (rule.c, rule.lam), noticed, reason,
         f"{about}, backends {backends}",
         total.results, total.worst, total.demands.factor(c, lam),
@@ -168,8 +168,8 @@ def _up(value: float) -> float:
 
 
 def _kept_gradients(
-    found: Sequence[Change], rules: Rules, families: dict[str, str]
-) -> Iterator[Change]:
+    found: Sequence[ToleranceChange], rules: Rules, families: dict[str, str]
+) -> Iterator[ToleranceChange]:
     """Gradients have twice the forward's bounds, so a changed forward would change them as well:
     say what holds now."""
     said = {(one.operator, one.dtype, one.direction, one.backend) for one in found}
@@ -194,7 +194,7 @@ def _kept_gradients(
             )
 
 
-def proposal(found: Sequence[Change], header: Sequence[str] = ()) -> str:
+def proposal(found: Sequence[ToleranceChange], header: Sequence[str] = ()) -> str:
     """The changes as a tolerances file on top of the packaged one: to be run with, or to be merged
     by hand."""
     lines = [*(f"# {line}".rstrip() for line in header), "extends: packaged", ""]
@@ -210,12 +210,12 @@ def proposal(found: Sequence[Change], header: Sequence[str] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _block(found: Iterable[Change], indent: str) -> Iterator[str]:
+def _block(found: Iterable[ToleranceChange], indent: str) -> Iterator[str]:
     """Operators whose numbers agree everywhere share an entry."""
-    by_operator: dict[str, list[Change]] = defaultdict(list)
+    by_operator: dict[str, list[ToleranceChange]] = defaultdict(list)
     for one in found:
         by_operator[one.operator].append(one)
-    alike: dict[tuple[object, ...], list[list[Change]]] = defaultdict(list)
+    alike: dict[tuple[object, ...], list[list[ToleranceChange]]] = defaultdict(list)
     for own in by_operator.values():
         alike[
             tuple((one.dtype, one.direction, one.c, one.lam, one.was, one.reason) for one in own)
@@ -232,7 +232,7 @@ def _block(found: Iterable[Change], indent: str) -> Iterator[str]:
             yield from (f"{indent}    {_numbers(line)}" for line in backward)
 
 
-def _numbers(shared: Sequence[Change]) -> str:
+def _numbers(shared: Sequence[ToleranceChange]) -> str:
     """One line of the file, for operators that have it in common."""
     one = max(shared, key=lambda one: one.used)
     source, remark = one.source, ""

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .groups import Group, Kind, Shares, joined, total
+from .groups import FaultShares, Kind, ObservationGroup, joined, total
 from .observe import Observation
 
 POOR = 0.5  # of the planted faults: an entry that notices fewer is listed
@@ -19,12 +19,12 @@ DTYPE_KEYS = {
 
 
 @dataclass
-class Entry:
+class EntryScore:
     """One entry of the file, by its place, and the groups that it judged."""
 
     place: str
     source: str
-    groups: list[Group]
+    groups: list[ObservationGroup]
 
     @property
     def results(self) -> int:
@@ -41,7 +41,7 @@ class Entry:
         return min((group.margin for group in self.groups if group.results), default=math.inf)
 
     @property
-    def shares(self) -> Shares:
+    def shares(self) -> FaultShares:
         return total(self.groups)
 
     @property
@@ -62,7 +62,7 @@ class Entry:
             )
         return sorted(found.items(), key=lambda item: -item[1])
 
-    def poor(self) -> list[Group]:
+    def poor(self) -> list[ObservationGroup]:
         """The groups that fewer than half of the decisive faults are noticed in, the worst
         first."""
         found = [group for group in _alike(self.groups) if group.shares.poorest() < POOR]
@@ -73,14 +73,16 @@ class Calibration:
     """Everything observed so far, by kind."""
 
     def __init__(self) -> None:
-        self.groups: dict[Kind, Group] = {}
+        self.groups: dict[Kind, ObservationGroup] = {}
 
     def add(self, observed: Iterable[Observation]) -> None:
         for one in observed:
             kind = Kind(one.case.operator, one.case.dtype, one.direction, one.backend)
             group = self.groups.get(kind)
             if group is None:
-                group = self.groups[kind] = Group(kind, one.family, one.rule, one.stand_in)
+                group = self.groups[kind] = ObservationGroup(
+                    kind, one.family, one.rule, one.stand_in
+                )
             group.add(one)
 
     @property
@@ -88,25 +90,27 @@ class Calibration:
         return sum(group.results for group in self.groups.values())
 
     @property
-    def shares(self) -> Shares:
+    def shares(self) -> FaultShares:
         """Of all faults that were planted into results of backends that are here."""
         return total(group for group in self.groups.values() if not group.stand_in)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[EntryScore]:
         """The entries that judged anything: those too tight first, then by how little they notice,
         then the tightest."""
-        found: dict[str, list[Group]] = defaultdict(list)
+        found: dict[str, list[ObservationGroup]] = defaultdict(list)
         for group in self.groups.values():
             found[group.rule.place].append(group)
-        entries = [Entry(place, groups[0].rule.source, groups) for place, groups in found.items()]
+        entries = [
+            EntryScore(place, groups[0].rule.source, groups) for place, groups in found.items()
+        ]
         return sorted(entries, key=lambda e: (e.rho <= 1.0, e.shares.poorest(), -e.rho))
 
-    def too_tight(self) -> list[Group]:
+    def too_tight(self) -> list[ObservationGroup]:
         """The groups in which a healthy result is over its budget, the worst first."""
         found = [group for group in self.groups.values() if group.rho > 1.0 and not group.stand_in]
         return sorted(found, key=lambda group: -group.rho)
 
-    def nearly(self) -> list[Group]:
+    def nearly(self) -> list[ObservationGroup]:
         """The groups that pass with little room (a margin below 1.25), the tightest first."""
         found = [
             group
@@ -115,7 +119,7 @@ class Calibration:
         ]
         return sorted(_alike(found), key=lambda group: group.margin)
 
-    def problems(self) -> Iterator[tuple[Group, str, str]]:
+    def problems(self) -> Iterator[tuple[ObservationGroup, str, str]]:
         """Healthy results that fail for what no c and λ can mend: group, case id, what the judge
         says."""
         for group in self.groups.values():
@@ -123,14 +127,14 @@ class Calibration:
                 yield from ((group, case, text) for case, text in group.problems)
 
 
-def _alike(groups: Sequence[Group]) -> list[Group]:
+def _alike(groups: Sequence[ObservationGroup]) -> list[ObservationGroup]:
     """Groups with the same numbers, put together: float64 has float32's, and most backends have the
     same.
 
     Faults are planted once for all backends with the same rule, so that one of them alone has the
     shares.
     """
-    merged: dict[tuple[object, ...], list[Group]] = defaultdict(list)
+    merged: dict[tuple[object, ...], list[ObservationGroup]] = defaultdict(list)
     for group in groups:
         dtype = DTYPE_KEYS.get(group.kind.dtype, group.kind.dtype)
         merged[

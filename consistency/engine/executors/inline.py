@@ -42,7 +42,7 @@ class InlineExecutor:
 def _events(config: RunConfig, resume: ResumeState) -> Iterator[Event]:
     started = time.monotonic()
     for backend in config.backends:
-        backend.ahead(())  # processes of their own load torch meanwhile
+        backend.prefetch(())  # processes of their own load torch meanwhile
     reasons = {b.name: _backends.availability(b) for b in config.backends}
     state = State(
         {name: reason for name, reason in reasons.items() if reason},

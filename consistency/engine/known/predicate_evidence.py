@@ -35,7 +35,7 @@ MOST_FROM_BUNDLE = 2000  # cases of each kind
 
 
 @dataclass
-class Evidence:
+class PredicateEvidence:
     """Cases of one operator, dtype, direction and backend by what became of them. ``verdicts``:
     which failures are meant.
 
@@ -72,7 +72,7 @@ class Evidence:
         return Narrowed(when, failing, len(self.failing), passing, len(self.passing))
 
 
-def from_bundle(evidence: Evidence, folder: Path, of: Result) -> int:
+def from_bundle(evidence: PredicateEvidence, folder: Path, of: Result) -> int:
     """Add the bundle's other cases of the same operator, dtype, direction and backend; returns how
     many there are."""
     wanted: dict[str, dict[str, Any]] = {}
@@ -93,7 +93,7 @@ def from_bundle(evidence: Evidence, folder: Path, of: Result) -> int:
     return len(wanted)
 
 
-def _add_row(evidence: Evidence, case: Case, row: Mapping[str, Any]) -> None:
+def _add_row(evidence: PredicateEvidence, case: Case, row: Mapping[str, Any]) -> None:
     metrics = row.get("metrics")
     try:
         rho = (
@@ -112,7 +112,7 @@ def _add_row(evidence: Evidence, case: Case, row: Mapping[str, Any]) -> None:
 
 
 @dataclass
-class Bench:
+class PredicateTrials:
     """Where cases are run: one backend, one direction, no expectations, no second looks.
 
     ``stood``: whether the condition that was found was right about a whole round of cases that it
@@ -153,7 +153,7 @@ class Bench:
             )
         return failed, runs
 
-    def into(self, evidence: Evidence, cases: Iterable[Case]) -> None:
+    def into(self, evidence: PredicateEvidence, cases: Iterable[Case]) -> None:
         """Run cases until the time is up, and sort them in."""
         for case in cases:
             if self.out_of_time:
@@ -166,37 +166,37 @@ class Bench:
                 )
 
 
-def search(case: Case, evidence: Evidence, bench: Bench | None) -> Narrowed:
+def search(case: Case, evidence: PredicateEvidence, trials: PredicateTrials | None) -> Narrowed:
     """The condition for ``case``. With a bench more cases are run until one has stood a round of
     new ones, or time is up."""
-    if bench is None:
+    if trials is None:
         return evidence.narrowed(case)
     known = evidence.narrowed(case) if evidence.passing else None
-    for turn in range(ROUNDS):
+    for round_number in range(ROUNDS):
         failing = [case, *(one for one in evidence.failing.values() if one.id != case.id)]
         for one in failing[:RELATIVES_OF]:
-            bench.into(evidence, relatives(one, turn))
-        cases, _ = draw(bench.operator, case.dtype, DRAWN, 1000 + turn)
-        bench.into(evidence, cases)
+            trials.into(evidence, relatives(one, round_number))
+        cases, _ = draw(trials.operator, case.dtype, DRAWN, 1000 + round_number)
+        trials.into(evidence, cases)
         now = evidence.covers(known.when) if known is not None else None
         if (
             now is not None
             and not now.passing
             and now.failing == now.of_failing
-            and not bench.out_of_time
+            and not trials.out_of_time
         ):
-            bench.stood = True
+            trials.stood = True
             return now
         known = evidence.narrowed(case)
-        if bench.out_of_time:
+        if trials.out_of_time:
             break
     return evidence.narrowed(case)
 
 
-def relatives(case: Case, turn: int) -> Iterator[Case]:
+def relatives(case: Case, round_number: int) -> Iterator[Case]:
     """Cases that differ from ``case`` in one tensor: its layout, its numbers, or its special
     values."""
-    choose = random.Random(f"{case.id}/{turn}")
+    choose = random.Random(f"{case.id}/{round_number}")
     for tensor in (t for t in case.tensors if isinstance(t, TensorRecipe)):
         shape = Facts(case).described("shape", tensor)
         if not isinstance(shape, tuple):

@@ -25,7 +25,7 @@ from .. import engine
 from ..config import RunConfig
 from ..events import Judged
 from . import write
-from .predicate_evidence import Bench, Evidence, from_bundle, search
+from .predicate_evidence import PredicateEvidence, PredicateTrials, from_bundle, search
 from .predicate_search import Narrowed
 
 HEADROOM = 4.0  # × the largest error seen: the ratchet of a new entry
@@ -35,7 +35,7 @@ _RUNS_OF_FLAKES = 25
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProposalRequest:
     """What a user asked for: the case, and where it fails if that is not known from it; ``seconds``
     for running cases here."""
 
@@ -68,7 +68,7 @@ class Proposal:
 
 
 def propose(
-    asked: Asked,
+    request: ProposalRequest,
     *,
     ticket: str,
     reason: str | None,
@@ -76,37 +76,37 @@ def propose(
     say: Callable[[str], None] = lambda text: None,
 ) -> Proposal:
     """The entry for a case. Raises UsageError where it does not fail, or is expected already."""
-    chosen, absent = _settings(asked)
+    chosen, absent = _settings(request)
     (backend,), (operator,) = chosen.backends, chosen.operators
     try:
         absent = absent or _backends.availability(backend) or ""
-        target, others = _target(asked, chosen, absent)
+        target, others = _target(request, chosen, absent)
         entries = (
             *chosen.tolerances.expectations,
-            *(write.read(asked.path) if asked.path.exists() else ()),
+            *(write.read(request.path) if request.path.exists() else ()),
         )
         identity = (
-            dict(asked.found.environments.get(target.backend, {})) if absent else backend.identity
+            dict(request.found.environments.get(target.backend, {})) if absent else backend.identity
         )
         occasion = Occasion(target.case, target.backend, target.direction, identity)
         _refuse_known(target, occasion, entries)
-        evidence = _evidence(asked, target, others, say)
+        evidence = _evidence(request, target, others, say)
         failed = runs = 0
-        bench = None
-        if not absent and asked.seconds > 0:
-            bench = Bench(
+        trials = None
+        if not absent and request.seconds > 0:
+            trials = PredicateTrials(
                 operator,
                 backend,
                 target.direction,
                 chosen.tolerances,
-                time.monotonic() + asked.seconds,
+                time.monotonic() + request.seconds,
             )
-            failed, runs = bench.rate(target.case, evidence.verdicts)
+            failed, runs = trials.rate(target.case, evidence.verdicts)
             if 0 < failed < runs:
-                failed, runs = bench.rate(target.case, evidence.verdicts, _RUNS_OF_FLAKES)
+                failed, runs = trials.rate(target.case, evidence.verdicts, _RUNS_OF_FLAKES)
             say(_often(failed, runs))
         narrowed = search(
-            target.case, evidence, bench if failed == runs else None
+            target.case, evidence, trials if failed == runs else None
         )  # of flakes a run more proves nothing
     finally:
         backend.close()
@@ -121,44 +121,46 @@ def propose(
     }
     _check(said, occasion, target, entries)
     return Proposal(
-        asked.path,
+        request.path,
         said,
         (f"{target.case.id}: {_covers(narrowed)}",),
-        tuple(_told(said, narrowed, evidence, bench)),
+        tuple(_told(said, narrowed, evidence, trials)),
     )
 
 
-def _settings(asked: Asked) -> tuple[RunConfig, str]:
+def _settings(request: ProposalRequest) -> tuple[RunConfig, str]:
     """Settings, and why the backend cannot run here where nobody here knows it: then another one
     stands in its place, unused."""
-    found = asked.found
-    if not (asked.spec or found.spec):
+    found = request.found
+    if not (request.spec or found.spec):
         raise UsageError("where does it fail? Add --backend SPEC, as it was run")
     ways = (
-        [asked.direction]
-        if asked.direction
+        [request.direction]
+        if request.direction
         else [found.direction]
         if found.direction
         else engine.DIRECTIONS
     )
     operators = [operator_of(found.case)]
     settled = functools.partial(
-        engine.configure, tolerances=asked.tolerances, expectations=asked.expectations
+        engine.configure, tolerances=request.tolerances, expectations=request.expectations
     )
     if found.recording:
         return settled(operators, ["cpu"], None, ways), "recorded elsewhere"
     try:
-        return settled(operators, [asked.spec or found.runnable()], None, ways), ""
+        return settled(operators, [request.spec or found.runnable()], None, ways), ""
     except UsageError as error:
-        if asked.spec or found.failing is None:
+        if request.spec or found.failing is None:
             raise
         return settled(operators, ["cpu"], None, ways), str(error)
 
 
-def _target(asked: Asked, chosen: RunConfig, absent: str) -> tuple[Result, list[Result]]:
+def _target(
+    request: ProposalRequest, chosen: RunConfig, absent: str
+) -> tuple[Result, list[Result]]:
     """The failure that is meant, as it was kept or as it happens here, and of a recording its other
     results."""
-    found, (backend,) = asked.found, chosen.backends
+    found, (backend,) = request.found, chosen.backends
     if found.recording:
         results = _recorded(found, chosen)
         mine = [r for r in results if r.recorded_id == found.recorded_id and r.verdict.fails]
@@ -219,11 +221,11 @@ def _refuse_known(target: Result, occasion: Occasion, entries: Sequence[Expectat
 
 
 def _evidence(
-    asked: Asked, target: Result, others: Sequence[Result], say: Callable[[str], None]
-) -> Evidence:
+    request: ProposalRequest, target: Result, others: Sequence[Result], say: Callable[[str], None]
+) -> PredicateEvidence:
     """The failure itself, and what its bundle or its recording knows of its like."""
     first = target.evidence.initial_verdict if target.evidence is not None else target.verdict.value
-    evidence = Evidence(frozenset({target.verdict.value, first}))
+    evidence = PredicateEvidence(frozenset({target.verdict.value, first}))
     evidence.add(
         target.case,
         target.verdict.value,
@@ -232,7 +234,7 @@ def _evidence(
         rho=target.metrics.get("rho_max", 0.0),
     )
     like = f"of {target.operator} {target.dtype} {target.direction} on {target.backend}"
-    folder = asked.folder or _bundle_of(asked.found.folder)
+    folder = request.folder or _bundle_of(request.found.folder)
     if folder is not None:
         say(f"{folder}: {from_bundle(evidence, folder, target):,} cases {like}")
     for other in others:
@@ -273,7 +275,7 @@ def _often(failed: int, runs: int) -> str:
     return f"fails here in {failed} of {runs} runs: {kind}{more}"
 
 
-def _said(target: Result, evidence: Evidence, narrowed: Narrowed) -> dict[str, Any]:
+def _said(target: Result, evidence: PredicateEvidence, narrowed: Narrowed) -> dict[str, Any]:
     said: dict[str, Any] = {
         "operator": glob.escape(target.operator), "dtype": target.dtype,
         "direction": target.direction,
@@ -290,7 +292,7 @@ def _said(target: Result, evidence: Evidence, narrowed: Narrowed) -> dict[str, A
     return said
 
 
-def largest(evidence: Evidence, narrowed: Narrowed) -> float:
+def largest(evidence: PredicateEvidence, narrowed: Narrowed) -> float:
     """The largest × budget among the failing cases that a condition covers."""
     inside = [
         case
@@ -342,11 +344,14 @@ def _covers(narrowed: Narrowed) -> str:
 
 
 def _told(
-    said: dict[str, Any], narrowed: Narrowed, evidence: Evidence, bench: Bench | None
+    said: dict[str, Any],
+    narrowed: Narrowed,
+    evidence: PredicateEvidence,
+    trials: PredicateTrials | None,
 ) -> Sequence[str]:
-    here = f"; {bench.ran:,} runs here" if bench is not None else ""
+    here = f"; {trials.ran:,} runs here" if trials is not None else ""
     told = [f"{_covers(narrowed)}{here}"]
-    if bench is not None and bench.out_of_time and not bench.stood:
+    if trials is not None and trials.out_of_time and not trials.stood:
         told.append(
             "the time was up before the condition had stood a round of new cases; --seconds "
             "60s "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import date
 from fnmatch import fnmatchcase
@@ -40,7 +40,7 @@ _ONLY_IF_REPEATED = frozenset({"nondeterministic"})
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class KnownStatus:
     """What became of one entry. Of the results it covers ``failed`` were expected, ``passed``
     passed, ``grown`` went beyond its ratchet, ``expired`` would have been expected earlier,
     ``otherwise`` failed in another way. ``enough`` passing ones without a failure mean that it no
@@ -82,7 +82,7 @@ class Standing:
         """Results of which the entry speaks, and of which something was established."""
         return self.failed + self.passed + self.otherwise + self.grown + self.expired
 
-    def plus(self, other: Standing) -> Standing:
+    def plus(self, other: KnownStatus) -> KnownStatus:
         """The same entry in two runs, or in two processes of one."""
         counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
         return replace(
@@ -94,28 +94,32 @@ class Standing:
         return row | {"rho": min(self.rho, 1e300), "status": self.status}
 
     @staticmethod
-    def from_json(row: Mapping[str, Any]) -> Standing:
+    def from_json(row: Mapping[str, Any]) -> KnownStatus:
         """What :meth:`to_json` wrote. Raises what unfit data raise."""
-        kinds = {
+        kinds: dict[str, Callable[[Any], Any]] = {
             "str": lambda text: str(text)[:MOST_TEXT],
             "int": int,
             "float": float,
             "bool": bool,
         }
-        return Standing(
-            **{f.name: kinds[str(f.type)](row[f.name]) for f in fields(Standing) if f.name in row}  # type: ignore[operator]
+        return KnownStatus(
+            **{
+                f.name: kinds[str(f.type)](row[f.name])
+                for f in fields(KnownStatus)
+                if f.name in row
+            }
         )
 
 
 @dataclass
-class Ledger:
+class StatusCollector:
     """Counts results against entries. ``identities``: what each backend ran on, by its name."""
 
     entries: Sequence[Expectation]
     identities: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     repeated: bool = False
     today: date = field(default_factory=date.today)
-    _counts: dict[int, Standing] = field(default_factory=dict)
+    _counts: dict[int, KnownStatus] = field(default_factory=dict)
     _about: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
 
     def add(self, result: Result) -> None:
@@ -162,11 +166,11 @@ class Ledger:
             return "otherwise"
         return "expired" if entry.admits(result.metrics.get("rho_max", 0.0)) else "grown"
 
-    def covered(self) -> list[Standing]:
+    def covered(self) -> list[KnownStatus]:
         """The standings of the entries that covered a result."""
         return [self._counts[number] for number in sorted(self._counts)]
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[KnownStatus]:
         """What there is to say, in the order of the entries: those that covered a result, and those
         that name what there is not."""
         found = []
@@ -178,7 +182,7 @@ class Ledger:
         return found
 
 
-def blank(entry: Expectation) -> Standing:
+def blank(entry: Expectation) -> KnownStatus:
     """The standing of an entry of which nothing has been seen yet."""
     about = (
         str(entry)[:MOST_TEXT],
@@ -186,7 +190,7 @@ def blank(entry: Expectation) -> Standing:
         entry.ticket[:MOST_TEXT],
         str(entry.expires or ""),
     )
-    return Standing(
+    return KnownStatus(
         entry.id, entry.place, *about, likely=entry.likely, flaky=entry.flaky, enough=entry.enough
     )
 
@@ -215,13 +219,13 @@ def _matches(names: Iterable[str], pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in names)
 
 
-class Keeper:
+class StatusWriter:
     """The handler that counts during a run; with a folder it writes the counts into the bundle when
     the run ends."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
-        self.ledger = Ledger(())
+        self.collector = StatusCollector(())
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -230,17 +234,17 @@ class Keeper:
                 identities = {
                     b.name: b.identity for b in chosen.backends if b.name not in event.unavailable
                 }
-                self.ledger = Ledger(
+                self.collector = StatusCollector(
                     chosen.tolerances.expectations, identities, repeated=chosen.repeat > 0
                 )
             case Judged():
                 for result in event.results:
-                    self.ledger.add(result)
+                    self.collector.add(result)
             case Finished() if self.folder is not None:
-                write(self.folder, self.ledger.standings())
+                write(self.folder, self.collector.standings())
 
 
-def write(folder: Path, standings: Iterable[Standing]) -> None:
+def write(folder: Path, standings: Iterable[KnownStatus]) -> None:
     """Keep standings in a bundle; nothing where there are none."""
     rows = [json.dumps(standing.to_json()) + "\n" for standing in standings]
     path = folder / FILE
@@ -248,12 +252,12 @@ def write(folder: Path, standings: Iterable[Standing]) -> None:
         write_text(path, "".join(rows))
 
 
-def kept(folder: Path) -> list[Standing]:
+def kept(folder: Path) -> list[KnownStatus]:
     """The standings that a bundle keeps. Raises BundleError with file and line."""
     found, path = [], folder / FILE
     for number, row in bundle.lines(path):
         try:
-            found.append(Standing.from_json(row))
+            found.append(KnownStatus.from_json(row))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise BundleError(
                 f"{path}:{number}  damaged: {type(error).__name__} {str(error)[:100]}"
@@ -261,16 +265,16 @@ def kept(folder: Path) -> list[Standing]:
     return found
 
 
-def together(runs: Iterable[Iterable[Standing]]) -> list[Standing]:
+def together(runs: Iterable[Iterable[KnownStatus]]) -> list[KnownStatus]:
     """The standings of several runs added up, entry by entry."""
-    found: dict[str, Standing] = {}
+    found: dict[str, KnownStatus] = {}
     for standing in (standing for run in runs for standing in run):
         known = found.get(standing.entry)
         found[standing.entry] = standing if known is None else known.plus(standing)
     return list(found.values())
 
 
-def counted(standings: Iterable[Standing]) -> Iterator[str]:
+def counted(standings: Iterable[KnownStatus]) -> Iterator[str]:
     """A line for each entry that explained failures."""
     for standing in standings:
         if standing.failed:
@@ -282,7 +286,7 @@ def counted(standings: Iterable[Standing]) -> Iterator[str]:
             )
 
 
-def told(standings: Sequence[Standing]) -> Iterator[str]:
+def told(standings: Sequence[KnownStatus]) -> Iterator[str]:
     """The lines that a person should read: what to remove, what has expired, what is misspelt, how
     often flakes happened."""
     for standing in standings:
@@ -308,7 +312,7 @@ def told(standings: Sequence[Standing]) -> Iterator[str]:
             yield f"grown: {standing.about} {where}: {many} beyond its max_rho"
 
 
-def _rate(standing: Standing) -> str:
+def _rate(standing: KnownStatus) -> str:
     runs = standing.failed + standing.passed
     text = (
         f"failed in {standing.failed:,} of {runs:,} ({standing.failed / max(runs, 1):.2g}; "

@@ -51,7 +51,7 @@ class Routed(Backend):
 
     def __init__(self, inner: Backend, formula: Callable[..., Any]) -> None:
         self.inner, self.formula = inner, formula
-        self.name, self.ruled_as = inner.name, inner.ruled_as
+        self.name, self.tolerance_key = inner.name, inner.tolerance_key
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         with _Elsewhere(self.inner):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ...backends.base import Backend, TorchBackend
-from ...backends.with_decomposition import Formulated
+from ...backends.with_decomposition import DecomposedBackend
 from ...core.model import Outcome
 from ...diagnose.evaluation import judgement
 from ...errors import UsageError
@@ -116,6 +116,6 @@ def by_formula(
         "consistency.backends."
     ):
         return Side(name, Routed(inner, computed), computed)
-    made = Formulated(inner, lambda call, *args, **kwargs: computed(*args, **kwargs))
-    made.ruled_as = inner.ruled_as or inner.name
+    made = DecomposedBackend(inner, lambda call, *args, **kwargs: computed(*args, **kwargs))
+    made.tolerance_key = inner.tolerance_key or inner.name
     return Side(name, made, computed)

@@ -34,8 +34,8 @@ MAX_BYTES = 1 << 20
 def before(backend: Backend) -> dict[str, str]:
     """What is known without asking: of the same backend in the same environment, or as a worker
     elsewhere told; else nothing."""
-    if backend.stored:
-        return dict(backend.probed)
+    if backend.is_recorded:
+        return dict(backend.fingerprint)
     path = _file(backend)
     try:
         if path is None or path.stat().st_size > MAX_BYTES:
@@ -48,7 +48,7 @@ def before(backend: Backend) -> dict[str, str]:
 def due(backend: Backend, seconds: float, budget: float | None) -> bool:
     """Whether a run that took so many seconds should end with probes of a backend of which nothing
     is known."""
-    if backend.stored or os.environ.get(PROBES, "").lower() == "off":
+    if backend.is_recorded or os.environ.get(PROBES, "").lower() == "off":
         return False
     return seconds >= LONG_SECONDS or (budget is None and _file(backend) is not None)
 
@@ -60,7 +60,7 @@ def probes_of_each() -> int:
 def probe(backend: Backend, step: Callable[[str], None] | None = None) -> dict[str, str]:
     """Ask, and keep the answers for the next time; ``step`` is told each probe. Nothing of a
     backend that cannot be asked."""
-    if backend.stored or availability(backend):
+    if backend.is_recorded or availability(backend):
         return {}
     stored, path = summary_of(take(backend, step=step)), _file(backend)
     if path is not None and stored:

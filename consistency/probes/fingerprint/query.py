@@ -117,7 +117,7 @@ class Ask:
                 answers.append(item)
                 continue
             window = prepared[position : position + LOOK_AHEAD]
-            self.backend.ahead(
+            self.backend.prefetch(
                 (*known, "forward") for known in window if not isinstance(known, NotAnswered)
             )
             answers.append(self._run(*item))

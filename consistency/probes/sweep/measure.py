@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ...backends.base import Backend
-from ...backends.with_decomposition import Formulated
+from ...backends.with_decomposition import DecomposedBackend
 from ...core.model import Outcome
 from ...diagnose import evaluation
 from ...generate.materialize import prepare
@@ -138,13 +138,13 @@ def _by_formula(
     """``inner`` with a user's formula in place of the operator; the sizes are known to it by their
     names."""
     whole = {name: int(size) for name, size in sizes.items() if name != SCALE}
-    made = Formulated(
+    made = DecomposedBackend(
         inner,
         lambda call, *args, **kwargs: formula(
             {**whole, **dict(zip(arguments, args, strict=False))}
         ),
     )
-    made.ruled_as = inner.ruled_as or inner.name
+    made.tolerance_key = inner.tolerance_key or inner.name
     return made
 
 

@@ -8,24 +8,24 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...core.text import printable
-from ...engine.known.status import FILE, Standing, together, told
+from ...engine.known.status import FILE, KnownStatus, together, told
 from ...errors import ConsistencyError
 from ...storage import bundle
 
 MAX_ENTRIES = 2_000  # entries of a bundle that are read
 
 
-def standings(folders: Iterable[Path]) -> dict[str, Standing]:
+def standings(folders: Iterable[Path]) -> dict[str, KnownStatus]:
     """The entries that these bundles speak of, added up, by their ids; what is damaged says
     nothing."""
-    runs: list[list[Standing]] = []
+    runs: list[list[KnownStatus]] = []
     for folder in folders:
-        rows: list[Standing] = []
+        rows: list[KnownStatus] = []
         try:
             for number, row in bundle.lines(folder / FILE):
                 if number > MAX_ENTRIES:
                     break
-                rows.append(Standing.from_json(row))
+                rows.append(KnownStatus.from_json(row))
         except (
             ConsistencyError,
             OSError,
@@ -40,13 +40,13 @@ def standings(folders: Iterable[Path]) -> dict[str, Standing]:
     return {standing.entry: standing for standing in together(runs)}
 
 
-def to_do(known: dict[str, Standing]) -> list[str]:
+def to_do(known: dict[str, KnownStatus]) -> list[str]:
     """What a person should read: entries to remove, entries that have expired, flakes with their
     rate."""
     return [printable(line) for line in told(list(known.values()))]
 
 
-def words(kept: str, known: dict[str, Standing]) -> str:
+def words(kept: str, known: dict[str, KnownStatus]) -> str:
     """Which expectation a result met, in a few words; ``kept`` is what its row says, as JSON."""
     try:
         row = json.loads(kept)

@@ -119,7 +119,7 @@ class WatchSession:
             if self._stop.is_set():
                 return
             for backend in self._present():
-                backend.ahead(
+                backend.prefetch(
                     (operator_of(c.case), c.case, "forward")
                     for c in waiting[position : position + AHEAD]
                     if c.case
@@ -167,7 +167,7 @@ class WatchSession:
             kind, _, index = device.partition(":")
             spec = _OWN_NAMES.get(kind, kind) + (f":{index}" if index not in ("", "0") else "")
             made = Recorded(f"{spec} (this process)", text.environment(device), Path())
-            made.ruled_as = spec
+            made.tolerance_key = spec
             self._own[device] = made
             self.specs[made.name] = spec
         self._own[device].hand = own
@@ -238,7 +238,7 @@ class WatchSession:
             device = own.pop()
             header = Header(
                 RECORDING,
-                self._recorded(device, Outcome("ok")).ruled_as,
+                self._recorded(device, Outcome("ok")).tolerance_key,
                 text.environment(device),
                 settings,
             )

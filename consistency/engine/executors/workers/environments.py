@@ -43,7 +43,7 @@ class RemoteBackend(Backend):
     """A backend of other processes, as the coordinator knows it: by name, and by what it said of
     itself there."""
 
-    stored = True
+    is_recorded = True
 
     def __init__(self, name: str, identity: Mapping[str, str]) -> None:
         self.name, self._identity = name, dict(identity)

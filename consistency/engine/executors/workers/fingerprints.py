@@ -62,4 +62,4 @@ def _take(environment: WorkerEnvironment, answer: Reply) -> None:
         return
     for backend in environment.config.backends:
         if isinstance(backend, RemoteBackend) and backend.name in lines:
-            backend.probed = lines[backend.name]
+            backend.fingerprint = lines[backend.name]

@@ -106,7 +106,7 @@ class JudgingProcess:
         from ....storage.bundle.machine import label_of, machine, tidy
 
         for backend in self._config.backends:
-            backend.ahead(())
+            backend.prefetch(())
         found = {}
         for backend in self._config.backends:
             reason = backends.availability(backend)
