@@ -156,7 +156,11 @@ def events(planned: RecordingPlan, *, closer: bool = True) -> Iterator[Event]:
         for round_items in _rounds(items):
             yield Judged(
                 case,
-                tuple(_judged(case, direction, round_items, planned.config.tolerances, diagnosis_budget)),
+                tuple(
+                    _judged(
+                        case, direction, round_items, planned.config.tolerances, diagnosis_budget
+                    )
+                ),
             )
     yield Finished(time.monotonic() - began, False)
 

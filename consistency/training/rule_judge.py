@@ -45,7 +45,12 @@ class RuleJudge:
     ) -> None:
         self.failures: list[FailedCall] = []
         self.judged: Counter[str] = Counter()
-        self._name, self._tolerance_key, self._identity, self._rules = name, tolerance_key, identity, rules
+        self._name, self._tolerance_key, self._identity, self._rules = (
+            name,
+            tolerance_key,
+            identity,
+            rules,
+        )
         self._diagnosis_budget = engine.DiagnosisBudget()
 
     @classmethod
