@@ -62,7 +62,7 @@ def _right(made, environment, group: int, night: int) -> int:  # type: ignore[no
 def mornings(store, made, planted: Sequence[Planted], quiet: int, seed: int) -> dict[str, float]:  # type: ignore[no-untyped-def]
     """What would have been told on the mornings after planted changes, and on ``quiet`` others,
     without knowing what came later."""
-    from consistency.report.history.change_points import follow
+    from consistency.report.history.change_points import find_change_points
     from consistency.report.history.series import CaseHistories, case_histories, until
 
     rng = np.random.default_rng(seed)
@@ -95,7 +95,7 @@ def mornings(store, made, planted: Sequence[Planted], quiet: int, seed: int) -> 
                     block.state[:, : night + 1],
                     block.size[:, : night + 1],
                 )
-                points, _ = follow(until(environment, night + 1), known)
+                points, _ = find_change_points(until(environment, night + 1), known)
                 fresh.setdefault(night, set()).update(
                     (t.group, t.kind) for t in points if t.run in (night - 1, night)
                 )

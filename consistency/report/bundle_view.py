@@ -83,7 +83,7 @@ class BundleView:
         return float(took) if isinstance(took, (int, float)) and math.isfinite(took) else None
 
     @property
-    def replayed(self) -> list[str]:
+    def corpus_lines(self) -> list[str]:
         """Of a run with a corpus, how much of it was replayed, and with which seed it explored;
         empty of other runs."""
         corpus = self.header.get("corpus")
@@ -100,7 +100,7 @@ class BundleView:
             [*found, f"explored with seed {self.settings.get('seed')}"] if self.explored else found
         )
 
-    def in_full(self, lines: Collection[int]) -> dict[int, Result]:
+    def read_results(self, lines: Collection[int]) -> dict[int, Result]:
         """The results on some lines of results.jsonl, with their cases. Raises BundleError."""
         path, wanted = self.folder / "results.jsonl", frozenset(lines)
         rows = {number: row for number, row in bundle.lines(path, wanted) if number in wanted}
@@ -119,11 +119,11 @@ class BundleView:
                 )
         return found
 
-    def tell_failures_in_full(self, most: int) -> None:
+    def read_worst_failures(self, most: int) -> None:
         """Put the results with their cases into the tally, for the worst failures of the first
         ``most`` operators."""
         chosen = [kind(result) for kinds in self.summary.by_operator()[:most] for result in kinds]
-        found = self.in_full([self.shown[one] for one in chosen])
+        found = self.read_results([self.shown[one] for one in chosen])
         self.summary.failures |= {one: found[self.shown[one]] for one in chosen}
 
 

@@ -38,7 +38,7 @@ def headline(result: Result) -> str:
     )
 
 
-def in_short(result: Result) -> tuple[str, str]:
+def split_headline(result: Result) -> tuple[str, str]:
     """``("1,400 × budget", "TF32 inputs explain 99%")``: the size and what else is said; within
     budget the verdict, and all."""
     rho = result.metrics.get("rho_max", math.nan)

@@ -24,7 +24,7 @@ MOST = 220  # characters of a sentence in a cell
 def markdown(view: BundleView) -> str:
     """The text, without a line's end at its end."""
     summary, failing = view.summary, view.summary.by_operator()
-    view.tell_failures_in_full(COMMANDS)
+    view.read_worst_failures(COMMANDS)
     mark = (
         "❌"
         if summary.groups["failed"]
@@ -93,7 +93,7 @@ def _counts(view: BundleView) -> str:
 
 
 def _row(worst: Result, kinds: int) -> str:
-    size, rest = failure.in_short(worst)
+    size, rest = failure.split_headline(worst)
     others = f" (and in {kinds - 1} other way{'s' if kinds > 2 else ''})" if kinds > 1 else ""
     where = f"{worst.dtype} {worst.direction} {worst.backend}"
     return (

@@ -2,8 +2,8 @@
 block of JSON.
 
 Everything that came from the bundle is escaped: by Jinja in the text, by
-:func:`~consistency.report.page_data.embedded` in the JSON, and the script puts it into the page as
-text only. A content security policy admits our own style and script and nothing else.
+:func:`~consistency.report.page_data.embed_json` in the JSON, and the script puts it into the page
+as text only. A content security policy admits our own style and script and nothing else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..errors import BundleError
 from . import failure
 from .bundle_view import BundleView, read
 from .groups import RANKS
-from .page_data import data, embedded
+from .page_data import data, embed_json
 from .terminal import PAGE, notes, repeated
 
 ROOM, ROOM_FOR_MANY, MANY = (
@@ -84,9 +84,9 @@ def page(view: BundleView) -> str:
     templates = Environment(
         loader=PackageLoader("consistency.report"), autoescape=True, undefined=StrictUndefined
     )
-    style, script = source("report.css"), in_one(*map(source, SCRIPTS))
+    style, script = source("report.css"), join_scripts(*map(source, SCRIPTS))
     return templates.get_template("report.html").render(
-        style=style, script=script, policy=policy_of(style, script), data=embedded(data(view,
+        style=style, script=script, policy=policy_of(style, script), data=embed_json(data(view,
         room)), strip=_strip(view),
         **_about(view), failing=_failing(view), notes=_notes(view),
         news=list(status.told(view.summary.standings)),
@@ -98,7 +98,7 @@ def page(view: BundleView) -> str:
     )  # fmt: skip
 
 
-def in_one(*scripts: str) -> str:
+def join_scripts(*scripts: str) -> str:
     """The parts of a script, which share their names, in one function of strict code."""
     parts = "\n".join(scripts)
     return f'"use strict";\n(() => {{\n{parts}}})();\n'
@@ -132,7 +132,7 @@ def _about(view: BundleView) -> dict[str, Any]:
         str(header.get("created", ""))[:16].replace("T", " "), torch and f"torch {torch}",
         f"{summary.results:,} results",
         f"{len(view.groups.families):,} operators",
-        *(view.replayed or [f"seed {settings.get('seed')}"]),
+        *(view.corpus_lines or [f"seed {settings.get('seed')}"]),
         "the run did not end" if view.seconds is None else format_seconds(view.seconds),
         "" if header.get("complete", True) else "time budget used up",
     ]  # fmt: skip
@@ -192,7 +192,7 @@ def _failing(view: BundleView) -> dict[str, Any]:
 
 
 def _headline(result: Result) -> dict[str, str]:
-    size, rest = failure.in_short(result)
+    size, rest = failure.split_headline(result)
     where = f"{result.dtype} · {result.direction} · {result.backend}"
     return {
         "size": size.removesuffix(" budget"),
@@ -230,7 +230,7 @@ def _notes(view: BundleView) -> list[str]:
     told = repeated(view.summary)
     elsewhere = (
         determinism.TITLE,
-        view.summary.undecided(),
+        view.summary.inconclusive_shares(),
     )  # the second stands below what was not tested
     return [line.strip() for line in (*notes(view.summary), *told) if line not in elsewhere]
 

@@ -27,7 +27,7 @@ _FRAME = 90_000  # bytes of a page that are not data
 _Groups = Sequence[tuple[str, str, str, ReportGroup]]  # (dtype, direction, backend, group)
 
 
-def embedded(value: Any) -> str:
+def embed_json(value: Any) -> str:
     """JSON that can stand in a script element: it ends no element, opens no comment, and has no
     line that JavaScript ends."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -46,7 +46,7 @@ def data(view: BundleView, room: int) -> dict[str, Any]:
     operators, left = [], room - _FRAME
     for name in order[:MOST_OPERATORS]:
         row = _operator(view, name, by_operator[name], points, index)
-        left -= len(embedded(row).encode()) + 1
+        left -= len(embed_json(row).encode()) + 1
         if left < 0:
             break
         operators.append(row)
@@ -159,10 +159,10 @@ def _cases(view: BundleView, names: Mapping[str, int], index: _Index, room: int)
     for _, line in sorted(healthy, reverse=True):
         chosen.setdefault(line, 0)
     lines = list(chosen)[:MOST_CASES]
-    found, rows = view.in_full(lines), []
+    found, rows = view.read_results(lines), []
     for line in lines:
         row = _case(view, found[line], chosen[line], names, index)
-        room -= len(embedded(row).encode()) + 1
+        room -= len(embed_json(row).encode()) + 1
         if room < 0:
             break
         rows.append(row)

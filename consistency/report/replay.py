@@ -13,7 +13,7 @@ from .terminal import IN_FULL, Screen
 def show(folder: Path, *, stream: IO[str] | None = None, not_tested: bool = False) -> None:
     """Print what the run printed at its end. Raises BundleError."""
     view = read(folder)
-    view.tell_failures_in_full(IN_FULL)
+    view.read_worst_failures(IN_FULL)
     screen = Screen(stream=stream, out=folder, not_tested=not_tested)
     screen.summary = view.summary
     screen.specs = view.specs
@@ -32,8 +32,8 @@ def title(view: BundleView) -> str:
     torch = next((keys["torch"] for keys in view.environment.values() if keys.get("torch")), "")
     many = f"{len(view.groups.families):,} operators"
     what = [f"{many}, {settings.get('examples')} cases each", f"seed {settings.get('seed')}"]
-    if view.replayed:
-        what = [many, *view.replayed]
+    if view.corpus_lines:
+        what = [many, *view.corpus_lines]
     parts = (
         f"consistency {header.get('consistency')}", torch and f"torch {torch}",
         str(header.get("created"))[:16].replace("T", " "),

@@ -142,7 +142,7 @@ class RunSummary:
         rates = [(name, count / every) for name, (count, every) in self.decided.items() if count]
         return sorted(rates, key=lambda item: -item[1])
 
-    def undecided(self) -> str:
+    def inconclusive_shares(self) -> str:
         """One line about them; empty where everything could be decided."""
         rates = self.inconclusive_rates()
         if not rates:

@@ -292,7 +292,7 @@ def notes(summary: RunSummary) -> list[str]:
         text
         for text in (
             precision_scaling.summary(summary.scalings),
-            summary.undecided(),
+            summary.inconclusive_shares(),
             _generic(summary),
         )
         if text

@@ -24,7 +24,7 @@ from consistency.probes.sweep.chart import chart
 from consistency.probes.sweep.expressions import compiled
 from consistency.probes.sweep.findings import slope_of
 from consistency.probes.sweep.measure import Measurement
-from consistency.report import picture
+from consistency.report import screenshot
 
 
 @pytest.mark.parametrize(
@@ -267,18 +267,18 @@ def test_the_picture_is_well_formed_and_holds_everything(tmp_path: Path) -> None
     assert len(root.findall(".//{*}path")) >= 6
     for number in (value for path in root.iter() for value in path.attrib.values()):
         assert "nan" not in number
-    if picture.browser() is None:
+    if screenshot.browser() is None:
         pytest.skip("no browser is here to draw it with")
     (tmp_path / "s.svg").write_text(drawn, encoding="utf-8")
-    made = picture.photograph(tmp_path / "s.svg", tmp_path / "s.png").read_bytes()
+    made = screenshot.render_png(tmp_path / "s.svg", tmp_path / "s.png").read_bytes()
     assert made.startswith(b"\x89PNG")
     assert len(made) > 5000
 
 
 def test_no_browser_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(picture.shutil, "which", lambda name: None)
+    monkeypatch.setattr(screenshot.shutil, "which", lambda name: None)
     with pytest.raises(UsageError, match=r"no browser to draw s\.png with: put one of chromium"):
-        picture.photograph(tmp_path / "s.svg", tmp_path / "s.png")
+        screenshot.render_png(tmp_path / "s.svg", tmp_path / "s.png")
 
 
 def test_the_command_writes_its_files_and_says_what_it_saw(tmp_path: Path) -> None:

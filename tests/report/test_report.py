@@ -67,7 +67,7 @@ def test_every_result_is_counted_once(run: Path) -> None:
     assert sum(sum(group.verdicts.values()) for group in view.groups) == 62
     assert view.summary.groups == {"passed": 51, "warned": 1, "failed": 4, "not tested": 6}
     (kind,) = (kind for kind in view.shown if kind[0] == "matmul")
-    shown = view.in_full([view.shown[kind]])[view.shown[kind]]
+    shown = view.read_results([view.shown[kind]])[view.shown[kind]]
     assert shown.metrics["rho_max"] == 1400.0
     assert shown.case.tensors[0].base == (7, 4)  # type: ignore[union-attr]
 
@@ -151,7 +151,7 @@ def test_the_page_stays_small_and_keeps_the_failures(tmp_path: Path) -> None:
     """Where there is no room, points become few and healthy cases go; the worst failures stay."""
     view = read(stored_run(tmp_path / "b"))
     large, small = (page_data.data(view, room) for room in (1_000_000, 93_000))
-    assert len(page_data.embedded(small)) < len(page_data.embedded(large))
+    assert len(page_data.embed_json(small)) < len(page_data.embed_json(large))
     assert small["operators"] == large["operators"]
     assert 0 < len(small["cases"]) < len(large["cases"]) == 4
     assert small["cases"] == large["cases"][: len(small["cases"])], "the failures come first"
@@ -161,11 +161,11 @@ def test_the_page_stays_small_and_keeps_the_failures(tmp_path: Path) -> None:
 
 
 def test_json_in_a_script_element() -> None:
-    text = page_data.embedded({"<a>": "</script><!-- \u2028 & 'x'"})
+    text = page_data.embed_json({"<a>": "</script><!-- \u2028 & 'x'"})
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text) == {"<a>": "</script><!-- \u2028 & 'x'"}
     with pytest.raises(ValueError, match="not JSON compliant"):
-        page_data.embedded(float("nan"))
+        page_data.embed_json(float("nan"))
 
 
 def test_nothing_of_a_bundle_is_markup(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ MOST_MOVED = 20  # of an environment
 MOST_VALUE = 100  # characters of what stands there
 
 
-@command(short_help="Two runs beside each other: what fails now, what is fixed, what errs more.")
+@command(short_help="Compare two runs: what fails now, what is fixed, which errors grew.")
 @click.argument("old", type=FOLDER)
 @click.argument("new", type=FOLDER)
 @click.option("--markdown", is_flag=True, help="As Markdown, for the summary of a CI job.")
@@ -30,11 +30,11 @@ MOST_VALUE = 100  # characters of what stands there
 def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
     """Compare two runs, like for like: only cases that both of them judged on the same backend.
 
-    OLD and NEW are bundles. Said are new failures, failures with another cause, results that err
+    OLD and NEW are bundles. Listed are new failures, failures with another cause, results that err
     more although they still pass (a test on the errors of all cases of an operator, of its dtypes
     together, and of a dtype in all operators; where nothing changed, one comparison in a thousand
     has a false alarm), what is no longer tested, what is fixed, known divergences that no longer
-    happen; and beside it what differs in the machines and environments.
+    happen; and what differs between the machines and environments.
 
     \b
     consistency diff nightly/2026-11-19/lab nightly/2026-11-20/lab

@@ -179,6 +179,6 @@ def _write(
     found.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8", newline="\n")
     if not png:
         return [svg, found]
-    from ...report.picture import photograph
+    from ...report.screenshot import render_png
 
-    return [svg, photograph(svg, folder / "sweep.png"), found]
+    return [svg, render_png(svg, folder / "sweep.png"), found]

@@ -79,52 +79,56 @@ class GroupSeries:
     transient: int
 
 
-def follow(
+def find_change_points(
     environment: EnvironmentHistory, histories: CaseHistories
 ) -> tuple[list[ChangePoint], list[GroupSeries]]:
     """The change points and the series of all groups of some case histories."""
     penalty = segmentation.penalties(environment.changed())
     failing = np.where(histories.state >= PASSED, histories.state == FAILED, -1).astype(np.int8)
     missing = np.where(histories.state < UNTESTED, -1, histories.state == UNTESTED).astype(np.int8)
-    often, never = _each(failing, penalty), _each(missing, penalty)
-    found_moves = [_moves(histories, place) for place in range(len(histories.groups))]
+    failure_rate, untested_rate = _case_rates(failing, penalty), _case_rates(missing, penalty)
+    group_moves = [_median_moves(histories, place) for place in range(len(histories.groups))]
     moves, scatter = (
-        np.stack([each for each, _ in found_moves]),
-        np.array([one for _, one in found_moves], dtype=np.float32),
+        np.stack([each for each, _ in group_moves]),
+        np.array([one for _, one in group_moves], dtype=np.float32),
     )
-    plain = (
+    steady = (
         np.nan_to_num(
             np.nanmax(moves, axis=1, initial=-np.inf) - np.nanmin(moves, axis=1, initial=np.inf),
             neginf=0.0,
         )
         < MIN_SHIFT
     )
-    height = np.zeros_like(moves)
-    if not plain.all():
-        height[~plain] = segmentation.levels(moves[~plain], penalty, scatter[~plain])
+    levels = np.zeros_like(moves)
+    if not steady.all():
+        levels[~steady] = segmentation.levels(moves[~steady], penalty, scatter[~steady])
     changed = environment.changed()
     change_points, series = [], []
     for place in range(len(histories.groups)):
         rows = histories.of(place)
-        found = [
-            *_verdicts(environment, histories, place, often[rows], changed),
-            *_tests(environment, histories, place, never[rows], changed),
-        ]
-        if not plain[place]:
-            found += _error_shifts(
-                environment, histories, place, moves[place], height[place], changed, found
+        points = [
+            _change_point(environment, histories, place, run, kind, cases, changed)
+            for rates, kinds in (
+                (failure_rate, (EventKind.NEW_FAILURE, EventKind.FIXED)),
+                (untested_rate, (EventKind.UNTESTED, EventKind.TESTED_AGAIN)),
             )
-        change_points += found
-        series.append(_series(environment, histories, place, often[rows]))
+            for kind, run, cases in _rate_crossings(rates[rows], kinds)
+        ]
+        if not steady[place]:
+            points += _error_shifts(
+                environment, histories, place, moves[place], levels[place], changed, points
+            )
+        change_points += points
+        series.append(_series(environment, histories, place, failure_rate[rows]))
     return change_points, series
 
 
-def _each(events: NDArray[np.int8], penalty: segmentation.Floats) -> segmentation.Floats:
+def _case_rates(events: NDArray[np.int8], penalty: segmentation.Floats) -> segmentation.Floats:
     """Rates of every case by night; what is alike is found once, and what never changes costs
     nothing."""
     lowest = np.where(events < 0, 2, events).min(axis=1)
     highest = events.max(axis=1)
-    found = np.repeat(
+    points = np.repeat(
         np.where(highest > 0, segmentation.RATES[-1], segmentation.RATES[0])[:, None],
         events.shape[1],
         axis=1,
@@ -135,11 +139,11 @@ def _each(events: NDArray[np.int8], penalty: segmentation.Floats) -> segmentatio
         for start in range(0, len(kinds), 512):
             chosen = segmentation.rates(kinds[start : start + 512], penalty)
             mine = (which.ravel() >= start) & (which.ravel() < start + 512)
-            found[mixed[mine]] = chosen[which.ravel()[mine] - start]
-    return found.astype(np.float32)
+            points[mixed[mine]] = chosen[which.ravel()[mine] - start]
+    return points.astype(np.float32)
 
 
-def _moves(histories: CaseHistories, place: int) -> tuple[segmentation.Floats, float]:
+def _median_moves(histories: CaseHistories, place: int) -> tuple[segmentation.Floats, float]:
     """How far the errors of a group lie, night by night, from where each of its cases usually lies
     (mean, in octaves).
 
@@ -174,29 +178,7 @@ def _steps(levels: segmentation.Floats) -> Iterator[tuple[int, float, float]]:
         yield int(run), float(levels[run - 1]), float(levels[run])
 
 
-def _verdicts(
-    environment: EnvironmentHistory,
-    histories: CaseHistories,
-    place: int,
-    often: segmentation.Floats,
-    changed: NDArray[np.bool_],
-) -> Iterator[ChangePoint]:
-    for kind, run, cases in _crossings(often, (EventKind.NEW_FAILURE, EventKind.FIXED)):
-        yield _turn(environment, histories, place, run, kind, cases, changed)
-
-
-def _tests(
-    environment: EnvironmentHistory,
-    histories: CaseHistories,
-    place: int,
-    never: segmentation.Floats,
-    changed: NDArray[np.bool_],
-) -> Iterator[ChangePoint]:
-    for kind, run, cases in _crossings(never, (EventKind.UNTESTED, EventKind.TESTED_AGAIN)):
-        yield _turn(environment, histories, place, run, kind, cases, changed)
-
-
-def _crossings(
+def _rate_crossings(
     rate: segmentation.Floats, kinds: tuple[EventKind, EventKind]
 ) -> Iterator[tuple[EventKind, int, NDArray[np.intp]]]:
     """Runs in which cases begin, or cease, to do something for good; crossings of the same kind
@@ -220,7 +202,7 @@ def _crossings(
             runs = runs[len(together) :]
 
 
-def _turn(
+def _change_point(
     environment: EnvironmentHistory,
     histories: CaseHistories,
     place: int,
@@ -264,14 +246,14 @@ def _error_shifts(
     histories: CaseHistories,
     place: int,
     moves: segmentation.Floats,
-    height: segmentation.Floats,
+    levels: segmentation.Floats,
     changed: NDArray[np.bool_],
     others: list[ChangePoint],
 ) -> list[ChangePoint]:
     """Errors that moved for good: levels between nights whose medians really differ."""
-    bounds = [0, *(run for run, _, _ in _steps(height)), len(moves)]
+    bounds = [0, *(run for run, _, _ in _steps(levels)), len(moves)]
     middles = [_middle(moves[a:b]) for a, b in itertools.pairwise(bounds)]
-    found: list[ChangePoint] = []
+    points: list[ChangePoint] = []
     last = middles[0]
     for run, after in zip(bounds[1:-1], middles[1:], strict=True):
         if np.isnan(after):
@@ -290,8 +272,8 @@ def _error_shifts(
             environment, histories, place, _seen(~np.isnan(moves), run), after - before, changed
         )
         if point is not None:
-            found.append(point)
-    return found
+            points.append(point)
+    return points
 
 
 def _error_shift(
@@ -345,7 +327,7 @@ def _series(
     environment: EnvironmentHistory,
     histories: CaseHistories,
     place: int,
-    often: segmentation.Floats,
+    failure_rate: segmentation.Floats,
 ) -> GroupSeries:
     rows = histories.of(place)
     state, size = histories.state[rows], histories.size[rows]
@@ -356,31 +338,31 @@ def _series(
     return GroupSeries(
         environment.env, int(histories.groups[place]), segmentation.median(size, axis=0), largest,
         failing, tested,
-        _flaky(state, often), _transient_failures(state, often),
+        _flaky(state, failure_rate), _transient_failures(state, failure_rate),
     )  # fmt: skip
 
 
-def _flaky(state: NDArray[np.int8], often: segmentation.Floats) -> tuple[int, int] | None:
+def _flaky(state: NDArray[np.int8], failure_rate: segmentation.Floats) -> tuple[int, int] | None:
     """(nights it failed, nights it ran) at its present rate, of the case that fails now and then
     most often."""
-    last = often[:, -1]
+    last = failure_rate[:, -1]
     worst: tuple[int, int] | None = None
     for case in np.flatnonzero(
         (last > segmentation.RARE) & (last < segmentation.FREQUENT) & ~_first(state)
     ):
-        steps = np.flatnonzero(often[case, 1:] != often[case, :-1])
+        steps = np.flatnonzero(failure_rate[case, 1:] != failure_rate[case, :-1])
         start = int(steps[-1]) + 1 if len(steps) else 0
         ran = state[case, start:]
-        found = (int((ran == FAILED).sum()), int((ran >= PASSED).sum()))
-        if found[0] and (worst is None or found[0] * worst[1] > worst[0] * found[1]):
-            worst = found
+        points = (int((ran == FAILED).sum()), int((ran >= PASSED).sum()))
+        if points[0] and (worst is None or points[0] * worst[1] > worst[0] * points[1]):
+            worst = points
     return worst
 
 
-def _transient_failures(state: NDArray[np.int8], often: segmentation.Floats) -> int:
+def _transient_failures(state: NDArray[np.int8], failure_rate: segmentation.Floats) -> int:
     """Cases that fail on the last night and are known to pass, or have passed until then: seen
     once, which few nights cannot tell from a flake."""
-    last = often[:, -1]
+    last = failure_rate[:, -1]
     return int(
         (
             (state[:, -1] == FAILED)

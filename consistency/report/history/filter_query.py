@@ -82,13 +82,13 @@ def _term(term: str, names: Sequence[str], verdicts: Sequence[str]) -> Test:
 
 def _test(key: str, value: str, names: Sequence[str], verdicts: Sequence[str]) -> Test:
     if key == "count":
-        return _counted(value)
+        return _count_test(value)
     if key in NUMBERS:
-        return _numeric(key, value)
+        return _number_test(key, value)
     if key == "since":
-        return _dated(value)
+        return _date_test(value)
     if key == "fingerprint":
-        return _fingerprint(value)
+        return _fingerprint_test(value)
     if key in TEXTS:
         known = {"verdict": (*verdicts, *STATES), "kind": LATEST}.get(key, ())
         parts = value.split(",")
@@ -104,7 +104,7 @@ def _test(key: str, value: str, names: Sequence[str], verdicts: Sequence[str]) -
             )
         return lambda entry: any(p.fullmatch(str(entry.get(key, "")).lower()) for p in patterns)
     if key in names:
-        return _identity(key, value)
+        return _identity_test(key, value)
     raise UsageError(f"{key} is no key{suggestion(key, [*TEXTS, *NUMBERS, *OTHERS, *names])}")
 
 
@@ -115,7 +115,7 @@ def _split(value: str) -> tuple[str, str]:
     return "", value
 
 
-def _compared(operator: str, order: int) -> bool:
+def _holds(operator: str, order: int) -> bool:
     return {
         ">": order > 0,
         ">=": order >= 0,
@@ -126,7 +126,7 @@ def _compared(operator: str, order: int) -> bool:
     }[operator]
 
 
-def _counted(value: str) -> Test:
+def _count_test(value: str) -> Test:
     found = _COUNT.fullmatch(value)
     if found is None or found[3] not in STATES:
         raise UsageError(
@@ -135,11 +135,11 @@ def _counted(value: str) -> Test:
         )
     operator, number, state = found[1] or "", int(found[2]), found[3]
     return lambda entry: (
-        entry["state"] == state and _compared(operator, entry["counts"].get(state, 0) - number)
+        entry["state"] == state and _holds(operator, entry["counts"].get(state, 0) - number)
     )
 
 
-def _numeric(key: str, value: str) -> Test:
+def _number_test(key: str, value: str) -> Test:
     operator, rest = _split(value)
     if not _NUMBER.fullmatch(rest):
         raise UsageError(f"{key}:{value} is no number; write {key}:>1")
@@ -147,12 +147,12 @@ def _numeric(key: str, value: str) -> Test:
 
     def test(entry: Entry) -> bool:
         found = entry.get(key)
-        return found is not None and _compared(operator, (found > number) - (found < number))
+        return found is not None and _holds(operator, (found > number) - (found < number))
 
     return test
 
 
-def _dated(value: str) -> Test:
+def _date_test(value: str) -> Test:
     operator, rest = _split(value)
     if not re.fullmatch(r"\d{4}(-\d{2}(-\d{2})?)?", rest, re.ASCII):
         raise UsageError(f"since:{value} is no date; write since:>=2026-11-01")
@@ -160,12 +160,12 @@ def _dated(value: str) -> Test:
     def test(entry: Entry) -> bool:
         found = entry.get("since") or ""
         short = found[: len(rest)]
-        return bool(found) and _compared(operator, (short > rest) - (short < rest))
+        return bool(found) and _holds(operator, (short > rest) - (short < rest))
 
     return test
 
 
-def _fingerprint(value: str) -> Test:
+def _fingerprint_test(value: str) -> Test:
     pattern = _glob(f"*{value}*")
     return lambda entry: any(
         name.startswith("fingerprint") and pattern.fullmatch(f"{name} {told}".lower())
@@ -173,7 +173,7 @@ def _fingerprint(value: str) -> Test:
     )
 
 
-def _identity(key: str, value: str) -> Test:
+def _identity_test(key: str, value: str) -> Test:
     """Text with asterisks, or versions compared number by number: 31.0.15 is at least 31."""
     operator, rest = _split(value)
     if operator and operator != "=":
@@ -183,7 +183,7 @@ def _identity(key: str, value: str) -> Test:
 
         def test(entry: Entry) -> bool:
             found = _version(entry["identity"].get(key, ""))[: len(lowest)]
-            return bool(found) and _compared(operator, (found > lowest) - (found < lowest))
+            return bool(found) and _holds(operator, (found > lowest) - (found < lowest))
 
         return test
     patterns = [_glob(part) for part in rest.split(",")]

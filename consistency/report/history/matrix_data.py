@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...core.text import quote, round_significant
 from ...core.verdict import VERDICTS
-from ..page_data import embedded
+from ..page_data import embed_json
 from .query_entries import flaky, identity_of, latest_event, names, since
 from .series import EnvironmentHistory
 from .snapshot import FAILED, RANK_OF, RANKS, WARNED, MatrixCell, ResultGroup, Snapshot
@@ -60,7 +60,7 @@ def data(
             cells,
             past,
         ]
-        left -= len(embedded(row)) + 1
+        left -= len(embed_json(row)) + 1
         if left < 0:
             break
         operators.append(row)

@@ -5,8 +5,8 @@ inside.
     issues of what fails now)
 
 Everything that came from bundles is escaped: by Jinja in the text, by
-:func:`~consistency.report.page_data.embedded` in the JSON, and the script puts it into the page as
-text only.
+:func:`~consistency.report.page_data.embed_json` in the JSON, and the script puts it into the page
+as text only.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from ...core.files import write_text
 from ...errors import UsageError
 from ...storage.bundle.naming import folder_name
-from ..page import in_one, policy_of, source
-from ..page_data import embedded
+from ..page import join_scripts, policy_of, source
+from ..page_data import embed_json
 from .matrix_data import data
 from .pages import environments_page, latest_page, operator_page
 from .snapshot import FAILED, Snapshot
@@ -57,7 +57,7 @@ def _write(snapshot: Snapshot, out: Path, artefacts: bool) -> None:
     by_operator = snapshot.by_operator()
     operators = list(by_operator)[:MAX_OPERATORS]
     files = {name: f"operators/{file_name(name)}.html" for name in operators}
-    links = _copied(snapshot, out) if artefacts else {}
+    links = _copy_scripts(snapshot, out) if artefacts else {}
     pages = _Pages()
     latest = latest_page(snapshot, files)
     drawn = data(snapshot, files, links)
@@ -93,16 +93,17 @@ class _Pages:
             autoescape=True,
             undefined=StrictUndefined,
         )
-        self._style = source("report.css") + _own("matrix.css")
+        self._style = source("report.css") + _template("matrix.css")
         self._scripts = {
-            page: in_one(source("page.js"), *map(_own, names)) for page, names in SCRIPTS.items()
+            page: join_scripts(source("page.js"), *map(_template, names))
+            for page, names in SCRIPTS.items()
         }
 
     def write(self, path: Path, template: str, drawn: Any, **values: Any) -> None:
         script = self._scripts["plain" if drawn is None else "index"]
         html = self._templates.get_template(template).render(
             style=self._style, script=script, policy=policy_of(self._style, script),
-            data="" if drawn is None else embedded(drawn),
+            data="" if drawn is None else embed_json(drawn),
             **({"up": ""} | values),
         )  # fmt: skip
         if path.exists() and path.read_text(encoding="utf-8", errors="replace") == html:
@@ -110,7 +111,7 @@ class _Pages:
         write_text(path, html)
 
 
-def _own(name: str) -> str:
+def _template(name: str) -> str:
     return (Path(__file__).with_name("templates") / name).read_text(encoding="utf-8")
 
 
@@ -123,7 +124,7 @@ def file_name(operator: str) -> str:
     return f"{plain}-{hashlib.sha256(operator.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-def _copied(snapshot: Snapshot, out: Path) -> Mapping[tuple[int, int], tuple[str, ...]]:
+def _copy_scripts(snapshot: Snapshot, out: Path) -> Mapping[tuple[int, int], tuple[str, ...]]:
     """Scripts and issues of what fails now, beside the pages: (environment, group) to their
     addresses from the site's top."""
     target = out / "failures"

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...core.verdict import VERDICTS, Verdict
 from . import known_status
-from .change_points import ChangePoint, GroupSeries, follow
+from .change_points import ChangePoint, GroupSeries, find_change_points
 from .events import EventKind
 from .outages import LOSSES
 from .series import UNKNOWN, EnvironmentHistory, case_histories, environments
@@ -127,7 +127,7 @@ def snapshot(store: Store) -> Snapshot:
     shown: list[tuple[int, int, int]] = []
     for one in by_env.values():
         for histories in case_histories(store.db, one):
-            mine, drawn = follow(one, histories)
+            mine, drawn = find_change_points(one, histories)
             change_points += mine
             series |= {(series.env, series.group): series for series in drawn}
             last = (histories.state[:, ::-1] != UNKNOWN).argmax(axis=1)
@@ -168,7 +168,7 @@ def snapshot(store: Store) -> Snapshot:
         else {}
     )
     matrix = Snapshot(by_env, groups, cells, series, change_points, ids, known_status.to_do(known))
-    _keep(store, matrix)
+    _store_results(store, matrix)
     return matrix
 
 
@@ -280,7 +280,7 @@ def stamp(store: Store) -> str:
     return hashlib.sha256(repr(rows).encode()).hexdigest()
 
 
-def _keep(store: Store, matrix: Snapshot) -> None:
+def _store_results(store: Store, matrix: Snapshot) -> None:
     """Put what was found into the store, for questions in SQL."""
     db = store.db
     db.execute("CREATE OR REPLACE TABLE stamps AS SELECT ? AS stamp", [stamp(store)])
@@ -288,7 +288,7 @@ def _keep(store: Store, matrix: Snapshot) -> None:
         (t.env, matrix.environments[t.env].runs[t.run].bundle, t.group, t.kind, t.regression,
         t.cases, t.of, _linear(t.before),
          _linear(t.after), matrix.case_ids.get(t.item, ""), t.moved,
-         _said(matrix.environments[t.env].between(t.last, t.run)))
+         _facts_text(matrix.environments[t.env].between(t.last, t.run)))
         for t in matrix.change_points
     ]  # fmt: skip
     _fill(
@@ -332,5 +332,5 @@ def _linear(octaves: float) -> float | None:
     return None if np.isnan(octaves) else float(2.0**octaves)
 
 
-def _said(rows: Sequence[tuple[str, str, str]]) -> str:
+def _facts_text(rows: Sequence[tuple[str, str, str]]) -> str:
     return "; ".join(f"{name} {old or 'none'} → {new or 'none'}" for name, old, new in rows[:6])

@@ -98,7 +98,7 @@ def ask(store: Store, sql: str) -> Answer:
     with one line."""
     import duckdb
 
-    db = _locked(store)
+    db = _read_only_views(store)
     try:
         statements = db.extract_statements(sql)
     except duckdb.Error as error:
@@ -112,7 +112,7 @@ def ask(store: Store, sql: str) -> Answer:
         cursor = db.execute(statements[0])
         return Answer(tuple(column[0] for column in cursor.description or ()), _rows(cursor))
     except duckdb.Error as error:
-        raise UsageError(_explained(error)) from None
+        raise UsageError(_error_text(error)) from None
 
 
 def _rows(cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
@@ -122,10 +122,10 @@ def _rows(cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
         while rows := cursor.fetchmany(4096):
             yield from rows
     except duckdb.Error as error:
-        raise UsageError(_explained(error)) from None
+        raise UsageError(_error_text(error)) from None
 
 
-def _locked(store: Store) -> duckdb.DuckDBPyConnection:
+def _read_only_views(store: Store) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     if store.path is not None:
@@ -142,7 +142,7 @@ def _locked(store: Store) -> duckdb.DuckDBPyConnection:
     return store.db
 
 
-def _explained(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     words = _series(error)
     if "Table with name" in words and "does not exist" in words:
         name = words.split("Table with name ")[1].split(" ")[0]

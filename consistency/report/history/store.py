@@ -129,7 +129,7 @@ class Store:
         self.path, self.fresh = path, 0
         self.problems: list[str] = []
         try:
-            self.db = _opened(path)
+            self.db = _open(path)
         except duckdb.Error as error:
             raise UsageError(
                 f"cannot open the store {path}: {_first_line(error)}; "
@@ -268,7 +268,7 @@ class Store:
             for _, _, path in files
         )
         ((many,),) = self.db.execute(
-            _INCOMING, [list(VERDICTS), [_literally(path) for _, _, path in files], most]
+            _INCOMING, [list(VERDICTS), [_escape_glob(path) for _, _, path in files], most]
         ).fetchall()
         if many == most:  # what comes from elsewhere may be packed a thousandfold
             length = sum(_length(Path(path)) for _, _, path in files)
@@ -307,7 +307,7 @@ class Store:
                 self.db.execute("UPDATE bundles SET damaged = ? WHERE bundle = ?", [lines, number])
 
 
-def _opened(path: Path | None) -> duckdb.DuckDBPyConnection:
+def _open(path: Path | None) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     if path is None:
@@ -360,7 +360,7 @@ def _length(path: Path | None) -> int:
     return path.stat().st_size if path is not None and path.exists() else 0
 
 
-def _literally(path: str) -> str:
+def _escape_glob(path: str) -> str:
     """A path whose brackets, asterisks and question marks mean themselves."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in path)
 

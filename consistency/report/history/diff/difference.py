@@ -108,10 +108,10 @@ def _environments(
             was, is_ = ("there" if backend in side else "" for side in (then, now))
             whose[f"backend {backend}"[:_LONG], was, is_] = [MACHINE]
             continue
-        for row in _moved(*_both_probed(then[backend], now[backend])):
+        for row in _changed_facts(*_both_probed(then[backend], now[backend])):
             whose.setdefault(row, []).append(backend)
     found: dict[str, list[tuple[str, str, str]]] = {}
-    known = set(_moved(before["machine"], after["machine"]))
+    known = set(_changed_facts(before["machine"], after["machine"]))
     for row in sorted(known):
         found.setdefault(MACHINE, []).append(row)
     for row, names in whose.items():
@@ -147,7 +147,7 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _moved(then: Mapping[str, Any], now: Mapping[str, Any]) -> ChangedFacts:
+def _changed_facts(then: Mapping[str, Any], now: Mapping[str, Any]) -> ChangedFacts:
     pairs = (
         (name, str(then.get(name, ""))[:_LONG], str(now.get(name, ""))[:_LONG])
         for name in sorted({*then, *now})

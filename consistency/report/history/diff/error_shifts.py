@@ -39,7 +39,7 @@ def error_shifts(groups: Mapping[GroupKey, Sequence[ResultPair]]) -> Iterator[Re
     }
     passing = {group: pairs for group, pairs in passing.items() if pairs}
     alone: list[tuple[GroupKey, tuple[GroupKey, ...]]] = [(group, (group,)) for group in passing]
-    levels = [alone, _joined(passing, _all_dtypes), _joined(passing, _all_operators)]
+    levels = [alone, _pool_groups(passing, _all_dtypes), _pool_groups(passing, _all_operators)]
     pooled = [[_pool(name, members, passing) for name, members in level] for level in levels]
     limit = critical([one.shift.least for level in pooled for one in level])
     covered: set[GroupKey] = set()
@@ -65,7 +65,7 @@ def _all_operators(group: GroupKey) -> GroupKey:
     return ("*", group[1], group[2], group[3])
 
 
-def _joined(
+def _pool_groups(
     passing: Iterable[GroupKey], wider: Callable[[GroupKey], GroupKey]
 ) -> list[tuple[GroupKey, tuple[GroupKey, ...]]]:
     found: defaultdict[GroupKey, list[GroupKey]] = defaultdict(list)

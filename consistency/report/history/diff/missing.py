@@ -21,7 +21,7 @@ def results(old: Mapping[str, Any], new: Mapping[str, Any], before: Results, aft
     ):
         return 0
     return sum(
-        one.origin != "explored" and key not in after and _asked(key[0], now)
+        one.origin != "explored" and key not in after and _requested(key[0], now)
         for key, one in before.items()
     )
 
@@ -42,7 +42,7 @@ def groups(
             one.tested
             and one.origin != "explored"
             and (group[0], group[3]) not in there
-            and _asked(group, new["settings"])
+            and _requested(group, new["settings"])
         ):
             lost[group].append((case, one))
     gone = new.get("unavailable")
@@ -64,7 +64,7 @@ def _same_corpus(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return one == other
 
 
-def _asked(group: GroupKey, settings: Mapping[str, Any]) -> bool:
+def _requested(group: GroupKey, settings: Mapping[str, Any]) -> bool:
     """Whether a run with these settings was to judge such results, as far as they say."""
     named = zip(
         (settings.get(key) for key in ("operators", "dtypes", "directions", "backends")),

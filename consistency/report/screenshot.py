@@ -29,16 +29,16 @@ def browser() -> str | None:
     return next((path for path in map(shutil.which, BROWSERS) if path), None)
 
 
-def photograph(drawing: Path, picture: Path) -> Path:
+def render_png(svg: Path, png: Path) -> Path:
     """Draw an SVG file in its own size, and return ``picture``. Raises UsageError where no browser
     is there, or it fails."""
-    program = browser()
-    if program is None:
+    browser_path = browser()
+    if browser_path is None:
         raise UsageError(
-            f"no browser to draw {picture.name} with: put one of {', '.join(BROWSERS[:3])} on "
-            f"the PATH, or use {drawing}"
+            f"no browser to draw {png.name} with: put one of {', '.join(BROWSERS[:3])} on "
+            f"the PATH, or use {svg}"
         )
-    size = _SIZE.search(drawing.read_text(encoding="utf-8"))
+    size = _SIZE.search(svg.read_text(encoding="utf-8"))
     width, height = (int(size[1]), int(size[2])) if size else (1200, 900)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         options = [
@@ -49,14 +49,14 @@ def photograph(drawing: Path, picture: Path) -> Path:
             f"--user-data-dir={profile}",
         ]
         command = [
-            program,
+            browser_path,
             *options,
             f"--window-size={width},{height}",
-            f"--screenshot={picture.absolute()}",
-            drawing.absolute().as_uri(),
+            f"--screenshot={png.absolute()}",
+            svg.absolute().as_uri(),
         ]
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 capture_output=True,
                 text=True,
@@ -66,11 +66,11 @@ def photograph(drawing: Path, picture: Path) -> Path:
             )
         except subprocess.TimeoutExpired:
             raise UsageError(
-                f"{program} did not draw {picture.name} within {SECONDS:.0f} s"
+                f"{browser_path} did not draw {png.name} within {SECONDS:.0f} s"
             ) from None
-    if not picture.is_file():
+    if not png.is_file():
         raise UsageError(
-            f"{program} drew no {picture.name}: "
-            f"{(done.stderr.strip().splitlines() or ['it gave no reason'])[-1][:200]}"
+            f"{browser_path} drew no {png.name}: "
+            f"{(process.stderr.strip().splitlines() or ['it gave no reason'])[-1][:200]}"
         )
-    return picture
+    return png
