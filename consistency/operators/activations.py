@@ -114,7 +114,7 @@ def glu(d: Drawing) -> Call:
 
 @hook
 def of_input(outputs: Tensors, x: Any, *_: Any, **__: Any) -> torch.Tensor:
-    """S = |x|: a tail, or a neighbourhood of 0, that is the difference of numbers of that size."""
+    """S = |x|: a tail, or a neighborhood of 0, that is the difference of numbers of that size."""
     return x.abs()  # type: ignore[no-any-return]
 
 

@@ -26,15 +26,15 @@ from .declare import (
     Drawing,
     ErrorModel,
     InPlaceVariant,
-    Operator,
     Sample,
     accumulated,
     call,
+    family,
     one,
 )
 from .destinations import ROUND, combined, divided_in_place, raised_in_place, shifted
 from .hooks import Args, Kwargs, Tensors
-from .nonunique_results import of_shares, quotient_neighbours, remainder_neighbours, zeros_aside
+from .nonunique_results import of_shares, quotient_neighbors, remainder_neighbors, zeros_aside
 from .sampling import binary, fitting, operands, pointwise, scalar, shape_of
 
 ELEMENTWISE = frozenset({"elementwise"})
@@ -206,17 +206,7 @@ def integers(low: int, high: int) -> Sample:
     return sample
 
 
-def op(
-    name: str,
-    sample: Sample,
-    error: ErrorModel = ROUNDED,
-    dtypes: tuple[str, ...] = FLOATS,
-    **more: Any,
-) -> Operator:
-    traits = more.pop("traits", ELEMENTWISE)
-    return Operator(
-        name=name, family="binary", sample=sample, error=error, dtypes=dtypes, traits=traits, **more
-    )
+op = family("binary", error=ROUNDED, dtypes=FLOATS, traits=ELEMENTWISE)
 
 
 def complex_quotient(d: Drawing) -> Call:
@@ -251,16 +241,16 @@ OPERATORS = [
     op("mul", binary(FACTOR), MONOMIAL, NUMERIC,
        complex=True, out=True, method=True,
        inplace=InPlaceVariant("mul_", combined(destinations.FACTOR), error=ROUND)),
-    op("div", divided, MONOMIAL, traits=STEPS, alternatives=quotient_neighbours,
+    op("div", divided, MONOMIAL, traits=STEPS, alternatives=quotient_neighbors,
        complex=ComplexVariant(sample=complex_quotient), out=True, method=True,
        inplace=InPlaceVariant("div_", divided_in_place, error=ROUND)),
     op("true_divide", truly_divided, MONOMIAL, NUMERIC, complex=True, out=True),
     op("floor_divide", wholly_divided, PLAIN, NUMERIC, traits=STEPS, differentiable=False,
-    alternatives=quotient_neighbours),
+    alternatives=quotient_neighbors),
     op("remainder", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False,
-    alternatives=remainder_neighbours, out=True, method=True),
+    alternatives=remainder_neighbors, out=True, method=True),
     op("fmod", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False,
-    alternatives=remainder_neighbours, out=True, method=True),
+    alternatives=remainder_neighbors, out=True, method=True),
     op("__radd__", from_left(), ROUNDED, NUMERIC, traits=LINEAR, complex=True),
     op("__rsub__", from_left(), ROUNDED, NUMERIC, traits=LINEAR, complex=True),
     op("__rmul__", LEFT, MONOMIAL, NUMERIC, traits=LINEAR, complex=True),

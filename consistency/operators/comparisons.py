@@ -13,9 +13,9 @@ from .declare import (
     Domain,
     Drawing,
     InPlaceVariant,
-    Operator,
     Sample,
     call,
+    family,
 )
 from .destinations import destination
 from .sampling import filled_shape, scalar, shape_of, unary
@@ -96,11 +96,7 @@ def sameness(d: Drawing) -> Call:
     return call(left, d.tensor(shape, Domain(wide=(-24, 24))) if d.flag() else left)
 
 
-def op(name: str, sample: Sample, dtypes: tuple[str, ...] = EVERY, **more: Any) -> Operator:
-    settings: dict[str, Any] = {"traits": TRAITS, "differentiable": False} | more
-    return Operator(
-        name=name, family="comparison", sample=sample, error=EXACT, dtypes=dtypes, **settings
-    )
+op = family("comparison", error=EXACT, dtypes=EVERY, traits=TRAITS, differentiable=False)
 
 
 NO_BOOL = tuple(dtype for dtype in EVERY if dtype != "bool")
@@ -121,7 +117,7 @@ OPERATORS = [
     op("isclose", close, complex=True),
     op("allclose", close, traits=frozenset({"constant"}), complex=True),
     op("equal", sameness, traits=frozenset({"constant"}), complex=True),
-    op("isin", membership, NO_BOOL),
+    op("isin", membership, dtypes=NO_BOOL),
     op("logical_and", logical, complex=True, out=True, method=True),
     op("logical_or", logical, complex=True, out=True),
     op("logical_xor", logical, complex=True),
@@ -133,9 +129,9 @@ OPERATORS = [
         method=True,
         inplace=InPlaceVariant("logical_not_", destination(), traits=TRAITS | {"inplace"}),
     ),
-    *(op(name, bits(), INTEGRAL) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),
+    *(op(name, bits(), dtypes=INTEGRAL) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),
     *(
-        op(name, bits(0, 8), ("int32", "int64"))
+        op(name, bits(0, 8), dtypes=("int32", "int64"))
         for name in ("bitwise_left_shift", "bitwise_right_shift")
     ),
 ]

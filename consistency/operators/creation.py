@@ -21,6 +21,7 @@ from .declare import (
     Sample,
     accumulated,
     call,
+    family,
     one,
 )
 from .hooks import Tensors, hook
@@ -113,17 +114,7 @@ def of_powers(outputs: Tensors, start: Any, end: Any, *_: Any, **__: Any) -> tor
     return outputs[0].abs() * (1.0 + 2.4 * (abs(start) + abs(end)))  # type: ignore[no-any-return]
 
 
-def op(
-    name: str,
-    sample: Sample,
-    error: ErrorModel = EXACT,
-    dtypes: tuple[str, ...] = EVERY,
-    **more: Any,
-) -> Operator:
-    settings: dict[str, Any] = {"traits": CONSTANT, "differentiable": False} | more
-    return Operator(
-        name=name, family="creation", sample=sample, error=error, dtypes=dtypes, **settings
-    )
+op = family("creation", error=EXACT, dtypes=EVERY, traits=CONSTANT, differentiable=False)
 
 
 def of_tensor(name: str, sample: Sample, error: ErrorModel = EXACT, **more: Any) -> Operator:

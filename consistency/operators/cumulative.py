@@ -16,12 +16,11 @@ from .declare import (
     Call,
     Domain,
     Drawing,
-    ErrorModel,
     InPlaceVariant,
-    Operator,
     Sample,
     accumulated,
     call,
+    family,
     products,
 )
 from .destinations import scanned
@@ -154,13 +153,7 @@ def of_running_areas(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tens
     return (next(pair) * next(pair)).cumsum(dim) / 2.0  # type: ignore[no-any-return]
 
 
-def op(
-    name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any
-) -> Operator:
-    settings: dict[str, Any] = {"traits": SCAN} | more
-    return Operator(
-        name=name, family="cumulative", sample=sample, error=error, dtypes=dtypes, **settings
-    )
+op = family("cumulative", dtypes=FLOATS, traits=SCAN)
 
 
 CHOSEN = replace(EXACT, terms=row, backward=row)

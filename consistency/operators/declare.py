@@ -52,10 +52,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMPLEX", "EVERY", "EVERYWHERE", "EXACT", "EXTREMUM", "FINITE", "FLOAT", "FLOATS", "HALF",
-    "INTEGERS", "NORMWISE", "NUMERIC", "POSITIVE", "PROBABILITY", "REAL", "REWRITTEN", "ROUNDED",
-    "STRUCTURE", "SUMMED", "UNCHECKED", "UNIT", "Args", "Call", "ComplexVariant", "Domain",
-    "Drawing", "ErrorModel", "InPlaceVariant", "Kwargs", "Magnitude", "Operator", "Sample",
-    "Tensors", "Terms", "accumulated", "call", "hook", "one", "products", "reduced", "resolve",
+    "INTEGERS", "NORMWISE", "NUMERIC", "POSITIVE", "PROBABILITY", "REAL", "REWRITTEN",
+    "ROUNDED", "STRUCTURE", "SUMMED", "UNCHECKED", "UNIT", "Args", "Call", "ComplexVariant",
+    "Domain", "Drawing", "ErrorModel", "InPlaceVariant", "Kwargs", "Magnitude", "Operator",
+    "Sample", "Tensors", "Terms", "accumulated", "call", "family", "hook", "one", "products",
+    "reduced", "resolve",
 ]  # fmt: skip
 
 # The trait of operators that pick the largest or smallest of numbers: hardware may leave NaN out of
@@ -109,13 +110,13 @@ class Operator:
     the value at an argmax, U·S·Vᴴ for an SVD. ``observe_gradients`` does so for gradients, such as
     their sums over tied elements. ``alternatives`` gives further admissible outputs for
     discontinuous operators. ``ranges`` are intervals of an argument (position, low, high) that a
-    rule may name. ``mutates`` are the positions of tensors (in materialising order) written in
+    rule may name. ``mutates`` are the positions of tensors (in materializing order) written in
     place. ``reference`` replaces the callable for the float64 run. ``cases`` gives the cases of
     ``(dtype, examples, seed)`` where they are not drawn with ``sample``
     (:mod:`consistency.generate.calls.opinfo`). ``form_of`` is the operator of which this is another
     form (a method, ``out=``): the rules of that one hold here; ``leading`` counts the tensors that
     stand before that one's own arguments. ``whole`` are the positions of floating tensors that hold
-    whole numbers, such as a degree, and so have no neighbours that an ulp away would mean nearly
+    whole numbers, such as a degree, and so have no neighbors that an ulp away would mean nearly
     the same.
 
     The variants, each judged as an operator of its own (:mod:`.variants`): ``complex`` the complex
@@ -184,3 +185,21 @@ def resolve(name: str) -> Callable[..., Any] | None:
         return None
     found = getattr(module, last, None) or (None if path else getattr(torch.Tensor, last, None))
     return found if callable(found) else None
+
+
+def family(name: str, *, prefix: str = "", **defaults: Any) -> Callable[..., Operator]:
+    """What declares the operators of a family: ``op(name, sample, error, dtypes, …)``. Fields of
+    :class:`Operator` that are not given are ``defaults``; names begin with ``prefix``."""
+
+    def op(
+        operator: str,
+        sample: Sample,
+        error: ErrorModel | None = None,
+        dtypes: tuple[str, ...] | None = None,
+        **fields: Any,
+    ) -> Operator:
+        given = {"error": error, "dtypes": dtypes}
+        fields |= {field: value for field, value in given.items() if value is not None}
+        return Operator(name=prefix + operator, family=name, sample=sample, **defaults | fields)
+
+    return op

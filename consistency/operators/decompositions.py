@@ -1,4 +1,4 @@
-"""Factorisations. Factors are not unique (signs, phases, bases of an eigenspace, pivots), so what
+"""Factorizations. Factors are not unique (signs, phases, bases of an eigenspace, pivots), so what
 they multiply to is compared."""
 
 from __future__ import annotations

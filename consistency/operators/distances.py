@@ -7,7 +7,15 @@ from typing import Any
 
 import torch
 
-from .declare import FLOAT, Call, Domain, Drawing, ErrorModel, Operator, Sample, accumulated, call
+from .declare import (
+    FLOAT,
+    Call,
+    Domain,
+    Drawing,
+    accumulated,
+    call,
+    family,
+)
 from .hooks import Args, Kwargs, Tensors, hook
 from .losses import MARGINS, REDUCTIONS, reduce
 from .magnitudes import finite, joint_maximum, peak
@@ -162,8 +170,7 @@ def along_dim(outputs: Tensors, x: Any, *_: Any, dim: int, **__: Any) -> float:
     return float(x.shape[dim])
 
 
-def distance(name: str, sample: Sample, error: ErrorModel, **more: Any) -> Operator:
-    return Operator(name=name, family="loss", sample=sample, error=error, dtypes=FLOAT, **more)
+distance = family("loss", dtypes=FLOAT)
 
 
 OPERATORS = [

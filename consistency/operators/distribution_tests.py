@@ -44,7 +44,7 @@ def _divergence(f: float, p: float) -> float:
 
 
 def unrelated(bits: torch.Tensor, p: float, known: torch.Tensor | None = None) -> torch.Tensor:
-    """Whether neighbours, neighbouring rows, and both halves agree no more and no less than chance
+    """Whether neighbors, neighboring rows, and both halves agree no more and no less than chance
     has it.
 
     ``p`` is the probability of a bit, ``known`` says which bits can be told at all. Pairs are

@@ -34,7 +34,7 @@ FINITE = ("0", "-0", "1", "-1", "tiny", "subnormal")
 class Domain:
     """Where an argument lives, and what is worth trying there.
 
-    Numbers stay within [low, high]. ``points`` are boundaries of behaviour (overflow thresholds,
+    Numbers stay within [low, high]. ``points`` are boundaries of behavior (overflow thresholds,
     branch points), ``specials`` the tokens of :data:`consistency.generate.value_classes.SPECIAL`
     that mean something, ``wide`` the binades 2**a … 2**b of magnitudes, ``sums`` adds fillings that
     stress summation (cancelling, large mean, exact integers).

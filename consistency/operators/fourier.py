@@ -85,7 +85,7 @@ def shifted(d: Drawing) -> Call:
 
 
 def short_time(d: Drawing) -> Call:
-    """Frames of a signal; centred frames need half a frame on each side to reflect."""
+    """Frames of a signal; centered frames need half a frame on each side to reflect."""
     frame = d.size(2, 129)
     length = d.size(frame, 2048)
     window = {"window": d.tensor((frame,), Domain(0.0, 1.0))} if d.flag() else {"window": None}

@@ -13,10 +13,9 @@ from .declare import (
     Call,
     Domain,
     Drawing,
-    ErrorModel,
-    Operator,
     Sample,
     call,
+    family,
 )
 from .sampling import filled_shape, scalar
 
@@ -146,21 +145,7 @@ def unravelled(d: Drawing) -> Call:
     return call(d.index(d.shape(0, 2), math.prod(shape)), tuple(shape))
 
 
-def op(
-    name: str,
-    sample: Sample,
-    error: ErrorModel = EXACT,
-    dtypes: tuple[str, ...] = EVERY,
-    **more: Any,
-) -> Operator:
-    return Operator(
-        name=name,
-        family="indexing",
-        sample=sample,
-        error=error,
-        dtypes=dtypes,
-        **{"traits": LINEAR} | more,
-    )
+op = family("indexing", error=EXACT, dtypes=EVERY, traits=LINEAR)
 
 
 PLACES: dict[str, Any] = {"differentiable": False, "traits": frozenset()}

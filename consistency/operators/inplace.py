@@ -12,7 +12,15 @@ from typing import Any
 import torch
 
 from ..core.recipe import Index
-from .declare import EVERY, EXACT, NUMERIC, Call, Drawing, ErrorModel, Operator, Sample, call
+from .declare import (
+    EVERY,
+    EXACT,
+    NUMERIC,
+    Call,
+    Drawing,
+    call,
+    family,
+)
 from .destinations import FACTOR, ROUND, TERM, combined, copied, destination, filled, target
 from .indexing import key
 from .sampling import scalar
@@ -22,13 +30,7 @@ INPLACE = frozenset({"inplace"})
 ELEMENTWISE = INPLACE | {"elementwise"}
 
 
-def op(
-    name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...], **more: Any
-) -> Operator:
-    settings: dict[str, Any] = {"traits": INPLACE, "mutates": (0,)} | more
-    return Operator(
-        name=name, family="inplace", sample=sample, error=error, dtypes=dtypes, **settings
-    )
+op = family("inplace", traits=INPLACE, mutates=(0,))
 
 
 def set_item(d: Drawing) -> Call:

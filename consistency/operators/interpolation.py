@@ -1,4 +1,4 @@
-"""Resampling. A source coordinate is rounded, too: S = the interpolated |x| of the neighbourhood ×
+"""Resampling. A source coordinate is rounded, too: S = the interpolated |x| of the neighborhood ×
 (1 + input size)."""
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def affine_grid(d: Drawing) -> Call:
     )
 
 
-def neighbourhood(x: torch.Tensor) -> torch.Tensor:
+def neighborhood(x: torch.Tensor) -> torch.Tensor:
     """The largest |x| at most two pixels away."""
     pool = getattr(F, f"max_pool{x.ndim - 2}d")
     return pool(x.abs(), 5, stride=1, padding=2)  # type: ignore[no-any-return]
@@ -119,7 +119,7 @@ def of_pixels(
         return outputs[0].abs()
     if mode == "area":
         return F.interpolate(x.abs(), mode="area", **size)
-    smooth, around = SMOOTH[x.ndim - 2], neighbourhood(x)
+    smooth, around = SMOOTH[x.ndim - 2], neighborhood(x)
     if antialias:
         return F.interpolate(around, mode=smooth, antialias=True, **size) * 2.0 * extents(x)
     return (
@@ -139,9 +139,7 @@ def of_samples(
     if mode == "nearest":
         return outputs[0].abs()
     return (
-        F.grid_sample(neighbourhood(x), grid, "bilinear", "border", align_corners)
-        * 2.0
-        * extents(x)
+        F.grid_sample(neighborhood(x), grid, "bilinear", "border", align_corners) * 2.0 * extents(x)
     )
 
 

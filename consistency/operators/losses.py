@@ -107,7 +107,7 @@ def signed(domain: Domain, count: int = 1, **options: tuple[Any, ...]) -> Sample
     return sample
 
 
-def labelled(d: Drawing) -> Call:
+def labeled(d: Drawing) -> Call:
     """One value per class for each target of 0 or 1."""
     shape = (d.size(1, 33), d.size(1, 65))
     weight = {"weight": d.tensor((shape[1],), RATES)} if d.flag() else {}
@@ -315,7 +315,7 @@ OPERATORS = [
         accumulated(of_logistic, reduced, backward=of_logistic_slope),
         **PREDICTION,
     ),
-    loss("multilabel_soft_margin_loss", labelled, of_labels, **PREDICTION),
+    loss("multilabel_soft_margin_loss", labeled, of_labels, **PREDICTION),
     loss(
         "hinge_embedding_loss",
         signed(SCORES, margin=MARGINS),

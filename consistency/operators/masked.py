@@ -1,4 +1,4 @@
-"""Reductions, scans and normalisations that leave out what a mask of booleans does not select
+"""Reductions, scans and normalizations that leave out what a mask of booleans does not select
 (torch.masked)."""
 
 from __future__ import annotations

@@ -12,11 +12,9 @@ from .declare import (
     NUMERIC,
     Call,
     Drawing,
-    ErrorModel,
     InPlaceVariant,
-    Operator,
-    Sample,
     call,
+    family,
     one,
     products,
 )
@@ -188,12 +186,7 @@ def vecdot(d: Drawing) -> Call:
     return call(d.tensor(shape, summed(d, 512)), d.tensor(other, summed(d, 512)))
 
 
-def declare(
-    name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = NUMERIC, **more: Any
-) -> Operator:
-    return Operator(
-        name=name, family="matmul", sample=sample, error=error, dtypes=dtypes, traits=LINEAR, **more
-    )
+declare = family("matmul", dtypes=NUMERIC, traits=LINEAR)
 
 
 EXACT_ON_INTEGERS = products(inner, integers_exact=True)

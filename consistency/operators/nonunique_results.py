@@ -1,5 +1,5 @@
 """What can be compared of outputs that are not unique: values at indices, tie-free sums, admissible
-neighbours.
+neighbors.
 
 Nothing here may fail on a faulty backend's outputs: positions that do not exist read as NaN.
 """
@@ -182,38 +182,38 @@ def beside(exact: torch.Tensor, step: float, unit: float) -> torch.Tensor:
     return distance <= 2.0 * unit * torch.clamp(exact.abs(), min=1.0)
 
 
-def neighbours(at: torch.Tensor, output: torch.Tensor, step: torch.Tensor | float) -> list[Tensors]:
+def neighbors(at: torch.Tensor, output: torch.Tensor, step: torch.Tensor | float) -> list[Tensors]:
     """One step below and one above where ``at`` holds."""
     return [(torch.where(at, output - step, output),), (torch.where(at, output + step, output),)]
 
 
-def quotient_neighbours(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
+def quotient_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
     """floor_divide, div with a rounding mode: one beside where the exact quotient is within
     rounding of a whole number."""
     if not outputs[0].dtype.is_floating_point or kwargs.get("rounding_mode", "floor") is None:
         return []
-    return neighbours(
+    return neighbors(
         beside(torch.true_divide(args[0], args[1]), 0.0, unit_of(args)), outputs[0], 1.0
     )
 
 
-def remainder_neighbours(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
+def remainder_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
     """remainder, fmod: one divisor beside where the quotient is within rounding of a whole
     number."""
     if not outputs[0].dtype.is_floating_point:
         return []
     divisor = args[1].abs() if isinstance(args[1], torch.Tensor) else abs(args[1])
-    return neighbours(
+    return neighbors(
         beside(torch.true_divide(args[0], args[1]), 0.0, unit_of(args)), outputs[0], divisor
     )
 
 
-def decimal_neighbours(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
+def decimal_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
     """round with decimals: one unit of the last place beside where the scaled number is within
     rounding of a half."""
     decimals = kwargs.get("decimals", 0)
     if not decimals or not outputs[0].dtype.is_floating_point:
         return []
-    return neighbours(
+    return neighbors(
         beside(args[0] * 10.0**decimals, 0.5, unit_of(args)), outputs[0], 10.0**-decimals
     )

@@ -1,4 +1,4 @@
-"""Normalisation: over a batch, instances, layers, groups, and neighbouring channels. S is in
+"""Normalization: over a batch, instances, layers, groups, and neighboring channels. S is in
 :mod:`.normalization_magnitudes`."""
 
 from __future__ import annotations

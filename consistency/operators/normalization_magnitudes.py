@@ -1,4 +1,4 @@
-"""S of normalised values and of their gradients, and n: how many numbers share a mean.
+"""S of normalized values and of their gradients, and n: how many numbers share a mean.
 
 A value is as precise as ((|x| + mean|x|)/σ)·|weight| + |bias|: what two passes or a running mean
 may lose; one over x² loses more.

@@ -21,10 +21,10 @@ from .declare import (
     Domain,
     Drawing,
     ErrorModel,
-    Operator,
     Sample,
     accumulated,
     call,
+    family,
     products,
 )
 from .hooks import Tensors, hook
@@ -172,17 +172,7 @@ def at_maximum(rank: int) -> Any:
     return observe
 
 
-def pool(
-    name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any
-) -> Operator:
-    return Operator(
-        name=f"nn.functional.{name}",
-        family="pooling",
-        sample=sample,
-        error=error,
-        dtypes=dtypes,
-        **more,
-    )
+pool = family("pooling", prefix="nn.functional.", dtypes=FLOATS)
 
 
 def of_window(rank: int) -> Any:

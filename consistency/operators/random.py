@@ -124,7 +124,7 @@ def normal(d: Drawing) -> Call:
 
 
 @hook
-def of_standardised(outputs: Tensors, mean: Any, deviation: Any, *_: Any, **__: Any) -> Tensors:
+def of_standardized(outputs: Tensors, mean: Any, deviation: Any, *_: Any, **__: Any) -> Tensors:
     return flags(outputs[0].isfinite(), likely.normal((outputs[0] - mean) / deviation))
 
 
@@ -207,7 +207,7 @@ OPERATORS = [
     op("bernoulli", events, of_events),
     op("poisson", counting, of_counts),
     op("multinomial", choosing, of_choices),
-    op("normal", normal, of_standardised),
+    op("normal", normal, of_standardized),
     op("rand", made, of_uniform),
     op("randn", made, of_normal),
     op("randint", integers, of_integers, dtypes=("int64", "int32", "float32")),

@@ -15,7 +15,7 @@ GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 
 
 def weights(d: Drawing, gates: int, inputs: int, hidden: int, biases: bool) -> list[Any]:
-    """w_ih, w_hh and perhaps b_ih, b_hh, as wide as layers are initialised: ±1/√hidden."""
+    """w_ih, w_hh and perhaps b_ih, b_hh, as wide as layers are initialized: ±1/√hidden."""
     width = Domain(-1.0 / math.sqrt(hidden), 1.0 / math.sqrt(hidden))
     shapes: list[tuple[int, ...]] = [(gates * hidden, inputs), (gates * hidden, hidden)]
     return [d.tensor(shape, width) for shape in (*shapes, *[(gates * hidden,)] * (2 * biases))]

@@ -19,11 +19,10 @@ from .declare import (
     ComplexVariant,
     Domain,
     Drawing,
-    ErrorModel,
-    Operator,
     Sample,
     accumulated,
     call,
+    family,
     products,
     reduced,
 )
@@ -181,13 +180,7 @@ def of_factors(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     return tuple(output.abs() * math.sqrt(count) for output in outputs)
 
 
-def op(
-    name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any
-) -> Operator:
-    settings: dict[str, Any] = {"traits": REDUCTION} | more
-    return Operator(
-        name=name, family="reduction", sample=sample, error=error, dtypes=dtypes, **settings
-    )
+op = family("reduction", dtypes=FLOATS, traits=REDUCTION)
 
 
 def complex_product(d: Drawing) -> Call:

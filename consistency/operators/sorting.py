@@ -172,7 +172,7 @@ def frequency(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 def of_quantile(
     outputs: Tensors, x: Any, q: Any, *, interpolation: str = "", **rest: Any
 ) -> torch.Tensor:
-    """|lower| + |upper| neighbour, and rank · distance between them, as the rank is rounded."""
+    """|lower| + |upper| neighbor, and rank · distance between them, as the rank is rounded."""
     x = x.detach()
     low, high = (torch.quantile(x, q, interpolation=how, **rest) for how in ("lower", "higher"))
     length = x.numel() if rest.get("dim") is None else x.shape[rest["dim"]] if x.ndim else 1

@@ -18,12 +18,11 @@ from .declare import (
     Call,
     Domain,
     Drawing,
-    ErrorModel,
     InPlaceVariant,
-    Operator,
     Sample,
     accumulated,
     call,
+    family,
     one,
     products,
 )
@@ -99,17 +98,7 @@ def clamp(d: Drawing) -> Call:
     return call(x, min=scalar(d, 1, 4), max=scalar(d, -4, 0))
 
 
-def op(
-    name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any
-) -> Operator:
-    return Operator(
-        name=name,
-        family="ternary",
-        sample=sample,
-        error=error,
-        dtypes=dtypes,
-        **{"traits": ELEMENTWISE} | more,
-    )
+op = family("ternary", dtypes=FLOATS, traits=ELEMENTWISE)
 
 
 OPERATORS = [

@@ -1,4 +1,4 @@
-"""Normalisation in training, twice, and then in evaluation: what the running statistics were is
+"""Normalization in training, twice, and then in evaluation: what the running statistics were is
 judged with what came of them."""
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from .declare import (
 )
 from .destinations import DIVISOR, EXPONENT, HALF_EXPONENT, ROUND, TO_FOUR, destination
 from .hooks import Tensors, hook
-from .nonunique_results import decimal_neighbours
+from .nonunique_results import decimal_neighbors
 from .sampling import scalar, shape_of, unary
 
 ELEMENTWISE = frozenset({"elementwise"})
@@ -217,7 +217,7 @@ OPERATORS = [
     op("trunc", stepping, EXACT, NUMERIC, differentiable=False, out=True),
     op("frac", stepping, EXACT, out=True),
     op("round", rounding, ErrorModel("rounded"), NUMERIC, differentiable=False,
-    alternatives=decimal_neighbours, traits=ZEROS, method=True),
+    alternatives=decimal_neighbors, traits=ZEROS, method=True),
     op("nan_to_num", replacing, EXACT, NUMERIC, out=True, method=True),
     op("bitwise_not", unary(), EXACT, ("int32", "int64", "bool"), differentiable=False),
     op("frexp", unary(Domain(wide=(-100, 100))), EXACT, differentiable=False),

@@ -14,13 +14,13 @@ from consistency.backends._outputs import collect
 from consistency.core.model import Case
 from consistency.generate.materialize import Materials, prepare
 from consistency.operators.declare import Operator
-from consistency.operators.nonunique_results import gather_or_nan, quotient_neighbours, tied_sums
+from consistency.operators.nonunique_results import gather_or_nan, quotient_neighbors, tied_sums
 from tests.support.drawing import assert_telling, draw
 
 MODULES = (
-    "unary", "special", "binary", "ternary", "predicates", "casts", "reductions", "moments",
+    "unary", "special", "binary", "ternary", "comparisons", "casts", "reductions", "moments",
     "cumulative", "movement", "joining",
-    "indexing", "scattering", "sorting", "creation", "random", "inplace", "writes", "copies",
+    "indexing", "scattering", "sorting", "creation", "random", "inplace", "copies",
     "masked", "polynomials", "windows",
 )  # fmt: skip
 OPERATORS = [
@@ -146,7 +146,6 @@ def test_gradients_of_ties_are_summed(gradient: list[float]) -> None:
 def test_an_exact_quotient_may_be_one_step_off_only_where_it_is_whole() -> None:
     args = (torch.tensor([6.0, 7.5]), torch.tensor([2.0, 2.0]))
     below, above = (
-        outputs[0].tolist()
-        for outputs in quotient_neighbours(args, {}, (torch.tensor([3.0, 3.0]),))
+        outputs[0].tolist() for outputs in quotient_neighbors(args, {}, (torch.tensor([3.0, 3.0]),))
     )
     assert (below, above) == ([2.0, 3.0], [4.0, 3.0])

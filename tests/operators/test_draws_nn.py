@@ -21,7 +21,7 @@ from consistency.operators.declare import Operator
 from tests.support.drawing import assert_telling, draw
 
 MODULES = (
-    "matmul", "contractions", "convolution", "normalisation", "softmax", "activations", "pooling",
+    "matmul", "contractions", "convolution", "normalization", "softmax", "activations", "pooling",
     "losses", "classification",
     "distances", "linear_algebra", "decompositions", "fourier", "interpolation", "embedding",
     "attention", "recurrent",

@@ -1,4 +1,4 @@
-"""Running sums and extremes, differences and trapezoids: what depends on the neighbours along one
+"""Running sums and extremes, differences and trapezoids: what depends on the neighbors along one
 dimension.
 
 Of equal elements, cummax and cummin give the last position, as PyTorch does.
@@ -72,7 +72,7 @@ def diff(
 
 
 def _trapezoids(y: Array, x: Array | None, dx: float, dim: int) -> Array:
-    """The areas between neighbours along `dim`, moved last."""
+    """The areas between neighbors along `dim`, moved last."""
     lines = np.moveaxis(floating(y), dim, -1)
     steps = (
         constant(dx, lines)

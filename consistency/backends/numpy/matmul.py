@@ -109,7 +109,7 @@ def einsum(equation: str | Array, *operands: Any) -> Array:
         return np.asarray(
             np.einsum(equation, *operands, dtype=np.int64, optimize=False)
         )  # a sum, and sums of integers are int64
-    # An optimised order goes through np.dot and BLAS; a single pass over all operands is the plain
+    # An optimized order goes through np.dot and BLAS; a single pass over all operands is the plain
     # definition.
     return np.asarray(np.einsum(equation, *operands, optimize=False))
 

@@ -1,4 +1,4 @@
-"""Softmax and its relatives, and layers that standardise."""
+"""Softmax and its relatives, and layers that standardize."""
 
 from collections.abc import Sequence
 
@@ -50,7 +50,7 @@ def normalize(
     return np.divide(input, np.maximum(vector_norm(input, p, dim, True), constant(eps, input)))
 
 
-# --- standardising layers
+# --- standardizing layers
 
 
 def _affine(x: Array, weight: Array | None, bias: Array | None, shape: Sequence[int]) -> Array:
@@ -60,7 +60,7 @@ def _affine(x: Array, weight: Array | None, bias: Array | None, shape: Sequence[
     return x if bias is None else x + bias.reshape(shape)
 
 
-def _standardised(rows: Array, eps: float) -> Array:
+def _standardized(rows: Array, eps: float) -> Array:
     variance, centre = row_variance(rows, 0)
     return np.asarray(
         (rows - centre[..., None]) / np.sqrt(variance + constant(eps, rows))[..., None]
@@ -82,7 +82,7 @@ def layer_norm(
 ) -> Array:
     outer = input.shape[: input.ndim - len(normalized_shape)]
     rows = input.reshape(count(outer), count(normalized_shape))
-    return _affine(_standardised(rows, eps).reshape(input.shape), weight, bias, normalized_shape)
+    return _affine(_standardized(rows, eps).reshape(input.shape), weight, bias, normalized_shape)
 
 
 @implements("nn.functional.rms_norm", wide=True, integers=False)
@@ -114,7 +114,7 @@ def group_norm(
 ) -> Array:
     batch, channels = input.shape[:2]
     rows = input.reshape(batch * num_groups, channels // num_groups * count(input.shape[2:]))
-    return _affine(_standardised(rows, eps).reshape(input.shape), weight, bias, _per_channel(input))
+    return _affine(_standardized(rows, eps).reshape(input.shape), weight, bias, _per_channel(input))
 
 
 @implements("nn.functional.instance_norm", wide=True, integers=False)
@@ -151,7 +151,7 @@ def batch_norm(
         if running_mean is not None or running_var is not None:
             raise NotImplementedError("running statistics would have to be updated in place")
         rows = np.moveaxis(input, 1, 0)
-        scaled = _standardised(rows.reshape(rows.shape[0], count(rows.shape[1:])), eps).reshape(
+        scaled = _standardized(rows.reshape(rows.shape[0], count(rows.shape[1:])), eps).reshape(
             rows.shape
         )
         return _affine(np.moveaxis(scaled, 0, 1), weight, bias, channels)
@@ -165,11 +165,11 @@ def batch_norm(
 def local_response_norm(
     input: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Array:
-    """x / (k + alpha · mean of the squares over `size` neighbouring channels, zeros beyond them) **
+    """x / (k + alpha · mean of the squares over `size` neighboring channels, zeros beyond them) **
     beta."""
     ends = [(0, 0), (size // 2, (size - 1) // 2)] + [(0, 0)] * (input.ndim - 2)
-    neighbours = np.lib.stride_tricks.sliding_window_view(np.pad(input * input, ends), size, 1)
-    share = row_sum(neighbours) / constant(size, input)
+    neighbors = np.lib.stride_tricks.sliding_window_view(np.pad(input * input, ends), size, 1)
+    share = row_sum(neighbors) / constant(size, input)
     return np.divide(
         input, np.power(constant(k, input) + constant(alpha, input) * share, constant(beta, input))
     )

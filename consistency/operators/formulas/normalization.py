@@ -64,9 +64,9 @@ def layer_norm(
     call: Run, x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
     dims = list(range(-len(shape), 0))
-    centred = call("sub", x, call("mean", x, dims, keepdim=True))
-    variance = call("mean", call("mul", centred, centred), dims, keepdim=True)
-    y = call("mul", centred, call("rsqrt", call("add", variance, eps)))
+    centered = call("sub", x, call("mean", x, dims, keepdim=True))
+    variance = call("mean", call("mul", centered, centered), dims, keepdim=True)
+    y = call("mul", centered, call("rsqrt", call("add", variance, eps)))
     y = y if weight is None else call("mul", y, weight)
     return y if bias is None else call("add", y, bias)
 
@@ -97,8 +97,8 @@ def normalize(call: Run, x: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-1
 
 def var(call: Run, x: Any, dim: Any = None, *, correction: Any = 1, keepdim: bool = False) -> Any:
     dims = list(range(x.ndim)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    centred = call("sub", x, call("mean", x, dims, keepdim=True))
-    total = call("sum", call("mul", centred, centred), dims, keepdim=keepdim)
+    centered = call("sub", x, call("mean", x, dims, keepdim=True))
+    total = call("sum", call("mul", centered, centered), dims, keepdim=keepdim)
     return call("div", total, math.prod(x.shape[d] for d in dims) - correction)
 
 
