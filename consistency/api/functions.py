@@ -240,7 +240,7 @@ _HOOK_ERRORS = (LookupError, TypeError, AttributeError)
 
 
 _CORRECT = 0.5  # ulp
-_COTANGENT = 1 << 20  # a place on the tape behind which there are enough numbers
+_COTANGENT = 1 << 20  # a place in the bitstream behind which there are enough numbers
 
 
 class _Plain(Backend):

@@ -20,7 +20,7 @@ from ..core.bits import to_tensor
 from ..core.model import Outcome, Output
 from ..core.trees import flatten
 from ..errors import Unsupported
-from ..generate import value_classes
+from ..generate.fill import fill
 from ..generate.materialize import Arguments, Materials
 from ..operators.declare import Operator
 
@@ -143,7 +143,7 @@ def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tens
     if kind in dtypes.FORMATS and dtypes.FORMATS[kind].precision < dtypes.FORMATS[drawn].precision:
         drawn = kind
     count = root.numel() * (2 if root.is_complex() else 1)
-    raw = value_classes.fill(count, drawn, ("uniform", -1.0, 1.0), stop)
+    raw = fill(count, drawn, ("uniform", -1.0, 1.0), stop)
     flat = to_tensor(raw, drawn)
     if arguments.adjust is not None:
         flat = arguments.adjust(flat.to(torch.float64), len(arguments.tensors))
@@ -157,7 +157,7 @@ def _complex_cotangent(
 ) -> torch.Tensor:
     """The same for a complex case. A real result takes the real parts; where moduli were asked for,
     which are real, the moduli."""
-    flat = torch.from_numpy(value_classes.fill(root.numel(), dtype, ("uniform", -1.0, 1.0), stop))
+    flat = torch.from_numpy(fill(root.numel(), dtype, ("uniform", -1.0, 1.0), stop))
     if arguments.adjust is not None:
         flat = arguments.adjust(flat.to(torch.complex128), len(arguments.tensors))
     if flat.is_complex() and not root.is_complex():

@@ -31,7 +31,7 @@ class Case:
     that no strategy of ours drew, and so whose operator is called: ``opinfo``, ``opinfo/VARIANT``,
     ``call/torch.add`` for a function named by the case itself, or ``aten/add.Tensor`` for an
     overload of torch's own operators, as a watched program called it. ``cotangents`` are literal
-    ones, which then stand in place of the tape's: one per returned value, None where it has no
+    ones, which then stand in place of the bitstream's: one per returned value, None where it has no
     gradient.
     """
 
@@ -78,7 +78,7 @@ class Case:
 
     @property
     def tensors(self) -> tuple[recipe.TensorRecipe | recipe.Literal, ...]:
-        """The tensors among the arguments, in the order in which they are materialised."""
+        """The tensors among the arguments, in the order in which they are materialized."""
         return (*recipe.tensors(self.args), *recipe.tensors(self.kwargs))
 
     @property

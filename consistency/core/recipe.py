@@ -30,7 +30,7 @@ Arg = Any  # see the module's docstring: nested tuples of scalars and the classe
 
 @dataclass(frozen=True, slots=True)
 class TensorRecipe:
-    """A tensor drawn from the tape.
+    """A tensor drawn from the bitstream.
 
     ``base`` is the shape of a contiguous tensor filled from the window that ends at ``stop``;
     ``view`` is the chain of ordinary views that leads from it to the argument, e.g. ``(("slice", 0,
@@ -104,7 +104,7 @@ MEMORY_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "chan
 
 
 def tensors(args: Any) -> Iterator[TensorRecipe | Literal]:
-    """Every tensor recipe in ``args``, depth first, in the order in which they are materialised."""
+    """Every tensor recipe in ``args``, depth first, in the order in which they are materialized."""
     if isinstance(args, TENSORS):
         yield args
     elif isinstance(args, (list, tuple)):
@@ -235,9 +235,9 @@ def _parameter(value: Any) -> Any:
 
 
 def position(value: Any) -> int:
-    """A position on the tape. Raises RecipeError."""
+    """A position in the bitstream. Raises RecipeError."""
     if abs(_integer(value)) > MAX_STOP:
-        raise RecipeError(f"position {value} is beyond the end of the tape (2**40)")
+        raise RecipeError(f"position {value} is beyond the end of the bitstream (2**40)")
     return int(value)
 
 

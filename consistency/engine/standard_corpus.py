@@ -38,6 +38,7 @@ SHARE = (
 )
 _SOURCES = (
     "operators", "generate/strategies.py", "generate/search.py", "generate/layouts.py",
+    "generate/fill.py", "generate/value_class_choice.py",
     "generate/value_classes.py",
     "core/recipe.py", "core/dtypes.py", "core/model.py",
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""The tape: one fixed, endless row of random bits that every case reads a window of.
+"""The bitstream: one fixed, endless row of random bits that every case reads a window of.
 
-Element ``p`` of the tape (``p`` = 1, 2, 3, …) is the ``p``-th 64-bit output of Philox 4x64-10
+Element ``p`` of the bitstream (``p`` = 1, 2, 3, …) is the ``p``-th 64-bit output of Philox 4x64-10
 (Salmon et al. 2011) under the key below, as NumPy's ``random_raw`` gives it: a counter-based
 generator in pure integer arithmetic, so the bits are the same on every operating system, processor
 and library version. Positions at or below 0 read as *blank*, which every value class turns into 0

@@ -1,4 +1,4 @@
-"""From a recipe to tensors: fill the base from the tape, then walk the chain of views.
+"""From a recipe to tensors: fill the base from the bitstream, then walk the chain of views.
 
 Arguments are rebuilt afresh for every backend, so that one that writes where it should not can harm
 nobody else.
@@ -21,7 +21,7 @@ from ..core.recipe import Literal, TensorRecipe
 from ..core.views import view_of
 from ..errors import RecipeError, did_you_mean
 from . import dtype_defaults
-from . import value_classes as values
+from .fill import fill
 
 _WIDER = {torch.int32: torch.int64, torch.int16: torch.int64, torch.int8: torch.int64}
 KEPT_BEFORE_VIEW = 64  # elements of its storage that a literal copy of a view keeps before it
@@ -92,7 +92,7 @@ def prepare(case: Case) -> Materials:
 
 def _base(tensor: TensorRecipe | Literal) -> np.ndarray[Any, Any]:
     if isinstance(tensor, TensorRecipe):
-        return values.fill(
+        return fill(
             math.prod(tensor.base), tensor.dtype, tensor.values, tensor.stop, tensor.special
         )
     if tensor.dtype not in dtypes.TORCH:

@@ -73,7 +73,8 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
 
 
 def plan(case: Case) -> str:
-    """What makes two cases really different: everything but where on the tape their numbers lie.
+    """What makes two cases really different: everything but where in the bitstream their numbers
+    lie.
 
     Hypothesis spends half of its draws on slight mutations of what it drew before; as test data
     those are repetitions.

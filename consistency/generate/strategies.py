@@ -3,8 +3,8 @@
 
 Everything is drawn by construction, so no draw is thrown away. Shrinking goes towards: fewer and
 smaller dimensions, contiguous layout, the plainest value class, defaults (the first option of every
-choice), and a window at the beginning of the tape, which leaves zeros everywhere but at the culprit
-(see :mod:`consistency.generate.bitstream`).
+choice), and a window at the beginning of the bitstream, which leaves zeros everywhere but at the
+culprit (see :mod:`consistency.generate.bitstream`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -22,6 +21,12 @@ from ..core.model import Case
 from ..core.recipe import TensorRecipe
 from ..operators.declare import REAL, Domain, Operator
 from .layouts import inverse, possible
+from .value_class_choice import (
+    WIDE_INTEGERS,
+    computes_exactly,
+    plane,
+    value_classes_within,
+)
 
 # Just around powers of two, where vector bodies, tails and blocks begin and end.
 INTERESTING = (
@@ -152,7 +157,7 @@ class Draw:
         base, view = self._layout(tuple(shape), overlap=overlap) if layout else (tuple(shape), ())
         elements = math.prod(base)
         if dtype in dtypes.PARTS:
-            domain, elements = self._plane(domain), 2 * elements
+            domain, elements = plane(self.operator, self.dtype, domain), 2 * elements
             view = (*view, ("conj",)) if layout and self.choice(False, False, False, True) else view
         values = values or self._values(dtype, domain)
         special: tuple[tuple[int, str], ...] = ()
@@ -166,8 +171,8 @@ class Draw:
         return TensorRecipe(base, dtype, values, self.stop(elements), view, special)
 
     def stop(self, elements: int) -> int:
-        """The end of a window of so many elements on the tape. Shrinks towards 0, where everything
-        is blank.
+        """The end of a window of so many elements in the bitstream. Shrinks towards 0, where
+        everything is blank.
 
         A sum of four integers, because a single one would leave a third of the windows partly
         blank.
@@ -208,16 +213,6 @@ class Draw:
                 chain.insert(0, step[1])
         return base, tuple(chain)
 
-    def _exactly(self) -> bool:
-        """Whether the operator computes with integers as integers: where they become floats, large
-        ones are rounded first."""
-        operator = self.operator
-        return operator is not None and (
-            operator.error.kind == "exact"
-            or operator.error.integers_exact
-            or operator.name in _WHOLE
-        )
-
     def _values(self, dtype: str, domain: Domain) -> tuple[Any, ...]:
         """A value class within the domain. Shrinks towards evenly spread numbers."""
         low, high = domain.low, domain.high
@@ -229,104 +224,16 @@ class Draw:
                 dtype == "int64"
                 and math.isinf(low)
                 and math.isinf(high)
-                and self._exactly()
+                and computes_exactly(self.operator)
                 and self.integer(0, 3) == 3
             ):
-                return ("integers", *self.choice(*_WIDE_INTEGERS))
+                return ("integers", *self.choice(*WIDE_INTEGERS))
             return (
                 "integers",
                 max(math.ceil(max(low, -9.0)), -9),
                 min(math.floor(min(high, 9.0)), 9),
             )
-        return self._draw(_classes(domain, form))
-
-    def _plane(self, domain: Domain) -> Domain:
-        """What either part of a complex number is drawn from: both sides of zero, as far as
-        ``domain`` reaches.
-
-        NaN and infinities only where nothing is computed: libraries do not agree on what, say, a
-        product makes of them (C99's Annex G), and at the edges of the format moduli leave it that
-        do not need to be formed.
-        """
-        operator = self.operator
-        moved = operator is not None and operator.error.of(self.dtype).kind == "exact"
-        return (
-            _both_sides(domain)
-            if moved
-            else _both_sides(replace(domain, specials=_within(domain.specials), tiny=False))
-        )
-
-
-# Rounded for floats, whole for whole numbers.
-_WHOLE = frozenset(
-    {
-        "add",
-        "sub",
-        "rsub",
-        "mul",
-        "__radd__",
-        "__rsub__",
-        "__rmul__",
-        "add_",
-        "sub_",
-        "mul_",
-        "__iadd__",
-        "__imul__",
-    }
-)
-# Beyond what float32, int32 and float64 hold exactly.
-_WIDE_INTEGERS = ((-(1 << 26), 1 << 26), (-(1 << 33), 1 << 33), (-(1 << 55), 1 << 55))
-
-
-def _within(specials: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(token for token in specials if token in ("0", "1", "-1"))
-
-
-def _both_sides(domain: Domain) -> Domain:
-    reach = max(abs(domain.low), abs(domain.high))
-    return replace(domain, low=-reach, high=reach)
-
-
-@functools.lru_cache(maxsize=512)
-def _classes(domain: Domain, form: dtypes.Format) -> st.SearchStrategy[tuple[Any, ...]]:
-    low, high = (
-        float(domain.low),
-        float(domain.high),
-    )  # a cached answer must not depend on who asked with 0 and who with 0.0
-    narrow = form.max_exponent < 64
-    bottom, top = max(low, -1.0), min(high, 1.0)
-    if bottom >= top:  # the domain lies outside [-1, 1]
-        bottom, top = max(low, -1024.0), min(high, 1024.0)
-    options: list[tuple[Any, ...]] = [("uniform", bottom, top)]
-    if math.isinf(low) and math.isinf(high):
-        options += [("uniform", 0.0, 1.0), ("normal", 0.0, 1.0), ("integers", -4, 4)]
-    elif math.isfinite(low) and math.isfinite(high):
-        options.append(("uniform", low, high))
-    if domain.sums:
-        mean = 2.0 ** (form.precision // 2)
-        options += [
-            ("cancelling", 1.0),
-            ("offset", mean, 1.0),
-            ("sparse", 0.5),
-            ("normal", 0.0, 4.0),
-        ]
-    if domain.wide is not None:
-        a, b = domain.wide
-        a, b = (max(a, -8), min(b, 7)) if narrow else (a, b)
-        signed = low < 0.0 and high > 0.0
-        if a <= b and (signed or low >= 0.0):
-            options.append(("wide", a, b, int(signed)))
-    if domain.tiny:
-        options.append(("subnormal",))
-    limit = float(2.0**form.max_exponent)
-    points = tuple(float(p) for p in domain.points if abs(p) < limit)
-    if points:
-        options += [("near", max(low, -limit), min(high, limit), *points)] * 2
-    if domain.specials and bottom <= 0.0 <= top:
-        options += [("tokens", bottom, top, *domain.specials)] * (
-            2 if "nan" in domain.specials else 1
-        )
-    return st.sampled_from(options)
+        return self._draw(value_classes_within(domain, form))
 
 
 @st.composite

@@ -24,7 +24,7 @@ _COUNT = 1 << 13
 
 
 def signs(count: int, turn: int) -> torch.Tensor:
-    """±1 from the tape, as float64; others in every turn."""
+    """±1 from the bitstream, as float64; others in every turn."""
     bits, _ = bitstream.window(count, _COUNT + count + 61 * (turn % 509))
     return torch.from_numpy((bits >> 40).astype("int64") & 1).to(torch.float64).mul_(2.0).sub_(1.0)
 

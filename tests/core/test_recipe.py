@@ -229,7 +229,7 @@ LINES = {
     '{"operator":"exp","dtype":"float32","args":{}}': "a case's 'args' is a list",
     '{"operator":"exp","dtype":"float32","cotangent":1.5}': "its 'cotangent' a whole number",
     '{"operator":"exp","dtype":"float32","cotangent":2000000000000}': ("is beyond the end of the "
-    "tape (2**40)"),
+    "bitstream (2**40)"),
     '{"operator":"exp","dtype":"float32","args":[' + "9" * 5000 + "]}": ("Exceeds the limit (4300 "
     "digits)"),
     "[" * 100_000: "not a case: maximum recursion depth exceeded",
@@ -267,7 +267,7 @@ ARGUMENTS: list[tuple[Any, str]] = [
     (tensor(base=[BIG] * 16), "is larger than a recipe may be"),
     (tensor(base=[1] * 17), "is larger than a recipe may be"),
     (tensor(base=[1.0]), "expected a whole number, not 1.0"),
-    (tensor(stop=BIG), "is beyond the end of the tape (2**40)"),
+    (tensor(stop=BIG), "is beyond the end of the bitstream (2**40)"),
     (tensor(dtype="complex64", special=[[8, "nan"]]),
     "special value at position 8 of 4 complex numbers"),
     (tensor(dtype="complex32"), "tensors of dtype 'complex32' cannot be drawn; known: float64"),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from consistency.core import dtypes
 from consistency.core.dtypes import FORMATS, Format
 from consistency.errors import RecipeError
+from consistency.generate import fill as fill_module
 from consistency.generate import value_classes
 
 N = 1024
@@ -61,7 +62,7 @@ def fill(
     stop: int = STOP,
     special: tuple[tuple[int, str], ...] = (),
 ) -> torch.Tensor:
-    raw = value_classes.fill(n, dtype, wanted, stop, special)
+    raw = fill_module.fill(n, dtype, wanted, stop, special)
     tensor = torch.from_numpy(raw.copy())
     return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
 
@@ -152,7 +153,7 @@ def test_numbers_use_the_whole_significand(dtype: str) -> None:
         ("wide", -8, 7),
         ("offset", 60.0, 1.0),
     ):
-        raw = value_classes.fill(N, dtype, wanted, STOP)
+        raw = fill_module.fill(N, dtype, wanted, STOP)
         odd = np.count_nonzero(
             raw.view({2: np.uint16, 4: np.uint32, 8: np.uint64}[raw.itemsize]) & 1
         )
@@ -295,9 +296,9 @@ def nearest_even(number: float, form: Format) -> float:
 def rounded(number: float, dtype: str = "bfloat16") -> float:
     array = np.array([number], dtype=np.float64)
     if dtype != "bfloat16":
-        return float(value_classes._cast(array, dtype)[0])
+        return float(fill_module.rounded_to_dtype(array, dtype)[0])
     return float(
-        torch.from_numpy(value_classes._to_bfloat16(array).view(np.int16)).view(torch.bfloat16)[0]
+        torch.from_numpy(fill_module.to_bfloat16(array).view(np.int16)).view(torch.bfloat16)[0]
     )
 
 
@@ -311,9 +312,9 @@ def test_many_float32_to_bfloat16_as_torch_does() -> None:
     bits[::2] = (bits[::2] & np.uint32(0xFFFF0000)) | np.uint32(0x8000)  # ties
     single = bits.view(np.float32)
     single = single[~np.isnan(single)]
-    ours = torch.from_numpy(
-        value_classes._to_bfloat16(single.astype(np.float64)).view(np.int16)
-    ).view(torch.bfloat16)
+    ours = torch.from_numpy(fill_module.to_bfloat16(single.astype(np.float64)).view(np.int16)).view(
+        torch.bfloat16
+    )
     assert torch.equal(ours, torch.from_numpy(single).to(torch.bfloat16))
 
 
@@ -374,7 +375,7 @@ NONSENSE = {
 @pytest.mark.parametrize("wanted", NONSENSE, ids=str)
 def test_nonsense_parameters_are_refused_in_one_line(wanted: tuple[Any, ...]) -> None:
     with pytest.raises(RecipeError) as caught:
-        value_classes.fill(16, "float32", wanted, 9)
+        fill_module.fill(16, "float32", wanted, 9)
     assert NONSENSE[wanted] in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -390,15 +391,15 @@ def test_nonsense_parameters_are_refused_in_one_line(wanted: tuple[Any, ...]) ->
 )
 def test_other_nonsense(dtype: str, special: tuple[tuple[int, str], ...], words: str) -> None:
     with pytest.raises(RecipeError) as caught:
-        value_classes.fill(16, dtype, ("uniform", 0.0, 1.0), 9, special)
+        fill_module.fill(16, dtype, ("uniform", 0.0, 1.0), 9, special)
     assert words in str(caught.value)
 
 
 def test_empty_matrices_of_any_size_cost_nothing() -> None:
     for wanted in (("diagonal", 10**9, 1.0), ("positive-definite", 10**9)):
-        assert value_classes.fill(0, "float32", wanted, 9).size == 0
+        assert fill_module.fill(0, "float32", wanted, 9).size == 0
 
 
 def test_numbers_beyond_the_format_become_infinities_without_a_warning() -> None:
-    assert np.isinf(value_classes.fill(4, "float16", ("offset", 1e6, 1.0), 9)).all()
-    assert np.isinf(value_classes.fill(4, "float32", ("normal", 1e308, 1e308), 9)).all()
+    assert np.isinf(fill_module.fill(4, "float16", ("offset", 1e6, 1.0), 9)).all()
+    assert np.isinf(fill_module.fill(4, "float32", ("normal", 1e308, 1e308), 9)).all()

@@ -22,7 +22,8 @@ from consistency.core.model import Case, Result
 from consistency.core.recipe import TensorRecipe, tensors
 from consistency.diagnose import evaluation
 from consistency.errors import RecipeError
-from consistency.generate import search, value_classes
+from consistency.generate import search
+from consistency.generate.fill import fill
 from consistency.generate.materialize import prepare
 from consistency.judge import tolerances
 from consistency.reference import Reference, quiet
@@ -82,36 +83,34 @@ def as_complex(x: Any) -> torch.Tensor:
 
 
 def test_parts_come_from_two_windows() -> None:
-    z = value_classes.fill(6, "complex64", ("uniform", -1.0, 1.0), 100)
+    z = fill(6, "complex64", ("uniform", -1.0, 1.0), 100)
     assert z.dtype == np.complex64
-    assert (z.real == value_classes.fill(6, "float32", ("uniform", -1.0, 1.0), 100)).all()
-    assert (z.imag == value_classes.fill(6, "float32", ("uniform", -1.0, 1.0), 94)).all()
-    wide = value_classes.fill(6, "complex128", ("uniform", -1.0, 1.0), 100)
+    assert (z.real == fill(6, "float32", ("uniform", -1.0, 1.0), 100)).all()
+    assert (z.imag == fill(6, "float32", ("uniform", -1.0, 1.0), 94)).all()
+    wide = fill(6, "complex128", ("uniform", -1.0, 1.0), 100)
     assert (wide.astype(np.complex64) == z).all()
     assert (wide.real != z.real).any()
 
 
 def test_towards_the_start_of_the_tape_imaginary_parts_vanish_first() -> None:
-    z = value_classes.fill(4, "complex64", ("normal", 0.0, 1.0), 4)
+    z = fill(4, "complex64", ("normal", 0.0, 1.0), 4)
     assert (z.imag == 0).all()
     assert (z.real != 0).all()
-    assert value_classes.fill(4, "complex64", ("normal", 0.0, 1.0), 1).tolist()[:3] == [0j, 0j, 0j]
+    assert fill(4, "complex64", ("normal", 0.0, 1.0), 1).tolist()[:3] == [0j, 0j, 0j]
 
 
 def test_special_values_in_either_part() -> None:
-    z = value_classes.fill(
-        3, "complex64", ("uniform", -1.0, 1.0), 50, ((0, "inf"), (5, "nan"), (4, "-0"))
-    )
+    z = fill(3, "complex64", ("uniform", -1.0, 1.0), 50, ((0, "inf"), (5, "nan"), (4, "-0")))
     assert z.real[0] == math.inf
     assert np.isnan(z.imag[2])
     assert np.signbit(z.imag[1])
     assert z.imag[1] == 0
     with pytest.raises(RecipeError, match="position 6 of 3 complex numbers"):
-        value_classes.fill(3, "complex64", ("uniform", -1.0, 1.0), 50, ((6, "nan"),))
+        fill(3, "complex64", ("uniform", -1.0, 1.0), 50, ((6, "nan"),))
 
 
 def test_definite_matrices_are_hermitian() -> None:
-    a = value_classes.fill(2 * 36, "complex64", ("positive-definite", 6), 900).reshape(2, 6, 6)
+    a = fill(2 * 36, "complex64", ("positive-definite", 6), 900).reshape(2, 6, 6)
     assert (a == a.conj().swapaxes(-1, -2)).all()
     assert np.abs(a.imag).max() > 0
     assert np.linalg.eigvalsh(a.astype(np.complex128)).min() >= 6 / 8 - 1e-9

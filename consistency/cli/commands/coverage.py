@@ -210,7 +210,7 @@ def health_lines(found: Sequence[Health]) -> Iterator[str]:
     distinct = sum(one.distinct for one in found) / max(drawn, 1)
     yield (
         f"{drawn:,} draws: {valid / max(drawn, 1):.2%} valid, {distinct:.0%} different in more "
-        f"than where on the tape they lie"
+        f"than where in the bitstream they lie"
     )
     yield f"{ordinary:,} ordinary ones: {blind / max(ordinary, 1):.2%} can tell nothing"
     if times:

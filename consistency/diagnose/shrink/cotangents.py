@@ -1,5 +1,5 @@
-"""Cotangents: what gradients are taken against comes from the tape, and is given by its bits to be
-made simpler."""
+"""Cotangents: what gradients are taken against comes from the bitstream, and is given by its bits
+to be made simpler."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ...operators.declare import Operator
 from ...reference import quiet
 from .failure_predicate import Search
 
-_FAR = 1 << 14  # a window's end on the tape, beyond which few cotangents are longer
+_FAR = 1 << 14  # a window's end in the bitstream, beyond which few cotangents are longer
 
 
 def simplify_drawn_cotangents(search: Search) -> None:
-    """Cotangents from the tape in place of literal ones, if the case still fails so: they follow
-    whatever shape the result has."""
+    """Cotangents from the bitstream in place of literal ones, if the case still fails so: they
+    follow whatever shape the result has."""
     if search.case.cotangents:
         search.report("cotangents")
         search.accept(replace(search.case, cotangents=(), cotangent=_FAR))
@@ -38,8 +38,8 @@ def simplify_literal_cotangents(search: Search) -> None:
 
 
 def _with_cotangents(case: Case, operator: Operator) -> Case | None:
-    """The case with the cotangents that its window on the tape gives; None where the CPU refuses
-    the call."""
+    """The case with the cotangents that its window in the bitstream gives; None where the CPU
+    refuses the call."""
     try:
         arguments = prepare(case).build(gradients=operator.leaves)
         written = {id(arguments.tensors[i]) for i in operator.mutates if i < len(arguments.tensors)}

@@ -2,8 +2,8 @@
 its numbers are.
 
 Contiguous, without special values, a plainer value class, and a window nearer to the beginning of
-the tape, where all is blank. Sizes are for :mod:`consistency.diagnose.shrink.shapes`, as those of
-literal tensors.
+the bitstream, where all is blank. Sizes are for :mod:`consistency.diagnose.shrink.shapes`, as those
+of literal tensors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...generate.materialize import prepare
 from .failure_predicate import Search
 from .tensor_edits import tensors_of, with_tensors
 
-_SINGLY = 16  # positions on the tape, up to which each one is tried
+_SINGLY = 16  # positions in the bitstream, up to which each one is tried
 
 
 def simplify_recipes(search: Search) -> None:
@@ -77,7 +77,7 @@ def _classes(tensor: TensorRecipe) -> Iterator[tuple[object, ...]]:
 
 
 def _earlier(search: Search, i: int) -> None:
-    """The window further down the tape: to where it begins, by halves, then position by
+    """The window further down the bitstream: to where it begins, by halves, then position by
     position."""
     tensor = tensors_of(search.case)[i]
     assert isinstance(tensor, TensorRecipe)

@@ -119,7 +119,7 @@ def weight(case: Case) -> tuple[int, int, float, int]:
     bases = [*materials.bases, *(c for c in materials.cotangents if c is not None)]
     for i, (tensor, base) in enumerate(zip(tensors_of(case), bases, strict=True)):
         reals = reals_of(base, tensor.dtype)
-        if i < len(case.tensors):  # cotangents from the tape cannot be counted, so none are
+        if i < len(case.tensors):  # cotangents from the bitstream cannot be counted, so none are
             numbers, nonzero = numbers + base.size, nonzero + int(np.count_nonzero(reals))
         hard += sum(cost(float(v))[0] for v in reals[reals != 0.0][:64] if v != 1.0)
         odd += bool(

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from ...core import bits, dtypes, recipe
 from ...core.model import Case
 from ...core.recipe import Literal, TensorRecipe
+from ...generate.fill import rounded_to_dtype
 from ...generate.materialize import Arguments, Materials, literal, prepare
-from ...generate.value_classes import _cast
 
 Raw = npt.NDArray[Any]
 Tensor = TensorRecipe | Literal
@@ -53,8 +53,8 @@ def size_of(tensor: Tensor) -> int:
 
 
 def numbers_in(case: Case) -> int:
-    """The numbers in the storages of all arguments. Cotangents are not counted: those of the tape
-    have no size of their own."""
+    """The numbers in the storages of all arguments. Cotangents are not counted: those of the
+    bitstream have no size of their own."""
     return sum(map(size_of, case.tensors))
 
 
@@ -262,7 +262,7 @@ def put(storage: Raw, dtype: str, places: Any, numbers: Any) -> Raw:
     copy = storage.copy()
     parts = dtypes.real_of(copy)
     with np.errstate(all="ignore"):
-        parts[places] = _cast(
+        parts[places] = rounded_to_dtype(
             np.asarray(numbers, dtype=np.float64).reshape(-1), dtypes.PARTS.get(dtype, dtype)
         )
     return copy

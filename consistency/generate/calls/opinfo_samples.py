@@ -44,7 +44,7 @@ def sample_cases(entry: Any, dtype: str, examples: int, seed: int) -> list[Case]
     name = f"{entry.name}/{entry.variant_test_name}" if entry.variant_test_name else entry.name
     declared = operators.registry().get(entry.name)
     if declared is None and (is_uninitialized(entry.name) or entry.name.startswith("resize_")):
-        raise Untestable("its result is uninitialised memory")
+        raise Untestable("its result is uninitialized memory")
     if declared is None and entry.name in _DTYPE_DEPENDENT:
         raise Untestable("its answer depends on the number format, so float64 cannot tell")
     if declared is not None and "random" in declared.traits:

@@ -1,4 +1,4 @@
-"""Numbers to ask with, from the tape's raw bits and integer arithmetic only: the same on every
+"""Numbers to ask with, from the bitstream's raw bits and integer arithmetic only: the same on every
 machine."""
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ FORMS: dict[str, tuple[str, tuple[tuple[int, ...], ...], tuple[int, ...]]] = {
     "linear": ("nn.functional.linear", ((16, 400), (32, 400), (32,)), ()),
     "conv2d": ("nn.functional.conv2d", ((2, 8, 8, 8), (16, 8, 3, 3)), ()),
 }
-_WINDOW = 1 << 22  # of the tape, for each tensor
+_WINDOW = 1 << 22  # of the bitstream, for each tensor
 _SHORTER = frozenset(
     {"bfloat16"}
 )  # counted in small parts, which takes many calls: fewer forms are asked for

@@ -1,7 +1,7 @@
 """Small models that show where two runs part, and where they only seem to: ``consistency model
 examples:NAME``.
 
-One module each, to be read; this one lists them. Data and weights come from the tape, so every
+One module each, to be read; this one lists them. Data and weights come from the bitstream, so every
 machine starts from the same bits.
 """
 

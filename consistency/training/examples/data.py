@@ -1,5 +1,5 @@
-"""Numbers for the examples: data and initial weights from the tape, the same bits on every machine,
-in every version of torch."""
+"""Numbers for the examples: data and initial weights from the bitstream, the same bits on every
+machine, in every version of torch."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from ...generate import value_classes
+from ...generate.fill import fill
 
 Module = TypeVar("Module", bound=nn.Module)
 
 
 class SeededBits:
-    """Hands out one window of the tape after the other, beginning at position ``start``."""
+    """Hands out one window of the bitstream after the other, beginning at position ``start``."""
 
     def __init__(self, start: int) -> None:
         self._stop = start
@@ -40,14 +40,12 @@ class SeededBits:
     def _next(self, shape: tuple[int, ...], dtype: str, kind: tuple[Any, ...]) -> torch.Tensor:
         n = math.prod(shape)
         self._stop += n
-        return torch.from_numpy(value_classes.fill(n, dtype, kind, self._stop).copy()).reshape(
-            shape
-        )
+        return torch.from_numpy(fill(n, dtype, kind, self._stop).copy()).reshape(shape)
 
 
 def built(make: Callable[[], Module], bits: SeededBits, gain: float = 1.0) -> Module:
-    """The module that ``make`` builds, with weights from the tape; torch's own generator is left
-    where it was.
+    """The module that ``make`` builds, with weights from the bitstream; torch's own generator is
+    left where it was.
 
     Matrices and filters are even over ±gain·√(1 / inputs of a unit), as torch's layers begin;
     biases over ±0.1; the weights of a normalisation over 0.5 … 1.5.

@@ -27,7 +27,7 @@ COUPLED = (
 )  # bytes of one whose numbers belong together with another's, and which is kept or not at all
 MEMORY = 64 << 20  # bytes of all literal tensors
 RANGES = 4  # calls of one kind whose numbers have different ranges
-_STEP = 4099  # on the tape, from one recipe to the next
+_STEP = 4099  # in the bitstream, from one recipe to the next
 
 TOO_LARGE = f"belong together and are larger than {megabytes(COUPLED)}"
 OTHER_RANGES = "of a kind that was kept before, with numbers in other ranges"

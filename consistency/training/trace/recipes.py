@@ -23,8 +23,8 @@ SAMPLE = 1 << 16  # elements that are looked at, besides the smallest and the la
 
 
 def recipe_like(tensor: torch.Tensor, stop: int, before: int = 0) -> TensorRecipe | None:
-    """A recipe with the shape, strides and range of ``tensor``, read from the tape behind position
-    ``stop``.
+    """A recipe with the shape, strides and range of ``tensor``, read from the bitstream behind
+    position ``stop``.
 
     None where no value class stands for its numbers (NaN or infinities among them, a dtype that
     cannot be drawn) or where there is nothing in it. At most ``before`` elements lie before its
@@ -35,7 +35,7 @@ def recipe_like(tensor: torch.Tensor, stop: int, before: int = 0) -> TensorRecip
     if kind is None or not tensor.numel():
         return None
     base, view = _layout(tensor, before)
-    # No blanks: a window that began before the tape would hold zeros.
+    # No blanks: a window that began before the bitstream would hold zeros.
     return TensorRecipe(base, name, kind, stop + math.prod(base), view)
 
 

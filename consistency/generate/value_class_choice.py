@@ -1,0 +1,103 @@
+"""Which value classes are drawn from: those that lie within an argument's domain and mean something
+in its format."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ..core import dtypes
+from ..operators.declare import Domain, Operator
+
+# Rounded for floats, whole for whole numbers.
+_EXACT_FOR_INTEGERS = frozenset(
+    {
+        "add",
+        "sub",
+        "rsub",
+        "mul",
+        "__radd__",
+        "__rsub__",
+        "__rmul__",
+        "add_",
+        "sub_",
+        "mul_",
+        "__iadd__",
+        "__imul__",
+    }
+)
+# Beyond what float32, int32 and float64 hold exactly.
+WIDE_INTEGERS = ((-(1 << 26), 1 << 26), (-(1 << 33), 1 << 33), (-(1 << 55), 1 << 55))
+
+
+def computes_exactly(operator: Operator | None) -> bool:
+    """Whether the operator computes with integers as integers: where they become floats, large ones
+    are rounded first."""
+    return operator is not None and (
+        operator.error.kind == "exact"
+        or operator.error.integers_exact
+        or operator.name in _EXACT_FOR_INTEGERS
+    )
+
+
+def plane(operator: Operator | None, dtype: str, domain: Domain) -> Domain:
+    """What either part of a complex number is drawn from: both sides of zero, as far as ``domain``
+    reaches.
+
+    NaN and infinities only where nothing is computed: libraries do not agree on what, say, a
+    product makes of them (C99's Annex G), and at the edges of the format moduli leave it that do
+    not need to be formed.
+    """
+    moved = operator is not None and operator.error.of(dtype).kind == "exact"
+    if not moved:
+        specials = tuple(token for token in domain.specials if token in ("0", "1", "-1"))
+        domain = replace(domain, specials=specials, tiny=False)
+    reach = max(abs(domain.low), abs(domain.high))
+    return replace(domain, low=-reach, high=reach)
+
+
+@functools.lru_cache(maxsize=512)
+def value_classes_within(domain: Domain, form: dtypes.Format) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Value classes with parameters, the plainest first."""
+    low, high = (
+        float(domain.low),
+        float(domain.high),
+    )  # a cached answer must not depend on who asked with 0 and who with 0.0
+    narrow = form.max_exponent < 64
+    bottom, top = max(low, -1.0), min(high, 1.0)
+    if bottom >= top:  # the domain lies outside [-1, 1]
+        bottom, top = max(low, -1024.0), min(high, 1024.0)
+    options: list[tuple[Any, ...]] = [("uniform", bottom, top)]
+    if math.isinf(low) and math.isinf(high):
+        options += [("uniform", 0.0, 1.0), ("normal", 0.0, 1.0), ("integers", -4, 4)]
+    elif math.isfinite(low) and math.isfinite(high):
+        options.append(("uniform", low, high))
+    if domain.sums:
+        mean = 2.0 ** (form.precision // 2)
+        options += [
+            ("cancelling", 1.0),
+            ("offset", mean, 1.0),
+            ("sparse", 0.5),
+            ("normal", 0.0, 4.0),
+        ]
+    if domain.wide is not None:
+        a, b = domain.wide
+        a, b = (max(a, -8), min(b, 7)) if narrow else (a, b)
+        signed = low < 0.0 and high > 0.0
+        if a <= b and (signed or low >= 0.0):
+            options.append(("wide", a, b, int(signed)))
+    if domain.tiny:
+        options.append(("subnormal",))
+    limit = float(2.0**form.max_exponent)
+    points = tuple(float(p) for p in domain.points if abs(p) < limit)
+    if points:
+        options += [("near", max(low, -limit), min(high, limit), *points)] * 2
+    if domain.specials and bottom <= 0.0 <= top:
+        options += [("tokens", bottom, top, *domain.specials)] * (
+            2 if "nan" in domain.specials else 1
+        )
+    return st.sampled_from(options)
