@@ -17,7 +17,8 @@ from .declare import (
     family,
 )
 from .hooks import Args, Kwargs, Tensors, hook
-from .losses import MARGINS, REDUCTIONS, reduce
+from .loss_magnitudes import reduce
+from .losses import MARGINS, REDUCTIONS
 from .magnitudes import finite, joint_maximum, peak
 from .parameter_sampling import PLAIN, optional_arguments
 

@@ -24,8 +24,8 @@ from .declare import (
     call,
     one,
 )
+from .gradient_magnitudes import gradient_of, one_minus_sigmoid, one_minus_tanh_squared
 from .hooks import Args, Kwargs, Tensors, hook
-from .unary import gradient_of, one_minus_sigmoid, one_minus_tanh_squared
 
 TERM = Domain(wide=(-8, 7))
 DIVISOR = Domain(2.0**-4, 16.0, wide=(-4, 3))

@@ -22,9 +22,10 @@ from .declare import (
     call,
     one,
 )
+from .gradient_magnitudes import gradient_of
 from .hooks import Tensors, hook
 from .sampling import shape_of, unary
-from .unary import gradient_of, op
+from .unary import op
 
 CANCELLING = accumulated("pointwise", one, backward="pointwise")
 BESSEL = Domain(

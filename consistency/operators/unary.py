@@ -27,7 +27,12 @@ from .declare import (
     call,
 )
 from .destinations import DIVISOR, EXPONENT, HALF_EXPONENT, ROUND, TO_FOUR, destination
-from .hooks import Tensors, hook
+from .gradient_magnitudes import (
+    from_output,
+    one_minus_sigmoid,
+    one_minus_tanh_squared,
+    sloping,
+)
 from .nonunique_results import decimal_neighbors
 from .sampling import scalar, shape_of, unary
 
@@ -58,36 +63,6 @@ def negated(x: torch.Tensor) -> torch.Tensor:
     """``-x``, each part by itself: of complex numbers torch makes the sign of a zero depend on the
     layout (docs/findings.md)."""
     return torch.complex(-x.real, -x.imag) if x.is_complex() else -x
-
-
-def gradient_of(step: Any) -> Any:
-    """S of a gradient |cotangent|·step(x)·|f'(x)|, with ``step(x)`` what was lost on the way,
-    relative to f'.
-
-    Where all of it was lost, as of 1 − y for a y of 1, S is 1: no cotangent is larger.
-    """
-
-    @hook
-    def magnitude(outputs: Tensors, x: Any, *_: Any, **__: Any) -> torch.Tensor:
-        size = torch.nan_to_num(outputs[0].abs() * step(x.detach()).abs(), nan=0.0, posinf=0.0)
-        return torch.where(outputs[0] == 0.0, 1.0, size)
-
-    return magnitude
-
-
-def from_output(step: Any) -> ErrorModel:
-    """Functions whose gradient is formed from their own rounded result, such as 1 - tanh²."""
-    return ErrorModel("rounded", "pointwise", backward=gradient_of(step))
-
-
-def one_minus_sigmoid(x: torch.Tensor) -> torch.Tensor:
-    """What is lost of y·(1 − y), relative to it."""
-    return 1 + torch.exp(x.clamp(max=300)) + x.abs()
-
-
-def one_minus_tanh_squared(x: torch.Tensor) -> torch.Tensor:
-    """What is lost of 1 − y², relative to it."""
-    return torch.cosh(x.clamp(-300, 300)) ** 2 + x.abs()
 
 
 def stepping(d: Drawing) -> Call:
@@ -123,12 +98,6 @@ def replacing(d: Drawing) -> Call:
     """nan_to_num with every replacement given: the defaults are those of the dtype."""
     given = {name: scalar(d) for name in ("nan", "posinf", "neginf")}
     return call(d.tensor(shape_of(d), REAL), **given)
-
-
-def sloping(step: Any, magnitude: str = "output") -> ErrorModel:
-    """Functions of complex numbers whose gradient is formed from their own rounded result, with
-    ``step(x)`` what is lost on the way."""
-    return ErrorModel("rounded", magnitude, backward=gradient_of(step))
 
 
 # Exact of real numbers; of complex ones the result of a square root, a quotient or an arctangent.

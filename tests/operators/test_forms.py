@@ -17,7 +17,7 @@ from consistency.generate import search
 from consistency.generate.materialize import prepare
 from consistency.operators import get, registry
 from consistency.operators.formulas import OPERATOR_FORMULAS
-from consistency.operators.programs import VIEWS, WRITES, interpret, perform
+from consistency.operators.program_steps import VIEWS, WRITES, interpret, perform
 from tests.support.running import failures, judged, noticed
 
 pytestmark = pytest.mark.usefixtures("drawn_once")
