@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import consistency
 from consistency.backends import Backend
 from consistency.cli.commands.fingerprint import _table
-from consistency.cli.main import main
 from consistency.engine.events import Judged
 from consistency.probes.fingerprint import cache as kept
 from consistency.probes.fingerprint import collect
@@ -22,6 +20,7 @@ from consistency.probes.fingerprint.sections import sections
 from consistency.report import bundle_view
 from consistency.report.history.diff import difference
 from consistency.storage import bundle
+from tests.support.commands import command
 
 ASKED = ("matmul float32", "corner cases", "division float32")
 
@@ -36,12 +35,8 @@ def few_probes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def cli(*arguments: str) -> Any:
-    return CliRunner().invoke(main, list(arguments))
-
-
 def test_a_card() -> None:
-    result = cli("fingerprint")
+    result = command("fingerprint")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0].startswith("cpu: how it computes  ·  torch ")
@@ -54,7 +49,7 @@ def test_a_card() -> None:
 
 def test_every_fact_with_its_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "132")
-    text = cli("fingerprint", "--all").stdout
+    text = command("fingerprint --all").stdout
     assert "matmul/float32/compensation" in text
     assert "1 + 2^-p and 1.0101…b cut at p" in text
     assert "edges/float32/round(±0.5, ±1.5, 2.5)" in text
@@ -84,9 +79,7 @@ def test_a_card_fits_its_terminal(columns: int) -> None:
 def test_json_of_two_backends() -> None:
     rows = [
         json.loads(line)
-        for line in cli(
-            "fingerprint", "--json", "-b", "cpu", "-b", "cpu+threads=1"
-        ).stdout.splitlines()
+        for line in command("fingerprint --json -b cpu -b cpu+threads=1").stdout.splitlines()
     ]
     assert [row["backend"] for row in rows] == ["cpu", "cpu+threads=1"]
     assert all(row["environment"]["torch"] for row in rows)
@@ -96,11 +89,11 @@ def test_json_of_two_backends() -> None:
 
 
 def test_a_backend_that_is_not_there() -> None:
-    result = cli("fingerprint", "-b", "cuda:97", "-b", "cpu")
+    result = command("fingerprint -b cuda:97 -b cpu")
     assert result.exit_code == 3
     assert "cuda:97 is not available: " in result.stderr
     assert "cpu: how it computes" in result.stdout
-    assert cli("fingerprint", "-b", "cpux").exit_code == 2
+    assert command("fingerprint -b cpux").exit_code == 2
 
 
 def test_what_is_inconclusive_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,26 +102,14 @@ def test_what_is_inconclusive_is_listed(monkeypatch: pytest.MonkeyPatch) -> None
         raise ValueError("no such shape")
 
     monkeypatch.setattr(collect, "probes", lambda *_: [collect.Probe("made up", "made/up", facts)])
-    text = cli("fingerprint").stdout
+    text = command("fingerprint").stdout
     assert "made/up: what came back cannot be read (ValueError: no such shape)" in " ".join(
         text.split()
     )
 
 
 def run_into(folder: str, *more: str) -> None:
-    result = cli(
-        "run",
-        "neg",
-        "--examples",
-        "1",
-        "--dtype",
-        "float32",
-        "--backend",
-        "cpu",
-        "--out",
-        folder,
-        *more,
-    )
+    result = command("run neg --examples 1 --dtype float32 --backend cpu --out", folder, *more)
     assert result.exit_code == 0, result.output
 
 
@@ -229,7 +210,7 @@ def test_no_time_for_probes_where_time_is_budgeted(
 def test_results_are_told_before_and_probes_may_be_left_out(
     asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = cli("run", "neg", "-b", "cpu", "--dtype", "float32", "--examples", "1", "--out", "a")
+    result = command("run neg -b cpu --dtype float32 --examples 1 --out a")
     assert (
         0
         < result.output.index("rounding or exact")
@@ -242,7 +223,7 @@ def test_results_are_told_before_and_probes_may_be_left_out(
 
     monkeypatch.setattr(kept, "take", interrupted)
     monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")  # another environment
-    result = cli("run", "neg", "-b", "cpu", "--dtype", "float32", "--examples", "1", "--out", "b")
+    result = command("run neg -b cpu --dtype float32 --examples 1 --out b")
     assert result.exit_code == 0
     assert "not all of that was found out; the bundle has everything else" in result.output
     assert kept_in("b") == {"cpu": None}

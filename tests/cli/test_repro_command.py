@@ -19,6 +19,7 @@ from consistency.cli.main import main
 from consistency.errors import BundleError, RecipeError, UsageError
 from consistency.storage import lookup, manifest
 from consistency.storage.recording.foreign import convert
+from tests.support.commands import command
 from tests.support.paths import DATA
 
 BACKEND = """
@@ -42,7 +43,7 @@ FAULTY, HEALTHY = (
 
 
 def called(*arguments: str) -> Result:
-    found = CliRunner().invoke(main, ["repro", *arguments])
+    found = command("repro", *arguments)
     assert "Traceback" not in found.output
     return found
 
@@ -235,7 +236,7 @@ def test_a_bundle_and_an_id_name_a_case(bundle: Path, failure: Path, mine: tuple
 
 
 def test_the_stored_screen_spells_a_backend_as_it_was_asked_for(bundle: Path) -> None:
-    shown = CliRunner().invoke(main, ["report", str(bundle), "--text"]).output
+    shown = command("report {} --text", bundle).output
     assert f"--backend {bundle.parent / 'mine.py'}:Mine --direction forward" in shown.replace(
         "\n", ""
     )
@@ -391,16 +392,14 @@ def test_a_recording_is_judged_where_its_device_is_not(tmp_path: Path) -> None:
     recording = tmp_path / "recording"
     convert(DATA / "directml-recording", recording)
     verdicts = tmp_path / "rows.jsonl"
-    CliRunner().invoke(main, ["judge", str(recording), "var", "--json", str(verdicts)])
+    command("judge {} var --json {}", recording, verdicts)
     rows = [json.loads(line) for line in verdicts.read_text(encoding="utf-8").splitlines()]
     failing = next(row for row in rows if row["verdict"] == "divergent")
     found = called(str(recording), "--id", failing["recorded_id"])
     assert found.exit_code == 1
     assert "cannot run here: its outcome was recorded elsewhere" in found.output
     assert "divergent: " in found.output
-    script = CliRunner().invoke(
-        main, ["repro", str(recording), "--id", failing["recorded_id"], "--script"]
-    )
+    script = command("repro {} --id {} --script", recording, failing["recorded_id"])
     assert "import torch_directml" in script.stdout
     compile(script.stdout, "repro.py", "exec")
     assert called(str(recording)).exit_code == 2

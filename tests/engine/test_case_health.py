@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 import torch
-from click.testing import CliRunner
 
 from consistency import operators
-from consistency.cli.main import main
 from consistency.engine import case_health
 from consistency.operators.declare import Call, call
+from tests.support.commands import command
 
 NAMES = sorted(name for name, operator in operators.registry().items() if operator.form_of is None)
 DRAWS, MANY = 40, 200
@@ -85,12 +84,10 @@ def test_bad_strategies_are_noticed() -> None:
 
 
 def test_the_command_shows_it() -> None:
-    answer = CliRunner().invoke(
-        main, ["operators", "exp", "--health", "--examples", "20", "--json"]
-    )
+    answer = command("operators exp --health --examples 20 --json")
     assert answer.exit_code == 0, answer.output
     row = json.loads(answer.output.splitlines()[-1])
     assert (row["operator"], row["valid_share"], row["good"]) == ("exp", 1.0, True)
-    shown = CliRunner().invoke(main, ["operators", "exp", "--health", "--examples", "20"]).output
+    shown = command("operators exp --health --examples 20").output
     assert "1 of 1 operators within bounds" in shown
-    assert CliRunner().invoke(main, ["operators", "--health", "--coverage"]).exit_code == 2
+    assert command("operators --health --coverage").exit_code == 2

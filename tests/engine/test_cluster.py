@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from consistency import operators as registry
-from consistency.cli import main
 from consistency.engine import engine
 from consistency.engine.config import RunConfig
 from consistency.engine.events import (
@@ -49,6 +47,7 @@ from consistency.probes.fingerprint.facts import Fact, Fingerprint
 from consistency.storage import bundle
 from consistency.storage.bundle import read_environment, row_of
 from consistency.storage.corpus.value import Corpus
+from tests.support.commands import command
 from tests.support.fake_client import FakeClient, Process
 from tests.support.snapshots import Snapshot
 
@@ -401,7 +400,7 @@ def test_what_is_no_event_is_one_line(damage: Callable[[bytes], bytes]) -> None:
 def invoke(client: FakeClient, monkeypatch: pytest.MonkeyPatch, *words: str) -> Any:
     monkeypatch.setattr(dask_client, "DaskClient", lambda address: client)
     plan = ["softmax", "--dtype", "float32", "--examples", "3", "--no-shrink"]
-    return CliRunner().invoke(main.main, ["run", "--cluster", "tcp://head:8786", *plan, *words])
+    return command("run --cluster tcp://head:8786", *plan, *words)
 
 
 def test_a_bundle_for_each_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -552,7 +551,7 @@ def test_mistakes_are_one_line(
 
 
 def test_its_options_belong_to_a_cluster() -> None:
-    done = CliRunner().invoke(main.main, ["run", "--workers", "2"])
+    done = command("run --workers 2")
     assert (done.exit_code, done.output) == (
         2,
         "consistency: --resource and --workers belong to --cluster ADDRESS\n",

@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from click.testing import CliRunner
 
-from consistency.cli import main
 from consistency.engine import engine
 from consistency.engine.events import Event, Judged, Started, UnitDone
 from consistency.engine.executors.dask import client
@@ -24,6 +22,7 @@ from consistency.engine.executors.workers.coordinator import Coordinator
 from consistency.errors import UsageError
 from consistency.storage import bundle
 from consistency.storage.bundle import row_of
+from tests.support.commands import command
 from tests.support.paths import SUPPORT
 
 distributed = pytest.importorskip("distributed")
@@ -103,17 +102,13 @@ def test_one_worker_equals_the_serial_run(tmp_path: Path, monkeypatch: pytest.Mo
         "numpy",
     ]
     with cluster(1, processes=False) as made:
-        done = CliRunner().invoke(
-            main.main,
-            ["run", *plan, "--cluster", made.scheduler_address, "--out", str(tmp_path / "there")],
+        done = command(
+            "run", *plan, "--cluster", made.scheduler_address, "--out", tmp_path / "there"
         )
     assert done.exit_code == 0, done.output
     assert "lab_1 · torch" in done.output
     with one_thread():
-        assert (
-            CliRunner().invoke(main.main, ["run", *plan, "--out", str(tmp_path / "here")]).exit_code
-            == 0
-        )
+        assert command("run", *plan, "--out", tmp_path / "here").exit_code == 0
     there, here = (
         [row_of(r) for r in bundle.read_results(tmp_path / name)]
         for name in ("there/lab_1", "here")

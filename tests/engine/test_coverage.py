@@ -8,12 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from consistency import operators
 from consistency.cli.commands.coverage import page, summary
-from consistency.cli.main import main
 from consistency.engine import coverage
+from tests.support.commands import command
 from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs" / "coverage.md"
@@ -56,17 +55,13 @@ def test_one_bad_operator_costs_itself_only() -> None:
 
 
 def test_the_command_shows_it(tmp_path: Path) -> None:
-    answer = CliRunner().invoke(
-        main, ["operators", "exp", "--coverage", "--json", "--markdown", str(tmp_path / "page.md")]
-    )
+    answer = command("operators exp --coverage --json --markdown {}", tmp_path / "page.md")
     assert answer.exit_code == 0, answer.output
     data = json.loads(answer.output.splitlines()[-1])
     assert data["operators"] == 1
     assert data["aten_by_operator"]["exp"]
     assert "| operators | 1 |" in (tmp_path / "page.md").read_text(encoding="utf-8")
-    assert (
-        CliRunner().invoke(main, ["operators", "--markdown", str(tmp_path / "x.md")]).exit_code == 2
-    )
+    assert command("operators --markdown {}", tmp_path / "x.md").exit_code == 2
 
 
 def test_what_is_shown(few: coverage.Coverage) -> None:

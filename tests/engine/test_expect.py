@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from consistency import operators
 from consistency.api.recordings import judge_recordings, record
-from consistency.cli.main import main
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.engine.known import write
@@ -26,6 +24,7 @@ from consistency.judge.known.case_facts import Facts
 from consistency.judge.known.entries import Expectation
 from consistency.judge.known.predicate import parse
 from tests.engine.test_expectations import Faulty, run
+from tests.support.commands import command
 from tests.support.paths import ROOT
 
 
@@ -221,7 +220,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def invoke(home: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Any:
     monkeypatch.chdir(home)
-    return CliRunner().invoke(main, ["expect", *arguments])
+    return command("expect", *arguments)
 
 
 def failure(home: Path) -> str:
@@ -326,10 +325,7 @@ def test_a_recording_holds_cases_enough(
     assert str(entry.when).startswith("layout(arg0) != contiguous")
     assert "none of " in told.output
     assert not judge_recordings(recorded, expectations=path).failures
-    assert (
-        CliRunner().invoke(main, ["judge", str(recorded), "--expectations", str(path)]).exit_code
-        == 0
-    )
+    assert command("judge {} --expectations {}", recorded, path).exit_code == 0
 
 
 @pytest.mark.parametrize(

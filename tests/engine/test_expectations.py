@@ -41,6 +41,7 @@ from consistency.judge.tolerances import with_more
 from consistency.report import bundles, page
 from consistency.report.bundle_view import read
 from consistency.storage import bundle
+from tests.support.commands import command
 from tests.support.paths import ROOT
 
 
@@ -303,9 +304,7 @@ def test_the_counts_stand_in_the_bundle_and_on_its_page(write: Write, tmp_path: 
     assert [KnownStatus.from_json(row) for row in rows] == read(out).summary.standings == kept(out)
     shown = (out / "report.html").read_text(encoding="utf-8")
     assert "no longer happens: remove expectation matmul float32 forward on faulty" in shown
-    assert (
-        "no longer happens" in CliRunner().invoke(main, ["report", str(out), "--markdown"]).output
-    )
+    assert "no longer happens" in command("report {} --markdown", out).output
     (out / FILE).write_text('{"entry": 3}\n', encoding="utf-8")
     with pytest.raises(BundleError, match=r"expectations.jsonl:1  damaged"):
         read(out)

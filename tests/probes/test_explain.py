@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
 import consistency
 from consistency import backends, operators
-from consistency.cli.main import main
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.generate.materialize import prepare
@@ -27,6 +25,7 @@ from consistency.probes.fingerprint.facts import Fact, Fingerprint
 from consistency.probes.fingerprint.summary import fact_of, lines_of, summary_of
 from consistency.probes.summation.notation import text
 from consistency.probes.sweep.plans import plan_of
+from tests.support.commands import command
 from tests.support.snapshots import Snapshot
 from tests.support.synthetic.orders import BIAS, Convolving, Sums, blocks, pairwise, sequential
 
@@ -331,18 +330,14 @@ def test_answers_come_back_out_of_what_bundles_keep() -> None:
     assert fact_of(lines, "matmul/float32/multiplicand") is None
 
 
-def run(*arguments: str) -> Any:
-    return CliRunner().invoke(main, ["explain", *arguments])
-
-
 def test_the_command_tells_draws_and_writes_json(tmp_path: Path) -> None:
     drawn = tmp_path / "trees.svg"
-    result = run("matmul", "a @ b", "--shape", "4,64,8", "-o", str(drawn))
+    result = command("explain matmul {} --shape 4,64,8 -o {}", "a @ b", drawn)
     assert result.exit_code in (0, 3), result.output
     assert "give the same bits" in result.output
     if result.exit_code == 0:
         assert drawn.read_text(encoding="utf-8").startswith("<svg")
-    result = run("matmul", "(b.T @ a.T).T", "--shape", "4,64,8", "--json")
+    result = command("explain matmul {} --shape 4,64,8 --json", "(b.T @ a.T).T")
     assert json.loads(result.stdout.splitlines()[-1])["operator"] == "matmul"
 
 
@@ -351,11 +346,11 @@ def test_files_of_fingerprints(tmp_path: Path) -> None:
     for path, answer in ((a, "kept"), (b, "flushed")):
         found = Fingerprint.of(path.stem, [Fact("exp/float32/subnormals", answer)])
         path.write_text(json.dumps(found.to_json()) + "\n", encoding="utf-8")
-    result = run(str(a), str(b))
+    result = command("explain", a, b)
     assert result.exit_code == 0
     assert "exp float32: kept → flushed" in result.output
     assert (
-        json.loads(run(str(a), str(b), "--json").output)["differences"][0]["kind"]
+        json.loads(command("explain {} {} --json", a, b).output)["differences"][0]["kind"]
         == "subnormal numbers"
     )
 
@@ -384,7 +379,7 @@ def test_bad_usage_is_one_line(
     monkeypatch.setattr(
         collect, "take", lambda backend, *rest, **more: Fingerprint.of(backend.name, [])
     )
-    result = run(*arguments)
+    result = command("explain", *arguments)
     assert result.exit_code == 2, result.output
     assert len(result.output.strip().splitlines()) == 1
     assert re.search(words, result.output), result.output
@@ -394,7 +389,7 @@ def test_bad_usage_is_one_line(
 def test_a_file_that_is_no_fingerprint(tmp_path: Path, content: str) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
-    result = run(str(path), str(path))
+    result = command("explain", path, path)
     assert result.exit_code == 2
     assert len(result.output.strip().splitlines()) == 1
 
@@ -441,7 +436,7 @@ def test_real_configurations(spec: str) -> None:
     ids=["int64", "complex", "empty", "bool", "two results", "NaN", "float16"],
 )  # fmt: skip
 def test_any_case_is_told_about(line: str) -> None:
-    result = run("cpu", "cpu+threads=1", "--case", line)
+    result = command("explain cpu cpu+threads=1 --case {}", line)
     assert result.exit_code in (0, 1, 3), result.output
     assert "give the same bits" in result.output or "differ" in result.output
 
@@ -462,19 +457,19 @@ def test_what_bundles_keep(tmp_path: Path) -> None:
         bundle("two", float64="24 bits", sums="?", hash="b"),
         bundle("none"),
     )  # "?": not established
-    result = run(one, f"{two}#cpu")
+    result = command("explain", one, f"{two}#cpu")
     assert result.exit_code == 0, result.output
     assert "1 of 2 lines differ" in result.output
     assert "  float64: 53 bits → 24 bits" in result.output
-    assert "compute alike, as far as a bundle keeps it" in run(one, one).output
-    assert json.loads(run(one, two, "--json").output)["differences"]
+    assert "compute alike, as far as a bundle keeps it" in command("explain", one, one).output
+    assert json.loads(command("explain {} {} --json", one, two).output)["differences"]
     for arguments, words in (
         ((one, none), "keeps no fingerprint"),
         ((one, f"{two}#cuda"), "keeps fingerprints of cpu; write"),
     ):
-        result = run(*arguments)
+        result = command("explain", *arguments)
         assert result.exit_code == 2
         assert words in result.output
     (tmp_path / "one" / "environment.json").write_text("[", encoding="utf-8")
-    result = run(one, two)
+    result = command("explain", one, two)
     assert (result.exit_code, len(result.output.strip().splitlines())) == (2, 1)

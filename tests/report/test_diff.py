@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from consistency.cli.main import main
 from consistency.generate.bitstream import window
 from consistency.report.history.diff import difference
+from tests.support.commands import command
 from tests.support.snapshots import Snapshot
 
 Row = dict[str, Any]
@@ -89,7 +90,7 @@ def test_a_run_beside_itself_has_not_changed(old: Path) -> None:
         0,
         0,
     )
-    shown = CliRunner().invoke(main, ["diff", str(old), str(old)])
+    shown = command("diff", old, old)
     assert shown.exit_code == 0
     assert "the environments are identical" in shown.output
     assert "no change among the results" in shown.output
@@ -139,7 +140,7 @@ def test_a_known_divergence_that_grows_is_a_regression(
     if kind:
         assert found[0].regression
         assert "known divergence, 3 × budget then, 300 now (known.yaml:3: " in found[0].words
-        shown = CliRunner().invoke(main, ["diff", str(first), str(second)])
+        shown = command("diff", first, second)
         assert shown.exit_code == 1
         assert "known divergence with a larger error: 1" in shown.output
 
@@ -176,13 +177,13 @@ def test_a_new_failure_is_found_and_a_fixed_one_the_other_way_round(
         2300.0,
     )
     assert new.regression
-    shown = CliRunner().invoke(main, ["diff", str(old), str(broken)])
+    shown = command("diff", old, broken)
     assert shown.exit_code == 1
     assert "✗ matmul · float32 · forward · numpy   " in shown.output
     assert (
         "→ 2,300 × budget   divergent: 2300.0 × budget: tf32-inputs explains 100%" in shown.output
     )
-    back = CliRunner().invoke(main, ["diff", str(broken), str(old)])
+    back = command("diff", broken, old)
     assert back.exit_code == 0
     assert "fixed: 1" in back.output
     assert "was divergent: 2300.0 × budget" in back.output
@@ -204,7 +205,7 @@ def test_another_cause_is_told_and_is_no_regression(
     (change,) = difference(one, two).changes
     assert change.kind == "changed"
     snapshot(change.words)
-    assert CliRunner().invoke(main, ["diff", str(one), str(two)]).exit_code == 0
+    assert command("diff", one, two).exit_code == 0
 
 
 def noise(i: int, size: float) -> float:
@@ -249,7 +250,7 @@ def test_what_is_no_longer_tested_is_a_regression(
     (change,) = difference(old, lost).changes
     assert change.kind == "untested"
     snapshot(change.words)
-    assert CliRunner().invoke(main, ["diff", str(old), str(lost)]).exit_code == 1
+    assert command("diff", old, lost).exit_code == 1
 
 
 def test_only_like_is_compared_with_like(old: Path, tmp_path: Path) -> None:
@@ -265,7 +266,7 @@ def test_only_like_is_compared_with_like(old: Path, tmp_path: Path) -> None:
     assert found.after.only == 0
     assert found.changes == ()
     nothing = changed(old, tmp_path / "0", lambda i, row: None)
-    assert CliRunner().invoke(main, ["diff", str(old), str(nothing)]).exit_code == 3
+    assert command("diff", old, nothing).exit_code == 3
 
 
 def test_environments_are_told(snapshot: Snapshot, old: Path, tmp_path: Path) -> None:
@@ -276,10 +277,7 @@ def test_environments_are_told(snapshot: Snapshot, old: Path, tmp_path: Path) ->
     ((name, then, now),) = difference(old, new).environments["numpy"]
     assert name == "blas"
     snapshot(now)
-    assert (
-        f"numpy  blas: {then} → another"
-        in CliRunner().invoke(main, ["diff", str(old), str(new)]).output
-    )
+    assert f"numpy  blas: {then} → another" in command("diff", old, new).output
 
 
 def test_as_markdown_and_as_json(old: Path, tmp_path: Path) -> None:
@@ -287,10 +285,10 @@ def test_as_markdown_and_as_json(old: Path, tmp_path: Path) -> None:
     broken = changed(
         old, tmp_path, lambda i, row: fails(row, 7.0, evil) if of(row, "exp", "cpu") else row
     )
-    shown = CliRunner().invoke(main, ["diff", str(old), str(broken), "--markdown"])
+    shown = command("diff {} {} --markdown", old, broken)
     assert shown.output.startswith("### 1 regression\n")
     assert "<script>" not in shown.output
-    lines = CliRunner().invoke(main, ["diff", str(old), str(broken), "--json"]).output.splitlines()
+    lines = command("diff {} {} --json", old, broken).output.splitlines()
     (change,) = map(json.loads, lines)
     assert (change["kind"], change["operator"], change["regression"]) == ("new", "exp", True)
 
@@ -309,9 +307,9 @@ def test_damage_is_one_line_with_its_place(
     damage: Callable[[Row], Row], words: str, old: Path, tmp_path: Path
 ) -> None:
     broken = changed(old, tmp_path, lambda i, row: damage(row) if i == 2 else row)
-    shown = CliRunner().invoke(main, ["diff", str(old), str(broken)])
+    shown = command("diff", old, broken)
     assert shown.exit_code == 2
     assert words in shown.output
     assert "results.jsonl:3" in shown.output
     assert len(shown.output.strip().splitlines()) == 1
-    assert CliRunner().invoke(main, ["diff", str(old), str(tmp_path)]).exit_code == 2
+    assert command("diff", old, tmp_path).exit_code == 2

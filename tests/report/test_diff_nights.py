@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from consistency.cli.main import main
 from consistency.report.history.diff import ComparedResult, GroupKey, ResultChange, difference
 from consistency.report.history.diff.error_shifts import error_shifts
 from consistency.report.history.diff.outages import split_outages
 from consistency.report.history.diff.verdict_changes import ResultPair, changes
+from tests.support.commands import command
 from tests.support.snapshots import Snapshot
 
 Row = dict[str, Any]
@@ -295,7 +294,7 @@ def row(case: str, rho: float = 0.2, backend: str = "cuda", origin: str = "repla
 
 
 def diff(*arguments: object) -> str:
-    return CliRunner().invoke(main, ["diff", *map(str, arguments)]).output
+    return command("diff", *arguments).output
 
 
 def test_what_was_only_explored_is_said(tmp_path: Path) -> None:
@@ -414,7 +413,7 @@ def test_what_a_run_was_asked_for_and_does_not_have_is_no_longer_tested(
         said = json.loads((new / "bundle.json").read_text(encoding="utf-8"))
         del said["seconds"]
         (new / "bundle.json").write_text(json.dumps(said), encoding="utf-8")
-    shown = CliRunner().invoke(main, ["diff", str(old), str(new)])
+    shown = command("diff", old, new)
     assert shown.exit_code == regression, shown.output
     if not (drawn and "corpus" in header):
         assert why in shown.output

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from consistency.cli.main import main
 from consistency.core.verdict import VERDICTS
 from consistency.errors import UsageError
 from consistency.report.history import series
@@ -24,12 +22,9 @@ from consistency.report.history.pages import latest_page, operator_page
 from consistency.report.history.query_entries import entries, names
 from consistency.report.history.snapshot import Snapshot, snapshot
 from consistency.report.history.store import Store
+from tests.support.commands import command
 from tests.support.nights import night, quiet, row
 from tests.support.paths import DATA
-
-
-def ask(*words: str) -> Result:
-    return CliRunner().invoke(main, [*words], prog_name="consistency")
 
 
 def stored(folder: Path) -> Store:
@@ -455,29 +450,29 @@ def test_the_command_asks_in_sql(snapshot: Snapshot, nightly: Path, tmp_path: Pa
         "SELECT night, environment, kind, operator, what_changed FROM changes WHERE regression "
         "ORDER BY operator"
     )
-    found = ask("query", sql, str(nightly), "--json", "--store", str(store))
+    found = command("query {} {} --json --store {}", sql, nightly, store)
     assert found.exit_code == 0, found.output
     rows = [json.loads(line) for line in found.stdout.splitlines()]
     assert [(r["operator"], r["kind"], r["night"], r["environment"]) for r in rows] == [
         ("exp", "error_grew", "2026-10-14", "lab · cpu"), ("tan", "new", "2026-10-14", "lab · cpu"),
     ]  # fmt: skip
     snapshot(rows[0]["what_changed"])
-    again = ask("query", sql, str(store), "--csv")
+    again = command("query {} {} --csv", sql, store)
     assert again.stdout.splitlines()[0] == "night,environment,kind,operator,what_changed"
     assert len(again.stdout.splitlines()) == 3
-    table = ask("query", "SELECT * FROM results", str(store))
+    table = command("query", "SELECT * FROM results", store)
     assert "… and 460 more rows" in table.stdout
-    assert ask("query", "SELECT * FROM changes WHERE false", str(store)).stdout == "nothing\n"
+    assert command("query", "SELECT * FROM changes WHERE false", store).stdout == "nothing\n"
 
 
 def test_the_help_can_be_pasted(nightly: Path) -> None:
     """Each SQL of --help runs as it stands there."""
-    text = re.sub(r"\s+", " ", ask("query", "--help").stdout)
+    text = re.sub(r"\s+", " ", command("query --help").stdout)
     found = re.findall(r'consistency query "(SELECT .*?)" nightly/', text)
     assert len(found) == 2
     for sql in found:
-        assert ask("query", sql, str(nightly)).exit_code == 0
-    assert ask("query", "--filter", "count:1(fail)", str(nightly)).stdout.count("lab · cpu") >= 1
+        assert command("query", sql, nightly).exit_code == 0
+    assert command("query --filter count:1(fail)", nightly).stdout.count("lab · cpu") >= 1
 
 
 @pytest.mark.parametrize(
@@ -495,7 +490,7 @@ def test_what_cannot_be_asked_is_one_line(
     words: list[str], said: str, nightly: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = ask("query", *(str(nightly) if word == "NIGHTLY" else word for word in words))
+    found = command("query", *(str(nightly) if word == "NIGHTLY" else word for word in words))
     assert found.exit_code == 2
     assert said in found.stderr
     assert "Traceback" not in found.stderr
@@ -503,7 +498,7 @@ def test_what_cannot_be_asked_is_one_line(
 
 def test_a_file_that_is_no_store_is_told(tmp_path: Path) -> None:
     (tmp_path / "x.duckdb").write_text("not a database", encoding="utf-8")
-    found = ask("query", "SELECT 1", str(tmp_path / "x.duckdb"))
+    found = command("query", "SELECT 1", tmp_path / "x.duckdb")
     assert found.exit_code == 2
     assert "cannot open the store" in found.stderr
 

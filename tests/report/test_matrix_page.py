@@ -22,6 +22,7 @@ from consistency.report.history.snapshot import NAME_OF, snapshot
 from consistency.report.history.store import Store
 from tests.report.test_report_page import CONTRAST, OF_THE_PAGE, SETTLED, fits, texts
 from tests.support.browser import Browser, browser
+from tests.support.commands import command
 from tests.support.nights import night, quiet, row
 
 BAD = (
@@ -328,9 +329,7 @@ def test_what_comes_from_a_bundle_is_only_text(tmp_path: Path, window: Browser) 
             label=BAD[:70],
             id=f"hostile-{number}",
         )
-    found = CliRunner().invoke(
-        main, ["matrix", str(tmp_path / "nights"), "-o", str(tmp_path / "site")]
-    )
+    found = command("matrix {} -o {}", tmp_path / "nights", tmp_path / "site")
     assert found.exit_code == 0, found.output
     pages = sorted((tmp_path / "site").rglob("*.html"))
     assert len(pages) == 5
@@ -352,8 +351,6 @@ def test_the_command_writes_a_site_and_reads_only_what_is_new(tmp_path: Path) ->
     assert "3 of 3 bundles were new" in first.stdout
     assert "0 of 3 bundles were new" in second.stdout
     assert (tmp_path / "site.duckdb").is_file()
-    nothing = CliRunner().invoke(
-        main, ["matrix", str(tmp_path / "site"), "-o", str(tmp_path / "other")]
-    )
+    nothing = command("matrix {} -o {}", tmp_path / "site", tmp_path / "other")
     assert nothing.exit_code == 2
     assert "there is no bundle in" in nothing.stderr

@@ -35,6 +35,7 @@ from consistency.report.groups import (
 )
 from consistency.report.replay import show
 from consistency.report.terminal import Screen
+from tests.support.commands import command
 from tests.support.example_bundles import BAD, HOSTILE, ordinary, result, stored_run
 from tests.support.paths import ROOT
 from tests.support.snapshots import Snapshot
@@ -43,10 +44,6 @@ from tests.support.snapshots import Snapshot
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stored_run(tmp_path_factory.mktemp("report") / "run")
-
-
-def report(*arguments: str | Path) -> Any:
-    return CliRunner().invoke(main.main, ["report", *map(str, arguments)])
 
 
 def data_of(html: str) -> dict[str, Any]:
@@ -217,7 +214,7 @@ def test_the_screen_of_a_stored_run_is_that_of_the_run(tmp_path: Path) -> None:
 
 
 def test_failures_are_told_in_full(run: Path) -> None:
-    result = report(run, "--text")
+    result = command("report {} --text", run)
     assert result.exit_code == 0, result.output
     assert (
         "✗ matmul · float32 · forward · mine   divergent: 1,400 × budget: TF32 inputs explain 99%"
@@ -229,11 +226,11 @@ def test_failures_are_told_in_full(run: Path) -> None:
     )
     assert "call:    matmul([7, 4], [4, 7])" in result.output
     assert result.output.splitlines()[-1].startswith("✗ 3 divergent · 1 special-values · ")
-    assert "NumPy implementation of tan" in report(run, "--text", "--not-tested").output
+    assert "NumPy implementation of tan" in command("report {} --text --not-tested", run).output
 
 
 def test_markdown_is_short_and_worst_first(snapshot: Snapshot, run: Path, tmp_path: Path) -> None:
-    result = report(run, "--markdown")
+    result = command("report {} --markdown", run)
     lines = result.output.splitlines()
     assert result.exit_code == 0
     snapshot(lines[0])
@@ -269,14 +266,16 @@ def test_markdown_of_a_hostile_bundle(tmp_path: Path) -> None:
 
 def test_nothing_failed_and_nothing_tested(tmp_path: Path) -> None:
     good = stored_run(tmp_path / "good", tuple(one for one in ordinary() if one.verdict.passes))
-    assert report(good, "--markdown").output.startswith(
+    assert command("report {} --markdown", good).output.startswith(
         "### ✅ consistency: 51 results agree with float64"
     )
     assert "Nothing fails" in page.page(read(good))
     empty = stored_run(
         tmp_path / "empty", tuple(one for one in ordinary() if not one.verdict.tested)
     )
-    assert report(empty, "--markdown").output.startswith("### ⚠️ consistency: nothing was tested")
+    assert command("report {} --markdown", empty).output.startswith(
+        "### ⚠️ consistency: nothing was tested"
+    )
     assert "Nothing was tested" in page.page(read(empty))
 
 
@@ -284,10 +283,13 @@ def test_nothing_failed_and_nothing_tested(tmp_path: Path) -> None:
 
 
 def test_where_the_page_goes(run: Path, tmp_path: Path) -> None:
-    assert report(run).output == f"wrote {run / 'report.html'}\n"
-    assert report(run, "-o", tmp_path / "x.html").output == f"wrote {tmp_path / 'x.html'}\n"
+    assert command("report", run).output == f"wrote {run / 'report.html'}\n"
+    assert (
+        command("report {} -o {}", run, tmp_path / "x.html").output
+        == f"wrote {tmp_path / 'x.html'}\n"
+    )
     assert (tmp_path / "x.html").read_bytes() == (run / "report.html").read_bytes()
-    assert report(run, "--markdown", "-o", tmp_path / "x.md").exit_code == 0
+    assert command("report {} --markdown -o {}", run, tmp_path / "x.md").exit_code == 0
     assert (tmp_path / "x.md").read_text(encoding="utf-8").startswith("### ❌")
 
 
@@ -328,7 +330,7 @@ def test_a_damaged_bundle_is_one_line(tmp_path: Path, name: str, spoil: Any, tex
     path.write_bytes(spoil(before))
     assert path.read_bytes() != before
     for form in ([], ["--text"], ["--markdown"]):
-        result = report(folder, *form)
+        result = command("report", folder, *form)
         assert result.exit_code == 2, (form, result.output)
         assert result.output.count("\n") == 1, result.output
         assert text in result.output
@@ -401,7 +403,7 @@ def test_a_killed_run_has_a_report(run: Path, tmp_path: Path) -> None:
     del header["seconds"], header["complete"]
     (folder / "bundle.json").write_text(json.dumps(header), encoding="utf-8")
     assert "the run did not end" in page.page(read(folder))
-    assert "did not end" in report(folder, "--text").output.splitlines()[-1]
+    assert "did not end" in command("report {} --text", folder).output.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -414,7 +416,7 @@ def test_a_killed_run_has_a_report(run: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_is_one_line(arguments: list[str], text: str) -> None:
-    result = report(*arguments)
+    result = command("report", *arguments)
     assert result.exit_code == 2
     assert result.output.count("\n") == 1
     assert text in result.output
@@ -517,7 +519,7 @@ def test_a_bundle_of_many_names_makes_no_endless_page(tmp_path: Path) -> None:
     html = page.page(read(folder))
     assert len(html.encode()) < 3_000_000
     assert data_of(html)["left_out"] > 1000
-    assert report(folder, "--markdown").output.count("\n") <= 60
+    assert command("report {} --markdown", folder).output.count("\n") <= 60
 
 
 @pytest.mark.nightly

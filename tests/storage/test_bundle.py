@@ -21,13 +21,11 @@ from typing import Any
 
 import pytest
 import torch
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 import consistency
-from consistency.cli.main import main
 from consistency.core import files
 from consistency.core.locking import Lock
 from consistency.core.model import Case, Comparison, ElementGroup, Measured, Result, Worst
@@ -42,6 +40,7 @@ from consistency.report import bundles
 from consistency.storage import bundle
 from consistency.storage.bundle.packing import FILES, pack
 from consistency.storage.lookup import find
+from tests.support.commands import command
 from tests.support.snapshots import Snapshot
 from tests.support.spying import spied
 
@@ -594,9 +593,9 @@ def test_a_packed_bundle_is_read_as_before_and_can_be_resumed(
 ) -> None:
     here = copy_of(whole, tmp_path / "b")
     plain = {name: (here / name).read_bytes() for name in FILES}
-    said = CliRunner().invoke(main, ["pack", str(tmp_path), "--keep", "1"])
+    said = command("pack {} --keep 1", tmp_path)
     assert (said.exit_code, said.output) == (0, "packed 0 of 1 bundles: 0.0 MB are 0.0 MB now\n")
-    said = CliRunner().invoke(main, ["pack", str(tmp_path)])
+    said = command("pack", tmp_path)
     assert said.exit_code == 0
     assert said.output.startswith("packed 1 of 1 bundles: ")
     assert sum((here / f"{name}.gz").stat().st_size for name in FILES) * 3 < sum(
@@ -604,13 +603,13 @@ def test_a_packed_bundle_is_read_as_before_and_can_be_resumed(
     )
     assert not any((here / name).exists() for name in (*FILES, "running.lock"))
     assert bundle.read_results(here) == bundle.read_results(folder_of(whole))
-    for command in (
+    for words in (
         ["diff", str(folder_of(whole)), str(here)],
         ["report", str(here)],
         ["query", "SELECT 1 AS one", str(here)],
     ):
-        assert CliRunner().invoke(main, command).exit_code == 0, command
-    assert CliRunner().invoke(main, ["pack", str(here)]).output.startswith("packed 0 of 1")
+        assert command(*words).exit_code == 0, words
+    assert command("pack", here).output.startswith("packed 0 of 1")
     consistency.run(**ARGUMENTS, out=here, resume=True)
     assert {name: (here / name).read_bytes() for name in FILES} == plain
     assert not list(here.glob("*.gz"))
@@ -619,7 +618,7 @@ def test_a_packed_bundle_is_read_as_before_and_can_be_resumed(
 def test_packing_leaves_alone_what_is_being_written(whole: engine.Run, tmp_path: Path) -> None:
     here = copy_of(whole, tmp_path / "b")
     lock = Lock(here)
-    said = CliRunner().invoke(main, ["pack", str(here)])
+    said = command("pack", here)
     lock.release()
     assert said.exit_code == 0
     assert "is being written by another run" in said.stderr
@@ -695,7 +694,7 @@ def test_a_damaged_packed_file_is_one_line(
     pack(here)
     packed = here / "results.jsonl.gz"
     packed.write_bytes(damage(packed.read_bytes()))
-    said = CliRunner().invoke(main, ["diff", str(here), str(here)])
+    said = command("diff", here, here)
     assert said.exit_code == 2
     assert re.fullmatch(rf"consistency: \S+results\.jsonl\S* ?{told}.*\n", said.output)
     with pytest.raises(BundleError, match=told):

@@ -23,6 +23,7 @@ from consistency.report.history.diff import difference
 from consistency.storage import bundle
 from consistency.storage.bundle import machine
 from consistency.storage.bundle.header import new_id
+from tests.support.commands import command
 from tests.support.paths import DATA
 
 FORMAT_1 = DATA / "bundle-format-1"
@@ -154,7 +155,7 @@ def test_a_damaged_header_is_one_line(
     changes: dict[str, Any], words: str, made: Path, tmp_path: Path
 ) -> None:
     folder = with_header(tmp_path / "b", made, **changes)
-    shown = CliRunner().invoke(main, ["diff", str(made), str(folder)])
+    shown = command("diff", made, folder)
     assert shown.exit_code == 2
     assert words in shown.output
     assert len(shown.output.strip().splitlines()) == 1
@@ -183,7 +184,7 @@ def test_a_copy_of_format_1_has_the_same_id_and_another_run_another(tmp_path: Pa
 
 def test_format_1_is_compared_reported_and_completed(tmp_path: Path) -> None:
     assert difference(FORMAT_1, FORMAT_1).like == 20
-    assert CliRunner().invoke(main, ["report", str(FORMAT_1), "--text"]).exit_code == 0
+    assert command("report {} --text", FORMAT_1).exit_code == 0
     shutil.copytree(FORMAT_1, tmp_path / "b")
     lines = (tmp_path / "b" / "results.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "b" / "results.jsonl").write_bytes(b"".join(lines[:-5]) + lines[-5][:30])

@@ -18,10 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import consistency
-from consistency.cli.main import main
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.engine import engine, events
@@ -34,6 +32,7 @@ from consistency.storage.cases import CaseEntry
 from consistency.storage.corpus.merging import DRAWN, PER_KIND, SMALL, Merged
 from consistency.storage.corpus.reading import load, read
 from consistency.storage.corpus.value import Corpus, digest_of
+from tests.support.commands import command
 from tests.support.spying import spied
 
 BACKENDS = ["--backend", "cpu", "--backend", "numpy"]
@@ -52,7 +51,7 @@ def small(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A corpus of three operators, six cases of each in float32 and float64."""
     folder = tmp_path_factory.mktemp("corpora") / "small"
     dtypes = ["--dtype", "float32", "--dtype", "float64"]
-    shown = cli("corpus", "make", "exp", "sum", "matmul", *dtypes, "--examples", "6", "-o", folder)
+    shown = command("corpus make exp sum matmul", *dtypes, "--examples", "6", "-o", folder)
     assert shown.exit_code == 0, shown.output
     return folder
 
@@ -72,10 +71,6 @@ class Off(consistency.Backend):
         return super().call(operator, args, kwargs) + 1e-3 * (args[0] < 0)
 
 
-def cli(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
-
-
 def rows(folder: Path) -> list[dict[str, Any]]:
     return [
         json.loads(line)
@@ -91,7 +86,7 @@ def bytes_of(folder: Path) -> bytes:
 
 
 def test_a_corpus_is_replayed_and_nothing_else(small: Path, tmp_path: Path) -> None:
-    shown = cli("run", "--corpus", small, *BACKENDS, "--out", tmp_path / "b")
+    shown = command("run --corpus", small, *BACKENDS, "--out", tmp_path / "b")
     assert shown.exit_code == 0, shown.output
     assert f"36 cases of the corpus small ({load(small).digest[:12]})" in shown.output
     assert {row["case_id"] for row in rows(tmp_path / "b")} == {
@@ -104,7 +99,7 @@ def test_a_corpus_is_replayed_and_nothing_else(small: Path, tmp_path: Path) -> N
         f" · 3 operators · 36 of 36 cases of the corpus small ({load(small).digest[:12]}) "
         f"replayed\n"
     )
-    assert told in cli("report", tmp_path / "b", "--text").output
+    assert told in command("report {} --text", tmp_path / "b").output
 
 
 def test_every_operator_and_dtype_is_reached_early(small: Path) -> None:
@@ -133,7 +128,7 @@ def test_with_a_time_budget_the_rest_is_explored_in_time(small: Path, tmp_path: 
         "--out",
         tmp_path / "b",
     ]
-    shown = cli(*arguments)
+    shown = command(*arguments)
     assert shown.exit_code in (0, 1), (
         shown.output
     )  # exploring finds what is wrong with matmul in torch 2.4.1
@@ -169,18 +164,8 @@ def test_every_run_explores_something_else_unless_a_seed_is_given(
     for number, extra in enumerate([[], [], ["--seed", "7"]]):
         folder = tmp_path / str(number)
         assert (
-            cli(
-                "run",
-                "exp",
-                "--corpus",
-                small,
-                "--backend",
-                "cpu",
-                "--examples",
-                "2",
-                "--out",
-                folder,
-                *extra,
+            command(
+                "run exp --corpus {} --backend cpu --examples 2 --out", small, folder, *extra
             ).exit_code
             == 0
         )
@@ -226,20 +211,8 @@ def test_a_nightly_run_replays_the_standard_corpus_within_its_time(
     cache: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "b"
-    arguments = [
-        "run",
-        "neg",
-        "abs",
-        "--dtype",
-        "float32",
-        "--backend",
-        "cpu",
-        "--profile",
-        "nightly",
-        "--time-budget",
-        "2s",
-    ]
-    shown = cli(*arguments, "--out", out)
+    arguments = "run neg abs --dtype float32 --backend cpu --profile nightly --time-budget 2s"
+    shown = command(arguments, "--out", out)
     assert shown.exit_code == 0, shown.output
     header = bundle.read_header(out)
     assert (header["corpus"]["name"], header["corpus"]["cases"], header["corpus"]["replayed"]) == (
@@ -290,7 +263,7 @@ def test_kill_9_and_resume_with_a_corpus_and_a_time_budget(
             results.exists() and when in results.read_text(encoding="utf-8")
         ):
             time.sleep(0.01)
-        assert cli(*arguments, "--resume").exit_code == 2, "it is still being written"
+        assert command(*arguments, "--resume").exit_code == 2, "it is still being written"
     finally:
         running.send_signal(signal.SIGKILL)
         running.wait()
@@ -298,7 +271,7 @@ def test_kill_9_and_resume_with_a_corpus_and_a_time_budget(
     assert before
     seed = bundle.read_header(out)["settings"]["seed"]
     with spied(monkeypatch) as seen:
-        shown = cli(*arguments, "--resume", "--time-budget", "2s")
+        shown = command(*arguments, "--resume", "--time-budget", "2s")
     assert shown.exit_code == 0, shown.output
     after = bundle.read_results(out)
     assert [r.key for r in after[: len(before)]] == [r.key for r in before]
@@ -317,9 +290,9 @@ def test_another_corpus_or_none_is_not_resumed_with(small: Path, tmp_path: Path)
     shutil.copytree(small, other)
     (other / "cases.jsonl").write_bytes(b"".join(bytes_of(small).splitlines(keepends=True)[:-1]))
     arguments = ["run", "exp", "--backend", "cpu", "--out", str(out)]
-    assert cli(*arguments, "--corpus", small).exit_code == 0
+    assert command(*arguments, "--corpus", small).exit_code == 0
     for extra in (["--corpus", str(other)], []):
-        shown = cli(*arguments, "--resume", *extra)
+        shown = command(*arguments, "--resume", *extra)
         assert shown.exit_code == 2
         assert f"was begun with another corpus ({load(small).digest[:12]}, now " in shown.output
         assert shown.output.strip().endswith(
@@ -333,7 +306,7 @@ def test_another_corpus_or_none_is_not_resumed_with(small: Path, tmp_path: Path)
 def test_what_a_run_found_is_added_small_and_as_drawn(
     small: Path, failing: Path, tmp_path: Path
 ) -> None:
-    shown = cli("corpus", "merge", small, failing, "-o", tmp_path / "m")
+    shown = command("corpus merge {} {} -o {}", small, failing, tmp_path / "m")
     assert shown.exit_code == 0, shown.output
     lines = list(read(tmp_path / "m"))
     drawn = {line.case.digest for line in read(small)}
@@ -357,14 +330,14 @@ def test_replayed_failures_are_not_taken_again(failing: Path, tmp_path: Path) ->
     shutil.copytree(failing, tmp_path / "b")
     text = "".join(json.dumps(row | {"origin": "replayed"}) + "\n" for row in rows(failing))
     (tmp_path / "b" / "results.jsonl").write_text(text, encoding="utf-8")
-    shown = cli("corpus", "merge", tmp_path / "b", "-o", tmp_path / "m")
+    shown = command("corpus merge {} -o {}", tmp_path / "b", tmp_path / "m")
     assert shown.exit_code == 2
     assert "no failure that was found by exploring" in shown.output
 
 
 def test_the_folder_of_a_failure_is_a_source(failing: Path, tmp_path: Path) -> None:
     folder = next(iter(sorted((failing / "failures").iterdir())))
-    assert cli("corpus", "merge", folder, "-o", tmp_path / "m").exit_code == 0
+    assert command("corpus merge {} -o {}", folder, tmp_path / "m").exit_code == 0
     (line,) = read(tmp_path / "m")
     assert line.case.line == (folder / "case.json").read_text(encoding="utf-8").strip()
     assert line.failures[0][-1] == SMALL
@@ -407,7 +380,7 @@ def test_merging_is_idempotent_commutative_and_associative(tmp_path: Path) -> No
 
     def merged(*places: Path) -> Path:
         out = tmp_path / f"m{len(list(tmp_path.iterdir()))}"
-        assert cli("corpus", "merge", *places, "-o", out, "--name", "same").exit_code == 0
+        assert command("corpus merge", *places, "-o", out, "--name", "same").exit_code == 0
         return out
 
     whole = bytes_of(merged(*sources))
@@ -415,7 +388,7 @@ def test_merging_is_idempotent_commutative_and_associative(tmp_path: Path) -> No
         assert bytes_of(merged(*order)) == whole
         assert bytes_of(merged(merged(*order[:2]), order[2])) == whole
     again = merged(*sources)
-    assert cli("corpus", "merge", again, *sources, again, "-o", again).exit_code == 0
+    assert command("corpus merge", again, *sources, again, "-o", again).exit_code == 0
     assert bytes_of(again) == whole
     kinds = Counter(kind for line in read(again) for kind in line.failures)
     assert max(kinds.values()) == 3
@@ -429,16 +402,14 @@ def test_a_corpus_is_never_overwritten_by_mistake(
 ) -> None:
     before = bytes_of(small)
     for arguments in (["merge", failing, "-o", small], ["make", "exp", "-o", small]):
-        shown = cli("corpus", *arguments)
+        shown = command("corpus", *arguments)
         assert shown.exit_code == 2
         assert (
             f"{small} already holds a corpus; add to it with `consistency corpus merge {small} "
             f"BUNDLE -o {small}`"
         ) in shown.output
     (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
-    assert (
-        "holds something that is no corpus" in cli("corpus", "make", "exp", "-o", tmp_path).output
-    )
+    assert "holds something that is no corpus" in command("corpus make exp -o {}", tmp_path).output
     assert bytes_of(small) == before
 
 
@@ -446,17 +417,17 @@ def test_a_corpus_is_never_overwritten_by_mistake(
 
 
 def test_a_corpus_is_shown(small: Path, failing: Path, tmp_path: Path) -> None:
-    assert cli("corpus", "merge", small, failing, "-o", tmp_path / "m").exit_code == 0
-    shown = cli("corpus", "show", tmp_path / "m")
+    assert command("corpus merge {} {} -o {}", small, failing, tmp_path / "m").exit_code == 0
+    shown = command("corpus show", tmp_path / "m")
     assert shown.exit_code == 0
     assert shown.output.startswith("m   ")
     assert "float64 18" in shown.output
     assert " exp · float32 · forward · divergent" in shown.output
-    data = json.loads(cli("corpus", "show", tmp_path / "m", "--json").output)
+    data = json.loads(command("corpus show {} --json", tmp_path / "m").output)
     assert data["digest"] == load(tmp_path / "m").digest
     assert data["operators"]["matmul"] == 12
     assert (
-        cli("corpus", "check", tmp_path / "m").output
+        command("corpus check", tmp_path / "m").output
         == f"✓ {data['cases']} of {data['cases']} cases can be replayed here\n"
     )
 
@@ -469,13 +440,13 @@ def test_what_cannot_be_replayed_is_told(small: Path, tmp_path: Path) -> None:
     text = "".join(json.dumps(CaseEntry(case).to_json()) + "\n" for case in (strange, huge, huge))
     with (folder / "cases.jsonl").open("a", encoding="utf-8") as stream:
         stream.write(text)
-    shown = cli("corpus", "check", folder)
+    shown = command("corpus check", folder)
     assert shown.exit_code == 0
     assert "1 case not replayed here: " in shown.output
     assert f"! {huge.id} has 33,554,432 numbers: it needs some 1.2 GB" in shown.output
     assert "1 line twice" in shown.output
     assert "✓ 37 of 38 cases can be replayed here" in shown.output
-    run = cli("run", "sum", "--corpus", folder, "--backend", "cpu", "--out", tmp_path / "b")
+    run = command("run sum --corpus {} --backend cpu --out {}", folder, tmp_path / "b")
     assert run.exit_code == 0, run.output
     assert {row["operator"] for row in rows(tmp_path / "b")} == {"sum"}
 
@@ -503,17 +474,17 @@ def test_a_damaged_line_is_named_everywhere(
     }  # fmt: skip
     lines[4] = json.dumps(changed[line]) if line in changed else line
     (folder / "cases.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    for command in (
+    for words in (
         ["run", "--corpus", folder, "--backend", "cpu", "--no-bundle"],
         ["corpus", "merge", folder, "-o", tmp_path / "m"],
     ):
-        shown = cli(*command)
+        shown = command(*words)
         assert shown.exit_code == 2
         (said,) = shown.output.strip().splitlines()
         assert "cases.jsonl:5  " in said
         assert words in said
     assert not (tmp_path / "m").exists()
-    shown = cli("corpus", "check", folder)
+    shown = command("corpus check", folder)
     assert shown.exit_code == 1
     assert "✗ cases.jsonl:5  " in shown.output
     assert shown.output.endswith("✗ 1 damaged line\n")
@@ -528,13 +499,13 @@ def test_what_is_no_corpus_is_one_line(failing: Path, small: Path, tmp_path: Pat
         (tmp_path / "none", "is not a corpus: there is no"),
         (empty, "holds no case"),
     ):
-        shown = cli("run", "exp", "--corpus", place, "--backend", "cpu", "--no-bundle")
+        shown = command("run exp --corpus {} --backend cpu --no-bundle", place)
         assert (shown.exit_code, words in shown.output, len(shown.output.strip().splitlines())) == (
             2,
             True,
             1,
         )
-    shown = cli("run", "tanh", "--corpus", small, "--backend", "cpu", "--no-bundle")
+    shown = command("run tanh --corpus {} --backend cpu --no-bundle", small)
     assert shown.exit_code == 2
     assert "the corpus small has no case of what is chosen here" in shown.output
 

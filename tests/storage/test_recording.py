@@ -33,6 +33,7 @@ from consistency.storage.recording import tensors
 from consistency.storage.recording.header import CORPUS, RECORDING, Header
 from consistency.storage.recording.reading import Recording
 from consistency.storage.recording.writing import Writer
+from tests.support.commands import command
 from tests.support.paths import ROOT
 
 CASE = Case("exp", "float32", (TensorRecipe((4,), "float32", ("uniform", -1.0, 1.0), 100),))
@@ -543,7 +544,7 @@ def test_a_damaged_recording_is_one_line_and_exit_status_2(kind: str, tmp_path: 
     folder = tmp_path / "r"
     written(folder, Outcome("ok", (Output("out/0", torch.ones(4), "float32"),))).close()
     damage(folder)
-    result = CliRunner().invoke(main, ["judge", str(folder)])
+    result = command("judge", folder)
     assert result.exit_code == 2, result.output
     (line,) = [line for line in result.output.splitlines() if "consistency: " in line]
     assert re.search(expected, line), line
@@ -584,11 +585,11 @@ def test_usage(
 
 def test_operators_and_ids_that_were_not_recorded(tmp_path: Path) -> None:
     written(tmp_path / "r", Outcome("ok", (Output("out/0", torch.ones(4), "float32"),))).close()
-    unknown = CliRunner().invoke(main, ["judge", str(tmp_path / "r"), "matmul"])
+    unknown = command("judge {} matmul", tmp_path / "r")
     assert (unknown.exit_code, "there is no operator 'matmul'" in unknown.output) == (2, True), (
         unknown.output
     )
-    missing = CliRunner().invoke(main, ["judge", str(tmp_path / "r"), "--id", "two"])
+    missing = command("judge {} --id two", tmp_path / "r")
     assert (missing.exit_code, "no outcome 'two'" in missing.output) == (2, True), missing.output
 
 

@@ -22,6 +22,7 @@ from consistency.training.findings import WITHIN
 from consistency.training.trace import corpus
 from consistency.training.training_task import Subject
 from consistency.training.variants import Variant, compare_variants, variants_of
+from tests.support.commands import command
 from tests.support.paths import ROOT
 
 # Seconds each; the others are looked at by night.
@@ -77,13 +78,13 @@ def test_nobody_draws_from_torch() -> None:
 
 
 def test_the_list_and_a_typing_error() -> None:
-    listed = CliRunner().invoke(main, ["model", "examples"])
+    listed = command("model examples")
     assert listed.exit_code == 0
     assert len(listed.output.splitlines()) == len(EXAMPLES)
     for name, example in EXAMPLES.items():
         assert f"examples:{name} " in listed.output
         assert example.line in listed.output
-    wrong = CliRunner().invoke(main, ["model", "examples:mpl"])
+    wrong = command("model examples:mpl")
     assert (wrong.exit_code, wrong.output) == (
         2,
         "consistency: there is no example 'mpl'; did you mean mlp?\n",
@@ -259,19 +260,13 @@ def test_batches_that_can_only_be_gone_through(tmp_path: Path) -> None:
 
 
 def test_recording_from_the_command_line(tmp_path: Path) -> None:
-    done = CliRunner().invoke(
-        main, ["model", "examples:recurrent", "--record", str(tmp_path / "corpus")]
-    )
+    done = command("model examples:recurrent --record {}", tmp_path / "corpus")
     assert done.exit_code == 0, done.output
     assert "distinct ones kept, " in done.output
     assert f"next: consistency run --backend SPEC --corpus {tmp_path / 'corpus'}" in done.output
-    again = CliRunner().invoke(
-        main, ["model", "examples:recurrent", "--record", str(tmp_path / "corpus")]
-    )
+    again = command("model examples:recurrent --record {}", tmp_path / "corpus")
     assert again.exit_code == 2
     assert "already holds a recording" in again.output
-    both = CliRunner().invoke(
-        main, ["model", "examples:recurrent", "--record", str(tmp_path / "other"), "-b", "cpu"]
-    )
+    both = command("model examples:recurrent --record {} -b cpu", tmp_path / "other")
     assert both.exit_code == 2
     assert "leave the other options out" in both.output

@@ -11,16 +11,15 @@ from typing import Any
 
 import pytest
 import torch
-from click.testing import CliRunner
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import consistency
-from consistency.cli.main import main
 from consistency.errors import BundleError, UsageError
 from consistency.storage.cases import read_cases
 from consistency.storage.recording.header import read_header
 from consistency.training.trace import kinds
+from tests.support.commands import command
 from tests.support.watched_models import MODELS, convolutional, recurrent, train, transformer
 
 BACKENDS = ["cpu+onednn=off", "cpu+threads=1"]
@@ -430,9 +429,7 @@ def test_what_was_computed_is_a_recording(tmp_path: Path) -> None:
     with _Wrong(), consistency.watch(backends=["cpu"], own=True) as w:
         torch.exp(x @ y)
     w.save(tmp_path / "recorded")
-    answer = CliRunner().invoke(
-        main, ["judge", str(tmp_path / "recorded"), "--json", str(tmp_path / "rows.jsonl")]
-    )
+    answer = command("judge {} --json {}", tmp_path / "recorded", tmp_path / "rows.jsonl")
     assert answer.exit_code == 1, answer.output
     rows = [
         json.loads(line)

@@ -29,25 +29,17 @@ def _precision() -> Rows:
     yield from over(("matmul mm bmm mv addmm einsum .linear .conv1d .conv2d .conv_transpose2d "
     ".scaled_dot_product_attention"),
                     "TF32 inputs", partial(of, 11), "tf32-inputs")  # fmt: skip
-    yield from over(
-        "matmul baddbmm .bilinear .conv3d", "bfloat16 inputs", partial(of, 8), "bfloat16-inputs"
-    )
-    yield from over(
-        "matmul .linear", "TF32 in the first factor only", partial(of, 11, (0,)), "tf32-inputs"
-    )
-    yield from over("mm .conv2d", "bfloat16 weights only", partial(of, 8, (1,)), "bfloat16-inputs")
-    yield from over(
-        "bmm dot tensordot",
-        "float16 inputs",
-        precision.in_float16_range,
-        "float16-inputs|tf32-inputs",
-    )
-    yield from over(
-        "matmul mm bmm",
-        "bfloat16 in three products",
-        constantly(precision.three_products),
-        "bfloat16x3-inputs",
-    )
+    rows = [
+        ("matmul baddbmm .bilinear .conv3d", "bfloat16 inputs", partial(of, 8), "bfloat16-inputs"),
+        ("matmul .linear", "TF32 in the first factor only", partial(of, 11, (0,)), "tf32-inputs"),
+        ("mm .conv2d", "bfloat16 weights only", partial(of, 8, (1,)), "bfloat16-inputs"),
+        ("bmm dot tensordot", "float16 inputs", precision.in_float16_range,
+            "float16-inputs|tf32-inputs"),
+        ("matmul mm bmm", "bfloat16 in three products", constantly(precision.three_products),
+            "bfloat16x3-inputs"),
+    ]  # fmt: skip
+    for row in rows:
+        yield from over(*row)
     yield from over(
         "matmul .conv2d", "TF32 inputs", partial(of, 11), "tf32-inputs", directions=BACKWARD
     )
@@ -118,67 +110,33 @@ def _memory() -> Rows:
         "offset-ignored",
         dtype="float16",
     )
-    yield from over(
-        "bmm .linear .conv2d sub",
-        "second offset ignored",
-        partial(memory.offset_ignored, (1,)),
-        "offset-ignored",
-    )
-    yield from over(
-        "exp mul matmul sum .linear where stack",
-        "strides ignored",
-        memory.strides_ignored,
-        "strides-ignored",
-    )
-    yield from over(
-        "addcdiv mm .conv1d",
-        "second strides ignored",
-        partial(memory.strides_ignored, (1,)),
-        "strides-ignored",
-    )
-    yield from over(
-        "scatter index_add gather",
-        "strides of the index ignored",
-        partial(memory.strides_ignored, (2,)),
-        "strides-ignored",
-    )
-    yield from over(
-        "addcmul scatter index_add",
-        "strides of the last ignored",
-        partial(memory.strides_ignored, (3, -1)),
-        "strides-ignored",
-    )
-    yield from over(
-        "where masked_fill",
-        "strides of the mask ignored",
-        partial(memory.strides_ignored, (0,)),
-        "strides-ignored",
-    )
-    yield from over(
-        ".layer_norm .softplus .prelu .selu cumsum amax",
-        "permuted read as contiguous",
-        memory.permuted_as_contiguous,
-        "strides-ignored",
-    )
-    yield from over(
-        "relu_ add_ mul_ masked_fill_ clamp_", "write to a view lost", constantly(memory.write_lost)
-    )
-    yield from over(
-        "add_ copy_ fill_ index_add_", "strided write lost", constantly(memory.strided_write_lost)
-    )
-    yield from over("zero_ copy_", "write beside the view", constantly(memory.write_beside))
-    yield from over(
-        "abs log sort .avg_pool2d",
-        "last stride taken for 1",
-        memory.last_stride_assumed,
-        "strides-ignored",
-    )
-    yield from over(
-        "add mul maximum lerp",
-        "0-d offset ignored",
-        constantly(memory.scalar_offset_ignored),
-        "offset-ignored",
-    )
+    rows = [
+        ("bmm .linear .conv2d sub", "second offset ignored", partial(memory.offset_ignored, (1,)),
+            "offset-ignored"),
+        ("exp mul matmul sum .linear where stack", "strides ignored", memory.strides_ignored,
+            "strides-ignored"),
+        ("addcdiv mm .conv1d", "second strides ignored", partial(memory.strides_ignored, (1,)),
+            "strides-ignored"),
+        ("scatter index_add gather", "strides of the index ignored",
+            partial(memory.strides_ignored, (2,)), "strides-ignored"),
+        ("addcmul scatter index_add", "strides of the last ignored",
+            partial(memory.strides_ignored, (3, -1)), "strides-ignored"),
+        ("where masked_fill", "strides of the mask ignored", partial(memory.strides_ignored, (0,)),
+            "strides-ignored"),
+        (".layer_norm .softplus .prelu .selu cumsum amax", "permuted read as contiguous",
+            memory.permuted_as_contiguous, "strides-ignored"),
+        ("relu_ add_ mul_ masked_fill_ clamp_", "write to a view lost",
+            constantly(memory.write_lost)),
+        ("add_ copy_ fill_ index_add_", "strided write lost",
+            constantly(memory.strided_write_lost)),
+        ("zero_ copy_", "write beside the view", constantly(memory.write_beside)),
+        ("abs log sort .avg_pool2d", "last stride taken for 1", memory.last_stride_assumed,
+            "strides-ignored"),
+        ("add mul maximum lerp", "0-d offset ignored", constantly(memory.scalar_offset_ignored),
+            "offset-ignored"),
+    ]  # fmt: skip
+    for row in rows:
+        yield from over(*row)
     yield from over(
         "tanh .max_pool2d mean",
         "strided input refused",
