@@ -16,21 +16,9 @@ PACKAGE = ROOT / "consistency"
 
 # From left to right; no room imports one to its right, wherever in a file it does.
 ROOMS = [
-    "core",
-    "operators",
-    "generate",
-    "backends",
-    "reference",
-    "judge",
-    "diagnose",
-    "probes",
-    "storage",
-    "engine",
-    "report",
-    "training",
-    "api",
-    "cli",
-]
+    "core", "operators", "generate", "backends", "reference", "judge", "diagnose", "probes",
+    "storage", "engine", "report", "training", "api", "cli",
+]  # fmt: skip
 LOOSE = {"errors": -1, "pytest_plugin": 100, "suite": 101, "__init__": 102, "__main__": 103}
 RANK = {room: rank for rank, room in enumerate(ROOMS)} | LOOSE
 # A worker process in an environment of its own may have none of these.

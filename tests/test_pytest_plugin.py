@@ -233,13 +233,9 @@ def test_where_artefacts_go_can_be_chosen(project: pytest.Pytester) -> None:
 
 def test_items_can_be_chosen_by_their_names(project: pytest.Pytester) -> None:
     arguments = (
-        "--operators",
-        "exp,nn.functional.gelu",
-        "--dtypes",
-        "float32,float64",
-        "--backends",
+        "--operators", "exp,nn.functional.gelu", "--dtypes", "float32,float64", "--backends",
         "cpu,numpy",
-    )
+    )  # fmt: skip
     result = project.runpytest_inprocess(
         *SUITE, *arguments, "--collect-only", "-q", "-k", "gelu and float64 and not numpy"
     )
@@ -252,13 +248,8 @@ def test_items_can_be_chosen_by_their_names(project: pytest.Pytester) -> None:
 
 def test_operators_without_gradients_have_no_backward_items(project: pytest.Pytester) -> None:
     arguments = (
-        "--operators",
-        "exp,eq",
-        "--dtypes",
-        "float32,int32",
-        "--consistency-backends",
-        "cpu",
-    )
+        "--operators", "exp,eq", "--dtypes", "float32,int32", "--consistency-backends", "cpu",
+    )  # fmt: skip
     result = project.runpytest_inprocess(*SUITE, *arguments, "--collect-only", "-q")
     found = re.findall(r"\[(.*)-cpu\]", result.stdout.str())
     assert found == [
@@ -274,15 +265,9 @@ def test_cases_from_the_operator_database(project: pytest.Pytester) -> None:
     """Every variant of the database's entries is an item of its own, judged as all others are."""
     pytest.importorskip("expecttest", reason="PyTorch's operator database needs it")
     arguments = (
-        "--source",
-        "opinfo",
-        "--dtypes",
-        "float32",
-        "--directions",
-        "forward",
-        "--consistency-examples",
-        "2",
-    )
+        "--source", "opinfo", "--dtypes", "float32", "--directions", "forward",
+        "--consistency-examples", "2",
+    )  # fmt: skip
     result = project.runpytest_subprocess(
         *SUITE, *arguments, "--operators", "div,norm", "--backends", "cpu,users.py:Off", "-v", "-rs"
     )
@@ -417,15 +402,9 @@ def test_other_projects_keep_their_options(project: pytest.Pytester) -> None:
     )
     result.assert_outcomes(passed=1)
     arguments = (
-        "--consistency-backends",
-        "cpu",
-        "--operators",
-        "neg",
-        "--collect-only",
-        "-q",
-        "--dtypes",
+        "--consistency-backends", "cpu", "--operators", "neg", "--collect-only", "-q", "--dtypes",
         "float32",
-    )
+    )  # fmt: skip
     result = project.runpytest_inprocess(*SUITE, *arguments)
     assert re.findall(r"\[(.*)\]", result.stdout.str()) == [
         "neg-float32-forward-cpu",
@@ -557,15 +536,9 @@ def test_annotations_on_github(
         pytest.importorskip("xdist")
     project.makepyfile(test_own=OWN_TEST)
     arguments = (
-        "test_own.py",
-        *SUITE,
-        *SMALL,
-        "--directions",
-        "forward",
-        "--backends",
-        "users.py:Off",
+        "test_own.py", *SUITE, *SMALL, "--directions", "forward", "--backends", "users.py:Off",
         *workers,
-    )
+    )  # fmt: skip
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     found = [
         line for line in project.runpytest_subprocess(*arguments).outlines if line.startswith("::")

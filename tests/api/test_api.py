@@ -196,19 +196,15 @@ def test_an_operator_of_ones_own() -> None:
     assert any(r.verdict.passes for r in found.results)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        ({"operators": ["mtmul"]}, "there is no operator 'mtmul'; did you mean matmul or mul?"),
-        ({"backends": ["cpuu"]}, "there is no backend 'cpuu'; did you mean cpu?"),
-        ({"backends": [3]}, "the backend is of type int; expected a consistency.Backend"),
-        ({"dtypes": ["float23"]}, "unknown dtype 'float23'; did you mean float32 or float64?"),
-        ({"directions": ["sideways"]}, "unknown direction 'sideways'"),
-        ({"examples": 0}, "examples = 0; at least 1 case"),
-        ({"time_budget": -1}, "time_budget = -1; give a number of seconds above 0"),
-    ],
-    ids=lambda value: str(value)[:30],
-)
+@pytest.mark.parametrize(("arguments", "text"), [
+    ({"operators": ["mtmul"]}, "there is no operator 'mtmul'; did you mean matmul or mul?"),
+    ({"backends": ["cpuu"]}, "there is no backend 'cpuu'; did you mean cpu?"),
+    ({"backends": [3]}, "the backend is of type int; expected a consistency.Backend"),
+    ({"dtypes": ["float23"]}, "unknown dtype 'float23'; did you mean float32 or float64?"),
+    ({"directions": ["sideways"]}, "unknown direction 'sideways'"),
+    ({"examples": 0}, "examples = 0; at least 1 case"),
+    ({"time_budget": -1}, "time_budget = -1; give a number of seconds above 0"),
+], ids=lambda value: str(value)[:30])  # fmt: skip
 def test_a_mistake_is_one_clear_line(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(UsageError) as caught:
         consistency.run(**arguments)

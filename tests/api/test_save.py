@@ -23,6 +23,7 @@ from consistency.core.model import Case
 from consistency.errors import Divergence, UsageError
 from consistency.operators.catalog.functions import function_named, name_of
 from consistency.storage import manifest
+from tests.support.commands import command
 
 
 class Off(consistency.Backend):
@@ -81,9 +82,7 @@ def test_large_tensors_take_two_steps(tmp_path: Path) -> None:
     assert "consistency repro FOLDER --backend off --direction forward" in str(error)
     folder = consistency.save(error.results[0], tmp_path / "kept")  # type: ignore[arg-type]
     assert manifest.check(folder)
-    answer = CliRunner().invoke(
-        main, ["repro", str(folder), "--backend", "cpu", "--direction", "forward", "--json"]
-    )
+    answer = command("repro {} --backend cpu --direction forward --json", folder)
     assert answer.exit_code == 0, answer.output
     assert json.loads(answer.output)["verdict"] == "rounding"
     with pytest.raises(UsageError, match="holds something already; name another folder"):
@@ -102,7 +101,7 @@ def test_a_function_of_ones_own_says_so_and_is_kept(tmp_path: Path) -> None:
         [sys.executable, "repro.py", "cpu"], cwd=folder, capture_output=True, text=True
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    answer = CliRunner().invoke(main, ["repro", str(folder), "--backend", "cpu"])
+    answer = command("repro {} --backend cpu", folder)
     assert answer.exit_code == 2
     assert "'mine' is a function of somebody's own" in answer.output
     assert "torch.softmax" not in (folder / "issue.md").read_text(encoding="utf-8")

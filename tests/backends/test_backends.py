@@ -60,21 +60,18 @@ def run(function: Callable[..., Any], direction: str = "forward") -> Outcome:
 # --- specs
 
 
-@pytest.mark.parametrize(
-    ("spec", "name", "device"),
-    [
-        ("cpu", "cpu", "cpu"),
-        (" cpu + onednn = off ", "cpu+onednn=off", "cpu"),
-        ("cpu+threads=1+onednn=on", "cpu+threads=1+onednn=on", "cpu"),
-        ("numpy", "numpy", "cpu"),
-        ("cuda", "cuda", "cuda:0"),
-        ("cuda:1+tf32", "cuda:1+tf32", "cuda:1"),
-        ("directml+tiled=off", "directml+tiled=off", "privateuseone:0"),
-        ("mps", "mps", "mps"),
-        ("xpu:1", "xpu:1", "xpu:1"),
-        ("hpu", "hpu", "hpu"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "name", "device"), [
+    ("cpu", "cpu", "cpu"),
+    (" cpu + onednn = off ", "cpu+onednn=off", "cpu"),
+    ("cpu+threads=1+onednn=on", "cpu+threads=1+onednn=on", "cpu"),
+    ("numpy", "numpy", "cpu"),
+    ("cuda", "cuda", "cuda:0"),
+    ("cuda:1+tf32", "cuda:1+tf32", "cuda:1"),
+    ("directml+tiled=off", "directml+tiled=off", "privateuseone:0"),
+    ("mps", "mps", "mps"),
+    ("xpu:1", "xpu:1", "xpu:1"),
+    ("hpu", "hpu", "hpu"),
+])  # fmt: skip
 def test_spec(spec: str, name: str, device: str) -> None:
     backend = backends.resolve(spec)
     assert (backend.name, backend.device) == (name, device)
@@ -187,18 +184,13 @@ def test_a_users_file(tmp_path: Path) -> None:
         assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("1 / 0\n", "raised ZeroDivisionError: division by zero (broken.py:1)"),
-        (
-            "import no_such_module\n",
-            "raised ModuleNotFoundError: No module named 'no_such_module' (broken.py:1)",
-        ),
-        ("def\n", "raised SyntaxError: invalid syntax (broken.py, line 1)"),
-        ("raise SystemExit\n", "raised SystemExit (broken.py:1)"),
-    ],
-)
+@pytest.mark.parametrize(("source", "message"), [
+    ("1 / 0\n", "raised ZeroDivisionError: division by zero (broken.py:1)"),
+    ("import no_such_module\n",
+        "raised ModuleNotFoundError: No module named 'no_such_module' (broken.py:1)"),
+    ("def\n", "raised SyntaxError: invalid syntax (broken.py, line 1)"),
+    ("raise SystemExit\n", "raised SystemExit (broken.py:1)"),
+])  # fmt: skip
 def test_a_users_file_that_cannot_be_imported(tmp_path: Path, source: str, message: str) -> None:
     file = tmp_path / "broken.py"
     file.write_text(source, encoding="utf-8")

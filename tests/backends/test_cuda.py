@@ -182,16 +182,13 @@ def test_switches_that_do_not_exist() -> None:
         resolve("cuda+bf16")
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        "cuda",
-        "cuda+tf32",
-        "cuda+deterministic",
-        "cuda+benchmark",
-        "cuda+tf32+deterministic+benchmark",
-    ],
-)
+@pytest.mark.parametrize("spec", [
+    "cuda",
+    "cuda+tf32",
+    "cuda+deterministic",
+    "cuda+benchmark",
+    "cuda+tf32+deterministic+benchmark",
+])  # fmt: skip
 def test_switches_hold_inside_and_are_restored(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     backend, before = resolve(spec), state()

@@ -229,18 +229,15 @@ def test_deaths_have_names() -> None:
 HERE = "0: AMD Radeon RX 6900 XT, 1: Intel(R) UHD Graphics 770"
 
 
-@pytest.mark.parametrize(
-    ("spec", "index", "reason"),
-    [
-        ("directml", 1, None),
-        ("directml:0", 0, None),
-        ("directml:radeon", 0, None),
-        ("directml:UHD Graphics", 1, None),
-        ("directml:2", 2, f"there is no adapter 2; here: {HERE}"),
-        ("directml:nvidia", 2, f"no adapter has 'nvidia' in its name; here: {HERE}"),
-        ("directml:d", 0, f"'d' fits 2 adapters, choose by number; here: {HERE}"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "index", "reason"), [
+    ("directml", 1, None),
+    ("directml:0", 0, None),
+    ("directml:radeon", 0, None),
+    ("directml:UHD Graphics", 1, None),
+    ("directml:2", 2, f"there is no adapter 2; here: {HERE}"),
+    ("directml:nvidia", 2, f"no adapter has 'nvidia' in its name; here: {HERE}"),
+    ("directml:d", 0, f"'d' fits 2 adapters, choose by number; here: {HERE}"),
+])  # fmt: skip
 def test_choosing(install: Install, spec: str, index: int, reason: str | None) -> None:
     install(TWO)
     backend = backends.resolve(spec)
@@ -346,17 +343,14 @@ def test_what_is_refused_by_dtype(snapshot: Snapshot, install: Install) -> None:
     assert DirectML().unsupported(neg, "float16", "backward") is None
 
 
-@pytest.mark.parametrize(
-    ("name", "args", "reason"),
-    [
-        ("to", (TensorRecipe((3,), "float32"), DType("bfloat16")), "bfloat16"),
-        ("Tensor.bfloat16", (TensorRecipe((3,), "float32"),), "bfloat16"),
-        ("neg", (TensorRecipe((3,), "bfloat16"),), "bfloat16"),
-        ("fft.rfft", (TensorRecipe((8,), "float32"),), "complex64"),
-        ("neg", (TensorRecipe((1,) * 9, "float32"),), "9 dimensions, it has at most 8"),
-        ("unsqueeze", (TensorRecipe((1,) * 8, "float32"), 0), "9 dimensions, it has at most 8"),
-    ],
-)
+@pytest.mark.parametrize(("name", "args", "reason"), [
+    ("to", (TensorRecipe((3,), "float32"), DType("bfloat16")), "bfloat16"),
+    ("Tensor.bfloat16", (TensorRecipe((3,), "float32"),), "bfloat16"),
+    ("neg", (TensorRecipe((3,), "bfloat16"),), "bfloat16"),
+    ("fft.rfft", (TensorRecipe((8,), "float32"),), "complex64"),
+    ("neg", (TensorRecipe((1,) * 9, "float32"),), "9 dimensions, it has at most 8"),
+    ("unsqueeze", (TensorRecipe((1,) * 8, "float32"), 0), "9 dimensions, it has at most 8"),
+])  # fmt: skip
 def test_what_ends_the_process_is_refused_before_it_is_tried(
     install: Install, name: str, args: tuple[Any, ...], reason: str
 ) -> None:

@@ -91,17 +91,14 @@ def test_what_an_implementation_is_given(offer: Implementations) -> None:
     assert kwargs == {"dim": -1, "dtype": "int64"}
 
 
-@pytest.mark.parametrize(
-    ("result", "expected"),
-    [
-        (np.float32(1.5), [("float32", (), 1.5)]),
-        (np.array(2, dtype=np.int64), [("int64", (), 2)]),
-        (np.arange(3.0)[::-1], [("float64", (3,), [2.0, 1.0, 0.0])]),
-        (np.broadcast_to(np.float16(1), (2,)), [("float16", (2,), [1.0, 1.0])]),
-        (np.arange(2, dtype=">i4"), [("int32", (2,), [0, 1])]),
-        ((np.bool_(True), [np.zeros(0)]), [("bool", (), True), ("float64", (0,), [])]),
-    ],
-)
+@pytest.mark.parametrize(("result", "expected"), [
+    (np.float32(1.5), [("float32", (), 1.5)]),
+    (np.array(2, dtype=np.int64), [("int64", (), 2)]),
+    (np.arange(3.0)[::-1], [("float64", (3,), [2.0, 1.0, 0.0])]),
+    (np.broadcast_to(np.float16(1), (2,)), [("float16", (2,), [1.0, 1.0])]),
+    (np.arange(2, dtype=">i4"), [("int32", (2,), [0, 1])]),
+    ((np.bool_(True), [np.zeros(0)]), [("bool", (), True), ("float64", (0,), [])]),
+])  # fmt: skip
 def test_what_comes_back(offer: Implementations, result: Any, expected: list[Any]) -> None:
     offer(lambda x: result)
     outcome = run()
@@ -209,17 +206,14 @@ def test_wide_agrees_with_mathematics() -> None:
     assert abs(result[0] / np.sum(np.array(terms[::-1])) - 1) < 1e-18
 
 
-@pytest.mark.parametrize(
-    ("function", "changes"),
-    [
-        pytest.param(lambda x: x.astype(np.float64), {}, id="narrowed on the way"),
-        pytest.param(lambda x: 1 / 0, {}, id="raised"),
-        pytest.param(lambda x: x.astype(np.complex128), {}, id="narrowed to complex128 on the way"),
-        pytest.param(lambda x: "text", {}, id="text"),
-        pytest.param(lambda x: x, {"mutates": (0,)}, id="writes to its argument"),
-        pytest.param(lambda x: x, {"observe": lambda *args: ()}, id="not unique"),
-    ],
-)
+@pytest.mark.parametrize(("function", "changes"), [
+    pytest.param(lambda x: x.astype(np.float64), {}, id="narrowed on the way"),
+    pytest.param(lambda x: 1 / 0, {}, id="raised"),
+    pytest.param(lambda x: x.astype(np.complex128), {}, id="narrowed to complex128 on the way"),
+    pytest.param(lambda x: "text", {}, id="text"),
+    pytest.param(lambda x: x, {"mutates": (0,)}, id="writes to its argument"),
+    pytest.param(lambda x: x, {"observe": lambda *args: ()}, id="not unique"),
+])  # fmt: skip
 def test_wide_is_none_where_it_is_no_better(
     offer: Implementations, function: Any, changes: dict[str, Any]
 ) -> None:

@@ -703,14 +703,10 @@ def test_wide_constants_have_all_their_digits(
     x = real(50).astype(np.longdouble)
     more: dict[str, Any] = {
         "logaddexp2": {"other": x},
-        "nn.functional.gaussian_nll_loss": {
-            "target": x,
-            "var": 4.0,
-            "full": True,
-            "reduction": "none",
-        },
+        "nn.functional.gaussian_nll_loss": {"target": x, "var": 4.0, "full": True,
+            "reduction": "none"},
         "nn.functional.poisson_nll_loss": {"target": 4 + 0 * x, "full": True, "reduction": "none"},
-    }
+    }  # fmt: skip
     result = IMPLEMENTATIONS[name](x, **more.get(name, {}))
     with mpmath.workdps(40):
         for one, value in zip(x, result, strict=True):
@@ -723,41 +719,38 @@ def test_wide_constants_have_all_their_digits(
 NAN, INF = np.nan, np.inf
 
 
-@pytest.mark.parametrize(
-    ("name", "args", "expected"),
-    [
-        ("maximum", ([NAN, 1], [1, NAN]), [NAN, NAN]),
-        ("fmin", ([NAN, 1], [1, NAN]), [1, 1]),
-        ("clamp", ([NAN, 3, -3], 1.0, -1.0), [NAN, -1, -1]),
-        ("sign", ([NAN, -0.0, -INF],), [0, 0, -1]),
-        ("heaviside", ([NAN, 0], [5, 5]), [0, 5]),
-        ("xlogy", ([0, 0, 1], [0, NAN, 0]), [0, NAN, -INF]),
-        ("remainder", ([-4, 4, -1, 1], [3, -3, INF, -INF]), [2, -2, INF, -INF]),
-        ("floor_divide", ([-1, 1, 5], [INF, 0, -2]), [-1, INF, -3]),
-        ("logaddexp", ([-INF, INF, 1000], [-INF, 1, 1000]), [-INF, INF, 1000 + np.log(2)]),
-        ("nn.functional.relu", ([NAN, -0.0, -INF],), [NAN, -0.0, 0]),
-        ("nn.functional.gelu", ([NAN, INF, -5],), [NAN, INF, -1.4332578593959696e-6]),
-        ("nn.functional.softplus", ([-800, 0, 800],), [0, np.log(2), 800]),
-        ("nn.functional.logsigmoid", ([-800, INF],), [-800, 0]),
-        ("sigmoid", ([-740, INF, -INF],), [4.2e-322, 1, 0]),
-        ("sum", ([],), 0),
-        ("mean", ([],), NAN),
-        ("amax", ([1, NAN, 2],), NAN),
-        ("nansum", ([1, NAN, 2],), 3),
-        ("logsumexp", ([-INF, -INF], 0), -INF),
-        ("logsumexp", ([1000, 1000], 0), 1000 + np.log(2)),
-        ("softmax", ([-INF, 0, 1000], 0), [0, 0, 1]),
-        ("softmax", ([-INF, -INF], 0), [NAN, NAN]),
-        ("argmax", ([1, NAN, 2, NAN],), 1),
-        ("var", ([1e8, 1e8, 1e8], 0), 0),
-        ("var", ([5], 0), NAN),
-        ("linalg.vector_norm", ([3e200, 4e200],), 5e200),
-        ("linalg.vector_norm", ([3e-200, -4e-200],), 5e-200),
-        ("linalg.vector_norm", ([NAN, INF],), NAN),
-        ("prod", ([],), 1),
-        ("cumsum", ([-0.0, 1], 0), [0.0, 1]),
-    ],
-)
+@pytest.mark.parametrize(("name", "args", "expected"), [
+    ("maximum", ([NAN, 1], [1, NAN]), [NAN, NAN]),
+    ("fmin", ([NAN, 1], [1, NAN]), [1, 1]),
+    ("clamp", ([NAN, 3, -3], 1.0, -1.0), [NAN, -1, -1]),
+    ("sign", ([NAN, -0.0, -INF],), [0, 0, -1]),
+    ("heaviside", ([NAN, 0], [5, 5]), [0, 5]),
+    ("xlogy", ([0, 0, 1], [0, NAN, 0]), [0, NAN, -INF]),
+    ("remainder", ([-4, 4, -1, 1], [3, -3, INF, -INF]), [2, -2, INF, -INF]),
+    ("floor_divide", ([-1, 1, 5], [INF, 0, -2]), [-1, INF, -3]),
+    ("logaddexp", ([-INF, INF, 1000], [-INF, 1, 1000]), [-INF, INF, 1000 + np.log(2)]),
+    ("nn.functional.relu", ([NAN, -0.0, -INF],), [NAN, -0.0, 0]),
+    ("nn.functional.gelu", ([NAN, INF, -5],), [NAN, INF, -1.4332578593959696e-6]),
+    ("nn.functional.softplus", ([-800, 0, 800],), [0, np.log(2), 800]),
+    ("nn.functional.logsigmoid", ([-800, INF],), [-800, 0]),
+    ("sigmoid", ([-740, INF, -INF],), [4.2e-322, 1, 0]),
+    ("sum", ([],), 0),
+    ("mean", ([],), NAN),
+    ("amax", ([1, NAN, 2],), NAN),
+    ("nansum", ([1, NAN, 2],), 3),
+    ("logsumexp", ([-INF, -INF], 0), -INF),
+    ("logsumexp", ([1000, 1000], 0), 1000 + np.log(2)),
+    ("softmax", ([-INF, 0, 1000], 0), [0, 0, 1]),
+    ("softmax", ([-INF, -INF], 0), [NAN, NAN]),
+    ("argmax", ([1, NAN, 2, NAN],), 1),
+    ("var", ([1e8, 1e8, 1e8], 0), 0),
+    ("var", ([5], 0), NAN),
+    ("linalg.vector_norm", ([3e200, 4e200],), 5e200),
+    ("linalg.vector_norm", ([3e-200, -4e-200],), 5e-200),
+    ("linalg.vector_norm", ([NAN, INF],), NAN),
+    ("prod", ([],), 1),
+    ("cumsum", ([-0.0, 1], 0), [0.0, 1]),
+])  # fmt: skip
 def test_special_values(name: str, args: tuple[Any, ...], expected: Any) -> None:
     arrays = tuple(np.asarray(one, np.float64) if isinstance(one, list) else one for one in args)
     result = IMPLEMENTATIONS[name](*arrays)
@@ -774,26 +767,23 @@ def test_nan_is_the_largest(name: str) -> None:
     np.testing.assert_array_equal(by_numpy(name, call)[0], by_torch(name, call)[0])
 
 
-@pytest.mark.parametrize(
-    ("name", "args", "dtype"),
-    [
-        ("add", (np.ones(2, np.float32), 1.5), "float32"),
-        ("add", (np.ones(2, np.int32), 1.5), "float32"),
-        ("add", (np.ones(2, np.int32), True), "int32"),
-        ("mul", (np.ones(2, np.float32), np.ones((), np.float64)), "float32"),
-        ("mul", (np.ones((), np.float32), np.ones((), np.float64)), "float64"),
-        ("mul", (np.ones(2, np.int64), np.ones(2, np.float16)), "float16"),
-        ("mul", (np.ones(2, np.float32), 1j), "complex64"),
-        ("div", (np.ones(2, np.int64), np.ones(2, np.int64)), "float32"),
-        ("exp", (np.ones(2, np.int64),), "float32"),
-        ("sum", (np.ones(2, np.int32),), "int64"),
-        ("sum", (np.ones(2, np.bool_),), "int64"),
-        ("all", (np.ones(2, np.uint8),), "uint8"),
-        ("where", (np.ones(2, np.bool_), 1, 2.5), "float32"),
-        ("softmax", (np.ones(2, np.float16), 0), "float16"),
-        ("pow", (np.ones((), np.float32), 2), "float32"),
-    ],
-)
+@pytest.mark.parametrize(("name", "args", "dtype"), [
+    ("add", (np.ones(2, np.float32), 1.5), "float32"),
+    ("add", (np.ones(2, np.int32), 1.5), "float32"),
+    ("add", (np.ones(2, np.int32), True), "int32"),
+    ("mul", (np.ones(2, np.float32), np.ones((), np.float64)), "float32"),
+    ("mul", (np.ones((), np.float32), np.ones((), np.float64)), "float64"),
+    ("mul", (np.ones(2, np.int64), np.ones(2, np.float16)), "float16"),
+    ("mul", (np.ones(2, np.float32), 1j), "complex64"),
+    ("div", (np.ones(2, np.int64), np.ones(2, np.int64)), "float32"),
+    ("exp", (np.ones(2, np.int64),), "float32"),
+    ("sum", (np.ones(2, np.int32),), "int64"),
+    ("sum", (np.ones(2, np.bool_),), "int64"),
+    ("all", (np.ones(2, np.uint8),), "uint8"),
+    ("where", (np.ones(2, np.bool_), 1, 2.5), "float32"),
+    ("softmax", (np.ones(2, np.float16), 0), "float16"),
+    ("pow", (np.ones((), np.float32), 2), "float32"),
+])  # fmt: skip
 def test_promotes_as_torch_does(name: str, args: tuple[Any, ...], dtype: str) -> None:
     assert [one.dtype.name for one in by_numpy(name, Call(args, {}))] == [dtype]
     assert [one.dtype.name for one in by_torch(name, Call(args, {}))] == [dtype]
@@ -828,35 +818,18 @@ def test_accepts_any_strides_and_returns_plain_arrays() -> None:
         assert_close(result, by_torch(name, Call((np.ascontiguousarray(x), other), {}))[0], 1e-15)
 
 
-@pytest.mark.parametrize(
-    ("name", "args", "kwargs", "reason"),
-    [
-        (
-            "nn.functional.max_pool1d",
-            (real(1, 1, 4), 2),
-            {"return_indices": True},
-            "return_indices",
-        ),
-        (
-            "nn.functional.batch_norm",
-            (real(2, 3), real(3), real(3)),
-            {"training": True},
-            "in place",
-        ),
-        ("nn.functional.embedding", (whole(2), real(4, 3)), {"max_norm": 1.0}, "in place"),
-        ("nn.functional.mse_loss", (real(2), real(2)), {"size_average": False}, "deprecated"),
-        ("nn.functional.mish", (whole(3),), {}, "nn.functional.mish of integers"),
-        ("atan2", (1j * real(3), real(3)), {}, "atan2 of complex numbers"),
-        ("sum", (real(3),), {"dtype": "bfloat16"}, "NumPy has no dtype 'bfloat16'"),
-        (
-            "nn.functional.rms_norm",
-            (real(3).astype(np.longdouble), (3,)),
-            {},
-            "another number in every dtype",
-        ),
-        ("zeros", (3,), {"out": real(3)}, "the arguments out"),
-    ],
-)
+@pytest.mark.parametrize(("name", "args", "kwargs", "reason"), [
+    ("nn.functional.max_pool1d", (real(1, 1, 4), 2), {"return_indices": True}, "return_indices"),
+    ("nn.functional.batch_norm", (real(2, 3), real(3), real(3)), {"training": True}, "in place"),
+    ("nn.functional.embedding", (whole(2), real(4, 3)), {"max_norm": 1.0}, "in place"),
+    ("nn.functional.mse_loss", (real(2), real(2)), {"size_average": False}, "deprecated"),
+    ("nn.functional.mish", (whole(3),), {}, "nn.functional.mish of integers"),
+    ("atan2", (1j * real(3), real(3)), {}, "atan2 of complex numbers"),
+    ("sum", (real(3),), {"dtype": "bfloat16"}, "NumPy has no dtype 'bfloat16'"),
+    ("nn.functional.rms_norm", (real(3).astype(np.longdouble), (3,)), {},
+        "another number in every dtype"),
+    ("zeros", (3,), {"out": real(3)}, "the arguments out"),
+])  # fmt: skip
 def test_says_what_it_does_not_offer(
     name: str, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str
 ) -> None:

@@ -79,33 +79,18 @@ def check(found: Run, verdict: str, text: str) -> None:
     assert len({r.key for r in found.results}) == len(found.results) >= 8
 
 
-@pytest.mark.parametrize(
-    ("name", "verdict", "text"),
-    [
-        ("Raises", "error", "something went wrong"),
-        ("Garbage", "structure", "has shape [3, 1, 7] instead of"),
-        pytest.param(
-            "Aborts",
-            "crash",
-            "SIGABRT",
-            marks=pytest.mark.skipif(os.name != "posix", reason="signals"),
-        ),
-        pytest.param(
-            "Segfaults",
-            "crash",
-            "SIGSEGV",
-            marks=pytest.mark.skipif(os.name != "posix", reason="signals"),
-        ),
-        pytest.param(
-            "Killed",
-            "crash",
-            "SIGKILL",
-            marks=pytest.mark.skipif(os.name != "posix", reason="signals"),
-        ),
-        ("Exits", "crash", "exit status 7): device removed"),
-        ("Sticky", "error", "an illegal memory access"),
-    ],
-)
+@pytest.mark.parametrize(("name", "verdict", "text"), [
+    ("Raises", "error", "something went wrong"),
+    ("Garbage", "structure", "has shape [3, 1, 7] instead of"),
+    pytest.param("Aborts", "crash", "SIGABRT",
+        marks=pytest.mark.skipif(os.name != "posix", reason="signals")),
+    pytest.param("Segfaults", "crash", "SIGSEGV",
+        marks=pytest.mark.skipif(os.name != "posix", reason="signals")),
+    pytest.param("Killed", "crash", "SIGKILL",
+        marks=pytest.mark.skipif(os.name != "posix", reason="signals")),
+    ("Exits", "crash", "exit status 7): device removed"),
+    ("Sticky", "error", "an illegal memory access"),
+])  # fmt: skip
 def test_each_bad_case_has_its_verdict_and_every_other_case_its_own(
     name: str, verdict: str, text: str
 ) -> None:
@@ -188,17 +173,14 @@ def test_a_backend_says_why_its_process_cannot_be_used(tmp_path: Path) -> None:
     broken.close()
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("@/usr/bin/python", "which one? Write cpu@/usr/bin/python"),
-        ("cpu@", "expected the path of a Python interpreter after @"),
-        ("cpu+env:=3", "'env:=3' sets no variable"),
-        ("cpu+env:NAME", "'env:NAME' sets no variable"),
-        ("cpux+isolated", "there is no backend 'cpux'; did you mean cpu"),
-        ("cpu+onednn=maybe@python", "expected onednn=on|off"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "message"), [
+    ("@/usr/bin/python", "which one? Write cpu@/usr/bin/python"),
+    ("cpu@", "expected the path of a Python interpreter after @"),
+    ("cpu+env:=3", "'env:=3' sets no variable"),
+    ("cpu+env:NAME", "'env:NAME' sets no variable"),
+    ("cpux+isolated", "there is no backend 'cpux'; did you mean cpu"),
+    ("cpu+onednn=maybe@python", "expected onednn=on|off"),
+])  # fmt: skip
 def test_specs_of_processes_are_checked(spec: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         backends.resolve(spec)
@@ -213,17 +195,9 @@ def test_a_function_of_ones_own_cannot_run_elsewhere() -> None:
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGKILL")
 def test_workers_end_with_the_run_that_was_killed(tmp_path: Path) -> None:
     command = [
-        sys.executable,
-        "-m",
-        "consistency",
-        "run",
-        "neg",
-        "exp",
-        "--dtype",
-        "float32",
-        "--examples",
-        "400",
-    ]
+        sys.executable, "-m", "consistency", "run", "neg", "exp", "--dtype", "float32",
+        "--examples", "400",
+    ]  # fmt: skip
     command += [
         "--backend",
         "cpu+isolated",
@@ -318,15 +292,12 @@ def test_a_project_gives_its_backends_names(
     assert "apart" in [backend.name for backend in backends.catalogue()]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("apart: 3\n", "backends.apart: 3 is no spec; write one such as cuda:1+tf32"),
-        ("a b: cpu\n", "backends.a b: a name is made of letters"),
-        ("- cpu\n", "backends: expected names with a spec each"),
-        ("apart: [cpu\n", "backends.yaml:2  cannot be read"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("apart: 3\n", "backends.apart: 3 is no spec; write one such as cuda:1+tf32"),
+    ("a b: cpu\n", "backends.a b: a name is made of letters"),
+    ("- cpu\n", "backends: expected names with a spec each"),
+    ("apart: [cpu\n", "backends.yaml:2  cannot be read"),
+])  # fmt: skip
 def test_a_file_of_names_is_checked(
     text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

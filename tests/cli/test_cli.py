@@ -183,19 +183,9 @@ def test_a_time_budget_is_kept() -> None:
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 def test_ctrl_c_leaves_a_bundle_that_can_be_completed() -> None:
     arguments = [
-        "run",
-        "exp",
-        "log",
-        "--dtype",
-        "float32",
-        "--backend",
-        "users.py:Slow",
-        "--examples",
-        "30",
-        "--out",
-        "b",
-        "--no-shrink",
-    ]
+        "run", "exp", "log", "--dtype", "float32", "--backend", "users.py:Slow", "--examples", "30",
+        "--out", "b", "--no-shrink",
+    ]  # fmt: skip
     running = subprocess.Popen(
         [sys.executable, "-m", "consistency", *arguments], stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
@@ -289,16 +279,9 @@ def test_a_backend_that_raises_is_an_error_of_its_own() -> None:
 
 def test_a_wrong_shape_is_a_structure() -> None:
     arguments = (
-        "--dtype",
-        "float32",
-        "--direction",
-        "forward",
-        "--examples",
-        "2",
-        "--backend",
-        "users.py:Wider",
-        "--no-shrink",
-    )
+        "--dtype", "float32", "--direction", "forward", "--examples", "2", "--backend",
+        "users.py:Wider", "--no-shrink",
+    )  # fmt: skip
     result = cli("run exp", *arguments)
     assert result.exit_code == 1
     assert re.search(r"structure: out/0 has shape \[1, .*\] instead of \[", result.output)
@@ -470,9 +453,9 @@ def test_the_options_of_a_run_stand_in_groups() -> None:
 
 
 def test_only_help_belongs_to_no_group() -> None:
-    for command in COMMANDS:
-        _, _, other = cli(command, "--help").output.partition("\nOther:\n")
-        assert re.findall(r"--[\w-]+", other) in (["--help"], []), command
+    for name in COMMANDS:
+        _, _, other = cli(name, "--help").output.partition("\nOther:\n")
+        assert re.findall(r"--[\w-]+", other) in (["--help"], []), name
 
 
 def test_a_group_without_a_command_shows_its_help() -> None:

@@ -60,17 +60,9 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     spec = backend(folder, FAULTY)
     arguments = [
-        "run",
-        "exp",
-        "--dtype",
-        "float32",
-        "--direction",
-        "forward",
-        "--backend",
-        spec,
-        "--backend",
-        "cpu",
-    ]
+        "run", "exp", "--dtype", "float32", "--direction", "forward", "--backend", spec,
+        "--backend", "cpu",
+    ]  # fmt: skip
     found = CliRunner().invoke(main, [*arguments, "--examples", "8", "--out", str(folder / "out")])
     assert found.exit_code == 1, found.output
     return folder / "out"

@@ -147,15 +147,12 @@ def test_known_switches_are_tried_alone(snapshot: Snapshot) -> None:
         try_known_switches("mps", judge)
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        "cpu",
-        "cuda:1+tf32",
-        "cpu+onednn=off+threads=1@/a/python+env:A=b=c",
-        *(f"cpu{p}" for p in KNOWN["cpu"]),
-    ],
-)
+@pytest.mark.parametrize("spec", [
+    "cpu",
+    "cuda:1+tf32",
+    "cpu+onednn=off+threads=1@/a/python+env:A=b=c",
+    *(f"cpu{p}" for p in KNOWN["cpu"]),
+])  # fmt: skip
 def test_a_spec_is_put_together_as_it_was(spec: str) -> None:
     assert BisectionSetup.of(spec).spec == spec
 
@@ -200,13 +197,8 @@ def test_a_version_that_cannot_be_installed_is_reported(
 ) -> None:
     monkeypatch.setenv(paths.CACHE, str(tmp_path))
     arguments = [
-        "bisect",
-        EXP,
-        "--over",
-        "torch=0.0.1,2.13.0",
-        "--pip=--no-index",
-        "--pip=--isolated",
-    ]
+        "bisect", EXP, "--over", "torch=0.0.1,2.13.0", "--pip=--no-index", "--pip=--isolated",
+    ]  # fmt: skip
     monkeypatch.setattr(environments, "_run", _refuses)
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 3, result.output

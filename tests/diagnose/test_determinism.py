@@ -125,17 +125,14 @@ def test_rows_that_do_not_stand_for_themselves_are_not_compared() -> None:
     assert {item.kind for item in watch.found()} == {"runs"}
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "ulp"),
-    [
-        ([1.0, 2.0], [1.0, 2.0], 0.0),
-        ([float("nan")], [float("nan")], 0.0),
-        ([1.0], [1.0 + 2.0**-22], 2.0),
-        ([0.0], [-0.0], 0.5),
-        ([1.0], [float("inf")], float("inf")),
-        ([1.0], [1.0, 1.0], float("inf")),
-    ],
-)
+@pytest.mark.parametrize(("a", "b", "ulp"), [
+    ([1.0, 2.0], [1.0, 2.0], 0.0),
+    ([float("nan")], [float("nan")], 0.0),
+    ([1.0], [1.0 + 2.0**-22], 2.0),
+    ([0.0], [-0.0], 0.5),
+    ([1.0], [float("inf")], float("inf")),
+    ([1.0], [1.0, 1.0], float("inf")),
+])  # fmt: skip
 def test_how_far_apart_two_outcomes_are(a: list[float], b: list[float], ulp: float) -> None:
     def outcome(values: list[float]) -> Outcome:
         return Outcome("ok", (Output("out/0", torch.tensor(values), "float32"),))
@@ -159,18 +156,9 @@ def test_atomic_sums_of_cuda_are_expected_and_nothing_else() -> None:
 
 def test_the_command_has_a_section_for_it(tmp_path: Path) -> None:
     arguments = [
-        "run",
-        "exp",
-        "matmul",
-        "--dtype",
-        "float32",
-        "--backend",
-        "cpu",
-        "--repeat",
-        "2",
-        "--out",
+        "run", "exp", "matmul", "--dtype", "float32", "--backend", "cpu", "--repeat", "2", "--out",
         str(tmp_path / "b"),
-    ]
+    ]  # fmt: skip
     result = CliRunner().invoke(main, arguments)
     lines = (tmp_path / "b" / "determinism.jsonl").read_text(encoding="utf-8").splitlines()
     assert result.exit_code == 0, result.output

@@ -156,12 +156,8 @@ NAMED: list[tuple[str, str, Deed, str]] = [
     ("nn.functional.conv2d", "tf32-inputs", each(bits(11)), "TF32 inputs explain "),
     ("exp", "tf32-inputs", each(bits(11)), "TF32 inputs explain "),
     ("nn.functional.linear", "bfloat16-inputs", each(bits(8)), "bfloat16 inputs explain "),
-    (
-        "sum",
-        "offset-ignored",
-        each(without_offset),
-        "storage offset of argument 0 ignored explains ",
-    ),
+    ("sum", "offset-ignored", each(without_offset),
+        "storage offset of argument 0 ignored explains "),
     ("exp", "strides-ignored", each(without_strides), "of argument 0 ignored explains "),
     ("sum", "terms-dropped", each(without_tail), " terms missing explains "),
     ("softmax", "scaled", off_by(1.001), "a factor of 1.001 explains "),
@@ -170,7 +166,7 @@ NAMED: list[tuple[str, str, Deed, str]] = [
     ("matmul", "float16-accumulator", half_accumulator, "float16"),
     ("softmax", "no-max-shift", no_shift, "without the shift by the maximum explains "),
     ("nn.functional.linear", "argument-ignored", bias_forgotten, " not used explains "),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

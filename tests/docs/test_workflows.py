@@ -170,16 +170,8 @@ def test_the_nightly_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     run, diff, matrix = commands(FOLDER / "nightly.yml")
     at = run.index("--time-budget")
     small = [
-        *run[:at],
-        *run[at + 2 :],
-        "sign",
-        "--dtype",
-        "float32",
-        "--examples",
-        "2",
-        "-b",
-        "cpu",
-    ]
+        *run[:at], *run[at + 2 :], "sign", "--dtype", "float32", "--examples", "2", "-b", "cpu",
+    ]  # fmt: skip
     for folder in ("yesterday", "tonight"):
         words = [folder if word == "tonight" else word for word in small]
         done = CliRunner().invoke(cli.main, words)

@@ -90,17 +90,9 @@ def run(
 def test_one_worker_equals_the_serial_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONSISTENCY_LABEL", "lab 1")
     plan = [
-        "softmax",
-        "--dtype",
-        "float32",
-        "--examples",
-        "3",
-        "--no-shrink",
-        "-b",
-        "cpu",
-        "-b",
+        "softmax", "--dtype", "float32", "--examples", "3", "--no-shrink", "-b", "cpu", "-b",
         "numpy",
-    ]
+    ]  # fmt: skip
     with cluster(1, processes=False) as made:
         done = command(
             "run", *plan, "--cluster", made.scheduler_address, "--out", tmp_path / "there"

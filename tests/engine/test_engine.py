@@ -420,37 +420,21 @@ def test_the_shrunk_form_of_an_earlier_failure_is_shown_again(
 # --- plans
 
 
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"examples": 0}, "examples = 0; at least 1 case per operator and dtype is needed"),
-        (
-            {"time_budget": 0},
-            "time_budget = 0; give a number of seconds above 0, or None for no limit",
-        ),
-        ({"time_budget": float("nan")}, "time_budget = nan; give a number of seconds above 0"),
-        ({"dtypes": ["float23"]}, "unknown dtype 'float23'; did you mean float32 or float64?"),
-        ({"directions": ["up"]}, "unknown direction 'up'; known: forward, backward"),
-        (
-            {"dtypes": ["uint8"]},
-            "nothing to test: none of the chosen operators takes uint8; exp takes float32, ",
-        ),
-        ({"operators": []}, "no operator is chosen; leave operators out for all of them"),
-        (
-            {"backends": []},
-            "no backend is chosen; leave backends out for every one that is available",
-        ),
-        (
-            {"backends": ["cpu", "cpu"]},
-            "two backends are named 'cpu', and their results could not be told apart",
-        ),
-        (
-            {"operators": ["eq"], "dtypes": None, "directions": ["backward"]},
-            "nothing to test: eq has no gradients in float32",
-        ),
-    ],
-    ids=lambda value: str(value)[:40],
-)
+@pytest.mark.parametrize(("changes", "text"), [
+    ({"examples": 0}, "examples = 0; at least 1 case per operator and dtype is needed"),
+    ({"time_budget": 0}, "time_budget = 0; give a number of seconds above 0, or None for no limit"),
+    ({"time_budget": float("nan")}, "time_budget = nan; give a number of seconds above 0"),
+    ({"dtypes": ["float23"]}, "unknown dtype 'float23'; did you mean float32 or float64?"),
+    ({"directions": ["up"]}, "unknown direction 'up'; known: forward, backward"),
+    ({"dtypes": ["uint8"]},
+        "nothing to test: none of the chosen operators takes uint8; exp takes float32, "),
+    ({"operators": []}, "no operator is chosen; leave operators out for all of them"),
+    ({"backends": []}, "no backend is chosen; leave backends out for every one that is available"),
+    ({"backends": ["cpu", "cpu"]},
+        "two backends are named 'cpu', and their results could not be told apart"),
+    ({"operators": ["eq"], "dtypes": None, "directions": ["backward"]},
+        "nothing to test: eq has no gradients in float32"),
+], ids=lambda value: str(value)[:40])  # fmt: skip
 def test_a_plan_that_makes_no_sense(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(UsageError) as caught:
         settings(**changes)

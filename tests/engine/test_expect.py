@@ -38,20 +38,16 @@ def split(
     return failing, [case for case in cases if not predicate.holds(Facts(case))]
 
 
-@pytest.mark.parametrize(
-    ("operator", "planted"),
-    [
-        ("matmul", "layout(arg0) != contiguous"),
-        pytest.param("matmul", "K >= 16", marks=pytest.mark.nightly),
-        pytest.param("matmul", "layout(arg1) == transposed and K >= 8", marks=pytest.mark.nightly),
-        ("exp", "has_nan(arg0)"),
-        pytest.param(
-            "exp", "values(arg0) == wide and layout(arg0) != contiguous", marks=pytest.mark.nightly
-        ),
-        pytest.param("nn.functional.interpolate", "mode == 'bilinear'", marks=pytest.mark.nightly),
-        pytest.param("sum", "layout(arg0) == expanded", marks=pytest.mark.nightly),
-    ],
-)
+@pytest.mark.parametrize(("operator", "planted"), [
+    ("matmul", "layout(arg0) != contiguous"),
+    pytest.param("matmul", "K >= 16", marks=pytest.mark.nightly),
+    pytest.param("matmul", "layout(arg1) == transposed and K >= 8", marks=pytest.mark.nightly),
+    ("exp", "has_nan(arg0)"),
+    pytest.param("exp", "values(arg0) == wide and layout(arg0) != contiguous",
+        marks=pytest.mark.nightly),
+    pytest.param("nn.functional.interpolate", "mode == 'bilinear'", marks=pytest.mark.nightly),
+    pytest.param("sum", "layout(arg0) == expanded", marks=pytest.mark.nightly),
+])  # fmt: skip
 def test_a_planted_condition_is_found(operator: str, planted: str) -> None:
     failing, passing = split(operator, planted)
     assert len(failing) >= 3, len(failing)
@@ -328,17 +324,11 @@ def test_a_recording_holds_cases_enough(
     assert command("judge {} --expectations {}", recorded, path).exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--expires", "tomorrow"], "--expires 'tomorrow' is no date; write it like 2027-01-31"),
-        (
-            ["--expires", "2020-01-31"],
-            "--expires 2020-01-31 has passed already; name a day to come",
-        ),
-        (["-b", "mine.py:Healthy", "--seconds", "2s"], "does not fail on faulty"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["--expires", "tomorrow"], "--expires 'tomorrow' is no date; write it like 2027-01-31"),
+    (["--expires", "2020-01-31"], "--expires 2020-01-31 has passed already; name a day to come"),
+    (["-b", "mine.py:Healthy", "--seconds", "2s"], "does not fail on faulty"),
+])  # fmt: skip
 def test_what_cannot_be_expected(
     home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str], words: str
 ) -> None:

@@ -394,17 +394,9 @@ def test_the_command_line_takes_files(
     )
     monkeypatch.chdir(tmp_path)
     wanted = [
-        "run",
-        "matmul",
-        "--dtype",
-        "float32",
-        "--direction",
-        "forward",
-        "-b",
-        "mine.py:Faulty",
-        "--no-bundle",
-        "--no-shrink",
-    ]
+        "run", "matmul", "--dtype", "float32", "--direction", "forward", "-b", "mine.py:Faulty",
+        "--no-bundle", "--no-shrink",
+    ]  # fmt: skip
     assert CliRunner().invoke(main, wanted).exit_code == 1
     shown = CliRunner().invoke(main, [*wanted, "--expectations", str(write())])
     assert shown.exit_code == 0, shown.output

@@ -332,24 +332,14 @@ def test_truncation_shows_in_the_statistics_or_the_budget(
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize(
-    ("fault", "verdict", "words"),
-    [
-        (
-            "writing to its input",
-            "structure",
-            "argument 0 was modified although the operator does not write to it",
-        ),
-        ("wrong shape", "structure", "out/0 has shape [1, "),
-        ("wrong dtype", "structure", "out/0 has dtype float64 instead of float32"),
-        ("nothing", "structure", "out/0 is None instead of a tensor of shape ["),
-        (
-            "raising",
-            "error",
-            "raised where the reference did not: RuntimeError: device lost its way",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("fault", "verdict", "words"), [
+    ("writing to its input", "structure",
+        "argument 0 was modified although the operator does not write to it"),
+    ("wrong shape", "structure", "out/0 has shape [1, "),
+    ("wrong dtype", "structure", "out/0 has dtype float64 instead of float32"),
+    ("nothing", "structure", "out/0 is None instead of a tensor of shape ["),
+    ("raising", "error", "raised where the reference did not: RuntimeError: device lost its way"),
+])  # fmt: skip
 def test_wrong_structure_is_named(
     operator: str, fault: str, verdict: str, words: str, faulty: Callable[[str], Results]
 ) -> None:

@@ -237,18 +237,9 @@ def test_the_hash_tells_recipes_and_bits_apart() -> None:
 
 
 NAMES = (
-    "transpose",
-    "permute",
-    "expand",
-    "unfold",
-    "select",
-    "slice",
-    "as_strided",
-    "unsqueeze",
-    "squeeze",
-    "set_",
-    "",
-)
+    "transpose", "permute", "expand", "unfold", "select", "slice", "as_strided", "unsqueeze",
+    "squeeze", "set_", "",
+)  # fmt: skip
 steps = st.tuples(
     st.sampled_from(NAMES),
     st.lists(st.one_of(st.none(), st.integers(-3, 9), st.integers()), max_size=6),

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from click.testing import CliRunner
 
 import consistency
 from consistency.backends import resolve
-from consistency.cli.main import main
 from consistency.core.model import Case
 from consistency.core.recipe import INLINE_BYTES, Literal, tensors
 from consistency.engine import engine
@@ -24,6 +22,7 @@ from consistency.generate.calls.generic_error import GENERIC, generically
 from consistency.generate.materialize import KEPT_BEFORE_VIEW, literal, prepare
 from consistency.storage.bundle import read_results
 from consistency.storage.literals import LiteralStore, write_literals
+from tests.support.commands import command
 
 pytest.importorskip("expecttest", reason="PyTorch's operator database needs it")
 pytest.importorskip("packaging", reason="PyTorch's operator database needs it")
@@ -50,7 +49,7 @@ def test_an_absent_database_is_one_line_with_the_remedy(monkeypatch: pytest.Monk
         UsageError, match=r"PyTorch's operator database cannot be imported: .*; leave --source out"
     ):
         opinfo.database()
-    answer = CliRunner().invoke(main, ["run", "exp", "--source", "opinfo", "--no-bundle"])
+    answer = command("run exp --source opinfo --no-bundle")
     assert answer.exit_code == 2
     monkeypatch.undo()
     assert opinfo.database()
@@ -72,16 +71,13 @@ def test_generators_are_left_as_they_were() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize(
-    "tensor",
-    [
-        torch.arange(24.0).reshape(4, 6)[1:, ::2],
-        torch.arange(3.0).expand(4, 3),
-        torch.arange(6, dtype=torch.bfloat16).reshape(2, 3).T,
-        torch.tensor(3.5),
-        torch.zeros(0, 3),
-    ],
-)
+@pytest.mark.parametrize("tensor", [
+    torch.arange(24.0).reshape(4, 6)[1:, ::2],
+    torch.arange(3.0).expand(4, 3),
+    torch.arange(6, dtype=torch.bfloat16).reshape(2, 3).T,
+    torch.tensor(3.5),
+    torch.zeros(0, 3),
+])  # fmt: skip
 def test_layouts_are_kept(tensor: torch.Tensor) -> None:
     kept = literal(tensor, before=KEPT_BEFORE_VIEW)
     case = Case.from_line(Case("clone", "float32", (kept,)).line)
@@ -114,14 +110,11 @@ def test_declared_and_undeclared_operators() -> None:
     assert {o.error.kind for o in moved} <= {"exact"}
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("rand_like", "its result is random"),
-        ("new_empty_strided", "uninitialised"),
-        ("uniform", "random"),
-    ],
-)
+@pytest.mark.parametrize(("name", "reason"), [
+    ("rand_like", "its result is random"),
+    ("new_empty_strided", "uninitialised"),
+    ("uniform", "random"),
+])  # fmt: skip
 def test_what_is_not_tested_says_why(name: str, reason: str) -> None:
     found = operator(name)
     if found.family != GENERIC:
@@ -171,9 +164,7 @@ def test_bundles_resume_and_repro(tmp_path: Path, capsys: pytest.CaptureFixture[
     )
     write_literals(tmp_path / "one", big)
     (tmp_path / "one" / "case.json").write_text(big.line, encoding="utf-8")
-    answer = CliRunner().invoke(
-        main, ["repro", str(tmp_path / "one"), "--backend", "cpu", "--json"]
-    )
+    answer = command("repro {} --backend cpu --json", tmp_path / "one")
     assert answer.exit_code == 0, answer.output
     assert {json.loads(line)["case_id"] for line in answer.output.splitlines()} == {big.id}
 

@@ -380,15 +380,12 @@ def test_nonsense_parameters_are_refused_in_one_line(wanted: tuple[Any, ...]) ->
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "special", "words"),
-    [
-        ("float8", (), "tensors of dtype 'float8' cannot be drawn; known: float64, float32"),
-        ("float32", ((0, "NaN"),), "unknown special value 'NaN'; known: nan, -nan"),
-        ("float32", ((16, "nan"),), "special value at position 16 of a tensor with 16 elements"),
-        ("int64", ((0, "nan"),), "special values in a tensor of dtype int64, which holds none"),
-    ],
-)
+@pytest.mark.parametrize(("dtype", "special", "words"), [
+    ("float8", (), "tensors of dtype 'float8' cannot be drawn; known: float64, float32"),
+    ("float32", ((0, "NaN"),), "unknown special value 'NaN'; known: nan, -nan"),
+    ("float32", ((16, "nan"),), "special value at position 16 of a tensor with 16 elements"),
+    ("int64", ((0, "nan"),), "special values in a tensor of dtype int64, which holds none"),
+])  # fmt: skip
 def test_other_nonsense(dtype: str, special: tuple[tuple[int, str], ...], words: str) -> None:
     with pytest.raises(RecipeError) as caught:
         fill_module.fill(16, dtype, ("uniform", 0.0, 1.0), 9, special)

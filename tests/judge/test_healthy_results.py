@@ -37,12 +37,9 @@ def drawn(
 
 def case(operator: str, dtype: str, *args: Any, cotangent: int = 1, **kwargs: Any) -> Case:
     made = {
-        "operator": operator,
-        "dtype": dtype,
-        "args": [*args],
-        "kwargs": kwargs,
+        "operator": operator, "dtype": dtype, "args": [*args], "kwargs": kwargs,
         "cotangent": cotangent,
-    }
+    }  # fmt: skip
     return Case.from_line(json.dumps(made))
 
 

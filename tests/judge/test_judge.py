@@ -128,18 +128,13 @@ def test_structure_comes_first() -> None:
     assert said(judge(comparison, None, RULE, STRICT)) == ("structure", wrong)
 
 
-@pytest.mark.parametrize(
-    ("special", "words"),
-    [
-        ({"nan": 3}, "NaN differs in 3 of 1000 elements"),
-        ({"inf": 1}, "an infinity differs in 1 of 1000 elements"),
-        ({"zero-sign": 2}, "the sign of zero differs in 2 of 1000 elements"),
-        (
-            {"nan": 1, "inf": 2},
-            "NaN differs in 1 of 1000 elements; an infinity differs in 2 of 1000 elements",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("special", "words"), [
+    ({"nan": 3}, "NaN differs in 3 of 1000 elements"),
+    ({"inf": 1}, "an infinity differs in 1 of 1000 elements"),
+    ({"zero-sign": 2}, "the sign of zero differs in 2 of 1000 elements"),
+    ({"nan": 1, "inf": 2},
+        "NaN differs in 1 of 1000 elements; an infinity differs in 2 of 1000 elements"),
+])  # fmt: skip
 def test_special_values_come_before_the_budget(special: dict[str, int], words: str) -> None:
     judgement = verdict_of(measured(ulp=1e9, special=special, special_worst=WORST))
     assert said(judgement) == ("special-values", words)

@@ -353,17 +353,14 @@ def squares(shape: tuple[int, ...], *, seed: int = 3) -> np.ndarray[Any, Any]:
     return np.random.default_rng(seed).normal(0.0, 1.0, shape) ** 2
 
 
-@pytest.mark.parametrize(
-    ("shape", "where", "words", "members"),
-    [
-        ((64, 96), np.s_[16:32, 32:48], "in the tile from row 16, column 32", 256),
-        ((3, 64, 96), np.s_[1, 48:64, :16], "in the tile from row 48, column 0", 256),
-        ((64, 96), np.s_[5], "where index 0 is 5", 96),
-        ((64, 96), np.s_[:, 90], "where index 1 is 90", 64),
-        ((64, 99), np.s_[..., -3:], "in the last 3 of each 99", 192),
-        ((600, 19), np.s_[..., -3:], "in the last 3 of each 19", 1800),
-    ],
-)
+@pytest.mark.parametrize(("shape", "where", "words", "members"), [
+    ((64, 96), np.s_[16:32, 32:48], "in the tile from row 16, column 32", 256),
+    ((3, 64, 96), np.s_[1, 48:64, :16], "in the tile from row 48, column 0", 256),
+    ((64, 96), np.s_[5], "where index 0 is 5", 96),
+    ((64, 96), np.s_[:, 90], "where index 1 is 90", 64),
+    ((64, 99), np.s_[..., -3:], "in the last 3 of each 99", 192),
+    ((600, 19), np.s_[..., -3:], "in the last 3 of each 19", 1800),
+])  # fmt: skip
 def test_a_group_that_errs_more_is_found(
     shape: tuple[int, ...], where: Any, words: str, members: int
 ) -> None:
@@ -390,14 +387,11 @@ def test_a_few_elements_are_no_group() -> None:
 X = torch.linspace(-1.0, 1.0, 80)
 
 
-@pytest.mark.parametrize(
-    ("operator", "args", "factor"),
-    [
-        ("addmm", (X[:16].reshape(4, 4), X[20:36].reshape(4, 4), X[40:56].reshape(4, 4)), "alpha"),
-        ("addmm", (X[:16].reshape(4, 4), X[20:36].reshape(4, 4), X[40:56].reshape(4, 4)), "beta"),
-        ("nn.functional.avg_pool3d", (X.reshape(1, 1, 4, 5, 4), (2, 2, 3)), "divisor_override"),
-    ],
-)
+@pytest.mark.parametrize(("operator", "args", "factor"), [
+    ("addmm", (X[:16].reshape(4, 4), X[20:36].reshape(4, 4), X[40:56].reshape(4, 4)), "alpha"),
+    ("addmm", (X[:16].reshape(4, 4), X[20:36].reshape(4, 4), X[40:56].reshape(4, 4)), "beta"),
+    ("nn.functional.avg_pool3d", (X.reshape(1, 1, 4, 5, 4), (2, 2, 3)), "divisor_override"),
+])  # fmt: skip
 def test_the_magnitude_of_a_negative_whole_factor(
     operator: str, args: tuple[Any, ...], factor: str
 ) -> None:

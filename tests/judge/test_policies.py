@@ -108,12 +108,9 @@ def test_the_sentence_tells_a_dropped_nan_from_a_wrong_one() -> None:
 # Casts. What C++ leaves undefined may be one of few answers; what it defines is checked.
 
 LIMITS = {
-    "char": torch.int8,
-    "short": torch.int16,
-    "int": torch.int32,
-    "byte": torch.uint8,
+    "char": torch.int8, "short": torch.int16, "int": torch.int32, "byte": torch.uint8,
     "long": torch.int64,
-}
+}  # fmt: skip
 Cast = Callable[[Tensor, torch.dtype], Tensor]
 
 

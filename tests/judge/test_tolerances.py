@@ -74,27 +74,24 @@ def test_the_packaged_file_loads_once_and_names_its_text() -> None:
     assert load().digest == hashlib.sha256(text.encode()).hexdigest()
 
 
-@pytest.mark.parametrize(
-    ("operator", "family", "dtype", "backend", "c", "lam"),
-    [
-        ("matmul", "matmul", "float32", "cpu", 0.5, 2),
-        ("matmul", "matmul", "float64", "cuda:1", 0.5, 2),
-        ("exp", "unary", "float32", "cpu+onednn=off", 2, 0),
-        ("exp", "unary", "float32", "directml:1", 4, 4),
-        ("exp", "unary", "bfloat16", "cpu", 1, 0),
-        ("add", "binary", "float32", "numpy", 0.5, 1),
-        ("softmax", "softmax", "float32", "cpu", 4, 4),
-        ("nn.functional.gelu", "activation", "float32", "cpu", 18, 2),
-        ("nn.functional.relu", "activation", "float32", "directml", 0, 0),
-        ("nn.functional.max_pool2d", "pooling", "float32", "directml", 0, 0),
-        ("nn.functional.batch_norm", "normalisation", "float32", "directml", 12, 2),
-        ("nn.functional.layer_norm", "normalisation", "float32", "directml", 16, 2),
-        ("amax", "reduction", "float16", "directml", 0, 0),
-        ("sum", "reduction", "float16", "directml", 1, 2),
-        ("gather", "indexing", "float32", "cpu", 0, 0),
-        ("never heard of it", "", "float32", "cpu", 2, 2),
-    ],
-)
+@pytest.mark.parametrize(("operator", "family", "dtype", "backend", "c", "lam"), [
+    ("matmul", "matmul", "float32", "cpu", 0.5, 2),
+    ("matmul", "matmul", "float64", "cuda:1", 0.5, 2),
+    ("exp", "unary", "float32", "cpu+onednn=off", 2, 0),
+    ("exp", "unary", "float32", "directml:1", 4, 4),
+    ("exp", "unary", "bfloat16", "cpu", 1, 0),
+    ("add", "binary", "float32", "numpy", 0.5, 1),
+    ("softmax", "softmax", "float32", "cpu", 4, 4),
+    ("nn.functional.gelu", "activation", "float32", "cpu", 18, 2),
+    ("nn.functional.relu", "activation", "float32", "directml", 0, 0),
+    ("nn.functional.max_pool2d", "pooling", "float32", "directml", 0, 0),
+    ("nn.functional.batch_norm", "normalisation", "float32", "directml", 12, 2),
+    ("nn.functional.layer_norm", "normalisation", "float32", "directml", 16, 2),
+    ("amax", "reduction", "float16", "directml", 0, 0),
+    ("sum", "reduction", "float16", "directml", 1, 2),
+    ("gather", "indexing", "float32", "cpu", 0, 0),
+    ("never heard of it", "", "float32", "cpu", 2, 2),
+])  # fmt: skip
 def test_packaged_numbers(
     operator: str, family: str, dtype: str, backend: str, c: float, lam: float
 ) -> None:
@@ -291,39 +288,33 @@ def test_integers_and_booleans_are_exact(dtype: str) -> None:
     assert (rule.c, rule.lam, rule.absolute, rule.ranges) == (0, 0, None, ())
 
 
-@pytest.mark.parametrize(
-    ("key", "spec", "speaks"),
-    [
-        ("cpu", "cpu", True),
-        ("cpu", "cpu+onednn=off", True),
-        ("cpu", "cpu@/opt/python", True),
-        ("cuda", "cuda:1+tf32", True),
-        ("cuda*+tf32", "cuda:1+tf32", True),
-        ("cuda*+tf32", "cuda:1", False),
-        ("cuda:1", "cuda", False),
-        ("cud", "cuda", False),
-        ("mine", "mine", True),
-    ],
-)
+@pytest.mark.parametrize(("key", "spec", "speaks"), [
+    ("cpu", "cpu", True),
+    ("cpu", "cpu+onednn=off", True),
+    ("cpu", "cpu@/opt/python", True),
+    ("cuda", "cuda:1+tf32", True),
+    ("cuda*+tf32", "cuda:1+tf32", True),
+    ("cuda*+tf32", "cuda:1", False),
+    ("cuda:1", "cuda", False),
+    ("cud", "cuda", False),
+    ("mine", "mine", True),
+])  # fmt: skip
 def test_backend_keys(write: Write, key: str, spec: str, speaks: bool) -> None:
     rules = load(write(f"{START}backends:\n  '{key}': {{policy: {{reduced_precision: true}}}}\n"))
     assert rules.policy(spec).reduced_precision is speaks
 
 
-@pytest.mark.parametrize(
-    ("driver", "inside"),
-    [
-        ("31.0.15", True),
-        ("31.0.15.4601", True),
-        ("31.0.101.2", True),
-        ("31.0.9", False),
-        ("32", False),
-        ("32.0", False),
-        ("Mesa 31.1 (LLVM 15)", True),
-        ("unknown", False),
-        ("", False),
-    ],
-)
+@pytest.mark.parametrize(("driver", "inside"), [
+    ("31.0.15", True),
+    ("31.0.15.4601", True),
+    ("31.0.101.2", True),
+    ("31.0.9", False),
+    ("32", False),
+    ("32.0", False),
+    ("Mesa 31.1 (LLVM 15)", True),
+    ("unknown", False),
+    ("", False),
+])  # fmt: skip
 def test_driver_ranges_compare_numbers(write: Write, driver: str, inside: bool) -> None:
     override = "{driver: '>=31.0.15, <32', source: t, defaults: {any: {c: 9}}}"
     rules = load(write(f"{START}backends:\n  directml: {override}\n"))

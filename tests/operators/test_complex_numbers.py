@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
 import consistency
 from consistency import operators
-from consistency.cli.main import main
 from consistency.core import dtypes, recipe
 from consistency.core.model import Case, Result
 from consistency.core.recipe import TensorRecipe, tensors
@@ -28,6 +26,7 @@ from consistency.generate.materialize import prepare
 from consistency.judge import tolerances
 from consistency.reference import Reference, quiet
 from consistency.reference.high_precision import refine
+from tests.support.commands import command
 
 RULES = tolerances.load()
 Function = Callable[..., Any]
@@ -174,14 +173,11 @@ def test_the_reference_is_complex128_and_checked_beyond() -> None:
         assert 0 < float(tail.abs().max()) < 1e-15
 
 
-@pytest.mark.parametrize(
-    ("name", "size"),
-    [
-        ("mul", lambda a, b: a.abs() * b.abs()),
-        ("matmul", lambda a, b: a.abs() @ b.abs()),
-        ("vdot", lambda a, b: a.abs() @ b.abs()),
-    ],
-)
+@pytest.mark.parametrize(("name", "size"), [
+    ("mul", lambda a, b: a.abs() * b.abs()),
+    ("matmul", lambda a, b: a.abs() @ b.abs()),
+    ("vdot", lambda a, b: a.abs() @ b.abs()),
+])  # fmt: skip
 def test_s_is_made_of_moduli(name: str, size: Function) -> None:
     shape = (7,) if name == "vdot" else (7, 7)
     args = tuple(TensorRecipe(shape, "complex64", stop=stop) for stop in (300, 500))
@@ -461,27 +457,12 @@ def test_the_cpu_is_within_its_budget(operator: consistency.Operator) -> None:
 
 
 def test_the_command_runs_them_and_says_which_there_are() -> None:
-    answer = CliRunner().invoke(
-        main,
-        [
-            "run",
-            "matmul",
-            "exp",
-            "--dtype",
-            "complex64",
-            "--backend",
-            "cpu",
-            "--backend",
-            "numpy",
-            "--examples",
-            "4",
-        ],
-    )
+    answer = command("run matmul exp --dtype complex64 --backend cpu --backend numpy --examples 4")
     assert answer.exit_code == 0, answer.output
-    refused = CliRunner().invoke(main, ["run", "sort", "--dtype", "complex64", "--backend", "cpu"])
+    refused = command("run sort --dtype complex64 --backend cpu")
     assert refused.exit_code == 2
     assert "none of the chosen operators takes complex64; sort takes float32" in " ".join(
         refused.output.split()
     )
-    listed = CliRunner().invoke(main, ["operators", "matmul", "--json"]).output
+    listed = command("operators matmul --json").output
     assert '"complex64"' in listed

@@ -271,17 +271,9 @@ class Narrow(consistency.Backend):
 
 
 FORMULAS = [
-    "linear",
-    "softmax",
-    "logsumexp",
-    "layer_norm",
-    "var",
-    "gelu",
-    "conv2d",
-    "attention",
-    "embedding",
-    "nearest",
-]
+    "linear", "softmax", "logsumexp", "layer_norm", "var", "gelu", "conv2d", "attention",
+    "embedding", "nearest",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FORMULAS)

@@ -355,20 +355,17 @@ def test_files_of_fingerprints(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["linear", "x @ W.T + c"], "what is 'c'"),
-        (["linear", "x @ W.T + b", "--shape", "3,4"], "has the sizes N, K, M"),
-        (["linear", "x @ W.T + b", "--shape", "0,4,5"], "has the sizes N, K, M"),
-        (["linear", "x @ W.T + b", "--dtype", "int8"], "--dtype 'int8'"),
-        (["linear", "x @ W.T + b", "--backend", "cuda:99"], "cannot be used here"),
-        (["nosuch", "x + y"], "there is no backend 'nosuch'|no operator"),
-        (["cpu", "nosuch"], "there is no backend 'nosuch'"),
-        (["cpu", "numpy", "--case", "{"], "not a case"),
-        (["linear", "x", "--shape", "4,8,16"], "results of two shapes"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["linear", "x @ W.T + c"], "what is 'c'"),
+    (["linear", "x @ W.T + b", "--shape", "3,4"], "has the sizes N, K, M"),
+    (["linear", "x @ W.T + b", "--shape", "0,4,5"], "has the sizes N, K, M"),
+    (["linear", "x @ W.T + b", "--dtype", "int8"], "--dtype 'int8'"),
+    (["linear", "x @ W.T + b", "--backend", "cuda:99"], "cannot be used here"),
+    (["nosuch", "x + y"], "there is no backend 'nosuch'|no operator"),
+    (["cpu", "nosuch"], "there is no backend 'nosuch'"),
+    (["cpu", "numpy", "--case", "{"], "not a case"),
+    (["linear", "x", "--shape", "4,8,16"], "results of two shapes"),
+])  # fmt: skip
 def test_bad_usage_is_one_line(
     arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,14 +43,11 @@ def answers(facts: Any) -> dict[str, str]:
 # --- subnormal numbers
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    [
-        "float32",
-        "bfloat16",
-        *(pytest.param(d, marks=pytest.mark.nightly) for d in ("float64", "float16")),
-    ],
-)
+@pytest.mark.parametrize("dtype", [
+    "float32",
+    "bfloat16",
+    *(pytest.param(d, marks=pytest.mark.nightly) for d in ("float64", "float16")),
+])  # fmt: skip
 @pytest.mark.parametrize(
     ("daz", "ftz"), [(True, False), (False, True), (True, True), (False, False)]
 )
@@ -299,27 +296,19 @@ def test_json_there_and_back(cpu: Fingerprint) -> None:
     assert differences(cpu, again) == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "not a fingerprint"),
-        ("[" * 100_000, "not a fingerprint"),
-        ("[]", "not a fingerprint of format 1"),
-        ('{"fingerprint": 2, "facts": []}', "not a fingerprint of format 1"),
-        ('{"fingerprint": 1, "facts": [1]}', "a fact of a fingerprint is an object"),
-        ('{"fingerprint": 1, "facts": [{"question": "a"}]}', "either an answer or a reason"),
-        ('{"fingerprint": 1, "facts": [{"question": 3, "answer": "x"}]}', "question is text"),
-        (
-            '{"fingerprint": 1, "facts": [{"question": "q", "answer": "x", "details": {"a": 1}}]}',
-            "a detail is text",
-        ),
-        ('{"fingerprint": 1, "facts": [], "seconds": "x"}', "'seconds' and 'calls' are numbers"),
-        (
-            '{"fingerprint": 1, "facts": [' + ",".join(["{}"] * 3000) + "]}",
-            "3000 facts is too large",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "not a fingerprint"),
+    ("[" * 100_000, "not a fingerprint"),
+    ("[]", "not a fingerprint of format 1"),
+    ('{"fingerprint": 2, "facts": []}', "not a fingerprint of format 1"),
+    ('{"fingerprint": 1, "facts": [1]}', "a fact of a fingerprint is an object"),
+    ('{"fingerprint": 1, "facts": [{"question": "a"}]}', "either an answer or a reason"),
+    ('{"fingerprint": 1, "facts": [{"question": 3, "answer": "x"}]}', "question is text"),
+    ('{"fingerprint": 1, "facts": [{"question": "q", "answer": "x", "details": {"a": 1}}]}',
+        "a detail is text"),
+    ('{"fingerprint": 1, "facts": [], "seconds": "x"}', "'seconds' and 'calls' are numbers"),
+    ('{"fingerprint": 1, "facts": [' + ",".join(["{}"] * 3000) + "]}", "3000 facts is too large"),
+])  # fmt: skip
 def test_what_is_no_fingerprint_is_refused(text: str, message: str) -> None:
     with pytest.raises(BundleError, match=message):
         Fingerprint.from_json(text)

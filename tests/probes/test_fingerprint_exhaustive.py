@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
-from consistency.cli.main import main
 from consistency.errors import BundleError, UsageError
 from consistency.probes.fingerprint import exhaustive
 from consistency.probes.fingerprint.exhaustive import Result, function_named, spans_of, sweep
 from consistency.probes.fingerprint.query import Ask
 from consistency.probes.fingerprint.ulp_map import ulp_chart
+from tests.support.commands import command
 from tests.support.synthetic import pointwise as made
 
 PLANTED = 0x3F912345  # 1.1338965
@@ -62,18 +61,15 @@ def test_subnormal_results_that_are_zero_are_counted() -> None:
     assert found.worst == []
 
 
-@pytest.mark.parametrize(
-    ("text", "spans"),
-    [
-        ("", ((0, 1 << 32),)),
-        ("1..2", ((0x3F800000, 0x40000001),)),
-        ("2^-1..2^0", ((0x3F000000, 0x3F800001),)),
-        ("-1..1", ((0, 0x3F800001), (0x80000000, 0xBF800001))),
-        ("-2..-1", ((0xBF800000, 0xC0000001),)),
-        ("0..inf", ((0, 0x7F800001),)),
-        ("0.1..0.1000001", ((0x3DCCCCCD, 0x3DCCCCDB),)),
-    ],
-)
+@pytest.mark.parametrize(("text", "spans"), [
+    ("", ((0, 1 << 32),)),
+    ("1..2", ((0x3F800000, 0x40000001),)),
+    ("2^-1..2^0", ((0x3F000000, 0x3F800001),)),
+    ("-1..1", ((0, 0x3F800001), (0x80000000, 0xBF800001))),
+    ("-2..-1", ((0xBF800000, 0xC0000001),)),
+    ("0..inf", ((0, 0x7F800001),)),
+    ("0.1..0.1000001", ((0x3DCCCCCD, 0x3DCCCCDB),)),
+])  # fmt: skip
 def test_ranges(text: str, spans: tuple[tuple[int, int], ...]) -> None:
     assert spans_of(text) == spans
 
@@ -125,51 +121,31 @@ def test_what_is_no_result_is_refused(change: dict[str, Any]) -> None:
         Result.from_json(body)
 
 
-def cli(*arguments: str) -> Any:
-    return CliRunner().invoke(main, list(arguments))
-
-
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = ["fingerprint", "--exhaustive", "tanh", "--range", "1..1.01"]
-    result = cli(*arguments)
+    result = command(*arguments)
     assert result.exit_code == 0, result.output
     assert "83,887 inputs" in result.stdout
     assert (tmp_path / "tanh-cpu.svg").read_text(encoding="utf-8").startswith("<svg")
-    assert cli(*arguments, "--json").exit_code == 0  # there already
-    other = cli("fingerprint", "--exhaustive", "tanh", "--range", "1..1.02")
+    assert command(*arguments, "--json").exit_code == 0  # there already
+    other = command("fingerprint --exhaustive tanh --range 1..1.02")
     assert other.exit_code == 2
     assert "begun with another span" in other.stderr
     (tmp_path / "tanh-cpu.json").write_text("{", encoding="utf-8")
-    assert cli(*arguments).exit_code == 2
-    assert cli("fingerprint", "--range", "1..2").exit_code == 2
+    assert command(*arguments).exit_code == 2
+    assert command("fingerprint --range 1..2").exit_code == 2
 
 
 def test_calibrate_takes_the_worst_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert (
-        cli(
-            "fingerprint", "--exhaustive", "exp", "--range", "1..1.01", "--out", "exp.json"
-        ).exit_code
-        == 0
+    assert command("fingerprint --exhaustive exp --range 1..1.01 --out exp.json").exit_code == 0
+    common = (
+        "calibrate exp --dtype float32 --direction forward --backend cpu --examples 1 --seeds 0"
     )
-    common = [
-        "calibrate",
-        "exp",
-        "--dtype",
-        "float32",
-        "--direction",
-        "forward",
-        "--backend",
-        "cpu",
-        "--examples",
-        "1",
-        "--seeds",
-        "0",
-    ]
-    with_it, without = (cli(*common, *more).stdout for more in (["--worst", "exp.json"], []))
+    with_it, without = (command(common, *more).stdout for more in (["--worst", "exp.json"], []))
     assert "2 healthy results" in with_it
     assert "1 healthy results" in without or "1 healthy result" in without
-    refused = cli(*common, "--worst", "none.json")
+    refused = command(common, "--worst", "none.json")
     assert refused.exit_code == 2
     assert "--worst none.json" in refused.stderr

@@ -120,15 +120,12 @@ def test_planted_orders_are_found(name: str, fused: bool) -> None:
         assert order.manner.fused is fused
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        sequential,
-        pairwise,
-        lambda terms: lanes(len(terms), 8),
-        lambda terms: sequential(blocks(len(terms), 7)),
-    ],
-)
+@pytest.mark.parametrize("made", [
+    sequential,
+    pairwise,
+    lambda terms: lanes(len(terms), 8),
+    lambda terms: sequential(blocks(len(terms), 7)),
+])  # fmt: skip
 def test_plain_sums(made: Callable[[Any], Any]) -> None:
     found = asked(Sums(lambda terms, rows, columns: made(range(terms))), "sum", rows=24)
     assert found.exact
@@ -177,12 +174,9 @@ def test_drawings_are_well_formed_and_of_a_width_that_can_be_read() -> None:
         (sequential([BIAS, *range(600)]), 600, ("0 … 599", ">bias<")),
         ((at_once(600, 4, with_sum=True), BIAS), 600, ("at once with the sum", "146 more alike")),
         ((lanes(592, 16), BIAS), 592, ("pairwise 16", "13 more alike")),
-        (
-            sequential([sequential(blocks(64, 4, pairwise)), *range(64, 100), BIAS]),
-            100,
-            ("64 … 99",),
-        ),
-    ]
+        (sequential([sequential(blocks(64, 4, pairwise)), *range(64, 100), BIAS]), 100,
+            ("64 … 99",)),
+    ]  # fmt: skip
     for nested, terms, words in drawings:
         with deep():
             drawn = tree_chart("<a> & b", [("one", "words", tree_of(nested, terms, 1))])
@@ -310,15 +304,11 @@ class Deceiving(Sums):
         )
 
 
-@pytest.mark.parametrize(
-    ("backend", "words"),
-    [
-        (Shuffled(), "not give the same bits twice"),
-        (Deceiving(), ""),
-        (Products("kahan", {"float32": kahan()}), ""),
-    ],
-    ids=["random order", "another order in probes", "Kahan"],
-)
+@pytest.mark.parametrize(("backend", "words"), [
+    (Shuffled(), "not give the same bits twice"),
+    (Deceiving(), ""),
+    (Products("kahan", {"float32": kahan()}), ""),
+], ids=["random order", "another order in probes", "Kahan"])  # fmt: skip
 def test_nothing_is_claimed_of_what_is_no_fixed_order(backend: Backend, words: str) -> None:
     found = asked(backend)
     assert not found.exact

@@ -27,16 +27,13 @@ from consistency.probes.sweep.measure import Measurement
 from consistency.report import screenshot
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "values"),
-    [
-        ("K=1,8,384", "K", (1.0, 8.0, 384.0)),
-        ("N=3..9:2", "N", (3.0, 5.0, 7.0, 9.0)),
-        ("scale=2^-3..2^1:1", "scale", (0.125, 1.125)),
-        ("K=8,1,8", "K", (1.0, 8.0)),
-        ("scale=1e-3", "scale", (1e-3,)),
-    ],
-)
+@pytest.mark.parametrize(("text", "name", "values"), [
+    ("K=1,8,384", "K", (1.0, 8.0, 384.0)),
+    ("N=3..9:2", "N", (3.0, 5.0, 7.0, 9.0)),
+    ("scale=2^-3..2^1:1", "scale", (0.125, 1.125)),
+    ("K=8,1,8", "K", (1.0, 8.0)),
+    ("scale=1e-3", "scale", (1e-3,)),
+])  # fmt: skip
 def test_values_are_as_written(text: str, name: str, values: tuple[float, ...]) -> None:
     assert (parse_vary(text).name, parse_vary(text).values) == (name, values)
 
@@ -53,20 +50,17 @@ def test_a_span_is_even_on_a_logarithmic_scale_with_the_ends_of_blocks() -> None
     assert all(math.isclose(b / a, 2.0) for a, b in itertools.pairwise(small))
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("K", "write NAME=LOW..HIGH"),
-        ("=1..2", "write NAME=LOW..HIGH"),
-        ("K=9..3", "9 is not above 0 and below 3"),
-        ("K=a..3", "'a' is no number"),
-        ("K=1..9:0", "a step of 0 goes nowhere"),
-        ("K=0,1", "every value is a number above 0"),
-        ("K=1..99999:1", "more than 4096 values"),
-        ("K=2^99999", "is no number"),
-        ("K=inf", "above 0"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("K", "write NAME=LOW..HIGH"),
+    ("=1..2", "write NAME=LOW..HIGH"),
+    ("K=9..3", "9 is not above 0 and below 3"),
+    ("K=a..3", "'a' is no number"),
+    ("K=1..9:0", "a step of 0 goes nowhere"),
+    ("K=0,1", "every value is a number above 0"),
+    ("K=1..99999:1", "more than 4096 values"),
+    ("K=2^99999", "is no number"),
+    ("K=inf", "above 0"),
+])  # fmt: skip
 def test_what_makes_no_sense_is_one_line(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words.replace("^", r"\^")):
         parse_vary(text)
@@ -75,44 +69,38 @@ def test_what_makes_no_sense_is_one_line(text: str, words: str) -> None:
 X, W, B = torch.arange(6.0).reshape(2, 3), torch.ones(4, 3), torch.ones(4)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("x @ W.T + b", X @ W.T + B),
-        ("x.sum(-1) / 3", X.sum(-1) / 3),
-        ("exp(x) / exp(x).sum(-1, True)", torch.softmax(X, -1)),
-        ("-x ** 2", -(X**2)),
-        ("torch.nn.functional.linear(x, W, b)", X @ W.T + B),
-        ("softmax(x, dim=-1)", torch.softmax(X, -1)),
-        ("(x * x).mean(-1)", (X * X).mean(-1)),
-        ("x.mT.mT", X),
-        ("sum(x, [0, 1])", X.sum()),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("x @ W.T + b", X @ W.T + B),
+    ("x.sum(-1) / 3", X.sum(-1) / 3),
+    ("exp(x) / exp(x).sum(-1, True)", torch.softmax(X, -1)),
+    ("-x ** 2", -(X**2)),
+    ("torch.nn.functional.linear(x, W, b)", X @ W.T + B),
+    ("softmax(x, dim=-1)", torch.softmax(X, -1)),
+    ("(x * x).mean(-1)", (X * X).mean(-1)),
+    ("x.mT.mT", X),
+    ("sum(x, [0, 1])", X.sum()),
+])  # fmt: skip
 def test_formulas_are_read(text: str, expected: torch.Tensor) -> None:
     torch.testing.assert_close(compiled(text, ("x", "W", "b"))({"x": X, "W": W, "b": B}), expected)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("x @ w", "what is 'w'"),
-        ("x +", "cannot be read"),
-        ("__import__('os').system('true')", "has no function 'system'"),
-        ("x.__class__", "is not understood"),
-        ("(lambda: 1)()", "cannot be called"),
-        ("open('f')", "no function 'open'"),
-        ("x.apply_(x)", "no function 'apply_'"),
-        ("torch.load(x)", "no function 'torch.load'"),
-        ("x if x else b", "is not understood"),
-        ("[y for y in x]", "is not understood"),
-        ("'text'", "is not understood"),
-        ("x" * 600, "a formula of 600 characters"),
-        ("sum(*x)", "is not understood"),
-        ("sum(**x)", "is not understood"),
-        ("x.grad", "is not understood"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("x @ w", "what is 'w'"),
+    ("x +", "cannot be read"),
+    ("__import__('os').system('true')", "has no function 'system'"),
+    ("x.__class__", "is not understood"),
+    ("(lambda: 1)()", "cannot be called"),
+    ("open('f')", "no function 'open'"),
+    ("x.apply_(x)", "no function 'apply_'"),
+    ("torch.load(x)", "no function 'torch.load'"),
+    ("x if x else b", "is not understood"),
+    ("[y for y in x]", "is not understood"),
+    ("'text'", "is not understood"),
+    ("x" * 600, "a formula of 600 characters"),
+    ("sum(*x)", "is not understood"),
+    ("sum(**x)", "is not understood"),
+    ("x.grad", "is not understood"),
+])  # fmt: skip
 def test_a_formula_is_never_executed_as_python(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         compiled(text, ("x", "W", "b"))
@@ -283,20 +271,9 @@ def test_no_browser_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_command_writes_its_files_and_says_what_it_saw(tmp_path: Path) -> None:
     command = [
-        sys.executable,
-        "-m",
-        "consistency",
-        "sweep",
-        "linear",
-        "--vary",
-        "K=1..64",
-        "--points",
-        "7",
-        "--fix",
-        "M=8",
-        "-o",
-        str(tmp_path),
-    ]
+        sys.executable, "-m", "consistency", "sweep", "linear", "--vary", "K=1..64", "--points",
+        "7", "--fix", "M=8", "-o", str(tmp_path),
+    ]  # fmt: skip
     done = subprocess.run([*command, "-b", "cpu"], capture_output=True, text=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("float32\n  cpu ")
@@ -308,20 +285,17 @@ def test_the_command_writes_its_files_and_says_what_it_saw(tmp_path: Path) -> No
     assert (tmp_path / "sweep.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["nosuch"], "there is no operator 'nosuch'"),
-        (["svd"], "has no dimensions with names|there is no operator"),
-        (["linear", "--vary", "Q=1..9"], "has N, K, M, scale"),
-        (["linear", "--vary", "K=1.5,2"], "sizes are whole numbers"),
-        (["linear", "--fix", "k=3"], "no dimension 'k'"),
-        (["linear", "--fix", "K=1,2"], "one number, such as K=512"),
-        (["linear", "--backend", "cuda:9"], "cannot be used here"),
-        (["linear", "--dtype", "int64"], "--dtype 'int64'"),
-        (["linear", "--formula", "x @"], "cannot be read"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["nosuch"], "there is no operator 'nosuch'"),
+    (["svd"], "has no dimensions with names|there is no operator"),
+    (["linear", "--vary", "Q=1..9"], "has N, K, M, scale"),
+    (["linear", "--vary", "K=1.5,2"], "sizes are whole numbers"),
+    (["linear", "--fix", "k=3"], "no dimension 'k'"),
+    (["linear", "--fix", "K=1,2"], "one number, such as K=512"),
+    (["linear", "--backend", "cuda:9"], "cannot be used here"),
+    (["linear", "--dtype", "int64"], "--dtype 'int64'"),
+    (["linear", "--formula", "x @"], "cannot be read"),
+])  # fmt: skip
 def test_bad_usage_is_one_line(arguments: list[str], words: str) -> None:
     result = CliRunner().invoke(main, ["sweep", *arguments])
     assert result.exit_code == 2, result.output

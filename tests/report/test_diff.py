@@ -25,18 +25,9 @@ Row = dict[str, Any]
 def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("night") / "old"
     arguments = [
-        "run",
-        "exp",
-        "matmul",
-        "--dtype",
-        "float32",
-        "--direction",
-        "forward",
-        "--backend",
-        "cpu",
-        "--backend",
-        "numpy",
-    ]
+        "run", "exp", "matmul", "--dtype", "float32", "--direction", "forward", "--backend", "cpu",
+        "--backend", "numpy",
+    ]  # fmt: skip
     found = CliRunner().invoke(
         main, [*arguments, "--examples", "60", "--seed", "4", "--out", str(folder)]
     )
@@ -98,12 +89,9 @@ def test_a_run_beside_itself_has_not_changed(old: Path) -> None:
 
 def known(row: Row, rho: float, max_rho: float | None = None, flaky: bool = False) -> Row:
     entry = {
-        "entry": "abc",
-        "place": "known.yaml:3",
-        "verdict": "divergent",
-        "max_rho": max_rho,
+        "entry": "abc", "place": "known.yaml:3", "verdict": "divergent", "max_rho": max_rho,
         "flaky": flaky,
-    }
+    }  # fmt: skip
     changes = {
         "verdict": "known",
         "fails": False,

@@ -420,24 +420,21 @@ def test_every_view_answers(held: Store) -> None:
         assert held.db.execute(f"SELECT count(*) FROM {view}").fetchall()[0][0] > 0, view
 
 
-@pytest.mark.parametrize(
-    ("sql", "words"),
-    [
-        ("FROM resuls", "there is no view 'resuls'; did you mean results?"),
-        ("FROM '/etc/passwd'", "there is no view|reach no files"),
-        ("SELECT * FROM read_text('/etc/passwd')", "questions reach no files"),
-        ("SELECT * FROM read_csv('x.csv')", "questions reach no files"),
-        ("COPY (SELECT 1) TO 'out.csv'", "a question is one SELECT"),
-        ("ATTACH 'other.db'", "a question is one SELECT"),
-        ("SET enable_external_access = true", "a question is one SELECT"),
-        ("INSTALL httpfs", "a question is one SELECT"),
-        ("DELETE FROM outcomes", "a question is one SELECT"),
-        ("SELECT 1; SELECT 2", "a question is one SELECT"),
-        ("SELECT", "cannot be"),
-        ("SELEC 1", "cannot be read"),
-        ("SELECT nonsense FROM results", "nonsense"),
-    ],
-)
+@pytest.mark.parametrize(("sql", "words"), [
+    ("FROM resuls", "there is no view 'resuls'; did you mean results?"),
+    ("FROM '/etc/passwd'", "there is no view|reach no files"),
+    ("SELECT * FROM read_text('/etc/passwd')", "questions reach no files"),
+    ("SELECT * FROM read_csv('x.csv')", "questions reach no files"),
+    ("COPY (SELECT 1) TO 'out.csv'", "a question is one SELECT"),
+    ("ATTACH 'other.db'", "a question is one SELECT"),
+    ("SET enable_external_access = true", "a question is one SELECT"),
+    ("INSTALL httpfs", "a question is one SELECT"),
+    ("DELETE FROM outcomes", "a question is one SELECT"),
+    ("SELECT 1; SELECT 2", "a question is one SELECT"),
+    ("SELECT", "cannot be"),
+    ("SELEC 1", "cannot be read"),
+    ("SELECT nonsense FROM results", "nonsense"),
+])  # fmt: skip
 def test_questions_reach_nothing_else(held: Store, sql: str, words: str) -> None:
     with pytest.raises(UsageError, match=words) as error:
         list(questions.ask(held, sql).rows)
@@ -475,17 +472,14 @@ def test_the_help_can_be_pasted(nightly: Path) -> None:
     assert command("query --filter count:1(fail)", nightly).stdout.count("lab · cpu") >= 1
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "ask something"),
-        (["SELECT 1", "no-such-folder"], "no-such-folder is not there"),
-        (["SELECT 1", "."], "there is no bundle in ."),
-        (["SELECT 1", "--json", "--csv", "."], "two forms of the same answer"),
-        (["--filter", "verdikt:fail", "NIGHTLY"], "verdikt is no key; did you mean verdict?"),
-        (["--filter", "verdict:fial", "NIGHTLY"], "fial is no verdict; did you mean fail?"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    ([], "ask something"),
+    (["SELECT 1", "no-such-folder"], "no-such-folder is not there"),
+    (["SELECT 1", "."], "there is no bundle in ."),
+    (["SELECT 1", "--json", "--csv", "."], "two forms of the same answer"),
+    (["--filter", "verdikt:fail", "NIGHTLY"], "verdikt is no key; did you mean verdict?"),
+    (["--filter", "verdict:fial", "NIGHTLY"], "fial is no verdict; did you mean fail?"),
+])  # fmt: skip
 def test_what_cannot_be_asked_is_one_line(
     words: list[str], said: str, nightly: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

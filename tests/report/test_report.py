@@ -406,15 +406,12 @@ def test_a_killed_run_has_a_report(run: Path, tmp_path: Path) -> None:
     assert "did not end" in command("report {} --text", folder).output.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["nowhere"], "nowhere is not a bundle: there is no such folder"),
-        (["nowhere", "--text", "--markdown"], "ask for one of them"),
-        (["nowhere", "--not-tested"], "add --text"),
-        (["nowhere", "--text", "-o", "x"], "leave -o out"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "text"), [
+    (["nowhere"], "nowhere is not a bundle: there is no such folder"),
+    (["nowhere", "--text", "--markdown"], "ask for one of them"),
+    (["nowhere", "--not-tested"], "add --text"),
+    (["nowhere", "--text", "-o", "x"], "leave -o out"),
+])  # fmt: skip
 def test_a_mistake_is_one_line(arguments: list[str], text: str) -> None:
     result = command("report", *arguments)
     assert result.exit_code == 2
@@ -433,19 +430,9 @@ def test_a_page_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
 def test_a_run_writes_its_page_and_says_where(tmp_path: Path) -> None:
     out = tmp_path / "b"
     arguments = [
-        "run",
-        "exp",
-        "--backend",
-        "cpu",
-        "--backend",
-        "numpy",
-        "--dtype",
-        "float32",
-        "--examples",
-        "2",
-        "--out",
-        str(out),
-    ]
+        "run", "exp", "--backend", "cpu", "--backend", "numpy", "--dtype", "float32", "--examples",
+        "2", "--out", str(out),
+    ]  # fmt: skip
     result = CliRunner().invoke(main.main, arguments)
     assert result.exit_code == 0, result.output
     assert result.output.splitlines()[-1].endswith(f"bundle {out}    page {out / 'report.html'}")

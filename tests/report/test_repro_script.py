@@ -61,13 +61,9 @@ def made(raw: np.ndarray[Any, Any], dtype: str, folder: Path | None = None) -> t
         assert folder is not None
         (folder / name).write_bytes(data)
     space = {
-        "torch": torch,
-        "nan": math.nan,
-        "inf": math.inf,
-        "zlib": zlib,
-        "base64": base64,
+        "torch": torch, "nan": math.nan, "inf": math.inf, "zlib": zlib, "base64": base64,
         "pathlib": pathlib,
-    }
+    }  # fmt: skip
     space["__file__"] = str((folder or SUPPORT) / "repro.py")
     exec("\n".join(sheet.constants), space)
     tensor = eval(text, space)
@@ -590,29 +586,22 @@ def test_markdown_of_texts(snapshot: Snapshot) -> None:
     assert markdown.cell("a|b") == "`a\\|b`"
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"metrics": {"rho_max": math.nan}},
-        {"metrics": {"rho_max": 1e-320}},
-        {"worst": Worst((7, 7, 7), 3.0, 2.0)},
-        {"worst": Worst((-1,), math.nan, math.inf)},
-        {"output": "out/99"},
-        {"output": "grad/x", "direction": "backward"},
-        {
-            "verdict": Verdict("structure"),
-            "explanation": "argument 77 was modified although …",
-            "comparison": None,
-            "detail": ModifiedInput(77),
-        },
-        {"verdict": Verdict("timeout"), "detail": TimedOut(1e300)},
-        {"verdict": Verdict("nondeterministic"), "detail": Nondeterministic("no such kind")},
-        {"verdict": Verdict("precision-scaling"), "detail": PrecisionScaling("no such one")},
-        {"verdict": Verdict("error"), "comparison": None},
-        {"comparison": None, "worst": None},
-        {"verdict": Verdict("unsupported")},
-    ],
-)
+@pytest.mark.parametrize("changes", [
+    {"metrics": {"rho_max": math.nan}},
+    {"metrics": {"rho_max": 1e-320}},
+    {"worst": Worst((7, 7, 7), 3.0, 2.0)},
+    {"worst": Worst((-1,), math.nan, math.inf)},
+    {"output": "out/99"},
+    {"output": "grad/x", "direction": "backward"},
+    {"verdict": Verdict("structure"), "explanation": "argument 77 was modified although …",
+        "comparison": None, "detail": ModifiedInput(77)},
+    {"verdict": Verdict("timeout"), "detail": TimedOut(1e300)},
+    {"verdict": Verdict("nondeterministic"), "detail": Nondeterministic("no such kind")},
+    {"verdict": Verdict("precision-scaling"), "detail": PrecisionScaling("no such one")},
+    {"verdict": Verdict("error"), "comparison": None},
+    {"comparison": None, "worst": None},
+    {"verdict": Verdict("unsupported")},
+])  # fmt: skip
 def test_results_that_make_no_sense_make_some_script(changes: dict[str, Any]) -> None:
     """They come from folders of others: a line that says why, never a traceback."""
     result = replace(faulty(), **changes)
@@ -655,12 +644,9 @@ def test_an_issue_says_what_maintainers_ask_for(snapshot: Snapshot) -> None:
         interrupted=False,
     )
     identity = {
-        "torch": "2.13.0+cu130",
-        "device": "NVIDIA H200",
-        "driver": "580.1",
-        "float32 matmul": "tf32",
-        "os": "Linux",
-    }
+        "torch": "2.13.0+cu130", "device": "NVIDIA H200", "driver": "580.1",
+        "float32 matmul": "tf32", "os": "Linux",
+    }  # fmt: skip
     text = repro_script.issue(result, identity=identity, others=others, minimal=minimal)
     snapshot(text.splitlines()[0])
     for line in (
@@ -692,14 +678,9 @@ def test_the_folder_holds_what_is_promised(tmp_path: Path) -> None:
         folder, faulty(), spec="cpu", identity={"device": "cpu", "torch": torch.__version__}
     )
     names = {
-        "case.json",
-        "environment.json",
-        "issue.md",
-        "manifest.json",
-        "message.txt",
-        "repro.py",
+        "case.json", "environment.json", "issue.md", "manifest.json", "message.txt", "repro.py",
         "result.json",
-    }
+    }  # fmt: skip
     names |= {"tensors.safetensors"}
     assert {path.name for path in folder.iterdir()} == names
     assert Case.from_line((folder / "case.json").read_text(encoding="utf-8")) == faulty().case

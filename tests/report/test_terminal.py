@@ -287,26 +287,17 @@ def test_a_failure_is_told_in_a_few_lines(snapshot: Snapshot) -> None:
     snapshot(failure.message(first).splitlines())
 
 
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        ({"backend": "cpu"}, "  largest error 8,389 ulp"),
-        ({"metrics": {"ulp_max": 2.0, "rmse_ratio": 1.0}}, "  largest error 2 ulp"),
-        (
-            {"metrics": {"ulp_max": 2.0, "rmse_ratio": 1e300}},
-            "  largest error 2 ulp; the CPU in float32 makes no such error here",
-        ),
-        ({"metrics": {"ulp_max": 2.0**24}}, "  not one digit is right"),
-        (
-            {"metrics": {"ulp_max": 1.4e45, "rmse_ratio": 0.001}},
-            "  not one digit is right; RMS error 0.001 × that of the CPU in float32",
-        ),
-        (
-            {"dtype": "float64", "metrics": {"ulp_max": 3e9, "rmse_ratio": 9.0}},
-            "  largest error over 1,000,000 ulp",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("changes", "line"), [
+    ({"backend": "cpu"}, "  largest error 8,389 ulp"),
+    ({"metrics": {"ulp_max": 2.0, "rmse_ratio": 1.0}}, "  largest error 2 ulp"),
+    ({"metrics": {"ulp_max": 2.0, "rmse_ratio": 1e300}},
+        "  largest error 2 ulp; the CPU in float32 makes no such error here"),
+    ({"metrics": {"ulp_max": 2.0**24}}, "  not one digit is right"),
+    ({"metrics": {"ulp_max": 1.4e45, "rmse_ratio": 0.001}},
+        "  not one digit is right; RMS error 0.001 × that of the CPU in float32"),
+    ({"dtype": "float64", "metrics": {"ulp_max": 3e9, "rmse_ratio": 9.0}},
+        "  largest error over 1,000,000 ulp"),
+])  # fmt: skip
 def test_numbers_are_read_at_a_glance(changes: dict[str, Any], line: str) -> None:
     assert failure.message(divergent(**{"backend": "numpy"} | changes)).splitlines()[2] == line
 

@@ -352,18 +352,14 @@ def test_a_failure_that_was_made_smaller_stays_small(
     assert len(rows) == len({r.key for r in rows})
 
 
-@pytest.mark.parametrize(
-    ("changes", "setting"),
-    [
-        ({"operators": ["exp"]}, 'operators (["exp", "sum"], now ["exp"])'),
-        ({"examples": 5}, "examples (4, now 5)"),
-        ({"seed": 1}, "seed (0, now 1)"),
-        ({"dtypes": None}, 'dtypes (["float32"], now null)'),
-        ({"directions": ["forward"]}, 'directions (["forward", "backward"], now ["forward"])'),
-        ({"backends": ["cpu"]}, 'backends (["cpu", "numpy"], now ["cpu"])'),
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)
+@pytest.mark.parametrize(("changes", "setting"), [
+    ({"operators": ["exp"]}, 'operators (["exp", "sum"], now ["exp"])'),
+    ({"examples": 5}, "examples (4, now 5)"),
+    ({"seed": 1}, "seed (0, now 1)"),
+    ({"dtypes": None}, 'dtypes (["float32"], now null)'),
+    ({"directions": ["forward"]}, 'directions (["forward", "backward"], now ["forward"])'),
+    ({"backends": ["cpu"]}, 'backends (["cpu", "numpy"], now ["cpu"])'),
+], ids=lambda value: next(iter(value)) if isinstance(value, dict) else "")  # fmt: skip
 def test_resuming_with_other_settings_is_refused(
     whole: engine.Run, changes: dict[str, Any], setting: str
 ) -> None:
@@ -527,20 +523,9 @@ def test_folder_names_are_portable(operator: str, backend: str) -> None:
 
 def test_two_failures_never_share_a_folder() -> None:
     backends = [
-        "a b",
-        "a_b",
-        "a/b",
-        "a:1",
-        "a+b",
-        "a+b=c",
-        "a+b+c",
-        "A",
-        "a",
-        "é",
-        "è",
-        "x" * 200,
+        "a b", "a_b", "a/b", "a:1", "a+b", "a+b=c", "a+b+c", "A", "a", "é", "è", "x" * 200,
         "x" * 201,
-    ]
+    ]  # fmt: skip
     names = {
         bundle.failure_id(result(backend=b, direction=d)).lower()
         for b in backends

@@ -28,11 +28,8 @@ from tests.support.paths import DATA
 
 FORMAT_1 = DATA / "bundle-format-1"
 ARGUMENTS: dict[str, Any] = {
-    "operators": ["exp"],
-    "dtypes": ["float32"],
-    "backends": ["cpu"],
-    "examples": 3,
-}
+    "operators": ["exp"], "dtypes": ["float32"], "backends": ["cpu"], "examples": 3,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -89,12 +86,9 @@ def test_a_label_keeps_environments_apart_and_nights_together(
 ) -> None:
     monkeypatch.delenv("RUNNER_ENVIRONMENT", raising=False)
     about = {
-        "os": "Linux",
-        "architecture": "x86_64",
-        "capability": "AVX2",
-        "python": "3.12.4",
+        "os": "Linux", "architecture": "x86_64", "capability": "AVX2", "python": "3.12.4",
         "host": "0123456789ab",
-    }
+    }  # fmt: skip
     assert machine.label_of(about, "2.13.0+cpu") == "linux-x86_64-avx2-torch2.13-py3.12-012345"
     assert machine.label_of(about, "2.14.0.dev20261121") == machine.label_of(
         about, "2.14.0.dev20261122"
@@ -116,18 +110,9 @@ def test_a_label_keeps_environments_apart_and_nights_together(
 
 def test_the_user_s_label_stands_there(tmp_path: Path) -> None:
     arguments = [
-        "run",
-        "exp",
-        "--dtype",
-        "float32",
-        "--backend",
-        "cpu",
-        "--examples",
-        "1",
-        "--label",
-        "lab 3, RTX",
-        "--out",
-    ]
+        "run", "exp", "--dtype", "float32", "--backend", "cpu", "--examples", "1", "--label",
+        "lab 3, RTX", "--out",
+    ]  # fmt: skip
     shown = CliRunner().invoke(main, [*arguments, str(tmp_path / "b")])
     assert shown.exit_code == 0, shown.output
     assert bundle.read_header(tmp_path / "b")["label"] == "lab 3, RTX"
@@ -245,18 +230,9 @@ def test_a_second_run_into_the_same_folder_is_refused(made: Path, tmp_path: Path
     try:
         for extra in ([], ["--resume"]):
             arguments = [
-                "run",
-                "exp",
-                "--backend",
-                "cpu",
-                "--dtype",
-                "float32",
-                "--examples",
-                "1",
-                "--out",
-                str(folder),
-                *extra,
-            ]
+                "run", "exp", "--backend", "cpu", "--dtype", "float32", "--examples", "1", "--out",
+                str(folder), *extra,
+            ]  # fmt: skip
             shown = CliRunner().invoke(main, arguments)
             assert shown.exit_code == 2
             (line,) = shown.output.strip().splitlines()

@@ -116,18 +116,9 @@ def test_every_operator_and_dtype_is_reached_early(small: Path) -> None:
 def test_with_a_time_budget_the_rest_is_explored_in_time(small: Path, tmp_path: Path) -> None:
     began = time.monotonic()
     arguments = [
-        "run",
-        "exp",
-        "sum",
-        "matmul",
-        "--corpus",
-        small,
-        *BACKENDS,
-        "--time-budget",
-        "3s",
-        "--out",
+        "run", "exp", "sum", "matmul", "--corpus", small, *BACKENDS, "--time-budget", "3s", "--out",
         tmp_path / "b",
-    ]
+    ]  # fmt: skip
     shown = command(*arguments)
     assert shown.exit_code in (0, 1), (
         shown.output
@@ -243,18 +234,9 @@ def test_kill_9_and_resume_with_a_corpus_and_a_time_budget(
 ) -> None:
     out = tmp_path / "b"
     arguments = [
-        "run",
-        "exp",
-        "sum",
-        "matmul",
-        "--dtype",
-        "float32",
-        "--corpus",
-        str(small),
-        *BACKENDS,
-        "--out",
-        str(out),
-    ]
+        "run", "exp", "sum", "matmul", "--dtype", "float32", "--corpus", str(small), *BACKENDS,
+        "--out", str(out),
+    ]  # fmt: skip
     command = [sys.executable, "-m", "consistency", *arguments, "--time-budget", "60s"]
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -384,17 +384,9 @@ def test_a_killed_process_leaves_a_recording_that_can_be_read_and_completed(tmp_
         encoding="utf-8",
     )
     command = [
-        sys.executable,
-        "-m",
-        "consistency",
-        "record",
-        "--backend",
-        "slow.py:Slow",
-        "--corpus",
-        "c",
-        "-o",
-        "r",
-    ]
+        sys.executable, "-m", "consistency", "record", "--backend", "slow.py:Slow", "--corpus", "c",
+        "-o", "r",
+    ]  # fmt: skip
     environment = os.environ | {"PYTHONPATH": str(ROOT), "SLOW": "0.1"}
     child = subprocess.Popen(
         command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -551,30 +543,20 @@ def test_a_damaged_recording_is_one_line_and_exit_status_2(kind: str, tmp_path: 
     assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "expected"),
-    [
-        ("record exp", 2, "missing option '--out'"),
-        ("record exp -o r --backend cpu --backend numpy", 2, "a recording is of one backend"),
-        (
-            "record exp --corpus c -o r --backend cpu",
-            2,
-            "--corpus says which cases to run: leave OPERATOR out",
-        ),
-        ("record --corpus c -o r", 2, "--corpus needs the --backend"),
-        (
-            "record --corpus c -o r --backend cpu",
-            2,
-            "c is not a recording: there is no such folder",
-        ),
-        ("record exp -o r --backend cpu --literal", 2, "--literal is for a corpus"),
-        ("record exq -o r", 2, "did you mean eq or exp?"),
-        ("record exp -o r --profile slow", 2, "unknown profile 'slow'"),
-        ("record exp -o r --backend cuda:99", 3, "cannot run here"),
-        ("judge nowhere", 2, "nowhere is not a recording"),
-        ("judge", 2, "missing argument"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "status", "expected"), [
+    ("record exp", 2, "missing option '--out'"),
+    ("record exp -o r --backend cpu --backend numpy", 2, "a recording is of one backend"),
+    ("record exp --corpus c -o r --backend cpu", 2,
+        "--corpus says which cases to run: leave OPERATOR out"),
+    ("record --corpus c -o r", 2, "--corpus needs the --backend"),
+    ("record --corpus c -o r --backend cpu", 2, "c is not a recording: there is no such folder"),
+    ("record exp -o r --backend cpu --literal", 2, "--literal is for a corpus"),
+    ("record exq -o r", 2, "did you mean eq or exp?"),
+    ("record exp -o r --profile slow", 2, "unknown profile 'slow'"),
+    ("record exp -o r --backend cuda:99", 3, "cannot run here"),
+    ("judge nowhere", 2, "nowhere is not a recording"),
+    ("judge", 2, "missing argument"),
+])  # fmt: skip
 def test_usage(
     arguments: str, status: int, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,15 +182,9 @@ class Browser:
 
     def press(self, key: str, *, shift: bool = False) -> None:
         codes = {
-            "Tab": 9,
-            "Enter": 13,
-            "ArrowRight": 39,
-            "ArrowLeft": 37,
-            "ArrowDown": 40,
-            "ArrowUp": 38,
-            "End": 35,
-            "Home": 36,
-        }
+            "Tab": 9, "Enter": 13, "ArrowRight": 39, "ArrowLeft": 37, "ArrowDown": 40,
+            "ArrowUp": 38, "End": 35, "Home": 36,
+        }  # fmt: skip
         about = {
             "key": key,
             "code": key,

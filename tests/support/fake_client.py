@@ -92,11 +92,8 @@ class FakeClient:
         self.workers = {name: Member(name, 1, labels) for name, labels in workers.items()}
         self.messages: deque[Any] = deque()
         self.lose_at, self.deadly, self.process, self.torch = (
-            set(lose_at),
-            set(deadly),
-            process,
-            torch or {},
-        )
+            set(lose_at), set(deadly), process, torch or {},
+        )  # fmt: skip
         self.comes_back, self.groups, self.reborn = comes_back, 0, 0
         self.lost: list[str] = []
         self.sent: Counter[str] = Counter()

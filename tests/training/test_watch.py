@@ -485,15 +485,12 @@ def test_an_absent_backend_is_told() -> None:
     assert [r.backend for r in w.results] == ["cpu"]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"when": "later"}, r"when = 'later'; judge 'after' the block, or 'now'"),
-        ({"keep": 0}, r"keep = 0; give a whole number of at least 1"),
-        ({"memory": 1.5}, r"memory = 1.5; give a whole number of at least 1 \(bytes\)"),
-        ({"backends": ["cqu"]}, r"there is no backend 'cqu'"),
-    ],
-)
+@pytest.mark.parametrize(("options", "words"), [
+    ({"when": "later"}, r"when = 'later'; judge 'after' the block, or 'now'"),
+    ({"keep": 0}, r"keep = 0; give a whole number of at least 1"),
+    ({"memory": 1.5}, r"memory = 1.5; give a whole number of at least 1 \(bytes\)"),
+    ({"backends": ["cqu"]}, r"there is no backend 'cqu'"),
+])  # fmt: skip
 def test_mistakes_are_one_line(options: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         consistency.watch(**options)

@@ -14,15 +14,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.reference.certified.tracing_calls import (
-    CASES,
-    NIGHTLY,
-    check,
-    fractions,
-    numbers,
-    slopes,
-    traced,
-)
+from tests.reference.certified.tracing_calls import fractions, numbers, slopes, tests_of, traced
 
 Row = Callable[[random.Random], tuple[Any, Any]]
 Place = Callable[
@@ -202,15 +194,9 @@ ROWS: dict[str, Row] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_enclosures_hold_the_exact_result(name: str) -> None:
-    check(ROWS[name], name, CASES)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", ROWS)
-def test_enclosures_hold_the_exact_result_many_times(name: str) -> None:
-    check(ROWS[name], name + " at night", NIGHTLY // 10)
+test_enclosures_hold_the_exact_result, test_enclosures_hold_the_exact_result_many_times = tests_of(
+    ROWS
+)
 
 
 def test_gradients_of_products_and_extremes_are_those_of_the_definition() -> None:

@@ -16,15 +16,7 @@ from flint import arb
 
 from consistency.reference.certified import balls
 from consistency.reference.certified.orders import order
-from tests.reference.certified.tracing_calls import (
-    CASES,
-    NIGHTLY,
-    check,
-    fractions,
-    numbers,
-    slopes,
-    traced,
-)
+from tests.reference.certified.tracing_calls import fractions, numbers, slopes, tests_of, traced
 
 Row = Callable[[random.Random], tuple[Any, Any]]
 NAN = float("nan")
@@ -108,40 +100,30 @@ def histogram(rng: random.Random) -> tuple[Any, Any]:
 
 ROWS: dict[str, Row] = {
     "sort": per_row(lambda x: x.sort(stable=True), lambda v: at(v, ascending(v))),
-    "sort descending": per_row(
-        lambda x: x.sort(stable=True, descending=True), lambda v: at(v, descending(v))
-    ),
-    "sort along the first dimension": per_row(
-        lambda x: [y.T for y in x.T.sort(dim=0, stable=True)], lambda v: at(v, ascending(v))
-    ),
+    "sort descending": per_row(lambda x: x.sort(stable=True, descending=True),
+        lambda v: at(v, descending(v))),
+    "sort along the first dimension": per_row(lambda x: [y.T for y in x.T.sort(dim=0, stable=True)],
+        lambda v: at(v, ascending(v))),
     "argsort": per_row(lambda x: [x.argsort(stable=True)], lambda v: [ascending(v)]),
     "topk": per_row(lambda x: [x.topk(3).values], lambda v: [sorted(v)[::-1][:3]]),
-    "topk of the smallest": per_row(
-        lambda x: [x.topk(2, largest=False).values], lambda v: [sorted(v)[:2]]
-    ),
+    "topk of the smallest": per_row(lambda x: [x.topk(2, largest=False).values],
+        lambda v: [sorted(v)[:2]]),
     "kthvalue": per_row(lambda x: [x.kthvalue(2).values], lambda v: [[sorted(v)[1]]]),
     "median": per_row(lambda x: [x.median(1).values], lambda v: [[sorted(v)[(len(v) - 1) // 2]]]),
-    "nanmedian": per_row(
-        lambda x: [x.nanmedian(1).values], lambda v: [[sorted(v)[(len(v) - 1) // 2]]]
-    ),
+    "nanmedian": per_row(lambda x: [x.nanmedian(1).values],
+        lambda v: [[sorted(v)[(len(v) - 1) // 2]]]),
     "mode": per_row(lambda x: [x.mode(1).values], most),
     "unique": distinct,
     "unique_consecutive": runs,
     "searchsorted": bisected(False),
     "searchsorted to the right": bisected(True),
     "histc": histogram,
-}
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_enclosures_hold_the_exact_result(name: str) -> None:
-    check(ROWS[name], name, CASES)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", ROWS)
-def test_enclosures_hold_the_exact_result_many_times(name: str) -> None:
-    check(ROWS[name], name + " at night", NIGHTLY // 10)
+test_enclosures_hold_the_exact_result, test_enclosures_hold_the_exact_result_many_times = tests_of(
+    ROWS
+)
 
 
 def test_nan_are_larger_than_all_numbers_and_stay_in_order() -> None:

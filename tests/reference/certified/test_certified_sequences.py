@@ -15,15 +15,7 @@ import torch
 
 from consistency.reference.certified import balls
 from consistency.reference.certified.definitions import DEFINITIONS
-from tests.reference.certified.tracing_calls import (
-    CASES,
-    DIGITS,
-    NIGHTLY,
-    check,
-    fractions,
-    numbers,
-    traced,
-)
+from tests.reference.certified.tracing_calls import DIGITS, fractions, numbers, tests_of, traced
 
 Row = Callable[[random.Random], tuple[Any, Any]]
 F64 = torch.float64
@@ -131,30 +123,21 @@ ROWS: dict[str, Row] = {
     "arange": ranged,
     "linspace": between,
     "logspace": powers,
-    "bartlett": window(
-        lambda n: torch.bartlett_window(n, dtype=F64), lambda i, n: 1 - abs(2 * i / n - 1)
-    ),
+    "bartlett": window(lambda n: torch.bartlett_window(n, dtype=F64),
+        lambda i, n: 1 - abs(2 * i / n - 1)),
     "hann": window(lambda n: torch.hann_window(n, dtype=F64), lambda i, n: (1 - cos(i, n)) / 2),
-    "hamming": window(
-        lambda n: torch.hamming_window(n, dtype=F64),
-        lambda i, n: (54 - 46 * cos(i, n)) / mpmath.mpf(100),
-    ),
+    "hamming": window(lambda n: torch.hamming_window(n, dtype=F64),
+        lambda i, n: (54 - 46 * cos(i, n)) / mpmath.mpf(100)),
     "blackman": window(lambda n: torch.blackman_window(n, dtype=F64), blackman),
     "kaiser": window(lambda n: torch.kaiser_window(n, True, 8.5, dtype=F64), kaiser),
     "adam": adam,
     "lists": lists,
-}
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_enclosures_hold_the_exact_result(name: str) -> None:
-    check(ROWS[name], name, CASES)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", ROWS)
-def test_enclosures_hold_the_exact_result_many_times(name: str) -> None:
-    check(ROWS[name], name + " at night", NIGHTLY // 10)
+test_enclosures_hold_the_exact_result, test_enclosures_hold_the_exact_result_many_times = tests_of(
+    ROWS
+)
 
 
 def test_triangles_and_identities() -> None:

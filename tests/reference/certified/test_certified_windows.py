@@ -14,15 +14,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.reference.certified.tracing_calls import (
-    CASES,
-    NIGHTLY,
-    check,
-    fractions,
-    numbers,
-    slopes,
-    traced,
-)
+from tests.reference.certified.tracing_calls import fractions, numbers, slopes, tests_of, traced
 
 Row = Callable[[random.Random], tuple[Any, Any]]
 HALF = Fraction(1, 2)
@@ -303,15 +295,9 @@ ROWS: dict[str, Row] = {
 }
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_enclosures_hold_the_exact_result(name: str) -> None:
-    check(ROWS[name], name, CASES)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", ROWS)
-def test_enclosures_hold_the_exact_result_many_times(name: str) -> None:
-    check(ROWS[name], name + " at night", NIGHTLY // 10)
+test_enclosures_hold_the_exact_result, test_enclosures_hold_the_exact_result_many_times = tests_of(
+    ROWS
+)
 
 
 def test_the_slope_of_a_sample_by_its_place_is_the_difference_of_its_neighbours() -> None:

@@ -31,19 +31,9 @@ FAR = {
     "tanh",
 }  # where a huge argument overflows, or nearly
 NAMES = [
-    "asin",
-    "acos",
-    "atan",
-    "asinh",
-    "acosh",
-    "atanh",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "sqrt",
+    "asin", "acos", "atan", "asinh", "acosh", "atanh", "log", "log1p", "log2", "log10", "sqrt",
     *sorted(FAR),
-]
+]  # fmt: skip
 TRUTHS: dict[str, Any] = {
     "log1p": lambda z: mpmath.log(1 + z),
     "log2": lambda z: mpmath.log(z) / mpmath.log(2),
@@ -115,13 +105,9 @@ def test_slopes_on_either_side(name: str) -> None:
     """∂re/∂x and ∂re/∂y are the real part of the derivative and minus its imaginary part, on cuts
     as next to them."""
     points = [
-        complex(0.75, 0.5),
-        complex(-1.5, 0.25),
-        complex(2.0, -3.0),
-        complex(-3.0, 0.0),
-        complex(-3.0, -0.0),
-        complex(3.0, -0.0),
-    ]
+        complex(0.75, 0.5), complex(-1.5, 0.25), complex(2.0, -3.0), complex(-3.0, 0.0),
+        complex(-3.0, -0.0), complex(3.0, -0.0),
+    ]  # fmt: skip
     points += [complex(0.0, 3.0), complex(-0.0, 3.0)]
     z = pairs(points, Leaf)
     ones = Constant(np.ones(len(points)))

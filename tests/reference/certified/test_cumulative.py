@@ -37,22 +37,16 @@ def areas(x: Any) -> Any:
 
 ROWS = [
     Row("cumsum", lambda x: x.cumsum(1), running(operator.add), [(2, 7)]),
-    Row(
-        "cumsum of columns", lambda x: x.cumsum(0), lambda x: running(operator.add)(x.T).T, [(5, 2)]
-    ),
+    Row("cumsum of columns", lambda x: x.cumsum(0), lambda x: running(operator.add)(x.T).T,
+        [(5, 2)]),
     Row("cumprod", lambda x: x.cumprod(1), running(operator.mul), [(2, 6)], "some"),
-    Row(
-        "logcumsumexp",
-        lambda x: x.logcumsumexp(1),
-        lambda x: log(running(operator.add)(exp(x))),
-        [(2, 6)],
-        "some",
-    ),
+    Row("logcumsumexp", lambda x: x.logcumsumexp(1), lambda x: log(running(operator.add)(exp(x))),
+        [(2, 6)], "some"),
     Row("cummax", lambda x: x.cummax(1), running(max), [(2, 7)], "some"),
     Row("cummin", lambda x: x.cummin(1), running(min), [(2, 7)], "some"),
     Row("diff", lambda x: x.diff(n=2), lambda x: np.diff(np.diff(x)), [(2, 7)]),
     Row("trapezoid", lambda x: torch.trapezoid(x, dim=1), areas, [(3, 5)]),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -95,16 +89,10 @@ def test_ties() -> None:
     assert slopes(lambda x: torch.linalg.vector_norm(x, 1), [-2.0, 0.0]) == [-1.0, 0.0]
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        torch.cumsum,
-        torch.cumprod,
-        torch.logcumsumexp,
-        lambda x, d: x.cummax(d),
-        lambda x, d: x.cummin(d),
-    ],
-)
+@pytest.mark.parametrize("call", [
+    torch.cumsum, torch.cumprod, torch.logcumsumexp, lambda x, d: x.cummax(d),
+    lambda x, d: x.cummin(d),
+])  # fmt: skip
 @pytest.mark.parametrize(
     "data",
     [[1.0, NAN, 2.0], [1.0, INF, 2.0, -INF, 0.0], [-INF, -INF, INF], [0.0, -0.0, 0.0], [2.0, INF]],

@@ -52,25 +52,15 @@ ROWS = [
     Row("pow", f.pow_, mpmath.power, [(TINY, BIG), (-300.0, 300.0)], (1.0, 2.0, 0.5, -1.0)),
     Row("hypot", f.hypot, mpmath.hypot, [(-BIG, BIG)] * 2),
     Row("atan2", f.atan2, mpmath.atan2, [(-BIG, BIG)] * 2),
-    Row(
-        "logaddexp",
-        lg.logaddexp,
-        lambda a, b: mpmath.log(mpmath.exp(a) + mpmath.exp(b)),
-        [(-700.0, 700.0)] * 2,
-        bits=WIDE,
-    ),
+    Row("logaddexp", lg.logaddexp, lambda a, b: mpmath.log(mpmath.exp(a) + mpmath.exp(b)),
+        [(-700.0, 700.0)] * 2, bits=WIDE),
     Row("xlogy", lg.xlogy, mp_xlogy, [(-BIG, BIG), (TINY, BIG)], (1.0,)),
-    Row(
-        "xlog1py",
-        lg.xlog1py,
-        lambda x, y: x * mpmath.log1p(y),
-        [(-BIG, BIG), (-1.0, BIG)],
-        bits=WIDE,
-    ),
+    Row("xlog1py", lg.xlog1py, lambda x, y: x * mpmath.log1p(y), [(-BIG, BIG), (-1.0, BIG)],
+        bits=WIDE),
     Row("entr", lg.entropy, lambda x: -x * mpmath.log(x), POSITIVE, (1.0,)),
     Row("logit", lg.logit, lambda x: mpmath.log(x / (1 - x)), [(0.0, 1.0)], (0.5,), bits=WIDE),
     Row("sinc", lg.sinc, lambda x: mpmath.sinpi(x) / (mpmath.pi * x), [(-1e6, 1e6)], (1.0, 2.0)),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("count", COUNTS)

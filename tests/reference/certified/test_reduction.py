@@ -94,33 +94,30 @@ def same(found: list[Any], wanted: list[Any]) -> None:
         ), (found, wanted)
 
 
-@pytest.mark.parametrize(
-    ("call", "data", "wanted"),
-    [
-        (torch.sum, [1.0, INF, 2.0], [INF]),
-        (torch.sum, [-INF, INF], [NAN]),
-        (torch.sum, [], [0.0]),
-        (torch.prod, [], [1.0]),
-        (torch.prod, [INF, 0.0], [NAN]),
-        (torch.nansum, [NAN, 1.0, NAN], [1.0]),
-        (torch.nansum, [NAN], [0.0]),
-        (torch.amax, [1.0, NAN, 3.0], [NAN]),
-        (torch.argmax, [1.0, NAN, NAN, 9.0], [1]),
-        (torch.argmin, [2.0, 1.0, 1.0], [1]),
-        (torch.all, [1.0, NAN], [True]),
-        (torch.any, [0.0, -0.0], [False]),
-        (torch.count_nonzero, [0.0, NAN, -0.0, 2.0], [2]),
-        (lambda x: torch.linalg.vector_norm(x, 0), [0.0, NAN, 3.0], [2.0]),
-        (lambda x: torch.linalg.vector_norm(x, -INF), [-3.0, 2.0, INF], [2.0]),
-        (lambda x: torch.linalg.vector_norm(x, -1), [0.0, 2.0], [0.0]),
-        (lambda x: torch.linalg.vector_norm(x, 2), [INF, 2.0], [INF]),
-        (lambda x: x.logsumexp(0), [-INF, -INF], [-INF]),
-        (lambda x: x.logsumexp(0), [1.0, INF], [INF]),
-        (lambda x: x.var(0, correction=1), [4.0], [NAN]),
-        (lambda x: x.var(0, correction=0), [1.0, INF], [NAN]),
-        (lambda x: x.std(0), [3.0, 3.0], [0.0]),
-    ],
-)
+@pytest.mark.parametrize(("call", "data", "wanted"), [
+    (torch.sum, [1.0, INF, 2.0], [INF]),
+    (torch.sum, [-INF, INF], [NAN]),
+    (torch.sum, [], [0.0]),
+    (torch.prod, [], [1.0]),
+    (torch.prod, [INF, 0.0], [NAN]),
+    (torch.nansum, [NAN, 1.0, NAN], [1.0]),
+    (torch.nansum, [NAN], [0.0]),
+    (torch.amax, [1.0, NAN, 3.0], [NAN]),
+    (torch.argmax, [1.0, NAN, NAN, 9.0], [1]),
+    (torch.argmin, [2.0, 1.0, 1.0], [1]),
+    (torch.all, [1.0, NAN], [True]),
+    (torch.any, [0.0, -0.0], [False]),
+    (torch.count_nonzero, [0.0, NAN, -0.0, 2.0], [2]),
+    (lambda x: torch.linalg.vector_norm(x, 0), [0.0, NAN, 3.0], [2.0]),
+    (lambda x: torch.linalg.vector_norm(x, -INF), [-3.0, 2.0, INF], [2.0]),
+    (lambda x: torch.linalg.vector_norm(x, -1), [0.0, 2.0], [0.0]),
+    (lambda x: torch.linalg.vector_norm(x, 2), [INF, 2.0], [INF]),
+    (lambda x: x.logsumexp(0), [-INF, -INF], [-INF]),
+    (lambda x: x.logsumexp(0), [1.0, INF], [INF]),
+    (lambda x: x.var(0, correction=1), [4.0], [NAN]),
+    (lambda x: x.var(0, correction=0), [1.0, INF], [NAN]),
+    (lambda x: x.std(0), [3.0, 3.0], [0.0]),
+])  # fmt: skip
 def test_special_cases(call: Any, data: list[float], wanted: list[Any]) -> None:
     x = torch.tensor(data, dtype=torch.float64)
     with warnings.catch_warnings():

@@ -33,14 +33,8 @@ PULL_REQUEST, NIGHTLY = int(os.environ.get("CERTIFIED_CASES", "6")), 400  # call
 COUNTS = [PULL_REQUEST, pytest.param(NIGHTLY, marks=pytest.mark.nightly)]
 PRECISION = 5000
 OF_OTHERS = {
-    "unsafe_split",
-    "repeat",
-    "clamp_min",
-    "tril",
-    "constant_pad_nd",
-    "avg_pool2d",
-    "avg_pool3d",
-}
+    "unsafe_split", "repeat", "clamp_min", "tril", "constant_pad_nd", "avg_pool2d", "avg_pool3d",
+}  # fmt: skip
 
 
 class Dual:

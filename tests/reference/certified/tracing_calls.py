@@ -6,12 +6,13 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 import mpmath
 import numpy as np
+import pytest
 import torch
 from flint import arb
 
@@ -151,3 +152,20 @@ def check(row: Callable[[random.Random], tuple[Any, Any]], name: str, count: int
         for one, exact in zip(found, truth, strict=True):
             tally.compare(one, exact)
     tally.settled()
+
+
+def tests_of(
+    rows: Mapping[str, Callable[[random.Random], tuple[Any, Any]]],
+) -> tuple[Callable[[str], None], Callable[[str], None]]:
+    """Two tests of every row: of some cases, and at night of many."""
+
+    @pytest.mark.parametrize("name", rows)
+    def by_day(name: str) -> None:
+        check(rows[name], name, CASES)
+
+    @pytest.mark.nightly
+    @pytest.mark.parametrize("name", rows)
+    def at_night(name: str) -> None:
+        check(rows[name], name + " at night", NIGHTLY // 10)
+
+    return by_day, at_night

@@ -14,15 +14,8 @@ from torch.nn import functional as F
 from .model import Call, Deed, straight
 
 FACTORED = (
-    "matmul",
-    "mm",
-    "bmm",
-    "mv",
-    "dot",
-    "vdot",
-    "nn.functional.linear",
-    "nn.functional.conv2d",
-)
+    "matmul", "mm", "bmm", "mv", "dot", "vdot", "nn.functional.linear", "nn.functional.conv2d",
+)  # fmt: skip
 Round = Callable[[Tensor], Tensor]
 WIDER = {
     torch.float16: torch.float32,
