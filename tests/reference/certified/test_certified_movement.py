@@ -14,7 +14,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.reference.certified.tracing_calls import fractions, numbers, slopes, tests_of, traced
+from tests.reference.certified.tracing_calls import (
+    enclosure_tests,
+    fractions,
+    numbers,
+    slopes,
+    traced,
+)
 
 Row = Callable[[random.Random], tuple[Any, Any]]
 Place = Callable[
@@ -194,8 +200,8 @@ ROWS: dict[str, Row] = {
 }  # fmt: skip
 
 
-test_enclosures_hold_the_exact_result, test_enclosures_hold_the_exact_result_many_times = tests_of(
-    ROWS
+test_enclosures_hold_the_exact_result, test_enclosures_hold_the_exact_result_many_times = (
+    enclosure_tests(ROWS)
 )
 
 

@@ -16,7 +16,13 @@ from flint import arb
 
 from consistency.reference.certified import balls
 from consistency.reference.certified.orders import order
-from tests.reference.certified.tracing_calls import fractions, numbers, slopes, tests_of, traced
+from tests.reference.certified.tracing_calls import (
+    enclosure_tests,
+    fractions,
+    numbers,
+    slopes,
+    traced,
+)
 
 Row = Callable[[random.Random], tuple[Any, Any]]
 NAN = float("nan")
@@ -121,8 +127,8 @@ ROWS: dict[str, Row] = {
 }  # fmt: skip
 
 
-test_enclosures_hold_the_exact_result, test_enclosures_hold_the_exact_result_many_times = tests_of(
-    ROWS
+test_enclosures_hold_the_exact_result, test_enclosures_hold_the_exact_result_many_times = (
+    enclosure_tests(ROWS)
 )
 
 

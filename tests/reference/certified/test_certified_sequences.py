@@ -15,7 +15,13 @@ import torch
 
 from consistency.reference.certified import balls
 from consistency.reference.certified.definitions import DEFINITIONS
-from tests.reference.certified.tracing_calls import DIGITS, fractions, numbers, tests_of, traced
+from tests.reference.certified.tracing_calls import (
+    DIGITS,
+    enclosure_tests,
+    fractions,
+    numbers,
+    traced,
+)
 
 Row = Callable[[random.Random], tuple[Any, Any]]
 F64 = torch.float64
@@ -135,8 +141,8 @@ ROWS: dict[str, Row] = {
 }  # fmt: skip
 
 
-test_enclosures_hold_the_exact_result, test_enclosures_hold_the_exact_result_many_times = tests_of(
-    ROWS
+test_enclosures_hold_the_exact_result, test_enclosures_hold_the_exact_result_many_times = (
+    enclosure_tests(ROWS)
 )
 
 

@@ -154,7 +154,7 @@ def check(row: Callable[[random.Random], tuple[Any, Any]], name: str, count: int
     tally.settled()
 
 
-def tests_of(
+def enclosure_tests(
     rows: Mapping[str, Callable[[random.Random], tuple[Any, Any]]],
 ) -> tuple[Callable[[str], None], Callable[[str], None]]:
     """Two tests of every row: of some cases, and at night of many."""
