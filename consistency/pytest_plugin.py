@@ -283,9 +283,9 @@ class Item:
         backends = [b for b in self.config.backends if b.name == self.backend]
         began, small = time.monotonic(), None
         if (
-            _spent[0] < engine.SHRINK_IN_ALL
+            _spent[0] < engine.MINIMIZATION_SECONDS
         ):  # where every item fails, nobody reads every small case
-            small = engine.shrunk(worst, self.declared, backends, self.config)
+            small = engine.smallest_failure(worst, self.declared, backends, self.config)
             _spent[0] += time.monotonic() - began
         return small or worst
 

@@ -476,8 +476,8 @@ def test_where_every_item_fails_the_searching_ends(monkeypatch: pytest.MonkeyPat
         )
     ]
     monkeypatch.setattr(pytest_plugin.Item, "_results", lambda self: found)
-    monkeypatch.setattr(pytest_plugin, "_spent", [engine.SHRINK_IN_ALL])
-    monkeypatch.setattr(engine, "shrunk", lambda *args: pytest.exit("searched"))
+    monkeypatch.setattr(pytest_plugin, "_spent", [engine.MINIMIZATION_SECONDS])
+    monkeypatch.setattr(engine, "smallest_failure", lambda *args: pytest.exit("searched"))
     with pytest.raises(pytest.fail.Exception, match="divergent: 9 × budget"):
         item().check(lambda name, value: None)
 
@@ -486,7 +486,7 @@ def test_an_exception_is_worse_than_any_number(monkeypatch: pytest.MonkeyPatch) 
     from consistency.core.model import Case, Result
     from consistency.core.verdict import Verdict
 
-    monkeypatch.setattr(engine, "shrunk", lambda *args: None)
+    monkeypatch.setattr(engine, "smallest_failure", lambda *args: None)
     found = [
         Result(
             Case("exp", "float32"),

@@ -59,6 +59,7 @@ def run(
     case_timeout: float = 30.0,
     corpus: str | Path | None = None,
     expectations: Iterable[str | Path] | str | Path = (),
+    jobs: int | None = None,
 ) -> engine.Run:
     """Draw cases of ``operators``, run them on ``backends``, and judge every result against
     float64.
@@ -74,7 +75,8 @@ def run(
     that one case may take on a backend in a process of its own (accelerators, ``+isolated``,
     ``@PYTHON``, ``+env:NAME=VALUE``). ``corpus``: a folder whose cases are replayed; others are
     drawn after that only if there is a time budget. ``expectations``: a file of known divergences,
-    or several, beside those that ``tolerances`` lists.
+    or several, beside those that ``tolerances`` lists. ``jobs``: how many processes of this machine
+    judge, None for this one; their backends must be named by specs.
 
     Raises UsageError, ConfigurationError or BundleError with one clear line.
     """
@@ -83,33 +85,37 @@ def run(
         from ..storage.corpus.reading import load
 
         replay = load(Path(corpus))
-    chosen = engine.configure(
+    config = engine.configure(
         operators, backends, dtypes, directions, examples, seed, time_budget, tolerances,
         reference=reference, source=source,
         case_timeout=case_timeout, expectations=expectations, corpus=replay,
         explore=replay is None or time_budget is not None,
     )  # fmt: skip
-    collect = engine.Collect()
-    if out is None:
-        engine.drive(chosen, [collect, *handlers])
-    else:
-        from ..engine.known import status
-        from ..report import page
+    executor: engine.Executor | None = None
+    if jobs is not None:
+        from ..engine.executors.processes import ProcessExecutor
 
-        earlier = earlier_results(Path(out)) if resume else None
-        writer = bundles.writer(Path(out), resume=resume)
-        with contextlib.closing(
-            writer
-        ):  # it comes before the handlers: what they raise costs no result
-            finish: list[Handler] = [
-                status.StatusWriter(Path(out)),
-                Fingerprints(Path(out)),
-                page.after(Path(out)),
-            ]
-            engine.drive(chosen, [collect, writer, *finish, *handlers], earlier)
+        files = [expectations] if isinstance(expectations, (str, Path)) else list(expectations)
+        executor = ProcessExecutor(config, jobs, expectations=[str(file) for file in files])
+    collect = engine.Collect()
+    written: list[Handler] = []
+    resumed = None
     folder = Path(out) if out is not None else None
+    with contextlib.ExitStack() as stack:
+        if folder is not None:
+            from ..engine.known import status
+            from ..report import page
+
+            resumed = earlier_results(folder) if resume else None
+            writer = bundles.writer(folder, resume=resume)
+            stack.callback(writer.close)
+            written = [
+                writer, status.StatusWriter(folder), Fingerprints(folder), page.after(folder),
+            ]  # fmt: skip
+        # What a handler of the caller raises costs no result: the writer has it by then.
+        engine.drive(config, [collect, *written, *handlers], resumed, executor)
     return engine.Run(
-        tuple(collect.results), chosen, collect.seconds, folder, tuple(collect.scalings)
+        tuple(collect.results), config, collect.seconds, folder, tuple(collect.scalings)
     )
 
 

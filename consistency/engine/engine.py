@@ -19,8 +19,8 @@ from .executors.inline import InlineExecutor
 from .executors.protocol import Executor
 from .plan import WorkUnit, draw, plan
 from .result_collector import Collect, Run
-from .smallest_case import shrunk
-from .unit_runner import SHRINK_IN_ALL, judge_unit
+from .smallest_case import smallest_failure
+from .unit_runner import MINIMIZATION_SECONDS, judge_unit
 
 
 def run(config: RunConfig, resume: ResumeState | None = None) -> Iterator[Event]:
@@ -48,7 +48,7 @@ __all__ = [
     "DIRECTIONS",
     "EACH",
     "JUDGING_FAILED",
-    "SHRINK_IN_ALL",
+    "MINIMIZATION_SECONDS",
     "Collect",
     "DiagnosisBudget",
     "Executor",
@@ -63,5 +63,5 @@ __all__ = [
     "operator_dtypes",
     "plan",
     "run",
-    "shrunk",
+    "smallest_failure",
 ]

@@ -17,7 +17,7 @@ from .config import RunConfig
 SHRINK_SECONDS = 4.0
 
 
-def shrunk(
+def smallest_failure(
     suspect: Result, operator: Operator, backends: Sequence[Backend], config: RunConfig,
     seed: int | None = None,
     seconds: float = SHRINK_SECONDS,

@@ -30,16 +30,16 @@ from .events import (
     UnitDone,
 )
 from .plan import WorkUnit
-from .smallest_case import SHRINK_SECONDS, shrunk
+from .smallest_case import SHRINK_SECONDS, smallest_failure
 
-SHRINK_AT_LEAST = 1.0  # even when the time budget is used up: a failure is worth it
-SHRUNK_PER_GROUP = 2
+LEAST_MINIMIZATION_SECONDS = 1.0  # even when the time budget is used up: a failure is worth it
+MINIMIZED_PER_UNIT = 2
 # of a run, or a tenth of its time budget: where everything fails, nobody reads every small case
-SHRINK_IN_ALL = 120.0
-SCALED = 12  # cases of an operator whose errors are measured in float64 as well
+MINIMIZATION_SECONDS = 120.0
+SCALING_CASES = 12  # cases of an operator whose errors are measured in float64 as well
 
 
-def begun(config: RunConfig, absent: dict[str, str]) -> Started:
+def started_event(config: RunConfig, absent: dict[str, str]) -> Started:
     """The first event of a run."""
     pairs = operator_dtypes(config)
     expected = sum(examples_of(config, dtype) for _, dtype in pairs)
@@ -48,23 +48,23 @@ def begun(config: RunConfig, absent: dict[str, str]) -> Started:
     return Started(config, absent, len(pairs), expected)
 
 
-def shrinking(config: RunConfig) -> float:
+def minimization_seconds(config: RunConfig) -> float:
     """How many seconds a run may spend on making failures smaller."""
-    return max(SHRINK_IN_ALL, (config.time_budget or 0.0) / 10)
+    return max(MINIMIZATION_SECONDS, (config.time_budget or 0.0) / 10)
 
 
 @dataclass
-class State:
-    """What the groups of a run share. ``absent`` are the backends that cannot run here, with the
-    reason; ``deadline`` is in seconds of ``time.monotonic``; ``effort`` is the time (seconds) that
-    is left for making failures smaller. ``cases_only``: nothing is told about a group but the
+class RunState:
+    """What the work units of a run share. ``absent`` are the backends that cannot run here, with
+    the reason; ``deadline`` is in seconds of ``time.monotonic``; ``effort`` is the time (seconds)
+    that is left for making failures smaller. ``cases_only``: nothing is reported of a unit but the
     results of its cases.
     """
 
     absent: dict[str, str]
     earlier: ResumeState
     deadline: float = math.inf
-    effort: float = SHRINK_IN_ALL
+    effort: float = MINIMIZATION_SECONDS
     diagnosis_budget: DiagnosisBudget = field(default_factory=DiagnosisBudget)
     searched: set[tuple[str, ...]] = field(default_factory=set)  # kinds of failure
     cases_only: bool = False
@@ -74,7 +74,7 @@ class State:
         return time.monotonic() >= self.deadline
 
 
-def judge_unit(config: RunConfig, unit: WorkUnit, state: State) -> Iterator[Event]:
+def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[Event]:
     """The events of one operator × dtype: its cases on every backend, and what is told about all of
     them together."""
     operator, dtype, cases = unit.operator, unit.dtype, unit.cases
@@ -82,20 +82,22 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: State) -> Iterator[Even
     suspects: dict[tuple[str, ...], Result] = {}
     if unit.first:
         first = cases[0] if cases else Case(operator.name, dtype)
-        yield from not_run(config, operator, first, state.absent, present, unit)
+        yield from untested_results(config, operator, first, state.absent, present, unit)
     directions = directions_of(config, operator, dtype)
     offered = {
         d: [b for b in present if not _backends.refusal(b, operator, dtype, d)] for d in directions
     }
     judged, pool = (
         0,
-        _pool(config, operator, dtype, present) if unit.measured and not state.cases_only else None,
+        _scaling_pool(config, operator, dtype, present)
+        if unit.measured and not state.cases_only
+        else None,
     )
     for position, case in enumerate(cases):
         if state.out_of_time:
             break
-        counterparts = SCALED - position if pool is not None else 0
-        _announce(
+        counterparts = SCALING_CASES - position if pool is not None else 0
+        _prefetch(
             operator, cases[position : position + AHEAD], offered, state.earlier, counterparts
         )
         keys = [(case.id, b.name, d) for d in directions for b in offered[d]]
@@ -120,7 +122,7 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: State) -> Iterator[Even
         for result in (*known, *fresh):
             if result.verdict.fails and kind(result) not in state.searched:
                 suspects.setdefault(kind(result), result)
-        if pool is not None and judged < SCALED:
+        if pool is not None and judged < SCALING_CASES:
             pool.add([*known, *fresh])
         judged += 1
     for backend in present:
@@ -129,19 +131,24 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: State) -> Iterator[Even
         if grown is not None:
             yield MemoryGrowth(grown[0], backend.name, grown[1])
     if config.repeat and unit.measured and not state.cases_only:
-        yield from _repeated(
+        yield from _determinism(
             config, operator, cases[: determinism.LOOKED_AT], offered, state, unit.origin
         )
     if pool is not None and cases:
-        yield from _scaled(pool, cases[0], config, unit.origin)
+        yield from _precision_scaling(pool, cases[0], config, unit.origin)
     if config.shrink and not state.cases_only:
-        yield from _shrink(
-            config, operator, unit.seed, present, list(suspects.values())[:SHRUNK_PER_GROUP], state
+        yield from _minimize(
+            config,
+            operator,
+            unit.seed,
+            present,
+            list(suspects.values())[:MINIMIZED_PER_UNIT],
+            state,
         )
     yield UnitDone(operator.name, dtype, judged)
 
 
-def _announce(
+def _prefetch(
     operator: Operator,
     cases: Sequence[Case],
     offered: dict[str, list[Backend]],
@@ -151,10 +158,10 @@ def _announce(
     """Tell each backend which cases come next, in the order in which they will be asked for; the
     first few with float64 twins."""
     for backend in {b.name: b for backends in offered.values() for b in backends}.values():
-        backend.prefetch(_coming(operator, cases, backend, offered, earlier, counterparts))
+        backend.prefetch(_upcoming(operator, cases, backend, offered, earlier, counterparts))
 
 
-def _coming(
+def _upcoming(
     operator: Operator,
     cases: Sequence[Case],
     backend: Backend,
@@ -176,7 +183,7 @@ def _coming(
             yield operator, counterpart, "forward"
 
 
-def _pool(
+def _scaling_pool(
     config: RunConfig, operator: Operator, dtype: str, backends: Sequence[Backend]
 ) -> precision_scaling.ScalingPool | None:
     """Where precision scaling is measured: float32, going forward, once a run, if float64 is to be
@@ -192,7 +199,7 @@ def _pool(
     return precision_scaling.ScalingPool(operator, {b.name: b for b in backends})
 
 
-def _scaled(
+def _precision_scaling(
     pool: precision_scaling.ScalingPool, case: Case, config: RunConfig, origin: str
 ) -> Iterator[Event]:
     found = pool.scalings()
@@ -209,9 +216,9 @@ def _scaled(
         )
 
 
-def _repeated(
+def _determinism(
     config: RunConfig, operator: Operator, cases: Sequence[Case], offered: dict[str, list[Backend]],
-    state: State,
+    state: RunState,
     origin: str,
 ) -> Iterator[Event]:  # fmt: skip
     """Some cases again, on the same backend, with other threads, and a row alone; what must not
@@ -243,7 +250,7 @@ def _repeated(
             )
 
 
-def not_run(
+def untested_results(
     config: RunConfig,
     operator: Operator,
     case: Case,
@@ -278,13 +285,13 @@ def not_run(
         yield Judged(case, tuple(rows), fresh=False, origin=unit.origin)
 
 
-def _shrink(
+def _minimize(
     config: RunConfig,
     operator: Operator,
     seed: int,
     backends: Sequence[Backend],
     suspects: Sequence[Result],
-    state: State,
+    state: RunState,
 ) -> Iterator[Event]:
     for suspect in suspects:
         state.searched.add(kind(suspect))
@@ -292,9 +299,10 @@ def _shrink(
         if small is None and state.effort > 0.0:
             began = time.monotonic()
             seconds = max(
-                min(SHRINK_SECONDS, state.deadline - began), SHRINK_AT_LEAST / len(suspects)
+                min(SHRINK_SECONDS, state.deadline - began),
+                LEAST_MINIMIZATION_SECONDS / len(suspects),
             )
-            small = shrunk(
+            small = smallest_failure(
                 suspect,
                 operator,
                 [b for b in backends if b.name == suspect.backend],

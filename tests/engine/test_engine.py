@@ -311,26 +311,26 @@ def collected(found: Sequence[Event]) -> list[Result]:
 def test_at_most_two_kinds_of_failure_are_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[tuple[str, ...]] = []
     monkeypatch.setattr(
-        unit_runner, "shrunk", lambda suspect, *args: searched.append(kind(suspect))
+        unit_runner, "smallest_failure", lambda suspect, *args: searched.append(kind(suspect))
     )
     others = [Off() for _ in range(3)]
     for number, other in enumerate(others):
         other.name = f"off{number}"
     events(settings(["exp"], others, directions=["forward"]))
-    assert len(searched) == len(set(searched)) == unit_runner.SHRUNK_PER_GROUP
+    assert len(searched) == len(set(searched)) == unit_runner.MINIMIZED_PER_UNIT
     events(settings(["exp"], others, directions=["forward"], shrink=False))
-    assert len(searched) == unit_runner.SHRUNK_PER_GROUP
+    assert len(searched) == unit_runner.MINIMIZED_PER_UNIT
 
 
 def test_where_everything_fails_the_searching_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unit_runner, "SHRINK_IN_ALL", 0.05)
+    monkeypatch.setattr(unit_runner, "MINIMIZATION_SECONDS", 0.05)
     searched: list[str] = []
 
     def shrunk(suspect: Result, *args: Any) -> None:
         searched.append(suspect.operator)
         time.sleep(0.03)
 
-    monkeypatch.setattr(unit_runner, "shrunk", shrunk)
+    monkeypatch.setattr(unit_runner, "smallest_failure", shrunk)
     found = events(settings(["exp", "tanh", "sinh", "cosh"], [Off()], directions=["forward"]))
     assert len(searched) == 2
     assert {r.operator for r in results(found) if r.verdict.fails} == {
@@ -344,7 +344,7 @@ def test_where_everything_fails_the_searching_ends(monkeypatch: pytest.MonkeyPat
 def test_later_turns_do_not_search_for_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[tuple[str, ...]] = []
     monkeypatch.setattr(
-        unit_runner, "shrunk", lambda suspect, *args: searched.append(kind(suspect))
+        unit_runner, "smallest_failure", lambda suspect, *args: searched.append(kind(suspect))
     )
     events(settings(["exp"], [Off()], directions=["forward"], time_budget=0.5))
     assert len(searched) == len(set(searched))
@@ -376,7 +376,7 @@ def test_a_time_budget_goes_on_with_fresh_cases_and_ends() -> None:
 def test_a_failing_run_keeps_to_its_time_budget_too() -> None:
     started = time.monotonic()
     events(settings(["exp", "tanh", "sinh"], [Off()], directions=["forward"], time_budget=0.2))
-    assert time.monotonic() - started < 0.2 + unit_runner.SHRINK_AT_LEAST + 5.0
+    assert time.monotonic() - started < 0.2 + unit_runner.LEAST_MINIMIZATION_SECONDS + 5.0
 
 
 def test_earlier_results_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,7 +412,9 @@ def test_the_shrunk_form_of_an_earlier_failure_is_shown_again(
     chosen = settings(["exp"], [Off()], directions=["forward"])
     first = events(chosen)
     (small,) = [event for event in first if isinstance(event, Minimized)]
-    monkeypatch.setattr(unit_runner, "shrunk", lambda *args: pytest.fail("searched again"))
+    monkeypatch.setattr(
+        unit_runner, "smallest_failure", lambda *args: pytest.fail("searched again")
+    )
     earlier = ResumeState({r.key: r for r in results(first)}, {kind(small.result): small.result})
     assert [event for event in events(chosen, earlier) if isinstance(event, Minimized)] == [small]
 

@@ -237,7 +237,7 @@ def _verdicts_only() -> Iterator[None]:
     """Shrinking, causes and work-arounds have tests of their own; here every backend fails and each
     would take its seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(unit_runner, "SHRUNK_PER_GROUP", 0)
+        patch.setattr(unit_runner, "MINIMIZED_PER_UNIT", 0)
         patch.setattr(engine.DiagnosisBudget.__init__, "__defaults__", (0.0, 0))  # effort, full
         yield
 

@@ -139,7 +139,7 @@ def test_a_fault_between_steps_is_noticed(backend: consistency.Backend) -> None:
         for result in judged(["program"], [backend], ["float32"], examples=150)
         if result.verdict.fails
     )
-    small = engine.shrunk(first, get("program"), [backend], chosen)
+    small = engine.smallest_failure(first, get("program"), [backend], chosen)
     assert small is not None
     assert len(small.case.args[0]) <= 3, small.case.line
 

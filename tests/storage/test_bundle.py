@@ -333,13 +333,13 @@ def test_a_failure_that_was_made_smaller_stays_small(
     with pytest.raises(Killed):
         consistency.run(**arguments, backends=[Off()], out=tmp_path / "b", handlers=[kill])
     searched: list[str] = []
-    original = engine.shrunk
+    original = engine.smallest_failure
 
     def spy(suspect: Result, *args: Any, **kwargs: Any) -> Result | None:
         searched.append(suspect.operator)
         return original(suspect, *args, **kwargs)
 
-    monkeypatch.setattr(unit_runner, "shrunk", spy)
+    monkeypatch.setattr(unit_runner, "smallest_failure", spy)
     shown: list[str] = []
     consistency.run(
         **arguments, backends=[Off()], out=tmp_path / "b", resume=True,

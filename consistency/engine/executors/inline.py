@@ -11,7 +11,7 @@ from ... import backends as _backends
 from ..config import RunConfig
 from ..events import Event, Finished, ResumeState, numbered
 from ..plan import plan
-from ..unit_runner import State, begun, judge_unit, shrinking
+from ..unit_runner import RunState, judge_unit, minimization_seconds, started_event
 from .protocol import EnvironmentEvent, ResumeFrom
 
 
@@ -44,15 +44,15 @@ def _events(config: RunConfig, resume: ResumeState) -> Iterator[Event]:
     for backend in config.backends:
         backend.prefetch(())  # processes of their own load torch meanwhile
     reasons = {b.name: _backends.availability(b) for b in config.backends}
-    state = State(
+    state = RunState(
         {name: reason for name, reason in reasons.items() if reason},
         resume,
         deadline=math.inf
         if config.time_budget is None
         else started + config.time_budget - config.used,
-        effort=shrinking(config),
+        effort=minimization_seconds(config),
     )
-    yield begun(config, state.absent)
+    yield started_event(config, state.absent)
     for number, unit in enumerate(plan(config, lambda: state.out_of_time)):
         for event in judge_unit(config, unit, state):
             yield numbered(event, number)

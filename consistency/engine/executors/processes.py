@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from ... import backends as _backends
 from ...backends.subprocess.process import LostError
 from ...errors import UsageError
 from ..config import RunConfig
@@ -43,7 +44,13 @@ class ProcessExecutor(Coordinator):
         fingerprints: bool | None = False,
         notify: Callable[[str], None] = lambda text: None,
     ) -> None:
-        known = config.specs or {backend.name: backend.name for backend in config.backends}
+        if processes < 1:
+            raise UsageError(f"{processes} processes cannot judge; at least 1 is needed")
+        known = config.specs or {
+            backend.name: backend.name
+            for backend in config.backends
+            if _backends.is_known(backend.name)
+        }
         for backend in config.backends:
             if backend.name not in known:
                 raise UsageError(

@@ -25,7 +25,7 @@ from ....probes.fingerprint.cache import LONG_SECONDS
 from ...config import RunConfig, operator_dtypes
 from ...events import Event, Finished, Minimized, ResumeState, UnitDone, numbered
 from ...plan import WorkUnit, plan
-from ...unit_runner import begun, not_run
+from ...unit_runner import started_event, untested_results
 from ..protocol import ResumeFrom
 from . import fingerprints, membership
 from .client import EventBatch, Reply, WorkerClient
@@ -75,7 +75,7 @@ class Coordinator(Membership):
         for environment in self.environments:
             environment.resume = resume(environment)
             environment.searched = set(environment.resume.shrunk)
-            first = begun(environment.config, environment.absent)
+            first = started_event(environment.config, environment.absent)
             yield (
                 environment,
                 dataclasses.replace(
@@ -131,7 +131,7 @@ class Coordinator(Membership):
                 continue
             if unit.first:
                 case = unit.cases[0] if unit.cases else Case(unit.operator.name, unit.dtype)
-                for event in not_run(
+                for event in untested_results(
                     environment.config, unit.operator, case, environment.absent, (), unit
                 ):
                     yield environment, numbered(event, serial)
@@ -301,5 +301,5 @@ def _untested(environment: WorkerEnvironment, unit: WorkUnit, serial: int) -> It
     if unit.first:
         absent = {backend.name: environment.lost for backend in environment.config.backends}
         case = unit.cases[0] if unit.cases else Case(unit.operator.name, unit.dtype)
-        for event in not_run(environment.config, unit.operator, case, absent, (), unit):
+        for event in untested_results(environment.config, unit.operator, case, absent, (), unit):
             yield environment, numbered(event, serial)

@@ -132,7 +132,7 @@ class JudgingProcess:
             for b in backends
         }
 
-    def _group(self, header: framing.Header, blobs: Sequence[bytes]) -> Any:
+    def _unit(self, header: framing.Header, blobs: Sequence[bytes]) -> Any:
         from ....core.codec import unpack_cases
         from ...plan import REPLAYED, WorkUnit, operator_in
 
@@ -151,10 +151,10 @@ class JudgingProcess:
     def _judge(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
         from ....diagnose.diagnosis import DiagnosisBudget
         from ...events import Judged
-        from ...unit_runner import State, judge_unit
+        from ...unit_runner import RunState, judge_unit
         from .serialization import pack_event
 
-        unit = self._group(header, blobs)
+        unit = self._unit(header, blobs)
         known = {case.id: case for case in unit.cases}
         requested = tuple(b for b in self._config.backends if b.name in header["backends"])
         config = replace(self._config, backends=requested)
@@ -163,7 +163,7 @@ class JudgingProcess:
         diagnosis_budget = (
             DiagnosisBudget() if self._effort is None else DiagnosisBudget(effort=self._effort)
         )
-        state = State(
+        state = RunState(
             {}, earlier, deadline=float("inf") if until is None else time.monotonic() + until,
             effort=header["effort"], cases_only=header["plain"], diagnosis_budget=diagnosis_budget,
             searched={tuple(kind) for kind in header["searched"]},
@@ -212,7 +212,7 @@ class JudgingProcess:
         """One case on one backend, only to see whether this process survives it."""
         from ....diagnose.case_runner import judge_case
 
-        unit = self._group(header, blobs)
+        unit = self._unit(header, blobs)
         backends = [b for b in self._config.backends if b.name in header["backends"]]
         case = next(case for case in unit.cases if case.id == header["case"])
         judge_case(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ....errors import BundleError, ConsistencyError
 from ...config import RunConfig
-from ...unit_runner import shrinking
+from ...unit_runner import minimization_seconds
 from .client import Reply, WorkerClient
 from .environments import Member, WorkerEnvironment, arrange, environment_of
 from .serialization import config_to_json
@@ -88,7 +88,7 @@ class Membership:
         self.environments = sorted(found.values(), key=lambda e: e.key)
         arrange(self.environments, self.labels)
         for environment in self.environments:
-            environment.effort = shrinking(self.config)
+            environment.effort = minimization_seconds(self.config)
         return self.environments
 
     def request_description(self, member: Member) -> None:
