@@ -23,7 +23,7 @@ class Ending:
     lines: list[str]
 
 
-def _picked(run: str, element: Element) -> str:
+def _element_code(run: str, element: Element) -> str:
     """The element of what was run, as a Python number."""
     index = ", ".join(map(str, element.index))
     where = f"[{index}]" if index else ""
@@ -37,9 +37,9 @@ def place_of(element: Element) -> str:
 
 def value(result: Result, element: Element, run: Ran, right: str, sheet: Sheet) -> list[str]:
     """One number, against the one that is right, with what rounding explains there."""
-    lines = [f"got = {_picked(run(), element)}"]
+    lines = [f"got = {_element_code(run(), element)}"]
     if right:
-        lines.append(f"right = {_picked(right, element)}")
+        lines.append(f"right = {_element_code(right, element)}")
     recorded = scalar(element.recorded, sheet)
     named = "the CPU" if element.exact else "float64 on the CPU"
     shown = f"{named} {{right!r}}, recorded {{recorded!r}}" if right else "right is {recorded!r}"
@@ -64,7 +64,7 @@ def value(result: Result, element: Element, run: Ran, right: str, sheet: Sheet) 
             f" # what infinity stands for"
         )
     lines.append(
-        f"admitted = {_admitted(element)}  # the largest error that rounding explains there"
+        f"admitted = {_admitted_text(element)}  # the largest error that rounding explains there"
     )
     lines.append(f'print(f"{where}: {{device}} gives {{got!r}}; {shown}")')
     lines.append(
@@ -85,7 +85,7 @@ def _source(result: Result, element: Element) -> str:
     return f"proved in ball arithmetic (Arb, {proof.bits} bits): {proof.digits}"
 
 
-def _admitted(element: Element) -> str:
+def _admitted_text(element: Element) -> str:
     return rounded_up(element.admitted, abs((element.actual or 0.0) - element.recorded))
 
 
@@ -102,8 +102,8 @@ def _beyond(element: Element, lines: list[str], where: str, limit: float, shown:
 
 def special(result: Result, element: Element, run: Ran, right: str, sheet: Sheet) -> list[str]:
     """NaN, an infinity, or the sign of a zero that is not where it belongs."""
-    lines = [f"got = {_picked(run(), element)}"]
-    lines += [f"right = {_picked(right, element)}"] if right else []
+    lines = [f"got = {_element_code(run(), element)}"]
+    lines += [f"right = {_element_code(right, element)}"] if right else []
     shown = "; float64 on the CPU {right!r}" if right else ""
     recorded = scalar(element.recorded, sheet)
     lines.append(

@@ -88,7 +88,7 @@ def structure(shapes: list[tuple[tuple[int, ...], str] | str], run: Ran) -> list
     ]
 
 
-def modified(position: int, run: Ran) -> list[str]:
+def modified_input(position: int, run: Ran) -> list[str]:
     """An input that the operator does not write to."""
     return [
         f"before, after = {run()}",

@@ -17,7 +17,7 @@ from ...reference import Reference
 from . import failure_facts, failure_kinds
 from .backend_setup import Place
 from .call_code import Caller, Lines
-from .failure_facts import Element, element_of, kind_of, observed
+from .failure_facts import Element, element_of, kind_of, observation_hook
 from .script_context import Sheet, UnscriptableError
 from .tracing import leaves_of, trace
 
@@ -38,10 +38,10 @@ class ScriptBuilder:
         )
         self.kind = kind_of(result, operator)
         self.direction = result.direction
-        self.hook = observed(operator, result.direction) if self.kind in _VALUES else None
+        self.hook = observation_hook(operator, result.direction) if self.kind in _VALUES else None
         self.caller = Caller(operator, materials, result.direction, sheet)
         if self.kind == "modified":
-            self.caller.watched |= {failure_facts.modified(result) or 0}
+            self.caller.watched |= {failure_facts.modified_input(result) or 0}
         self.random = "random" in operator.traits
 
     @functools.cached_property
@@ -112,7 +112,11 @@ class ScriptBuilder:
         if self.result.case.dtype in ("float64", "complex128") and self.place.kind == "cpu":
             return ""
         text = self.run('"cpu"', self._wide_dtype(), wide=True)
-        return text.replace("run(", "reference(", 1) if self.otherwise is not None else text
+        return (
+            text.replace("run(", "reference(", 1)
+            if self.independent_reference is not None
+            else text
+        )
 
     def _wide_dtype(self) -> str:
         name = self.result.case.dtype
@@ -123,7 +127,7 @@ class ScriptBuilder:
         )
 
     @functools.cached_property
-    def otherwise(self) -> list[str] | None:
+    def independent_reference(self) -> list[str] | None:
         """The body of a reference that is computed otherwise than the operator; None where there is
         none."""
         if (
@@ -224,14 +228,14 @@ class ScriptBuilder:
         else:
             found += _def(f"run({parameters})", [*unpacked, *_returning(call, returned)])
         if self._needs_reference:
-            assert self.otherwise is not None
-            found += _def(f"reference({parameters})", [*unpacked, *self.otherwise])
+            assert self.independent_reference is not None
+            found += _def(f"reference({parameters})", [*unpacked, *self.independent_reference])
         return [*found, *seen]
 
     @property
     def _needs_reference(self) -> bool:
         return (
-            self.otherwise is not None
+            self.independent_reference is not None
             and bool(self.right())
             and self.kind in ("value", "special", "spread")
         )
@@ -242,7 +246,7 @@ class ScriptBuilder:
         arguments = self.reference.arguments
         known = {id(t): name for t, name in zip(arguments.tensors, calling.variables, strict=True)}
         outputs = tuple(o.tensor if o.tensor is None or not dtypes.floats(o.dtype)
-                        else _widened(o.tensor)
+                        else _to_float64(o.tensor)
                         for o in self.reference.outcome.outputs)  # fmt: skip
         known |= {id(tensor): f"out[{i}]" for i, tensor in enumerate(outputs) if tensor is not None}
         hook = self.hook
@@ -275,7 +279,7 @@ def _names(calling: Lines) -> str:
     return ", ".join(dict.fromkeys([*calling.variables, *calling.memories.values()]))
 
 
-def _widened(tensor: torch.Tensor) -> torch.Tensor:
+def _to_float64(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 

@@ -23,10 +23,10 @@ from ...operators.declare import Operator
 from ...reference import quiet
 from . import steps
 from .script_context import Sheet, UnscriptableError
-from .source_repr import Speller, chain, dotted
+from .source_repr import Speller, chain, qualified_name
 from .tensor_literals import flat
 from .tracing import trace
-from .variables import drawn, dtypes_in, paths, variables_of
+from .variables import cotangent_array, dtypes_in, paths, variables_of
 
 
 @dataclass
@@ -151,7 +151,7 @@ class Caller:
         if function is None:
             raise UnscriptableError(f"torch {torch.__version__} has no {self.operator.name}")
         if self.operator.function is not None:
-            direct = dotted(function)
+            direct = qualified_name(function)
             return (direct or function), args
         path, _, last = self.operator.name.rpartition(".")
         module = f"torch.{path}" if path else "torch"
@@ -270,7 +270,7 @@ class Caller:
 
     def _cotangent(self, root: torch.Tensor, cotangent: torch.Tensor, number: str) -> str:
         """The line for what a gradient is taken against; its variable."""
-        narrow, raw, name = drawn(cotangent, self.case.dtype)
+        narrow, raw, name = cotangent_array(cotangent, self.case.dtype)
         variable = f"g{number}"
         while variable in self.lines.variables:
             variable += "_"

@@ -43,7 +43,7 @@ def kind_of(result: Result, operator: Operator | None) -> str:
         lenient = status == "no-reference" or isinstance(detail, ReferenceRaised)
         return "lenient" if lenient else "raises"
     if verdict == "structure" or (comparison is not None and comparison.structure):
-        return "modified" if modified(result) is not None else "structure"
+        return "modified" if modified_input(result) is not None else "structure"
     if operator is not None and "random" in operator.traits:
         return "flags"
     measured = measured_of(result)
@@ -62,7 +62,7 @@ def rho_of(result: Result) -> float:
     return float(result.metrics.get("rho_max", 0.0))
 
 
-def modified(result: Result) -> int | None:
+def modified_input(result: Result) -> int | None:
     """The position of the input that was modified."""
     detail = result.comparison.detail if result.comparison is not None else result.detail
     return detail.position if isinstance(detail, ModifiedInput) else None
@@ -102,7 +102,7 @@ class Element:
         return not isinstance(self.recorded, float) or self.admitted == 0.0
 
 
-def observed(operator: Operator, direction: str) -> Any:
+def observation_hook(operator: Operator, direction: str) -> Any:
     """The hook that makes what is compared; None where it changes nothing that could be told."""
     hook = operator.observe_gradients if direction == "backward" else operator.observe
     return None if hook is zeros_aside else hook
@@ -145,7 +145,7 @@ def element_of(result: Result, reference: Reference) -> Element:
     unknown = _half_an_ulp(worst.expected, dtype) * (
         1.0 if result.verdict.fails or result.verdict.passes else _ELSEWHERE**2
     )
-    free = _uncounted(result, dtype) if result.worst is not None else 0.0
+    free = _gradient_floor(result, dtype) if result.worst is not None else 0.0
     admitted = max(error - free, 0.0) / rho + free if rho > 0.0 and error > free else unknown
     if (
         not math.isfinite(admitted)
@@ -158,7 +158,7 @@ def element_of(result: Result, reference: Reference) -> Element:
     )
 
 
-def _uncounted(result: Result, dtype: str) -> float:
+def _gradient_floor(result: Result, dtype: str) -> float:
     """The error of gradients that is not counted at all: their intermediates may leave the normal
     numbers."""
     form = dtypes.form_of(dtype)

@@ -84,13 +84,13 @@ def _expected_dtype(program: ScriptBuilder, position: int) -> str:
 
 
 def modified(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
-    position = failure_facts.modified(program.result)
+    position = failure_facts.modified_input(program.result)
     assert position is not None
     memory = calling.memories[position]
     calling.inputs.append(f"before = {memory}.reshape(-1).clone()")
     return assertions.Ending(
         f"before.cpu(), {memory}.reshape(-1).cpu()",
-        behavior_assertions.modified(position, program.run),
+        behavior_assertions.modified_input(position, program.run),
     )
 
 

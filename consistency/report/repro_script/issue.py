@@ -13,7 +13,7 @@ from ...core.model import Proof, Result
 from ...core.recipe import INLINE_BYTES
 from ...core.text import format_factor, quote
 from ..failure import command, dtype_of, size_of, values_of
-from . import environment, failure_facts, words
+from . import environment, failure_facts, headlines
 from .markdown import block, cell, code, line, prose, table
 from .script import Script
 
@@ -43,8 +43,8 @@ def text(
     minimal: MinimalCase | None,
 ) -> str:
     """The text of issue.md."""
-    title = prose(words.title(result), 200).replace(
-        prose(words.called(result)), code(words.called(result)), 1
+    title = prose(headlines.title(result), 200).replace(
+        prose(headlines.operator_title(result)), code(headlines.operator_title(result)), 1
     )
     parts = [f"# {title}", "\n".join(_what(result)), "\n".join(_points(result, others, minimal))]
     parts.append(_script(made))
@@ -56,14 +56,14 @@ def text(
             ]
         )
     )
-    parts.append(_again(result, spec))
+    parts.append(_rerun_text(result, spec))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _what(result: Result) -> Iterator[str]:
     """What differs, at which place, by how much."""
-    called = words.called(result)
-    name = code(called) if called.startswith("torch.") else prose(called)
+    operator_name = headlines.operator_title(result)
+    name = code(operator_name) if operator_name.startswith("torch.") else prose(operator_name)
     subject = f"The gradient of {name}{_by(result)}" if result.direction == "backward" else name
     where = "on the CPU" if result.backend == "cpu" else f"on {code(result.backend)}"
     shapes = ", ".join("0-d tensor" if shape == "[]" else shape for shape in result.shapes)
@@ -113,20 +113,23 @@ def _wide(result: Result) -> bool:
 
 
 def _brief(result: Result) -> str:
-    """The first part of the verdict's sentence, without what is told as a point of its own, and
+    """The first part of the verdict's sentence, without what has a point of its own, and
     without this project's names."""
-    told, evidence = result.explanation.removeprefix(f"{result.operator}: "), result.evidence
+    sentence, evidence = (
+        result.explanation.removeprefix(f"{result.operator}: "),
+        result.evidence,
+    )
     more = [f"{result.workaround} makes it vanish"] if result.workaround else []
     if evidence is not None:
         more += [str(evidence.cause)] if evidence.cause is not None else []
         more += [evidence.backend_agreement] if evidence.backend_agreement else []
     for text in (*more, "float64 has the same error"):
-        told = told.partition(f": {text}")[0].partition(f"; {text}")[0]
+        sentence = sentence.partition(f": {text}")[0].partition(f"; {text}")[0]
     return _NAMES.sub(
         lambda found: (
             f"{_WORDS[found[1]]} {int(found[2]) + 1}" if found[0] != "out/0" else "the result"
         ),
-        told,
+        sentence,
     ).rstrip(".")
 
 
@@ -152,7 +155,7 @@ def _by(result: Result) -> str:
 def _points(result: Result, others: Sequence[Result], minimal: MinimalCase | None) -> Iterator[str]:
     evidence = result.evidence
     if result.proof is not None:
-        yield f"- {prose(_proved(result.proof), 300)}"
+        yield f"- {prose(_proof_text(result.proof), 300)}"
     if (
         evidence is not None
         and evidence.cause is not None
@@ -190,7 +193,7 @@ def _points(result: Result, others: Sequence[Result], minimal: MinimalCase | Non
         yield f"- {_capital(prose(evidence.backend_agreement))}"
 
 
-def _proved(proof: Proof) -> str:
+def _proof_text(proof: Proof) -> str:
     """What is exactly right, and how that is known."""
     place = f" at index {list(proof.index)}" if proof.index else ""
     how = (
@@ -250,19 +253,21 @@ def _script(made: Script) -> str:
     return head + block(made.text, "python")
 
 
-def _again(result: Result, spec: str | None) -> str:
+def _rerun_text(result: Result, spec: str | None) -> str:
     """The command that shows it with this project."""
     if parse_source(result.case.source).kind == YOURS:
         return "Found with consistency.assert_consistent; the tensors are in case.json."
-    told = command(result, spec=spec)
+    command_text = command(result, spec=spec)
     inline = all(len(tensor.data) <= INLINE_BYTES for tensor in result.case.literals)
-    if len(told) > MOST_CASE or not (inline or result.recorded_id):
-        told = (
+    if len(command_text) > MOST_CASE or not (inline or result.recorded_id):
+        command_text = (
             f"consistency repro FOLDER --backend {quote(spec or result.backend)} --direction "
             f"{result.direction}"
         )
         return "Found with consistency, which shows it again from the attached folder:\n\n" + block(
-            line(told), "console"
+            line(command_text), "console"
         )
     what = "which judges the recorded outputs" if result.recorded_id else "which shows it again"
-    return f"Found with consistency, {what} so:\n\n" + block(line(told, MOST_CASE), "console")
+    return f"Found with consistency, {what} so:\n\n" + block(
+        line(command_text, MOST_CASE), "console"
+    )

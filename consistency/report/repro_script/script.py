@@ -13,7 +13,7 @@ from ...generate.calls.case_operator import operator_of
 from ...generate.materialize import prepare
 from ...operators.declare import Operator
 from ...reference import quiet
-from . import words
+from . import headlines
 from .backend_setup import Place, place_of
 from .builder import ScriptBuilder
 from .script_context import Sheet, UnscriptableError
@@ -92,10 +92,12 @@ def _text(
     if place.foreign:
         sheet.note(place.foreign)
         limits = (*limits, place.foreign)
-    head = [words.title(result), *words.provenance(result, identity or {}), *sheet.notes]
+    head = [headlines.title(result), *headlines.provenance(result, identity or {}), *sheet.notes]
     head.append(f"Run: {place.usage} [DEVICE]")
     comments = [
-        f"# {line}" for text in head for line in words.wrapped(printable(text.replace("\n", " ")))
+        f"# {line}"
+        for text in head
+        for line in headlines.wrap_lines(printable(text.replace("\n", " ")))
     ]
     imports = list(sheet.imports())
     setting = ["", *place.after] if place.after else []

@@ -155,7 +155,7 @@ def identifier(name: str) -> str:
     return name
 
 
-def dotted(function: Any) -> str | None:
+def qualified_name(function: Any) -> str | None:
     """Where a function of torch is found: ``torch.nn.functional.gelu``, ``torch.Tensor.add``,
     ``torch.Tensor.T.__get__``."""
     name = torch.overrides.resolve_name(function)
@@ -192,12 +192,12 @@ def chain(arg: TensorRecipe | Literal) -> str:
     """The views that lead from the flat base to the argument: ``.view(2, 4)[:, ::2].transpose(0,
     1)``."""
     if isinstance(arg, Literal) and not arg.view:
-        return _strided(arg)
+        return _view_call(arg)
     text = "" if len(arg.base) == 1 else f".view({', '.join(map(str, arg.base)) or '()'})"
     return text + "".join(map(_step, arg.view))
 
 
-def _strided(arg: Literal) -> str:
+def _view_call(arg: Literal) -> str:
     elements = len(arg.data) // dtypes.TORCH[arg.dtype].itemsize
     expected, contiguous = 1, not arg.offset and math.prod(arg.shape) == elements
     for size, stride in zip(reversed(arg.shape), reversed(arg.stride), strict=True):

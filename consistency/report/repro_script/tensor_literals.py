@@ -53,10 +53,10 @@ def scalar(value: Any, sheet: Sheet) -> str:
         return f"complex({scalar(value.real, sheet)}, {scalar(value.imag, sheet)})"
     if not isinstance(value, float):
         return repr(value)
-    return _named(repr(value), sheet)
+    return _register_special(repr(value), sheet)
 
 
-def _named(text: str, sheet: Sheet) -> str:
+def _register_special(text: str, sheet: Sheet) -> str:
     for word in ("nan", "inf"):
         if text.lstrip("-") == word:
             sheet.names.add(word)
@@ -70,7 +70,7 @@ def _few(raw: Array, dtype: str, sheet: Sheet) -> str:
     if texts is None:
         return ""
     for text in texts:
-        _named(text, sheet)
+        _register_special(text, sheet)
     if len(texts) > 4 and len(set(texts)) == 1:
         return f"torch.full(({len(texts)},), {texts[0]}, dtype=torch.{dtype})"
     return f"torch.tensor([{', '.join(texts)}], dtype=torch.{dtype})"
@@ -79,17 +79,17 @@ def _few(raw: Array, dtype: str, sheet: Sheet) -> str:
 def _decimals(raw: Array, dtype: str) -> list[str] | None:
     if dtype not in dtypes.FORMATS:
         return [repr(value) for value in raw.tolist()]
-    texts = [_shortest(value, dtype) for value in _as_floats(raw, dtype)]
+    texts = [_shortest(value, dtype) for value in _float_list(raw, dtype)]
     made = _made(texts, dtype)
     pattern = signed_patterns(raw)
     for i in np.flatnonzero(
         made != pattern
     ):  # rounded twice on its way from decimal to float64 to the dtype
-        texts[i] = repr(float(_as_floats(raw[i : i + 1], dtype)[0]))
+        texts[i] = repr(float(_float_list(raw[i : i + 1], dtype)[0]))
     return texts if bool((_made(texts, dtype) == pattern).all()) else None
 
 
-def _as_floats(raw: Array, dtype: str) -> Any:
+def _float_list(raw: Array, dtype: str) -> Any:
     if dtype != "bfloat16":
         return raw
     return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32)

@@ -15,7 +15,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from .script_context import Sheet, UnscriptableError
-from .source_repr import ASSIGNED, Speller, dotted
+from .source_repr import ASSIGNED, Speller, qualified_name
 
 MOST_STEPS = 120
 
@@ -60,7 +60,7 @@ class _Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         given = [item for item in leaves_of((args, kwargs)) if isinstance(item, torch.Tensor)]
         before = [tensor._version for tensor in given]
         held = [base.clone() for base in self._written]
-        name = dotted(func)
+        name = qualified_name(func)
         try:
             result = func(*args, **kwargs)
         except Exception:
@@ -145,8 +145,8 @@ def trace(
         for i, item in enumerate(leaves_of(result))
         if isinstance(item, torch.Tensor) and only in (None, i)
     ]
-    expressions = {id(item): _found(item, speller) for item in wanted}
-    lines = _needed(recorder.steps, set(used))
+    expressions = {id(item): _expression_of(item, speller) for item in wanted}
+    lines = _live_lines(recorder.steps, set(used))
     numbers = dict.fromkeys(re.findall(rf"\b{prefix}[0-9]+\b", "\n".join(lines)))
     renamed = {old: f"{prefix}{new}" for new, old in enumerate(numbers, start=1)}
 
@@ -163,7 +163,7 @@ def trace(
     )
 
 
-def _found(tensor: torch.Tensor, speller: Speller) -> str:
+def _expression_of(tensor: torch.Tensor, speller: Speller) -> str:
     found = speller.name(tensor)
     if found is None:
         raise UnscriptableError(
@@ -203,7 +203,7 @@ def leaves_of(value: Any) -> list[Any]:
     return [value]
 
 
-def _needed(steps: Sequence[Step], wanted: set[str]) -> list[str]:
+def _live_lines(steps: Sequence[Step], wanted: set[str]) -> list[str]:
     """The lines whose results are used, and those that write; in order."""
     kept: list[tuple[str, str]] = []
     for step in reversed(steps):

@@ -71,7 +71,9 @@ def _bound(operator: Operator, arguments: Arguments) -> Iterator[tuple[str, Any]
         yield identifier(name), value
 
 
-def drawn(cotangent: torch.Tensor, dtype: str) -> tuple[torch.Tensor, np.ndarray[Any, Any], str]:
+def cotangent_array(
+    cotangent: torch.Tensor, dtype: str
+) -> tuple[torch.Tensor, np.ndarray[Any, Any], str]:
     """A cotangent in the dtype in which it was drawn (exactly), its flat numbers (bfloat16 as
     bits), and that dtype."""
     wide = cotangent.detach().resolve_conj()

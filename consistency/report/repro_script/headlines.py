@@ -29,7 +29,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-def called(result: Result) -> str:
+def operator_title(result: Result) -> str:
     """``torch.nn.functional.gelu``: the operator as its users know it, or what else was called in
     words."""
     source, name = parse_source(result.case.source), result.operator
@@ -67,7 +67,7 @@ def title(result: Result) -> str:
     if not (result.verdict.fails or result.verdict.warns):
         what = "nothing wrong" if result.verdict.passes else f"not tested ({result.verdict})"
     gradient = "gradient of " if result.direction == "backward" else ""
-    return f"{gradient}{called(result)}, {result.dtype}: {what} on {device(result)}"
+    return f"{gradient}{operator_title(result)}, {result.dtype}: {what} on {device(result)}"
 
 
 def device(result: Result) -> str:
@@ -91,5 +91,5 @@ def provenance(result: Result, identity: Mapping[str, str]) -> list[str]:
     return [f"Found with {', '.join(known)}."] if known else []
 
 
-def wrapped(text: str, width: int = 118) -> list[str]:
+def wrap_lines(text: str, width: int = 118) -> list[str]:
     return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
