@@ -135,12 +135,12 @@ class BisectionSetup:
         if self.python != other.python:
             found.append(SetupDifference("python", "", other.python))
         for part in ("switches", "variables"):
-            mine, theirs = dict(getattr(self, part)), dict(getattr(other, part))
-            keys = [*mine, *(key for key in theirs if key not in mine)]
+            own_parts, other_parts = dict(getattr(self, part)), dict(getattr(other, part))
+            keys = [*own_parts, *(key for key in other_parts if key not in own_parts)]
             found += [
-                SetupDifference(part, key, theirs.get(key))
+                SetupDifference(part, key, other_parts.get(key))
                 for key in keys
-                if mine.get(key) != theirs.get(key)
+                if own_parts.get(key) != other_parts.get(key)
             ]
         return found
 

@@ -33,9 +33,9 @@ from .experiments import (
     accumulates,
     backend_agreement,
     differs,
-    error_in_float64,
     experiments,
-    in_float64,
+    float64_error_ratio,
+    run_in_float64,
 )
 from .layout_and_batch_causes import cause_by_experiment, cause_by_float64
 
@@ -70,7 +70,7 @@ class DiagnosisBudget:
             case.dtype,
             flagged.direction,
             flagged.backend.name,
-            flagged.found.verdict.value,
+            flagged.judgement.verdict.value,
         )
         count = self._seen[kind] = self._seen.get(kind, 0) + 1
         known = self._causes.setdefault(kind, Counter())
@@ -94,7 +94,7 @@ def diagnose(
     ``quick``: one repeat is enough, and where the cause is found, nobody asks how well the case is
     conditioned.
     """
-    found = flagged.found
+    found = flagged.judgement
     evidence = Evidence(found.verdict.value)
     if found.verdict.value in ("crash", "timeout"):
         return evidence
@@ -149,8 +149,12 @@ def diagnose(
         outcome = trial()
         if outcome is not None and outcome.status == "ok":
             tried[words] = flagged.rho(outcome)
-    wide = in_float64(flagged, context, tried)
-    same = error_in_float64(context, wide) if context is not None and wide is not None else None
+    float64_outputs = run_in_float64(flagged, context, tried)
+    same = (
+        float64_error_ratio(context, float64_outputs)
+        if context is not None and float64_outputs is not None
+        else None
+    )
     evidence = replace(
         evidence,
         trials=tried,
@@ -161,7 +165,7 @@ def diagnose(
         evidence = replace(
             evidence,
             cause=cause_by_experiment(flagged, evidence, context)
-            or cause_by_float64(flagged, evidence, context, wide),
+            or cause_by_float64(flagged, evidence, context, float64_outputs),
         )
     return evidence
 
@@ -222,16 +226,22 @@ def _diagnose_known_causes(
             outcome = trial() if words == CONTIGUOUS else None
             if outcome is not None and outcome.status == "ok":
                 tried[words] = flagged.rho(outcome)
-    wide = in_float64(flagged, context, tried) if known and known[0] in _BY_PRECISION else None
-    same = error_in_float64(context, wide) if context is not None and wide is not None else None
+    float64_outputs = (
+        run_in_float64(flagged, context, tried) if known and known[0] in _BY_PRECISION else None
+    )
+    same = (
+        float64_error_ratio(context, float64_outputs)
+        if context is not None and float64_outputs is not None
+        else None
+    )
     evidence = replace(evidence, trials=tried, float64_error_ratio=same)
     cause = (
         cause_by_experiment(flagged, evidence, context)
         if any(name.startswith("depends-on") for name in known)
         else None
     )
-    if cause is None and wide is not None:
-        cause = cause_by_float64(flagged, evidence, context, wide)
+    if cause is None and float64_outputs is not None:
+        cause = cause_by_float64(flagged, evidence, context, float64_outputs)
     return replace(evidence, cause=cause if cause is not None and cause.name in known else None)
 
 
@@ -263,12 +273,14 @@ def _repeat(
     other = within = 0
     outcomes = []
     for _ in range(repeats):
-        outcome = flagged.again()
+        outcome = flagged.rerun()
         outcomes.append(outcome)
-        judgement = flagged.judged(compare(outcome, flagged.reference, flagged.baseline))
+        judgement = flagged.judge_comparison(compare(outcome, flagged.reference, flagged.baseline))
         passes = not judgement.verdict.fails
         within += passes
-        other += passes or judgement.verdict != flagged.found.verdict or differs(context, outcome)
+        other += (
+            passes or judgement.verdict != flagged.judgement.verdict or differs(context, outcome)
+        )
     cause = (
         Cause("stale", "a result on top of the one before", 1.0)
         if other and accumulates(context, outcomes)
@@ -288,14 +300,14 @@ def _may_be_ill_conditioned(flagged: FlaggedResult) -> bool:
         floating
         and error.kind == "accumulated"
         and "elementwise" not in traits
-        and flagged.found.verdict.kind is VerdictKind.DIVERGENT
+        and flagged.judgement.verdict.kind is VerdictKind.DIVERGENT
     )
 
 
 def _measure_condition(
     flagged: FlaggedResult, evidence: Evidence, context: AttributionContext
 ) -> Evidence:
-    if flagged.found.metrics.get("rho_max", 0.0) <= 1.0:
+    if flagged.judgement.metrics.get("rho_max", 0.0) <= 1.0:
         return evidence  # only statistics objected, and these no element explains
     failing, error = context.failing, np.abs(context.actual - context.expected)
     measure = functools.partial(

@@ -40,11 +40,11 @@ class FlaggedResult:
     outcome: Outcome
     reference: Reference
     baseline: Outcome
-    found: Judgement
-    judged: Callable[[Comparison], Judgement]
+    judgement: Judgement
+    judge_comparison: Callable[[Comparison], Judgement]
     others: Mapping[str, Outcome]
 
-    def again(
+    def rerun(
         self,
         backend: Backend | None = None,
         materials: Materials | None = None,
@@ -56,7 +56,7 @@ class FlaggedResult:
 
     def rho(self, outcome: Outcome) -> float:
         """× budget of another outcome; infinity where it fails in another way."""
-        return _rho(self.judged(compare(outcome, self.reference, self.baseline)))
+        return _rho(self.judge_comparison(compare(outcome, self.reference, self.baseline)))
 
 
 def _rho(judgement: Judgement) -> float:
@@ -75,9 +75,9 @@ def differs(context: AttributionContext | None, outcome: Outcome) -> bool:
         return True
     values = flat(tensor)
     with np.errstate(all="ignore"):
-        apart = np.abs(values - context.actual) > DIFFERENT_ANSWER * context.unit
+        different = np.abs(values - context.actual) > DIFFERENT_ANSWER * context.unit
     return bool(
-        (apart & np.isfinite(context.actual)).any()
+        (different & np.isfinite(context.actual)).any()
         or (np.isnan(values) != np.isnan(context.actual)).any()
     )
 
@@ -115,17 +115,17 @@ def experiments(flagged: FlaggedResult) -> Iterator[tuple[str, Callable[[], Outc
     ):
         yield CONTIGUOUS, functools.partial(_contiguous, flagged)
     for words, backend in flagged.backend.variants().items():
-        yield words, functools.partial(flagged.again, backend)
+        yield words, functools.partial(flagged.rerun, backend)
     if flagged.direction == "forward":
         for words, how in FORMULATIONS.get(flagged.operator.name, ()):
             yield (
                 words,
-                functools.partial(flagged.again, flagged.backend.with_decomposition(words, how)),
+                functools.partial(flagged.rerun, flagged.backend.with_decomposition(words, how)),
             )
 
 
 def _contiguous(flagged: FlaggedResult) -> Outcome:
-    return flagged.again(materials=literal_case(flagged, lambda tensor: tensor.contiguous()))
+    return flagged.rerun(materials=literal_case(flagged, lambda tensor: tensor.contiguous()))
 
 
 def literal_case(
@@ -144,7 +144,7 @@ def literal_case(
     return prepare(replace(made, source=case.source))  # or a worker would call another operator
 
 
-def in_float64(
+def run_in_float64(
     flagged: FlaggedResult, context: AttributionContext | None, experiments: dict[str, float]
 ) -> tuple[Output, ...] | None:
     """What the backend gives for the same numbers in float64; also tried as a work-around."""
@@ -158,7 +158,7 @@ def in_float64(
         return None
     if flagged.backend.unsupported(flagged.operator, "float64", flagged.direction):
         return None
-    outcome = flagged.again(dtype="float64")
+    outcome = flagged.rerun(dtype="float64")
     if outcome.status != "ok":
         return None
     kept = {"float64": PARTS.get(dtype, dtype), "complex128": beside(dtype)}
@@ -175,16 +175,18 @@ def in_float64(
         return None
 
 
-def error_in_float64(context: AttributionContext, wide: tuple[Output, ...]) -> float | None:
+def float64_error_ratio(
+    context: AttributionContext, float64_outputs: tuple[Output, ...]
+) -> float | None:
     """The largest error in float64 as a share of the largest here, over the failing elements."""
-    seen = wide[context.index].tensor if context.index < len(wide) else None
+    seen = float64_outputs[context.index].tensor if context.index < len(float64_outputs) else None
     if seen is None or flat(seen).size != context.expected.size:
         return None
     where = context.failing & context.finite
     with np.errstate(all="ignore"):
-        here = float(np.max(np.abs(context.actual - context.expected)[where], initial=0.0))
-        there = float(np.max(np.abs(flat(seen) - context.expected)[where], initial=0.0))
-    return there / here if here > 0.0 else None
+        error_here = float(np.max(np.abs(context.actual - context.expected)[where], initial=0.0))
+        float64_error = float(np.max(np.abs(flat(seen) - context.expected)[where], initial=0.0))
+    return float64_error / error_here if error_here > 0.0 else None
 
 
 def backend_agreement(flagged: FlaggedResult, context: AttributionContext | None) -> str:
@@ -197,18 +199,18 @@ def backend_agreement(flagged: FlaggedResult, context: AttributionContext | None
     }
     if context is None or len(others) < 2:
         return ""
-    apart = [
+    different = [
         name
         for name, outcome in others.items()
         if differs(context, outcome) or flagged.rho(outcome) <= 1.0
     ]
-    if not apart:
+    if not different:
         return f"all {len(others) + 1} backends give this answer"
-    right = [name for name in apart if flagged.rho(others[name]) <= 1.0]
-    if len(right) == len(others):
-        who = " and ".join(right) if len(right) < 4 else f"{len(right)} others"
-        return f"{flagged.backend.name} stands alone, {who} agree with float64"
-    same = [name for name in others if name not in apart]
+    correct = [name for name in different if flagged.rho(others[name]) <= 1.0]
+    if len(correct) == len(others):
+        who = " and ".join(correct) if len(correct) < 4 else f"{len(correct)} others"
+        return f"only {flagged.backend.name} is off: {who} match float64"
+    same = [name for name in others if name not in different]
     return (
         f"{' and '.join(same)} {'gives' if len(same) == 1 else 'give'} this answer too"
         if same

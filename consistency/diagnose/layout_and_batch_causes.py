@@ -38,9 +38,11 @@ def cause_by_experiment(
         if context is not None and clear
         else None
     )
-    if context is not None and row is not None and _right_alone(flagged, context, row):
+    if context is not None and row is not None and _correct_alone(flagged, context, row):
         return Cause("depends-on-batch", "the size of the batch", 1.0)
-    if ", only in the " in flagged.found.explanation:  # the first or last elements, and no others
+    if (
+        ", only in the " in flagged.judgement.explanation
+    ):  # the first or last elements, and no others
         return Cause("depends-on-position", "the position of an element", 1.0)
     if context is None or not clear:
         return None
@@ -52,7 +54,7 @@ def cause_by_experiment(
     return None
 
 
-def _right_alone(flagged: FlaggedResult, context: AttributionContext, row: int) -> bool:
+def _correct_alone(flagged: FlaggedResult, context: AttributionContext, row: int) -> bool:
     """Whether a row comes out otherwise without the rest of its batch, be it a row of the first
     operand or of all of them."""
     return any(
@@ -115,51 +117,55 @@ def _differs_elsewhere(
             flagged, lambda t: change(t) if _has_rows(t, context, first if alone else None) else t
         )
         truth = Reference(flagged.operator, materials, "forward")
-        outcome = flagged.again(materials=materials)
+        outcome = flagged.rerun(materials=materials)
         if outcome.status != "ok" or truth.outcome.status != "ok":
             return False
-        wanted, seen = (
+        reference_output, output = (
             truth.outputs[context.index].tensor,
             truth.observed(outcome.outputs)[context.index].tensor,
         )
-        expected, before, unit = (
+        expected, backend_values, unit = (
             v.reshape(context.shape)[where].reshape(-1)
             for v in (context.expected, context.actual, context.unit)
         )
         if (
-            wanted is None
-            or seen is None
-            or flat(wanted).size != expected.size
-            or flat(seen).size != expected.size
+            reference_output is None
+            or output is None
+            or flat(reference_output).size != expected.size
+            or flat(output).size != expected.size
         ):
             return False
     except REFUSALS:
         return False
     with np.errstate(all="ignore"):
-        finite = np.isfinite(expected) & np.isfinite(before)
-        if (np.abs(flat(wanted) - expected) > unit)[finite].any():
+        finite = np.isfinite(expected) & np.isfinite(backend_values)
+        if (np.abs(flat(reference_output) - expected) > unit)[finite].any():
             return False
-        return bool((np.abs(flat(seen) - before) > DIFFERENT_ANSWER * unit)[finite].any())
+        return bool((np.abs(flat(output) - backend_values) > DIFFERENT_ANSWER * unit)[finite].any())
 
 
 def cause_by_float64(
     flagged: FlaggedResult,
     evidence: Evidence,
     context: AttributionContext | None,
-    wide: tuple[Output, ...] | None,
+    float64_outputs: tuple[Output, ...] | None,
 ) -> Cause | None:
     """What the same backend's answer in float64 tells: the same error is the formula's, none at all
     is an amplified rounding."""
-    if context is None or wide is None:
+    if context is None or float64_outputs is None:
         return None
-    share = context.share(wide)
+    share = context.share(float64_outputs)
     if share >= MIN_SHARE and not context.special and np.count_nonzero(context.failing) >= _SEVERAL:
         return Cause("approximation", "the formula itself, which errs alike in float64,", share)
-    right = evidence.trials.get("computing in float64", 2.0) <= 1.0
-    if right and context.special and np.isfinite(context.expected[context.failing]).any():
+    correct_in_float64 = evidence.trials.get("computing in float64", 2.0) <= 1.0
+    if (
+        correct_in_float64
+        and context.special
+        and np.isfinite(context.expected[context.failing]).any()
+    ):
         return Cause("early-overflow", "an intermediate that leaves the format", 1.0)
     if (
-        right
+        correct_in_float64
         and evidence.float64_error_ratio is not None
         and evidence.float64_error_ratio < _ROUNDED
         and "elementwise" in flagged.operator.traits

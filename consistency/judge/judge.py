@@ -451,9 +451,9 @@ def _for_range(rule: Rule, element_group: ElementGroup, output: Measured) -> Rul
     """
     if not rule.ranges:
         return rule
-    told_apart = {other.range for other in output.element_groups}
+    known_ranges = {other.range for other in output.element_groups}
     for item in rule.ranges:
-        if (item.argument, item.low, item.high) not in told_apart:
+        if (item.argument, item.low, item.high) not in known_ranges:
             continue
         if element_group.range == (item.argument, item.low, item.high):
             absolute = item.absolute if item.c is None and item.lam is None else None

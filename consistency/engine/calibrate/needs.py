@@ -123,10 +123,10 @@ def _add(found: Demands, element_group: ElementGroup, rule: Rule, policy: Policy
 def _is_judged_by_the_rule_itself(
     element_group: ElementGroup, output: Measured, rule: Rule
 ) -> bool:
-    told_apart = {other.range for other in output.element_groups}
+    known_ranges = {other.range for other in output.element_groups}
     for item in rule.ranges:
         interval = (item.argument, item.low, item.high)
-        if interval in told_apart and (
+        if interval in known_ranges and (
             element_group.range == interval or (element_group.range is None and item.unspecified)
         ):
             return False
