@@ -184,26 +184,31 @@ def bisect_switches(failing: str, passing: str, judge: Judge) -> BisectionResult
     Pieces are taken away one after the other from all of them, so that each of those that remain is
     needed.
     """
-    here, there = BisectionSetup.of(failing), BisectionSetup.of(passing)
+    failing_setup, passing_setup = BisectionSetup.of(failing), BisectionSetup.of(passing)
     tries = [judge(failing), judge(passing)]
     if [t.state for t in tries] == ["passes", "fails"]:
-        here, there, failing, passing = there, here, passing, failing
+        failing_setup, passing_setup, failing, passing = (
+            passing_setup,
+            failing_setup,
+            passing,
+            failing,
+        )
         tries.reverse()
     if [t.state for t in tries] != ["fails", "passes"]:
         words = " and ".join(f"{t.state} on {t.name}" for t in tries)
         return BisectionResult(tuple(tries), f"there is nothing to bisect: it {words}", False)
-    if (here.kind, here.place) != (there.kind, there.place):
+    if (failing_setup.kind, failing_setup.place) != (passing_setup.kind, passing_setup.place):
         words = (
             f"it fails on {failing} and passes on {passing}: two devices, between which "
             f"there are no switches to try"
         )
         return BisectionResult(tuple(tries), words, True)
-    needed = here.differences(there)
+    needed = failing_setup.differences(passing_setup)
     for piece in list(needed):
         fewer = [other for other in needed if other != piece]
         if not fewer:
             break
-        attempt = judge(here.changed(fewer).spec)
+        attempt = judge(failing_setup.changed(fewer).spec)
         tries.append(attempt)
         if attempt.state == "passes":
             needed = fewer
@@ -231,8 +236,8 @@ KNOWN = {
 def try_known_switches(failing: str, judge: Judge) -> BisectionResult:
     """Each switch that is known for the backend, alone: which ones make the failure vanish. Raises
     UsageError."""
-    here = BisectionSetup.of(failing)
-    if here.kind not in KNOWN:
+    failing_setup = BisectionSetup.of(failing)
+    if failing_setup.kind not in KNOWN:
         raise UsageError(
             f"no switches are known of {failing!r}; name two backends: --over {failing} --over "
             f"OTHER"
@@ -244,15 +249,19 @@ def try_known_switches(failing: str, judge: Judge) -> BisectionResult:
         )
     pieces = [
         piece
-        for text in KNOWN[here.kind]
-        for piece in BisectionSetup.of(here.kind).differences(BisectionSetup.of(here.kind + text))
+        for text in KNOWN[failing_setup.kind]
+        for piece in BisectionSetup.of(failing_setup.kind).differences(
+            BisectionSetup.of(failing_setup.kind + text)
+        )
     ]
-    fresh = [p for p in pieces if not (p.part == "switches" and p.key in dict(here.switches))]
-    tries = [(piece, judge(here.changed([piece]).spec)) for piece in fresh]
+    fresh = [
+        p for p in pieces if not (p.part == "switches" and p.key in dict(failing_setup.switches))
+    ]
+    tries = [(piece, judge(failing_setup.changed([piece]).spec)) for piece in fresh]
     curing = [str(piece) for piece, attempt in tries if attempt.state == "passes"]
     words = (
         f"on {failing}, {' or '.join(curing)} makes it vanish"
         if curing
-        else f"none of the known switches of {here.kind} cures it"
+        else f"none of the known switches of {failing_setup.kind} cures it"
     )
     return BisectionResult((first, *(attempt for _, attempt in tries)), words, bool(curing))

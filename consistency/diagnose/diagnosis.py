@@ -94,16 +94,16 @@ def diagnose(
     ``quick``: one repeat is enough, and where the cause is found, nobody asks how well the case is
     conditioned.
     """
-    found = flagged.judgement
-    evidence = Evidence(found.verdict.value)
-    if found.verdict.value in ("crash", "timeout"):
+    judgement = flagged.judgement
+    evidence = Evidence(judgement.verdict.value)
+    if judgement.verdict.value in ("crash", "timeout"):
         return evidence
-    if "random" in flagged.operator.traits and found.verdict.value in (
+    if "random" in flagged.operator.traits and judgement.verdict.value in (
         "divergent",
         "special-values",
     ):
         return evidence  # whatever is tried gives other numbers, which explains nothing
-    context = _context(flagged.reference, flagged.outcome, found)
+    context = _context(flagged.reference, flagged.outcome, judgement)
     deadline = time.monotonic() + SECONDS
     rerun = not flagged.backend.is_recorded
     if rerun and "random" not in flagged.operator.traits:
@@ -121,7 +121,10 @@ def diagnose(
         return evidence
     if context is not None and not quick and _may_be_ill_conditioned(flagged):
         evidence = _measure_condition(flagged, evidence, context)
-    if isinstance(found.detail, ModifiedInput) and found.verdict.kind is VerdictKind.STRUCTURE:
+    if (
+        isinstance(judgement.detail, ModifiedInput)
+        and judgement.verdict.kind is VerdictKind.STRUCTURE
+    ):
         evidence = replace(evidence, cause=Cause("input-modified", "writing to an input", 1.0))
     if context is not None and only != ():
         evidence = replace(
@@ -171,7 +174,7 @@ def diagnose(
 
 
 def diagnose_precision_loss(
-    operator: Operator, reference: Reference, outcome: Outcome, found: Judgement
+    operator: Operator, reference: Reference, outcome: Outcome, judgement: Judgement
 ) -> Cause | None:
     """What explains the errors of a result within budget that may have been computed in fewer bits.
 
@@ -183,28 +186,28 @@ def diagnose_precision_loss(
         return None
     single = FORMATS["float32"].precision
     form = form_of(reference.materials.case.dtype)
-    every = unusual(found)
+    every = unusual(judgement)
     if not every and (form is None or form.precision != single):
         return None
     if reference.low_entropy or reference.repeats:
         return None  # errors of equal numbers are alike, and so agree with a prediction by chance
     try:
         context = AttributionContext(
-            reference, outcome, found.output, special=False, everywhere=True
+            reference, outcome, judgement.output, special=False, everywhere=True
         )
     except REFUSALS:
         return None
     return precision_loss(context) if every else precision_loss(context, only=_SMALLEST_LOSSES)
 
 
-def diagnose_formula(reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:
+def diagnose_formula(reference: Reference, outcome: Outcome, judgement: Judgement) -> Cause | None:
     """The mistaken formula that explains all of a result within budget which the CPU gives far
     better."""
     if reference.operator.name not in VARIANCES or reference.direction == "backward":
         return None
     try:
         context = AttributionContext(
-            reference, outcome, found.output, special=False, everywhere=True
+            reference, outcome, judgement.output, special=False, everywhere=True
         )
     except REFUSALS:
         return None
@@ -245,22 +248,28 @@ def _diagnose_known_causes(
     return replace(evidence, cause=cause if cause is not None and cause.name in known else None)
 
 
-def cause_of(reference: Reference, outcome: Outcome, found: Judgement) -> Cause | None:
+def cause_of(reference: Reference, outcome: Outcome, judgement: Judgement) -> Cause | None:
     """What explains a failing judgement of tensors that came from elsewhere, without running
     anything there again."""
-    context = _context(reference, outcome, found)
+    context = _context(reference, outcome, judgement)
     return explain(context) if context is not None else None
 
 
-def _context(reference: Reference, outcome: Outcome, found: Judgement) -> AttributionContext | None:
+def _context(
+    reference: Reference, outcome: Outcome, judgement: Judgement
+) -> AttributionContext | None:
     """What there is to explain; None for results without comparable numbers."""
-    value = found.verdict.value
+    value = judgement.verdict.value
     if value not in ("divergent", "special-values") or not reference.outputs:
         return None
-    special, rho = value == "special-values", found.metrics.get("rho_max", 0.0)
+    special, rho = value == "special-values", judgement.metrics.get("rho_max", 0.0)
     try:
         return AttributionContext(
-            reference, outcome, found.output, special=special, everywhere=not special and rho <= 1.0
+            reference,
+            outcome,
+            judgement.output,
+            special=special,
+            everywhere=not special and rho <= 1.0,
         )
     except REFUSALS:
         return None

@@ -38,7 +38,7 @@ ROUNDS = (
 UNPROVED = "inconclusive"  # how the sentence of a result begins that nothing could be proved of
 
 
-def needs_proof(found: Judgement, reference: Reference) -> bool:
+def needs_proof(judgement: Judgement, reference: Reference) -> bool:
     """Whether a judgement accuses by numbers of float64, so that these must be proved.
 
     What random numbers must obey is known by definition, what may become of numbers beyond an
@@ -46,24 +46,24 @@ def needs_proof(found: Judgement, reference: Reference) -> bool:
     among complex numbers leave something infinite by C99, Annex G.
     """
     if (
-        found.verdict.value not in BY_NUMBERS
-        or not found.output
+        judgement.verdict.value not in BY_NUMBERS
+        or not judgement.output
         or reference.operator.traits & BY_DEFINITION
     ):
         return False
     return (
-        found.verdict.kind is not VerdictKind.SPECIAL_VALUES
+        judgement.verdict.kind is not VerdictKind.SPECIAL_VALUES
         or reference.materials.case.dtype not in dtypes.PARTS
     )
 
 
-def settled(reference: Reference, outcome: Outcome, found: Judgement, count: int) -> bool:
+def settled(reference: Reference, outcome: Outcome, judgement: Judgement, count: int) -> bool:
     """Prove the worst elements of a failing result, ``count`` of them at most; whether that changed
     the reference."""
-    index = _index(reference, found)
+    index = _index(reference, judgement)
     if index is None:
         return False
-    worst = _place(reference, index, found)
+    worst = _place(reference, index, judgement)
     first = [] if worst is None else [worst]
     changed = reference.proofs.settle(index, first)
     if changed or worst is None or count > ROUNDS[0]:
@@ -73,53 +73,59 @@ def settled(reference: Reference, outcome: Outcome, found: Judgement, count: int
     return changed
 
 
-def proof(reference: Reference, outcome: Outcome, found: Judgement) -> Proof | None:
+def proof(reference: Reference, outcome: Outcome, judgement: Judgement) -> Proof | None:
     """The certificate of a failing result's worst element; None where there is none, or where it
     speaks for the accused."""
-    index = _index(reference, found)
+    index = _index(reference, judgement)
     if index is None:
         return None
     output = reference.outputs[index]
     if (
         output.tensor is None
     ):  # a number of Python's: a trace goes on only with those that it finds exact
-        return Proof(found.output, (), str(output.value), 0) if reference.proofs.traced() else None
-    place = _place(reference, index, found)
+        return (
+            Proof(judgement.output, (), str(output.value), 0) if reference.proofs.traced() else None
+        )
+    place = _place(reference, index, judgement)
     for position in [place] if place is not None else _largest(reference, outcome, index, 1):
         if reference.proofs.settle(index, [position]):
             return None  # it was judged by a number that is wrong
         certificate = reference.proofs.certificates.get((index, position))
         if certificate is not None:
             zeros = (
-                found.worst is not None and found.worst.actual == found.worst.expected == 0.0
+                judgement.worst is not None
+                and judgement.worst.actual == judgement.worst.expected == 0.0
             )  # only their signs differ
             return (
                 None
                 if zeros and not certificate.signed
-                else _told(reference, index, certificate, found)
+                else _proof_of(reference, index, certificate, judgement)
             )
     return None
 
 
-def inconclusive(reference: Reference, found: Judgement, who: str) -> Judgement:
+def inconclusive(reference: Reference, judgement: Judgement, who: str) -> Judgement:
     """A failing judgement of which nothing could be proved."""
     both = "another answer than float64 on the CPU"
-    if found.worst is not None:
-        where = f" at {list(found.worst.index)}" if found.worst.index else ""
-        both = f"{found.worst.actual!r}{where}, float64 on the CPU says {found.worst.expected!r}"
+    if judgement.worst is not None:
+        where = f" at {list(judgement.worst.index)}" if judgement.worst.index else ""
+        both = (
+            f"{judgement.worst.actual!r}{where}, float64 on the CPU says "
+            f"{judgement.worst.expected!r}"
+        )
     reason = (
         reference.proofs.reason or "float64 on the CPU is wrong at more elements than are looked at"
     )
     text = (
         f"{UNPROVED}: {who} says {both}, and neither is proved ({reason}); would be "
-        f"{found.verdict}: {found.explanation}"
+        f"{judgement.verdict}: {judgement.explanation}"
     )
     return Judgement(
         Verdict(VerdictKind.INCONCLUSIVE),
         text,
-        found.metrics,
-        found.worst,
-        found.output,
+        judgement.metrics,
+        judgement.worst,
+        judgement.output,
         detail=Unproved(),
     )
 
@@ -134,19 +140,19 @@ def words(proved: Proof) -> str:
     return f"the true value is {text[:19]}…{power}, proved to {count} digits"
 
 
-def _index(reference: Reference, found: Judgement) -> int | None:
+def _index(reference: Reference, judgement: Judgement) -> int | None:
     return next(
-        (i for i, output in enumerate(reference.outputs) if output.name == found.output), None
+        (i for i, output in enumerate(reference.outputs) if output.name == judgement.output), None
     )
 
 
-def _place(reference: Reference, index: int, found: Judgement) -> int | None:
+def _place(reference: Reference, index: int, judgement: Judgement) -> int | None:
     """The flat position of the worst element; of a complex one both parts have the same."""
     tensor = reference.outputs[index].tensor
-    if tensor is None or found.worst is None:
+    if tensor is None or judgement.worst is None:
         return None
     shape = tuple(tensor.shape)
-    where = found.worst.index[: len(shape)]
+    where = judgement.worst.index[: len(shape)]
     return (
         int(np.ravel_multi_index(where, shape))
         if shape and len(where) == len(shape)
@@ -166,13 +172,15 @@ def _largest(reference: Reference, outcome: Outcome, index: int, count: int) -> 
     if not (expected.is_floating_point() or expected.is_complex()):
         differs = (actual.to(expected.dtype) != expected).reshape(-1).numpy()
         return [int(p) for p in np.flatnonzero(differs)[:count]]
-    got, want = flat(actual, wide=True), flat(expected, wide=True)
-    error = np.abs(got - want)
-    error[(got == want) | (np.isnan(got) & np.isnan(want))] = 0.0
+    actual_values, expected_values = flat(actual, wide=True), flat(expected, wide=True)
+    error = np.abs(actual_values - expected_values)
+    error[
+        (actual_values == expected_values) | (np.isnan(actual_values) & np.isnan(expected_values))
+    ] = 0.0
     form = dtypes.form_of(outputs[index].dtype) or dtypes.FORMATS["float64"]
     unit = dtypes.spacing(
-        np.nan_to_num(np.abs(want), posinf=1e300), form, np.empty_like(want)
-    ) + _scale(reference, index, want, form)
+        np.nan_to_num(np.abs(expected_values), posinf=1e300), form, np.empty_like(expected_values)
+    ) + _scale(reference, index, expected_values, form)
     ratio = np.nan_to_num(error / unit, nan=np.inf)
     if expected.is_complex():
         ratio = ratio.reshape(-1, 2).max(1)
@@ -180,7 +188,7 @@ def _largest(reference: Reference, outcome: Outcome, index: int, count: int) -> 
     return [int(p) for p in order if ratio[p] > 0.0]
 
 
-def _scale(reference: Reference, index: int, want: Any, form: dtypes.Format) -> Any:
+def _scale(reference: Reference, index: int, expected_values: Any, form: dtypes.Format) -> Any:
     magnitudes = reference.magnitudes
     s: Any = magnitudes[index] if index < len(magnitudes) else None
     if s is None:
@@ -189,15 +197,17 @@ def _scale(reference: Reference, index: int, want: Any, form: dtypes.Format) -> 
         numbers = np.nan_to_num(flat(s, wide=True), posinf=0.0)
         s = (
             np.repeat(numbers, 2)
-            if want.size == 2 * numbers.size
+            if expected_values.size == 2 * numbers.size
             else numbers
-            if numbers.size == want.size
+            if numbers.size == expected_values.size
             else 0.0
         )
     return reference.growth(index) * form.unit_roundoff * s
 
 
-def _told(reference: Reference, index: int, certificate: Certificate, found: Judgement) -> Proof:
+def _proof_of(
+    reference: Reference, index: int, certificate: Certificate, judgement: Judgement
+) -> Proof:
     tensor = reference.outputs[index].tensor
     shape: Sequence[int] = tuple(tensor.shape) if tensor is not None else ()
     where = (
@@ -205,4 +215,4 @@ def _told(reference: Reference, index: int, certificate: Certificate, found: Jud
         if math.prod(shape) and shape
         else ()
     )
-    return Proof(found.output, where, certificate.digits, certificate.bits)
+    return Proof(judgement.output, where, certificate.digits, certificate.bits)

@@ -66,13 +66,13 @@ def judge(
         return Judgement(
             Verdict(VerdictKind.STRUCTURE), comparison.structure, detail=comparison.detail
         )
-    found = [
+    judgements = [
         _judge_output(output, _matching_output(output, baseline), rule, policy)
         for output in comparison.outputs
     ]
-    if not found:
+    if not judgements:
         return Judgement(_INCONCLUSIVE, "the operator returned nothing to compare")
-    worst = found[0] if len(found) == 1 else _worst_of(found)
+    worst = judgements[0] if len(judgements) == 1 else _worst_of(judgements)
     if is_reference and worst.verdict.passes:
         text = "the CPU in this dtype is itself the reference: nothing independent to compare with"
         return Judgement(_INCONCLUSIVE, text, worst.metrics)
@@ -84,21 +84,21 @@ def _fallen_back(
 ) -> Judgement:
     """An operator that fell back to the CPU has not been tested, unless what came back is wrong."""
     if comparison.outputs or comparison.structure:
-        found = judge(replace(comparison, status="ok"), baseline, rule, policy)
-        if found.verdict.fails:
+        judgement = judge(replace(comparison, status="ok"), baseline, rule, policy)
+        if judgement.verdict.fails:
             return replace(
-                found, explanation=f"{found.explanation} (it fell back: {comparison.note})"
+                judgement, explanation=f"{judgement.explanation} (it fell back: {comparison.note})"
             )
     return Judgement(Verdict(VerdictKind.FALLBACK), comparison.note or "fallback")
 
 
-def _worst_of(found: list[Judgement]) -> Judgement:
+def _worst_of(judgements: list[Judgement]) -> Judgement:
     """The most severe one, with the largest of all their numbers."""
     numbers: dict[str, float] = {}
-    for judgement in found:
+    for judgement in judgements:
         for name, value in judgement.metrics.items():
             numbers[name] = max(numbers.get(name, 0.0), value)
-    return replace(max(found, key=_severity), metrics=numbers)
+    return replace(max(judgements, key=_severity), metrics=numbers)
 
 
 _REDUCED = (
@@ -111,7 +111,7 @@ _REDUCED = (
 )
 
 
-def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgement:
+def reconsider(judgement: Judgement, evidence: Evidence, policy: Policy) -> Judgement:
     """The final judgement of a flagged result. The rules, the first that holds:
 
     - a repeat passed, or gave an answer that differs by more than rounding: ``nondeterministic``;
@@ -123,7 +123,7 @@ def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgemen
     - else the verdict stays, and its sentence says what was found out.
     """
     cause = evidence.cause.name if evidence.cause is not None else ""
-    verdict, more = found.verdict, []
+    verdict, more = judgement.verdict, []
     if evidence.other:
         verdict = Verdict(VerdictKind.NONDETERMINISTIC)
         more.append(
@@ -131,14 +131,14 @@ def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgemen
             f"{evidence.within} passed"
         )
     if (
-        found.verdict.kind is VerdictKind.SPECIAL_VALUES
-        and verdict == found.verdict
+        judgement.verdict.kind is VerdictKind.SPECIAL_VALUES
+        and verdict == judgement.verdict
         and cause == "float32-instead-of-float64"
     ):
         verdict = Verdict(VerdictKind.PRECISION_SCALING)  # it overflowed or vanished there
     if (
-        found.verdict.kind is VerdictKind.DIVERGENT
-        and verdict == found.verdict
+        judgement.verdict.kind is VerdictKind.DIVERGENT
+        and verdict == judgement.verdict
         and cause != "approximation"
     ):
         if cause == "float32-instead-of-float64":
@@ -164,7 +164,7 @@ def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgemen
     if (
         evidence.float64_error_ratio is not None
         and evidence.float64_error_ratio > _SAME_IN_FLOAT64
-        and verdict == found.verdict
+        and verdict == judgement.verdict
         and cause != "approximation"
     ):
         more.append("float64 has the same error: not a matter of precision")
@@ -174,8 +174,8 @@ def reconsider(found: Judgement, evidence: Evidence, policy: Policy) -> Judgemen
         vanishes = [words for words, rho in evidence.trials.items() if rho <= 1.0]
         if vanishes:
             more.append(f"{vanishes[0]} makes it vanish")
-    text = found.explanation + (": " + "; ".join(more) if more else "")
-    return replace(found, verdict=verdict, explanation=text)
+    text = judgement.explanation + (": " + "; ".join(more) if more else "")
+    return replace(judgement, verdict=verdict, explanation=text)
 
 
 _SUSPECT_RATIO = (
@@ -186,54 +186,56 @@ _SUSPECT_ULP = 1.0  # beyond the rounding of the result itself
 _SUSPECT_FROM = 128  # elements
 
 
-def exceeds_baseline(found: Judgement) -> bool:
+def exceeds_baseline(judgement: Judgement) -> bool:
     """Whether fewer bits may be the reason for the errors of a result within budget (or only
     another order of the same sum).
 
     The CPU alone cannot tell: which kernel its library chose, nobody knows, and it may err more
     than three products of bfloat16.
     """
-    numbers = found.metrics
+    numbers = judgement.metrics
     few = numbers.get("differing", 0.0) < _SUSPECT_FROM
     return (
-        found.verdict.kind is VerdictKind.ROUNDING
+        judgement.verdict.kind is VerdictKind.ROUNDING
         and not few
-        and (numbers.get("ulp_max", 0.0) > _SUSPECT_ULP or unusual(found))
+        and (numbers.get("ulp_max", 0.0) > _SUSPECT_ULP or unusual(judgement))
     )
 
 
-def unusual(found: Judgement) -> bool:
+def unusual(judgement: Judgement) -> bool:
     """Whether a result that exceeds the baseline errs much more than the CPU, or to one side: then
     every loss of precision is worth a try."""
-    return found.metrics.get("rmse_ratio", 0.0) > _SUSPECT_RATIO or found.leans > _SUSPECT_LEAN
+    return (
+        judgement.metrics.get("rmse_ratio", 0.0) > _SUSPECT_RATIO or judgement.leans > _SUSPECT_LEAN
+    )
 
 
 # × the RMS error of the CPU, from which on a result within budget is worth a look at formulas
 BETTER_ELSEWHERE = 20.0
 
 
-def far_from_the_cpu(found: Judgement) -> bool:
+def far_from_the_cpu(judgement: Judgement) -> bool:
     """Whether a result within budget is so much worse than the CPU's that a mistaken formula may
     hide in the budget."""
     return (
-        found.verdict.kind is VerdictKind.ROUNDING
-        and found.metrics.get("rmse_ratio", 0.0) > BETTER_ELSEWHERE
+        judgement.verdict.kind is VerdictKind.ROUNDING
+        and judgement.metrics.get("rmse_ratio", 0.0) > BETTER_ELSEWHERE
     )
 
 
-def with_cause(found: Judgement, cause: Cause | None, policy: Policy) -> Judgement:
+def with_cause(judgement: Judgement, cause: Cause | None, policy: Policy) -> Judgement:
     """The final judgement of a result that exceeds the baseline: with a cause that explains its
     errors it was computed in fewer bits."""
     if cause is None:
-        return found
+        return judgement
     reduced = cause.name in _REDUCED
     verdict = (
         Verdict(VerdictKind.REDUCED_PRECISION, allowed=policy.reduced_precision)
         if reduced
         else Verdict(VerdictKind.DIVERGENT)
     )
-    ratio = found.metrics.get("rmse_ratio", 0.0)
-    rho = format_factor(found.metrics.get("rho_max", 0.0))
+    ratio = judgement.metrics.get("rmse_ratio", 0.0)
+    rho = format_factor(judgement.metrics.get("rho_max", 0.0))
     seen = (
         f"RMS error is {min(ratio, 1e6):.1f} times the CPU's"
         if ratio > _SUSPECT_RATIO
@@ -241,7 +243,7 @@ def with_cause(found: Judgement, cause: Cause | None, policy: Policy) -> Judgeme
     )
     text = f"{rho} × budget, but its {seen}: {cause}"
     return replace(
-        found,
+        judgement,
         verdict=verdict,
         explanation=text,
         detail=BeyondStatistics(f"its {seen}: {cause}"),

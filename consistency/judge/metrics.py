@@ -100,18 +100,20 @@ def absolute_and_ulp(
     both are flat."""
     sums, n = Sums(), reference.size
     if 0 < n <= BLOCK:
-        _look(actual, reference, tail, form, sums, n, known)
+        _accumulate(actual, reference, tail, form, sums, n, known)
         sums.error = _SCRATCH.a[:n]
         return sums
     for start in range(0, n, BLOCK):
         block = slice(start, start + BLOCK)
-        _look(actual[block], reference[block], None if tail is None else tail[block], form, sums, n)
+        _accumulate(
+            actual[block], reference[block], None if tail is None else tail[block], form, sums, n
+        )
         if sums.bad:
             break
     return sums
 
 
-def _look(
+def _accumulate(
     actual: npt.NDArray[Any],
     r: Doubles,
     tail: Doubles | None,

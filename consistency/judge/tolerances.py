@@ -110,10 +110,10 @@ class Tolerances:
     ) -> Rule:  # fmt: skip
         """The rule for one kind of result; remembered, so that asking again costs less than a
         microsecond."""
-        asked = (operator, dtype, family, backend, device, driver, direction)
-        found = self._rules.get(asked)
+        query = (operator, dtype, family, backend, device, driver, direction)
+        found = self._rules.get(query)
         if found is None:
-            found = self._rules[asked] = self._find_rule(_Asked(*asked[:6]), direction)
+            found = self._rules[query] = self._find_rule(_RuleQuery(*query[:6]), direction)
         return found
 
     def policy(
@@ -128,34 +128,34 @@ class Tolerances:
     ) -> Policy:
         """What ``backend`` may do. Entries for an operator, family or dtype count only where that
         is named."""
-        asked = (operator, dtype, family, backend, device, driver)
-        found = self._policies.get(asked)
+        query = (operator, dtype, family, backend, device, driver)
+        found = self._policies.get(query)
         if found is None:
-            values = self._merged(_Asked(*asked))
-            found = self._policies[asked] = Policy(
+            values = self._merged(_RuleQuery(*query))
+            found = self._policies[query] = Policy(
                 **{key: values[key] for key in _POLICY if key in values}
             )
         return found
 
-    def _find_rule(self, asked: _Asked, direction: str) -> Rule:
-        if asked.dtype == "bool" or asked.dtype.startswith(("int", "uint")):
+    def _find_rule(self, query: _RuleQuery, direction: str) -> Rule:
+        if query.dtype == "bool" or query.dtype.startswith(("int", "uint")):
             return Rule(0.0, 0.0, source="integers and booleans are exact")
-        values = self._merged(asked, gradient=direction == "backward")
+        values = self._merged(query, gradient=direction == "backward")
         return Rule(**{key: values[key] for key in _RULE if key in values})
 
-    def _merged(self, asked: _Asked, *, gradient: bool = False) -> dict[str, Any]:
+    def _merged(self, query: _RuleQuery, *, gradient: bool = False) -> dict[str, Any]:
         """Every entry that speaks of what was asked, laid over each other key by key, the most
         specific last.
 
         Complex numbers are judged part by part: what is said of them can only add to what is said
         of their parts' dtype.
         """
-        parts = COMPLEX.get(asked.dtype)
+        parts = COMPLEX.get(query.dtype)
         if parts is None:
-            return self._laid(asked, gradient)
+            return self._laid(query, gradient)
         values, own = (
-            self._laid(asked._replace(dtype=parts), gradient),
-            self._laid(asked, gradient, named=True),
+            self._laid(query._replace(dtype=parts), gradient),
+            self._laid(query, gradient, named=True),
         )
         return (
             values
@@ -167,17 +167,17 @@ class Tolerances:
             }
         )
 
-    def _laid(self, asked: _Asked, gradient: bool, named: bool = False) -> dict[str, Any]:
+    def _laid(self, query: _RuleQuery, gradient: bool, named: bool = False) -> dict[str, Any]:
         """The values of one dtype; with ``named`` only from entries that name it, or complex64 for
         complex128."""
         speaking = [
-            entry for entry in self._entries if entry.backward <= gradient and entry.applies(asked)
+            entry for entry in self._entries if entry.backward <= gradient and entry.applies(query)
         ]
         if named:
             speaking = [entry for entry in speaking if "any" not in entry.dtypes]
         merged: dict[str, Any] = {}
-        for entry in sorted(speaking, key=lambda entry: entry.rank(asked.dtype)):
-            values = entry.values if entry.names(asked.dtype) else _multiples(entry.values)
+        for entry in sorted(speaking, key=lambda entry: entry.rank(query.dtype)):
+            values = entry.values if entry.names(query.dtype) else _multiples(entry.values)
             values = _doubled(values) if gradient and not entry.backward else values
             merged |= values
             if values.keys() & {"c", "lam", "absolute", "ranges"}:
@@ -235,7 +235,7 @@ def from_text(label: str, text: str) -> Tolerances:
     )
 
 
-class _Asked(NamedTuple):
+class _RuleQuery(NamedTuple):
     operator: str
     dtype: str
     family: str
@@ -263,16 +263,16 @@ class _Entry:
     def names(self, dtype: str) -> bool:
         return dtype in self.dtypes or "any" in self.dtypes
 
-    def applies(self, asked: _Asked) -> bool:
+    def applies(self, query: _RuleQuery) -> bool:
         """Whether this speaks of what was asked. What is said of float32 also holds for float64, as
         of complex64 for complex128."""
         return (
-            (self.names(asked.dtype) or _NARROWER.get(asked.dtype) in self.dtypes)
-            and (self.level != 2 or self.name == asked.family)
-            and (self.level != 3 or fnmatchcase(asked.operator, self.name))
-            and (not self.backend or is_backend(asked.backend, self.backend))
-            and fnmatchcase(asked.device, self.device)
-            and in_range(asked.driver, self.driver)
+            (self.names(query.dtype) or _NARROWER.get(query.dtype) in self.dtypes)
+            and (self.level != 2 or self.name == query.family)
+            and (self.level != 3 or fnmatchcase(query.operator, self.name))
+            and (not self.backend or is_backend(query.backend, self.backend))
+            and fnmatchcase(query.device, self.device)
+            and in_range(query.driver, self.driver)
         )
 
     def rank(self, dtype: str) -> tuple[int, ...]:

@@ -150,7 +150,7 @@ def multi_head_attention(
     joined = reshape(
         permute(sums.matmul(shares, v), (2, 0, 1, 3)), (*query.shape[:2], embed_dim_to_check)
     )
-    return _projected(joined, to_real(out_proj_weight), out_proj_bias), _seen(
+    return _projected(joined, to_real(out_proj_weight), out_proj_bias), _attention_weights(
         shares, need_weights, average_attn_weights
     )
 
@@ -161,5 +161,5 @@ def _heads(x: Node, count: int) -> Node:
     return permute(reshape(x, (length, batch, count, width // count)), (1, 2, 0, 3))
 
 
-def _seen(shares: Node, asked: bool, averaged: bool) -> Node | None:
+def _attention_weights(shares: Node, asked: bool, averaged: bool) -> Node | None:
     return None if not asked else sums.mean(shares, 1) if averaged else shares
