@@ -1,4 +1,8 @@
-"""The registry: every operator the harness knows, one declaration each, in a module per family."""
+"""The registry: every operator the harness knows, one declaration each, in a module per family.
+
+``declare`` is the vocabulary of declarations; ``variants`` and ``forms`` make of one its complex
+dtypes and its forms in place, with ``out=`` and as a method. No tolerances, and nothing that draws.
+"""
 
 from __future__ import annotations
 
