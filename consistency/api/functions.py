@@ -17,7 +17,7 @@ import torch
 from .. import backends as _backends
 from .. import operators
 from ..backends.base import Backend
-from ..backends.subprocess.backend import Isolated
+from ..backends.subprocess.backend import SubprocessBackend
 from ..core import dtypes as _dtypes
 from ..core.case_source import YOURS, call_source
 from ..core.model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Output, Result
@@ -155,7 +155,7 @@ def assert_consistent(
     case = replace(case, source=_source(fn, reference, model))
     chosen = _backends.resolve_all(backends) if backends is not None else [_Plain()]
     for backend in chosen:
-        if isinstance(backend, Isolated):
+        if isinstance(backend, SubprocessBackend):
             text = (
                 "runs in a process of its own, where a function of yours cannot be called; "
                 "name the backend without @, +env: and"

@@ -53,16 +53,16 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
             return backend
     elsewhere = apart(text)
     if elsewhere is not None:
-        from .subprocess.backend import Isolated
+        from .subprocess.backend import SubprocessBackend
 
         if not _in_a_file(elsewhere.spec):
             inner = resolve(elsewhere.spec)  # a mistake in the spec is told at once
-            if isinstance(inner, Isolated):
+            if isinstance(inner, SubprocessBackend):
                 raise UsageError(
                     f"backend {text!r}: +isolated, @ and +env: come last, in this order: "
                     f"SPEC@PYTHON+env:NAME=VALUE"
                 )
-        return Isolated(text, elsewhere.spec, elsewhere.python, elsewhere.environment)
+        return SubprocessBackend(text, elsewhere.spec, elsewhere.python, elsewhere.environment)
     if is_users_file(text):
         return load(text)
     parsed = parse(text)
@@ -70,9 +70,9 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
     if build is not None:
         backend = build(parsed)
         if "compile" in parsed.switches and not here:
-            from .subprocess.backend import Isolated
+            from .subprocess.backend import SubprocessBackend
 
-            return Isolated(backend.name, text)
+            return SubprocessBackend(backend.name, text)
         return backend
     if _is_torch_device(parsed):
         return _device(parsed)
@@ -111,9 +111,9 @@ def isolated(backend: Backend, spec: str) -> Backend:
     """An accelerator, named by ``spec``, in a process of its own; any other backend as it is."""
     if type(backend).__module__.rpartition(".")[2] not in _OF_ACCELERATORS or availability(backend):
         return backend  # one that is not here says why without a process
-    from .subprocess.backend import Isolated
+    from .subprocess.backend import SubprocessBackend
 
-    made = Isolated(backend.name, backend.tolerance_key or spec)
+    made = SubprocessBackend(backend.name, backend.tolerance_key or spec)
     made.tolerance_key = backend.tolerance_key
     return made
 

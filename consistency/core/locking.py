@@ -1,5 +1,9 @@
 """One writer at a time in a folder: a lock of the operating system, which ends with the process
-that holds it, however it ends."""
+that holds it, however it ends.
+
+``filelock`` is not used: on Unix it leaves its file in the folder, which then travels, it names no
+holder, and where a file system has no locks its substitute survives a kill.
+"""
 
 from __future__ import annotations
 

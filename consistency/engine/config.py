@@ -12,7 +12,7 @@ from typing import Any
 from .. import backends as _backends
 from .. import operators
 from ..backends.base import Backend
-from ..backends.subprocess.backend import Isolated
+from ..backends.subprocess.backend import SubprocessBackend
 from ..backends.subprocess.requests import CASE_SECONDS, Limits
 from ..core import dtypes as _dtypes
 from ..core.model import DIRECTIONS
@@ -154,7 +154,7 @@ def _resolve(
         for b, spec in zip(plain, asked, strict=True)
     )
     for backend in found:
-        if isinstance(backend, Isolated):
+        if isinstance(backend, SubprocessBackend):
             backend.limits = limits
     spelt = (
         {}

@@ -21,7 +21,7 @@ from ..generate.materialize import prepare
 from ..operators.declare import Operator
 from ..storage.cases import CaseEntry, read_cases
 from ..storage.recording.header import CORPUS, RECORDING, Header, read_header
-from ..storage.recording.writing import Writer
+from ..storage.recording.writing import RecordingWriter
 from .config import RunConfig, directions_of, operator_dtypes
 from .engine import draw
 
@@ -76,7 +76,7 @@ def write_corpus(
     config: RunConfig, folder: Path, *, literal: bool = False, resume: bool = False
 ) -> Iterator[Taken]:
     """Draw cases and keep them. Raises BundleError where the folder holds a recording already."""
-    writer = Writer(
+    writer = RecordingWriter(
         folder, Header(CORPUS, settings=settings_of(config, literal=literal)), resume=resume
     )
     done = 0
@@ -116,7 +116,9 @@ def record(
     else:
         said, batches = settings_of(source, literal=False), entries(source)
         each, total = source.examples * len(source.directions), 0
-    writer = Writer(folder, Header(RECORDING, backend.name, backend.identity, said), resume=resume)
+    writer = RecordingWriter(
+        folder, Header(RECORDING, backend.name, backend.identity, said), resume=resume
+    )
     done = 0
     try:
         for number, count, batch in batches:

@@ -31,7 +31,7 @@ REPORTS = Path("reports")
 
 
 @dataclass(frozen=True)
-class Found:
+class StoredCase:
     """A case, and what is known of how it failed: ``results`` of it (the first is the one meant),
     the backend as it was spelt (``spec``; ``specs`` of every backend by its name), the environments
     by backend, and where it was found. ``recording`` holds outcomes of a backend elsewhere.
@@ -77,11 +77,11 @@ class Found:
         return self.failing.direction if self.failing is not None else ""
 
 
-def find(text: str, identifier: str | None = None, reports: Path = REPORTS) -> Found:
+def find(text: str, identifier: str | None = None, reports: Path = REPORTS) -> StoredCase:
     """What ``text`` names; ``identifier`` says which case of a bundle or a recording. Raises
     RecipeError or BundleError."""
     if text.lstrip().startswith("{"):
-        return Found(Case.from_line(text))
+        return StoredCase(Case.from_line(text))
     path = Path(text)
     try:
         if path.is_dir():
@@ -98,7 +98,7 @@ def find(text: str, identifier: str | None = None, reports: Path = REPORTS) -> F
     return _by_id(text, reports)
 
 
-def _in_folder(folder: Path, identifier: str | None) -> Found:
+def _in_folder(folder: Path, identifier: str | None) -> StoredCase:
     if (folder / "recording.json").is_file():
         return _recorded(folder, identifier)
     if (folder / "bundle.json").is_file():
@@ -123,7 +123,7 @@ def _in_folder(folder: Path, identifier: str | None) -> Found:
     backend = results[0].backend if results else ""
     environment, spec = _environment(folder / "environment.json")
     around = _around(folder.resolve())
-    return Found(
+    return StoredCase(
         case,
         results,
         spec or backend,
@@ -134,13 +134,13 @@ def _in_folder(folder: Path, identifier: str | None) -> Found:
     )
 
 
-def _in_file(path: Path) -> Found:
+def _in_file(path: Path) -> StoredCase:
     if path.stat().st_size > MAX_CASE_BYTES:
         raise RecipeError(f"{path} is larger than a case may be ({MAX_CASE_BYTES} bytes)")
     text = path.read_text(encoding="utf-8").strip()
     if not text.startswith("{"):  # a script, an issue's text, a log
         text = _first_case(text)
-    return Found(Case.from_line(text, LiteralStore(path.parent)), folder=path.parent)
+    return StoredCase(Case.from_line(text, LiteralStore(path.parent)), folder=path.parent)
 
 
 def _first_case(text: str) -> str:
@@ -201,7 +201,7 @@ def _around(failure: Path) -> dict[str, dict[str, str]]:
     return {}
 
 
-def _in_bundle(folder: Path, identifier: str) -> Found | None:
+def _in_bundle(folder: Path, identifier: str) -> StoredCase | None:
     """A case by its id, or a failure by the name of its folder."""
     cases, path = cases_of(folder), folder / "results.jsonl"
     meant = {known for known in cases if identifier == known or identifier.startswith(f"{known}-")}
@@ -222,7 +222,7 @@ def _in_bundle(folder: Path, identifier: str) -> Found | None:
     failing = results[0].backend if results else ""
     spelt = {str(name): str(spec)[:400] for name, spec in specs.items()}
     spec, probed = spelt.get(failing, failing), _fingerprints(environments)
-    return Found(
+    return StoredCase(
         case or results[0].case,
         tuple(results),
         spec,
@@ -233,7 +233,7 @@ def _in_bundle(folder: Path, identifier: str) -> Found | None:
     )
 
 
-def _recorded(folder: Path, identifier: str | None) -> Found:
+def _recorded(folder: Path, identifier: str | None) -> StoredCase:
     from .recording.reading import Recording
 
     recording = Recording(folder)
@@ -254,14 +254,14 @@ def _recorded(folder: Path, identifier: str | None) -> Found:
                 **header.configurations.get(row.configuration, {}),
             }
         }
-        return Found(
+        return StoredCase(
             recording.cases[row.case_id], (), header.backend, environments, folder, True, row.id
         )
     finally:
         recording.close()
 
 
-def _by_id(name: str, reports: Path) -> Found:
+def _by_id(name: str, reports: Path) -> StoredCase:
     known: list[str] = []
     damaged = ""
     for folder in sorted((p.parent for p in reports.glob("*/bundle.json")), reverse=True):

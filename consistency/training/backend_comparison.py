@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends import _specs
 from ..backends.base import Backend, availability
-from ..backends.subprocess.backend import Isolated
+from ..backends.subprocess.backend import SubprocessBackend
 from ..core.text import format_factor
 from ..judge.tolerances import Tolerances
 from . import rounding_envelope
@@ -30,7 +30,7 @@ CURVES = {"loss": "loss", "parameter": "parameters"}
 
 def unsuitable(backend: Backend) -> str:
     """Why a whole model cannot run on a backend; empty where it can."""
-    if isinstance(backend, Isolated):
+    if isinstance(backend, SubprocessBackend):
         return (
             "has a process of its own, in which a model is made once more: give the target as "
             "'module:factory' or "
@@ -91,7 +91,7 @@ class ModelComparison:
 
     def _reason(self, backend: Backend, target: str) -> str:
         """Why a backend cannot be used; empty where it can."""
-        if not isinstance(backend, Isolated) or not target:
+        if not isinstance(backend, SubprocessBackend) or not target:
             return unsuitable(backend)
         parts = _specs.parse(backend.spec) if not _specs.is_users_file(backend.spec) else None
         if parts is not None and (parts.kind == "numpy" or "compile" in parts.switches):

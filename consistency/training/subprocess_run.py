@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from ..backends.subprocess import framing
-from ..backends.subprocess.backend import Isolated
+from ..backends.subprocess.backend import SubprocessBackend
 from ..backends.subprocess.codec import unpack_outcome
-from ..backends.subprocess.process import START_SECONDS, LostError, Program, Worker
+from ..backends.subprocess.process import START_SECONDS, LostError, ProgramSource, Worker
 from ..core.bits import to_bytes
 from ..core.codec import unpack_cases
 from ..core.trees import tensors_in
@@ -42,7 +42,9 @@ class SubprocessRun:
     ``reason``: why it cannot be used, in words; empty where it can.
     """
 
-    def __init__(self, backend: Isolated, target: str, subject: Subject, seconds: float) -> None:
+    def __init__(
+        self, backend: SubprocessBackend, target: str, subject: Subject, seconds: float
+    ) -> None:
         self.backend, self.reason = backend, ""
         self._target, self._subject, self._seconds = target, subject, seconds
         self._path = CallMarker.create_file()
@@ -146,7 +148,9 @@ class SubprocessRun:
         """Start it. Returns why it cannot be used, or nothing."""
         backend = self.backend
         try:
-            self._worker = Worker(Program(*backend.origin, PROGRAM), backend.limits.most_bytes)
+            self._worker = Worker(
+                ProgramSource(*backend.origin, PROGRAM), backend.limits.most_bytes
+            )
             header: framing.Header = {
                 "kind": "open", "spec": backend.spec, "target": self._target,
                 "mark": str(self._path),

@@ -20,7 +20,7 @@ from torch import Tensor
 
 import consistency
 from consistency import backends, operators
-from consistency.backends.subprocess.backend import Isolated
+from consistency.backends.subprocess.backend import SubprocessBackend
 from consistency.core.dtypes import real_of
 from consistency.core.model import Case, Result
 from consistency.core.recipe import TensorRecipe
@@ -409,7 +409,7 @@ def test_crashes_are_made_small_and_put_nothing_into_quarantine() -> None:
         assert minimal.result.verdict.value == "crash"
         assert minimal.thresholds == ("3 passes, 4 fails, 5 passes",)
         assert minimal.rate == (1, 1)
-        assert isinstance(backend, Isolated)
+        assert isinstance(backend, SubprocessBackend)
         assert backend.restarts >= 5
         assert not backend.quarantined("neg")
     finally:

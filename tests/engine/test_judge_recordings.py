@@ -23,7 +23,7 @@ from consistency.generate.calls.case_operator import operator_of
 from consistency.generate.materialize import prepare
 from consistency.storage.recording.header import RECORDING, Header
 from consistency.storage.recording.reading import Recording
-from consistency.storage.recording.writing import Writer
+from consistency.storage.recording.writing import RecordingWriter
 from tests.support.paths import ROOT
 
 SOURCE = ROOT / "tests" / "data" / "directml-recording"
@@ -218,7 +218,7 @@ Plant = Callable[[Case, Outcome], Outcome | None]
 def planted(folder: Path, into: Path, plant: Plant) -> tuple[Result, ...]:
     """The results of judging the recording with a fault in every outcome that ``plant`` changes."""
     recording = Recording(folder / "recording")
-    writer = Writer(into, Header(RECORDING, "directml", recording.header.environment))
+    writer = RecordingWriter(into, Header(RECORDING, "directml", recording.header.environment))
     for row in recording.rows:
         case = recording.cases[row.case_id]
         if (

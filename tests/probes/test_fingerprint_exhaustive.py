@@ -13,7 +13,12 @@ import torch
 
 from consistency.errors import BundleError, UsageError
 from consistency.probes.fingerprint import exhaustive
-from consistency.probes.fingerprint.exhaustive import Result, function_named, spans_of, sweep
+from consistency.probes.fingerprint.exhaustive import (
+    ExhaustiveComparison,
+    function_named,
+    spans_of,
+    sweep,
+)
 from consistency.probes.fingerprint.query import Ask
 from consistency.probes.fingerprint.ulp_map import ulp_chart
 from tests.support.commands import command
@@ -35,8 +40,8 @@ class Planted(made.Exact):
         return torch.where(found < 2.0**-126, 0.0, found)
 
 
-def swept(interval: str) -> Result:
-    found = Result("exp", "planted", spans_of(interval))
+def swept(interval: str) -> ExhaustiveComparison:
+    found = ExhaustiveComparison("exp", "planted", spans_of(interval))
     for _ in sweep(Ask(Planted()), found):
         pass
     return found
@@ -100,11 +105,11 @@ def test_functions_of_one_number() -> None:
 def test_it_goes_on_where_it_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exhaustive, "BLOCK", 1 << 18)
     whole = swept("1..1.25")
-    part = Result("exp", "planted", spans_of("1..1.25"))
+    part = ExhaustiveComparison("exp", "planted", spans_of("1..1.25"))
     for _ in sweep(Ask(Planted()), part):
         if part.upto == 5:
             break
-    again = Result.from_json(json.loads(json.dumps(part.to_json())))
+    again = ExhaustiveComparison.from_json(json.loads(json.dumps(part.to_json())))
     for _ in sweep(Ask(Planted()), again):
         pass
     assert {**again.to_json(), "seconds": 0} == {**whole.to_json(), "seconds": 0}
@@ -116,9 +121,9 @@ def test_it_goes_on_where_it_was_interrupted(monkeypatch: pytest.MonkeyPatch) ->
                {"upto": -1}, {"bins": [[1, 1, 1, float("nan"), 1]]}]
 )  # fmt: skip
 def test_what_is_no_result_is_refused(change: dict[str, Any]) -> None:
-    body = Result("exp", "cpu", ((0, 16),)).to_json() | change
+    body = ExhaustiveComparison("exp", "cpu", ((0, 16),)).to_json() | change
     with pytest.raises(BundleError, match="not a result of fingerprint --exhaustive"):
-        Result.from_json(body)
+        ExhaustiveComparison.from_json(body)
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

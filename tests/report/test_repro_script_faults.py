@@ -19,7 +19,7 @@ import torch
 
 from consistency import backends, operators
 from consistency.backends import Backend
-from consistency.backends.subprocess.backend import Isolated
+from consistency.backends.subprocess.backend import SubprocessBackend
 from consistency.core.model import Result
 from consistency.diagnose.shrink import minimize
 from consistency.engine import engine
@@ -117,7 +117,7 @@ class Found:
 
     def _judged(self) -> dict[tuple[str, str, str], Result]:
         backend = backends.resolve(self.spec)
-        assert isinstance(backend, Isolated)
+        assert isinstance(backend, SubprocessBackend)
         backend.limits = replace(backend.limits, seconds=HANG)
         rules, found = tolerances.load(), {}
         try:

@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from consistency import backends, operators
-from consistency.backends.subprocess.backend import Isolated
+from consistency.backends.subprocess.backend import SubprocessBackend
 from consistency.core.model import Result
 from consistency.core.verdict import Verdict
 from consistency.engine import engine
@@ -219,7 +219,7 @@ def test_a_crash_is_shown_by_a_script_that_dies(tmp_path: Path) -> None:
         operator.name, "bfloat16", (x, weight), {"stride": 3, "padding": 2, "dilation": 2}
     )
     backend = backends.resolve("cpu+isolated")
-    assert isinstance(backend, Isolated)
+    assert isinstance(backend, SubprocessBackend)
     try:
         outcome = backend.run(operator, prepare(case))
     finally:

@@ -29,7 +29,7 @@ from consistency.engine.config import operator_dtypes
 from consistency.engine.standard_corpus import standard
 from consistency.storage import bundle
 from consistency.storage.cases import CaseEntry
-from consistency.storage.corpus.merging import DRAWN, PER_KIND, SMALL, Merged
+from consistency.storage.corpus.merging import DRAWN, PER_KIND, SMALL, CorpusMerger
 from consistency.storage.corpus.reading import load, read
 from consistency.storage.corpus.value import Corpus, digest_of
 from tests.support.commands import command
@@ -502,6 +502,6 @@ def test_a_digest_is_of_the_cases_only() -> None:
         == digest_of([c.digest for c in cases] * 2)
     )
     assert Corpus("a", cases[1:]).digest != Corpus("a", cases).digest
-    merged = Merged({c.digest: CaseEntry(c) for c in cases}, {c.digest for c in cases})
+    merged = CorpusMerger({c.digest: CaseEntry(c) for c in cases}, {c.digest for c in cases})
     assert digest_of(line.case.digest for line in merged.chosen()) == Corpus("a", cases).digest
     assert replace(Corpus("a", cases), groups=3).to_json()["groups"] == 3

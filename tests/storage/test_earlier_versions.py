@@ -14,7 +14,7 @@ from consistency.cli.main import main
 from consistency.core.verdict import OLD_VERDICTS
 from consistency.judge.known import load
 from consistency.storage import bundle, lookup
-from consistency.storage.corpus.merging import Merged
+from consistency.storage.corpus.merging import CorpusMerger
 from consistency.storage.corpus.reading import load as load_corpus
 from consistency.storage.recording.reading import Recording
 
@@ -96,7 +96,7 @@ def test_a_corpus_is_read_replayed_and_merged(tmp_path: Path) -> None:
     assert corpus.digest == "c0b993eb34fbd25d222160b060b8bb44cd24cbdec606b36c009a2d93fe830af6"
     shown = output_of("corpus", "show", CORPUS, status=0)
     assert "neg · float32 · forward · known · wrong · drawn" in shown
-    merged = Merged()
+    merged = CorpusMerger()
     merged.add(CORPUS)
     merged.add(BUNDLE)
     lines = merged.chosen()

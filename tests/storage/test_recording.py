@@ -32,7 +32,7 @@ from consistency.storage.cases import read_cases
 from consistency.storage.recording import tensors
 from consistency.storage.recording.header import CORPUS, RECORDING, Header
 from consistency.storage.recording.reading import Recording
-from consistency.storage.recording.writing import Writer
+from consistency.storage.recording.writing import RecordingWriter
 from tests.support.commands import command
 from tests.support.paths import ROOT
 
@@ -68,7 +68,7 @@ def any_bits(dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
 
 
 def written(folder: Path, outcome: Outcome, name: str = "one", **more: Any) -> Recording:
-    writer = Writer(folder, Header(RECORDING, "mine", {"device": "here"}))
+    writer = RecordingWriter(folder, Header(RECORDING, "mine", {"device": "here"}))
     writer.case(CASE, ["forward"])
     writer.outcome(name, CASE, "forward", outcome, **more)
     writer.finish()
@@ -266,7 +266,7 @@ def test_tensors_are_in_files_of_bounded_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tensors, "SHARD_BYTES", 1 << 14)
-    writer = Writer(tmp_path, Header(RECORDING, "mine"))
+    writer = RecordingWriter(tmp_path, Header(RECORDING, "mine"))
     writer.case(CASE, ["forward"])
     for i in range(20):
         writer.outcome(
@@ -576,7 +576,7 @@ def test_operators_and_ids_that_were_not_recorded(tmp_path: Path) -> None:
 
 
 def test_an_outcome_that_cannot_have_a_reference_still_has_a_verdict(tmp_path: Path) -> None:
-    writer = Writer(tmp_path, Header(RECORDING, "mine"))
+    writer = RecordingWriter(tmp_path, Header(RECORDING, "mine"))
     unknown = Case("x", "float32", (), source="call/torch.no_such_function")
     tensor = Output("out/0", torch.ones(4), "float32")
     said = {
@@ -635,7 +635,7 @@ def test_a_sum_in_a_shorter_dtype_may_cast_first_or_last(tmp_path: Path) -> None
     case = Case(
         "sum", "float32", (literal, 1), {"dtype": DType("float16")}, source="call/torch.sum"
     )
-    writer = Writer(tmp_path, Header(RECORDING, "mine"))
+    writer = RecordingWriter(tmp_path, Header(RECORDING, "mine"))
     writer.case(case, ["forward"])
     first, last = x.half().float().sum(1).half(), x.sum(1).half()
     for name, result in (("first", first), ("last", last), ("neither", last * 1.01)):

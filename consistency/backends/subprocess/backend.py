@@ -25,9 +25,9 @@ from ...operators.declare import Operator
 from ..base import Backend
 from . import framing
 from .codec import unpack_outcome
-from .memory_growth import Growth
-from .process import START_SECONDS, LostError, Source, Worker
-from .requests import Limits, Request, by_its_case, elements, known_there
+from .memory_growth import GrowthMeter
+from .process import START_SECONDS, LostError, Worker, WorkerSource
+from .requests import CaseRequest, Limits, by_its_case, elements, known_there
 
 AHEAD = 16  # requests in flight; a worker that waits for the next case is one that costs time
 AHEAD_ELEMENTS = 1 << 22  # of their tensors together
@@ -41,7 +41,7 @@ FRESH_FAILURES = (
 )
 
 
-class Isolated(Backend):
+class SubprocessBackend(Backend):
     """``spec`` in a process of its own: of this interpreter or of ``python``, with ``environment``
     variables set."""
 
@@ -57,23 +57,23 @@ class Isolated(Backend):
         self.variables = dict(environment or {})
         self.limits = limits or Limits()
         self.restarts = 0
-        self._source: Source | None = None
+        self._source: WorkerSource | None = None
         self._worker: Worker | None = None
         self._spawned: Worker | None = None  # the next one, loading
         self._opened: framing.Header | None = None
-        self._pending: OrderedDict[int, Request] = OrderedDict()
+        self._pending: OrderedDict[int, CaseRequest] = OrderedDict()
         self._done: dict[tuple[str, ...], Outcome] = {}
         self._keys: set[tuple[str, ...]] = set()  # of both
         self._since = 0.0  # when the first of the pending began
         self._number = 0
-        self._worked: Request | None = (
+        self._worked: CaseRequest | None = (
             None  # a case that came back, for new workers to tell by whether they are sound
         )
         self._fresh = True  # nothing has come back from this worker yet
         self._raising = self._refused = 0
         self._in_a_row: Counter[str] = Counter()
         self._patient = False
-        self._growth = Growth(self._memory)
+        self._growth = GrowthMeter(self._memory)
         self._refusals: dict[tuple[str, ...], str | None] = {}
 
     @property
@@ -126,12 +126,12 @@ class Isolated(Backend):
 
     def variants(self) -> Mapping[str, Backend]:
         return {
-            str(words): _Otherwise(self, variant=str(words))
+            str(words): _SubprocessVariant(self, variant=str(words))
             for words in self._open().get("variants", ())
         }
 
     def with_decomposition(self, words: str, how: Callable[..., Any]) -> Backend:
-        return _Otherwise(self, formulation=words)
+        return _SubprocessVariant(self, formulation=words)
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         raise UsageError(
@@ -251,7 +251,7 @@ class Isolated(Backend):
         _, _, dtype, variant, formulation = key
         header = {"kind": "run", **packed, "direction": direction, "dtype": dtype or None}
         header |= {"variant": variant, "formulation": formulation}
-        request = Request(case.operator, header, blobs, key)
+        request = CaseRequest(case.operator, header, blobs, key)
         self._number += 1
         if not self._pending:
             self._since = time.monotonic()
@@ -296,7 +296,7 @@ class Isolated(Backend):
         if outcome.status not in ("crash", "timeout"):
             self._in_a_row[request.operator] = 0
 
-    def _lost(self, number: int, request: Request, lost: LostError) -> None:
+    def _lost(self, number: int, request: CaseRequest, lost: LostError) -> None:
         """The worker is gone: what it was doing is the reason, as far as anybody can tell."""
         timed_out = lost.status == "timeout"
         text = f"no answer within {self.limits.seconds:g} s" if timed_out else str(lost)
@@ -315,7 +315,9 @@ class Isolated(Backend):
             )
         self._replace()
 
-    def _after_failure(self, number: int, request: Request, outcome: Outcome, spoiled: str) -> None:
+    def _after_failure(
+        self, number: int, request: CaseRequest, outcome: Outcome, spoiled: str
+    ) -> None:
         """A case raised. If nothing works since, the worker is replaced; a failure that was there
         before is judged anew."""
         first_here = self._fresh
@@ -385,7 +387,7 @@ class Isolated(Backend):
     def _spawn(self) -> Worker:
         """A process that loads torch, and is not waited for yet. Raises OSError."""
         if self._source is None:
-            self._source = Source(*self.origin)
+            self._source = WorkerSource(*self.origin)
         return Worker(self._source, self.limits.most_bytes)
 
     def _start(self) -> framing.Header:
@@ -437,7 +439,7 @@ class Isolated(Backend):
         )
         return (request.operator, found) if request is not None and found is not None else None
 
-    def _repeat(self, request: Request) -> None:
+    def _repeat(self, request: CaseRequest) -> None:
         key = (*request.key[:-1], "again")
         self._number += 1
         self._since = time.monotonic()
@@ -461,10 +463,10 @@ class Isolated(Backend):
         )
 
 
-class _Otherwise(Backend):
+class _SubprocessVariant(Backend):
     """A variant of an isolated backend, or another formulation on it."""
 
-    def __init__(self, inner: Isolated, variant: str = "", formulation: str = "") -> None:
+    def __init__(self, inner: SubprocessBackend, variant: str = "", formulation: str = "") -> None:
         self.inner, self.variant, self.formulation = inner, variant, formulation
         self.name = inner.name
 

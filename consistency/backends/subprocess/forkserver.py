@@ -1,9 +1,11 @@
-"""Workers in milliseconds: a process that has loaded torch and forks one whenever it is asked to
-(Linux only).
+"""Workers in milliseconds: a process that has loaded torch and forks a worker on request (Linux
+only).
 
 Elsewhere each worker is started from nothing, which takes seconds: Windows cannot fork, and macOS'
-libraries do not survive it. The nursery itself never computes and never touches a device, so that
-what it forks is as good as new.
+libraries do not survive it. The fork server itself never computes and never touches a device, so
+that what it forks is as good as new. The fork server of ``multiprocessing`` is one for a whole
+process, with its interpreter and environment, and its children share one standard error; here each
+interpreter and environment has a server of its own, and the last words of each worker are read.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ USABLE = sys.platform.startswith("linux")
 _POLL_SECONDS = 0.02
 
 
-class Nursery:
-    """The run's end: ``command`` is the process to start, which calls :func:`nurse` with the number
+class ForkServer:
+    """The run's end: ``command`` is the process to start, which calls :func:`serve` with the number
     of its socket."""
 
     def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
@@ -41,20 +43,22 @@ class Nursery:
             self._control.close()
             raise
         self.words = b""
-        self._born: queue.Queue[Forked] = queue.Queue()  # asked for, in order, and not there yet
-        self._alive: dict[int, Forked] = {}
+        self._born: queue.Queue[ForkedWorker] = (
+            queue.Queue()
+        )  # asked for, in order, and not there yet
+        self._alive: dict[int, ForkedWorker] = {}
         self._threads = [
             threading.Thread(target=work, daemon=True) for work in (self._hear, self._listen)
         ]
         for thread in self._threads:
             thread.start()
 
-    def fork(self) -> Forked:
-        """A new worker, which may still be on its way. Raises OSError where the nursery has
+    def fork(self) -> ForkedWorker:
+        """A new worker, which may still be on its way. Raises OSError where the fork server has
         ended."""
         here, there = socket.socketpair()
         reads, writes = os.pipe()
-        child = Forked(here, os.fdopen(reads, "rb"), self)
+        child = ForkedWorker(here, os.fdopen(reads, "rb"), self)
         self._born.put(child)
         try:
             with there:
@@ -74,7 +78,7 @@ class Nursery:
             thread.join(10.0)
 
     def _hear(self) -> None:
-        """What the nursery reports: ``p PID`` for each worker, in the order asked, and ``d PID
+        """What the fork server reports: ``p PID`` for each worker, in the order asked, and ``d PID
         STATUS`` for each death."""
         with (
             contextlib.suppress(OSError, ValueError),
@@ -98,17 +102,17 @@ class Nursery:
                 self.words = (self.words + block)[-4096:]
 
 
-class Forked:
+class ForkedWorker:
     """One forked worker, with the part of ``subprocess.Popen`` that is needed. ``returncode`` is as
     there."""
 
-    def __init__(self, connection: socket.socket, stderr: BinaryIO, nursery: Nursery) -> None:
+    def __init__(self, connection: socket.socket, stderr: BinaryIO, server: ForkServer) -> None:
         with connection:
             self.stdin: Any = connection.makefile("wb")
             self.stdout: Any = connection.makefile("rb")
         self._connection = connection
         self.stderr: Any = stderr
-        self.nursery = nursery
+        self.server = server
         self.pid: int | None = None
         self.returncode: int | None = None
         self._over = threading.Event()
@@ -128,7 +132,7 @@ class Forked:
         if self.pid is not None and not self._over.wait(timeout):
             raise subprocess.TimeoutExpired("worker", timeout)
         if self.returncode is None:
-            self.returncode = self.nursery.process.poll()
+            self.returncode = self.server.process.poll()
         return self.returncode
 
     def kill(self) -> None:
@@ -137,8 +141,8 @@ class Forked:
             self._connection.shutdown(socket.SHUT_RDWR)
 
 
-def nurse(descriptor: int) -> None:
-    """The nursery's end: fork when asked, report who was born and who died, end with the run."""
+def serve(descriptor: int) -> None:
+    """The fork server's end: fork when asked, report births and deaths, end with the run."""
     from ...operators import registry
     from .. import base  # noqa: F401 - what every worker needs, loaded once
     from . import worker_main as child

@@ -11,7 +11,7 @@ FEW_PROBES = 4
 LEAST_GROWTH = 4096.0  # bytes a call
 
 
-class Growth:
+class GrowthMeter:
     """``memory`` gives how often the worker was replaced, and the bytes that it holds now."""
 
     def __init__(self, memory: Callable[[], tuple[int, int]]) -> None:

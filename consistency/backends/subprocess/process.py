@@ -43,8 +43,8 @@ sys.modules["consistency"] = module
 spec.loader.exec_module(module)
 """
 _WORK = LOAD + "from consistency.backends.subprocess.worker_main import main\nmain()\n"
-_NURSE = (
-    LOAD + "from consistency.backends.subprocess.forkserver import nurse\nnurse(int(sys.argv[2]))\n"
+_FORK_SERVER = (
+    LOAD + "from consistency.backends.subprocess.forkserver import serve\nserve(int(sys.argv[2]))\n"
 )
 _ALIVE: weakref.WeakSet[Worker] = weakref.WeakSet()
 
@@ -58,7 +58,7 @@ class LostError(Exception):
         self.status = status
 
 
-class Source:
+class WorkerSource:
     """Where the workers of one interpreter (``python``) with one environment (``changes`` to ours,
     None removes) come from."""
 
@@ -68,16 +68,18 @@ class Source:
         # that judges meanwhile.
         variables = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, **changes}
         self.environment = {key: value for key, value in variables.items() if value is not None}
-        self._nursery: forkserver.Nursery | None = None
+        self._fork_server: forkserver.ForkServer | None = None
 
     def begin(self) -> Any:
         """A process that is, or soon will be, a worker. Raises OSError where the interpreter cannot
         be started."""
         if forkserver.USABLE:
-            if self._nursery is None or self._nursery.process.poll() is not None:
+            if self._fork_server is None or self._fork_server.process.poll() is not None:
                 self.close()
-                self._nursery = forkserver.Nursery(self._command(_NURSE), self.environment)
-            return self._nursery.fork()
+                self._fork_server = forkserver.ForkServer(
+                    self._command(_FORK_SERVER), self.environment
+                )
+            return self._fork_server.fork()
         return self.start(_WORK)
 
     def start(self, program: str) -> Any:
@@ -95,15 +97,15 @@ class Source:
         )  # fmt: skip
 
     def close(self) -> None:
-        if self._nursery is not None:
-            self._nursery.close()
-        self._nursery = None
+        if self._fork_server is not None:
+            self._fork_server.close()
+        self._fork_server = None
 
     def _command(self, program: str) -> list[str]:
         return [self.python, "-X", "utf8", "-c", program, str(_PACKAGE)]
 
 
-class Program(Source):
+class ProgramSource(WorkerSource):
     """Where processes come from that run ``program`` (what comes behind :data:`LOAD`) and take
     frames as workers do."""
 
@@ -118,7 +120,7 @@ class Program(Source):
 class Worker:
     """A child process that runs cases; ``most_bytes`` is what it may take of memory."""
 
-    def __init__(self, source: Source, most_bytes: int) -> None:
+    def __init__(self, source: WorkerSource, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self._words = b""
         self._replies: queue.Queue[framing.Frame | Exception | None] = queue.Queue()
@@ -223,9 +225,9 @@ class Worker:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(10.0)
         status = self.process.returncode
-        forge = getattr(self.process, "nursery", None)
+        server = getattr(self.process, "server", None)
         words = (
-            (self._words or getattr(forge, "words", b"")).decode("utf-8", "replace").splitlines()
+            (self._words or getattr(server, "words", b"")).decode("utf-8", "replace").splitlines()
         )
         said = next(
             (

@@ -34,7 +34,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Request:
+class CaseRequest:
     """One message; ``key``: digest of the case, direction, dtype, variant, formulation."""
 
     operator: str

@@ -33,7 +33,7 @@ def main() -> None:
     requests, replies = take_streams()
     waiting: queue.Queue[framing.Frame] = queue.Queue()
     threading.Thread(target=listen, args=(requests, waiting), daemon=True).start()
-    served = _Served(replies)
+    served = _Service(replies)
     while True:
         served.answer(*waiting.get())
 
@@ -64,7 +64,7 @@ def listen(requests: BinaryIO, waiting: queue.Queue[framing.Frame]) -> None:
     os._exit(0)
 
 
-class _Served:
+class _Service:
     """One backend, and what is known of it."""
 
     def __init__(self, replies: BinaryIO) -> None:

@@ -182,10 +182,10 @@ def calibrate(
 def _worst(path: Path) -> Case:
     """The case made of the worst inputs of a function."""
     from ...core.model import Case
-    from ...probes.fingerprint.exhaustive import Result
+    from ...probes.fingerprint.exhaustive import ExhaustiveComparison
 
     try:
-        found = Result.from_json(
+        found = ExhaustiveComparison.from_json(
             json.loads(path.read_text(encoding="utf-8") if path.stat().st_size < 1 << 22 else "")
         )
     except OSError as error:

@@ -16,7 +16,7 @@ from ...errors import UsageError
 from ..options import Command, option
 
 if TYPE_CHECKING:
-    from ...storage.corpus.checking import Checked
+    from ...storage.corpus.checking import CorpusCheck
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _out = click.option("-o", "--out", type=_FOLDER, required=True, help="Folder of the corpus.")
@@ -97,12 +97,12 @@ def merge(sources: Sequence[Path], out: Path, name: str) -> None:
     consistency corpus merge corpus reports/tonight -o corpus
     consistency corpus merge corpus nightly/*/ for-the-issue -o larger
     """
-    from ...storage.corpus.merging import Merged, write
+    from ...storage.corpus.merging import CorpusMerger, write
     from ...storage.corpus.reading import load
     from ...storage.corpus.value import digest_of
 
     _unused(out, sources)
-    merged = Merged()
+    merged = CorpusMerger()
     for place in sources:
         merged.add(place)
     kept = merged.chosen()
@@ -164,7 +164,7 @@ def check_command(folder: Path, as_json: bool) -> None:
     sys.exit(0 if found.fine else 1)
 
 
-def _show(found: Checked) -> None:
+def _show(found: CorpusCheck) -> None:
     click.echo(
         _text(
             f"{found.name}   {pluralize(found.cases, 'case')}   "
@@ -189,7 +189,7 @@ def _show(found: Checked) -> None:
     _problems(found)
 
 
-def _problems(found: Checked) -> None:
+def _problems(found: CorpusCheck) -> None:
     for line in found.damaged[:MOST]:
         click.echo(_text(f"✗ {line}"))
     for words, count in found.unknown.most_common(MOST):

@@ -22,7 +22,7 @@ from .coverage import console
 
 if TYPE_CHECKING:
     from ...backends.base import Backend
-    from ...probes.fingerprint.exhaustive import Result
+    from ...probes.fingerprint.exhaustive import ExhaustiveComparison
     from ...probes.fingerprint.facts import Fingerprint
 
 WIDEST = 132  # characters
@@ -121,7 +121,12 @@ def fingerprint(
 
 def all_inputs(backend: Backend, name: str, interval: str, out: Path | None, as_json: bool) -> None:
     """``--exhaustive``: sweeps, or goes on, and writes the result and its ulp_chart."""
-    from ...probes.fingerprint.exhaustive import Result, function_named, spans_of, sweep
+    from ...probes.fingerprint.exhaustive import (
+        ExhaustiveComparison,
+        function_named,
+        spans_of,
+        sweep,
+    )
     from ...probes.fingerprint.query import Ask, NotAnswered
     from ...probes.fingerprint.ulp_map import ulp_chart
     from .calibrate import _progress
@@ -130,7 +135,7 @@ def all_inputs(backend: Backend, name: str, interval: str, out: Path | None, as_
     path = out or Path(
         f"{function.rpartition('.')[2]}-{re.sub(r'[^A-Za-z0-9_-]+', '_', backend.name)[:80]}.json"
     )
-    found = Result(function, backend.name, spans, backend.identity)
+    found = ExhaustiveComparison(function, backend.name, spans, backend.identity)
     if path.exists():
         found = _earlier(path, found)
     began, before = time.monotonic(), found.seconds
@@ -159,12 +164,12 @@ def all_inputs(backend: Backend, name: str, interval: str, out: Path | None, as_
     click.echo(json.dumps(found.to_json()) if as_json else "\n".join(all_lines(found, path)))
 
 
-def _earlier(path: Path, wanted: Result) -> Result:
-    from ...probes.fingerprint.exhaustive import Result
+def _earlier(path: Path, wanted: ExhaustiveComparison) -> ExhaustiveComparison:
+    from ...probes.fingerprint.exhaustive import ExhaustiveComparison
 
     try:
         text = path.read_text(encoding="utf-8") if path.stat().st_size < 1 << 22 else ""
-        found = Result.from_json(json.loads(text))
+        found = ExhaustiveComparison.from_json(json.loads(text))
     except (OSError, ValueError, RecursionError, BundleError) as error:
         raise UsageError(
             f"{path} is there and cannot be gone on from ({str(error)[:100]}); name another "
@@ -189,7 +194,7 @@ def _save(path: Path, text: str) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
-def all_lines(found: Result, path: Path) -> Iterator[str]:
+def all_lines(found: ExhaustiveComparison, path: Path) -> Iterator[str]:
     """What the terminal says of a sweep."""
     import numpy as np
 

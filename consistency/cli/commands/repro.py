@@ -19,7 +19,7 @@ from ._repro_words import Say, compare_with_before, line, show, show_minimal
 if TYPE_CHECKING:
     from ...core.model import Result
     from ...engine.config import RunConfig
-    from ...storage.lookup import Found
+    from ...storage.lookup import StoredCase
 
 
 @command(short_help="Run one case again; make it smaller; write a script and an issue.")
@@ -139,7 +139,7 @@ class _Ran:
 
 
 def _run(
-    found: Found,
+    found: StoredCase,
     specs: Sequence[str],
     directions: Sequence[str],
     tolerances: str | None,
@@ -200,7 +200,7 @@ def _run(
     return _Ran(results, chosen.specs, identities, len(chosen.backends) - len(present), chosen)
 
 
-def _judged_elsewhere(found: Found, tolerances: str | None, say: Say) -> _Ran:
+def _judged_elsewhere(found: StoredCase, tolerances: str | None, say: Say) -> _Ran:
     """The recorded outcome judged here; the device itself is not."""
     from ...engine.events import Judged
     from ...engine.judge_recordings import events, plan

@@ -20,7 +20,7 @@ from ...generate.calls.case_operator import operator_of
 from ...judge.known import schema
 from ...judge.known.entries import RATE_DESCRIBED, Expectation, Occasion
 from ...storage.bundle import read_header
-from ...storage.lookup import Found
+from ...storage.lookup import StoredCase
 from .. import engine
 from ..config import RunConfig
 from ..events import Judged
@@ -39,7 +39,7 @@ class ProposalRequest:
     """What a user asked for: the case, and where it fails if that is not known from it; ``seconds``
     for running cases here."""
 
-    found: Found
+    found: StoredCase
     spec: str | None
     direction: str | None
     folder: Path | None
@@ -196,7 +196,7 @@ def _target(
     return failing[0], []
 
 
-def _recorded(found: Found, chosen: RunConfig) -> list[Result]:
+def _recorded(found: StoredCase, chosen: RunConfig) -> list[Result]:
     from ..judge_recordings import events, plan
 
     assert found.folder is not None

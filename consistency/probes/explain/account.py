@@ -26,7 +26,7 @@ from ...reference.high_precision import refine
 from ..summation.orders import Orders
 from ..summation.trees import agreement
 from ..sweep.expressions import compiled
-from ..sweep.plans import Plan
+from ..sweep.plans import SweepPlan
 from .fingerprints import of_operator, words
 from .properties import confirmation
 from .sides import Side, by_formula
@@ -92,7 +92,7 @@ class Account:
 
 
 def of_formula(
-    plan: Plan, formula: str, backend: Backend, sizes: Mapping[str, int], dtype: str, *,
+    plan: SweepPlan, formula: str, backend: Backend, sizes: Mapping[str, int], dtype: str, *,
     seed: int = 0,
     say: Callable[[str], None] = lambda text: None,
 ) -> Account:  # fmt: skip
@@ -236,7 +236,7 @@ def _gap(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _threshold(
-    found: Account, plan: Plan, sides: Callable[[Mapping[str, int]], tuple[Side, Side]],
+    found: Account, plan: SweepPlan, sides: Callable[[Mapping[str, int]], tuple[Side, Side]],
     sizes: Mapping[str, int], dtype: str,
     seed: int, name: str,
 ) -> Threshold:  # fmt: skip

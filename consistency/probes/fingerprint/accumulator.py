@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ...core.dtypes import FORMATS
 from . import modes
 from .facts import Fact, unknown
-from .gemm_probe import EVEN, ODD, Array, Bench, Shape, at
+from .gemm_probe import EVEN, ODD, Array, GemmProbe, Shape, at
 from .query import Ask, NotAnswered
 
 Places = tuple[int, int, int]  # of 1.5, of the small number, of −1.5
@@ -57,11 +57,13 @@ def _across(k: int) -> list[Places]:
 def facts(ask: Ask, form: str, dtype: str) -> Iterator[Fact]:
     """``…/accumulator`` (bits and rounding) and ``…/compensation``."""
     question, other = f"{form}/{dtype}/accumulator", f"{form}/{dtype}/compensation"
-    bench = Bench(ask, form, dtype, EVEN)
+    bench = GemmProbe(ask, form, dtype, EVEN)
     try:
         near, far = (_widths(bench, groups(bench.shape.k)) for groups in (_within, _across))
         second = min(
-            _widths(Bench(ask, form, dtype, ODD), _within(ODD.k)[:3] + _across(ODD.k)[:2]).values()
+            _widths(
+                GemmProbe(ask, form, dtype, ODD), _within(ODD.k)[:3] + _across(ODD.k)[:2]
+            ).values()
         )
         inside, across = min(near.values()), min(far.values())
         least, limit = min(inside, across), _last(dtype) + 1
@@ -104,7 +106,7 @@ def facts(ask: Ask, form: str, dtype: str) -> Iterator[Fact]:
             details={"bits": str(least), "rounding": mode},
             usual=answer in _usual(dtype),
         )
-        yield _compensation(Bench(ask, form, dtype, LONG), other, least)
+        yield _compensation(GemmProbe(ask, form, dtype, LONG), other, least)
     except NotAnswered as reason:
         yield unknown(question, str(reason))
         yield unknown(other, str(reason))
@@ -125,7 +127,7 @@ def _scale(dtype: str) -> float:
     return 2.0**13 if dtype == "float16" else 1.0
 
 
-def _widths(bench: Bench, triples: list[Places]) -> dict[Places, int]:
+def _widths(bench: GemmProbe, triples: list[Places]) -> dict[Places, int]:
     """For each placement the first p at which 2^-p is lost anywhere in the output, ``_LOSSLESS``
     where all survive.
 
@@ -153,7 +155,7 @@ def _triple(dtype: str, ladder: Ladder) -> Array:
     ) * _scale(dtype)
 
 
-def _among(bench: Bench, near: dict[Places, int], least: int) -> int:
+def _among(bench: GemmProbe, near: dict[Places, int], least: int) -> int:
     """The bits of sums that are wider than the running one, 0 where there are none: the same in
     every row of the output."""
     wider = sorted({w for w in near.values() if least < w <= least + _MOST_GUARD}, reverse=True)
@@ -169,7 +171,7 @@ def _among(bench: Bench, near: dict[Places, int], least: int) -> int:
     return 0
 
 
-def _mode(bench: Bench, placements: list[Places], bits: int) -> tuple[str, int, str]:
+def _mode(bench: GemmProbe, placements: list[Places], bits: int) -> tuple[str, int, str]:
     """(the way of rounding, in how many arrangements it was looked for, what was seen where it is
     not known)."""
     unit = 2.0 ** (1 - bits) * _scale(bench.dtype)
@@ -241,7 +243,7 @@ def _fitting(steps: Array, big: Array, small: Array) -> str:
     return " or ".join(found) or ("" if steps.any() else _CUT)
 
 
-def _compensation(bench: Bench, question: str, bits: int) -> Fact:
+def _compensation(bench: GemmProbe, question: str, bits: int) -> Fact:
     """1, −1, and everywhere else numbers far below the last bit of 1: what is left of them, at its
     least."""
     k, one = bench.shape.k, 2.0**14 if bench.dtype == "float16" else 1.0

@@ -16,7 +16,7 @@ import torch
 from ...core.dtypes import FORMATS
 from .controls import joins
 from .facts import Fact, unknown
-from .gemm_probe import EVEN, Array, Bench
+from .gemm_probe import EVEN, Array, GemmProbe
 from .query import Ask, NotAnswered, Request, call, doubles, numbers
 
 _STEPS = {
@@ -40,14 +40,14 @@ def products(ask: Ask, form: str, dtype: str, factor: Fact | None) -> Iterator[F
     if bits <= steps[-1] and "in parts" not in (factor.answer if factor is not None else ""):
         yield unknown(question, f"of factors of {bits} bits every product is exact in float32")
         return
-    bench = Bench(ask, form, dtype, EVEN)
+    bench = GemmProbe(ask, form, dtype, EVEN)
     try:
         yield _judged(question, bench, _grid(bench, steps), steps)
     except NotAnswered as reason:
         yield unknown(question, str(reason))
 
 
-def _judged(question: str, bench: Bench, seen: Array, steps: tuple[int, ...]) -> Fact:
+def _judged(question: str, bench: GemmProbe, seen: Array, steps: tuple[int, ...]) -> Fact:
     """``seen``: of all arrangements (R, P, Q), what came back in units of the exact result. Raises
     NotAnswered."""
     full = FORMATS[bench.dtype].precision
@@ -126,7 +126,7 @@ def _arrangements() -> list[tuple[int, ...]]:
     ]
 
 
-def _room(bench: Bench, depths: Array) -> bool:
+def _room(bench: GemmProbe, depths: Array) -> bool:
     """Whether 1 + 2^-d − 1 is 2^-d in every arrangement: the sum can hold what an exact product
     leaves."""
     tiny = 2.0 ** -np.unique(depths).astype(float)
@@ -135,7 +135,7 @@ def _room(bench: Bench, depths: Array) -> bool:
     return bool((_rotated(bench, left, np.ones((1, _SLOTS)))[:, :, 0] == tiny).all())
 
 
-def _grid(bench: Bench, steps: tuple[int, ...]) -> Array:
+def _grid(bench: GemmProbe, steps: tuple[int, ...]) -> Array:
     tiny = 2.0 ** -np.array(steps, dtype=float)
     ones = np.ones_like(tiny)
     left = np.stack([1.0 + tiny, -ones, -tiny, -ones], axis=1)
@@ -143,7 +143,7 @@ def _grid(bench: Bench, steps: tuple[int, ...]) -> Array:
     return _rotated(bench, left, right) / np.multiply.outer(tiny, tiny)
 
 
-def _rotated(bench: Bench, left: Array, right: Array) -> Array:
+def _rotated(bench: GemmProbe, left: Array, right: Array) -> Array:
     """All products of rows (P, 4) and (Q, 4) in every arrangement: (R, P, Q)."""
     arrangements, k = _arrangements(), bench.shape.k
     together = max(1, min(bench.shape.m // len(left), bench.shape.n // len(right)))

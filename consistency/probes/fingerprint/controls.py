@@ -13,13 +13,13 @@ from itertools import combinations
 
 import numpy as np
 
-from .gemm_probe import Array, Bench
+from .gemm_probe import Array, GemmProbe
 
 _LARGE = {"float32": 2.0**100, "float64": 2.0**600, "bfloat16": 2.0**100}  # a one beside it is lost
 Slots = tuple[int, ...]  # where the product stands, and the three others
 
 
-def joins(bench: Bench, arrangements: Sequence[Slots]) -> bool:
+def joins(bench: GemmProbe, arrangements: Sequence[Slots]) -> bool:
     """Whether in at least one arrangement the product, as it is, joins the sum of the other three.
     Raises NotAnswered.
 
@@ -48,7 +48,7 @@ def joins(bench: Bench, arrangements: Sequence[Slots]) -> bool:
     return any(alone(*slots) for slots in arrangements)
 
 
-def _below(bench: Bench, pivots: Sequence[int], large: float) -> Array | None:
+def _below(bench: GemmProbe, pivots: Sequence[int], large: float) -> Array | None:
     """[pivots, K]: terms below the node where each of ``pivots`` meets each other term (nan:
     itself). Every row of the output is asked, and each term in two columns: None where they do not
     agree.

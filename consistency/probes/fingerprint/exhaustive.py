@@ -64,7 +64,7 @@ class Bin:
 
 
 @dataclass
-class Result:
+class ExhaustiveComparison:
     """What is known so far. ``upto`` counts the blocks that are done; ``counts`` are mismatches by
     kind."""
 
@@ -122,7 +122,7 @@ class Result:
         }  # fmt: skip
 
     @staticmethod
-    def from_json(data: Any) -> Result:
+    def from_json(data: Any) -> ExhaustiveComparison:
         """Raises BundleError for what is no such result, whatever it is."""
         try:
             if data["exhaustive"] != FORMAT or data["dtype"] != "float32":
@@ -132,7 +132,7 @@ class Result:
                 Bin(_whole(h, 511), _whole(n), _whole(m), _error(u), _whole(w))
                 for h, n, m, u, w in data["bins"][:512]
             ]
-            return Result(
+            return ExhaustiveComparison(
                 str(data["function"])[:100], str(data["backend"])[:300], spans,
                 {str(k)[:100]: str(v)[:400] for k, v in list(data["environment"].items())[:100]},
                 _whole(data["upto"]),
@@ -262,7 +262,7 @@ def _blocks(spans: Sequence[Span]) -> Iterator[Span]:
             start = end
 
 
-def sweep(ask: Ask, found: Result) -> Iterator[Result]:
+def sweep(ask: Ask, found: ExhaustiveComparison) -> Iterator[ExhaustiveComparison]:
     """Goes on where ``found`` stands, and yields it after each block. Raises NotAnswered where the
     backend gives no result."""
     todo = list(_blocks(found.spans))[found.upto :]
@@ -282,7 +282,9 @@ def sweep(ask: Ask, found: Result) -> Iterator[Result]:
             yield found
 
 
-def _add(found: Result, patterns: np.ndarray[Any, Any], got: np.ndarray[Any, Any]) -> None:
+def _add(
+    found: ExhaustiveComparison, patterns: np.ndarray[Any, Any], got: np.ndarray[Any, Any]
+) -> None:
     wanted = reference(found.function, from_words(patterns, "float32"))
     nearest = words(torch.from_numpy(wanted).to(torch.float32))
     other = np.flatnonzero(got != nearest)

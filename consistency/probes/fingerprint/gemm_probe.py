@@ -89,7 +89,7 @@ def result(form: str, answer: torch.Tensor, m: int, n: int) -> torch.Tensor:
     return answer.reshape(n, m).T if form == "conv2d" else answer
 
 
-class Bench:
+class GemmProbe:
     """One form and dtype at one shape. All answers are float64 arrays that hold exactly what came
     back."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...core.dtypes import FORMATS
 from . import modes
 from .facts import Fact, unknown
-from .gemm_probe import SHAPES, Array, Bench, Shape, at
+from .gemm_probe import SHAPES, Array, GemmProbe, Shape, at
 from .query import Ask, NotAnswered
 
 SIDES = {"left": "first", "right": "second"}
@@ -26,7 +26,7 @@ def facts(ask: Ask, form: str, dtype: str) -> Iterator[Fact]:
     question = f"{form}/{dtype}/multiplicand"
     try:
         found = {
-            (side, shape): _side(Bench(ask, form, dtype, shape), side)
+            (side, shape): _side(GemmProbe(ask, form, dtype, shape), side)
             for shape in SHAPES
             for side in SIDES
         }
@@ -78,7 +78,7 @@ def dense(p: int) -> float:
     return 1.0 + float(sum(2.0**-i for i in bits))
 
 
-def _side(bench: Bench, side: str) -> tuple[bool, str]:
+def _side(bench: GemmProbe, side: str) -> tuple[bool, str]:
     """(True, answer), or (False, why none)."""
     full = FORMATS[bench.dtype].precision
     ladder = range(1, full)
@@ -115,7 +115,7 @@ def _ties(t: int, full: int) -> tuple[float, ...]:
     return tuple(sign * (1.0 + step * u) for sign in (1.0, -1.0) for step in steps)
 
 
-def _passed(bench: Bench, side: str, values: Array) -> Array | None:
+def _passed(bench: GemmProbe, side: str, values: Array) -> Array | None:
     """What comes back for each number, or None where it depends on the place in K or in the
     output."""
     found = []

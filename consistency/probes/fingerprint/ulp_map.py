@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from ...core import svg
 from ..sweep.chart import GAP, LEFT, PANEL, RIGHT, TOP, WIDTH
-from .exhaustive import Bin, Result
+from .exhaustive import Bin, ExhaustiveComparison
 
 _LOW, _HIGH = 0.4, 1.05  # ulp; more where errors are larger
 _SIDES = (("positive arguments", False), ("negative arguments", True))
 
 
-def ulp_chart(found: Result) -> str:
+def ulp_chart(found: ExhaustiveComparison) -> str:
     """One SVG document."""
     ordered = sorted(found.bins.values(), key=lambda b: b.head)
     sides = [

@@ -25,7 +25,7 @@ _FUSED = ("at once", "at once with the sum")
 
 
 @dataclass(frozen=True)
-class Run:
+class Repetition:
     """``count`` equal parts: the first begins ``offset`` leaves behind the whole's first leaf, each
     next one ``step`` further."""
 
@@ -46,7 +46,7 @@ class Form:
     at other places are equal."""
 
     how: str
-    runs: tuple[Run, ...] = ()
+    runs: tuple[Repetition, ...] = ()
 
     @functools.cached_property
     def size(self) -> int:
@@ -70,7 +70,7 @@ class Form:
     def __str__(self) -> str:
         if not self.runs:
             return self.how
-        texts, before = [], Run(self, 0, 0)
+        texts, before = [], Repetition(self, 0, 0)
         for run in self.runs:
             texts.append(self._run(run, before))
             before = before if run.part.how == BIAS else run
@@ -83,7 +83,7 @@ class Form:
             else parts
         )
 
-    def _run(self, run: Run, before: Run) -> str:
+    def _run(self, run: Repetition, before: Repetition) -> str:
         if run.part.how == BIAS:
             return BIAS
         close = run.part.size if run.part.gapless else 0
@@ -156,21 +156,21 @@ class _Former:
         level = self._level(node)
         if level is not None:
             return level
-        runs: list[Run] = []
+        runs: list[Repetition] = []
         for group in self._spine(node):
             if len(group) == 1:
                 runs.append(self._one(group[0], node))
                 continue
             how = _FUSED[bool(runs)]
             start = min(map(self.first, group))
-            parts = _joined([Run(self.of(p), 1, self.first(p) - start) for p in group])
-            runs.append(Run(Form(how, tuple(parts)), 1, start - self.first(node)))
+            parts = _joined([Repetition(self.of(p), 1, self.first(p) - start) for p in group])
+            runs.append(Repetition(Form(how, tuple(parts)), 1, start - self.first(node)))
         if len(runs) == 1 and runs[0].count == 1:
             return runs[0].part
         return Form("in order", tuple(_periods(_blocks(_joined(runs)))))
 
-    def _one(self, node: int, whole: int) -> Run:
-        return Run(self.of(node), 1, self.first(node) - self.first(whole))
+    def _one(self, node: int, whole: int) -> Repetition:
+        return Repetition(self.of(node), 1, self.first(node) - self.first(whole))
 
     def _level(self, node: int) -> Form | None:
         """A perfectly balanced subtree over 4, 8, 16 … equal parts."""
@@ -197,7 +197,7 @@ class _Former:
                     places = [firsts[i] for i in order]
                     steps = {b - a for a, b in itertools.pairwise(places)}
                     if len(steps) == 1:
-                        return Form(how, (Run(part, len(units), places[0], steps.pop()),))
+                        return Form(how, (Repetition(part, len(units), places[0], steps.pop()),))
             parents = {
                 child: unit
                 for unit in self._above(node, depth - 1)
@@ -246,21 +246,21 @@ class _Former:
         return [*([c] for c in begin), *groups]
 
 
-def _joined(runs: Sequence[Run]) -> list[Run]:
+def _joined(runs: Sequence[Repetition]) -> list[Repetition]:
     """Equal parts at equal distances become one run."""
-    found: list[Run] = []
+    found: list[Repetition] = []
     for run in runs:
         last = found[-1] if found else None
         if last is not None and last.part == run.part and run.part.how != BIAS:
             gap = run.offset - (last.offset + last.step * (last.count - 1))
             if last.count == 1 or gap == last.step:
-                found[-1] = Run(last.part, last.count + 1, last.offset, gap)
+                found[-1] = Repetition(last.part, last.count + 1, last.offset, gap)
                 continue
         found.append(run)
     return found
 
 
-def _blocks(runs: list[Run]) -> list[Run]:
+def _blocks(runs: list[Repetition]) -> list[Repetition]:
     """A running sum that begins with single terms and goes on with blocks: its beginning is a
     block, too."""
     first, later = runs[0], [run for run in runs[1:] if run.part.how != BIAS]
@@ -272,19 +272,19 @@ def _blocks(runs: list[Run]) -> list[Run]:
         or not later[0].part.runs
     ):
         return runs
-    block = Form("in order", (Run(first.part, first.count, 0, first.step),))
+    block = Form("in order", (Repetition(first.part, first.count, 0, first.step),))
     rest = runs[1:]
     if rest[0].part == block:  # the second block and its like: one run
         gap = rest[0].offset - first.offset
         if rest[0].count == 1 or rest[0].step == gap:
-            return [Run(block, rest[0].count + 1, first.offset, gap), *rest[1:]]
-    return [Run(block, 1, first.offset), *rest]
+            return [Repetition(block, rest[0].count + 1, first.offset, gap), *rest[1:]]
+    return [Repetition(block, 1, first.offset), *rest]
 
 
-def _periods(runs: list[Run]) -> list[Run]:
+def _periods(runs: list[Repetition]) -> list[Repetition]:
     """Runs that come again and again, each time as far behind, become one run of a part that is no
     subtotal (in parentheses)."""
-    found: list[Run] = []
+    found: list[Repetition] = []
     i = 0
     while i < len(runs):
         times = [(_times(runs, i, p), p) for p in range(1, 9)]
@@ -296,14 +296,16 @@ def _periods(runs: list[Run]) -> list[Run]:
         start = min(run.begin for run in runs[i : i + period])
         part = Form(
             _THROUGH,
-            tuple(Run(r.part, r.count, r.offset - start, r.step) for r in runs[i : i + period]),
+            tuple(
+                Repetition(r.part, r.count, r.offset - start, r.step) for r in runs[i : i + period]
+            ),
         )
-        found.append(Run(part, count, start, runs[i + period].offset - runs[i].offset))
+        found.append(Repetition(part, count, start, runs[i + period].offset - runs[i].offset))
         i += count * period
     return found
 
 
-def _times(runs: list[Run], start: int, period: int) -> int:
+def _times(runs: list[Repetition], start: int, period: int) -> int:
     """How often the ``period`` runs from ``start`` on are repeated."""
     first = runs[start : start + period]
     if start + 2 * period > len(runs):
@@ -311,7 +313,7 @@ def _times(runs: list[Run], start: int, period: int) -> int:
     step, count = runs[start + period].offset - first[0].offset, 1
     while True:
         again = runs[start + count * period : start + (count + 1) * period]
-        like = [Run(r.part, r.count, r.offset + count * step, r.step) for r in first]
+        like = [Repetition(r.part, r.count, r.offset + count * step, r.step) for r in first]
         if again != like:
             return count
         count += 1

@@ -39,7 +39,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Apart:
+class Unexplained:
     """``outputs`` that no order gives that was found. The first is at ``index``: what ``came``, and
     what the most frequent order (``tree``) gives.
     """
@@ -64,7 +64,7 @@ class Orders:
     calls: int = 0
     outputs: int = 0
     untested: int = 0
-    apart: Apart | None = None
+    apart: Unexplained | None = None
     actual: torch.Tensor | None = field(default=None, repr=False)
 
     @property
@@ -153,12 +153,12 @@ def _order(question: Question, part: Part, rows: Array, columns: Array, index: _
     return Order(part.tree, manner, outputs, index.box(part.where), sure)
 
 
-def _apart(nobody: Array, most: Part, actual: torch.Tensor, index: _Index) -> Apart | None:
+def _apart(nobody: Array, most: Part, actual: torch.Tensor, index: _Index) -> Unexplained | None:
     places = np.argwhere(nobody)
     if not len(places):
         return None
     r, c = places[np.argmin(most.one.same[nobody])]  # the first that differs, if one does
-    return Apart(
+    return Unexplained(
         len(places), index.of(r, c), float(actual[r, c]), float(most.one.given[r, c]), most.tree
     )
 

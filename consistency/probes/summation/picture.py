@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...core import svg
-from .notation import BIAS, Form, Run, form
+from .notation import BIAS, Form, Repetition, form
 from .trees import Tree
 
 STYLE = """
@@ -107,7 +107,7 @@ class _Draws:
         boxes = [box for run in whole.runs for box in self.run(run, first)]
         return _line(boxes) if len(boxes) > 1 else replace(boxes[0], inline=False)
 
-    def run(self, run: Run, first: int) -> list[_Box]:
+    def run(self, run: Repetition, first: int) -> list[_Box]:
         start = first + run.offset
         if not run.part.runs:
             if run.part.how == BIAS or run.count == 1:

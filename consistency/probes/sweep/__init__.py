@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from .findings import Finding, findings
 from .measure import Measurement, Series, measure
-from .plans import PLANS, Plan, plan_of
+from .plans import PLANS, SweepPlan, plan_of
 from .points import Vary, parse_vary
 
 __all__ = [
     "PLANS",
     "Finding",
     "Measurement",
-    "Plan",
     "Series",
+    "SweepPlan",
     "Vary",
     "findings",
     "measure",

@@ -20,7 +20,7 @@ from ...judge.compare import compare
 from ...reference import Reference, quiet
 from ...reference.high_precision import refine
 from .expressions import Compiled, compiled
-from .plans import SCALE, Plan
+from .plans import SCALE, SweepPlan
 from .points import Vary
 
 
@@ -59,7 +59,7 @@ class Measurement:
 class Series:
     """All that was measured: points in rising order, for each dtype and contestant."""
 
-    plan: Plan
+    plan: SweepPlan
     vary: Vary
     fixed: Mapping[str, float]
     contestants: tuple[str, ...]
@@ -71,7 +71,7 @@ class Series:
 
 
 def measure(
-    plan: Plan, vary: Vary, backends: Sequence[Backend], formulas: Mapping[str, str], *,
+    plan: SweepPlan, vary: Vary, backends: Sequence[Backend], formulas: Mapping[str, str], *,
     fixed: Mapping[str, float] | None = None,
     dtypes: Sequence[str] = ("float32", "float64"), seed: int = 0,
     rules: tolerances.Tolerances | None = None,
@@ -98,8 +98,8 @@ def measure(
 
 
 def _point(
-    plan: Plan, value: float, sizes: Mapping[str, float], dtype: str, backends: Sequence[Backend],
-    formulas: Mapping[str, Compiled],
+    plan: SweepPlan, value: float, sizes: Mapping[str, float], dtype: str,
+    backends: Sequence[Backend], formulas: Mapping[str, Compiled],
     seed: int, rules: tolerances.Tolerances,
 ) -> Iterator[Measurement]:  # fmt: skip
     operator, case = plan.declared, plan.case(dtype, sizes, seed)

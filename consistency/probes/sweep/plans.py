@@ -24,7 +24,7 @@ Make = Callable[[Callable[..., TensorRecipe], Mapping[str, int]], tuple[Any, ...
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """``make(tensor, sizes)`` gives the arguments, whose names are ``arguments``; ``usual`` the
     dimensions and their values; ``vary`` what is varied where nothing is said, ``formulas`` what is
     compared then.
@@ -69,14 +69,14 @@ def _images(tensor: Callable[..., TensorRecipe], s: Mapping[str, int]) -> tuple[
     return tensor(2, s["C"], s["H"], s["H"]), tensor(s["M"], s["C"], s["k"], s["k"])
 
 
-def _over_rows(operator: str, vary: str, formulas: Mapping[str, str] | None = None) -> Plan:
-    return Plan(operator, ("x",), {"R": 64, "N": 4096}, _rows, vary, formulas or {})
+def _over_rows(operator: str, vary: str, formulas: Mapping[str, str] | None = None) -> SweepPlan:
+    return SweepPlan(operator, ("x",), {"R": 64, "N": 4096}, _rows, vary, formulas or {})
 
 
 _PRODUCT = {"x @ W.T + b": "x @ W.T + b"}
 _ONE_PASS = {"one pass": "((x * x).mean(-1) - x.mean(-1) ** 2) * N / (N - 1)"}
-PLANS: dict[str, Plan] = {
-    "linear": Plan(
+PLANS: dict[str, SweepPlan] = {
+    "linear": SweepPlan(
         "nn.functional.linear",
         ("x", "W", "b"),
         {"N": 32, "K": 512, "M": 128},
@@ -84,14 +84,14 @@ PLANS: dict[str, Plan] = {
         "K=1..2048",
         _PRODUCT,
     ),
-    "matmul": Plan(
+    "matmul": SweepPlan(
         "matmul",
         ("a", "b"),
         {"M": 32, "K": 512, "N": 128},
         lambda t, s: (t(s["M"], s["K"]), t(s["K"], s["N"])),
         "K=1..2048",
     ),
-    "dot": Plan(
+    "dot": SweepPlan(
         "dot",
         ("a", "b"),
         {"N": 4096},
@@ -104,7 +104,7 @@ PLANS: dict[str, Plan] = {
     "var": _over_rows("var", "N=2..65536", _ONE_PASS),
     "cumsum": _over_rows("cumsum", "N=1..16384"),
     "softmax": _over_rows("softmax", "N=1..16384", {"exp / sum": "exp(x) / exp(x).sum(-1, True)"}),
-    "layer_norm": Plan(
+    "layer_norm": SweepPlan(
         "nn.functional.layer_norm",
         ("x",),
         {"R": 32, "N": 1024},
@@ -112,10 +112,10 @@ PLANS: dict[str, Plan] = {
         "N=2..16384",
     ),
     **{
-        name: Plan(name, ("x",), {"N": 4096}, lambda t, s: (t(s["N"]),), "N=1..65536")
+        name: SweepPlan(name, ("x",), {"N": 4096}, lambda t, s: (t(s["N"]),), "N=1..65536")
         for name in ("norm", "linalg.vector_norm")
     },
-    "conv2d": Plan(
+    "conv2d": SweepPlan(
         "nn.functional.conv2d", ("x", "W"), {"C": 16, "H": 12, "k": 3, "M": 16}, _images, "C=1..512"
     ),
 }
@@ -203,7 +203,7 @@ _BY_FAMILY: dict[str, list[_Shape]] = {
 }  # fmt: skip
 
 
-def plan_of(name: str) -> Plan:
+def plan_of(name: str) -> SweepPlan:
     """The plan of an operator: its own, or the first of its family's that it accepts. Raises
     UsageError."""
     found = PLANS.get(_SHORT.get(name, name))
@@ -214,7 +214,7 @@ def plan_of(name: str) -> Plan:
     if operator is None:
         raise UsageError(f"there is no operator {name!r:.60}{did_you_mean(name, [*PLANS, *known])}")
     for arguments, usual, make, vary in _BY_FAMILY.get(operator.family, ()):
-        plan = Plan(operator.name, arguments, usual, make, vary)
+        plan = SweepPlan(operator.name, arguments, usual, make, vary)
         if _accepted(operator, plan):
             return plan
     families = ", ".join(_BY_FAMILY)
@@ -225,7 +225,7 @@ def plan_of(name: str) -> Plan:
     )
 
 
-def _accepted(operator: Operator, plan: Plan) -> bool:
+def _accepted(operator: Operator, plan: SweepPlan) -> bool:
     """Whether torch takes such arguments, tried at small sizes, and returns about as many
     floating-point numbers as it got."""
     small = {

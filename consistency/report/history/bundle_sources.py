@@ -17,7 +17,7 @@ from typing import Any
 from ...core.text import printable
 from ...errors import BundleError
 from ...storage.bundle import read_environment
-from ...storage.bundle.gathering import Listed, gather
+from ...storage.bundle.gathering import ListedBundle, gather
 
 MAX_RESULTS = 1 << 34  # bytes of results.jsonl
 MAX_BACKENDS, MAX_KEYS = 64, 200
@@ -68,7 +68,7 @@ def bundles(folders: Sequence[Path]) -> tuple[list[BundleSource], list[str]]:
     ]
 
 
-def _read(one: Listed) -> BundleSource:
+def _read(one: ListedBundle) -> BundleSource:
     header, results = one.header, _results(one.folder)
     specs = header["settings"].get("specs")
     spelt = specs if isinstance(specs, dict) else {}

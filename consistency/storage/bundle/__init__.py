@@ -16,7 +16,7 @@ become paths unchecked.
 from __future__ import annotations
 
 from ...core.files import MAX_LINE, lines, mend
-from .gathering import Listed, gather
+from .gathering import ListedBundle, gather
 from .header import FORMAT, read_environment, read_header
 from .naming import failure_id
 from .reading import cases_of, read_results
@@ -26,7 +26,7 @@ from .rows import result_to_json, row_of
 __all__ = [
     "FORMAT",
     "MAX_LINE",
-    "Listed",
+    "ListedBundle",
     "cases_of",
     "failure_id",
     "gather",

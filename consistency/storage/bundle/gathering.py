@@ -18,7 +18,7 @@ MAX_BUNDLES = 100_000
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedBundle:
     """A bundle by its folder, with its header as the newest format has it."""
 
     folder: Path
@@ -38,18 +38,18 @@ class Listed:
         return str(self.header["created"])
 
 
-def gather(places: Iterable[Path]) -> tuple[list[Listed], list[str]]:
+def gather(places: Iterable[Path]) -> tuple[list[ListedBundle], list[str]]:
     """The bundles that ``places`` are or hold, oldest first, and a line for each that cannot be
     read or is there twice.
 
     Of a run whose id is there twice (a copy, or a part of it) the bundle with more results is
     taken. Raises BundleError where a place is neither a bundle nor a folder.
     """
-    found: dict[str, Listed] = {}
+    found: dict[str, ListedBundle] = {}
     problems: list[str] = []
     for folder in _folders(places):
         try:
-            one = Listed(folder, read_header(folder))
+            one = ListedBundle(folder, read_header(folder))
         except BundleError as error:
             problems.append(f"passed over: {error}")
             continue
@@ -86,7 +86,7 @@ def _below(folder: Path, depth: int) -> Iterable[Path]:
             yield from _below(inner, depth - 1)
 
 
-def _size(one: Listed) -> int:
+def _size(one: ListedBundle) -> int:
     """Bytes of its results as they are when they are not packed."""
     path = one.folder / "results.jsonl"
     if path.exists():

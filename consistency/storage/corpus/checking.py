@@ -23,7 +23,7 @@ MOST = 1000  # lines that are told
 
 
 @dataclass
-class Checked:
+class CorpusCheck:
     """What a corpus holds, and what is wrong with it. ``damaged`` lines make it unusable; the
     others are only not replayed here."""
 
@@ -58,10 +58,10 @@ class Checked:
         }  # fmt: skip
 
 
-def check(folder: Path) -> Checked:
+def check(folder: Path) -> CorpusCheck:
     """Look at every line. Raises BundleError where there is no corpus at all."""
     header = header_of(folder)
-    checked = Checked(str(header.settings.get("name") or folder.resolve().name)[:80])
+    checked = CorpusCheck(str(header.settings.get("name") or folder.resolve().name)[:80])
     path, store = folder / FILE, LiteralStore(folder)
     digests: set[str] = set()
     known: dict[tuple[str, str], str] = {}

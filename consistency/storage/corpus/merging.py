@@ -35,7 +35,7 @@ PER_KIND = {SMALL: 2, DRAWN: 3}
 
 
 @dataclass
-class Merged:
+class CorpusMerger:
     """What is merged so far, by the digests of cases; ``sources`` says how many cases each place
     offered."""
 

@@ -25,7 +25,7 @@ from ...operators.catalog.functions import function_named
 from ..bundle import lines
 from .header import RECORDING, Header
 from .views import chain_of
-from .writing import Writer
+from .writing import RecordingWriter
 
 MAX_BYTES = 1 << 34
 _SIGNALS = {"abort": "crash", "segfault": "crash", "timeout": "timeout"}
@@ -64,7 +64,7 @@ def convert(source: Path, folder: Path) -> tuple[int, int]:
     manifest, problems = source / "manifest.jsonl", 0
     if not manifest.is_file():
         raise BundleError(f"{source} holds no manifest.jsonl: it is no recording of this kind")
-    writer = Writer(folder, header)
+    writer = RecordingWriter(folder, header)
     try:
         with _Tensors(source / "tensors.safetensors") as tensors:
             for number, line in lines(manifest):

@@ -1,4 +1,4 @@
-"""Reading a recording, which comes from another machine and may be damaged."""
+"""TensorReader a recording, which comes from another machine and may be damaged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...core.model import DIRECTIONS, Outcome
 from ...errors import BundleError
 from ..cases import read_cases
 from .header import RECORDING, read_header
-from .tensors import Reading
+from .tensors import TensorReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Recording:
                 f"--corpus"
             )
         self.cases = {entry.case.id: entry.case for entry in read_cases(self.folder)}
-        self._tensors = Reading(self.folder)
+        self._tensors = TensorReader(self.folder)
         path = self.folder / "outcomes.jsonl"
         self.rows: list[OutcomeRow] = []
         seen: set[str] = set()

@@ -54,7 +54,7 @@ def unpacked(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return tensor.reshape(-1).view(dtype).reshape(tensor.shape[:-1])
 
 
-class Appending:
+class TensorWriter:
     """Writes tensors: each outcome's into a file of its own at once, and these by and by into
     shards."""
 
@@ -111,7 +111,7 @@ class Appending:
         return self._folder / f"{kind}-{number:06d}.safetensors"
 
 
-class Reading:
+class TensorReader:
     """Tensors by key, read when they are asked for. Raises BundleError for what is no tensor of
     ours."""
 

@@ -17,10 +17,10 @@ from ...errors import BundleError
 from ..cases import CaseEntry, read_cases
 from ..literals import write_literals
 from .header import RECORDING, Header, read_header
-from .tensors import Appending
+from .tensors import TensorWriter
 
 
-class Writer:
+class RecordingWriter:
     """Writes a corpus or a recording, line by line; a kill at any moment loses at most the outcome
     in hand."""
 
@@ -68,7 +68,7 @@ class Writer:
                 if recording
                 else None
             )
-            self._tensors = Appending(folder, frozenset(keys)) if recording else None
+            self._tensors = TensorWriter(folder, frozenset(keys)) if recording else None
         except OSError as error:
             self._lock.release()
             raise BundleError(

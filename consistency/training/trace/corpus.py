@@ -16,7 +16,7 @@ from ...core.text import format_bytes
 from ...generate.materialize import KEPT_BEFORE_VIEW
 from ...operators.catalog.aten import base_name, has_coupled_arguments
 from ...storage.recording.header import Header
-from ...storage.recording.writing import Writer
+from ...storage.recording.writing import RecordingWriter
 from . import kinds
 from .capture import CallCapture, CapturedCall, CaptureLimits, LeftOutError, bytes_of, megabytes
 from .recipes import range_of, recipe_like
@@ -151,7 +151,7 @@ def write(calls: Iterable[CapturedCall], folder: Path, header: Header) -> int:
 
     Raises BundleError where the folder holds something already.
     """
-    writer = Writer(folder, header)
+    writer = RecordingWriter(folder, header)
     try:
         for call in calls:
             if call.case is None:

@@ -6,7 +6,7 @@ import sys
 
 import psutil
 
-from ....backends.subprocess.process import Program, Worker
+from ....backends.subprocess.process import ProgramSource, Worker
 
 _PROGRAM = "from consistency.engine.executors.workers.judging_process import main\nmain()\n"
 _THREADS = (
@@ -23,4 +23,4 @@ def start_process(threads: int, share: int = 1) -> Worker:
     machine's memory, or the ``share``-th part of that."""
     memory = psutil.virtual_memory().total * 3 // 4 // share
     variables = dict.fromkeys(_THREADS, str(threads))
-    return Worker(Program(sys.executable, variables, _PROGRAM), memory)
+    return Worker(ProgramSource(sys.executable, variables, _PROGRAM), memory)
