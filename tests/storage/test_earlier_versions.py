@@ -13,6 +13,8 @@ from click.testing import CliRunner
 from consistency.cli.main import main
 from consistency.core.verdict import OLD_VERDICTS
 from consistency.judge.known import load
+from consistency.judge.tolerances import load as load_tolerances
+from consistency.judge.tolerances import with_more
 from consistency.storage import bundle, lookup
 from consistency.storage.corpus.merging import CorpusMerger
 from consistency.storage.corpus.reading import load as load_corpus
@@ -114,6 +116,8 @@ def test_a_bundle_is_resumed(tmp_path: Path) -> None:
     shutil.copytree(BUNDLE, folder)
     header = json.loads((folder / "bundle.json").read_text(encoding="utf-8"))
     header["settings"]["specs"]["wrong"] = BACKEND
+    rules = with_more(load_tolerances(), [str(DATA / "known-divergences.yaml")])
+    header["settings"]["tolerances"] = rules.digest  # of a run with today's rules
     del header["seconds"], header["complete"]
     (folder / "bundle.json").write_text(json.dumps(header), encoding="utf-8")
     before = len(bundle.read_results(folder))
