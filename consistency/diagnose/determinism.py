@@ -39,7 +39,7 @@ TITLE = "determinism"  # of its section in the summary
 LOOKED_AT = 4  # cases of each operator × dtype
 _THREADS = "one thread"  # what backends call the variant
 _SAME_ROW = 2.0**-40
-_NOT_REPEATED = frozenset({"random", "uninitialised"})
+_NOT_REPEATED = frozenset({"random", "uninitialized"})
 
 
 @dataclass(frozen=True, slots=True)

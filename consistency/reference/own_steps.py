@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..core import dtypes
+from ..core.trees import map_leaves
 from ..generate.materialize import Arguments, Materials
 from ..operators.declare import ErrorModel, Operator, one
 from .magnitudes import Magnitudes, unsigned
@@ -255,10 +256,8 @@ def _of_a_sum(step: RecordedStep, value: torch.Tensor, operands: list[Any]) -> t
 
 def magnitude_of_step(step: RecordedStep, operands: list[Any]) -> torch.Tensor:
     """The step on absolute values: the magnitude that it adds up."""
-    from torch.utils._pytree import tree_flatten, tree_unflatten
-
-    spec = tree_flatten((step.args, step.kwargs))[1]
-    args, kwargs = tree_unflatten([unsigned(o) for o in operands], spec)
+    remaining = iter(operands)
+    args, kwargs = map_leaves(lambda _: unsigned(next(remaining)), (step.args, step.kwargs))
     found = step.call(*args, **kwargs)
     assert isinstance(found, torch.Tensor)
     return found

@@ -69,7 +69,7 @@ def test_the_numbers_of_the_page_are_those_of_the_program() -> None:
 def test_every_reason_has_a_line() -> None:
     words = {
         kinds.VIEW: "views and metadata", kinds.RANDOM: "random operators",
-        kinds.UNINITIALISED: "uninitialised memory",
+        kinds.UNINITIALIZED: "uninitialized memory",
         kinds.FACTORY: "no tensor's numbers", kinds.NUMBER: "`item()`", kinds.FOREIGN: "not aten's",
         kinds.NOT_CALLED: "",
         kinds.SUBCLASS: "tensor subclasses", kinds.UNUSUAL: "sparse, quantised",

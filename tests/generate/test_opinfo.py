@@ -112,7 +112,7 @@ def test_declared_and_undeclared_operators() -> None:
 
 @pytest.mark.parametrize(("name", "reason"), [
     ("rand_like", "its result is random"),
-    ("new_empty_strided", "uninitialised"),
+    ("new_empty_strided", "uninitialized"),
     ("uniform", "random"),
 ])  # fmt: skip
 def test_what_is_not_tested_says_why(name: str, reason: str) -> None:

@@ -34,7 +34,7 @@ OTHER_RANGES = "of a kind that was kept before, with numbers in other ranges"
 _NOTHING = (
     kinds.VIEW,
     kinds.RANDOM,
-    kinds.UNINITIALISED,
+    kinds.UNINITIALIZED,
     kinds.FACTORY,
     kinds.NUMBER,
     kinds.FOREIGN,

@@ -14,7 +14,7 @@ from ...operators.catalog.signature import signature
 
 VIEW = "views and metadata: nothing is computed"
 RANDOM = "random: another draw is no error"
-UNINITIALISED = "uninitialised memory: whatever it holds is right"
+UNINITIALIZED = "uninitialized memory: whatever it holds is right"
 FACTORY = "made of no tensor's numbers (zeros, arange, ones_like …)"
 NUMBER = "reads a number out of a tensor (item)"
 FOREIGN = "no operator of aten (profiler, distributed, an extension's own)"
@@ -38,7 +38,7 @@ def left_out(overload: Any) -> str:
     if known.reads_number:
         return NUMBER
     if aten.is_uninitialized(base):
-        return UNINITIALISED
+        return UNINITIALIZED
     if (
         base in aten.METADATA_QUERIES | aten.VIEWS_BY_ANOTHER_NAME
         or known.is_inplace_view
