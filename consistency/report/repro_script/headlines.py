@@ -47,10 +47,10 @@ def operator_title(result: Result) -> str:
         return f"torch.{name.removesuffix('.out')}(out=…)"
     if name.endswith(".method") or (hasattr(torch.Tensor, name) and not hasattr(torch, name)):
         return f"torch.Tensor.{name.removesuffix('.method').rpartition('.')[2]}"
-    known = operators.registry().get(
-        name
-    )  # a name from a file is looked up, nothing is imported for it
-    return f"torch.{name}" if source or (known is not None and resolve(name) is not None) else name
+    # A name from a file is looked up; nothing is imported for it.
+    known = operators.registry().get(name)
+    in_torch = source.kind or (known is not None and resolve(name) is not None)
+    return f"torch.{name}" if in_torch else name
 
 
 def title(result: Result) -> str:
