@@ -71,7 +71,7 @@ def _classes(sets: Sequence[Asking], pairs: Sequence[tuple[int, int]]) -> list[A
 
 
 def _pairs(terms: int, added: int, more: int) -> list[tuple[int, int]]:
-    """Pairs that tell usual orders apart: neighbours (blocks; loops that begin where memory is
+    """Pairs that tell usual orders apart: neighbors (blocks; loops that begin where memory is
     aligned), terms as far apart as running sums that take turns are, and those at the ends, in the
     middle and across; and ``more`` of any kind.
     """

@@ -1,7 +1,7 @@
 """A summation tree as a short text: what repeats is said once.
 
 ``sequential 192`` adds one term after the other; ``10 × [sequential 192] + [sequential 128]`` adds
-blocks, one after the other; ``pairwise 8 × […]`` adds neighbours, then neighbours of these;
+blocks, one after the other; ``pairwise 8 × […]`` adds neighbors, then neighbors of these;
 ``halving 16 × […]`` the first half to the second; ``stride 16``: each further term (or block) lies
 16 behind the one before; ``from 4``: it begins with the fifth term of the block that it stands in,
 and so not behind what stands before it; ``9 × (…)`` repeats what follows each other, without a

@@ -139,7 +139,7 @@ _TRIPLES: _Shape = (
 )
 _ROWS: _Shape = (("x",), {"R": 64, "N": 4096}, _rows, "N=2..16384")
 _ALONE: _Shape = (("x",), {"R": 16, "N": 4096}, lambda t, s: (t(s["R"], s["N"]),), "N=2..16384")
-_NORMALISED: _Shape = (
+_NORMALIZED: _Shape = (
     ("x",),
     {"R": 32, "N": 1024},
     lambda t, s: (t(s["R"], s["N"]), [s["N"]]),
@@ -196,7 +196,7 @@ _BY_FAMILY: dict[str, list[_Shape]] = {
     "unary": [_ELEMENTS], "activation": [_ELEMENTS], "binary": [_PAIRS], "ternary": [_TRIPLES,
     _PAIRS],
     "reduction": [_ROWS, _ALONE], "cumulative": [_ROWS], "softmax": [_ROWS],
-    "normalisation": [_NORMALISED, _ROWS],
+    "normalisation": [_NORMALIZED, _ROWS],
     "loss": [_ROW_PAIRS], "matmul": _PRODUCTS,
     "convolution": [_convolution(rank, transposed) for rank in (1, 2, 3) for transposed in (False,
     True)],

@@ -52,7 +52,7 @@ class CorpusMerger:
             self._take(place, "bundle", failures(place))
         elif (place / "case.json").is_file():
             found = find(str(place))
-            self._take(place, "failure", _minimised(found.case, found.results))
+            self._take(place, "failure", _minimized(found.case, found.results))
         else:
             raise BundleError(
                 f"{place} is neither a corpus, nor a bundle, nor the folder of a failure"
@@ -130,7 +130,7 @@ def _explored(row: Mapping[str, Any]) -> bool:
     ) and row.get("origin") != "replayed"
 
 
-def _minimised(case: Case, results: Sequence[Result]) -> Iterator[CaseEntry]:
+def _minimized(case: Case, results: Sequence[Result]) -> Iterator[CaseEntry]:
     failing = [result for result in results if result.verdict.diverges]
     yield CaseEntry(case, failures=tuple(sorted(kind_of(result, small=True) for result in failing)))
 

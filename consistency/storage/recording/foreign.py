@@ -330,7 +330,7 @@ def _is_device(value: Any) -> bool:
 
 
 def _named(value: Any) -> Iterator[str]:
-    """The names of the tensors in ``value``, in the order in which they will be materialised."""
+    """The names of the tensors in ``value``, in the order in which they will be materialized."""
     if isinstance(value, dict) and set(value) == {"tensor"}:
         yield value["tensor"]
     elif isinstance(value, (list, dict)):
