@@ -85,7 +85,6 @@ def run(
     """
     from ...engine import engine
     from ...engine.events import Handler
-    from ...engine.executors.processes import ProcessExecutor
     from ...engine.known import status
     from ...report import page
     from ...report.terminal import Screen, exit_status
@@ -140,6 +139,8 @@ def run(
     )
     executor: engine.Executor | None = None
     if jobs is not None:
+        from ...engine.executors.processes import ProcessExecutor
+
         executor = ProcessExecutor(
             config, jobs, expectations=options.expectations or (),
             fingerprints=probed if folder is not None else False, notify=screen.remark,
