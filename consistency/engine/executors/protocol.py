@@ -9,7 +9,7 @@ from ..config import RunConfig
 from ..events import Event, ResumeState
 
 
-class Environment(Protocol):
+class RunEnvironment(Protocol):
     """Machines that compute alike. Each environment judges every work unit and gets a bundle of its
     own, called ``name``; ``config`` is the run's with the backends as they are there."""
 
@@ -17,8 +17,8 @@ class Environment(Protocol):
     config: RunConfig
 
 
-ResumeFrom = Callable[[Environment], ResumeState]
-EnvironmentEvent = tuple[Environment, Event]
+ResumeFrom = Callable[[RunEnvironment], ResumeState]
+EnvironmentEvent = tuple[RunEnvironment, Event]
 
 
 class Executor(Protocol):
