@@ -24,7 +24,7 @@ def here() -> dict[str, str]:
     return golden.digests()
 
 
-def run_in_thread(python: str, **environment: str) -> dict[str, str]:
+def digests_of_interpreter(python: str, **environment: str) -> dict[str, str]:
     """The hashes that another process comes to."""
     found: dict[str, str] = json.loads(
         subprocess.run(
@@ -50,7 +50,7 @@ def test_every_value_class_and_dtype_is_on_record(here: dict[str, str]) -> None:
 def test_the_same_without_vector_instructions(here: dict[str, str]) -> None:
     dispatched = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     assert (
-        run_in_thread(
+        digests_of_interpreter(
             sys.executable,
             ATEN_CPU_CAPABILITY="default",
             NPY_DISABLE_CPU_FEATURES=" ".join(dispatched),
@@ -61,4 +61,4 @@ def test_the_same_without_vector_instructions(here: dict[str, str]) -> None:
 
 @pytest.mark.skipif(not OTHER, reason="CONSISTENCY_OTHER_PYTHON names no other interpreter")
 def test_the_same_in_another_interpreter(here: dict[str, str]) -> None:
-    assert run_in_thread(OTHER) == here
+    assert digests_of_interpreter(OTHER) == here

@@ -259,10 +259,8 @@ def test_operators_that_fail_beside_the_trouble_or_crash_alone_are_news_of_their
     assert [
         change.kind for change in told(calm | {wrong: seen(0.1)}, lossy(30, 0) | lossy(9, 2))
     ] == ["new"] * 9
-    run_in_thread = lossy(30, 0, backend="cpu")
-    assert [change.group[3] for change in told(calm | run_in_thread, rough | run_in_thread)] == [
-        "cuda"
-    ]
+    on_cpu = lossy(30, 0, backend="cpu")
+    assert [change.group[3] for change in told(calm | on_cpu, rough | on_cpu)] == ["cuda"]
 
 
 # --- bundles

@@ -1,8 +1,8 @@
 """torch's own float64 off in one element: a dispatch mode that changes what one ATen operator gives
 in float64.
 
-Whoever computes inside of :func:`run_in_thread` (a backend that stands for another library) is not
-touched.
+Whoever computes inside of :func:`correct_float64` (a backend that stands for another library) is
+not touched.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class WrongFloat64(TorchDispatchMode):
 
 
 @contextmanager
-def run_in_thread() -> Iterator[None]:
+def correct_float64() -> Iterator[None]:
     """Outside of every dispatch mode, as another library would be."""
     with _disable_current_modes():
         yield
@@ -67,9 +67,9 @@ class Honest(consistency.Backend):
     def call(
         self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
-        with run_in_thread():
+        with correct_float64():
             return super().call(operator, args, kwargs)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        with run_in_thread():
+        with correct_float64():
             return super().run(*args, **kwargs)
