@@ -237,8 +237,8 @@ def test_kill_9_and_resume_with_a_corpus_and_a_time_budget(
         "run", "exp", "sum", "matmul", "--dtype", "float32", "--corpus", str(small), *BACKENDS,
         "--out", str(out),
     ]  # fmt: skip
-    command = [sys.executable, "-m", "consistency", *arguments, "--time-budget", "60s"]
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = [sys.executable, "-m", "consistency", *arguments, "--time-budget", "60s"]
+    running = subprocess.Popen(process, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         results, until = out / "results.jsonl", time.monotonic() + 90
         while time.monotonic() < until and not (
@@ -456,11 +456,11 @@ def test_a_damaged_line_is_named_everywhere(
     }  # fmt: skip
     lines[4] = json.dumps(changed[line]) if line in changed else line
     (folder / "cases.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    for words in (
+    for arguments in (
         ["run", "--corpus", folder, "--backend", "cpu", "--no-bundle"],
         ["corpus", "merge", folder, "-o", tmp_path / "m"],
     ):
-        shown = command(*words)
+        shown = command(*arguments)
         assert shown.exit_code == 2
         (said,) = shown.output.strip().splitlines()
         assert "cases.jsonl:5  " in said
