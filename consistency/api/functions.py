@@ -22,6 +22,7 @@ from ..core import dtypes as _dtypes
 from ..core.case_source import YOURS, call_source
 from ..core.model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Output, Result
 from ..core.trees import flatten
+from ..core.verdict import OutcomeStatus
 from ..diagnose.diagnosis import DiagnosisBudget, cause_of
 from ..diagnose.evaluation import Rules, _shapes, evaluate
 from ..engine import engine
@@ -375,7 +376,8 @@ def compare(
     if found.verdict.fails:
         with quiet():
             evidence = Evidence(
-                found.verdict.value, cause=cause_of(reference, Outcome("ok", outputs), found)
+                found.verdict.value,
+                cause=cause_of(reference, Outcome(OutcomeStatus.OK, outputs), found),
             )
         found = reconsider(found, evidence, policy)
     numbers = MappingProxyType({k: v for k, v in found.metrics.items() if not math.isnan(v)})
@@ -395,7 +397,7 @@ def _compared(
     reference = Reference(model, prepare(case), "forward")
     if expected is not None:
         _replace_reference(reference, expected)
-    return reference, _compare(Outcome("ok", outputs), reference)
+    return reference, _compare(Outcome(OutcomeStatus.OK, outputs), reference)
 
 
 def _by_sensitivity(model: Operator, error: Exception) -> Operator:
@@ -434,5 +436,5 @@ def _replace_reference(reference: Reference, expected: Sequence[torch.Tensor]) -
         Output(f"out/{i}", t.detach().cpu(), _dtypes.name_of(t.dtype))
         for i, t in enumerate(expected)
     )
-    reference.outcome = Outcome("ok", given)
+    reference.outcome = Outcome(OutcomeStatus.OK, given)
     reference.outputs = reference.observed(given)

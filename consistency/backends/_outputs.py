@@ -19,6 +19,7 @@ from ..core import dtypes
 from ..core.bits import to_tensor
 from ..core.model import Outcome, Output
 from ..core.trees import flatten
+from ..core.verdict import OutcomeStatus
 from ..errors import Unsupported
 from ..generate.fill import fill
 from ..generate.materialize import Arguments, Materials
@@ -241,7 +242,12 @@ def raised(exception: str, text: str, refused: bool = False) -> Outcome:
     """The outcome of a call that raised ``exception`` with this text; ``refused``: its type alone
     says that it is unsupported."""
     unsupported = refused or exception == "NotImplementedError" or _UNSUPPORTED.search(text)
-    return Outcome("unsupported" if unsupported else "raised", (), exception, first_line(text))
+    return Outcome(
+        OutcomeStatus.UNSUPPORTED if unsupported else OutcomeStatus.RAISED,
+        (),
+        exception,
+        first_line(text),
+    )
 
 
 def fallback_in(texts: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ import torch
 
 from ..core.model import Case, Outcome, Output
 from ..core.trees import flatten
+from ..core.verdict import OutcomeStatus
 from ..errors import RecipeError
 from ..generate.materialize import Adjust, Materials
 from ..operators.declare import Operator
@@ -183,7 +184,8 @@ class Backend:
         """
         if operator.callable is None:
             return Outcome(
-                "unsupported", message=f"torch {torch.__version__} has no {operator.name}"
+                OutcomeStatus.UNSUPPORTED,
+                message=f"torch {torch.__version__} has no {operator.name}",
             )
         backward = direction == "backward"
         before = (torch.is_grad_enabled(), torch.get_default_dtype())
@@ -224,7 +226,7 @@ class Backend:
             with contextlib.suppress(Exception):
                 self.recover(failure.exception, failure.message)
             return replace(failure, warnings=texts, seconds=seconds)
-        status = "ok"
+        status = OutcomeStatus.OK
         if texts:
             message = fallback_in(texts_of(caught[quiet:]))
         strangers = elsewhere(outputs, self.device)
@@ -234,9 +236,9 @@ class Backend:
             if not message and all(output.device == "cpu" for output in outputs):
                 message = text
         if message:
-            status = "fallback"
+            status = OutcomeStatus.FALLBACK
         modified: tuple[int, ...] = ()
-        if self.device == "cpu" and dtype is None and not backward and status == "ok":
+        if self.device == "cpu" and dtype is None and not backward and not message:
             modified = tuple(
                 [i for i in changed(arguments, materials) if i not in operator.mutates]
             )
@@ -258,7 +260,7 @@ class Backend:
         )
         reason = availability(self)
         if reason:
-            return Outcome("unavailable", message=reason)
+            return Outcome(OutcomeStatus.UNAVAILABLE, message=reason)
         failure = failed(cause)
         with contextlib.suppress(Exception):
             self.recover(failure.exception, failure.message)

@@ -22,6 +22,7 @@ import torch
 from ..core import dtypes
 from ..core.model import Outcome
 from ..core.trees import flatten
+from ..core.verdict import OutcomeStatus
 from ..errors import UsageError, did_you_mean
 from ..generate.materialize import Adjust, Materials
 from ..operators.declare import Operator
@@ -84,10 +85,10 @@ class DirectML(TorchBackend):
     ) -> Outcome:
         reason = self.why_unavailable() or self._closed
         if reason:
-            return Outcome("unavailable", message=reason)
+            return Outcome(OutcomeStatus.UNAVAILABLE, message=reason)
         reason = _ends_the_process(operator, materials, dtype)
         if reason:
-            return Outcome("unsupported", message=reason)
+            return Outcome(OutcomeStatus.UNSUPPORTED, message=reason)
         return super().run(operator, materials, direction, dtype, adjust)
 
     def switches(self) -> AbstractContextManager[Any]:

@@ -16,7 +16,7 @@ import torch
 from ..errors import RecipeError
 from . import recipe
 from .detail import Detail
-from .verdict import Verdict
+from .verdict import OutcomeStatus, Verdict
 
 DIRECTIONS = ("forward", "backward")
 Key = tuple[str, str, str]  # of a result: case, backend, direction
@@ -170,7 +170,7 @@ class Outcome:
     nothing of that kind is known.
     """
 
-    status: str
+    status: OutcomeStatus
     outputs: tuple[Output, ...] = ()
     exception: str = ""
     message: str = ""
@@ -178,6 +178,11 @@ class Outcome:
     modified: tuple[int, ...] = ()
     seconds: float = 0.0
     unsteady: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call returned, on the backend itself."""
+        return self.status == OutcomeStatus.OK
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,12 +263,17 @@ class Comparison:
     """Everything the judge needs to know of an outcome, without a tensor and without a
     tolerance."""
 
-    status: str
+    status: OutcomeStatus
     outputs: tuple[Measured, ...] = ()
     structure: str = ""
     note: str = ""
     unsteady: str = ""
     detail: Detail | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call and its reference both returned, so that numbers are compared."""
+        return self.status == OutcomeStatus.OK
 
 
 _SENTENCES = frozenset(

@@ -42,6 +42,8 @@ class OutcomeStatus(StrEnum):
     FALLBACK = "fallback"
     UNSUPPORTED = "unsupported"
     UNAVAILABLE = "unavailable"
+    UNBUILT = "unbuilt"  # a worker could not build the case
+    INCONCLUSIVE = "inconclusive"
     BOTH_RAISED = "both-raised"
     NO_REFERENCE = "no-reference"
 

@@ -202,7 +202,7 @@ def _first_row(operator: Operator, materials: Materials) -> Materials | None:
         plain.run(operator, materials, dtype="float64"),
         plain.run(operator, row, dtype="float64"),
     )
-    if whole.status != "ok" or alone.status != "ok":
+    if whole.status != "ok" or not alone.ok:
         return None
     pairs = [(a.tensor, b.tensor) for a, b in zip(whole.outputs, alone.outputs, strict=False)]
     return (

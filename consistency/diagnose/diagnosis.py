@@ -150,7 +150,7 @@ def diagnose(
         if time.monotonic() > deadline:
             break
         outcome = trial()
-        if outcome is not None and outcome.status == "ok":
+        if outcome is not None and outcome.ok:
             tried[words] = flagged.rho(outcome)
     float64_outputs = run_in_float64(flagged, context, tried)
     same = (
@@ -227,7 +227,7 @@ def _diagnose_known_causes(
     if "depends-on-layout" in known:
         for words, trial in experiments(flagged):
             outcome = trial() if words == CONTIGUOUS else None
-            if outcome is not None and outcome.status == "ok":
+            if outcome is not None and outcome.ok:
                 tried[words] = flagged.rho(outcome)
     float64_outputs = (
         run_in_float64(flagged, context, tried) if known and known[0] in _BY_PRECISION else None

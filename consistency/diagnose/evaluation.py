@@ -14,7 +14,7 @@ from ..backends.cpu import Cpu
 from ..core.detail import ReferenceWrong
 from ..core.dtypes import FORMATS, PARTS, floats
 from ..core.model import DIRECTIONS, Case, Comparison, Evidence, Known, Outcome, Proof, Result
-from ..core.verdict import Verdict, VerdictKind
+from ..core.verdict import OutcomeStatus, Verdict, VerdictKind
 from ..generate.calls.case_operator import operator_of
 from ..generate.materialize import Materials, prepare
 from ..judge.compare import compare
@@ -277,7 +277,7 @@ def _numbers_at(reference: Reference, index: tuple[int, ...]) -> str:
 def _run(backend: Backend, operator: Operator, materials: Materials, direction: str) -> Outcome:
     reason = refusal(backend, operator, materials.case.dtype, direction)
     return (
-        Outcome("unsupported", message=reason)
+        Outcome(OutcomeStatus.UNSUPPORTED, message=reason)
         if reason
         else backend.run(operator, materials, direction)
     )

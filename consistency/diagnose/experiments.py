@@ -67,7 +67,7 @@ def _rho(judgement: Judgement) -> float:
 
 
 def differs(context: AttributionContext | None, outcome: Outcome) -> bool:
-    if context is None or outcome.status != "ok":
+    if context is None or not outcome.ok:
         return False
     seen = context.reference.observed(outcome.outputs)
     tensor = seen[context.index].tensor if context.index < len(seen) else None
@@ -159,7 +159,7 @@ def run_in_float64(
     if flagged.backend.unsupported(flagged.operator, "float64", flagged.direction):
         return None
     outcome = flagged.rerun(dtype="float64")
-    if outcome.status != "ok":
+    if not outcome.ok:
         return None
     kept = {"float64": PARTS.get(dtype, dtype), "complex128": beside(dtype)}
     narrow = tuple(

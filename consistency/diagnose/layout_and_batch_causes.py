@@ -118,7 +118,7 @@ def _differs_elsewhere(
         )
         truth = Reference(flagged.operator, materials, "forward")
         outcome = flagged.rerun(materials=materials)
-        if outcome.status != "ok" or truth.outcome.status != "ok":
+        if not outcome.ok or not truth.outcome.ok:
             return False
         reference_output, output = (
             truth.outputs[context.index].tensor,

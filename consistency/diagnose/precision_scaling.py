@@ -219,7 +219,7 @@ class ScalingPool:
         narrow, wide = (
             Reference(self.operator, prepare(case), "forward") for case in (single, double)
         )
-        if narrow.outcome.status != "ok" or wide.outcome.status != "ok":
+        if not narrow.outcome.ok or not wide.outcome.ok:
             return
         for index, output in enumerate(wide.outputs):
             if output.tensor is not None and output.tensor.dtype == torch.float64:
@@ -234,10 +234,7 @@ class ScalingPool:
             outcomes = [
                 backend.run(self.operator, reference.materials) for reference in (narrow, wide)
             ]
-            if (
-                all(outcome.status == "ok" for outcome in outcomes)
-                and not compare(outcomes[1], wide).structure
-            ):
+            if all(outcome.ok for outcome in outcomes) and not compare(outcomes[1], wide).structure:
                 self._record(backend.name, double, narrow, wide, outcomes)
 
     def _record(
@@ -275,12 +272,7 @@ class ScalingPool:
 
 def _tells(result: Result) -> bool:
     found = result.comparison
-    return (
-        result.direction == "forward"
-        and found is not None
-        and found.status == "ok"
-        and not found.structure
-    )
+    return result.direction == "forward" and found is not None and found.ok and not found.structure
 
 
 def _log_rms(errors: Any) -> float:

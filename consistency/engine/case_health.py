@@ -99,7 +99,7 @@ def _look(operator: Operator, case: Case, found: Health) -> None:
     outcome = cpu.run(operator, materials)
     reference = Reference(operator, materials, "forward")
     for told in (outcome, reference.outcome):
-        if told.status != "ok":
+        if not told.ok:
             found.invalid = found.invalid or f"{told.exception}: {told.message} in {case.line}"
             return
     found.valid += 1

@@ -15,7 +15,7 @@ from .. import operators
 from ..backends.base import Backend
 from ..core.model import DIRECTIONS, Case, Outcome, Result
 from ..core.text import pluralize
-from ..core.verdict import Verdict, VerdictKind
+from ..core.verdict import OutcomeStatus, Verdict, VerdictKind
 from ..diagnose.diagnosis import DiagnosisBudget
 from ..errors import BundleError, ConsistencyError, UsageError
 from ..generate.calls.case_operator import operator_of
@@ -58,7 +58,8 @@ class Recorded(Backend):
     ) -> Outcome:  # fmt: skip
         if self.hand is None or dtype is not None or adjust is not None:
             return Outcome(
-                "unavailable", message="this was recorded elsewhere and cannot be run again"
+                OutcomeStatus.UNAVAILABLE,
+                message="this was recorded elsewhere and cannot be run again",
             )
         return self.hand
 

@@ -15,6 +15,7 @@ from ..backends.base import Backend, refusal
 from ..backends.subprocess.backend import AHEAD
 from ..core import recipe
 from ..core.model import Case, Outcome
+from ..core.verdict import OutcomeStatus
 from ..errors import BundleError, ConsistencyError, RecipeError, UsageError
 from ..generate.calls.case_operator import operator_of
 from ..generate.materialize import prepare
@@ -161,14 +162,14 @@ def outcome_of(backend: Backend, case: Case, direction: str) -> Outcome:
         operator = operator_of(case)
         reason = refusal(backend, operator, case.dtype, direction)
         return (
-            Outcome("unsupported", message=reason)
+            Outcome(OutcomeStatus.UNSUPPORTED, message=reason)
             if reason
             else backend.run(operator, prepare(case), direction)
         )
     except RecipeError as error:
-        return Outcome("unsupported", message=f"the case cannot be built: {error}")
+        return Outcome(OutcomeStatus.UNSUPPORTED, message=f"the case cannot be built: {error}")
     except ConsistencyError as error:
-        return Outcome("unsupported", message=str(error))
+        return Outcome(OutcomeStatus.UNSUPPORTED, message=str(error))
 
 
 def literally(case: Case) -> Case:

@@ -14,6 +14,7 @@ import torch
 from ..core.detail import ModifiedInput, TimedOut
 from ..core.dtypes import FORMATS, PARTS, form_of
 from ..core.model import Comparison, ElementGroup, Measured, Outcome, Output, Worst
+from ..core.verdict import OutcomeStatus
 from ..reference import Reference
 from ..reference.integer_casts import judge_casts
 from .measurement import Floating
@@ -30,38 +31,44 @@ def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = N
         return replace(
             compare(replace(outcome, unsteady=""), reference, baseline), unsteady=outcome.unsteady
         )
-    if outcome.status == "fallback" and outcome.outputs and reference.outcome.status == "ok":
+    if outcome.status == OutcomeStatus.FALLBACK and outcome.outputs and reference.outcome.ok:
         # What fell back is not tested; but it may come back wrong, or empty.
-        found = compare(replace(outcome, status="ok"), reference, baseline)
-        return replace(found, status="fallback", note=outcome.message)
-    if outcome.status != "ok":
-        both = outcome.status == reference.outcome.status == "raised"
+        found = compare(replace(outcome, status=OutcomeStatus.OK), reference, baseline)
+        return replace(found, status=OutcomeStatus.FALLBACK, note=outcome.message)
+    if not outcome.ok:
+        both = outcome.status == reference.outcome.status == OutcomeStatus.RAISED
         text = f"{outcome.exception}: {outcome.message}" if outcome.exception else outcome.message
-        late = TimedOut(outcome.seconds) if outcome.status == "timeout" else None
-        return Comparison("both-raised" if both else outcome.status, note=text, detail=late)
-    if reference.outcome.status != "ok":
+        late = TimedOut(outcome.seconds) if outcome.status == OutcomeStatus.TIMEOUT else None
         return Comparison(
-            "no-reference", note=f"{reference.outcome.exception}: {reference.outcome.message}"
+            OutcomeStatus.BOTH_RAISED if both else outcome.status, note=text, detail=late
+        )
+    if not reference.outcome.ok:
+        return Comparison(
+            OutcomeStatus.NO_REFERENCE,
+            note=f"{reference.outcome.exception}: {reference.outcome.message}",
         )
     wrong = _structure(outcome, reference, baseline)
     if wrong:
-        return Comparison("ok", structure=wrong)
+        return Comparison(OutcomeStatus.OK, structure=wrong)
     if outcome.modified:
         position = outcome.modified[0]
         text = f"argument {position} was modified although the operator does not write to it"
-        return Comparison("ok", structure=text, detail=ModifiedInput(position))
+        return Comparison(OutcomeStatus.OK, structure=text, detail=ModifiedInput(position))
     if reference.model.kind == "structure":
         return Comparison(
-            "ok", tuple(Measured(o.name, o.dtype, _shape(o), 0) for o in outcome.outputs)
+            OutcomeStatus.OK,
+            tuple(Measured(o.name, o.dtype, _shape(o), 0) for o in outcome.outputs),
         )
     try:
         outputs = reference.observed(outcome.outputs)
     except (RuntimeError, IndexError, ValueError, TypeError) as error:
         return Comparison(
-            "ok", structure=f"its outputs do not fit together: {str(error).splitlines()[0][:160]}"
+            OutcomeStatus.OK,
+            structure=f"its outputs do not fit together: {str(error).splitlines()[0][:160]}",
         )
     return Comparison(
-        "ok", tuple([_measure(i, output, reference) for i, output in enumerate(outputs)])
+        OutcomeStatus.OK,
+        tuple([_measure(i, output, reference) for i, output in enumerate(outputs)]),
     )
 
 
@@ -75,7 +82,7 @@ def _structure(outcome: Outcome, reference: Reference, baseline: Outcome | None)
     expected = reference.outcome.outputs
     if len(outcome.outputs) != len(expected):
         return f"returned {len(outcome.outputs)} outputs instead of {len(expected)}"
-    same = baseline.outputs if baseline is not None and baseline.status == "ok" else None
+    same = baseline.outputs if baseline is not None and baseline.ok else None
     for position, (got, want) in enumerate(zip(outcome.outputs, expected, strict=True)):
         if (got.tensor is None) != (want.tensor is None):
             return f"{got.name} is {_what(got)} instead of {_what(want)}"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from ..core.detail import BeyondStatistics, Detail, ReferenceRaised
 from ..core.model import Cause, Comparison, ElementGroup, Evidence, Measured, Worst
 from ..core.text import format_factor
-from ..core.verdict import Verdict, VerdictKind
+from ..core.verdict import OutcomeStatus, Verdict, VerdictKind
 from . import metrics
 from .tolerances import Policy, Rule
 
@@ -58,9 +58,9 @@ def judge(
             verdict=Verdict(VerdictKind.NONDETERMINISTIC),
             explanation=f"{comparison.unsteady}; here: {once.explanation}",
         )
-    if comparison.status == "fallback":
+    if comparison.status == OutcomeStatus.FALLBACK:
         return _fallen_back(comparison, baseline, rule, policy)
-    if comparison.status != "ok":
+    if not comparison.ok:
         return _without_outputs(comparison, baseline)
     if comparison.structure:
         return Judgement(
@@ -84,7 +84,7 @@ def _fallen_back(
 ) -> Judgement:
     """An operator that fell back to the CPU has not been tested, unless what came back is wrong."""
     if comparison.outputs or comparison.structure:
-        judgement = judge(replace(comparison, status="ok"), baseline, rule, policy)
+        judgement = judge(replace(comparison, status=OutcomeStatus.OK), baseline, rule, policy)
         if judgement.verdict.fails:
             return replace(
                 judgement, explanation=f"{judgement.explanation} (it fell back: {comparison.note})"
@@ -261,7 +261,7 @@ def _severity(judgement: Judgement) -> tuple[int, float]:
 
 
 def _matching_output(output: Measured, baseline: Comparison | None) -> Measured | None:
-    if baseline is None or baseline.status != "ok":
+    if baseline is None or not baseline.ok:
         return None
     return next((other for other in baseline.outputs if other.name == output.name), None)
 

@@ -23,6 +23,7 @@ from ..backends.base import collect, failed
 from ..core import dtypes
 from ..core.model import Outcome, Output
 from ..core.recipe import TensorRecipe, tensors
+from ..core.verdict import OutcomeStatus
 from ..generate.materialize import Adjust, Arguments, Materials
 from ..generate.value_classes import EXACT_CLASSES
 from ..operators.declare import Operator
@@ -108,7 +109,7 @@ class Reference:
         backward = direction == "backward"
         arguments = materials.build("float64", gradients=backward and operator.leaves)
         try:
-            self.outcome = Outcome("ok", _call(operator, arguments, backward))
+            self.outcome = Outcome(OutcomeStatus.OK, _call(operator, arguments, backward))
         except Exception as error:  # then the case has no reference, and that is what is reported
             self.outcome = failed(error)
         if not backward and not operator.mutates:
@@ -136,7 +137,7 @@ class Reference:
         start from float64 inputs."""
         try:
             arguments = self.materials.build("float64", integers_too=True)
-            self.outcome = Outcome("ok", _call(self.operator, arguments, False))
+            self.outcome = Outcome(OutcomeStatus.OK, _call(self.operator, arguments, False))
             self.independent = self.integers_too = True
         except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError):
             return  # an operator that takes integers only: its own result stays the reference

@@ -26,6 +26,7 @@ import torch
 from ..backends.numpy.backend import Numpy
 from ..core import dtypes
 from ..core.model import Outcome, Output
+from ..core.verdict import OutcomeStatus
 from ..errors import UsageError, did_you_mean
 from . import Reference
 from .magnitudes import floats
@@ -68,7 +69,7 @@ def refine(reference: Reference, mode: str = "float64") -> None:
     ``independent``."""
     dtype = reference.materials.case.dtype
     if (
-        reference.outcome.status != "ok"
+        not reference.outcome.ok
         or reference.model.kind == "structure"
         or "random" in reference.operator.traits
     ):
@@ -155,7 +156,7 @@ def _long_double(reference: Reference) -> None:
         outputs.append(Output(output.name, torch.from_numpy(high), output.dtype))
         tails.append(torch.from_numpy(tail))
     reference.outputs, reference.tails, reference.independent = tuple(outputs), tuple(tails), True
-    reference.outcome = Outcome("ok", tuple(outputs))
+    reference.outcome = Outcome(OutcomeStatus.OK, tuple(outputs))
 
 
 def _parts_apart(exact: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -172,7 +173,7 @@ def _integers(reference: Reference) -> None:
     outcome = _numpy().run(reference.operator, reference.materials)
     shapes = [(o.tensor.shape if o.tensor is not None else None) for o in reference.outputs]
     if (
-        outcome.status != "ok"
+        not outcome.ok
         or [(o.tensor.shape if o.tensor is not None else None) for o in outcome.outputs] != shapes
     ):
         return

@@ -82,7 +82,7 @@ def _proved(operator: Operator, case: Case, direction: str) -> str | None:
     prove."""
     with quiet():
         reference = Reference(operator, prepare(case), direction)
-        if reference.outcome.status != "ok":
+        if not reference.outcome.ok:
             return None
         asked = False
         for index, output in enumerate(reference.outputs):

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.model import DIRECTIONS, Case, Comparison, Result, kind
 from ..core.text import printable
-from ..core.verdict import Verdict
+from ..core.verdict import OutcomeStatus, Verdict
 from ..diagnose.determinism import Repeatability
 from ..diagnose.precision_scaling import Scaling
 from ..engine.known import status
@@ -193,7 +193,7 @@ def _counted(row: Mapping[str, Any]) -> Result:
     )  # fmt: skip
 
 
-_COMPARED = Comparison("ok")
+_COMPARED = Comparison(OutcomeStatus.OK)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -19,6 +19,7 @@ from typing import Any
 
 from ...core.codec import pack_cases
 from ...core.model import Case, Outcome
+from ...core.verdict import OutcomeStatus
 from ...errors import RecipeError, UsageError
 from ...generate.materialize import Adjust, Materials
 from ...operators.declare import Operator
@@ -183,10 +184,10 @@ class SubprocessBackend(Backend):
         """As run, on a variant of the backend or by another formulation."""
         reason = self.quarantined(operator.name) or self.why_unavailable()
         if reason:
-            return Outcome("unavailable", message=reason)
+            return Outcome(OutcomeStatus.UNAVAILABLE, message=reason)
         if not known_there(operator):
             return Outcome(
-                "unsupported",
+                OutcomeStatus.UNSUPPORTED,
                 message=(
                     "a worker process knows registered operators only, and this is one of your own"
                 ),
@@ -197,11 +198,11 @@ class SubprocessBackend(Backend):
         while key not in self._done:
             if not self._pending:  # dropped with its operator's quarantine
                 self._keys.discard(key)
-                return Outcome("unavailable", message=self.quarantined(operator.name))
+                return Outcome(OutcomeStatus.UNAVAILABLE, message=self.quarantined(operator.name))
             self._pump()
         outcome = self._done.pop(key)
         self._keys.discard(key)
-        if outcome.status == "unbuilt":
+        if outcome.status == OutcomeStatus.UNBUILT:
             raise RecipeError(outcome.message)
         return outcome
 
@@ -285,7 +286,7 @@ class SubprocessBackend(Backend):
             self._after_failure(number, request, outcome, str(header.get("spoiled") or ""))
             return
         self._fresh, self._raising = False, 0
-        if outcome.status == "ok":
+        if outcome.ok:
             self._worked = request
         self._settle(number, outcome)
 
@@ -304,7 +305,7 @@ class SubprocessBackend(Backend):
         self._settle(
             number,
             Outcome(
-                lost.status,
+                OutcomeStatus(lost.status),
                 message=f"{request.operator}: {text}",
                 seconds=self.limits.seconds if timed_out else time.monotonic() - self._since,
             ),
@@ -339,7 +340,11 @@ class SubprocessBackend(Backend):
             else ""
         )
         message = f"{outcome.message}{note}"
-        status = "raised" if spoiled and outcome.status == "unavailable" else outcome.status
+        status = (
+            OutcomeStatus.RAISED
+            if spoiled and outcome.status == OutcomeStatus.UNAVAILABLE
+            else outcome.status
+        )
         settled = Outcome(
             status, (), outcome.exception, message, outcome.warnings, (), outcome.seconds
         )
@@ -351,8 +356,10 @@ class SubprocessBackend(Backend):
     def _could_not_build(header: framing.Header) -> Outcome:
         text = str(header["wrong"])
         if header.get("recipe"):
-            return Outcome("unbuilt", message=text.removeprefix("RecipeError: "))
-        return Outcome("inconclusive", message=f"its worker could not run the case: {text}")
+            return Outcome(OutcomeStatus.UNBUILT, message=text.removeprefix("RecipeError: "))
+        return Outcome(
+            OutcomeStatus.INCONCLUSIVE, message=f"its worker could not run the case: {text}"
+        )
 
     def _replace(self) -> None:
         """A new worker, when the next reply is waited for."""

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 from ...core.codec import unpack_cases
 from ...core.model import Case, Outcome
+from ...core.verdict import OutcomeStatus
 from . import framing
 from .codec import pack_outcome
 
@@ -156,13 +157,13 @@ class _Service:
 
             reason = backends.refusal(backend, operator, materials.case.dtype, direction)
             if reason:
-                return pack_outcome(Outcome("unsupported", message=reason))
+                return pack_outcome(Outcome(OutcomeStatus.UNSUPPORTED, message=reason))
         began = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             outcome = backend.run(operator, materials, direction, header.get("dtype"))
             packed, sent = pack_outcome(outcome)
-        if outcome.status == "ok" and time.perf_counter() - began < CANARY_SECONDS:
+        if outcome.ok and time.perf_counter() - began < CANARY_SECONDS:
             self.canary = (operator, materials, direction)
         elif outcome.status in ("raised", "unavailable"):
             packed["spoiled"] = self._spoiled()
@@ -174,7 +175,7 @@ class _Service:
         if self.canary is None:
             return ""
         outcome = self.backend.run(*self.canary)
-        return "" if outcome.status == "ok" else f"{outcome.exception}: {outcome.message}"
+        return "" if outcome.ok else f"{outcome.exception}: {outcome.message}"
 
     def _refusal(self, header: framing.Header) -> str | None:
         from ... import backends

@@ -205,7 +205,7 @@ def _rounded_inputs(
         "float64",
         lambda base, position: rounded(base, bits),
     )
-    if made.status != "ok" or len(made.outputs) != len(outcome.outputs):
+    if not made.ok or len(made.outputs) != len(outcome.outputs):
         return None
     outputs, moved = [], False
     for output, other, clean in zip(

@@ -127,7 +127,7 @@ def _observed(
         for direction in directions:
             reference = Reference(operator, materials, direction)
             refine(reference)
-            if reference.outcome.status != "ok" or operator.error.kind == "structure":
+            if not reference.outcome.ok or operator.error.kind == "structure":
                 continue
             baseline = _CPU.run(operator, materials, direction)
             yield from _One(case, operator, direction, reference, baseline, plan).everywhere(
@@ -167,10 +167,10 @@ class _One:
                 if plain
                 else backend.run(self.operator, self.reference.materials, self.direction)
             )
-            if outcome.status == "ok":
+            if outcome.ok:
                 comparison = self.twin if plain else compare(outcome, self.reference, self.baseline)
                 yield self._observation(backend.name, backend.identity, outcome, comparison, plain)
-        for name in self.plan.stand_ins if self.baseline.status == "ok" else ():
+        for name in self.plan.stand_ins if self.baseline.ok else ():
             observed = self._observation(name, {}, self.baseline, self.twin, plain=True)
             if (
                 observed.rule.place != self._rule("cpu", {}).place

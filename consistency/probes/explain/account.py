@@ -217,7 +217,7 @@ def _ratio(
         return math.nan
     here = float(_gap(*tensors).square().mean().sqrt())
     outcomes = [side.backend.run(operator, materials, dtype="float64") for side in sides]
-    if any(outcome.status != "ok" for outcome in outcomes):
+    if any(not outcome.ok for outcome in outcomes):
         return math.nan
     wide = [_first(outcome) for outcome in outcomes]
     there = float(_gap(*wide).square().mean().sqrt())

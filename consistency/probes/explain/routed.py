@@ -90,7 +90,7 @@ class _Elsewhere(TorchFunctionMode):
             source=call_source(known),
         )  # fmt: skip
         outcome = self.backend.run(operator_of(case), prepare(case))
-        found = outcome.outputs[0].tensor if outcome.status == "ok" and outcome.outputs else None
+        found = outcome.outputs[0].tensor if outcome.ok and outcome.outputs else None
         if found is None:
             raise UsageError(
                 f"{known} on {self.backend.name}: {outcome.status} {outcome.message[:120]}".rstrip()

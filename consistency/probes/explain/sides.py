@@ -44,7 +44,7 @@ class Side:
     def run(self, operator: Operator, materials: Materials, dtype: str | None = None) -> Outcome:
         """Raises UsageError where nothing comes back."""
         outcome = self.backend.run(operator, materials, dtype=dtype)
-        if outcome.status != "ok" or not outcome.outputs or outcome.outputs[0].tensor is None:
+        if not outcome.ok or not outcome.outputs or outcome.outputs[0].tensor is None:
             text = " ".join(f"{outcome.exception} {outcome.message}".split())[:200]
             raise UsageError(f"{self.name} gives no result: {outcome.status} {text}".rstrip())
         return outcome

@@ -143,7 +143,7 @@ class Ask:
             outcome = self.backend.run(operator, materialize.prepare(case))
         except RecipeError as error:
             return NotAnswered(f"{operator.name} cannot be asked: {error}")
-        if outcome.status != "ok":
+        if not outcome.ok:
             return NotAnswered(
                 f"{operator.name} {case.dtype}: "
                 f"{outcome.status}{_why(outcome.exception, outcome.message)}"

@@ -101,7 +101,7 @@ class Question:
             )
         except RecipeError as error:
             raise NotAskedError(str(error)) from None
-        if outcome.status != "ok" or not outcome.outputs or outcome.outputs[0].tensor is None:
+        if not outcome.ok or not outcome.outputs or outcome.outputs[0].tensor is None:
             text = " ".join(f"{outcome.exception} {outcome.message}".split())[:160]
             raise NotAskedError(
                 f"{self.backend.name} does not answer: {outcome.status} {text}".rstrip()

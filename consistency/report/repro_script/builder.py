@@ -62,13 +62,9 @@ class ScriptBuilder:
     def _look_at_one(self) -> None:
         """Where a single output is looked at, the lines that make the others are left out; and what
         observing does not change."""
-        if (
-            self.hook is not None
-            and self.reference.outcome.status == "ok"
-            and self._same_when_observed()
-        ):
+        if self.hook is not None and self.reference.outcome.ok and self._same_when_observed():
             self.hook = None
-        if self.hook is None and self.reference.outcome.status == "ok":
+        if self.hook is None and self.reference.outcome.ok:
             name = self.result.output or "out/0"
             names = [output.name for output in self.reference.outcome.outputs]
             self.caller.only = names.index(name) if name in names else 0
@@ -176,7 +172,7 @@ class ScriptBuilder:
 
     @functools.cached_property
     def element(self) -> Element:
-        if self.reference.outcome.status != "ok":
+        if not self.reference.outcome.ok:
             raise UnscriptableError(
                 f"float64 on the CPU raises here: {self.reference.outcome.message}"
             )

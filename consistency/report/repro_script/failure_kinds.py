@@ -78,7 +78,7 @@ def structure(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
 
 def _expected_dtype(program: ScriptBuilder, position: int) -> str:
     plain = Cpu().run(program.operator, program.materials, program.direction)
-    if plain.status == "ok" and len(plain.outputs) > position:
+    if plain.ok and len(plain.outputs) > position:
         return plain.outputs[position].dtype
     return program.result.case.dtype
 
@@ -130,7 +130,7 @@ def batch(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
 def scaling(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     """Errors of float32 and float64 on the device, against a reference above float64, whose numbers
     the script holds."""
-    if program.reference.outcome.status != "ok" or program.result.case.dtype != "float64":
+    if not program.reference.outcome.ok or program.result.case.dtype != "float64":
         raise UnscriptableError("it is about many cases together, none of which shows it alone")
     refine(program.reference, "float64")
     right = program.reference.outputs[0].tensor

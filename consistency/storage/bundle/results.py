@@ -19,7 +19,7 @@ from ...core.model import (
     Result,
     Worst,
 )
-from ...core.verdict import Verdict
+from ...core.verdict import OutcomeStatus, Verdict, verdict_name
 from ...errors import BundleError
 from .old_details import old_comparison_detail, old_detail
 
@@ -96,7 +96,9 @@ def _comparison(data: Any) -> Comparison:
         str(data.get(key, "")) for key in ("structure", "note", "unsteady")
     )
     detail = detail_from_json(data["detail"]) if "detail" in data else old_comparison_detail(data)
-    return Comparison(str(data["status"]), outputs, structure, note, unsteady, detail)
+    return Comparison(
+        OutcomeStatus(verdict_name(str(data["status"]))), outputs, structure, note, unsteady, detail
+    )
 
 
 # Keys of a result's evidence and comparison as earlier versions wrote them.

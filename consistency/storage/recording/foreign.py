@@ -19,6 +19,7 @@ from ...core import dtypes, recipe
 from ...core.bits import to_bytes
 from ...core.case_source import call_source
 from ...core.model import Case, Outcome, Output
+from ...core.verdict import OutcomeStatus
 from ...errors import BundleError, ConsistencyError, RecipeError
 from ...generate.calls.torch_functions import declared_as
 from ...operators.catalog.functions import function_named
@@ -251,7 +252,7 @@ class _Line:
         )
         if how in _SIGNALS:
             return Outcome(
-                _SIGNALS[how],
+                OutcomeStatus(_SIGNALS[how]),
                 (),
                 "",
                 " ".join(filter(None, (_WORDS[how], stage))) + (f": {text}" if text else ""),
@@ -275,7 +276,9 @@ class _Line:
             and line["call"] != "Tensor.cpu"
         )
         reason = fallback_in(texts) or (f"{came[0].name} came back on the CPU" if elsewhere else "")
-        return Outcome("fallback" if reason else "ok", outputs, "", reason, **more)
+        return Outcome(
+            OutcomeStatus.FALLBACK if reason else OutcomeStatus.OK, outputs, "", reason, **more
+        )
 
     def _outputs(self, writes: tuple[int, ...]) -> Iterator[Output]:
         leaves = [name for name in self.order if self._line["tensors"][name].get("requires_grad")]

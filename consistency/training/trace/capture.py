@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from ...core import dtypes, recipe
 from ...core.model import Case, Outcome, Output
 from ...core.trees import tensors_in
+from ...core.verdict import OutcomeStatus
 from ...core.views import view_of
 from ...errors import RecipeError
 from ...generate.calls import aten
@@ -303,7 +304,7 @@ def own_outcome(
             )
     except Exception:  # a result of another kind: it is judged on the backends all the same
         return None
-    return Outcome("ok", tuple(outputs))
+    return Outcome(OutcomeStatus.OK, tuple(outputs))
 
 
 def _own_output(name: str, item: Any) -> Output:

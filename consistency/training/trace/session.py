@@ -15,6 +15,7 @@ from ...backends.base import Backend
 from ...backends.subprocess.backend import AHEAD
 from ...backends.subprocess.requests import CASE_SECONDS, Limits
 from ...core.model import Outcome, Result
+from ...core.verdict import OutcomeStatus
 from ...engine import engine
 from ...engine.config import _resolve
 from ...engine.judge_recordings import Recorded
@@ -238,7 +239,7 @@ class WatchSession:
             device = own.pop()
             header = Header(
                 RECORDING,
-                self._recorded(device, Outcome("ok")).tolerance_key,
+                self._recorded(device, Outcome(OutcomeStatus.OK)).tolerance_key,
                 text.environment(device),
                 settings,
             )
