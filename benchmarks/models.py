@@ -20,9 +20,9 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from consistency import Subject, backends, compare_models
 from consistency.judge import tolerances
+from consistency.training.model_run import ModelRun, quietly
 from consistency.training.per_op_check import PerOpCheck
 from consistency.training.rule_judge import RuleJudge
-from consistency.training.runs import ModelRun, quietly
 from tests.support.compared_models import resnet, transformer
 
 TURNS = 5

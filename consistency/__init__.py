@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from .judge.tolerances import Rule
     from .operators.declare import Operator
-    from .training.comparing import assert_models_match, compare_models
+    from .training.entry_points import assert_models_match, compare_models
     from .training.findings import ModelReport
     from .training.trace.session import watch
     from .training.training_task import Subject
@@ -40,13 +40,13 @@ _HOME = {
     "Run": "engine.engine",
     "record": "api.recordings", "judge_recordings": "api.recordings",
     "watch": "training.trace.session",
-    "compare_models": "training.comparing", "assert_models_match": "training.comparing",
+    "compare_models": "training.entry_points", "assert_models_match": "training.entry_points",
     "ModelReport": "training.findings",
     "Subject": "training.training_task",
     "Backend": "backends.base", "TorchBackend": "backends.base", "Operator": "operators.declare",
     "Rule": "judge.tolerances",
     "Case": "core.model", "Comparison": "core.model", "Outcome": "core.model",
-    "Result": "core.model", "Verdict": "core.model",
+    "Result": "core.model", "Verdict": "core.verdict",
     "BundleError": "errors", "ConfigurationError": "errors", "ConsistencyError": "errors",
     "Divergence": "errors",
     "RecipeError": "errors", "Unsupported": "errors", "UsageError": "errors",

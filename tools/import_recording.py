@@ -15,7 +15,7 @@ sys.path.insert(
 )  # the checkout that this file is in, installed or not
 
 from consistency.errors import ConsistencyError
-from consistency.storage.recording.foreign import convert
+from consistency.storage.recording.import_folder import convert
 
 
 def main(arguments: list[str]) -> int:

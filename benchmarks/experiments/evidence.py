@@ -14,7 +14,14 @@ from matmul_rules import Given
 
 from consistency import operators
 from consistency.core.model import Case, Outcome, Output
-from consistency.diagnose.attribution import access, calls, explain, formulas, precision, results
+from consistency.diagnose.attribution import (
+    calls,
+    corrupted_results,
+    explain,
+    formulas,
+    precision,
+    wrong_elements,
+)
 from consistency.diagnose.attribution.context import REFUSALS, AttributionContext
 from consistency.diagnose.evaluation import evaluate
 from consistency.generate import search
@@ -222,10 +229,10 @@ def planted() -> Iterator[tuple[str, Case, torch.Tensor]]:
 ROOMS = (
     precision.hypotheses,
     formulas.hypotheses,
-    access.hypotheses,
-    results.hypotheses,
+    wrong_elements.hypotheses,
+    corrupted_results.hypotheses,
     calls.hypotheses,
-    results.fitted,
+    corrupted_results.fitted,
 )
 # Names for what is nearly the same: both have 11 bits; −1 is a factor; an order is a shift; eps = 0
 # is an argument …

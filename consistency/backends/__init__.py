@@ -38,13 +38,13 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
     Raises UsageError with one line that says what is wrong with the spec; an absent device is no
     error here.
     """
-    from ._user import load, made
+    from ._user_backends import load, made
 
     if not isinstance(spec, str):
         return made(spec, "the backend")
     text = spec.strip()
     if _NAME.fullmatch(text) and text not in _KNOWN:
-        from ._named import named
+        from ._named_backends import named
 
         meant = named().get(text)
         if meant is not None:
@@ -86,7 +86,7 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
 def is_known(text: str) -> bool:
     """Whether ``text`` begins with the name of a backend, whatever its switches are worth; nothing
     is imported to find out."""
-    from ._named import named
+    from ._named_backends import named
 
     name = re.split(r"[+:@]", text, maxsplit=1)[0]
     return name in _KNOWN or name in _ACCELERATORS or name in named()
@@ -155,7 +155,7 @@ def catalogue() -> list[Backend]:
     names = ["cpu", "cpu+onednn=off", "numpy"]
     for accelerator in _ACCELERATORS:
         names += [accelerator, *_further(accelerator)]
-    from ._named import named
+    from ._named_backends import named
 
     return resolve_all([*names, *named()])
 
@@ -165,7 +165,7 @@ def _further(accelerator: str) -> list[str]:
     if accelerator == "cuda" and availability(resolve("cuda")) is None:
         return [f"cuda:{i}" for i in range(1, torch.cuda.device_count())]
     if accelerator == "directml":
-        from ._adapters import discover
+        from ._directml_adapters import discover
 
         return [f"directml:{i}" for i in range(len(discover().names)) if i != discover().default]
     return []
@@ -220,7 +220,7 @@ def _is_torch_device(spec: Spec) -> bool:
 
 
 def _nearest(kind: str) -> str:
-    from ._named import named
+    from ._named_backends import named
 
     known = [*_KNOWN, *(name for name in _ACCELERATORS if name not in _KNOWN), *named()]
     hint = did_you_mean(kind.lower(), known, _OTHER_NAMES)

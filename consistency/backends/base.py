@@ -27,7 +27,7 @@ from ..errors import RecipeError
 from ..generate.materialize import Adjust, Materials
 from ..operators.declare import Operator
 from . import _numerics
-from ._asking import availability, refusal
+from ._guarded_calls import availability, refusal
 from ._outputs import (
     changed,
     collect,
@@ -130,7 +130,7 @@ class Backend:
 
     def with_decomposition(self, words: str, how: Callable[..., Any]) -> Backend:
         """This backend with one operator composed of others
-        (:mod:`consistency.diagnose.formulations`), which ``words`` describe.
+        (:mod:`consistency.operators.formulas`), which ``words`` describe.
         """
         from .with_decomposition import DecomposedBackend
 

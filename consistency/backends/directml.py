@@ -26,7 +26,7 @@ from ..core.verdict import OutcomeStatus
 from ..errors import UsageError, did_you_mean
 from ..generate.materialize import Adjust, Materials
 from ..operators.declare import Operator
-from ._adapters import Adapters, discover
+from ._directml_adapters import Adapters, discover
 from ._outputs import told
 from .base import Backend, TorchBackend, every_warning
 

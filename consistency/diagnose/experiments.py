@@ -19,10 +19,10 @@ from ..generate.materialize import Materials, case_of, prepare
 from ..judge.compare import compare
 from ..judge.judge import Judgement
 from ..operators.declare import Operator
+from ..operators.formulas import FORMULAS
 from ..reference import Reference
 from .attribution import MIN_SHARE, AttributionContext
 from .attribution.context import REFUSALS, flat
-from .formulations import FORMULATIONS
 
 CONTIGUOUS = ".contiguous() on the inputs"
 DIFFERENT_ANSWER = 4.0  # ulp + G·u·S: answers further apart are different answers
@@ -117,7 +117,7 @@ def experiments(flagged: FlaggedResult) -> Iterator[tuple[str, Callable[[], Outc
     for words, backend in flagged.backend.variants().items():
         yield words, functools.partial(flagged.rerun, backend)
     if flagged.direction == "forward":
-        for words, how in FORMULATIONS.get(flagged.operator.name, ()):
+        for words, how in FORMULAS.get(flagged.operator.name, ()):
             yield (
                 words,
                 functools.partial(flagged.rerun, flagged.backend.with_decomposition(words, how)),

@@ -23,7 +23,7 @@ from ..judge import tolerances
 from ..judge.tolerances import Tolerances
 from ..operators.declare import Operator
 from ..reference import high_precision
-from ..storage.corpus.value import Corpus
+from ..storage.corpus.corpus import Corpus
 
 SOURCES = (
     "drawn",

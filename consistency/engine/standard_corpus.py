@@ -25,8 +25,8 @@ from ..core.model import Case
 from ..core.version import __version__
 from ..errors import ConsistencyError
 from ..operators.declare import Operator
+from ..storage.corpus.corpus import Corpus
 from ..storage.corpus.reading import STANDARD
-from ..storage.corpus.value import Corpus
 from .plan import draw
 
 # cases of an operator × dtype: fewer could not settle that its errors have shifted

@@ -21,12 +21,7 @@ from ..core.model import Case
 from ..core.recipe import TensorRecipe
 from ..operators.declare import REAL, Domain, Operator
 from .layouts import inverse, possible
-from .value_class_choice import (
-    WIDE_INTEGERS,
-    computes_exactly,
-    plane,
-    value_classes_within,
-)
+from .value_class_choice import WIDE_INTEGERS, computes_exactly, plane, value_classes_within
 
 # Just around powers of two, where vector bodies, tails and blocks begin and end.
 INTERESTING = (

@@ -23,10 +23,10 @@ FAMILY_MODULES = (
     "distances", "indexing",
     "scattering", "movement", "joining", "sorting", "linear_algebra", "decompositions", "fourier",
     "interpolation", "embedding",
-    "attention", "recurrent", "creation", "random", "dropout", "inplace", "copies",
+    "attention", "recurrent", "creation", "random", "dropout", "inplace", "view_copies",
     "masked", "polynomials", "windows",
     "complex_parts",
-    "forms", "formulas", "programs", "foreach", "optimizers", "train_then_eval",
+    "call_forms", "formulas", "programs", "foreach", "optimizers", "train_then_eval",
 )  # fmt: skip
 _BACKENDS = (
     "cpu",
@@ -53,7 +53,7 @@ def registry() -> dict[str, Operator]:
 def variants(operator: Operator) -> list[Operator]:
     """The operator with its complex dtypes, and the forms that its fields ask for: what the
     registry makes of a declaration."""
-    from .forms import method_form, out_form
+    from .call_forms import method_form, out_form
 
     asked = (
         (operator.inplace, in_place_form),

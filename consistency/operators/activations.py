@@ -28,11 +28,11 @@ from .declare import (
     call,
     one,
 )
-from .destinations import destination
 from .hooks import Tensors, hook
 from .magnitudes import finite, largest
 from .parameter_sampling import optional_arguments
 from .sampling import shape_of
+from .write_destinations import destination
 
 ELEMENTWISE = frozenset({"elementwise"})
 SELECTING = frozenset({"elementwise", "constant"})  # mostly zeros or the bound is normal

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import destinations
+from . import write_destinations
 from .declare import (
     EVERYWHERE,
     EXACT,
@@ -32,10 +32,10 @@ from .declare import (
     family,
     one,
 )
-from .destinations import ROUND, combined, divided_in_place, raised_in_place, shifted
 from .hooks import Args, Kwargs, Tensors
 from .nonunique_results import of_shares, quotient_neighbors, remainder_neighbors, zeros_aside
 from .sampling import binary, fitting, operands, pointwise, scalar, shape_of
+from .write_destinations import ROUND, combined, divided_in_place, raised_in_place, shifted
 
 ELEMENTWISE = frozenset({"elementwise"})
 LINEAR = frozenset({"elementwise", "linear"})
@@ -240,7 +240,7 @@ OPERATORS = [
     op("rsub", added, RSUB, NUMERIC, traits=LINEAR, complex=True),
     op("mul", binary(FACTOR), MONOMIAL, NUMERIC,
        complex=True, out=True, method=True,
-       inplace=InPlaceVariant("mul_", combined(destinations.FACTOR), error=ROUND)),
+       inplace=InPlaceVariant("mul_", combined(write_destinations.FACTOR), error=ROUND)),
     op("div", divided, MONOMIAL, traits=STEPS, alternatives=quotient_neighbors,
        complex=ComplexVariant(sample=complex_quotient), out=True, method=True,
        inplace=InPlaceVariant("div_", divided_in_place, error=ROUND)),

@@ -17,8 +17,8 @@ from .declare import (
     call,
     family,
 )
-from .destinations import destination
 from .sampling import filled_shape, scalar, shape_of, unary
+from .write_destinations import destination
 
 TRAITS = frozenset({"elementwise", "constant"})  # nothing but False is an answer like any other
 SIMPLE = Domain(specials=("nan", "inf", "-inf", "0", "-0"))

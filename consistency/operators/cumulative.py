@@ -23,10 +23,10 @@ from .declare import (
     family,
     products,
 )
-from .destinations import scanned
 from .hooks import Args, Kwargs, Tensors, hook
 from .nonunique_results import argument, extremum_along, tied_sums
 from .sampling import reducible
+from .write_destinations import scanned
 
 SCAN = frozenset({"reduction"})
 LINEAR = SCAN | {"linear"}

@@ -7,15 +7,7 @@ from typing import Any
 
 import torch
 
-from .declare import (
-    FLOAT,
-    Call,
-    Domain,
-    Drawing,
-    accumulated,
-    call,
-    family,
-)
+from .declare import FLOAT, Call, Domain, Drawing, accumulated, call, family
 from .hooks import Args, Kwargs, Tensors, hook
 from .loss_magnitudes import reduce
 from .losses import MARGINS, REDUCTIONS

@@ -6,9 +6,7 @@ from typing import Any
 
 import torch
 
-from .declare import (
-    ErrorModel,
-)
+from .declare import ErrorModel
 from .hooks import Tensors, hook
 
 

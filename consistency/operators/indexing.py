@@ -6,17 +6,7 @@ import math
 from typing import Any
 
 from ..core.recipe import Arg, Index, TensorRecipe
-from .declare import (
-    EVERY,
-    EXACT,
-    NUMERIC,
-    Call,
-    Domain,
-    Drawing,
-    Sample,
-    call,
-    family,
-)
+from .declare import EVERY, EXACT, NUMERIC, Call, Domain, Drawing, Sample, call, family
 from .sampling import filled_shape, scalar
 
 LINEAR = frozenset({"linear"})

@@ -12,19 +12,11 @@ from typing import Any
 import torch
 
 from ..core.recipe import Index
-from .declare import (
-    EVERY,
-    EXACT,
-    NUMERIC,
-    Call,
-    Drawing,
-    call,
-    family,
-)
-from .destinations import FACTOR, ROUND, TERM, combined, copied, destination, filled, target
+from .declare import EVERY, EXACT, NUMERIC, Call, Drawing, call, family
 from .indexing import key
 from .sampling import scalar
 from .variants import declared, in_place_form
+from .write_destinations import FACTOR, ROUND, TERM, combined, copied, destination, filled, target
 
 INPLACE = frozenset({"inplace"})
 ELEMENTWISE = INPLACE | {"elementwise"}

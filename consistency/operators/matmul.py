@@ -7,20 +7,10 @@ from typing import Any
 
 import torch
 
-from .declare import (
-    FLOATS,
-    NUMERIC,
-    Call,
-    Drawing,
-    InPlaceVariant,
-    call,
-    family,
-    one,
-    products,
-)
-from .destinations import multiplied
+from .declare import FLOATS, NUMERIC, Call, Drawing, InPlaceVariant, call, family, one, products
 from .hooks import Tensors, hook
 from .parameter_sampling import extent, scaling, summed
+from .write_destinations import multiplied
 
 LINEAR = frozenset({"linear"})
 

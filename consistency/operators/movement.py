@@ -8,8 +8,8 @@ from typing import Any
 
 from ..core.recipe import Arg, MemoryFormat
 from .declare import EVERY, EXACT, REAL, Call, Drawing, InPlaceVariant, Operator, Sample, call
-from .destinations import triangle_in_place
 from .sampling import filled_shape
+from .write_destinations import triangle_in_place
 
 LINEAR = frozenset({"linear"})
 VIEW = frozenset({"linear", "view"})

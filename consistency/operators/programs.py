@@ -16,15 +16,7 @@ import torch
 
 from .declare import FLOAT, Call, Domain, Drawing, Operator, accumulated, call
 from .hooks import Args, Kwargs, Tensors
-from .program_steps import (
-    READS_TWO,
-    VIEWS,
-    WRITES,
-    interpret,
-    perform,
-    program,
-    sizes,
-)
+from .program_steps import READS_TWO, VIEWS, WRITES, interpret, perform, program, sizes
 
 VALUES = Domain(-4.0, 4.0)
 MAKES = ("add", "sub", "mul", "neg", "abs", "clone")

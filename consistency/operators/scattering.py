@@ -20,10 +20,10 @@ from .declare import (
     call,
     products,
 )
-from .destinations import without_overlap
 from .hooks import Args, Kwargs, Tensors
 from .indexing import mask, op, replaced, somewhere
 from .sampling import filled_shape, permuted_positions, scalar
+from .write_destinations import without_overlap
 
 NARROW = Domain(-2.0, 2.0)
 

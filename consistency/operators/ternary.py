@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from . import destinations
+from . import write_destinations
 from .declare import (
     EXACT,
     EXTREMUM,
@@ -26,10 +26,10 @@ from .declare import (
     one,
     products,
 )
-from .destinations import clamp_in_place, mixed, with_product
 from .hooks import Tensors, hook
 from .nonunique_results import of_shares, zeros_aside
 from .sampling import scalar, shape_of
+from .write_destinations import clamp_in_place, mixed, with_product
 
 ELEMENTWISE = frozenset({"elementwise"})
 TERM = Domain(specials=("0", "-0", "1", "nan", "inf", "-inf"), wide=(-8, 7))
@@ -110,7 +110,7 @@ OPERATORS = [
         complex=True,
         out=True,
         method=True,
-        inplace=InPlaceVariant("addcmul_", with_product(destinations.TERM)),
+        inplace=InPlaceVariant("addcmul_", with_product(write_destinations.TERM)),
     ),
     op(
         "addcdiv",

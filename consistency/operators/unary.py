@@ -26,15 +26,10 @@ from .declare import (
     Sample,
     call,
 )
-from .destinations import DIVISOR, EXPONENT, HALF_EXPONENT, ROUND, TO_FOUR, destination
-from .gradient_magnitudes import (
-    from_output,
-    one_minus_sigmoid,
-    one_minus_tanh_squared,
-    sloping,
-)
+from .gradient_magnitudes import from_output, one_minus_sigmoid, one_minus_tanh_squared, sloping
 from .nonunique_results import decimal_neighbors
 from .sampling import scalar, shape_of, unary
+from .write_destinations import DIVISOR, EXPONENT, HALF_EXPONENT, ROUND, TO_FOUR, destination
 
 ELEMENTWISE = frozenset({"elementwise"})
 

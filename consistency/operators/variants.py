@@ -1,6 +1,6 @@
 """The variants that a declaration asks for: with complex numbers, and in place.
 
-``out=`` and methods are made in :mod:`.forms`.
+``out=`` and methods are made in :mod:`.call_forms`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .declare import COMPLEX, Call, ComplexVariant, Drawing, InPlaceVariant, Ope
 NO_VARIANTS: dict[str, Any] = {
     "complex": False, "inplace": "", "out": False, "method": False, "aten": ""
 }  # fmt: skip
-_GATHERING = ("inplace", "forms")  # made of what the other modules declare
+_GATHERING = ("inplace", "call_forms")  # made of what the other modules declare
 _SHARED_TRAITS = frozenset({"elementwise", "extremum"})  # of an operator and its in-place form
 
 

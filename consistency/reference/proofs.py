@@ -34,8 +34,8 @@ class Proofs:
 
     def __init__(self, reference: Reference) -> None:
         from .certified.certificate import (
-            Certifier,
-        )  # a worker's side never needs it, nor python-flint
+            Certifier,  # a worker's side never needs it, nor python-flint
+        )
 
         self._reference = weakref.ref(
             reference

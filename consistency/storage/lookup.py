@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..backends._named import named
+from ..backends._named_backends import named
 from ..backends._specs import loads_nothing
 from ..core.model import Case, Result
 from ..core.text import printable, quote

@@ -16,12 +16,12 @@ from ..core.text import format_factor
 from ..judge.tolerances import Tolerances
 from . import rounding_envelope
 from .findings import BackendReport, Curve, ModelReport
+from .forward_probe import modules, place
 from .model_reference import ModelReference, Progress
-from .probe import modules, place
+from .reference_samples import Distances, Key, ReferenceTrace
 from .rule_judge import RuleJudge
 from .run_pass import PassRequest, run_pass
 from .subprocess_run import SubprocessRun
-from .traces import Distances, Key, ReferenceTrace
 from .training_task import Subject, parameters_of
 
 SINGLE = "computes single operators; a model needs torch and its gradients"

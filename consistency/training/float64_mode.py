@@ -20,7 +20,7 @@ from ..core.trees import flatten, map_leaves, map_tensors
 from ..operators.catalog.signature import draws_numbers
 from ..reference.perturbation import ReplicaPerturbation
 from .op_facts import WIDER, OpFacts, facts_of, written
-from .sums import SHARE, sizes
+from .sum_magnitudes import SHARE, sizes
 from .trace.modules import Modules
 
 SINGLE = 24

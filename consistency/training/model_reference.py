@@ -11,9 +11,9 @@ import torch
 from ..reference.perturbation import ReplicaPerturbation
 from . import rounding_envelope
 from .float64_mode import Float64Mode, FormatRecorder, WorkingFormats
-from .runs import ModelRun, quietly
+from .model_run import ModelRun, quietly
+from .reference_samples import Distances, Key, ReferenceTrace, Tap, TensorSampler
 from .trace.modules import Modules
-from .traces import Distances, Key, ReferenceTrace, Tap, TensorSampler
 from .training_task import Subject, users_own
 
 Progress = Callable[[str, int, int], None]

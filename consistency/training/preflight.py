@@ -18,8 +18,8 @@ from torch import nn
 
 from ..core import dtypes
 from ..core.trees import tensors_in
-from . import probe
-from .digests import differing, digest, named_tensors
+from . import forward_probe
+from .bitwise_equality import differing, digest, named_tensors
 from .training_task import Subject, users_own
 
 MOST_NAMED = 3  # places that a sentence gives
@@ -123,7 +123,7 @@ def _mode(subject: Subject) -> Iterator[Mistake]:
     """Layers that behave otherwise in training, where only predictions are asked for."""
     if subject.loss is not None or subject.optimizer is not None or subject.steps:
         return
-    drops, norms = probe.dropping(subject.model), probe.normalizing(subject.model)
+    drops, norms = forward_probe.dropping(subject.model), forward_probe.normalizing(subject.model)
     kinds = (
         (drops, "drops elements at random"),
         (norms, "normalizes with the batch's own statistics"),
@@ -139,11 +139,11 @@ def _mode(subject: Subject) -> Iterator[Mistake]:
 
 
 def _forward(subject: Subject) -> Iterator[Mistake]:
-    seen = probe.forward(subject.model, _first(subject)[0])
+    seen = forward_probe.forward(subject.model, _first(subject)[0])
     if seen is None:
         return
     if seen.drew:
-        drops = probe.dropping(subject.model)
+        drops = forward_probe.dropping(subject.model)
         who = _some(drops) if drops else "forward"
         words = (
             f"{who} draws from torch's global generator: each device, and each version of torch, "
@@ -212,7 +212,7 @@ def _strangers(subject: Subject) -> Iterator[Mistake]:
         )
     own = {id(tensor) for _, tensor in named_tensors(subject.model)}
     places = []
-    for name, module in probe.modules(subject.model):
+    for name, module in forward_probe.modules(subject.model):
         for attribute, value in vars(module).items():
             if attribute not in _OWN and any(id(tensor) not in own for tensor in tensors_in(value)):
                 places.append(f"{name}.{attribute}" if name else attribute)

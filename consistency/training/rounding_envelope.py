@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from .findings import Curve, Layer
-from .traces import Distances, Key, ReferenceTrace, joint, norm, sizes
+from .reference_samples import Distances, Key, ReferenceTrace, joint, norm, sizes
 
 REPLICAS = 6
 FACTOR = 10.0

@@ -11,9 +11,9 @@ from ..backends._outputs import told
 from ..backends.base import Backend
 from ..errors import UsageError
 from .call_markers import CallMarker
+from .model_run import ModelRun, quietly
 from .per_op_check import CallJudge, PerOpCheck
-from .runs import ModelRun, quietly
-from .traces import Tap
+from .reference_samples import Tap
 from .training_task import Subject
 
 

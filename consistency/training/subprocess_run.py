@@ -25,14 +25,14 @@ from ..core.codec import unpack_cases
 from ..core.trees import tensors_in
 from ..errors import ConsistencyError, RecipeError
 from ..judge.tolerances import Tolerances
+from .bitwise_equality import digest, named_tensors
 from .call_markers import CallMarker
-from .digests import digest, named_tensors
+from .reference_samples import KINDS, Distances, Key
 from .rule_judge import CallSite, RuleJudge
 from .run_pass import PassReport, PassRequest
-from .traces import KINDS, Distances, Key
 from .training_task import Subject
 
-PROGRAM = "from consistency.training.child import main\nmain()\n"
+PROGRAM = "from consistency.training.subprocess_main import main\nmain()\n"
 
 
 class SubprocessRun:

@@ -18,12 +18,12 @@ import torch
 
 from ..backends.base import Backend
 from ..core.text import format_factor
-from . import comparing, rounding_envelope
+from . import entry_points, rounding_envelope
 from .backend_comparison import unsuitable
 from .model_reference import ModelReference
 from .preflight import Mistake, check_pair
+from .reference_samples import Distances, Key, ReferenceTrace, Tap, TensorSampler
 from .run_pass import PassRequest, run_pass
-from .traces import Distances, Key, ReferenceTrace, Tap, TensorSampler
 from .training_task import Subject
 
 
@@ -82,7 +82,7 @@ def compare_variants(
     """Compare each of ``others`` with ``first`` on every backend. Raises UsageError or
     ConfigurationError with one clear line."""
     base, variants = _as_variant(first, steps), [_as_variant(other, steps) for other in others]
-    present = [backend for backend in comparing.chosen_from(backends) if not unsuitable(backend)]
+    present = [backend for backend in entry_points.chosen_from(backends) if not unsuitable(backend)]
     if not present or not variants:
         return ()
     with base.context():

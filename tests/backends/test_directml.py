@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from consistency import backends
-from consistency.backends import _adapters
+from consistency.backends import _directml_adapters
 from consistency.backends import directml as module
-from consistency.backends._adapters import Adapters, discover
+from consistency.backends._directml_adapters import Adapters, discover
 from consistency.backends.directml import DirectML
 from consistency.backends.listing import describe
 from consistency.backends.subprocess.exit_status import death
@@ -129,7 +129,7 @@ def materials(name: str, *args: Any, dtype: str = "float32", **kwargs: Any) -> M
 
 
 def test_not_installed(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_adapters, "_installed", lambda: False)
+    monkeypatch.setattr(_directml_adapters, "_installed", lambda: False)
     snapshot(DirectML().why_unavailable())
 
 
@@ -193,7 +193,7 @@ def test_what_the_child_finds(
 def test_a_child_that_hangs(
     snapshot: Snapshot, install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_adapters, "LIMIT_SECONDS", 2.0)
+    monkeypatch.setattr(_directml_adapters, "LIMIT_SECONDS", 2.0)
     install(ONE | {"device_count": ("hang", None)})
     snapshot(DirectML().why_unavailable())
 
@@ -214,7 +214,7 @@ def test_a_child_that_cannot_be_started(
 def test_discovery_asks_once(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     install(ONE)
     assert discover() == Adapters(None, ("NVIDIA GeForce RTX 3070",), (True,), 0)
-    monkeypatch.setattr(_adapters, "_ask", None)
+    monkeypatch.setattr(_directml_adapters, "_ask", None)
     assert backends.resolve("directml").why_unavailable() is None
 
 
@@ -377,7 +377,7 @@ def test_warnings_that_torch_gives_once_come_with_every_case(install: Install) -
 # --- the real package, and a real adapter
 
 
-@pytest.mark.skipif(not _adapters._installed(), reason="torch_directml is not installed")
+@pytest.mark.skipif(not _directml_adapters._installed(), reason="torch_directml is not installed")
 def test_looking_with_the_real_package_harms_nobody() -> None:
     reason = DirectML().why_unavailable()
     assert reason is None or reason.startswith(

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from consistency.cli.main import main
 from consistency.errors import BundleError, RecipeError, UsageError
 from consistency.storage import lookup, manifest
-from consistency.storage.recording.foreign import convert
+from consistency.storage.recording.import_folder import convert
 from tests.support.commands import command
 from tests.support.paths import DATA
 

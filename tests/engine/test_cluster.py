@@ -46,7 +46,7 @@ from consistency.probes.fingerprint import cache
 from consistency.probes.fingerprint.facts import Fact, Fingerprint
 from consistency.storage import bundle
 from consistency.storage.bundle import read_environment, row_of
-from consistency.storage.corpus.value import Corpus
+from consistency.storage.corpus.corpus import Corpus
 from tests.support.commands import command
 from tests.support.fake_client import FakeClient, Process
 from tests.support.snapshots import Snapshot

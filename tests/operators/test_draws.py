@@ -20,7 +20,7 @@ from tests.support.drawing import assert_telling, draw
 MODULES = (
     "unary", "special", "binary", "ternary", "comparisons", "casts", "reductions", "moments",
     "cumulative", "movement", "joining",
-    "indexing", "scattering", "sorting", "creation", "random", "inplace", "copies",
+    "indexing", "scattering", "sorting", "creation", "random", "inplace", "view_copies",
     "masked", "polynomials", "windows",
 )  # fmt: skip
 OPERATORS = [

@@ -18,9 +18,9 @@ from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.generate.materialize import prepare
 from consistency.probes.explain import account, fingerprints, of_case, of_formula
+from consistency.probes.explain.compared_sides import Side
 from consistency.probes.explain.properties import confirmed
-from consistency.probes.explain.sides import Side
-from consistency.probes.explain.words import lines, picture, to_json
+from consistency.probes.explain.rendering import lines, picture, to_json
 from consistency.probes.fingerprint.facts import Fact, Fingerprint
 from consistency.probes.fingerprint.summary import fact_of, lines_of, summary_of
 from consistency.probes.summation.notation import text

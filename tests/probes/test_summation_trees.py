@@ -23,11 +23,11 @@ from consistency.generate.materialize import prepare
 from consistency.probes.fingerprint.query import Ask
 from consistency.probes.fingerprint.rounding import fma, together
 from consistency.probes.summation import order as facts
-from consistency.probes.summation.layouts_of_sums import layout_of
 from consistency.probes.summation.notation import text
+from consistency.probes.summation.operator_sums import layout_of
 from consistency.probes.summation.orders import Orders, orders_of
-from consistency.probes.summation.picture import WIDEST, tree_chart
-from consistency.probes.summation.questions import NotAskedError, Question
+from consistency.probes.summation.sums_in_operators import NotAskedError, Question
+from consistency.probes.summation.tree_chart import WIDEST, tree_chart
 from consistency.probes.summation.trees import NotATreeError, Tree, agreement, counts_of, recover
 from tests.support.synthetic.orders import (
     BIAS,

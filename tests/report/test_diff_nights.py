@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consistency.report.history.diff import ComparedResult, GroupKey, ResultChange, difference
+from consistency.report.history.diff import (
+    ComparedResult,
+    GroupKey,
+    ResultChange,
+    difference,
+)
 from consistency.report.history.diff.error_shifts import error_shifts
 from consistency.report.history.diff.outages import split_outages
 from consistency.report.history.diff.verdict_changes import ResultPair, changes

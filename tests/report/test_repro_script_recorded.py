@@ -15,7 +15,7 @@ from consistency.core.model import Result
 from consistency.engine.events import Judged
 from consistency.engine.judge_recordings import RecordingPlan, events, plan
 from consistency.report import repro_script
-from consistency.storage.recording.foreign import convert
+from consistency.storage.recording.import_folder import convert
 from tests.support.paths import DATA, SITE_PACKAGES, SUPPORT
 
 OPENED = "    import torch_directml\n\n    device = torch_directml.device()\n"

@@ -29,9 +29,9 @@ from consistency.engine.config import operator_dtypes
 from consistency.engine.standard_corpus import standard
 from consistency.storage import bundle
 from consistency.storage.cases import CaseEntry
+from consistency.storage.corpus.corpus import Corpus, digest_of
 from consistency.storage.corpus.merging import DRAWN, PER_KIND, SMALL, CorpusMerger
 from consistency.storage.corpus.reading import load, read
-from consistency.storage.corpus.value import Corpus, digest_of
 from tests.support.commands import command
 from tests.support.spying import spied
 

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 import consistency
 from consistency.errors import BundleError
-from consistency.storage.recording.foreign import convert
+from consistency.storage.recording.import_folder import convert
 from consistency.storage.recording.reading import Recording
 from tests.support.paths import ROOT
 

@@ -614,7 +614,7 @@ def test_the_settings_of_a_judgement_name_what_was_recorded(tmp_path: Path) -> N
 
 def test_the_cases_of_a_recording_are_a_corpus_for_another_backend(tmp_path: Path) -> None:
     """Calls with literal tensors and literal cotangents, in this process and in another one."""
-    from consistency.storage.recording.foreign import convert
+    from consistency.storage.recording.import_folder import convert
 
     convert(ROOT / "tests" / "data" / "directml-recording", tmp_path / "r")
     for spec, name in (("cpu", "here"), ("cpu+isolated", "there")):

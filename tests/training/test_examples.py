@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import consistency
 from consistency.cli.main import main
 from consistency.training import capture, examples, preflight
-from consistency.training.digests import digest, named_tensors
+from consistency.training.bitwise_equality import digest, named_tensors
 from consistency.training.examples import EXAMPLES
 from consistency.training.findings import WITHIN
 from consistency.training.trace import corpus

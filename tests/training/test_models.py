@@ -24,8 +24,8 @@ from consistency import Subject, compare_models
 from consistency.cli.main import main
 from consistency.errors import Divergence, UsageError
 from consistency.training.findings import WITHIN
+from consistency.training.reference_samples import Distances, Key, ReferenceTrace, TensorSampler
 from consistency.training.rounding_envelope import RoundingEnvelope
-from consistency.training.traces import Distances, Key, ReferenceTrace, TensorSampler
 from tests.support.compared_models import FAULTS, MODELS, Planted, adam, resnet, transformer
 from tests.support.paths import ROOT, SUPPORT
 from tests.support.snapshots import Snapshot

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from consistency.training.digests import checksums, differing, digest
+from consistency.training.bitwise_equality import checksums, differing, digest
 from consistency.training.examples import EXAMPLES
 from consistency.training.preflight import check, check_pair
 from consistency.training.training_task import Subject

@@ -16,7 +16,7 @@ from ...errors import UsageError
 from ..options import Command, option
 
 if TYPE_CHECKING:
-    from ...storage.corpus.checking import CorpusCheck
+    from ...storage.corpus.validation import CorpusCheck
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _out = click.option("-o", "--out", type=_FOLDER, required=True, help="Folder of the corpus.")
@@ -97,9 +97,9 @@ def merge(sources: Sequence[Path], out: Path, name: str) -> None:
     consistency corpus merge corpus reports/tonight -o corpus
     consistency corpus merge corpus nightly/*/ for-the-issue -o larger
     """
+    from ...storage.corpus.corpus import digest_of
     from ...storage.corpus.merging import CorpusMerger, write
     from ...storage.corpus.reading import load
-    from ...storage.corpus.value import digest_of
 
     _unused(out, sources)
     merged = CorpusMerger()
@@ -126,7 +126,7 @@ def merge(sources: Sequence[Path], out: Path, name: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def show(folder: Path, as_json: bool) -> None:
     """What a corpus holds: operators, dtypes, and the failures that its cases were found with."""
-    from ...storage.corpus.checking import check
+    from ...storage.corpus.validation import check
 
     found = check(folder)
     if as_json:
@@ -145,7 +145,7 @@ def check_command(folder: Path, as_json: bool) -> None:
 
     Exit status: 0 it can · 1 it is damaged · 2 it is no corpus
     """
-    from ...storage.corpus.checking import check
+    from ...storage.corpus.validation import check
 
     found = check(folder)
     if as_json:

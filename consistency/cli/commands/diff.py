@@ -15,7 +15,7 @@ from ..options import FOLDER, command
 
 if TYPE_CHECKING:
     from ...report.history.diff import ResultChange, RunDifference
-    from ...report.history.diff.difference import ComparedRun
+    from ...report.history.diff.bundle_difference import ComparedRun
 
 MOST = 40  # lines of a kind
 MOST_MOVED = 20  # of an environment

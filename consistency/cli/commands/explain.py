@@ -209,21 +209,21 @@ def _sizes(plan: Any, shape: str | None) -> dict[str, int]:
 
 def _tell(found: Any, out: Path | None, *, as_json: bool) -> None:
     from ...core.text import printable
-    from ...probes.explain import words
+    from ...probes.explain import rendering
 
     if out is not None:
-        drawn = words.picture(found)
+        drawn = rendering.picture(found)
         if not drawn:
             raise UsageError(
                 f"no order of summation was found, so there is nothing to draw in {out}: "
-                f"{words.lines(found)[-1]}"
+                f"{rendering.lines(found)[-1]}"
             )
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(drawn, encoding="utf-8", newline="\n")
     if as_json:
-        click.echo(json.dumps(words.to_json(found)))
+        click.echo(json.dumps(rendering.to_json(found)))
         return
-    for line in words.lines(found):
+    for line in rendering.lines(found):
         click.echo(printable(line))
     if out is not None:
         click.echo(f"wrote {out}")

@@ -104,7 +104,7 @@ def model(
         return
     to_stdout = json_file is not None and str(json_file) == "-"
     with _Screen() as screen:  # before torch is there, which takes its time
-        from ...training.comparing import compare_models
+        from ...training.entry_points import compare_models
 
         report = compare_models(
             target, list(backends) or None, steps=steps, replicas=replicas, local=not no_local,
@@ -144,15 +144,15 @@ def _ways(
     target: str, others: Sequence[str], backends: Sequence[str], steps: int | None, replicas: int
 ) -> tuple[VariantComparison, ...]:
     """Other ways to compute the same: those that were asked for, or those that an example has."""
-    from ...training import targets
+    from ...training import model_targets
     from ...training.variants import Variant, compare_variants, variants_of
 
-    found = [Variant(other, targets.subject(other)) for other in others] or list(
+    found = [Variant(other, model_targets.subject(other)) for other in others] or list(
         variants_of(target)
     )
     if not found:
         return ()
-    first = targets.subject(target)
+    first = model_targets.subject(target)
     return compare_variants(
         Variant(target, first) if others else first,
         found,
@@ -164,7 +164,7 @@ def _ways(
 
 def _record(target: str, corpus: Path, steps: int | None, said: Sequence[Any]) -> None:
     """Keep the model's calls and say what was kept."""
-    from ...training import capture, targets
+    from ...training import capture, model_targets
 
     if said:
         raise UsageError(
@@ -172,7 +172,7 @@ def _record(target: str, corpus: Path, steps: int | None, said: Sequence[Any]) -
             "the other options out"
         )
     kept = capture.record(
-        targets.subject(target), corpus, steps=capture.STEPS if steps is None else steps
+        model_targets.subject(target), corpus, steps=capture.STEPS if steps is None else steps
     )
     click.echo(str(kept))
     click.echo(f"next: consistency run --backend SPEC --corpus {corpus}")

@@ -16,7 +16,7 @@ from ...engine.run_options import RunOptions
 from ...errors import UsageError
 from ...report import bundles
 from ..options import FOLDER, INTERRUPTED, command, option, run_options
-from ._replaying import NIGHTLY, prepared
+from ._corpus_options import NIGHTLY, prepared
 from ._rows import json_writer, opened
 from .cluster import ClusterOptions, begun_under, cluster_options, default_specs, run_on_cluster
 
@@ -88,7 +88,7 @@ def run(
     from ...engine.known import status
     from ...report import page
     from ...report.terminal import Screen, exit_status
-    from . import _probing
+    from . import _fingerprint_progress
 
     if resume and no_bundle:
         raise UsageError(
@@ -154,7 +154,7 @@ def run(
             writer = bundles.writer(folder, resume=resume, label=label)
             stack.callback(writer.close)
             handlers += [writer, status.StatusWriter(folder), page.after(folder)]
-            last = _probing.handlers(folder, probed, screen)
+            last = _fingerprint_progress.handlers(folder, probed, screen)
         stream = stack.enter_context(opened(json_file))
         if stream is not None:
             handlers.append(json_writer(stream))

@@ -13,7 +13,8 @@ import math
 import time
 
 from ...core.model import Cause
-from . import access, calls, devices, formulas, precision, results
+from . import calls, corrupted_results, devices, formulas, precision
+from . import wrong_elements as access
 from .context import REFUSALS, AttributionContext, FaultHypothesis
 
 MIN_SHARE = 0.9
@@ -46,16 +47,16 @@ def explain(
         precision.hypotheses,
         formulas.hypotheses,
         access.hypotheses,
-        results.hypotheses,
+        corrupted_results.hypotheses,
         calls.hypotheses,
-        results.fitted,
+        corrupted_results.fitted,
     ]
     sources.insert(
-        2 if wrong_elements > _FEW_ELEMENTS else 3, results.plain
+        2 if wrong_elements > _FEW_ELEMENTS else 3, corrupted_results.plain
     )  # a few zeros say little
     if context.whole:  # places and counts: shorter inputs move them, too, but seldom are the reason
         sources.append(sources.pop(0))
-        sources[:0] = [access.narrowed, results.narrowed]
+        sources[:0] = [access.narrowed, corrupted_results.narrowed]
     sources.insert(0, devices.hypotheses)
     for source in sources:
         for hypothesis in source(context):

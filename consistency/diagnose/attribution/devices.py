@@ -16,9 +16,9 @@ import torch
 
 from ...backends._outputs import _against, _limited
 from ...generate.materialize import Arguments
-from .access import substituted
 from .context import REFUSALS, AttributionContext, FaultHypothesis, Hypotheses, Predicted
 from .precision import rounded
+from .wrong_elements import substituted
 
 VARIANCES = ("var", "std", "var_mean", "std_mean")
 _ADDING = ("scatter_add", "index_add", "index_put")

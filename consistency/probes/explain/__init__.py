@@ -7,6 +7,6 @@ is told.
 
 from __future__ import annotations
 
-from .account import Account, account, of_case, of_formula
+from .difference import Account, account, of_case, of_formula
 
 __all__ = ["Account", "account", "of_case", "of_formula"]

@@ -16,8 +16,8 @@ from ..fingerprint.collect import probes, take
 from ..fingerprint.facts import Fact
 from ..fingerprint.summary import fact_of
 from ..summation.notation import text
+from .compared_sides import Side
 from .fingerprints import SUMS
-from .sides import Side
 
 # By the id of a cause: the property that would show it, what its answer contains then, and how that
 # is said.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .questions import Asking, NotAskedError, Question
+from .sums_in_operators import Asking, NotAskedError, Question
 from .trees import NotATreeError, Tree, recover
 
 Array = np.ndarray[Any, Any]

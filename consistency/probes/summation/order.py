@@ -12,11 +12,11 @@ from ...core.recipe import TensorRecipe
 from ...generate.materialize import prepare
 from ..fingerprint.facts import Fact, unknown
 from ..fingerprint.query import Ask
-from .layouts_of_sums import layout_of
 from .notation import text
+from .operator_sums import layout_of
 from .order_assignment import LEAST_OUTPUTS
 from .orders import Order, Orders, orders_of
-from .questions import Question
+from .sums_in_operators import Question
 
 # By short name: the operator, the shapes of its tensors, and what follows them.
 FORMS: dict[str, tuple[str, tuple[tuple[int, ...], ...], tuple[int, ...]]] = {

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .questions import Question
 from .replay import Manner, Replayed, replay
+from .sums_in_operators import Question
 from .trees import Tree
 
 Array = np.ndarray[Any, Any]

@@ -16,8 +16,8 @@ import torch
 
 from .equivalence_classes import trees_of
 from .order_assignment import LEAST_OUTPUTS, MOST_WORK, Part, allotted, confirmed, split
-from .questions import Asking, NotAskedError, Question
 from .replay import Manner, replay
+from .sums_in_operators import Asking, NotAskedError, Question
 from .trees import NotATreeError, Tree
 
 Array = np.ndarray[Any, Any]

@@ -14,7 +14,7 @@ import torch
 from ...core import dtypes
 from ...core.bits import integers
 from ..fingerprint.rounding import aligned, fma, shortened, together
-from .questions import Question
+from .sums_in_operators import Question
 from .trees import Tree
 
 Array = np.ndarray[Any, Any]

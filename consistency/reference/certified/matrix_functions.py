@@ -18,7 +18,7 @@ from . import complex_numbers as c
 from .balls import Unsure
 from .complex_numbers import Pair, Tensor
 from .matrices import MatrixFunction, MatrixResult, adjoint, lower, masked, reshaped
-from .ranks import exact_rank
+from .matrix_rank import exact_rank
 
 Shape = tuple[int, int]
 

@@ -28,8 +28,8 @@ from .elementwise import node_of, or_, to_real, truth
 from .entries import lookup
 from .movement import Overlay, cat, gather, reshape, unsqueeze, view
 from .nodes import Constant, Deadline, Detached, Leaf, Node, Unknown, evaluate
+from .python_functions import WholeCalls
 from .rounding import rounded_to
-from .whole_calls import WholeCalls
 
 # Gradients whose decomposition in torch is the derivative itself, without constants that are
 # rounded.

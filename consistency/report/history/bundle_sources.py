@@ -17,7 +17,7 @@ from typing import Any
 from ...core.text import printable
 from ...errors import BundleError
 from ...storage.bundle import read_environment
-from ...storage.bundle.gathering import ListedBundle, gather
+from ...storage.bundle.bundle_search import ListedBundle, gather
 
 MAX_RESULTS = 1 << 34  # bytes of results.jsonl
 MAX_BACKENDS, MAX_KEYS = 64, 200

@@ -7,7 +7,7 @@ import json
 import shlex
 from dataclasses import dataclass, field
 
-from ...backends._named import named
+from ...backends._named_backends import named
 from ...backends._specs import Apart, Spec, apart, is_users_file, parse
 from ...core.model import Result
 from ...errors import ConsistencyError

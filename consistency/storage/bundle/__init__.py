@@ -16,7 +16,7 @@ become paths unchecked.
 from __future__ import annotations
 
 from ...core.files import MAX_LINE, lines, mend
-from .gathering import ListedBundle, gather
+from .bundle_search import ListedBundle, gather
 from .header import FORMAT, read_environment, read_header
 from .naming import failure_id
 from .reading import cases_of, read_results

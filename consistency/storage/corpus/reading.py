@@ -12,7 +12,7 @@ from ..bundle.machine import tidy
 from ..cases import CaseEntry, read_cases
 from ..header import read_header_file
 from ..recording.header import CORPUS, FILE, FORMAT, Header, read_header
-from .value import Corpus
+from .corpus import Corpus
 
 MAX_CASES = 1_000_000
 STANDARD = "standard"

@@ -17,7 +17,7 @@ import torch
 from flint import acb_mat, arb, arb_mat
 
 from consistency.reference.certified import balls, spectra
-from consistency.reference.certified.ranks import exact_rank
+from consistency.reference.certified.matrix_rank import exact_rank
 from tests.reference.certified.enclosing import (
     BITS,
     derivatives,

@@ -76,7 +76,7 @@ def lookup(name: str) -> Callable[[Mapping[str, Any], Any], Any] | None:
     if found is not None:
         return functools.partial(call_entry, found)
     if name.startswith("_foreach_"):
-        from ..lists import each_of
+        from ..foreach import each_of
 
         return each_of(name.removeprefix("_foreach_").removesuffix("_"))
     return None

@@ -10,9 +10,9 @@ from ..balls import Unsure
 from ..complex_numbers import Pair
 from ..elementwise import div, mul, node_of, to_real
 from ..functions import sigmoid
+from ..integers import maximum, minimum, whole
 from ..movement import reshape, view
 from ..nodes import Node, Unknown
-from ..whole_numbers import maximum, minimum, whole
 from . import entry
 
 

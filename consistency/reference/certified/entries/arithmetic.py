@@ -8,11 +8,11 @@ from typing import Any
 from .. import complex_numbers as c
 from .. import elementwise as e
 from .. import functions as f
-from .. import whole_numbers as w
+from .. import integers as w
 from ..complex_numbers import Pair
 from ..elementwise import doubted, node_of, not_, or_, to_real
+from ..integers import whole
 from ..nodes import Node
-from ..whole_numbers import whole
 from . import entry
 
 

@@ -16,7 +16,7 @@ from ..balls import Unsure
 from ..elementwise import Scalar, to_real
 from ..movement import expand, permute, reshape, row_major, transpose, unsqueeze, view
 from ..nodes import Constant, Node
-from ..whole_calls import whole
+from ..python_functions import whole
 from . import entry
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import balls
-from .. import whole_numbers as w
+from .. import integers as w
 from ..balls import Element
 from ..elementwise import (
     Function,
@@ -21,8 +21,8 @@ from ..elementwise import (
     unless,
     where,
 )
+from ..integers import whole
 from ..nodes import Node
-from ..whole_numbers import whole
 from . import entry
 
 

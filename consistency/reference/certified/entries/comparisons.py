@@ -10,7 +10,7 @@ from flint import arb
 from .. import balls
 from .. import complex_numbers as c
 from .. import elementwise as e
-from .. import whole_numbers as w
+from .. import integers as w
 from ..balls import Element, Unknowable
 from ..complex_numbers import Pair
 from ..elementwise import Function, and_, is_infinite, is_nan, node_of, not_, on_numbers, or_, truth

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from .. import balls
 from ..balls import Unsure
-from ..classes import cross_entropy
+from ..class_losses import cross_entropy
 from ..elementwise import (
     Function,
     Scalar,
@@ -29,7 +29,7 @@ from ..error_functions import ndtr
 from ..functions import exp, log, square
 from ..losses import MEAN, NONE, SUM, reduced
 from ..nodes import Node
-from ..whole_calls import whole
+from ..python_functions import whole
 
 REDUCTIONS = {"none": NONE, "mean": MEAN, "sum": SUM}
 

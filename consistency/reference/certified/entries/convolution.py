@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import complex_numbers as c
+from ..convolutions import IMAGE, RESULT, SlidingProducts, meetings, windows
 from ..movement import gather, reshape, scatter
 from ..nodes import Node
-from ..sliding import IMAGE, RESULT, SlidingProducts, meetings, windows
 from . import entry
 
 

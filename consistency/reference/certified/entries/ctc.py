@@ -14,7 +14,7 @@ from .. import sums
 from ..balls import Unsure
 from ..movement import cat, gather, reshape, view
 from ..nodes import Node, Unknown, WithoutGradient, whole_numbers
-from ..whole_calls import whole
+from ..python_functions import whole
 from . import entry
 
 

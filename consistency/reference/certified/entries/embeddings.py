@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..balls import Unknowable
+from ..computed_positions import Lookup, wrapped
 from ..elementwise import div, mul
 from ..movement import Gather, Labels, gather, reshape, scatter
 from ..nodes import Constant, Node, whole_numbers
-from ..places import Lookup, wrapped
 from . import entry
 from .pooling import Largest
 

@@ -12,9 +12,9 @@ from .. import balls
 from .. import complex_numbers as c
 from .. import elementwise as e
 from ..balls import Element, Elements, Unknowable, Unsure
+from ..computed_positions import Deferred, wrapped
 from ..movement import Labels, expand, gather
 from ..nodes import Constant, Node, Positions, whole_numbers
-from ..places import Deferred, wrapped
 from . import entry
 
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from ..elementwise import mul
-from ..fractions_of import Fractions
 from ..movement import expand, gather, reshape
 from ..nodes import Node
 from ..orders import rows_along
+from ..rationals import Fractions
 from ..sums import sum_
 from . import ENTRIES
 

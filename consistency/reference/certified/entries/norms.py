@@ -14,7 +14,7 @@ from .. import norms, sums
 from ..balls import Unsure
 from ..elementwise import to_real
 from ..movement import broadcast, gather, unsqueeze
-from ..whole_calls import whole
+from ..python_functions import whole
 from . import entry
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from .. import complex_numbers as c
 from ..balls import Unknowable
+from ..computed_positions import Deferred
 from ..elementwise import node_of, to_real
 from ..movement import Labels, Overlay, broadcast, reshape
 from ..nodes import Constant, Node, whole_numbers
-from ..places import Deferred
 from . import entry
 from .rearrangements import moved
 

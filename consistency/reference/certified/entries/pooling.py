@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..balls import Element, Elements, Unknowable
+from ..computed_positions import Lookup, once_each
 from ..elementwise import Function, div
 from ..movement import Labels, gather, reshape, scatter
 from ..nodes import Constant, Node, Positions, whole_numbers
 from ..orders import is_nan, keys
-from ..places import Lookup, once_each
 from ..sliding_windows import Windows, adaptive, sliding, spread
 from ..sums import sum_
 from . import entry

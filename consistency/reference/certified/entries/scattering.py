@@ -10,11 +10,11 @@ import numpy as np
 
 from .. import complex_numbers as c
 from ..balls import Unknowable
+from ..computed_positions import once_each, wrapped
 from ..elementwise import node_of, to_real
 from ..groups import reduced
 from ..movement import Labels, expand, reshape, scatter
 from ..nodes import Node, whole_numbers
-from ..places import once_each, wrapped
 from . import entry
 from .indexing import along, chosen, key_of, positions
 from .partial_writes import overlaid

@@ -12,9 +12,9 @@ from flint import arb, fmpq
 
 from ..balls import Element, Unknowable
 from ..elementwise import add, mul, sub
-from ..fractions_of import Fractions, of_fraction
 from ..functions import pow_
 from ..nodes import Constant, Node, Positions
+from ..rationals import Fractions, of_fraction
 from . import entry
 
 

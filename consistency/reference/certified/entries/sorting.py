@@ -10,10 +10,10 @@ import numpy as np
 
 from .. import complex_numbers as c
 from ..balls import Element, Unknowable
+from ..computed_positions import Lookup
 from ..movement import labelled, reshape
 from ..nodes import Node, WithoutGradient
 from ..orders import SortedPositions, middle, middle_of_numbers, most_frequent, rows_along
-from ..places import Lookup
 from ..sums import RowFunction, reduced_shape
 from . import entry
 

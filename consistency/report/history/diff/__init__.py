@@ -3,7 +3,7 @@ although it still passes."""
 
 from __future__ import annotations
 
-from .compared import ComparedResult, GroupKey, ResultChange
-from .difference import RunDifference, difference
+from .bundle_difference import RunDifference, difference
+from .compared_results import ComparedResult, GroupKey, ResultChange
 
 __all__ = ["ComparedResult", "GroupKey", "ResultChange", "RunDifference", "difference"]

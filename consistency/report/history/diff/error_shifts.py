@@ -15,7 +15,7 @@ import numpy as np
 
 from ..events import EventKind
 from ..shift_test import MIN_SHIFT, Shift, critical, octaves, shift_of
-from .compared import GroupKey, ResultChange
+from .compared_results import GroupKey, ResultChange
 from .verdict_changes import ResultPair
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..events import EventKind
-from .compared import ComparedResult, GroupKey, ResultChange, Results
+from .compared_results import ComparedResult, GroupKey, ResultChange, Results
 
 _PLAN = ("seed", "examples", "source")  # which cases a run without a corpus draws
 

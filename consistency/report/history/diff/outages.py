@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ..events import EventKind
 from ..outages import LOSSES, describe, is_outage
-from .compared import GroupKey, ResultChange, Results
+from .compared_results import GroupKey, ResultChange, Results
 from .verdict_changes import ResultPair
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ....core.text import format_factor
 from ..events import EventKind
-from .compared import ComparedResult, GroupKey, ResultChange
+from .compared_results import ComparedResult, GroupKey, ResultChange
 
 ResultPair = tuple[str, ComparedResult, ComparedResult]  # case, before, after
 MAX_LISTED_LOSSES = 5  # groups of a backend that lose their results for one reason, listed singly

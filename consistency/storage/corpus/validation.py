@@ -15,8 +15,8 @@ from ...errors import BundleError, ConsistencyError
 from ...generate.calls.case_operator import operator_of
 from ..cases import FILE, entry_of
 from ..literals import LiteralStore
+from .corpus import digest_of
 from .reading import MAX_CASES, elements, header_of
-from .value import digest_of
 
 LARGE = 1 << 24  # numbers of one case, which in float64 are 128 MB for each copy
 MOST = 1000  # lines that are told

@@ -21,11 +21,11 @@ from ...operators.declare import Operator
 from ...reference import Reference
 from ...reference.own_steps import as_composed
 from ...reference.recorded_steps import RecordedSteps, UntraceableError
-from ..summation.layouts_of_sums import layout_of
+from ..summation.operator_sums import layout_of
 from ..summation.orders import Orders, orders_of
-from ..summation.questions import NotAskedError, Question
+from ..summation.sums_in_operators import NotAskedError, Question
 from ..sweep.expressions import Compiled
-from .routed import Routed
+from .formula_on_backend import Routed
 
 
 @dataclass(frozen=True)

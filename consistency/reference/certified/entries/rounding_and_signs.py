@@ -12,7 +12,7 @@ from .. import balls
 from .. import complex_numbers as c
 from .. import elementwise as e
 from .. import functions as f
-from .. import whole_numbers as w
+from .. import integers as w
 from ..balls import Element, Unsure
 from ..complex_numbers import Pair
 from ..elementwise import (
@@ -27,7 +27,7 @@ from ..elementwise import (
     to_real,
     where,
 )
-from ..whole_numbers import whole
+from ..integers import whole
 from . import ENTRIES, entry
 
 for _name, _real in {"floor": f.floor, "ceil": f.ceil, "trunc": f.trunc}.items():

@@ -27,9 +27,9 @@ from ..summation.orders import Orders
 from ..summation.trees import agreement
 from ..sweep.expressions import compiled
 from ..sweep.plans import SweepPlan
+from .compared_sides import Side, by_formula
 from .fingerprints import of_operator, words
 from .properties import confirmation
-from .sides import Side, by_formula
 
 FEW = 64  # elements, of which some would agree by chance
 

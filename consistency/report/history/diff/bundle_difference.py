@@ -11,8 +11,8 @@ from typing import Any
 from ....errors import BundleError
 from ....storage import bundle
 from ..events import EventKind
-from . import compared, error_shifts, missing, outages, verdict_changes
-from .compared import GroupKey, ResultChange, Results
+from . import compared_results, error_shifts, missing, outages, verdict_changes
+from .compared_results import GroupKey, ResultChange, Results
 
 MACHINE = "machine"  # what is about all backends stands under this name
 _LONG = 400
@@ -57,7 +57,7 @@ class RunDifference:
 def difference(old: Path, new: Path) -> RunDifference:
     """Compare two bundles. Raises BundleError with file and line."""
     headers = [bundle.read_header(folder) for folder in (old, new)]
-    before, after = compared.results(old), compared.results(new)
+    before, after = compared_results.results(old), compared_results.results(new)
     groups: dict[GroupKey, list[verdict_changes.ResultPair]] = defaultdict(list)
     like = 0
     for (group, case), now in after.items():

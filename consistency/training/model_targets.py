@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..backends._outputs import told
-from ..backends._user import imported
+from ..backends._user_backends import imported
 from ..errors import UsageError
 from .examples import example
 from .training_task import Subject, subject_of

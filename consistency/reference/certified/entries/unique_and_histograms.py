@@ -11,11 +11,11 @@ import numpy as np
 from .. import balls
 from .. import complex_numbers as c
 from ..balls import Element, Unknowable, Unsure
+from ..computed_positions import Deferred
 from ..elementwise import Function, to_real
 from ..movement import Labels, gather, scatter
 from ..nodes import Constant, Node, everything, whole_numbers
 from ..orders import is_nan, keys
-from ..places import Deferred
 from . import entry
 
 

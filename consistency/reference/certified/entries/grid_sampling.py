@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..balls import Element
+from ..computed_positions import Lookup
 from ..elementwise import Function, add, and_, div, less, mul, on_numbers, sub, where
-from ..fractions_of import Fractions
 from ..functions import floor, nearest_even
 from ..movement import Labels, expand, labelled, reshape
 from ..nodes import Constant, Node
-from ..places import Lookup
+from ..rationals import Fractions
 from ..rounding import whole
 from . import entry
 

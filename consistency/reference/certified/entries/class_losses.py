@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import classes as k
+from .. import class_losses as k
 from . import entry
 
 

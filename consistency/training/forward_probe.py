@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ..core.trees import tensors_in
-from .digests import checksums, digest
+from .bitwise_equality import checksums, digest
 
 _DROPOUT = (
     nn.Dropout,

@@ -1,5 +1,5 @@
 """For each operator that sums: which elements of its arguments are the terms of which output
-(:class:`.questions.Layout`)."""
+(:class:`.sums_in_operators.Layout`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .questions import Layout, NotAskedError
+from .sums_in_operators import Layout, NotAskedError
 
 MOST_TERMS = 1 << 24  # of all outputs' positions that are written down
 MOST_SETS = 64  # of places: a window of 8 × 8 that moves by one

@@ -11,9 +11,9 @@ from ...diagnose.precision_scaling import power
 from ...judge.judge import Judgement
 from ..summation.notation import text
 from ..summation.orders import Order, Orders
-from ..summation.picture import tree_chart
+from ..summation.tree_chart import tree_chart
 from ..summation.trees import Tree
-from .account import Account
+from .difference import Account
 
 BOTH = "Both"
 DRAWN = 3  # orders of a side, the most frequent ones

@@ -14,8 +14,8 @@ from ..backends.subprocess.requests import CASE_SECONDS
 from ..errors import UsageError
 from ..judge import tolerances as _tolerances
 from ..judge.tolerances import Tolerances
+from . import model_targets, rounding_envelope
 from . import preflight as _mistakes
-from . import rounding_envelope, targets
 from .backend_comparison import ModelComparison
 from .findings import WITHIN, FailedCall, ModelReport
 from .model_reference import Progress
@@ -50,8 +50,8 @@ def compare_models(
 
     Raises UsageError or ConfigurationError with one clear line.
     """
-    subject = targets.subject(target)
-    found = _mistakes.check(subject, targets.factory_of(target)) if mistakes else ()
+    subject = model_targets.subject(target)
+    found = _mistakes.check(subject, model_targets.factory_of(target)) if mistakes else ()
     subject = subject.settled()
     if steps is not None:
         subject = replace(subject, steps=steps)

@@ -14,8 +14,8 @@ import torch
 from ..backends._outputs import told
 from ..core.trees import map_tensors, tensors_in
 from ..errors import UsageError
+from .reference_samples import Key, Tap
 from .trace.modules import Modules
-from .traces import Key, Tap
 from .training_task import Subject, one_number, parameters_of
 
 SEED = 0

@@ -18,13 +18,13 @@ from ..backends.subprocess.worker_main import listen, take_streams
 from ..core.codec import pack_cases
 from ..core.model import Case, Outcome
 from ..errors import ConsistencyError, UsageError
-from . import targets
+from . import model_targets
+from .bitwise_equality import digest
 from .call_markers import CallMarker
-from .digests import digest
+from .reference_samples import KINDS, Key, TensorSampler
 from .rule_judge import CallSite
 from .run_pass import PassRequest, run_pass
 from .subprocess_run import state
-from .traces import KINDS, Key, TensorSampler
 from .training_task import Subject
 
 
@@ -73,7 +73,7 @@ class _ServedModel:
         if reason:
             return {"reason": reason}
         self._backend.prepare()
-        self._subject = targets.named(str(header["target"])).settled()
+        self._subject = model_targets.named(str(header["target"])).settled()
         found = [[str(t.dtype), list(t.shape), digest(t)] for t in state(self._subject)]
         return {"reason": None, "identity": self._backend.identity, "state": found}
 
