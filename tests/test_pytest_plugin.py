@@ -165,9 +165,9 @@ def test_items_on_several_workers(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines([
         "*- expectations -*",
         "expected: exp forward on off: ? results of 3*: planted (known.yaml:3; T-1)",
-        ("no longer happens: remove expectation exp on one when numel(arg0) > 0 (known.yaml:4; "
+        ("no longer happens: remove expectation exp on one when numel(arg0) > 0 (known.yaml:5; "
         "T-2): all of 6 results pass"),
-        "expectation known.yaml:5: operator 'expp' matches none that is known; did you mean exp*",
+        "expectation known.yaml:7: operator 'expp' matches none that is known; did you mean exp*",
     ])  # fmt: skip
     assert "tolerances.yaml" not in result.stdout.str()
 
@@ -418,7 +418,7 @@ def test_other_projects_keep_their_options(project: pytest.Pytester) -> None:
 def item(**changes: Any) -> pytest_plugin.Item:
     chosen = engine.configure(["exp"], ["cpu"], ["float32"], examples=2)
     usual = {
-        "settings": chosen,
+        "config": chosen,
         "declared": operators.get("exp"),
         "dtype": "float32",
         "direction": "forward",

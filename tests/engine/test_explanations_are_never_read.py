@@ -85,7 +85,7 @@ def fact(result: Result) -> str:
     return repr((
         result.case.digest, result.backend, result.direction, result.verdict, dict(result.metrics),
         result.worst, result.output, result.cause, round(result.share, 9),
-        evidence.first if evidence else None,
+        evidence.initial_verdict if evidence else None,
         type(result.detail),
     ))  # fmt: skip
 

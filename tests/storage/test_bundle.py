@@ -30,7 +30,7 @@ from consistency.core import files
 from consistency.core.locking import Lock
 from consistency.core.model import Case, Comparison, ElementGroup, Measured, Result, Worst
 from consistency.core.recipe import TensorRecipe
-from consistency.core.verdict import Verdict
+from consistency.core.verdict import OutcomeStatus, Verdict
 from consistency.engine import bundle_writer, engine, events, unit_runner
 from consistency.errors import BundleError
 from consistency.generate.materialize import prepare
@@ -160,9 +160,9 @@ def test_a_comparison_keeps_every_bit(tmp_path: Path) -> None:
         Worst((3,), math.inf, -math.inf), "why", "where",
     )  # fmt: skip
     for comparison in (
-        Comparison("ok", (measured,), "", "a note"),
-        Comparison("raised", note="RuntimeError: boom"),
-        Comparison("ok"),
+        Comparison(OutcomeStatus.OK, (measured,), "", "a note"),
+        Comparison(OutcomeStatus.RAISED, note="RuntimeError: boom"),
+        Comparison(OutcomeStatus.OK),
     ):
         (back,) = written(tmp_path / f"b{id(comparison)}", result(comparison=comparison))
         assert repr(back.comparison) == repr(comparison)  # NaN and -0.0 included
@@ -579,7 +579,7 @@ def test_a_packed_bundle_is_read_as_before_and_can_be_resumed(
     here = copy_of(whole, tmp_path / "b")
     plain = {name: (here / name).read_bytes() for name in FILES}
     said = command("pack {} --keep 1", tmp_path)
-    assert (said.exit_code, said.output) == (0, "packed 0 of 1 bundles: 0.0 MB are 0.0 MB now\n")
+    assert (said.exit_code, said.output) == (0, "packed 0 of 1 bundles: 0.0 kB are 0.0 kB now\n")
     said = command("pack", tmp_path)
     assert said.exit_code == 0
     assert said.output.startswith("packed 1 of 1 bundles: ")
