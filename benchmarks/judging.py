@@ -6,7 +6,7 @@ Per operator and size: the raw pair (the operator in float32 and in float64), th
 torch.testing.assert_close, the pair + torch.allclose, and ours: the pair + S + the measurements +
 the verdict. ``whole case`` is our complete pipeline from prepared numbers to a verdict on one
 backend (building tensors, recording warnings, checking that inputs were not modified …). Then: how
-many cases a second are drawn and materialised, and what importing the package adds to importing
+many cases a second are drawn and materialized, and what importing the package adds to importing
 torch.
 """
 
@@ -130,7 +130,7 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
 
 
 def drawing() -> dict[str, float]:
-    """Cases drawn a second, and 64 × 64 float32 cases materialised a second."""
+    """Cases drawn a second, and 64 × 64 float32 cases materialized a second."""
     names = ("matmul", "softmax", "nn.functional.conv2d", "add")
     start = time.perf_counter()
     drawn = sum(len(search.batch(operators.get(name), "float32", 200)) for name in names)
@@ -138,7 +138,7 @@ def drawing() -> dict[str, float]:
     case = Case("exp", "float32", (tensor(64, 64, stop=9000),))
     return {
         "drawn": rate,
-        "materialised": 1e6 / microseconds({"build": lambda: prepare(case).build()}, 0.3)["build"],
+        "materialized": 1e6 / microseconds({"build": lambda: prepare(case).build()}, 0.3)["build"],
     }
 
 
@@ -196,7 +196,7 @@ def main() -> None:
     rates, added = drawing(), imports()
     figures |= {"rates": rates, "imports": added}
     print(
-        f"\ndrawn {rates['drawn']:,.0f} cases/s · materialised {rates['materialised']:,.0f} "
+        f"\ndrawn {rates['drawn']:,.0f} cases/s · materialized {rates['materialized']:,.0f} "
         f"cases/s (64 × 64)"
     )
     print(f"import adds to torch's own: {added['import consistency']:.3f} s", end="; ")

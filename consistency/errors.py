@@ -60,8 +60,8 @@ def did_you_mean(
 ) -> str:
     """``"; did you mean matmul?"``, or an empty string when nothing known is close to ``value``.
 
-    Names with the same last part come first (``conv2d``, ``nn.Conv2d``), then those that are spelt
-    nearly like it. ``other_names`` are what others call something.
+    Names with the same last part come first (``conv2d``, ``nn.Conv2d``), then those that are
+    spelled nearly like it. ``other_names`` are what others call something.
     """
     names, tail = list(known), value.rpartition(".")[2]
     close = [other_names[value.lower()]] if value.lower() in other_names else []

@@ -33,21 +33,21 @@ _standings: dict[
     str, list[dict[str, object]]
 ] = {}  # by item, until its report: what became of the expectations that cover it
 _left = [200]  # folders that this process may still write: beyond them nobody looks
-ARTEFACTS = "reports/pytest"
+ARTIFACTS = "reports/pytest"
 _CONFIG = pytest.StashKey["RunConfig"]()
 # Short names are convenient and common: where a project has an option of that name, only
 # --consistency-NAME is ours.
 _SHORT = (
     "backends", "operators", "dtypes", "directions", "reference", "source", "expectations",
-    "tolerances", "artefacts",
+    "tolerances", "artifacts",
 )  # fmt: skip
 
 
 def _explained(name: str) -> dict[str, str]:
     """The metavar and the help of an option."""
-    if name == "artefacts":
+    if name == "artifacts":
         text = "where failures leave repro.py, issue.md and their data; '' for nowhere"
-        return {"metavar": "FOLDER", "help": f"{text} (default: {ARTEFACTS})"}
+        return {"metavar": "FOLDER", "help": f"{text} (default: {ARTIFACTS})"}
     declared = DECLARED[name]
     default = f" (default: {declared.default})" if declared.default else ""
     many = ", separated by commas" if declared.many else ""
@@ -133,9 +133,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     from .engine import engine
 
     chosen = _run_config(metafunc.config)
-    given = metafunc.config.getoption("consistency_artefacts")
+    given = metafunc.config.getoption("consistency_artifacts")
     folder = (
-        metafunc.config.invocation_params.dir / (ARTEFACTS if given is None else given)
+        metafunc.config.invocation_params.dir / (ARTIFACTS if given is None else given)
         if given != ""
         else None
     )
@@ -158,7 +158,7 @@ class Item:
     dtype: str
     direction: str
     backend: str
-    artefacts: Path | None = None
+    artifacts: Path | None = None
 
     @property
     def operator(self) -> str:
@@ -297,22 +297,22 @@ class Item:
 
     def _kept(self, result: Result) -> str:
         """A line that says where the script and the text of an issue lie, which this writes."""
-        if self.artefacts is None or _left[0] <= 0:
+        if self.artifacts is None or _left[0] <= 0:
             return ""
         from .report import repro_script
         from .storage.bundle import failure_id
 
         _left[0] -= 1
-        folder = self.artefacts / failure_id(result)
+        folder = self.artifacts / failure_id(result)
         spec = self.config.specs.get(self.backend)
         (identity,) = (b.identity for b in self.config.backends if b.name == self.backend)
         try:
             repro_script.write(folder, result, spec=spec, identity=identity)
         except OSError as error:
-            return f"\n  artefact: {folder} cannot be written: {error.strerror}"
+            return f"\n  artifact: {folder} cannot be written: {error.strerror}"
         here = Path.cwd()
         return (
-            f"\n  artefact: "
+            f"\n  artifact: "
             f"{folder.relative_to(here) if folder.is_relative_to(here) else folder} (repro.py, "
             f"issue.md)"
         )

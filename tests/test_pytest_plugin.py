@@ -132,7 +132,7 @@ expectations:
      reason: planted, ticket: T-1, max_rho: 1.0e+9}
   - {operator: exp, backend: one, when: numel(arg0) > 0, verdicts: [divergent], rate: 1,
      reason: planted, ticket: T-2}
-  - {operator: expp, verdicts: [divergent], reason: misspelt}
+  - {operator: expp, verdicts: [divergent], reason: misspelled}
 """
 
 
@@ -202,8 +202,8 @@ def test_failing_and_absent_backends(project: pytest.Pytester) -> None:
     assert command[-4:] == ["--backend", "users.py:Off", "--direction", "forward"]
     done = CliRunner().invoke(main.main, command)
     assert done.exit_code == 1, done.output
-    (kept,) = (line for line in lines if line.startswith("  artefact: "))
-    folder = project.path / kept.removeprefix("  artefact: ").removesuffix(" (repro.py, issue.md)")
+    (kept,) = (line for line in lines if line.startswith("  artifact: "))
+    folder = project.path / kept.removeprefix("  artifact: ").removesuffix(" (repro.py, issue.md)")
     assert folder.parent == project.path / "reports" / "pytest"
     names = {path.name for path in folder.iterdir()}
     assert {
@@ -220,14 +220,14 @@ def test_failing_and_absent_backends(project: pytest.Pytester) -> None:
     assert lookup.find(str(folder)).case.operator == "exp"
 
 
-def test_where_artefacts_go_can_be_chosen(project: pytest.Pytester) -> None:
+def test_where_artifacts_go_can_be_chosen(project: pytest.Pytester) -> None:
     arguments = (*SUITE, *SMALL, "--directions", "forward", "--backends", "users.py:Off")
-    chosen = project.runpytest_inprocess(*arguments, "--artefacts", "elsewhere")
-    assert "  artefact: elsewhere/exp-" in chosen.stdout.str().replace("\\", "/")
+    chosen = project.runpytest_inprocess(*arguments, "--artifacts", "elsewhere")
+    assert "  artifact: elsewhere/exp-" in chosen.stdout.str().replace("\\", "/")
     assert len(list((project.path / "elsewhere").iterdir())) == 1
-    nowhere = project.runpytest_inprocess(*arguments, "--artefacts", "")
+    nowhere = project.runpytest_inprocess(*arguments, "--artifacts", "")
     assert nowhere.ret == 1
-    assert "artefact: " not in nowhere.stdout.str()
+    assert "artifact: " not in nowhere.stdout.str()
     assert not (project.path / "reports").exists()
 
 
@@ -351,7 +351,7 @@ def test_the_options_explain_themselves(project: pytest.Pytester) -> None:
         "directions",
         "source",
         "tolerances",
-        "artefacts",
+        "artifacts",
         "consistency-profile",
         "consistency-seed",
     ):

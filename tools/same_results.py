@@ -5,7 +5,7 @@
     python tools/same_results.py compare before.jsonl after.jsonl
 
 The corpus is one case of every operator × dtype on cpu, cpu+onednn=off and numpy, and twelve cases
-for each of some sixty rows of the tests' catalogue of faulty and healthy backends. Kept of each
+for each of some sixty rows of the tests' catalog of faulty and healthy backends. Kept of each
 result are its verdict, × budget and other measurements, cause and work-around; sentences are kept
 too, and compared with ``--words``. One thread computes, so that two runs of one tree agree.
 """
@@ -26,7 +26,7 @@ import torch
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-EVERY = 10  # of the catalogue's rows one in so many
+EVERY = 10  # of the catalog's rows one in so many
 EXAMPLES = 12
 RENAMED = {"undecidable": "inconclusive", "expected": "known"}  # verdicts before issue words
 
@@ -50,7 +50,7 @@ def judged(every: int) -> Iterator[tuple[str, Any]]:
             yield from (("all operators", result) for result in event.results)
     for rows in groups([*FAULTS[:: EVERY * every], *HEALTHY[:: EVERY * every]]).values():
         for row in play(rows, EXAMPLES).values():
-            yield from (("catalogue", result) for result in row.results)
+            yield from (("catalog", result) for result in row.results)
 
 
 def row(part: str, result: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ DEVICES = (
     ("directml", "Intel Arc A770", 32), ("cuda", "NVIDIA GeForce RTX 4090", 551), ("cpu",
     "Xeon AVX-512", 0),
 )  # fmt: skip
-FAMILIES = ("convolution", "matmul", "normalisation", "reduction", "unary")
+FAMILIES = ("convolution", "matmul", "normalization", "reduction", "unary")
 
 
 @dataclass(frozen=True)

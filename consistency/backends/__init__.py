@@ -22,7 +22,7 @@ __all__ = [
     "Backend",
     "TorchBackend",
     "availability",
-    "catalogue",
+    "catalog",
     "default_backends",
     "refusal",
     "resolve",
@@ -149,7 +149,7 @@ def default_backends() -> list[Backend]:
     ]
 
 
-def catalogue() -> list[Backend]:
+def catalog() -> list[Backend]:
     """Every backend known by name, whether it can be used here or not, and each further CUDA device
     and DirectML adapter."""
     names = ["cpu", "cpu+onednn=off", "numpy"]

@@ -81,7 +81,7 @@ def _file(place: str, told: str) -> ModuleType:
     found = importlib.util.spec_from_file_location(name, path)
     if found is None or found.loader is None:
         raise UsageError(f"{told}: Python cannot import {place}")
-    if str(path.parent) not in sys.path:  # so that it can import its neighbours, as a script can
+    if str(path.parent) not in sys.path:  # so that it can import its neighbors, as a script can
         sys.path.append(str(path.parent))
     module = importlib.util.module_from_spec(found)
     sys.modules[name] = module  # dataclasses and pickle look a class's module up here

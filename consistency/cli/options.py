@@ -40,7 +40,7 @@ GROUPS = {
     "Output": (
         "out", "resume", "label", "json", "fingerprint", "not-tested", "no-bundle", "script",
         "issue", "markdown", "text", "png", "csv", "all", "proposal", "record", "file", "store",
-        "no-artefacts", "health", "coverage", "name", "keep",
+        "no-artifacts", "health", "coverage", "name", "keep",
     ),
     "Other": (),
 }  # fmt: skip

@@ -17,15 +17,16 @@ _OTHER_NAMES = {
     "type": "dtype", "types": "dtype",
     "timeout": "case-timeout", "budget": "time-budget", "time": "time-budget",
     "rules": "tolerances", "known": "expectations",
-    "xfail": "expectations", "minimize": "minimise", "shrink": "minimise", "html": "out",
+    "xfail": "expectations", "minimise": "minimize", "shrink": "minimize", "html": "out",
+    "artefacts": "artifacts", "no-artefacts": "no-artifacts",
 }  # fmt: skip
 COMMANDS = {
     "list": "operators", "ls": "operators", "ops": "operators", "op": "operators",
     "operator": "operators", "devices": "backends",
     "device": "backends", "test": "run", "check": "run", "compare": "diff", "html": "report",
     "show": "report", "watch": "model",
-    "train": "model", "minimise": "repro --minimise", "minimize": "repro --minimise",
-    "shrink": "repro --minimise",
+    "train": "model", "minimise": "repro --minimize", "minimize": "repro --minimize",
+    "shrink": "repro --minimize",
     "version": "--version", "sql": "query", "probe": "fingerprint", "why": "explain",
 }  # fmt: skip
 

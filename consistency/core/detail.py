@@ -1,4 +1,4 @@
-"""What a judgement says beside its verdict and numbers, as data; sentences are rendered from it.
+"""What a judgment says beside its verdict and numbers, as data; sentences are rendered from it.
 
 No sentence is read back: scripts, shrinking, pages and exit statuses look at these values.
 """

@@ -1,4 +1,4 @@
-"""The vocabulary of judgements: what can be said of a result, and how a call can end."""
+"""The vocabulary of judgments: what can be said of a result, and how a call can end."""
 
 from __future__ import annotations
 

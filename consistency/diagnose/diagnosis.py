@@ -20,7 +20,7 @@ from ..core.dtypes import FORMATS, floats, form_of
 from ..core.model import Cause, Evidence, Outcome
 from ..core.verdict import VerdictKind
 from ..judge.compare import compare
-from ..judge.judge import Judgement, unusual
+from ..judge.judge import Judgment, unusual
 from ..operators.declare import Operator
 from ..reference import Reference, perturbation
 from ..reference.own_steps import NAME as OWN_STEPS
@@ -70,7 +70,7 @@ class DiagnosisBudget:
             case.dtype,
             flagged.direction,
             flagged.backend.name,
-            flagged.judgement.verdict.value,
+            flagged.judgment.verdict.value,
         )
         count = self._seen[kind] = self._seen.get(kind, 0) + 1
         known = self._causes.setdefault(kind, Counter())
@@ -94,16 +94,16 @@ def diagnose(
     ``quick``: one repeat is enough, and where the cause is found, nobody asks how well the case is
     conditioned.
     """
-    judgement = flagged.judgement
-    evidence = Evidence(judgement.verdict.value)
-    if judgement.verdict.value in ("crash", "timeout"):
+    judgment = flagged.judgment
+    evidence = Evidence(judgment.verdict.value)
+    if judgment.verdict.value in ("crash", "timeout"):
         return evidence
-    if "random" in flagged.operator.traits and judgement.verdict.value in (
+    if "random" in flagged.operator.traits and judgment.verdict.value in (
         "divergent",
         "special-values",
     ):
         return evidence  # whatever is tried gives other numbers, which explains nothing
-    context = _context(flagged.reference, flagged.outcome, judgement)
+    context = _context(flagged.reference, flagged.outcome, judgment)
     deadline = time.monotonic() + SECONDS
     rerun = not flagged.backend.is_recorded
     if rerun and "random" not in flagged.operator.traits:
@@ -122,8 +122,8 @@ def diagnose(
     if context is not None and not quick and _may_be_ill_conditioned(flagged):
         evidence = _measure_condition(flagged, evidence, context)
     if (
-        isinstance(judgement.detail, ModifiedInput)
-        and judgement.verdict.kind is VerdictKind.STRUCTURE
+        isinstance(judgment.detail, ModifiedInput)
+        and judgment.verdict.kind is VerdictKind.STRUCTURE
     ):
         evidence = replace(evidence, cause=Cause("input-modified", "writing to an input", 1.0))
     if context is not None and only != ():
@@ -174,7 +174,7 @@ def diagnose(
 
 
 def diagnose_precision_loss(
-    operator: Operator, reference: Reference, outcome: Outcome, judgement: Judgement
+    operator: Operator, reference: Reference, outcome: Outcome, judgment: Judgment
 ) -> Cause | None:
     """What explains the errors of a result within budget that may have been computed in fewer bits.
 
@@ -186,28 +186,28 @@ def diagnose_precision_loss(
         return None
     single = FORMATS["float32"].precision
     form = form_of(reference.materials.case.dtype)
-    every = unusual(judgement)
+    every = unusual(judgment)
     if not every and (form is None or form.precision != single):
         return None
     if reference.low_entropy or reference.repeats:
         return None  # errors of equal numbers are alike, and so agree with a prediction by chance
     try:
         context = AttributionContext(
-            reference, outcome, judgement.output, special=False, everywhere=True
+            reference, outcome, judgment.output, special=False, everywhere=True
         )
     except REFUSALS:
         return None
     return precision_loss(context) if every else precision_loss(context, only=_SMALLEST_LOSSES)
 
 
-def diagnose_formula(reference: Reference, outcome: Outcome, judgement: Judgement) -> Cause | None:
+def diagnose_formula(reference: Reference, outcome: Outcome, judgment: Judgment) -> Cause | None:
     """The mistaken formula that explains all of a result within budget which the CPU gives far
     better."""
     if reference.operator.name not in VARIANCES or reference.direction == "backward":
         return None
     try:
         context = AttributionContext(
-            reference, outcome, judgement.output, special=False, everywhere=True
+            reference, outcome, judgment.output, special=False, everywhere=True
         )
     except REFUSALS:
         return None
@@ -248,26 +248,26 @@ def _diagnose_known_causes(
     return replace(evidence, cause=cause if cause is not None and cause.name in known else None)
 
 
-def cause_of(reference: Reference, outcome: Outcome, judgement: Judgement) -> Cause | None:
-    """What explains a failing judgement of tensors that came from elsewhere, without running
+def cause_of(reference: Reference, outcome: Outcome, judgment: Judgment) -> Cause | None:
+    """What explains a failing judgment of tensors that came from elsewhere, without running
     anything there again."""
-    context = _context(reference, outcome, judgement)
+    context = _context(reference, outcome, judgment)
     return explain(context) if context is not None else None
 
 
 def _context(
-    reference: Reference, outcome: Outcome, judgement: Judgement
+    reference: Reference, outcome: Outcome, judgment: Judgment
 ) -> AttributionContext | None:
     """What there is to explain; None for results without comparable numbers."""
-    value = judgement.verdict.value
+    value = judgment.verdict.value
     if value not in ("divergent", "special-values") or not reference.outputs:
         return None
-    special, rho = value == "special-values", judgement.metrics.get("rho_max", 0.0)
+    special, rho = value == "special-values", judgment.metrics.get("rho_max", 0.0)
     try:
         return AttributionContext(
             reference,
             outcome,
-            judgement.output,
+            judgment.output,
             special=special,
             everywhere=not special and rho <= 1.0,
         )
@@ -284,12 +284,10 @@ def _repeat(
     for _ in range(repeats):
         outcome = flagged.rerun()
         outcomes.append(outcome)
-        judgement = flagged.judge_comparison(compare(outcome, flagged.reference, flagged.baseline))
-        passes = not judgement.verdict.fails
+        judgment = flagged.judge_comparison(compare(outcome, flagged.reference, flagged.baseline))
+        passes = not judgment.verdict.fails
         within += passes
-        other += (
-            passes or judgement.verdict != flagged.judgement.verdict or differs(context, outcome)
-        )
+        other += passes or judgment.verdict != flagged.judgment.verdict or differs(context, outcome)
     cause = (
         Cause("stale", "a result on top of the one before", 1.0)
         if other and accumulates(context, outcomes)
@@ -309,14 +307,14 @@ def _may_be_ill_conditioned(flagged: FlaggedResult) -> bool:
         floating
         and error.kind == "accumulated"
         and "elementwise" not in traits
-        and flagged.judgement.verdict.kind is VerdictKind.DIVERGENT
+        and flagged.judgment.verdict.kind is VerdictKind.DIVERGENT
     )
 
 
 def _measure_condition(
     flagged: FlaggedResult, evidence: Evidence, context: AttributionContext
 ) -> Evidence:
-    if flagged.judgement.metrics.get("rho_max", 0.0) <= 1.0:
+    if flagged.judgment.metrics.get("rho_max", 0.0) <= 1.0:
         return evidence  # only statistics objected, and these no element explains
     failing, error = context.failing, np.abs(context.actual - context.expected)
     measure = functools.partial(

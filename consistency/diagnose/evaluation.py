@@ -23,7 +23,7 @@ from ..judge.evidence import needs_proof as evidence_is_needed
 from ..judge.evidence import proof as evidence_of_numbers
 from ..judge.evidence import words as evidence_in_words
 from ..judge.judge import (
-    Judgement,
+    Judgment,
     exceeds_baseline,
     far_from_the_cpu,
     judge,
@@ -124,7 +124,7 @@ def _one_direction(
         backends, outcomes, trial.heard(), strict=True
     ):
         judged = functools.partial(
-            judgement, operator, backend, direction, trial.twin, reference, rules
+            judgment, operator, backend, direction, trial.twin, reference, rules
         )
         policy = policy_of(operator, backend, case.dtype, rules)
         evidence: Evidence | None = None
@@ -200,7 +200,7 @@ class _Trial:
     rules: Rules
     twin: Comparison | None = None
 
-    def heard(self) -> list[tuple[Comparison, Judgement]]:
+    def heard(self) -> list[tuple[Comparison, Judgment]]:
         rows = self._once()
         for count in ROUNDS:
             changed = False
@@ -216,7 +216,7 @@ class _Trial:
             rows = self._once()
         return rows
 
-    def _once(self) -> list[tuple[Comparison, Judgement]]:
+    def _once(self) -> list[tuple[Comparison, Judgment]]:
         self.twin = compare(self.baseline, self.reference)
         rows = []
         for backend, outcome in zip(self.backends, self.outcomes, strict=True):
@@ -225,7 +225,7 @@ class _Trial:
                 if outcome is self.baseline
                 else compare(outcome, self.reference, self.baseline)
             )
-            found = judgement(
+            found = judgment(
                 self.operator,
                 backend,
                 self.direction,
@@ -242,7 +242,7 @@ def _plain(backend: Backend) -> bool:
     return isinstance(backend, Cpu) and not backend.switched
 
 
-def _of_float64_itself(found: Judgement, reference: Reference) -> Judgement:
+def _of_float64_itself(found: Judgment, reference: Reference) -> Judgment:
     """The sentence for float64 on the CPU where proofs judge it: a second look would only compare
     it with itself."""
     worst = found.worst
@@ -283,11 +283,11 @@ def _run(backend: Backend, operator: Operator, materials: Materials, direction: 
     )
 
 
-def judgement(
+def judgment(
     operator: Operator, backend: Backend, direction: str, twin: Comparison | None,
     reference: Reference, rules: Rules,
     comparison: Comparison,
-) -> Judgement:  # fmt: skip
+) -> Judgment:  # fmt: skip
     """A comparison judged by the rules that hold for this operator, dtype, direction and backend;
     ``twin`` is the CPU's."""
     dtype = reference.materials.case.dtype
@@ -342,7 +342,7 @@ def policy_of(operator: Operator, backend: Backend, dtype: str, rules: Rules) ->
 
 
 def _result(
-    case: Case, operator: Operator, backend: Backend, direction: str, found: Judgement,
+    case: Case, operator: Operator, backend: Backend, direction: str, found: Judgment,
     comparison: Comparison,
     evidence: Evidence | None, reference: Reference, rules: Rules, proved: Proof | None,
 ) -> Result:  # fmt: skip
@@ -386,7 +386,7 @@ def expected(result: Result, rules: Rules, backend: Backend) -> Result:
     )
 
 
-def _is_known(case: Case, backend: Backend, direction: str, found: Judgement, rules: Rules) -> bool:
+def _is_known(case: Case, backend: Backend, direction: str, found: Judgment, rules: Rules) -> bool:
     """Whether a failure meets an expectation, so that nobody needs to look at it again."""
     if not rules.expectations:
         return False

@@ -17,7 +17,7 @@ from ..core.trees import map_tensors
 from ..core.verdict import VerdictKind
 from ..generate.materialize import Materials, case_of, prepare
 from ..judge.compare import compare
-from ..judge.judge import Judgement
+from ..judge.judge import Judgment
 from ..operators.declare import Operator
 from ..operators.formulas import FORMULAS
 from ..reference import Reference
@@ -30,7 +30,7 @@ DIFFERENT_ANSWER = 4.0  # ulp + G·u·S: answers further apart are different ans
 
 @dataclass(frozen=True)
 class FlaggedResult:
-    """A failing result with all that made it; ``judged`` gives the judgement of another outcome of
+    """A failing result with all that made it; ``judged`` gives the judgment of another outcome of
     the same case."""
 
     operator: Operator
@@ -40,8 +40,8 @@ class FlaggedResult:
     outcome: Outcome
     reference: Reference
     baseline: Outcome
-    judgement: Judgement
-    judge_comparison: Callable[[Comparison], Judgement]
+    judgment: Judgment
+    judge_comparison: Callable[[Comparison], Judgment]
     others: Mapping[str, Outcome]
 
     def rerun(
@@ -59,11 +59,11 @@ class FlaggedResult:
         return _rho(self.judge_comparison(compare(outcome, self.reference, self.baseline)))
 
 
-def _rho(judgement: Judgement) -> float:
-    if judgement.verdict.fails and judgement.verdict.kind is not VerdictKind.DIVERGENT:
+def _rho(judgment: Judgment) -> float:
+    if judgment.verdict.fails and judgment.verdict.kind is not VerdictKind.DIVERGENT:
         return float("inf")
-    rho = judgement.metrics.get("rho_max", 0.0)
-    return max(rho, 1.0 + 1e-9) if judgement.verdict.fails else min(rho, 1.0)
+    rho = judgment.metrics.get("rho_max", 0.0)
+    return max(rho, 1.0 + 1e-9) if judgment.verdict.fails else min(rho, 1.0)
 
 
 def differs(context: AttributionContext | None, outcome: Outcome) -> bool:

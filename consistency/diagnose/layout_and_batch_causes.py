@@ -41,7 +41,7 @@ def cause_by_experiment(
     if context is not None and row is not None and _correct_alone(flagged, context, row):
         return Cause("depends-on-batch", "the size of the batch", 1.0)
     if (
-        ", only in the " in flagged.judgement.explanation
+        ", only in the " in flagged.judgment.explanation
     ):  # the first or last elements, and no others
         return Cause("depends-on-position", "the position of an element", 1.0)
     if context is None or not clear:

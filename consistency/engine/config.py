@@ -156,12 +156,12 @@ def _resolve(
     for backend in found:
         if isinstance(backend, SubprocessBackend):
             backend.limits = limits
-    spelt = (
+    spelled = (
         {}
         if given is None
         else {b.name: spec for b, spec in zip(found, given, strict=True) if isinstance(spec, str)}
     )
-    return found, spelt
+    return found, spelled
 
 
 def _names(config: Iterable[str] | None, what: str, known: Sequence[str]) -> tuple[str, ...] | None:

@@ -22,7 +22,7 @@ from ..core.model import Outcome, Proof
 from ..core.verdict import Verdict, VerdictKind
 from ..reference import Reference
 from .elements import flat
-from .judge import Judgement
+from .judge import Judgment
 
 if TYPE_CHECKING:
     from ..reference.certified.certificate import Certificate
@@ -38,32 +38,32 @@ ROUNDS = (
 UNPROVED = "inconclusive"  # how the sentence of a result begins that nothing could be proved of
 
 
-def needs_proof(judgement: Judgement, reference: Reference) -> bool:
-    """Whether a judgement accuses by numbers of float64, so that these must be proved.
+def needs_proof(judgment: Judgment, reference: Reference) -> bool:
+    """Whether a judgment accuses by numbers of float64, so that these must be proved.
 
     What random numbers must obey is known by definition, what may become of numbers beyond an
     integer's range by a list (:mod:`consistency.reference.integer_casts`), and that infinities
     among complex numbers leave something infinite by C99, Annex G.
     """
     if (
-        judgement.verdict.value not in BY_NUMBERS
-        or not judgement.output
+        judgment.verdict.value not in BY_NUMBERS
+        or not judgment.output
         or reference.operator.traits & BY_DEFINITION
     ):
         return False
     return (
-        judgement.verdict.kind is not VerdictKind.SPECIAL_VALUES
+        judgment.verdict.kind is not VerdictKind.SPECIAL_VALUES
         or reference.materials.case.dtype not in dtypes.PARTS
     )
 
 
-def settled(reference: Reference, outcome: Outcome, judgement: Judgement, count: int) -> bool:
+def settled(reference: Reference, outcome: Outcome, judgment: Judgment, count: int) -> bool:
     """Prove the worst elements of a failing result, ``count`` of them at most; whether that changed
     the reference."""
-    index = _index(reference, judgement)
+    index = _index(reference, judgment)
     if index is None:
         return False
-    worst = _place(reference, index, judgement)
+    worst = _place(reference, index, judgment)
     first = [] if worst is None else [worst]
     changed = reference.proofs.settle(index, first)
     if changed or worst is None or count > ROUNDS[0]:
@@ -73,10 +73,10 @@ def settled(reference: Reference, outcome: Outcome, judgement: Judgement, count:
     return changed
 
 
-def proof(reference: Reference, outcome: Outcome, judgement: Judgement) -> Proof | None:
+def proof(reference: Reference, outcome: Outcome, judgment: Judgment) -> Proof | None:
     """The certificate of a failing result's worst element; None where there is none, or where it
     speaks for the accused."""
-    index = _index(reference, judgement)
+    index = _index(reference, judgment)
     if index is None:
         return None
     output = reference.outputs[index]
@@ -84,48 +84,47 @@ def proof(reference: Reference, outcome: Outcome, judgement: Judgement) -> Proof
         output.tensor is None
     ):  # a number of Python's: a trace goes on only with those that it finds exact
         return (
-            Proof(judgement.output, (), str(output.value), 0) if reference.proofs.traced() else None
+            Proof(judgment.output, (), str(output.value), 0) if reference.proofs.traced() else None
         )
-    place = _place(reference, index, judgement)
+    place = _place(reference, index, judgment)
     for position in [place] if place is not None else _largest(reference, outcome, index, 1):
         if reference.proofs.settle(index, [position]):
             return None  # it was judged by a number that is wrong
         certificate = reference.proofs.certificates.get((index, position))
         if certificate is not None:
             zeros = (
-                judgement.worst is not None
-                and judgement.worst.actual == judgement.worst.expected == 0.0
+                judgment.worst is not None
+                and judgment.worst.actual == judgment.worst.expected == 0.0
             )  # only their signs differ
             return (
                 None
                 if zeros and not certificate.signed
-                else _proof_of(reference, index, certificate, judgement)
+                else _proof_of(reference, index, certificate, judgment)
             )
     return None
 
 
-def inconclusive(reference: Reference, judgement: Judgement, who: str) -> Judgement:
-    """A failing judgement of which nothing could be proved."""
+def inconclusive(reference: Reference, judgment: Judgment, who: str) -> Judgment:
+    """A failing judgment of which nothing could be proved."""
     both = "another answer than float64 on the CPU"
-    if judgement.worst is not None:
-        where = f" at {list(judgement.worst.index)}" if judgement.worst.index else ""
+    if judgment.worst is not None:
+        where = f" at {list(judgment.worst.index)}" if judgment.worst.index else ""
         both = (
-            f"{judgement.worst.actual!r}{where}, float64 on the CPU says "
-            f"{judgement.worst.expected!r}"
+            f"{judgment.worst.actual!r}{where}, float64 on the CPU says {judgment.worst.expected!r}"
         )
     reason = (
         reference.proofs.reason or "float64 on the CPU is wrong at more elements than are looked at"
     )
     text = (
         f"{UNPROVED}: {who} says {both}, and neither is proved ({reason}); would be "
-        f"{judgement.verdict}: {judgement.explanation}"
+        f"{judgment.verdict}: {judgment.explanation}"
     )
-    return Judgement(
+    return Judgment(
         Verdict(VerdictKind.INCONCLUSIVE),
         text,
-        judgement.metrics,
-        judgement.worst,
-        judgement.output,
+        judgment.metrics,
+        judgment.worst,
+        judgment.output,
         detail=Unproved(),
     )
 
@@ -140,19 +139,19 @@ def words(proved: Proof) -> str:
     return f"the true value is {text[:19]}…{power}, proved to {count} digits"
 
 
-def _index(reference: Reference, judgement: Judgement) -> int | None:
+def _index(reference: Reference, judgment: Judgment) -> int | None:
     return next(
-        (i for i, output in enumerate(reference.outputs) if output.name == judgement.output), None
+        (i for i, output in enumerate(reference.outputs) if output.name == judgment.output), None
     )
 
 
-def _place(reference: Reference, index: int, judgement: Judgement) -> int | None:
+def _place(reference: Reference, index: int, judgment: Judgment) -> int | None:
     """The flat position of the worst element; of a complex one both parts have the same."""
     tensor = reference.outputs[index].tensor
-    if tensor is None or judgement.worst is None:
+    if tensor is None or judgment.worst is None:
         return None
     shape = tuple(tensor.shape)
-    where = judgement.worst.index[: len(shape)]
+    where = judgment.worst.index[: len(shape)]
     return (
         int(np.ravel_multi_index(where, shape))
         if shape and len(where) == len(shape)
@@ -206,7 +205,7 @@ def _scale(reference: Reference, index: int, expected_values: Any, form: dtypes.
 
 
 def _proof_of(
-    reference: Reference, index: int, certificate: Certificate, judgement: Judgement
+    reference: Reference, index: int, certificate: Certificate, judgment: Judgment
 ) -> Proof:
     tensor = reference.outputs[index].tensor
     shape: Sequence[int] = tuple(tensor.shape) if tensor is not None else ()
@@ -215,4 +214,4 @@ def _proof_of(
         if math.prod(shape) and shape
         else ()
     )
-    return Proof(judgement.output, where, certificate.digits, certificate.bits)
+    return Proof(judgment.output, where, certificate.digits, certificate.bits)

@@ -7,6 +7,7 @@ import operator
 import re
 from fnmatch import fnmatchcase
 from itertools import zip_longest
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -21,6 +22,8 @@ COMPLEX = {
     "complex64": "float32",
     "complex128": "float64",
 }  # judged part by part
+# Families' names of earlier versions, which tolerances and bundles still hold.
+OLD_FAMILIES = MappingProxyType({"normalisation": "normalization"})
 EXPECTED = tuple(name for name in VERDICTS if Verdict(name).fails)
 _CLAUSE = re.compile(r"(>=|<=|==|!=|>|<)\s*(\d{1,9}(?:\.\d{1,9})*)")
 _COMPARE = {

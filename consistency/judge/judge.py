@@ -23,7 +23,7 @@ _BIAS_FROM = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgment:
     """A verdict with its sentence, numbers and the worst element. ``output`` names the output it is
     about.
 
@@ -46,7 +46,7 @@ def judge(
     policy: Policy,
     *,
     is_reference: bool = False,
-) -> Judgement:
+) -> Judgment:
     """Judge one comparison. ``baseline`` is the CPU's in the same dtype; ``is_reference``: this
     outcome is its own reference."""
     if comparison.unsteady and comparison.status in ("ok", "fallback"):
@@ -63,42 +63,42 @@ def judge(
     if not comparison.ok:
         return _without_outputs(comparison, baseline)
     if comparison.structure:
-        return Judgement(
+        return Judgment(
             Verdict(VerdictKind.STRUCTURE), comparison.structure, detail=comparison.detail
         )
-    judgements = [
+    judgments = [
         _judge_output(output, _matching_output(output, baseline), rule, policy)
         for output in comparison.outputs
     ]
-    if not judgements:
-        return Judgement(_INCONCLUSIVE, "the operator returned nothing to compare")
-    worst = judgements[0] if len(judgements) == 1 else _worst_of(judgements)
+    if not judgments:
+        return Judgment(_INCONCLUSIVE, "the operator returned nothing to compare")
+    worst = judgments[0] if len(judgments) == 1 else _worst_of(judgments)
     if is_reference and worst.verdict.passes:
         text = "the CPU in this dtype is itself the reference: nothing independent to compare with"
-        return Judgement(_INCONCLUSIVE, text, worst.metrics)
+        return Judgment(_INCONCLUSIVE, text, worst.metrics)
     return worst
 
 
 def _fallen_back(
     comparison: Comparison, baseline: Comparison | None, rule: Rule, policy: Policy
-) -> Judgement:
+) -> Judgment:
     """An operator that fell back to the CPU has not been tested, unless what came back is wrong."""
     if comparison.outputs or comparison.structure:
-        judgement = judge(replace(comparison, status=OutcomeStatus.OK), baseline, rule, policy)
-        if judgement.verdict.fails:
+        judgment = judge(replace(comparison, status=OutcomeStatus.OK), baseline, rule, policy)
+        if judgment.verdict.fails:
             return replace(
-                judgement, explanation=f"{judgement.explanation} (it fell back: {comparison.note})"
+                judgment, explanation=f"{judgment.explanation} (it fell back: {comparison.note})"
             )
-    return Judgement(Verdict(VerdictKind.FALLBACK), comparison.note or "fallback")
+    return Judgment(Verdict(VerdictKind.FALLBACK), comparison.note or "fallback")
 
 
-def _worst_of(judgements: list[Judgement]) -> Judgement:
+def _worst_of(judgments: list[Judgment]) -> Judgment:
     """The most severe one, with the largest of all their numbers."""
     numbers: dict[str, float] = {}
-    for judgement in judgements:
-        for name, value in judgement.metrics.items():
+    for judgment in judgments:
+        for name, value in judgment.metrics.items():
             numbers[name] = max(numbers.get(name, 0.0), value)
-    return replace(max(judgements, key=_severity), metrics=numbers)
+    return replace(max(judgments, key=_severity), metrics=numbers)
 
 
 _REDUCED = (
@@ -111,8 +111,8 @@ _REDUCED = (
 )
 
 
-def reconsider(judgement: Judgement, evidence: Evidence, policy: Policy) -> Judgement:
-    """The final judgement of a flagged result. The rules, the first that holds:
+def reconsider(judgment: Judgment, evidence: Evidence, policy: Policy) -> Judgment:
+    """The final judgment of a flagged result. The rules, the first that holds:
 
     - a repeat passed, or gave an answer that differs by more than rounding: ``nondeterministic``;
     - a backend that computes float64 in float32, by its cause: ``precision-scaling``;
@@ -123,7 +123,7 @@ def reconsider(judgement: Judgement, evidence: Evidence, policy: Policy) -> Judg
     - else the verdict stays, and its sentence says what was found out.
     """
     cause = evidence.cause.name if evidence.cause is not None else ""
-    verdict, more = judgement.verdict, []
+    verdict, more = judgment.verdict, []
     if evidence.other:
         verdict = Verdict(VerdictKind.NONDETERMINISTIC)
         more.append(
@@ -131,14 +131,14 @@ def reconsider(judgement: Judgement, evidence: Evidence, policy: Policy) -> Judg
             f"{evidence.within} passed"
         )
     if (
-        judgement.verdict.kind is VerdictKind.SPECIAL_VALUES
-        and verdict == judgement.verdict
+        judgment.verdict.kind is VerdictKind.SPECIAL_VALUES
+        and verdict == judgment.verdict
         and cause == "float32-instead-of-float64"
     ):
         verdict = Verdict(VerdictKind.PRECISION_SCALING)  # it overflowed or vanished there
     if (
-        judgement.verdict.kind is VerdictKind.DIVERGENT
-        and verdict == judgement.verdict
+        judgment.verdict.kind is VerdictKind.DIVERGENT
+        and verdict == judgment.verdict
         and cause != "approximation"
     ):
         if cause == "float32-instead-of-float64":
@@ -164,7 +164,7 @@ def reconsider(judgement: Judgement, evidence: Evidence, policy: Policy) -> Judg
     if (
         evidence.float64_error_ratio is not None
         and evidence.float64_error_ratio > _SAME_IN_FLOAT64
-        and verdict == judgement.verdict
+        and verdict == judgment.verdict
         and cause != "approximation"
     ):
         more.append("float64 has the same error: not a matter of precision")
@@ -174,8 +174,8 @@ def reconsider(judgement: Judgement, evidence: Evidence, policy: Policy) -> Judg
         vanishes = [words for words, rho in evidence.trials.items() if rho <= 1.0]
         if vanishes:
             more.append(f"{vanishes[0]} makes it vanish")
-    text = judgement.explanation + (": " + "; ".join(more) if more else "")
-    return replace(judgement, verdict=verdict, explanation=text)
+    text = judgment.explanation + (": " + "; ".join(more) if more else "")
+    return replace(judgment, verdict=verdict, explanation=text)
 
 
 _SUSPECT_RATIO = (
@@ -186,27 +186,27 @@ _SUSPECT_ULP = 1.0  # beyond the rounding of the result itself
 _SUSPECT_FROM = 128  # elements
 
 
-def exceeds_baseline(judgement: Judgement) -> bool:
+def exceeds_baseline(judgment: Judgment) -> bool:
     """Whether fewer bits may be the reason for the errors of a result within budget (or only
     another order of the same sum).
 
     The CPU alone cannot tell: which kernel its library chose, nobody knows, and it may err more
     than three products of bfloat16.
     """
-    numbers = judgement.metrics
+    numbers = judgment.metrics
     few = numbers.get("differing", 0.0) < _SUSPECT_FROM
     return (
-        judgement.verdict.kind is VerdictKind.ROUNDING
+        judgment.verdict.kind is VerdictKind.ROUNDING
         and not few
-        and (numbers.get("ulp_max", 0.0) > _SUSPECT_ULP or unusual(judgement))
+        and (numbers.get("ulp_max", 0.0) > _SUSPECT_ULP or unusual(judgment))
     )
 
 
-def unusual(judgement: Judgement) -> bool:
+def unusual(judgment: Judgment) -> bool:
     """Whether a result that exceeds the baseline errs much more than the CPU, or to one side: then
     every loss of precision is worth a try."""
     return (
-        judgement.metrics.get("rmse_ratio", 0.0) > _SUSPECT_RATIO or judgement.leans > _SUSPECT_LEAN
+        judgment.metrics.get("rmse_ratio", 0.0) > _SUSPECT_RATIO or judgment.leans > _SUSPECT_LEAN
     )
 
 
@@ -214,28 +214,28 @@ def unusual(judgement: Judgement) -> bool:
 BETTER_ELSEWHERE = 20.0
 
 
-def far_from_the_cpu(judgement: Judgement) -> bool:
+def far_from_the_cpu(judgment: Judgment) -> bool:
     """Whether a result within budget is so much worse than the CPU's that a mistaken formula may
     hide in the budget."""
     return (
-        judgement.verdict.kind is VerdictKind.ROUNDING
-        and judgement.metrics.get("rmse_ratio", 0.0) > BETTER_ELSEWHERE
+        judgment.verdict.kind is VerdictKind.ROUNDING
+        and judgment.metrics.get("rmse_ratio", 0.0) > BETTER_ELSEWHERE
     )
 
 
-def with_cause(judgement: Judgement, cause: Cause | None, policy: Policy) -> Judgement:
-    """The final judgement of a result that exceeds the baseline: with a cause that explains its
+def with_cause(judgment: Judgment, cause: Cause | None, policy: Policy) -> Judgment:
+    """The final judgment of a result that exceeds the baseline: with a cause that explains its
     errors it was computed in fewer bits."""
     if cause is None:
-        return judgement
+        return judgment
     reduced = cause.name in _REDUCED
     verdict = (
         Verdict(VerdictKind.REDUCED_PRECISION, allowed=policy.reduced_precision)
         if reduced
         else Verdict(VerdictKind.DIVERGENT)
     )
-    ratio = judgement.metrics.get("rmse_ratio", 0.0)
-    rho = format_factor(judgement.metrics.get("rho_max", 0.0))
+    ratio = judgment.metrics.get("rmse_ratio", 0.0)
+    rho = format_factor(judgment.metrics.get("rho_max", 0.0))
     seen = (
         f"RMS error is {min(ratio, 1e6):.1f} times the CPU's"
         if ratio > _SUSPECT_RATIO
@@ -243,7 +243,7 @@ def with_cause(judgement: Judgement, cause: Cause | None, policy: Policy) -> Jud
     )
     text = f"{rho} × budget, but its {seen}: {cause}"
     return replace(
-        judgement,
+        judgment,
         verdict=verdict,
         explanation=text,
         detail=BeyondStatistics(f"its {seen}: {cause}"),
@@ -253,11 +253,11 @@ def with_cause(judgement: Judgement, cause: Cause | None, policy: Policy) -> Jud
 _SAME_IN_FLOAT64 = 0.5  # of the error here; rounding would leave 2⁻²⁹ of it
 
 
-def _severity(judgement: Judgement) -> tuple[int, float]:
+def _severity(judgment: Judgment) -> tuple[int, float]:
     """Failures first (by ρ), then passes, and `inconclusive` only when no output could be
     decided."""
-    rank = {"failed": 3, "warned": 2, "passed": 1, "not tested": 0}[judgement.verdict.group]
-    return rank, judgement.metrics.get("rho_max", 0.0)
+    rank = {"failed": 3, "warned": 2, "passed": 1, "not tested": 0}[judgment.verdict.group]
+    return rank, judgment.metrics.get("rho_max", 0.0)
 
 
 def _matching_output(output: Measured, baseline: Comparison | None) -> Measured | None:
@@ -266,32 +266,30 @@ def _matching_output(output: Measured, baseline: Comparison | None) -> Measured 
     return next((other for other in baseline.outputs if other.name == output.name), None)
 
 
-def _without_outputs(comparison: Comparison, baseline: Comparison | None) -> Judgement:
+def _without_outputs(comparison: Comparison, baseline: Comparison | None) -> Judgment:
     note = comparison.note
     match comparison.status:
         case "both-raised":
-            return Judgement(
+            return Judgment(
                 _INCONCLUSIVE,
                 f"raises, and so does float64 on the CPU, so nothing could be compared: {note}",
             )
         case "raised":
-            return Judgement(
+            return Judgment(
                 Verdict(VerdictKind.ERROR), f"raised where the reference did not: {note}"
             )
         case "no-reference":
             if baseline is None or baseline.status in ("ok", "no-reference"):
-                return Judgement(
+                return Judgment(
                     Verdict(VerdictKind.INCONCLUSIVE),
                     f"float64 on the CPU gives no reference: {note}",
                 )
-            return Judgement(
+            return Judgment(
                 Verdict(VerdictKind.ERROR),
                 f"returned a result where the reference raised: {note}",
                 detail=ReferenceRaised(),
             )
-    return Judgement(
-        Verdict(comparison.status), note or comparison.status, detail=comparison.detail
-    )
+    return Judgment(Verdict(comparison.status), note or comparison.status, detail=comparison.detail)
 
 
 _EXACT, _ROUNDING, _DIVERGENT, _INCONCLUSIVE = (
@@ -301,15 +299,15 @@ _EXACT, _ROUNDING, _DIVERGENT, _INCONCLUSIVE = (
 
 def _judge_output(
     output: Measured, baseline_output: Measured | None, rule: Rule, policy: Policy
-) -> Judgement:
+) -> Judgment:
     special = _special(output, policy)
     if special:
         numbers = {"special_mismatches": float(sum(output.special.values()))}
-        return Judgement(
+        return Judgment(
             Verdict(VerdictKind.SPECIAL_VALUES), special, numbers, output.special_worst, output.name
         )
     if not output.element_groups:
-        return Judgement(
+        return Judgment(
             _EXACT, "only shape and dtype are defined here, and they agree", {}, None, output.name
         )
     rho, element_group, pareto_point = _budget(output, rule, policy)
@@ -348,14 +346,14 @@ def _judge_output(
     ):
         size = format_factor(rho)
         text = f"{size} × budget, within what the reduced precision that was asked for explains"
-        return Judgement(
+        return Judgment(
             Verdict(VerdictKind.REDUCED_PRECISION, allowed=True), text, numbers, worst, output.name
         )
     if rho > 1.0:
         text = f"{format_factor(rho)} × budget{_where(output)}"
-        return Judgement(_DIVERGENT, text, numbers, worst, output.name)
+        return Judgment(_DIVERGENT, text, numbers, worst, output.name)
     if statistics:
-        return Judgement(
+        return Judgment(
             _DIVERGENT,
             f"{format_factor(rho)} × budget, but {statistics}",
             numbers,
@@ -364,18 +362,16 @@ def _judge_output(
             detail=BeyondStatistics(statistics),
         )
     if output.vacuous:
-        return Judgement(
-            _INCONCLUSIVE, f"cannot tell: {output.vacuous}", numbers, None, output.name
-        )
+        return Judgment(_INCONCLUSIVE, f"cannot tell: {output.vacuous}", numbers, None, output.name)
     if output.differing == 0 or (output.exact and rho <= 1.0):
-        return Judgement(
+        return Judgment(
             _EXACT,
             "exact: nothing differs from the correctly rounded result",
             numbers,
             None,
             output.name,
         )
-    return Judgement(
+    return Judgment(
         _ROUNDING,
         f"{format_factor(rho)} × budget: rounding",
         numbers,

@@ -18,7 +18,16 @@ from pydantic import (
 from ..core.dtypes import ALL, FLOATING
 from ..core.dtypes import COMPLEX as COMPLEX_DTYPES
 from ..errors import did_you_mean
-from .file_vocabulary import UNSAID, FileModel, Ratio, Text, Versions, mistake, without_clutter
+from .file_vocabulary import (
+    OLD_FAMILIES,
+    UNSAID,
+    FileModel,
+    Ratio,
+    Text,
+    Versions,
+    mistake,
+    without_clutter,
+)
 from .known import schema
 from .known.schema import ExpectationEntry
 
@@ -61,15 +70,15 @@ Bound = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Dtypes = Annotated[str, AfterValidator(_check_dtypes)]
 Operators = Annotated[str, AfterValidator(_check_operators)]
-Family = Literal[
+Family = Annotated[Literal[
     "unary", "binary", "ternary", "comparison", "cast", "reduction", "cumulative", "matmul",
     "convolution",
-    "normalisation", "softmax", "activation", "pooling", "loss", "indexing", "movement", "sorting",
+    "normalization", "softmax", "activation", "pooling", "loss", "indexing", "movement", "sorting",
     "linalg", "fft",
     "interpolate", "embedding", "attention", "rnn", "creation", "random", "inplace", "masked",
     "polynomial", "signal",
     "programs", "formulas", "own steps", "sequences", "foreach", "optimizers",
-]  # fmt: skip
+], BeforeValidator(lambda name: OLD_FAMILIES.get(name, name))]  # fmt: skip
 
 
 # Only `absolute` may be null in the file, which takes an inherited bound away.

@@ -164,7 +164,7 @@ def norm(
 ) -> Operator:
     return Operator(
         name=f"nn.functional.{name}",
-        family="normalisation",
+        family="normalization",
         sample=sample,
         error=error,
         dtypes=dtypes,

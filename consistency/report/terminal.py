@@ -84,7 +84,7 @@ class Screen:
         self.elsewhere = elsewhere
         self.specs: Mapping[
             str, str
-        ] = {}  # how backends are spelt, where a stored run is shown and there are no settings
+        ] = {}  # how backends are spelled, where a stored run is shown and there are no settings
         self._settings: RunConfig | None = None
         self._names: tuple[str, ...] = ()  # of the backends, in the order of the table's columns
         self.meter = meter or ProgressMeter(self.console)

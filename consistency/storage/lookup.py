@@ -33,9 +33,9 @@ REPORTS = Path("reports")
 @dataclass(frozen=True)
 class StoredCase:
     """A case, and what is known of how it failed: ``results`` of it (the first is the one meant),
-    the backend as it was spelt (``spec``; ``specs`` of every backend by its name), the environments
-    by backend, and where it was found. ``recording`` holds outcomes of a backend elsewhere.
-    ``fingerprints`` are the summaries that a bundle stores of how its backends compute.
+    the backend as it was spelled (``spec``; ``specs`` of every backend by its name), the
+    environments by backend, and where it was found. ``recording`` holds outcomes of a backend
+    elsewhere. ``fingerprints`` are the summaries that a bundle stores of how its backends compute.
     """
 
     case: Case
@@ -175,7 +175,7 @@ def _kept_result(path: Path, case: Case) -> Iterator[Result]:
 
 def _environment(path: Path) -> tuple[dict[str, str], str]:
     """What environment.json says: variables and versions of the backend that failed, and how it was
-    spelt."""
+    spelled."""
     data = _json(path) or {}
     found = data.get("backend", {}) if isinstance(data, dict) else None
     if not isinstance(found, dict):
@@ -220,8 +220,8 @@ def _in_bundle(folder: Path, identifier: str) -> StoredCase | None:
     known = {name: _texts(item) for name, item in environments.items()}
     specs = settings.get("specs") if isinstance(settings.get("specs"), dict) else {}
     failing = results[0].backend if results else ""
-    spelt = {str(name): str(spec)[:400] for name, spec in specs.items()}
-    spec, probed = spelt.get(failing, failing), _fingerprints(environments)
+    spelled = {str(name): str(spec)[:400] for name, spec in specs.items()}
+    spec, probed = spelled.get(failing, failing), _fingerprints(environments)
     return StoredCase(
         case or results[0].case,
         tuple(results),
@@ -229,7 +229,7 @@ def _in_bundle(folder: Path, identifier: str) -> StoredCase | None:
         known,
         folder,
         fingerprints=probed,
-        specs=spelt,
+        specs=spelled,
     )
 
 

@@ -83,7 +83,7 @@ class Float64Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.paused or getattr(func, "namespace", "") != "aten":
             return func(*args, **kwargs)
         known = facts_of(func)
-        # The name is asked for even where nobody needs it: it is learnt going forward what a
+        # The name is asked for even where nobody needs it: it is learned going forward what a
         # gradient goes back through.
         precision = (
             SINGLE if self._formats.uniform else self._formats.of(self._modules.name(), known.base)

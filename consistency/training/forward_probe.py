@@ -21,7 +21,7 @@ _DROPOUT = (
     nn.AlphaDropout,
     nn.FeatureAlphaDropout,
 )
-_NORMALISATION = nn.modules.batchnorm._NormBase  # batch and instance norm
+_NORMALIZATION = nn.modules.batchnorm._NormBase  # batch and instance norm
 _BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 
 
@@ -118,7 +118,7 @@ def _statistics(model: Any) -> Iterator[tuple[str, nn.Module]]:
     """The layers in training mode that are to write running statistics down."""
     for name, module in modules(model):
         if (
-            isinstance(module, _NORMALISATION)
+            isinstance(module, _NORMALIZATION)
             and module.training
             and module.track_running_stats
             and module.running_mean is not None

@@ -30,10 +30,10 @@ WIDTH, HEIGHT = 1180, 1000
 MOST_BYTES = 200_000
 OPERATORS = {
     "nn.functional.conv2d": "convolution", "matmul": "matmul",
-    "nn.functional.layer_norm": "normalisation", "sum": "reduction",
+    "nn.functional.layer_norm": "normalization", "sum": "reduction",
     "tanh": "unary", "nn.functional.interpolate": "interpolate", "linalg.solve": "linalg",
     "addmm": "matmul", "softmax": "softmax",
-    "exp": "unary", "nn.functional.group_norm": "normalisation", "cumsum": "cumulative",
+    "exp": "unary", "nn.functional.group_norm": "normalization", "cumsum": "cumulative",
     "var": "reduction", "erf": "unary",
 }  # fmt: skip
 

@@ -24,7 +24,7 @@ WIDTH, HEIGHT = 1180, 1000
 MOST_BYTES = 200_000
 FAMILIES = (
     "activation", "attention", "binary", "convolution", "embedding", "indexing", "loss", "matmul",
-    "normalisation", "pooling",
+    "normalization", "pooling",
     "reduction", "rnn", "softmax", "sorting", "unary",
 )  # fmt: skip
 

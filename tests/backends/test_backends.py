@@ -156,10 +156,10 @@ def test_two_backends_of_one_name() -> None:
 
 
 def test_a_users_file(tmp_path: Path) -> None:
-    (tmp_path / "neighbour_of_mine.py").write_text("FACTOR = 2\n", encoding="utf-8")
+    (tmp_path / "neighbor_of_mine.py").write_text("FACTOR = 2\n", encoding="utf-8")
     file = tmp_path / "kernel.py"
     file.write_text(
-        "import dataclasses, sys\nimport consistency\nfrom neighbour_of_mine import FACTOR\n"
+        "import dataclasses, sys\nimport consistency\nfrom neighbor_of_mine import FACTOR\n"
         "class Mine(consistency.TorchBackend):\n    name = 'mine'\n    device = 'cpu'\n"
         "made = Mine()\ndef factory():\n    return Mine('made')\ndef nothing():\n    return None\n"
         "class Broken(Mine):\n    def __init__(self):\n        raise KeyError('weights')\n"
@@ -225,10 +225,10 @@ def test_looking_imports_no_accelerator() -> None:
 # --- what is here
 
 
-def test_catalogue_has_a_reason_for_everything_absent() -> None:
-    names = [b.name for b in backends.catalogue()]
+def test_catalog_has_a_reason_for_everything_absent() -> None:
+    names = [b.name for b in backends.catalog()]
     assert {"cpu", "cpu+onednn=off", "numpy", "cuda", "directml", "mps", "xpu"} <= set(names)
-    for backend in backends.catalogue():
+    for backend in backends.catalog():
         row = describe(backend)
         assert list(row) == [
             "name",

@@ -108,14 +108,14 @@ def pretend(
             raise available
         return bool(available)
 
-    def initialise() -> None:
+    def initialize() -> None:
         if init:
             raise RuntimeError(init)
 
     monkeypatch.setattr(torch.version, "cuda", "12.1")
     monkeypatch.setattr(torch.cuda, "is_available", is_available)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
-    monkeypatch.setattr(torch.cuda, "init", initialise)
+    monkeypatch.setattr(torch.cuda, "init", initialize)
 
 
 OLD = (

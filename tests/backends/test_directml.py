@@ -251,7 +251,7 @@ def test_listing_names_every_adapter(install: Install) -> None:
     install(TWO)
     rows = {
         row["name"]: row
-        for row in map(describe, backends.catalogue())
+        for row in map(describe, backends.catalog())
         if row["name"].startswith("directml")
     }
     assert list(rows) == ["directml", "directml:0"]

@@ -289,7 +289,7 @@ def test_a_project_gives_its_backends_names(
     assert backends.resolve("apart").tolerance_key == "cpu+isolated"
     with pytest.raises(UsageError, match="there is no backend 'aparts'; did you mean apart"):
         backends.resolve("aparts")
-    assert "apart" in [backend.name for backend in backends.catalogue()]
+    assert "apart" in [backend.name for backend in backends.catalog()]
 
 
 @pytest.mark.parametrize(("text", "message"), [

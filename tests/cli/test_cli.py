@@ -206,7 +206,8 @@ def test_ctrl_c_leaves_a_bundle_that_can_be_completed() -> None:
         r"interrupted after [\d,]+ results; complete it with --resume --out b\n", errors
     )
     before = bundle.read_results("b")
-    assert cli(*arguments, "--resume").exit_code == 0
+    again = cli(*arguments, "--resume")
+    assert again.exit_code == 0, again.output + again.stderr
     after = bundle.read_results("b")
     assert [r.key for r in after[: len(before)]] == [r.key for r in before]
     assert len({r.key for r in after}) == len(after) > len(before)

@@ -275,7 +275,7 @@ def test_a_smaller_case_is_written_with_its_script(
     failure: Path, mine: tuple[str, str], tmp_path: Path
 ) -> None:
     out = tmp_path / "small"
-    found = called(str(failure), *mine, "--minimise", "--seconds", "20", "-o", str(out))
+    found = called(str(failure), *mine, "--minimize", "--seconds", "20", "-o", str(out))
     assert found.exit_code == 1, found.output
     assert "  smaller: " in found.output
     assert "it fails in 3 of 3 runs" in found.output

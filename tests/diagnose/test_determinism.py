@@ -85,7 +85,7 @@ def test_a_policy_admits_it(tmp_path: Path) -> None:
     assert repeated.found[0].differing > 0, "it is still told"
 
 
-def test_an_elementwise_operator_must_not_look_at_its_neighbours() -> None:
+def test_an_elementwise_operator_must_not_look_at_its_neighbors() -> None:
     found = verdicts(events(["exp"], [Crowded()], directions=["forward"]))
     assert [r.explanation for r in found if "alone as in a batch" in r.explanation]
 

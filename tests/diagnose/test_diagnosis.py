@@ -16,7 +16,7 @@ import consistency
 from consistency.core.model import Cause, Evidence, Result
 from consistency.core.verdict import Verdict
 from consistency.engine import engine
-from consistency.judge.judge import Judgement, reconsider
+from consistency.judge.judge import Judgment, reconsider
 from consistency.judge.tolerances import Policy
 
 pytestmark = pytest.mark.usefixtures("drawn_once")
@@ -255,7 +255,7 @@ def test_a_wrong_formula_has_the_same_error_in_float64() -> None:
 
 def test_half_an_ulp_in_an_ill_conditioned_input_is_no_fault() -> None:
     """A matrix that is nearly singular: another answer is as good, if it is the answer for a
-    neighbour of the input."""
+    neighbor of the input."""
     torch.manual_seed(0)
     left, right = torch.randn(12, 12), torch.randn(12, 12)
     matrix = left @ torch.diag(torch.logspace(0, -6, 12)) @ right
@@ -264,7 +264,7 @@ def test_half_an_ulp_in_an_ill_conditioned_input_is_no_fault() -> None:
     def solve(a: Tensor, b: Tensor) -> Tensor:
         return torch.linalg.solve(a, b)
 
-    def neighbour(a: Tensor, b: Tensor) -> Tensor:
+    def neighbor(a: Tensor, b: Tensor) -> Tensor:
         if a.dtype == torch.float64:
             return torch.linalg.solve(a, b)
         moved = a.double() * (
@@ -273,7 +273,7 @@ def test_half_an_ulp_in_an_ill_conditioned_input_is_no_fault() -> None:
         return torch.linalg.solve(moved, b.double()).float()
 
     rule = consistency_rule(c=1.0, lam=1e-9)
-    (result,) = consistency.assert_consistent(neighbour, matrix, vector, reference=solve, rule=rule)
+    (result,) = consistency.assert_consistent(neighbor, matrix, vector, reference=solve, rule=rule)
     assert result.verdict.value == "ill-conditioned"
     assert "no more than half an ulp in the inputs changes" in result.explanation
 
@@ -294,7 +294,7 @@ def consistency_rule(c: float, lam: float) -> Any:
 
 # --- the rules
 
-FLAGGED = Judgement(Verdict("divergent"), "12 × budget", {"rho_max": 12.0})
+FLAGGED = Judgment(Verdict("divergent"), "12 × budget", {"rho_max": 12.0})
 
 
 def verdict_after(**changes: Any) -> str:

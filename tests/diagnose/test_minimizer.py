@@ -103,7 +103,7 @@ SOME = (
     listed(2, 1, "write to a view lost / mul_ float32"),
     listed(8, 2, "gradient transposed / bmm float32 backward"),
     listed(1, 1, "NaN dropped / softmax float32"),
-    listed(3, 2, "wrong pixel centre / nn.functional.grid_sample float32"),
+    listed(3, 2, "wrong pixel center / nn.functional.grid_sample float32"),
 )  # fmt: skip
 
 MORE = (

@@ -72,7 +72,7 @@ def test_every_reason_has_a_line() -> None:
         kinds.UNINITIALIZED: "uninitialized memory",
         kinds.FACTORY: "no tensor's numbers", kinds.NUMBER: "`item()`", kinds.FOREIGN: "not aten's",
         kinds.NOT_CALLED: "",
-        kinds.SUBCLASS: "tensor subclasses", kinds.UNUSUAL: "sparse, quantised",
+        kinds.SUBCLASS: "tensor subclasses", kinds.UNUSUAL: "sparse, quantized",
         kinds.ARGUMENT: "a generator",
         kinds.DEVICES: "two devices", kinds.RAISED: "calls that raised", kinds.NOT_CAPTURED: "",
         kinds.REPEATED: "the same kind again",

@@ -410,5 +410,5 @@ def test_the_command_line_takes_files(
 
 
 @pytest.fixture(autouse=True)
-def _no_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_colors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")

@@ -16,7 +16,7 @@ from consistency.core.model import Comparison, Result
 from consistency.engine import engine
 from consistency.engine.config import configure
 from consistency.engine.events import Event, Judged, Minimized, PrecisionScalingMeasured
-from consistency.judge.judge import Judgement
+from consistency.judge.judge import Judgment
 from consistency.report import repro_script
 from consistency.report.summary import RunSummary
 from tests.support.catalog import FAULTS
@@ -114,7 +114,7 @@ def test_noise_in_place_of_sentences_changes_nothing(
     assert failures, "a fault that is not noticed shows nothing here"
     scripts = [script(result) for result in failures[:2]]
     with monkeypatch.context() as patched:
-        noisy(Judgement, ("explanation",), patched)
+        noisy(Judgment, ("explanation",), patched)
         noisy(Result, ("explanation",), patched)
         noisy(Comparison, ("structure", "note", "unsteady"), patched)
         again, counted, failing = told(row)
@@ -125,8 +125,8 @@ def test_noise_in_place_of_sentences_changes_nothing(
 
 
 def test_a_reader_of_sentences_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The noise does reach what is made of a judgement."""
-    noisy(Judgement, ("explanation",), monkeypatch)
+    """The noise does reach what is made of a judgment."""
+    noisy(Judgment, ("explanation",), monkeypatch)
     row = chosen_faults()[0]
     _, _, failures = told(row)
     assert all("modified" not in result.explanation for result in failures)

@@ -268,7 +268,7 @@ def test_no_cause_is_tried_that_a_kernel_could_stumble_over() -> None:
     "name",
     ["convolution_backward.default", "max_pool2d_with_indices_backward.default", "mm.default"],
 )
-def test_minimising_leaves_sizes_alone_where_nobody_checks_them(name: str) -> None:
+def test_minimizing_leaves_sizes_alone_where_nobody_checks_them(name: str) -> None:
     torch.manual_seed(5)
     made = {**samples(), "mm.default": case("mm.default", torch.randn(6, 7), torch.randn(7, 5))}[
         name
@@ -306,7 +306,7 @@ def test_what_changes_safely() -> None:
 
 
 def test_every_entry_is_an_operator_of_some_torch() -> None:
-    """Misspelt names would never be found; those of newer and older versions are known."""
+    """Misspelled names would never be found; those of newer and older versions are known."""
     named = {
         name.partition(".")[0]
         for name in (full.removeprefix("aten::") for full in catalog._registered())

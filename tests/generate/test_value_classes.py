@@ -216,7 +216,7 @@ def test_subnormal_numbers_of_both_signs(dtype: str) -> None:
 
 
 @every_format
-def test_near_holds_the_points_and_their_neighbours(dtype: str) -> None:
+def test_near_holds_the_points_and_their_neighbors(dtype: str) -> None:
     got = numbers(8192, dtype, ("near", 0.0, 8.0, 4.0, 0.5))
     for point in (4.0, 0.5):
         assert (got == point).any()

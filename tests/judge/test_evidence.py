@@ -109,7 +109,7 @@ def wrong_itself(result: Result) -> bool:
     *((name, aten, "forward") for name, aten in FORWARD.items()), *((name, aten,
     "backward") for name, aten in BACKWARD.items()),
 ])  # fmt: skip
-def test_a_wrong_reference_is_recognised_and_nobody_else_accused(
+def test_a_wrong_reference_is_recognized_and_nobody_else_accused(
     name: str, aten: str, direction: str
 ) -> None:
     operator = operators.get(name)

@@ -16,7 +16,7 @@ from consistency.core.verdict import Verdict
 from consistency.diagnose import evaluation
 from consistency.generate.materialize import case_of
 from consistency.judge import tolerances
-from consistency.judge.judge import Judgement, exceeds_baseline, unusual, with_cause
+from consistency.judge.judge import Judgment, exceeds_baseline, unusual, with_cause
 from consistency.judge.tolerances import Policy
 
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -233,9 +233,9 @@ def test_a_healthy_order_may_err_many_times_as_much_as_the_cpu(
 
 def found(
     value: str, ratio: float, differing: int, ulp: float = 0.9, leans: float = 0.0
-) -> Judgement:
+) -> Judgment:
     numbers = {"rmse_ratio": ratio, "differing": float(differing), "rho_max": 0.3, "ulp_max": ulp}
-    return Judgement(Verdict(value), "", numbers, leans=leans)
+    return Judgment(Verdict(value), "", numbers, leans=leans)
 
 
 def test_suspicion_needs_more_than_the_last_rounding_and_elements() -> None:

@@ -13,7 +13,7 @@ from consistency import operators
 from consistency.core.model import Comparison, ElementGroup, Measured, Worst
 from consistency.core.text import format_factor
 from consistency.judge import tolerances
-from consistency.judge.judge import Judgement, judge
+from consistency.judge.judge import Judgment, judge
 from consistency.judge.tolerances import Policy, RangeRule, Rule
 from tests.support.snapshots import Snapshot
 
@@ -37,19 +37,19 @@ def verdict_of(
     policy: Policy = STRICT,
     baseline_output: Measured | None = None,
     is_reference: bool = False,
-) -> Judgement:
+) -> Judgment:
     baseline = None if baseline_output is None else Comparison("ok", (baseline_output,))
     return judge(Comparison("ok", outputs), baseline, rule, policy, is_reference=is_reference)
 
 
-def said(judgement: Judgement) -> tuple[str, str]:
-    return judgement.verdict.value, judgement.explanation
+def said(judgment: Judgment) -> tuple[str, str]:
+    return judgment.verdict.value, judgment.explanation
 
 
-def words(judgement: Judgement, verdict: str, snapshot: Snapshot) -> None:
+def words(judgment: Judgment, verdict: str, snapshot: Snapshot) -> None:
     """The verdict, and the words that go with it."""
-    assert judgement.verdict.value == verdict
-    snapshot(judgement.explanation)
+    assert judgment.verdict.value == verdict
+    snapshot(judgment.explanation)
 
 
 # What passes.
@@ -60,11 +60,11 @@ def test_nothing_differs(snapshot: Snapshot) -> None:
 
 
 def test_within_budget(snapshot: Snapshot) -> None:
-    judgement = verdict_of(measured(ulp=0.7))
-    words(judgement, "rounding", snapshot)
-    assert judgement.metrics["rho_max"] == 0.7
-    assert judgement.worst == WORST
-    assert judgement.output == "out/0"
+    judgment = verdict_of(measured(ulp=0.7))
+    words(judgment, "rounding", snapshot)
+    assert judgment.metrics["rho_max"] == 0.7
+    assert judgment.worst == WORST
+    assert judgment.output == "out/0"
 
 
 def test_only_shape_and_dtype(snapshot: Snapshot) -> None:
@@ -136,10 +136,10 @@ def test_structure_comes_first() -> None:
         "NaN differs in 1 of 1000 elements; an infinity differs in 2 of 1000 elements"),
 ])  # fmt: skip
 def test_special_values_come_before_the_budget(special: dict[str, int], words: str) -> None:
-    judgement = verdict_of(measured(ulp=1e9, special=special, special_worst=WORST))
-    assert said(judgement) == ("special-values", words)
-    assert judgement.metrics == {"special_mismatches": sum(special.values())}
-    assert judgement.worst == WORST
+    judgment = verdict_of(measured(ulp=1e9, special=special, special_worst=WORST))
+    assert said(judgment) == ("special-values", words)
+    assert judgment.metrics == {"special_mismatches": sum(special.values())}
+    assert judgment.worst == WORST
 
 
 def test_a_policy_frees_the_sign_of_zero_and_nothing_else(snapshot: Snapshot) -> None:
@@ -150,11 +150,11 @@ def test_a_policy_frees_the_sign_of_zero_and_nothing_else(snapshot: Snapshot) ->
 
 
 def test_over_budget(snapshot: Snapshot) -> None:
-    judgement = verdict_of(
+    judgment = verdict_of(
         measured(ulp=1400.0, pattern="only in the last 5 of 21 along dimension 1")
     )
-    words(judgement, "divergent", snapshot)
-    assert judgement.worst == WORST
+    words(judgment, "divergent", snapshot)
+    assert judgment.worst == WORST
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def test_the_hull_settles_it() -> None:
     output = measured(
         element_groups=(ElementGroup(None, 5.0, 10.0, 1.0, pareto_points, worst),), differing=2
     )
-    judgement = verdict_of(output)
-    assert judgement.metrics["rho_max"] == pytest.approx(1 / 4.2)
-    assert judgement.worst == worst[1]
+    judgment = verdict_of(output)
+    assert judgment.metrics["rho_max"] == pytest.approx(1 / 4.2)
+    assert judgment.worst == worst[1]
     tight = verdict_of(output, rule=Rule(1.0, 0.0))
     assert said(tight) == ("divergent", "5 × budget")
     assert tight.worst == worst[0]
@@ -356,8 +356,8 @@ def test_healthy_statistics_say_nothing() -> None:
 
 
 def test_an_rms_error_that_rounding_does_not_explain(snapshot: Snapshot) -> None:
-    judgement = verdict_of(statistics(sigma_rms=6.0), baseline_output=statistics(sigma_rms=0.5))
-    words(judgement, "divergent", snapshot)
+    judgment = verdict_of(statistics(sigma_rms=6.0), baseline_output=statistics(sigma_rms=0.5))
+    words(judgment, "divergent", snapshot)
     assert (
         verdict_of(
             statistics(sigma_rms=6.0), baseline_output=statistics(sigma_rms=2.0)
@@ -372,8 +372,8 @@ def test_few_elements_scatter() -> None:
 
 
 def test_errors_that_lie_together(snapshot: Snapshot) -> None:
-    judgement = verdict_of(statistics(cluster=(12.0, 256, "in the tile from row 16, column 32")))
-    words(judgement, "divergent", snapshot)
+    judgment = verdict_of(statistics(cluster=(12.0, 256, "in the tile from row 16, column 32")))
+    words(judgment, "divergent", snapshot)
     assert (
         verdict_of(statistics(cluster=(2.0, 16, "where index 0 is 3"))).verdict.value == "rounding"
     )
@@ -384,8 +384,8 @@ def test_errors_that_lie_together(snapshot: Snapshot) -> None:
 
 
 def test_one_element_that_rounding_does_not_explain(snapshot: Snapshot) -> None:
-    judgement = verdict_of(statistics(sigma_max=40.0, pattern="only where index 0 is 5"))
-    words(judgement, "divergent", snapshot)
+    judgment = verdict_of(statistics(sigma_max=40.0, pattern="only where index 0 is 5"))
+    words(judgment, "divergent", snapshot)
     assert (
         verdict_of(
             statistics(sigma_max=40.0), baseline_output=statistics(sigma_max=20.0)
@@ -396,10 +396,10 @@ def test_one_element_that_rounding_does_not_explain(snapshot: Snapshot) -> None:
 
 @pytest.mark.parametrize("lean", [{"positive": 900, "negative": 100}, {"outward": 50}])
 def test_errors_that_lean_to_one_side(lean: dict[str, int]) -> None:
-    judgement = verdict_of(statistics(sigma_rms=1.5, **lean), baseline_output=statistics())
-    assert judgement.verdict.fails
-    assert judgement.explanation.startswith("0.9 × budget, but its errors lean to one side by 2")
-    assert judgement.explanation.endswith("standard deviations: truncation rather than rounding")
+    judgment = verdict_of(statistics(sigma_rms=1.5, **lean), baseline_output=statistics())
+    assert judgment.verdict.fails
+    assert judgment.explanation.startswith("0.9 × budget, but its errors lean to one side by 2")
+    assert judgment.explanation.endswith("standard deviations: truncation rather than rounding")
     assert (
         verdict_of(
             statistics(sigma_rms=1.5, **lean), baseline_output=statistics(**lean)
@@ -461,19 +461,19 @@ def test_vacuity_never_hides_a_failure(failing: Measured) -> None:
 
 def test_the_worst_output_speaks() -> None:
     outputs = [measured(ulp=ulp, name=f"out/{i}") for i, ulp in enumerate((0.3, 9.0, 40.0, 0.0))]
-    judgement = verdict_of(*outputs)
-    assert said(judgement) == ("divergent", "40 × budget")
-    assert judgement.output == "out/2"
-    assert judgement.metrics["rho_max"] == 40.0
+    judgment = verdict_of(*outputs)
+    assert said(judgment) == ("divergent", "40 × budget")
+    assert judgment.output == "out/2"
+    assert judgment.metrics["rho_max"] == 40.0
 
 
 def test_numbers_are_the_largest_of_all_outputs() -> None:
-    judgement = verdict_of(
+    judgment = verdict_of(
         measured(ulp=0.9, scaled=0.1), measured(ulp=0.5, scaled=0.4, absolute=3.0, name="out/1")
     )
-    assert judgement.metrics["ulp_max"] == 0.9
-    assert judgement.metrics["scaled_max"] == 0.4
-    assert judgement.metrics["abs_max"] == 3.0
+    assert judgment.metrics["ulp_max"] == 0.9
+    assert judgment.metrics["scaled_max"] == 0.4
+    assert judgment.metrics["abs_max"] == 3.0
 
 
 def test_one_decided_output_decides() -> None:

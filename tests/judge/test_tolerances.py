@@ -85,8 +85,8 @@ def test_the_packaged_file_loads_once_and_names_its_text() -> None:
     ("nn.functional.gelu", "activation", "float32", "cpu", 18, 2),
     ("nn.functional.relu", "activation", "float32", "directml", 0, 0),
     ("nn.functional.max_pool2d", "pooling", "float32", "directml", 0, 0),
-    ("nn.functional.batch_norm", "normalisation", "float32", "directml", 12, 2),
-    ("nn.functional.layer_norm", "normalisation", "float32", "directml", 16, 2),
+    ("nn.functional.batch_norm", "normalization", "float32", "directml", 12, 2),
+    ("nn.functional.layer_norm", "normalization", "float32", "directml", 16, 2),
     ("amax", "reduction", "float16", "directml", 0, 0),
     ("sum", "reduction", "float16", "directml", 1, 2),
     ("gather", "indexing", "float32", "cpu", 0, 0),
@@ -641,3 +641,14 @@ def test_a_healthy_file_may_use_every_key(write: Write) -> None:
     assert rules.policy("cpu", dtype="bfloat16") == Policy(nan_in_max="any", signed_zero="any")
     assert rules.expectations == ()
     assert tolerances.GRADIENT == 2
+
+
+def test_a_family_s_name_of_earlier_versions_is_read(write: Write) -> None:
+    old, new = (
+        load(write(f"extends: packaged\nfamilies:\n  {name}:\n    float32: {{c: 77, source: x}}\n"))
+        for name in ("normalisation", "normalization")
+    )
+    for rules in (old, new):
+        name = "nn.functional.layer_norm"
+        found = rules.rule(name, "float32", family="normalization")
+        assert found.c == 77

@@ -1,4 +1,4 @@
-"""What is not unique: any valid choice among ties, and any valid factorisation, is healthy;
+"""What is not unique: any valid choice among ties, and any valid factorization, is healthy;
 everything else is a failure."""
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def test_either_zero_may_stand_for_both(operator: str) -> None:
     assert not found, found[0].explanation
 
 
-def neighbour(run: Deed, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def neighbor(run: Deed, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Indices one beside, and all values right."""
     result = run(args, kwargs)
     if isinstance(result, Tensor):
@@ -161,7 +161,7 @@ def first_only(run: Deed, args: list[Any], kwargs: dict[str, Any]) -> Any:
 WRONG_CHOICES: list[tuple[str, Deed]] = [
     *((name, deed) for name in ("argmax", "argmin", "argsort", "max", "min", "median", "kthvalue",
     "topk", "sort", "mode", "cummax")
-      for deed in (neighbour, far_away)),
+      for deed in (neighbor, far_away)),
     *((name, swapped) for name in ("sort", "topk", "argsort", "unique")),
     ("sort", first_only), ("topk", first_only),
 ]  # fmt: skip
@@ -172,7 +172,7 @@ def test_wrong_choices_are_noticed(operator: str, deed: Deed) -> None:
     assert is_noticed(deed, operator)
 
 
-# Factorisations.
+# Factorizations.
 
 
 def spun(run: Deed, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -296,7 +296,7 @@ def balanced(a: int, b: int) -> Deed:
     return deed
 
 
-def no_factorisation(run: Deed, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def no_factorization(run: Deed, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """I · A · I: the product is right, and nothing else."""
     p, low, up = run(args, kwargs)
     k = low.shape[-1]
@@ -341,7 +341,7 @@ WRONG_FACTORS: list[tuple[str, Deed]] = [
         changed_part(1, lambda r: r.mT.contiguous() if r.shape[-1] == r.shape[-2] else r),
     ),
     ("linalg.lu", balanced(1, 2)),
-    ("linalg.lu", no_factorisation),
+    ("linalg.lu", no_factorization),
     ("linalg.lu", without_pivots),
     ("linalg.lu", changed_part(0, lambda p: p.mT.contiguous())),
     (
@@ -372,5 +372,5 @@ WRONG_FACTORS: list[tuple[str, Deed]] = [
 
 
 @pytest.mark.parametrize(("operator", "deed"), WRONG_FACTORS)
-def test_what_is_no_factorisation_is_noticed(operator: str, deed: Deed) -> None:
+def test_what_is_no_factorization_is_noticed(operator: str, deed: Deed) -> None:
     assert is_noticed(deed, operator, 25)

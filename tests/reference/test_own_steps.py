@@ -49,10 +49,10 @@ def softmax(x: Any, *, off: str = "") -> Any:
 
 
 def layer_norm(x: Any, weight: Any, bias: Any, *, off: str = "") -> Any:
-    centred = x - x.mean(-1, keepdim=True) * (OFF if off == "mean" else 1.0)
-    centred = one_of(centred) if off == "one" else centred
-    inverse = torch.rsqrt((centred * centred).mean(-1, keepdim=True) + 1e-5)
-    return centred * (inverse * OFF if off == "rsqrt" else inverse) * weight + bias
+    centered = x - x.mean(-1, keepdim=True) * (OFF if off == "mean" else 1.0)
+    centered = one_of(centered) if off == "one" else centered
+    inverse = torch.rsqrt((centered * centered).mean(-1, keepdim=True) + 1e-5)
+    return centered * (inverse * OFF if off == "rsqrt" else inverse) * weight + bias
 
 
 WRITTEN: dict[str, tuple[Callable[..., Any], Callable[..., Any], int]] = {
@@ -128,8 +128,8 @@ def attention(q: Any, k: Any, v: Any) -> Any:
 
 
 def variance(x: Any) -> Any:
-    centred = x - x.mean(-1, keepdim=True)
-    return (centred * centred).sum(-1) / (x.shape[-1] - 1)
+    centered = x - x.mean(-1, keepdim=True)
+    return (centered * centered).sum(-1) / (x.shape[-1] - 1)
 
 
 def in_place(x: Any, weight: Any) -> Any:

@@ -18,7 +18,7 @@ from tests.support.example_bundles import HOSTILE, stored_run
 
 OF_THE_PAGE = ("data:", "about:", "file:")
 SETTLED = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-# The lowest contrast of any text with what lies behind it, and the text. Colours of pictures count
+# The lowest contrast of any text with what lies behind it, and the text. Colors of pictures count
 # as behind what they hold.
 CONTRAST = """(() => {
   const channel = (v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;

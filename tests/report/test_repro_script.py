@@ -136,14 +136,14 @@ def test_what_is_too_long_for_a_script_lies_beside_it(tmp_path: Path) -> None:
     assert same_bits(made(raw, "float64", tmp_path), raw)
     assert [path.name for path in tmp_path.iterdir()] == ["x.bin"]
     case = case_of("sum", "float64", (torch.from_numpy(raw),), {})
-    repro_script.write(tmp_path / "artefact", judged(case))
+    repro_script.write(tmp_path / "artifact", judged(case))
     assert {"repro.py", "x.bin", "issue.md"} <= {
-        path.name for path in (tmp_path / "artefact").iterdir()
+        path.name for path in (tmp_path / "artifact").iterdir()
     }
-    assert "attached is `repro.py`, `x.bin`" in (tmp_path / "artefact" / "issue.md").read_text(
+    assert "attached is `repro.py`, `x.bin`" in (tmp_path / "artifact" / "issue.md").read_text(
         encoding="utf-8"
     )
-    assert run(tmp_path / "artefact" / "repro.py").returncode == 0
+    assert run(tmp_path / "artifact" / "repro.py").returncode == 0
 
 
 def test_layouts_are_chains_of_views(snapshot: Snapshot) -> None:

@@ -102,10 +102,10 @@ class Found:
         self,
         folder: Path,
         chosen: Callable[[Any], bool] = lambda fault: True,
-        minimised: bool = False,
+        minimized: bool = False,
     ) -> None:
         self.folder, self.seconds = folder, {}
-        self._chosen, self._minimised = [fault for fault in FAULTS if chosen(fault)], minimised
+        self._chosen, self._minimized = [fault for fault in FAULTS if chosen(fault)], minimized
         shutil.copy(SUPPORT / "faulty_torch.py", folder / "sitecustomize.py")
         self.spec = f"cpu+env:PYTHONPATH={folder}"
         self.results = self._judged()
@@ -144,7 +144,7 @@ class Found:
         return found
 
     def _made_small(self, result: Result, operator: Operator, backend: Backend) -> Result:
-        if not self._minimised:
+        if not self._minimized:
             return result
         began = time.monotonic()
         small = minimize(result, operator, backend, tolerances.load(), seconds=10.0).result
@@ -222,12 +222,12 @@ def test_issue_texts_say_what_was_found(found: Found) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(5))
-def test_minimised_scripts_are_shorter_and_fail_alike(part: int, tmp_path: Path) -> None:
+def test_minimized_scripts_are_shorter_and_fail_alike(part: int, tmp_path: Path) -> None:
     """Made small first: at most 40 lines, a few numbers, and in less than 30 s each."""
     found = Found(
         tmp_path,
         lambda fault: list(FAULTS).index(fault) % 5 == part and fault[0] not in ALONE,
-        minimised=True,
+        minimized=True,
     )
     assert {fault: script.limits for fault, script in found.scripts.items() if script.limits} == {}
     assert {
@@ -246,7 +246,7 @@ def test_as_a_process_of_its_own(name: str, found: Found, tmp_path: Path) -> Non
     """Exit status 1 (or the death of the process) on the faulty torch, 0 on the healthy one,
     without this project."""
     (fault,) = (fault for fault in FAULTS if fault[0] == name)
-    folder = tmp_path / "artefact"
+    folder = tmp_path / "artifact"
     repro_script.write(folder, found.results[fault], spec=found.spec)
     faults = (SUPPORT / "faulty_torch.py").read_text(encoding="utf-8")
     statuses = []

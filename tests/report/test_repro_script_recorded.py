@@ -1,4 +1,4 @@
-"""Artefacts of outcomes recorded on a DirectML device elsewhere: scripts for the machine that has
+"""Artifacts of outcomes recorded on a DirectML device elsewhere: scripts for the machine that has
 it, checked here on the CPU."""
 
 from __future__ import annotations

@@ -449,14 +449,14 @@ def test_text_from_elsewhere_is_only_text() -> None:
     text.encode("utf-8")
 
 
-def test_a_file_gets_no_escape_codes_and_a_terminal_colours() -> None:
+def test_a_file_gets_no_escape_codes_and_a_terminal_colors() -> None:
     results = [result("rounding", rho=0.5), divergent("log")]
     assert "\x1b" not in "".join(shown(results))
-    coloured = "\n".join(shown(results, terminal_width=100))
-    assert "\x1b[31m✗" in coloured
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", coloured)
+    colored = "\n".join(shown(results, terminal_width=100))
+    assert "\x1b[31m✗" in colored
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", colored)
     assert "✗ log · float32 · forward · cpu   divergent: 1,400 × budget" in plain
-    assert coloured.count("\x1b[?25l") == coloured.count("\x1b[?25h"), "the cursor is given back"
+    assert colored.count("\x1b[?25l") == colored.count("\x1b[?25h"), "the cursor is given back"
 
 
 def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -562,7 +562,7 @@ def test_a_hostile_id_is_refused(snapshot: Snapshot, whole: engine.Run, tmp_path
     snapshot(text)
 
 
-def test_an_artefact_that_cannot_be_made_does_not_end_the_run(tmp_path: Path) -> None:
+def test_an_artifact_that_cannot_be_made_does_not_end_the_run(tmp_path: Path) -> None:
     case = Case("exp", "float32", (TensorRecipe((3,), "nonsense", stop=5),))
     (back,) = written(tmp_path / "b", result(case=case))
     assert back.verdict.value == "divergent"

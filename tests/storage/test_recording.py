@@ -598,7 +598,7 @@ def test_an_outcome_that_cannot_have_a_reference_still_has_a_verdict(tmp_path: P
     }
 
 
-def test_the_settings_of_a_judgement_name_what_was_recorded(tmp_path: Path) -> None:
+def test_the_settings_of_a_judgment_name_what_was_recorded(tmp_path: Path) -> None:
     written(tmp_path / "r", Outcome("ok", (Output("out/0", torch.ones(4), "float32"),))).close()
     run = consistency.judge_recordings(tmp_path / "r")
     assert isinstance(run, engine.Run)

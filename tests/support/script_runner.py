@@ -1,7 +1,7 @@
 """Runs many repro.py in one interpreter that knows nothing of this project: FILE holds [[name,
 text], …]; prints a JSON object.
 
-``python -I -S artefact_runner.py SITE-PACKAGES FILE [FOLDER]``: FOLDER holds a sitecustomize.py
+``python -I -S artifact_runner.py SITE-PACKAGES FILE [FOLDER]``: FOLDER holds a sitecustomize.py
 that plants faults. Of each script it says ``passed`` or what ended it.
 """
 

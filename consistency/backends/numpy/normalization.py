@@ -61,9 +61,9 @@ def _affine(x: Array, weight: Array | None, bias: Array | None, shape: Sequence[
 
 
 def _standardized(rows: Array, eps: float) -> Array:
-    variance, centre = row_variance(rows, 0)
+    variance, center = row_variance(rows, 0)
     return np.asarray(
-        (rows - centre[..., None]) / np.sqrt(variance + constant(eps, rows))[..., None]
+        (rows - center[..., None]) / np.sqrt(variance + constant(eps, rows))[..., None]
     )
 
 

@@ -112,14 +112,14 @@ def row_variance(rows: Array, correction: float) -> tuple[Array, Array]:
     """Variance and mean in two passes; the second subtracts what rounding the mean left behind
     (Chan et al. 1983)."""
     length = rows.shape[-1]
-    centre = row_mean(rows)
-    distance = rows - centre[..., None]
+    center = row_mean(rows)
+    distance = rows - center[..., None]
     left_behind = row_sum(distance) ** 2 / constant(length, rows)
     squares = row_sum(distance * distance)
     squares = np.where(
         squares == np.inf, squares, np.maximum(squares - left_behind, constant(0, rows))
     )
-    return np.asarray(squares / constant(max(length - correction, 0), rows)), centre
+    return np.asarray(squares / constant(max(length - correction, 0), rows)), center
 
 
 def _moments(
@@ -147,10 +147,10 @@ def _offer_moments(name: str, result: Callable[[Array, Array], Any]) -> None:
         return result(*_moments(input, dim, unbiased, keepdim, correction))
 
 
-_offer_moments("var", lambda variance, centre: variance)
-_offer_moments("std", lambda variance, centre: np.sqrt(variance))
-_offer_moments("var_mean", lambda variance, centre: (variance, centre))
-_offer_moments("std_mean", lambda variance, centre: (np.sqrt(variance), centre))
+_offer_moments("var", lambda variance, center: variance)
+_offer_moments("std", lambda variance, center: np.sqrt(variance))
+_offer_moments("var_mean", lambda variance, center: (variance, center))
+_offer_moments("std_mean", lambda variance, center: (np.sqrt(variance), center))
 
 
 # --- norms

@@ -53,7 +53,7 @@ def take_streams() -> tuple[BinaryIO, BinaryIO]:
         windows: Any = ctypes
         windows.windll.kernel32.SetErrorMode(
             0x8003
-        )  # a crash must not open a dialogue that waits for somebody
+        )  # a crash must not open a dialog that waits for somebody
     return requests, replies
 
 

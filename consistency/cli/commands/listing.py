@@ -29,7 +29,7 @@ def backends(as_json: bool, backends: Sequence[str]) -> None:
 
     found = [
         known.isolated(b, b.name)
-        for b in (known.resolve_all(list(backends)) if backends else known.catalogue())
+        for b in (known.resolve_all(list(backends)) if backends else known.catalog())
     ]
     for backend in found:
         backend.prefetch(())  # processes of their own load torch side by side

@@ -30,9 +30,9 @@ from ..options import FOLDER, command
     help="File that keeps what was read [default: OUT.duckdb].",
 )
 @click.option(
-    "--no-artefacts", is_flag=True, help="Leave out the scripts and issues of what fails now."
+    "--no-artifacts", is_flag=True, help="Leave out the scripts and issues of what fails now."
 )
-def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artefacts: bool) -> None:
+def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artifacts: bool) -> None:
     """Many nights on many machines as a static site.
 
     DIR is a bundle, or a folder with bundles anywhere below it. An environment is a bundle's label
@@ -76,7 +76,7 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artefacts:
         for problem in history.problems:
             click.echo(problem, err=True)
         site = snapshot(history)
-        write(site, out, artefacts=not no_artefacts)
+        write(site, out, artifacts=not no_artifacts)
         runs = sum(len(one.runs) for one in site.environments.values())
         failing = sum(1 for cell in site.cells.values() if cell.rank == FAILED)
         size = (

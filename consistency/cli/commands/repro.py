@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 )
 @option("identifier")
 @click.option(
-    "--minimise",
     "--minimize",
     is_flag=True,
     help="Look for the smallest case that fails in the same way.",
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     default="30s",
     show_default=True,
     metavar="TIME",
-    help="With --minimise: at most so long.",
+    help="With --minimize: at most so long.",
 )
 @click.option(
     "--script", is_flag=True, help="Print repro.py: torch alone, fails where the backend does."
@@ -60,14 +59,14 @@ if TYPE_CHECKING:
     "--out",
     "-o",
     type=FOLDER,
-    help="Write the whole artefact into this folder.",
+    help="Write the whole artifact into this folder.",
 )
 @option("tolerances")
 @option("case_timeout")
 @click.option("--json", "as_json", is_flag=True, help="One object a line per result.")
 def repro(
     case: str, backends: Sequence[str], directions: Sequence[str], identifier: str | None,
-    minimise: bool, limit: float,
+    minimize: bool, limit: float,
     script: bool, issue: bool, out: Path | None, tolerances: str | None, case_timeout: float,
     as_json: bool,
 ) -> None:  # fmt: skip
@@ -79,7 +78,7 @@ def repro(
 
     \b
     consistency repro reports/TIME/failures/ID
-    consistency repro matmul-3fa1c2d409 --backend cuda --minimise --out for-the-issue
+    consistency repro matmul-3fa1c2d409 --backend cuda --minimize --out for-the-issue
     consistency repro '{"operator":"exp","dtype":"float32","args":[…]}' -b cuda --script > it.py
     consistency repro from-windows --id ID --issue
 
@@ -97,7 +96,7 @@ def repro(
         ran = _run(found, backends, directions, tolerances, case_timeout, say)
     failing = [r for r in ran.results if _failed(r)]
     minimal = None
-    if minimise and failing and ran.chosen is not None:
+    if minimize and failing and ran.chosen is not None:
         minimal = _minimal(failing[0], ran.chosen, limit, say)
         ran.results[ran.results.index(failing[0])] = minimal.result
         failing[0] = minimal.result
@@ -156,8 +155,8 @@ def _run(
     prepare(found.case).build()  # what cannot be built is bad usage here, no verdict
     # A name that results bear need not be a spec: `mine` of mine.py:Mine. What is a spec here is
     # never taken for another one.
-    spelt = [spec if known.is_known(spec) else found.runnable(spec) for spec in specs]
-    wanted = spelt or ([found.runnable()] if found.spec else None)
+    spelled = [spec if known.is_known(spec) else found.runnable(spec) for spec in specs]
+    wanted = spelled or ([found.runnable()] if found.spec else None)
     ways = list(directions) or ([found.direction] if found.direction else engine.DIRECTIONS)
     chosen = engine.configure(
         [operator], wanted, None, ways, tolerances=tolerances, case_timeout=case_timeout

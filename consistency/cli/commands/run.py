@@ -172,7 +172,7 @@ def _not_here() -> list[str]:
     """The backends that are known and cannot be used here."""
     from ... import backends
 
-    return [backend.name for backend in backends.catalogue() if backends.availability(backend)]
+    return [backend.name for backend in backends.catalog() if backends.availability(backend)]
 
 
 def _freeze_garbage() -> None:

@@ -174,7 +174,7 @@ def _pixel_corners(
     align_corners: Any = None,
     **more: Any,
 ) -> Any:
-    """Linear interpolation from pixel corners instead of centres."""
+    """Linear interpolation from pixel corners instead of centers."""
     out = F.interpolate(x, size, scale_factor, mode, align_corners)
     shape = out.shape[2:]
     grids = [

@@ -1,4 +1,4 @@
-"""Minimising: from a failing case, wherever it came from, to one that a person can compute by hand
+"""Minimizing: from a failing case, wherever it came from, to one that a person can compute by hand
 and that fails in the same way.
 
 Hypothesis's shrinking comes first where our strategies drew the case, then sizes, layout,
@@ -41,7 +41,7 @@ def minimize(
 
     ``seed`` and ``examples`` are those of the run that drew the case, which Hypothesis's shrinking
     begins from. ``against`` is the reference (:mod:`consistency.reference.high_precision`).
-    ``progress`` is called before every judgement. Ctrl-C ends the search; the best so far is
+    ``progress`` is called before every judgment. Ctrl-C ends the search; the best so far is
     returned.
 
     A known divergence (``known``) is made small as what it would be if nobody had listed it.

@@ -47,7 +47,7 @@ class FailurePredicate:
     """Judges cases of one operator, backend and direction. ``limit`` is when (``time.monotonic()``)
     the time is up.
 
-    ``calls`` counts judgements. Each distinct case is judged once, or, of a flaky failure, until it
+    ``calls`` counts judgments. Each distinct case is judged once, or, of a flaky failure, until it
     fails or ``tries`` are used up.
     """
 
@@ -78,7 +78,7 @@ class FailurePredicate:
         self._soft = math.inf
 
     def judged(self, case: Case, diagnosis_budget: DiagnosisBudget | None = None) -> Result:
-        """One judgement, with a diagnosis if ``diagnosis_budget`` is given; counted, and reported
+        """One judgment, with a diagnosis if ``diagnosis_budget`` is given; counted, and reported
         as progress."""
         self.calls += 1
         self._tell()
@@ -172,7 +172,7 @@ class FailurePredicate:
             )
 
     def rate(self, case: Case, first: str, runs: int) -> int:
-        """In how many of ``runs`` judgements the case has the first verdict ``first``."""
+        """In how many of ``runs`` judgments the case has the first verdict ``first``."""
         return sum(self.judged(case).verdict.value == first for _ in range(runs))
 
     # The clock, and who is told.

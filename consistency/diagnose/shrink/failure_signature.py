@@ -122,7 +122,7 @@ class SingleCauseDiagnosis(DiagnosisBudget):
         self._first, self._only = first, (cause,) if cause else ()
 
     def diagnose(self, flagged: FlaggedResult) -> Evidence:
-        found = flagged.judgement.verdict.value
+        found = flagged.judgment.verdict.value
         if found != self._first:
             return Evidence(found)
         return diagnosis.diagnose(

@@ -13,7 +13,7 @@ from ...core.dtypes import FORMATS
 from ...core.model import Case, Comparison, Outcome
 from ...generate.materialize import prepare
 from ...judge.compare import compare
-from ...judge.judge import Judgement, judge
+from ...judge.judge import Judgment, judge
 from ...judge.known import Occasion
 from ...judge.tolerances import Policy, Rule
 from ...operators.declare import Operator
@@ -216,7 +216,7 @@ class _One:
         )  # fmt: skip
 
     def _is_known(
-        self, backend: str, identity: Mapping[str, str], found: Judgement, rho: float
+        self, backend: str, identity: Mapping[str, str], found: Judgment, rho: float
     ) -> bool:
         """Whether a divergence is one that the file expects: then it says nothing about what
         healthy results need."""
@@ -227,7 +227,7 @@ class _One:
         )
 
     def _planted(
-        self, outcome: Outcome, healthy: Judgement, rule: Rule, policy: Policy
+        self, outcome: Outcome, healthy: Judgment, rule: Rule, policy: Policy
     ) -> Mapping[str, Fate]:
         """What became of each fault; tried once for backends with the same rule."""
         if not healthy.verdict.passes:

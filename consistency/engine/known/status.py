@@ -210,7 +210,7 @@ def misnamed(entry: Expectation) -> str:
     base = base_of(entry.backend)
     if base in _USUAL or set(base) & set("*?["):
         return ""
-    names = {base_of(backend.name) for backend in backends.catalogue()}
+    names = {base_of(backend.name) for backend in backends.catalog()}
     meant = did_you_mean(base, names) if base not in names else ""
     return f"backend {entry.backend!r} is none that is known{meant}" if meant else ""
 
@@ -287,8 +287,8 @@ def counted(standings: Iterable[KnownStatus]) -> Iterator[str]:
 
 
 def told(standings: Sequence[KnownStatus]) -> Iterator[str]:
-    """The lines that a person should read: what to remove, what has expired, what is misspelt, how
-    often flakes happened."""
+    """The lines that a person should read: what to remove, what has expired, what is misspelled,
+    how often flakes happened."""
     for standing in standings:
         where = f"({'; '.join(filter(None, (standing.place, standing.ticket)))})"
         match standing.status:

@@ -164,7 +164,7 @@ _BY_NAME: Mapping[str, tuple[str, Callable[[Shapes], Sizes]]] = {
 _BY_FAMILY: Mapping[str, tuple[str, Callable[[Shapes], Sizes]]] = {
     **dict.fromkeys(("reduction", "softmax", "cumulative"), ("N", _row)),
     "fft": ("N P", _transformed),
-    **dict.fromkeys(("pooling", "interpolate", "normalisation"), ("C H W", _images)),
+    **dict.fromkeys(("pooling", "interpolate", "normalization"), ("C H W", _images)),
 }
 _NONE: tuple[str, Callable[[Shapes], Sizes]] = ("", lambda case: {})
 

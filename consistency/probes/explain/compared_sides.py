@@ -12,11 +12,11 @@ import torch
 from ...backends.base import Backend, TorchBackend
 from ...backends.with_decomposition import DecomposedBackend
 from ...core.model import Outcome
-from ...diagnose.evaluation import judgement
+from ...diagnose.evaluation import judgment
 from ...errors import UsageError
 from ...generate.materialize import Materials
 from ...judge.compare import compare
-from ...judge.judge import Judgement
+from ...judge.judge import Judgment
 from ...operators.declare import Operator
 from ...reference import Reference
 from ...reference.own_steps import as_composed
@@ -58,7 +58,7 @@ class Side:
 
     def judged(
         self, operator: Operator, outcome: Outcome, reference: Reference, rules: Any
-    ) -> Judgement:
+    ) -> Judgment:
         own = (
             as_composed(self._computing(operator), reference.materials)
             if self.formula is not None
@@ -66,7 +66,7 @@ class Side:
         )
         if own is not None:
             operator, reference = own, Reference(own, reference.materials, "forward")
-        return judgement(
+        return judgment(
             operator, self.backend, "forward", None, reference, rules, compare(outcome, reference)
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 from ...core.detail import BeyondStatistics
 from ...core.text import format_factor, format_percent
 from ...diagnose.precision_scaling import power
-from ...judge.judge import Judgement
+from ...judge.judge import Judgment
 from ..summation.notation import text
 from ..summation.orders import Order, Orders
 from ..summation.tree_chart import tree_chart
@@ -65,7 +65,7 @@ def _judged(account: Account) -> str:
     return "; ".join(sentences)
 
 
-def _objection(found: Judgement) -> str:
+def _objection(found: Judgment) -> str:
     """The verdict and its reason. Where every element is within budget a number in front of it
     would read as if all were well."""
     detail = found.detail

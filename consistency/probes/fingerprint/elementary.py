@@ -83,10 +83,10 @@ def points(dtype: str) -> Words:
 
 def _around_zeros(dtype: str) -> Words:
     """A few numbers on both sides of 1, 2 and of multiples of π/2."""
-    centres = torch.from_numpy(np.concatenate([[1.0, 2.0], np.arange(1, 513) * (np.pi / 2)])).to(
+    centers = torch.from_numpy(np.concatenate([[1.0, 2.0], np.arange(1, 513) * (np.pi / 2)])).to(
         getattr(torch, dtype)
     )
-    patterns = words(centres)
+    patterns = words(centers)
     steps = np.arange(-3, 4).astype(patterns.dtype)
     around: Words = (patterns[:, None] + steps[None]).reshape(-1)
     return around

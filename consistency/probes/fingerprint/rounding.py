@@ -54,7 +54,7 @@ def together(parts: list[Array], kind: Any) -> Array:
     total = sums[0]
     for _ in range(
         2
-    ):  # renormalise from the small end, so that all but the last two parts vanish or lie far below
+    ):  # renormalize from the small end, so that all but the last two parts vanish or lie far below
         renewed: list[Array] = []
         total = sums[0]
         for part in sums[1:]:

@@ -117,7 +117,7 @@ def _point(
         if first is None:
             first = _tensor(outcome)
         comparison = compare(outcome, reference)
-        judged = evaluation.judgement(
+        judged = evaluation.judgment(
             operator, backend, "forward", None, reference, rules, comparison
         )
         numbers, output = judged.metrics, comparison.outputs[0] if comparison.outputs else None

@@ -196,7 +196,7 @@ _BY_FAMILY: dict[str, list[_Shape]] = {
     "unary": [_ELEMENTS], "activation": [_ELEMENTS], "binary": [_PAIRS], "ternary": [_TRIPLES,
     _PAIRS],
     "reduction": [_ROWS, _ALONE], "cumulative": [_ROWS], "softmax": [_ROWS],
-    "normalisation": [_NORMALIZED, _ROWS],
+    "normalization": [_NORMALIZED, _ROWS],
     "loss": [_ROW_PAIRS], "matmul": _PRODUCTS,
     "convolution": [_convolution(rank, transposed) for rank in (1, 2, 3) for transposed in (False,
     True)],

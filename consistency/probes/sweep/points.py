@@ -28,7 +28,7 @@ def parse_vary(text: str, count: int = POINTS) -> Vary:
 
     A span is gone through evenly on a logarithmic scale in about ``count`` steps, with whole
     numbers where both ends are whole and the neighbors of multiples of 64 among them (where blocks
-    of a vectorised sum end); ``:STEP`` asks for every STEP-th number.
+    of a vectorized sum end); ``:STEP`` asks for every STEP-th number.
     """
     name, equals, values = text.partition("=")
     name, values = name.strip(), values.strip()

@@ -82,7 +82,7 @@ def _pull_exponential(
         lambda x: movement.cat([movement.gather(x, np.full(x.size, -1), x.shape), x], -1), a
     )
     whole = exponential(c.each(lambda x, y: movement.cat([x, y], -2), top, below))[0]
-    return (c.each(lambda x: movement.labelled(x, lambda labels: labels[:, :n, n:]), whole),)
+    return (c.each(lambda x: movement.labeled(x, lambda labels: labels[:, :n, n:]), whole),)
 
 
 exponential: MatrixFunction = MatrixFunction(

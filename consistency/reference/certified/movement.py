@@ -226,7 +226,7 @@ def gather(
     return Gather(source, labels, shape, fill)
 
 
-def labelled(source: Node, move: Callable[[Labels], Any], fill: Any = 0.0) -> Node:
+def labeled(source: Node, move: Callable[[Labels], Any], fill: Any = 0.0) -> Node:
     """``source`` moved as ``move`` moves an array: of labels, in the source's shape; −1 stands for
     ``fill``."""
     labels = np.asarray(move(np.arange(source.size).reshape(source.shape)), dtype=np.int64)

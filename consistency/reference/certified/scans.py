@@ -13,7 +13,7 @@ from . import complex_numbers as c
 from .balls import Element, Elements
 from .complex_numbers import Pair, Tensor
 from .elementwise import Function
-from .movement import Labels, labelled, permute, reshape, view
+from .movement import Labels, labeled, permute, reshape, view
 from .nodes import Node, Positions
 from .sums import as_rows, dims_of, reduced_shape
 
@@ -35,8 +35,8 @@ def _times(a: Tensor, b: Tensor) -> Any:
 def _moved(x: Tensor, move: Callable[[Labels], Labels]) -> Any:
     """Moved by labels; −1 is the number 1."""
     if isinstance(x, Pair):
-        return Pair(labelled(x.re, move, balls.ONE), labelled(x.im, move))
-    return labelled(x, move, balls.ONE if x.kind == "real" else 1)
+        return Pair(labeled(x.re, move, balls.ONE), labeled(x.im, move))
+    return labeled(x, move, balls.ONE if x.kind == "real" else 1)
 
 
 def prod(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
@@ -150,8 +150,8 @@ class RunningTotal(Scan):
         )
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
-        flipped = labelled(gradient, lambda labels: labels[:, ::-1])
-        return (labelled(RunningTotal(flipped), lambda labels: labels[:, ::-1]),)
+        flipped = labeled(gradient, lambda labels: labels[:, ::-1])
+        return (labeled(RunningTotal(flipped), lambda labels: labels[:, ::-1]),)
 
 
 def _whole_sum(a: int | None, b: int | None) -> int | None:

@@ -71,10 +71,10 @@ def bundles(folders: Sequence[Path]) -> tuple[list[BundleSource], list[str]]:
 def _read(one: ListedBundle) -> BundleSource:
     header, results = one.header, _results(one.folder)
     specs = header["settings"].get("specs")
-    spelt = specs if isinstance(specs, dict) else {}
+    spelled = specs if isinstance(specs, dict) else {}
     backends = {
         _name(name): _flat(
-            keys | ({"spec": str(spelt[name])} if spelt.get(name, name) != name else {})
+            keys | ({"spec": str(spelled[name])} if spelled.get(name, name) != name else {})
         )
         for name, keys in list(read_environment(one.folder).items())[:MAX_BACKENDS]
     }

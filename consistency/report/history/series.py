@@ -67,7 +67,7 @@ class EnvironmentHistory:
         return f"{self.label} · {self.backend}"
 
     def spec(self, run: int = -1) -> str:
-        """How the backend was spelt on a night: its name, or ``file.py:attribute`` and the like."""
+        """How the backend was spelled in a run: its name, or ``file.py:attribute`` and the like."""
         return self.identities[run].get("spec", self.backend) if self.identities else self.backend
 
     def between(self, last: int, run: int) -> tuple[tuple[str, str, str], ...]:

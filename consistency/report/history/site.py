@@ -40,12 +40,12 @@ COPIED = ("repro.py", "issue.md")
 _PORTABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,80}")
 
 
-def write(snapshot: Snapshot, out: Path, *, artefacts: bool = True) -> Path:
+def write(snapshot: Snapshot, out: Path, *, artifacts: bool = True) -> Path:
     """Write the site into ``out``, which is made or brought up to date. Raises UsageError where
     that cannot be written."""
     try:
         (out / "operators").mkdir(parents=True, exist_ok=True)
-        _write(snapshot, out, artefacts)
+        _write(snapshot, out, artifacts)
     except OSError as error:
         raise UsageError(
             f"cannot write {error.filename or out}: {error.strerror}; name another folder with -o"
@@ -53,11 +53,11 @@ def write(snapshot: Snapshot, out: Path, *, artefacts: bool = True) -> Path:
     return out
 
 
-def _write(snapshot: Snapshot, out: Path, artefacts: bool) -> None:
+def _write(snapshot: Snapshot, out: Path, artifacts: bool) -> None:
     by_operator = snapshot.by_operator()
     operators = list(by_operator)[:MAX_OPERATORS]
     files = {name: f"operators/{file_name(name)}.html" for name in operators}
-    links = _copy_scripts(snapshot, out) if artefacts else {}
+    links = _copy_scripts(snapshot, out) if artifacts else {}
     pages = _Pages()
     latest = latest_page(snapshot, files)
     drawn = data(snapshot, files, links)

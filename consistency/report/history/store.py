@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.text import printable
 from ...core.verdict import OLD_VERDICTS, VERDICTS
 from ...errors import BundleError, UsageError
+from ...judge.file_vocabulary import OLD_FAMILIES
 from .bundle_sources import BundleSource
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ _COLUMNS = {
     "workaround": "VARCHAR", "expectation": "JSON", "metrics": "STRUCT(rho_max VARCHAR)",
 }  # fmt: skip
 _RENAMED = " ".join(f"WHEN {old!r} THEN {new!r}" for old, new in OLD_VERDICTS.items())
+_RENAMED_FAMILIES = " ".join(f"WHEN {old!r} THEN {new!r}" for old, new in OLD_FAMILIES.items())
 _INCOMING = f"""
 CREATE OR REPLACE TEMP TABLE incoming AS
 SELECT f.bundle, f.label, left(r.operator, {NAME}) AS operator, left(r.dtype, 40) AS dtype,
@@ -65,8 +67,8 @@ SELECT f.bundle, f.label, left(r.operator, {NAME}) AS operator, left(r.dtype, 40
     CASE WHEN r.verdict = 'reduced-precision' AND r.fails = false THEN {ALLOWED}
          ELSE list_position(?, CASE r.verdict {_RENAMED} ELSE r.verdict END) - 1
          END::UTINYINT AS verdict,
-    coalesce(r.fails, false) AS fails, left(r.case_id, {NAME}) AS case_id, left(r.family, {NAME})
-        AS family,
+    coalesce(r.fails, false) AS fails, left(r.case_id, {NAME}) AS case_id,
+    left(CASE r.family {_RENAMED_FAMILIES} ELSE r.family END, {NAME}) AS family,
     CASE WHEN r.metrics.rho_max IS NULL THEN NULL WHEN isnan(TRY_CAST(r.metrics.rho_max AS DOUBLE))
         THEN 'inf'::FLOAT
          ELSE least(greatest(TRY_CAST(r.metrics.rho_max AS DOUBLE), 0), 3e38)::FLOAT END AS rho,

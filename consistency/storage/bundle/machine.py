@@ -21,7 +21,7 @@ MAX_LABEL = 80  # characters
 _FEATURES = re.compile(r"sse4_?[12]|fma3?|f16c|i8mm|bf16|rvv|neon|(avx|amx|asimd|sve)[a-z0-9_]*")
 # Variables that change numbers and hold for every backend: two runs that differ in them are two
 # environments.
-_LABELLED = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "NVIDIA_TF32_OVERRIDE")
+_LABELED = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "NVIDIA_TF32_OVERRIDE")
 
 
 def machine() -> dict[str, Any]:
@@ -69,7 +69,7 @@ def label_of(about: Mapping[str, Any], versions: str) -> str:
     python = ".".join(str(about.get("python", "")).split(".")[:2])
     parts = [about.get("os"), about.get("architecture"), about.get("capability")]
     parts += [f"torch{short}" if short else "", f"py{python}" if python else ""]
-    parts += [f"{name}={os.environ[name]}" for name in _LABELLED[1:] if os.environ.get(name)]
+    parts += [f"{name}={os.environ[name]}" for name in _LABELED[1:] if os.environ.get(name)]
     if os.environ.get("RUNNER_ENVIRONMENT") != "github-hosted":
         parts.append(str(about.get("host", ""))[:6])
     return (

@@ -21,6 +21,7 @@ from ...core.model import (
 )
 from ...core.verdict import OutcomeStatus, Verdict, verdict_name
 from ...errors import BundleError
+from ...judge.file_vocabulary import OLD_FAMILIES
 from .old_details import old_comparison_detail, old_detail
 
 
@@ -38,9 +39,10 @@ def result_from_json(
         worst = _worst(row["worst"]) if "worst" in row else None
         comparison = _comparison(row["comparison"]) if "comparison" in row else None
         verdict = Verdict(row["verdict"], allowed=_allowed(row))
+        family = OLD_FAMILIES.get(str(row["family"]), str(row["family"]))
         return Result(
             case, str(row["backend"]), str(row["direction"]), verdict, str(row["explanation"]),
-            metrics, str(row["family"]), worst, str(row["output"]), tuple(map(str, row["shapes"])),
+            metrics, family, worst, str(row["output"]), tuple(map(str, row["shapes"])),
             comparison, str(row["sha256"]),
             _evidence(row["evidence"]) if "evidence" in row else None, str(row.get("recorded_id",
             "")),

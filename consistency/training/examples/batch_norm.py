@@ -1,4 +1,4 @@
-"""Batch normalisation is two programs: training normalizes with the batch's own mean and variance
+"""Batch normalization is two programs: training normalizes with the batch's own mean and variance
 and writes a running average of them down; evaluation reads the average. A device that gets one of
 the two wrong trains well and then fails.
 
@@ -23,7 +23,7 @@ STEPS = 20
 
 
 class LosesStatistics(nn.BatchNorm1d):
-    """Normalises as it should and writes its running averages to a copy."""
+    """Normalizes as it should and writes its running averages to a copy."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.training:
@@ -36,15 +36,15 @@ class LosesStatistics(nn.BatchNorm1d):
         )
 
 
-def network(normalisation: type[nn.BatchNorm1d] = nn.BatchNorm1d) -> nn.Module:
-    return nn.Sequential(nn.Linear(6, 16), normalisation(16), nn.ReLU(), nn.Linear(16, 3))
+def network(normalization: type[nn.BatchNorm1d] = nn.BatchNorm1d) -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 16), normalization(16), nn.ReLU(), nn.Linear(16, 3))
 
 
-def _trained(normalisation: type[nn.BatchNorm1d], name: str) -> Subject:
+def _trained(normalization: type[nn.BatchNorm1d], name: str) -> Subject:
     bits = SeededBits(4 << 12)
     batches = [(bits.normal(32, 6, mean=1.5, deviation=2.0),) for _ in range(4)]
     target = bits.whole(32, low=0, high=2)
-    model = built(lambda: network(normalisation), bits)
+    model = built(lambda: network(normalization), bits)
     return Subject(
         model=model, inputs=batches[0], batches=batches, loss=F.cross_entropy, targets=(target,),
         optimizer=partial(torch.optim.SGD, lr=0.05, momentum=0.9), steps=STEPS, after=evaluate,

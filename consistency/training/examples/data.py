@@ -48,7 +48,7 @@ def built(make: Callable[[], Module], bits: SeededBits, gain: float = 1.0) -> Mo
     left where it was.
 
     Matrices and filters are even over ±gain·√(1 / inputs of a unit), as torch's layers begin;
-    biases over ±0.1; the weights of a normalisation over 0.5 … 1.5.
+    biases over ±0.1; the weights of a normalization over 0.5 … 1.5.
     """
     with torch.random.fork_rng(devices=[]):
         module = make()

@@ -32,7 +32,7 @@ class Autocast(nn.Module):
 
 
 class WideMiddle(nn.Module):
-    """float32 layers around a standardisation in float64, cast back by hand: what one does where a
+    """float32 layers around a standardization in float64, cast back by hand: what one does where a
     variance needs the digits."""
 
     def __init__(self) -> None:

@@ -306,7 +306,7 @@ test_enclosures_hold_the_exact_result, test_enclosures_hold_the_exact_result_man
 )
 
 
-def test_the_slope_of_a_sample_by_its_place_is_the_difference_of_its_neighbours() -> None:
+def test_the_slope_of_a_sample_by_its_place_is_the_difference_of_its_neighbors() -> None:
     picture = torch.tensor([[[[1.0, 4.0, 9.0]]]], dtype=torch.float64)
     grid = torch.tensor([[[[0.25, 0.0]]]], dtype=torch.float64)
     by_picture, by_grid = slopes(

@@ -1,4 +1,4 @@
-"""What is known of factorisations by definition agrees with what torch's factors give, and is
+"""What is known of factorizations by definition agrees with what torch's factors give, and is
 proved in full."""
 
 from __future__ import annotations

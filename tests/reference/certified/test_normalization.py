@@ -1,4 +1,4 @@
-"""Normalisation, softmax, attention, recurrent networks, distances and the loss of connectionist
+"""Normalization, softmax, attention, recurrent networks, distances and the loss of connectionist
 temporal classification."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def mean(x: Any, axes: Any) -> Any:
     return x.sum(axes, keepdims=True) / mpmath.mpf(count)
 
 
-def standardised(x: Any, axes: Any) -> Any:
+def standardized(x: Any, axes: Any) -> Any:
     centered = x - mean(x, axes)
     return centered / sqrt(mean(centered * centered, axes) + EPS)
 
@@ -51,7 +51,7 @@ def by_channel(v: Any) -> Any:
 
 
 def groups(x: Any) -> Any:
-    return standardised(x.reshape(2, 2, 6), 2).reshape(x.shape)
+    return standardized(x.reshape(2, 2, 6), 2).reshape(x.shape)
 
 
 def softmax(x: Any) -> Any:
@@ -188,12 +188,12 @@ GROUPED = [] if torch.__version__ < "2.5" else [
 QKV = [(2, 2, 3, 2), (2, 2, 4, 2), (2, 2, 4, 3)]
 SDPA = F.scaled_dot_product_attention
 ROWS = [
-    Row("layer_norm", layers, lambda x, w, b: standardised(x, 1) * w + b, [(2, 4), (4,), (4,)],
+    Row("layer_norm", layers, lambda x, w, b: standardized(x, 1) * w + b, [(2, 4), (4,), (4,)],
     "some"),
-    Row("layer_norm alike", lambda x: F.layer_norm(x, [4]), lambda x: standardised(x, 1), [(2, 4)],
+    Row("layer_norm alike", lambda x: F.layer_norm(x, [4]), lambda x: standardized(x, 1), [(2, 4)],
     "alike"),
     Row("group_norm", lambda x: F.group_norm(x, 2), groups, [(2, 4, 3)], "some"),
-    Row("batch_norm in training", in_training, lambda x: standardised(x, (0, 2)), [(2, 3, 2)],
+    Row("batch_norm in training", in_training, lambda x: standardized(x, (0, 2)), [(2, 3, 2)],
     "some"),
     Row("batch_norm", lambda x, m, v: F.batch_norm(x, m, v),
         lambda x, m, v: (x - by_channel(m)) / sqrt(by_channel(v) + EPS), [(2, 3, 2), (3,), (3,)],

@@ -12,16 +12,16 @@ from torch.nn import functional as F
 from .formulas import Wrong
 
 
-def _standardise(x: Tensor, dims: list[int], eps: float, how: str) -> Tensor:
+def _standardize(x: Tensor, dims: list[int], eps: float, how: str) -> Tensor:
     mean = x.mean(dims, keepdim=True)
-    centred = x - mean
+    centered = x - mean
     if how == "one pass":
-        return centred / ((x * x).mean(dims, keepdim=True) - mean * mean + eps).sqrt()
-    variance = (centred * centred).mean(dims, keepdim=True)
+        return centered / ((x * x).mean(dims, keepdim=True) - mean * mean + eps).sqrt()
+    variance = (centered * centered).mean(dims, keepdim=True)
     if how == "unbiased":
         n = math.prod(x.shape[d] for d in dims)
         variance = variance * (n / max(n - 1, 1))
-    return centred / (variance.sqrt() + eps if how == "eps outside" else (variance + eps).sqrt())
+    return centered / (variance.sqrt() + eps if how == "eps outside" else (variance + eps).sqrt())
 
 
 def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None, rank: int = 0) -> Tensor:
@@ -34,7 +34,7 @@ def layers(how: str) -> Any:
     def layer_norm(
         x: Tensor, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
     ) -> Tensor:
-        return _affine(_standardise(x, list(range(-len(shape), 0)), eps, how), weight, bias)
+        return _affine(_standardize(x, list(range(-len(shape), 0)), eps, how), weight, bias)
 
     return layer_norm
 
@@ -43,14 +43,14 @@ def groups(how: str) -> Any:
     def group_norm(
         x: Tensor, count: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
     ) -> Tensor:
-        y = _standardise(x.reshape(x.shape[0], count, -1), [2], eps, how).reshape(x.shape)
+        y = _standardize(x.reshape(x.shape[0], count, -1), [2], eps, how).reshape(x.shape)
         return _affine(y, weight, bias, x.ndim - 2)
 
     return group_norm
 
 
 def batches(how: str) -> Any:
-    """Batch normalisation; ``how`` is a formula of the variance, or a mistake about the running
+    """Batch normalization; ``how`` is a formula of the variance, or a mistake about the running
     statistics."""
 
     def batch_norm(
@@ -83,7 +83,7 @@ def batches(how: str) -> Any:
         if training and how in ("one pass", "eps outside"):
             F.batch_norm(x, mean, variance, weight, bias, True, momentum, eps)
             dims = [0, *range(2, x.ndim)]
-            return _affine(_standardise(x, dims, eps, how), weight, bias, x.ndim - 2)
+            return _affine(_standardize(x, dims, eps, how), weight, bias, x.ndim - 2)
         return F.batch_norm(x, mean, variance, weight, bias, training, momentum, eps)
 
     return batch_norm
@@ -133,7 +133,7 @@ def without_shift(x: Tensor, dim: int) -> Tensor:
 
 
 def corner_aligned(x: Tensor, **options: Any) -> Tensor:
-    """Pixel centres where the corners should be, and the reverse."""
+    """Pixel centers where the corners should be, and the reverse."""
     if options.get("mode") in ("linear", "bilinear", "trilinear", "bicubic"):
         options["align_corners"] = not options.get("align_corners", False)
     if options.get("align_corners"):
@@ -159,7 +159,7 @@ def last_row_dropped(x: Tensor, weight: Tensor, bias: Any = None, **options: Any
     return F.conv2d(x, short, bias, **options)
 
 
-def neighbours_filter(x: Tensor, weight: Tensor, bias: Any = None, **options: Any) -> Tensor:
+def neighbors_filter(x: Tensor, weight: Tensor, bias: Any = None, **options: Any) -> Tensor:
     """Of a depthwise convolution: each channel meets the filter of the one before."""
     depthwise = options.get("groups", 1) > 1 and weight.shape[1] == 1
     return F.conv2d(x, weight.roll(1, 0) if depthwise else weight, bias, **options)
@@ -277,10 +277,10 @@ LAYERS: tuple[Wrong, ...] = (
         "no-max-shift",
     ),
     (f"{N}softmin", "of the inputs themselves", lambda x, dim: x.softmax(dim), None),
-    (f"{N}interpolate", "wrong pixel centre", corner_aligned, "argument-ignored"),
+    (f"{N}interpolate", "wrong pixel center", corner_aligned, "argument-ignored"),
     (
         f"{N}grid_sample",
-        "wrong pixel centre",
+        "wrong pixel center",
         lambda x, g, align_corners=False, **o: F.grid_sample(
             x, g, align_corners=not align_corners, **o
         ),
@@ -313,7 +313,7 @@ LAYERS: tuple[Wrong, ...] = (
         None,
     ),
     (f"{N}conv2d", "last kernel row dropped", last_row_dropped, "terms-dropped"),
-    (f"{N}conv2d", "neighbour's filter", neighbours_filter, None),
+    (f"{N}conv2d", "neighbor's filter", neighbors_filter, None),
     (f"{N}conv2d", "other group's filters", other_groups, None),
     (
         f"{N}conv2d",

@@ -26,7 +26,7 @@ def over(names: str, what: str, make: Maker, **more: Any) -> Rows:
 
 
 def next_to(up: bool) -> outcomes.Change:
-    """Every other element is the neighbouring number."""
+    """Every other element is the neighboring number."""
 
     def change(y: Tensor) -> None:
         far = torch.full_like(y[::2], float("inf") if up else float("-inf"))
@@ -36,7 +36,7 @@ def next_to(up: bool) -> outcomes.Change:
 
 
 def inward(x: Tensor) -> Tensor:
-    """Every number is the neighbouring one towards zero."""
+    """Every number is the neighboring one towards zero."""
     return torch.where(x.isfinite() & (x != 0), x.nextafter(torch.zeros_like(x)), x)
 
 

@@ -1,4 +1,4 @@
-"""float64 arrays with fewer bits: what an operand, a product or a partial sum keeps. Vectorised
+"""float64 arrays with fewer bits: what an operand, a product or a partial sum keeps. Vectorized
 NumPy, exact."""
 
 from __future__ import annotations

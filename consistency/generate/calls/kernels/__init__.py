@@ -20,7 +20,7 @@ from .gradients import is_pointwise
 
 __all__ = ["KernelDeclaration", "is_pointwise", "kernel_named", "kernel_of", "kernels"]
 
-# (the declaration, outputs that mean something: a factorisation that is only on the way depends on
+# (the declaration, outputs that mean something: a factorization that is only on the way depends on
 # the choice of pivots)
 _SAME: dict[str, tuple[str, int | None]] = {
     "max_pool2d_with_indices": ("nn.functional.max_pool2d", None),

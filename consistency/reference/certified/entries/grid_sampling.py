@@ -14,7 +14,7 @@ from ..balls import Element
 from ..computed_positions import Lookup
 from ..elementwise import Function, add, and_, div, less, mul, on_numbers, sub, where
 from ..functions import floor, nearest_even
-from ..movement import Labels, expand, labelled, reshape
+from ..movement import Labels, expand, labeled, reshape
 from ..nodes import Constant, Node
 from ..rationals import Fractions
 from ..rounding import whole
@@ -56,7 +56,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool) -> Any:
 
 def _last(x: Node, k: int) -> Node:
     """Number k along the last dimension."""
-    return labelled(x, lambda labels: labels[..., k])
+    return labeled(x, lambda labels: labels[..., k])
 
 
 # --- places
@@ -152,7 +152,7 @@ def _of_channels(x: Node, result: Any) -> Node:
 def _pixel(picture: Node, at: list[Node], result: Any) -> Node:
     """The pixels at whole places in every channel, 0 outside."""
     sizes = picture.shape[2:]
-    padded = labelled(
+    padded = labeled(
         picture, lambda x: np.pad(x, [(0, 0), (0, 0)] + [(1, 1)] * len(sizes), constant_values=-1)
     )
 

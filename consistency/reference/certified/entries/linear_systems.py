@@ -14,7 +14,7 @@ from .. import matrix_functions as m
 from ..balls import Unsure
 from ..elementwise import to_real
 from ..matrices import adjoint, expanded, lower, masked, reshaped, stack, transposed, upper
-from ..movement import labelled
+from ..movement import labeled
 from ..nodes import Constant, Detached
 from . import entry
 
@@ -212,7 +212,7 @@ def cross(self: Any, other: Any, dim: int = -1) -> Any:
     a, b = expanded(real(self), shape), expanded(real(other), shape)
 
     def rolled(x: Any, by: int) -> Any:
-        return c.each(lambda node: labelled(node, lambda labels: np.roll(labels, -by, dim)), x)
+        return c.each(lambda node: labeled(node, lambda labels: np.roll(labels, -by, dim)), x)
 
     return c.sub(c.mul(rolled(a, 1), rolled(b, 2)), c.mul(rolled(a, 2), rolled(b, 1)))
 
@@ -233,4 +233,4 @@ def householder_product(input: Any, tau: Any) -> Any:
 
 
 def _column(x: Any, i: int) -> Any:
-    return c.each(lambda node: labelled(node, lambda labels: labels[:, :, i : i + 1]), x)
+    return c.each(lambda node: labeled(node, lambda labels: labels[:, :, i : i + 1]), x)

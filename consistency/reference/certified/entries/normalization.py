@@ -1,4 +1,4 @@
-"""Normalisation over a batch, layers, groups: (x − mean) ÷ √(variance + eps) · weight + bias."""
+"""Normalization over a batch, layers, groups: (x − mean) ÷ √(variance + eps) · weight + bias."""
 
 from __future__ import annotations
 

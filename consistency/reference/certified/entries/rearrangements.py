@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import complex_numbers as c
-from ..movement import Labels, labelled
+from ..movement import Labels, labeled
 from . import ENTRIES, entry
 
 Move = Callable[[Labels], Labels]
@@ -19,8 +19,8 @@ def moved(x: Any, move: Move, fill: Any = 0.0) -> Any:
     """A real or a complex tensor, moved as ``move`` moves labels; −1 stands for ``fill``, and the
     imaginary part's 0."""
     if not c.is_complex(x):
-        return labelled(x, move, fill)
-    return c.Pair(labelled(x.re, move, fill), labelled(x.im, move))
+        return labeled(x, move, fill)
+    return c.Pair(labeled(x.re, move, fill), labeled(x.im, move))
 
 
 def _enter(*names: str) -> Callable[[Callable[..., Move]], Callable[..., Move]]:

@@ -11,7 +11,7 @@ import numpy as np
 from .. import complex_numbers as c
 from ..balls import Element, Unknowable
 from ..computed_positions import Lookup
-from ..movement import labelled, reshape
+from ..movement import labeled, reshape
 from ..nodes import Node, WithoutGradient
 from ..orders import SortedPositions, middle, middle_of_numbers, most_frequent, rows_along
 from ..sums import RowFunction, reduced_shape
@@ -38,7 +38,7 @@ def _sorted(
     matrix, back = rows_along(_real(self), dim)
     index: Node = SortedPositions(matrix, descending)
     if begin or end is not None:
-        index = labelled(index, lambda x: x[:, begin:end])
+        index = labeled(index, lambda x: x[:, begin:end])
     return back(_looked_up(matrix, index)), back(index)
 
 

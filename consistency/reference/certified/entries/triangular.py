@@ -12,7 +12,7 @@ from .. import triangular as t
 from ..balls import Unsure
 from ..elementwise import div, node_of
 from ..matrices import adjoint, expanded, lower, reshaped, stack, transposed, upper
-from ..movement import labelled
+from ..movement import labeled
 from ..nodes import Constant, Detached, whole_numbers
 from . import entry
 from .linear_systems import on_either_side, real, solve_triangular
@@ -51,7 +51,7 @@ def _permuted(x: Any, pivots: Any, back: bool) -> Any:
                 matrix[[i, p - 1]] = matrix[[p - 1, i]]
         return flat.reshape(labels.shape)
 
-    return c.each(lambda node: labelled(node, move), x)
+    return c.each(lambda node: labeled(node, move), x)
 
 
 @entry("linalg_lu_solve")
@@ -96,7 +96,7 @@ def ormqr(self: Any, input2: Any, input3: Any, left: bool = True, transpose: boo
     forwards = left == transpose  # H₁ comes first
     for i in range(count) if forwards else reversed(range(count)):
         v, t_i = (
-            c.each(lambda node, i=i: labelled(node, lambda labels: labels[:, :, i : i + 1]), x)
+            c.each(lambda node, i=i: labeled(node, lambda labels: labels[:, :, i : i + 1]), x)
             for x in (unit, tau)
         )
         weight = c.conj(t_i) if transpose else t_i
