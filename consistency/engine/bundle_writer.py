@@ -120,8 +120,8 @@ class BundleWriter:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = Lock(self.folder)
-            there = (self.folder / "bundle.json").exists()
-            if there and not self._resume:
+            exists = (self.folder / "bundle.json").exists()
+            if exists and not self._resume:
                 raise BundleError(
                     f"{self.folder} already holds a bundle; add --resume to complete it, or "
                     f"name "
@@ -130,7 +130,7 @@ class BundleWriter:
             self._identities = {
                 b.name: b.identity for b in event.config.backends if b.name not in event.unavailable
             }
-            if there:
+            if exists:
                 self._check_same(event)
                 unpack(self.folder)
                 self._known = set(cases_of(self.folder))
@@ -157,7 +157,12 @@ class BundleWriter:
     def _header(self, event: Started) -> dict[str, Any]:
         about = machine() if self._about is None else self._about
         versions = next(
-            (str(found["torch"]) for found in self._identities.values() if found.get("torch")), ""
+            (
+                str(identity["torch"])
+                for identity in self._identities.values()
+                if identity.get("torch")
+            ),
+            "",
         )
         return new_header(
             event.config.identity or new_id(), event.config.describe(), machine=about,
@@ -166,10 +171,10 @@ class BundleWriter:
         )  # fmt: skip
 
     def _check_same(self, event: Started) -> None:
-        header, wanted = read_header(self.folder), event.config.describe()
+        header, described = read_header(self.folder), event.config.describe()
         saved = header["settings"]
         then, now = (
-            (known or {}).get("digest", "no corpus") for known in (header["corpus"], self._corpus)
+            (corpus or {}).get("digest", "no corpus") for corpus in (header["corpus"], self._corpus)
         )
         if then != now:
             raise BundleError(
@@ -187,10 +192,10 @@ class BundleWriter:
             "reference",
             "source",
         ):
-            if saved.get(key, _BEFORE.get(key)) != wanted[key]:
+            if saved.get(key, _BEFORE.get(key)) != described[key]:
                 raise BundleError(
                     f"{self.folder} was begun with other {key} ({_brief(saved.get(key))}, now "
-                    f"{_brief(wanted[key])}); "
+                    f"{_brief(described[key])}); "
                     "resume with the same settings, or name another folder with --out"
                 )
         absent = header.get("unavailable")

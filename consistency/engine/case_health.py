@@ -81,43 +81,45 @@ class Health:
 def examine(operator: Operator, dtype: str, examples: int = EXAMPLES, seed: int = 0) -> Health:
     """Draw ``examples`` cases, run them on the CPU, and count. An operator that this torch lacks
     has no draws."""
-    found = Health(operator.name, dtype)
+    health = Health(operator.name, dtype)
     if operator.callable is None:
-        return found
+        return health
     started = time.perf_counter()
     cases = search.batch(operator, dtype, examples, seed)
-    found.seconds = (time.perf_counter() - started) / max(len(cases), 1)
-    found.drawn, found.distinct = len(cases), len({search.plan(case) for case in cases})
+    health.seconds = (time.perf_counter() - started) / max(len(cases), 1)
+    health.drawn, health.distinct = len(cases), len({search.plan(case) for case in cases})
     with quiet():
         for case in cases:
-            _look(operator, case, found)
-    return found
+            _look(operator, case, health)
+    return health
 
 
-def _look(operator: Operator, case: Case, found: Health) -> None:
+def _look(operator: Operator, case: Case, health: Health) -> None:
     materials, cpu = prepare(case), Cpu()
     outcome = cpu.run(operator, materials)
     reference = Reference(operator, materials, "forward")
-    for told in (outcome, reference.outcome):
-        if not told.ok:
-            found.invalid = found.invalid or f"{told.exception}: {told.message} in {case.line}"
+    for checked in (outcome, reference.outcome):
+        if not checked.ok:
+            health.invalid = (
+                health.invalid or f"{checked.exception}: {checked.message} in {case.line}"
+            )
             return
-    found.valid += 1
+    health.valid += 1
     if not ordinary(case) or operator.error.kind == "structure":
         return
     why = _blind(outcome, reference)
     if why.startswith("empty output"):
         return
-    found.ordinary += 1
+    health.ordinary += 1
     back = ""
     if differentiates(operator, case.dtype):
         back = _blind(
             cpu.run(operator, materials, "backward"), Reference(operator, materials, "backward")
         )
-        found.blind_backward += bool(back)
+        health.blind_backward += bool(back)
     if why and (back or not differentiates(operator, case.dtype)):
-        found.blind += 1
-        found.reasons[why] += 1
+        health.blind += 1
+        health.reasons[why] += 1
 
 
 def _blind(outcome: Outcome, reference: Reference) -> str:
@@ -149,11 +151,11 @@ def examined(
     examples: int = EXAMPLES,
 ) -> Iterator[Health]:
     """The health of every operator: in ``dtypes``, or in the first that it takes."""
-    wanted = tuple(dtypes) if dtypes is not None else None
+    requested = tuple(dtypes) if dtypes is not None else None
     for operator in chosen if chosen is not None else operators.registry().values():
         for dtype in (
             operator.dtypes[:1]
-            if wanted is None
-            else [name for name in wanted if name in operator.dtypes]
+            if requested is None
+            else [name for name in requested if name in operator.dtypes]
         ):
             yield examine(operator, dtype, examples)

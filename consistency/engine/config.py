@@ -144,34 +144,42 @@ def _resolve(
 ) -> tuple[tuple[Backend, ...], dict[str, str]]:
     """The backends, accelerators in processes of their own, and the spec of each that was given as
     one."""
-    given: list[str | Backend] | None = (
+    requested: list[str | Backend] | None = (
         [specs] if isinstance(specs, (str, Backend)) else list(specs) if specs is not None else None
     )
-    plain = _backends.default_backends() if given is None else _backends.resolve_all(given)
-    asked = given if given is not None else [backend.name for backend in plain]
-    found = tuple(
+    plain = _backends.default_backends() if requested is None else _backends.resolve_all(requested)
+    resolvable = requested if requested is not None else [backend.name for backend in plain]
+    resolved = tuple(
         _backends.isolated(b, spec) if isinstance(spec, str) else b
-        for b, spec in zip(plain, asked, strict=True)
+        for b, spec in zip(plain, resolvable, strict=True)
     )
-    for backend in found:
+    for backend in resolved:
         if isinstance(backend, SubprocessBackend):
             backend.limits = limits
     spelled = (
         {}
-        if given is None
-        else {b.name: spec for b, spec in zip(found, given, strict=True) if isinstance(spec, str)}
+        if requested is None
+        else {
+            b.name: spec
+            for b, spec in zip(resolved, requested, strict=True)
+            if isinstance(spec, str)
+        }
     )
-    return found, spelled
+    return resolved, spelled
 
 
-def _names(config: Iterable[str] | None, what: str, known: Sequence[str]) -> tuple[str, ...] | None:
+def _names(
+    config: Iterable[str] | None, what: str, available: Sequence[str]
+) -> tuple[str, ...] | None:
     if config is None:
         return None
     names = (config,) if isinstance(config, str) else tuple(config)
     for name in names:
-        if name not in known:
-            meant = did_you_mean(name, known, _dtypes.OTHER_NAMES)
-            raise UsageError(f"unknown {what} {name!r}{meant or '; known: ' + ', '.join(known)}")
+        if name not in available:
+            meant = did_you_mean(name, available, _dtypes.OTHER_NAMES)
+            raise UsageError(
+                f"unknown {what} {name!r}{meant or '; known: ' + ', '.join(available)}"
+            )
     return names
 
 
@@ -204,9 +212,9 @@ def _anything_to_do(config: RunConfig) -> None:
     pairs = operator_dtypes(config)
     first = config.operators[0]
     if not pairs:
-        wanted, offered = ", ".join(config.dtypes or ()), ", ".join(first.dtypes)
+        requested, offered = ", ".join(config.dtypes or ()), ", ".join(first.dtypes)
         raise UsageError(
-            f"nothing to test: none of the chosen operators takes {wanted}; {first.name} takes "
+            f"nothing to test: none of the chosen operators takes {requested}; {first.name} takes "
             f"{offered}"
         )
     if not any(directions_of(config, operator, dtype) for operator, dtype in pairs):

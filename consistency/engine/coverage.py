@@ -96,8 +96,8 @@ class Coverage:
     def certified(self, direction: str) -> tuple[int, int]:
         """How many operators are certified in a direction, of how many that have numbers to
         prove."""
-        asked = [p for p in self.provability if p.direction == direction and p.asked]
-        return sum(p.certified for p in asked), len(asked)
+        provable = [p for p in self.provability if p.direction == direction and p.asked]
+        return sum(p.certified for p in provable), len(provable)
 
     @property
     def uncertified(self) -> dict[str, str]:
@@ -116,8 +116,8 @@ class Coverage:
     @property
     def missing_names(self) -> dict[str, str]:
         """The database's names that are not declared, with the reason."""
-        known = {o.name for o in self.operators}
-        return {name: reason(name) for name in self.database or () if name not in known}
+        declared = {o.name for o in self.operators}
+        return {name: reason(name) for name in self.database or () if name not in declared}
 
     @property
     def missing_kernels(self) -> dict[str, str]:
@@ -159,10 +159,10 @@ class Coverage:
 
     def families(self) -> dict[str, list[Operator]]:
         """Operators by family, in order."""
-        found: dict[str, list[Operator]] = {}
+        result: dict[str, list[Operator]] = {}
         for operator in self.operators:
-            found.setdefault(operator.family, []).append(operator)
-        return found
+            result.setdefault(operator.family, []).append(operator)
+        return result
 
 
 def reason(name: str) -> str:
@@ -188,8 +188,8 @@ def _composite(kernel: str) -> bool:
 @functools.cache
 def names_of_aten() -> frozenset[str]:
     """Every aten operator of this torch, without overloads."""
-    every = (name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
-    return frozenset(name.removeprefix("aten::").partition(".")[0] for name in every)
+    names = (name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
+    return frozenset(name.removeprefix("aten::").partition(".")[0] for name in names)
 
 
 def kernels() -> tuple[str, ...]:
@@ -211,23 +211,25 @@ def measure(
 ) -> Coverage:
     """Run a few cases of every operator and note what the dispatcher sees. ``step`` is called
     before each operator."""
-    every = tuple(chosen if chosen is not None else operators.registry().values())
+    measured = tuple(chosen if chosen is not None else operators.registry().values())
     reached: dict[str, frozenset[str]] = {}
     backward: set[str] = set()
     problems: dict[str, str] = {}
     proved: list[Provability] = []
-    for operator in every:
+    for operator in measured:
         step(operator.name)
         try:
-            found = _reached_by(operator, examples)
+            aten_names = _reached_by(operator, examples)
             proved += [provability(operator, direction) for direction in operator.directions]
         except Exception as error:  # one operator's draws must not cost the others
-            found, problems[operator.name] = {}, f"{type(error).__name__}: {str(error)[:120]}"
-        reached[operator.name] = frozenset().union(*found.values()) if found else frozenset()
-        backward |= found.get("backward", set())
+            aten_names, problems[operator.name] = {}, f"{type(error).__name__}: {str(error)[:120]}"
+        reached[operator.name] = (
+            frozenset().union(*aten_names.values()) if aten_names else frozenset()
+        )
+        backward |= aten_names.get("backward", set())
     names, why = _database()
     return Coverage(
-        every, reached, frozenset(backward), names, kernels(), why, problems, tuple(proved)
+        measured, reached, frozenset(backward), names, kernels(), why, problems, tuple(proved)
     )
 
 
@@ -239,29 +241,29 @@ def _database() -> tuple[tuple[str, ...] | None, str]:
 
 
 def _reached_by(operator: Operator, examples: int) -> dict[str, set[str]]:
-    cpu, found = Cpu(), {direction: set[str]() for direction in DIRECTIONS}
+    cpu, reached = Cpu(), {direction: set[str]() for direction in DIRECTIONS}
     if operator.callable is None:
         return {}
     for dtype in _kinds(operator.dtypes):
         for seed in range(TURNS):
-            before = {direction: len(names) for direction, names in found.items()}
+            before = {direction: len(names) for direction, names in reached.items()}
             varied = False
             for case in batch(operator, dtype, examples, seed):
                 materials = prepare(case)
                 for direction in (
                     operator.directions if differentiates(operator, dtype) else ("forward",)
                 ):
-                    with AtenCallRecorder() as seen, warnings.catch_warnings():
+                    with AtenCallRecorder() as recorder, warnings.catch_warnings():
                         warnings.simplefilter("ignore")
                         cpu.run(operator, materials, direction)
-                    names = {name for name in seen.names if name.startswith("aten::")}
-                    varied = varied or bool(found[direction] and names != found[direction])
-                    found[direction] |= names
+                    names = {name for name in recorder.names if name.startswith("aten::")}
+                    varied = varied or bool(reached[direction] and names != reached[direction])
+                    reached[direction] |= names
             if not varied or (
-                seed and before == {direction: len(names) for direction, names in found.items()}
+                seed and before == {direction: len(names) for direction, names in reached.items()}
             ):
                 break  # every case takes the same way, or nothing new was found
-    return found
+    return reached
 
 
 def _kinds(dtypes: Sequence[str]) -> list[str]:

@@ -57,11 +57,11 @@ class Fingerprints:
                 self._finish(event.seconds)
 
     def _finish(self, seconds: float) -> None:
-        there = {b.name: {} if self._wanted else cache.before(b) for b in self._backends}
+        stored = {b.name: {} if self._wanted else cache.before(b) for b in self._backends}
         self.asked = [
             b
             for b in self._backends
-            if not there[b.name] and (self._wanted or cache.due(b, seconds, self._budget))
+            if not stored[b.name] and (self._wanted or cache.due(b, seconds, self._budget))
         ]
         self._keep({b.name: cache.before(b) for b in self._backends if b not in self.asked})
         if self.asked:
@@ -71,17 +71,19 @@ class Fingerprints:
                 for backend in self.asked:
                     self._keep({backend.name: cache.probe(backend, step)})
 
-    def _keep(self, found: Mapping[str, Mapping[str, str]]) -> None:
-        known = stored_environment(self.folder)
+    def _keep(self, lines_by_backend: Mapping[str, Mapping[str, str]]) -> None:
+        identities = stored_environment(self.folder)
         lines = {
             name: {"fingerprint": dict(text)}
-            for name, text in found.items()
-            if text and name in known
+            for name, text in lines_by_backend.items()
+            if text and name in identities
         }
         if lines:
-            whole = {name: {**about, **lines.get(name, {})} for name, about in known.items()}
+            completed = {
+                name: {**about, **lines.get(name, {})} for name, about in identities.items()
+            }
             try:
-                write_json(self.folder / "environment.json", whole)
+                write_json(self.folder / "environment.json", completed)
             except OSError as error:
                 raise BundleError(
                     f"cannot write the bundle {self.folder}: {error.strerror}; it lacks "

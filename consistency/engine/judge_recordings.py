@@ -108,20 +108,20 @@ def plan(
         for backends, r in zip(_backends(recordings), recordings, strict=True)
         for item in _items(r, backends)
     ]
-    known: dict[str, Operator] = {}
+    operators_by_name: dict[str, Operator] = {}
     for item in items:
         case = _case(item)
-        known.setdefault(case.operator, _operator_or_none(case))
-    chosen = operators.select(patterns, known)
-    names, wanted = {o.name for o in chosen}, frozenset(ids)
+        operators_by_name.setdefault(case.operator, _operator_or_none(case))
+    chosen = operators.select(patterns, operators_by_name)
+    names, requested_ids = {o.name for o in chosen}, frozenset(ids)
     grouped: dict[tuple[str, str], list[_Item]] = {}
     cases: dict[tuple[str, str], Case] = {}
     for item in items:
         case, key = _case(item), (item.row.case_id, item.row.direction)
-        if case.operator in names and (not wanted or item.row.id in wanted):
+        if case.operator in names and (not requested_ids or item.row.id in requested_ids):
             grouped.setdefault(key, []).append(item)
             cases.setdefault(key, case)
-    missing = wanted - {item.row.id for found in grouped.values() for item in found}
+    missing = requested_ids - {item.row.id for found in grouped.values() for item in found}
     if missing:
         raise UsageError(
             f"no outcome {sorted(missing)[0]!r:.120} in "
@@ -169,13 +169,13 @@ def events(planned: RecordingPlan, *, closer: bool = True) -> Iterator[Event]:
 def _rounds(items: Sequence[_Item]) -> Iterator[list[_Item]]:
     """Outcomes that can be judged side by side: one a backend. A recording may hold the same call
     more than once."""
-    left = list(items)
-    while left:
+    remaining = list(items)
+    while remaining:
         round_items: dict[str, _Item] = {}
-        for item in left:
+        for item in remaining:
             round_items.setdefault(item.backend.name, item)
         yield list(round_items.values())
-        left = [item for item in left if round_items[item.backend.name] is not item]
+        remaining = [item for item in remaining if round_items[item.backend.name] is not item]
 
 
 def _judged(
@@ -187,7 +187,7 @@ def _judged(
 ) -> Iterator[Result]:
     for item in round_items:
         item.backend.hand = item.recording.outcome(item.row)
-    found: dict[str, Result] = {}
+    by_backend: dict[str, Result] = {}
     sound = [item for item in round_items if not item.row.problem]
     operator, reason = None, ""
     try:
@@ -203,9 +203,9 @@ def _judged(
             (direction,),
             diagnosis_budget=diagnosis_budget,
         )
-        found = {result.backend: result for result in results}
+        by_backend = {result.backend: result for result in results}
     for item in round_items:
-        result = found.get(item.backend.name)
+        result = by_backend.get(item.backend.name)
         if result is None or (result.comparison is None and item.row.outcome.status in _TELLING):
             result = _without_reference(
                 case, direction, item, operator, item.row.problem or reason or _reason(result)
@@ -258,7 +258,7 @@ def _backends(recordings: Sequence[Recording]) -> Iterator[dict[str, Recorded]]:
     NAME+CONFIGURATION, NAME#2."""
     taken: set[str] = set()
     for recording in recordings:
-        found = {}
+        result = {}
         for configuration in dict.fromkeys(row.configuration for row in recording.rows):
             header = recording.header
             base = f"{header.backend}+{configuration}" if configuration else header.backend
@@ -269,8 +269,8 @@ def _backends(recordings: Sequence[Recording]) -> Iterator[dict[str, Recorded]]:
             name = next(name for name in numbered if name not in taken)
             taken.add(name)
             environment = {**header.environment, **header.configurations.get(configuration, {})}
-            found[configuration] = Recorded(name, environment, recording.folder)
-        yield found
+            result[configuration] = Recorded(name, environment, recording.folder)
+        yield result
 
 
 def _items(recording: Recording, backends: Mapping[str, Recorded]) -> Iterator[_Item]:

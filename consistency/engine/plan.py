@@ -64,15 +64,15 @@ def plan(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUni
     if config.corpus is None:
         yield from drawn(config, out_of_time)
         return
-    replay, seen, begun = list(replayed(config)), set[str](), set[tuple[str, str]]()
+    replay, drawn_ids, begun = list(replayed(config)), set[str](), set[tuple[str, str]]()
     for unit in replay:
         if out_of_time():
             return
-        seen.update(case.id for case in unit.cases)
+        drawn_ids.update(case.id for case in unit.cases)
         begun.add((unit.operator.name, unit.dtype))
         yield unit
     if config.explore:
-        yield from explored(config, out_of_time, seen, begun)
+        yield from explored(config, out_of_time, drawn_ids, begun)
 
 
 def drawn(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
@@ -104,14 +104,14 @@ def replayed(config: RunConfig) -> Iterator[WorkUnit]:
     """The cases of the corpus that the settings choose: two of every operator × dtype, then more
     and more of each."""
     assert config.corpus is not None
-    found: dict[tuple[str, str, str, int], list[Case]] = {}
-    known: dict[tuple[str, str, str], list[Operator]] = {}
+    cases_by_key: dict[tuple[str, str, str, int], list[Case]] = {}
+    matching: dict[tuple[str, str, str], list[Operator]] = {}
     for case in config.corpus.cases:
         named = (case.operator, case.dtype, case.source)
-        if named not in known:
+        if named not in matching:
             first = operator_in(config, case)
-            known[named] = [] if first is None else [first]
-        kinds = known[named]
+            matching[named] = [] if first is None else [first]
+        kinds = matching[named]
         if not kinds:
             continue
         # What is known of a call of aten's depends on its arguments: a convolution's rank, a number
@@ -121,20 +121,20 @@ def replayed(config: RunConfig) -> Iterator[WorkUnit]:
             continue
         if operator not in kinds:
             kinds.append(operator)
-        found.setdefault((*named, kinds.index(operator)), []).append(case)
+        cases_by_key.setdefault((*named, kinds.index(operator)), []).append(case)
     places = {operator.name: i for i, operator in enumerate(config.operators)}
     order = sorted(
-        found, key=lambda key: (places.get(key[0], len(places)), key)
+        cases_by_key, key=lambda key: (places.get(key[0], len(places)), key)
     )  # of a corpus whose lines stand in any order
     begin = part = 0
-    while any(begin < len(cases) for cases in found.values()):
+    while any(begin < len(cases) for cases in cases_by_key.values()):
         end = begin + ROUNDS[min(part, len(ROUNDS) - 1)]
         for key in order:
-            cases = tuple(found[key][begin:end])
+            cases = tuple(cases_by_key[key][begin:end])
             if cases:
-                more = end < len(found[key])
+                more = end < len(cases_by_key[key])
                 yield WorkUnit(
-                    known[key[:3]][key[3]], key[1], cases, origin=REPLAYED, part=part, more=more
+                    matching[key[:3]][key[3]], key[1], cases, origin=REPLAYED, part=part, more=more
                 )
         begin, part = end, part + 1
 

@@ -48,9 +48,9 @@ def resolved(spec: str | Backend) -> Backend:
 
 def settings_of(config: RunConfig, *, literal: bool) -> dict[str, Any]:
     """What a corpus was drawn with, as JSON data."""
-    said = config.describe()
+    settings = config.describe()
     keys = ("operators", "dtypes", "directions", "examples", "seed", "source")
-    return {key: said[key] for key in keys} | {"literal": literal}
+    return {key: settings[key] for key in keys} | {"literal": literal}
 
 
 def entries(
@@ -177,12 +177,12 @@ def literally(case: Case) -> Case:
     chains."""
     materials = prepare(case)
     arguments = materials.build()
-    found = iter(zip(materials.bases, arguments.tensors, strict=True))
+    remaining = iter(zip(materials.bases, arguments.tensors, strict=True))
 
     def walk(arg: recipe.Arg) -> recipe.Arg:
         match arg:
             case recipe.TensorRecipe():
-                base, tensor = next(found)
+                base, tensor = next(remaining)
                 strided = (
                     tuple(tensor.shape),
                     tuple(tensor.stride()),
@@ -196,7 +196,7 @@ def literally(case: Case) -> Case:
                     view=arg.view,
                 )
             case recipe.Literal():
-                next(found)
+                next(remaining)
             case list():
                 return [walk(item) for item in arg]
             case tuple():

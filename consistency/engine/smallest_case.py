@@ -34,10 +34,10 @@ def smallest_failure(
     against = EACH if each else config.reference
 
     def same(case: Case) -> bool:
-        again = judge_case(
+        results = judge_case(
             case, operator, backends, config.tolerances, (suspect.direction,), against=against
         )
-        return any(r.verdict.value == first for r in again)
+        return any(r.verdict.value == first for r in results)
 
     try:
         begin = config.seed if seed is None else seed
@@ -48,7 +48,7 @@ def smallest_failure(
         return None
     if small is None:
         return None
-    again = judge_case(
+    results = judge_case(
         small,
         operator,
         backends,
@@ -57,7 +57,7 @@ def smallest_failure(
         diagnosis_budget=DiagnosisBudget(),
         against=against,
     )
-    result = next((result for result in again if result.verdict.fails), None)
+    result = next((result for result in results if result.verdict.fails), None)
     if (
         result is None
         or result.verdict == suspect.verdict

@@ -57,18 +57,18 @@ def standard(
     until = None if seconds is None else time.monotonic() + seconds
     cases: dict[str, Case] = {}
     for done, (operator, dtype) in enumerate(pairs):
-        found = _kept(operator, dtype, examples)
-        if found is None and until is not None and time.monotonic() > until:
-            left = f"{len(pairs) - done:,} of {len(pairs):,} operators × dtypes"
+        kept_cases = _kept(operator, dtype, examples)
+        if kept_cases is None and until is not None and time.monotonic() > until:
+            remaining = f"{len(pairs) - done:,} of {len(pairs):,} operators × dtypes"
             missing = (
-                f"the standard corpus lacks {left} this time: drawing its cases took too "
+                f"the standard corpus lacks {remaining} this time: drawing its cases took too "
                 f"much of the time budget"
             )
             return Corpus(STANDARD, tuple(cases.values()), (missing,), groups=done)
-        if found is None:
-            found = _drawn(operator, dtype, examples)
+        if kept_cases is None:
+            kept_cases = _drawn(operator, dtype, examples)
             told(done + 1, len(pairs))
-        cases |= {case.id: case for case in found}
+        cases |= {case.id: case for case in kept_cases}
     return Corpus(STANDARD, tuple(cases.values()))
 
 
@@ -104,8 +104,8 @@ def _kept(operator: Operator, dtype: str, examples: int) -> list[Case] | None:
         cases = [Case.from_json(row.get("case")) for row in rows[:-1]]
     except ConsistencyError:
         return None
-    wanted = [(operator.name, dtype, row.get("id")) for row in rows[:-1]]
-    return cases if [(case.operator, case.dtype, case.id) for case in cases] == wanted else None
+    expected = [(operator.name, dtype, row.get("id")) for row in rows[:-1]]
+    return cases if [(case.operator, case.dtype, case.id) for case in cases] == expected else None
 
 
 @functools.cache

@@ -101,10 +101,10 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[E
             operator, cases[position : position + AHEAD], offered, state.earlier, counterparts
         )
         keys = [(case.id, b.name, d) for d in directions for b in offered[d]]
-        known = tuple(state.earlier.results[key] for key in keys if key in state.earlier.results)
-        if known:
-            yield Judged(case, known, fresh=False, origin=unit.origin)
-        done = frozenset(result.key for result in known)
+        resumed = tuple(state.earlier.results[key] for key in keys if key in state.earlier.results)
+        if resumed:
+            yield Judged(case, resumed, fresh=False, origin=unit.origin)
+        done = frozenset(result.key for result in resumed)
         fresh: list[Result] = []
         for direction in filter(offered.__getitem__, directions):
             fresh += judge_case(
@@ -119,11 +119,11 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[E
             )
         if fresh:
             yield Judged(case, tuple(fresh), origin=unit.origin)
-        for result in (*known, *fresh):
+        for result in (*resumed, *fresh):
             if result.verdict.fails and kind(result) not in state.searched:
                 suspects.setdefault(kind(result), result)
         if pool is not None and judged < SCALING_CASES:
-            pool.add([*known, *fresh])
+            pool.add([*resumed, *fresh])
         judged += 1
     for backend in present:
         backend.discard_prefetched()
@@ -202,12 +202,12 @@ def _scaling_pool(
 def _precision_scaling(
     pool: precision_scaling.ScalingPool, case: Case, config: RunConfig, origin: str
 ) -> Iterator[Event]:
-    found = pool.scalings()
-    if found:
-        yield PrecisionScalingMeasured(found)
+    scalings = pool.scalings()
+    if scalings:
+        yield PrecisionScalingMeasured(scalings)
     family = pool.operator.family
     backends = {backend.name: backend for backend in config.backends}
-    for result in [precision_scaling.failure(s, case, family) for s in found if s.problem]:
+    for result in [precision_scaling.failure(s, case, family) for s in scalings if s.problem]:
         yield Judged(
             result.case,
             (evaluation.expected(result, config.tolerances, backends[result.backend]),),
@@ -233,11 +233,11 @@ def _determinism(
                     watch.add(case, direction, backends)
                 except RecipeError:  # its own verdict says so
                     continue
-    found = watch.found()
-    if not found:
+    repeatabilities = watch.found()
+    if not repeatabilities:
         return
-    yield DeterminismChecked(found)
-    for item in found:
+    yield DeterminismChecked(repeatabilities)
+    for item in repeatabilities:
         backend = next(b for b in config.backends if b.name == item.backend)
         policy = evaluation.policy_of(operator, backend, item.dtype, config.tolerances)
         result = determinism.failure(item, operator, policy.nondeterminism)

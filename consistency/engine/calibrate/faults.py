@@ -41,14 +41,14 @@ def planted(
 
     A fault that cannot show, such as rounding inputs that have few bits to begin with, is left out.
     """
-    one, every = (
+    one_generator, all_generator = (
         np.random.default_rng(_seed(reference)),
         np.random.default_rng(_seed(reference) + 1),
     )
-    changed = _changed(outcome, reference, _first_only(_one_element(one)))
+    changed = _changed(outcome, reference, _first_only(_one_element(one_generator)))
     if changed is not None:
         yield "16 ulp in one", changed
-    changed = _changed(outcome, reference, _all_elements(every))
+    changed = _changed(outcome, reference, _all_elements(all_generator))
     if changed is not None:
         yield "16 ulp in all", changed
     if reference.materials.case.dtype == "float32":
@@ -103,9 +103,9 @@ def _changed(outcome: Outcome, reference: Reference, change: ToleranceChange) ->
     nothing."""
     outputs, differs = [], False
     for index, output in enumerate(outcome.outputs):
-        found = _numbers(output)
-        if found is not None:
-            numbers, form = found
+        extracted = _numbers(output)
+        if extracted is not None:
+            numbers, form = extracted
             ulp = dtypes.spacing(numbers, form, np.empty_like(numbers))
             other = change(index, numbers, ulp, form)
             if other is not None:
@@ -176,18 +176,18 @@ def _truncated(outcome: Outcome, reference: Reference) -> Outcome | None:
     """What float64 says, rounded toward zero. In float64 itself nothing is left to cut off."""
     outputs, differs = [], False
     for output, wide in zip(outcome.outputs, reference.outcome.outputs, strict=False):
-        found, exact = _numbers(output), _numbers(wide)
+        observed, exact = _numbers(output), _numbers(wide)
         if (
-            found is not None
+            observed is not None
             and exact is not None
-            and exact[1].precision > found[1].precision
-            and found[0].size == exact[0].size
+            and exact[1].precision > observed[1].precision
+            and observed[0].size == exact[0].size
         ):
-            numbers, form = exact[0], found[1]
+            numbers, form = exact[0], observed[1]
             ulp = dtypes.spacing(numbers, form, np.empty_like(numbers))
             fits = np.isfinite(numbers) & (np.abs(numbers) < form.overflow)
             numbers[fits] = np.trunc(numbers[fits] / ulp[fits]) * ulp[fits]
-            differs = differs or bool((numbers != found[0]).any())
+            differs = differs or bool((numbers != observed[0]).any())
             output = _with_numbers(output, numbers)
         outputs.append(output)
     return replace(outcome, outputs=tuple(outputs)) if differs else None
@@ -198,28 +198,28 @@ def _rounded_inputs(
 ) -> Outcome | None:
     """The operator in float64 on inputs of so many significant bits; None if that moves no number
     by more than 16 ulp."""
-    made = computer.run(
+    recomputed = computer.run(
         reference.operator,
         reference.materials,
         reference.direction,
         "float64",
         lambda base, position: rounded(base, bits),
     )
-    if not made.ok or len(made.outputs) != len(outcome.outputs):
+    if not recomputed.ok or len(recomputed.outputs) != len(outcome.outputs):
         return None
     outputs, moved = [], False
     for output, other, clean in zip(
-        outcome.outputs, made.outputs, reference.outcome.outputs, strict=True
+        outcome.outputs, recomputed.outputs, reference.outcome.outputs, strict=True
     ):
-        found, wide, true = _numbers(output), _numbers(other), _numbers(clean)
+        observed, wide, true = _numbers(output), _numbers(other), _numbers(clean)
         if (
-            found is not None
+            observed is not None
             and wide is not None
             and true is not None
-            and found[0].size == wide[0].size == true[0].size
+            and observed[0].size == wide[0].size == true[0].size
         ):
             far = np.abs(true[0] - wide[0]) > ULPS * dtypes.spacing(
-                true[0], found[1], np.empty_like(true[0])
+                true[0], observed[1], np.empty_like(true[0])
             )
             moved = moved or bool((far & np.isfinite(true[0]) & np.isfinite(wide[0])).any())
             output = _with_numbers(output, wide[0])

@@ -76,32 +76,32 @@ def _rho_of_point(a: float, b: float, c: float, lam: float) -> float:
     factor = 1.0 / budget if budget > 0.0 else math.inf
     if factor * c >= LEAST_C:
         return factor
-    rest = 1.0 - LEAST_C * a  # what λ has to make up for once c stands at its least
-    return 0.0 if rest <= 0.0 else rest / (lam * b) if lam * b > 0.0 else LEAST_C / c
+    remainder = 1.0 - LEAST_C * a  # what λ has to make up for once c stands at its least
+    return 0.0 if remainder <= 0.0 else remainder / (lam * b) if lam * b > 0.0 else LEAST_C / c
 
 
 def _front(points: Iterable[ParetoPoint]) -> Iterator[ParetoPoint]:
     """The points that no other one undercuts in both coordinates; the others demand nothing
     more."""
-    least = math.inf
+    min_y = math.inf
     for x, y in sorted(points):
-        if y < least:
-            least = y
+        if y < min_y:
+            min_y = y
             yield x, y
 
 
 def demands(comparison: Comparison, rule: Rule, policy: Policy) -> Demands:
     """What one result demands of the rule's own c and λ: not of ranges with numbers of their own,
     nor of exact outputs."""
-    found = Demands()
+    result = Demands()
     for output in comparison.outputs:
         for element_group in () if output.exact or output.special else output.element_groups:
             if _is_judged_by_the_rule_itself(element_group, output, rule):
-                _add(found, element_group, rule, policy)
-    return found
+                _add(result, element_group, rule, policy)
+    return result
 
 
-def _add(found: Demands, element_group: ElementGroup, rule: Rule, policy: Policy) -> None:
+def _add(demands: Demands, element_group: ElementGroup, rule: Rule, policy: Policy) -> None:
     pareto_points = element_group.pareto_front
     if policy.flush_subnormals and element_group.flushed is not None:
         pareto_points = element_group.flushed
@@ -110,9 +110,9 @@ def _add(found: Demands, element_group: ElementGroup, rule: Rule, policy: Policy
     if rule.absolute is not None and element_group.abs_max <= rule.absolute:
         return
     if pareto_points:
-        found.pareto_points += pareto_points
+        demands.pareto_points += pareto_points
     elif element_group.ulp_max > 0.0:
-        found.pareto_points.append(
+        demands.pareto_points.append(
             (
                 1.0 / element_group.ulp_max,
                 1.0 / element_group.scaled_max if element_group.scaled_max > 0.0 else 0.0,

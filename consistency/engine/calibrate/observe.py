@@ -100,12 +100,12 @@ def observations(plan: CalibrationPlan) -> Iterator[tuple[Case, list[Observation
     for operator, dtype in plan.pairs:
         directions = directions_of(chosen, operator, dtype)
         for seed in plan.seeds:
-            given = [
+            selected = [
                 case
                 for case in plan.more
                 if (case.operator, case.dtype) == (operator.name, dtype) and seed == plan.seeds[0]
             ]
-            for case in [*draw(operator, dtype, chosen.examples, seed)[0], *given]:
+            for case in [*draw(operator, dtype, chosen.examples, seed)[0], *selected]:
                 try:
                     observed = list(_observed(case, operator, present, directions, plan))
                 except (
@@ -190,22 +190,22 @@ class _One:
         policy = self.plan.config.tolerances.policy(
             backend, operator=self.operator.ruled_by[0], dtype=self.case.dtype, **where
         )
-        found = judge(comparison, self.twin, rule, policy)
-        rho = found.metrics.get("rho_max", 0.0)
+        judgment = judge(comparison, self.twin, rule, policy)
+        rho = judgment.metrics.get("rho_max", 0.0)
         # The CPU as its own reference is free of errors, which says nothing about what it needs.
-        problem, wanted = (
+        problem, needs = (
             "",
             None if plain and not self.reference.independent else demands(comparison, rule, policy),
         )
-        if found.verdict.fails and self._is_known(backend, identity, found, rho):
-            wanted = None
-        elif found.verdict.fails and (rho <= 1.0 or not wanted):
-            problem, wanted = f"{found.verdict}: {found.explanation}", None
+        if judgment.verdict.fails and self._is_known(backend, identity, judgment, rho):
+            needs = None
+        elif judgment.verdict.fails and (rho <= 1.0 or not needs):
+            problem, needs = f"{judgment.verdict}: {judgment.explanation}", None
         return Observation(
-            self.case, self.operator.family, self.direction, backend, rule, rho, wanted,
-            found.explanation,
-            found.verdict.fails, problem, False,
-            {} if found.verdict.fails else self._planted(outcome, found, rule, policy),
+            self.case, self.operator.family, self.direction, backend, rule, rho, needs,
+            judgment.explanation,
+            judgment.verdict.fails, problem, False,
+            {} if judgment.verdict.fails else self._planted(outcome, judgment, rule, policy),
         )  # fmt: skip
 
     def _rule(self, backend: str, identity: Mapping[str, str]) -> Rule:
@@ -216,13 +216,13 @@ class _One:
         )  # fmt: skip
 
     def _is_known(
-        self, backend: str, identity: Mapping[str, str], found: Judgment, rho: float
+        self, backend: str, identity: Mapping[str, str], judgment: Judgment, rho: float
     ) -> bool:
         """Whether a divergence is one that the file expects: then it says nothing about what
         healthy results need."""
         occasion = Occasion(self.case, backend, self.direction, identity)
         return (
-            occasion.known(self.plan.config.tolerances.expectations, found.verdict.value, rho)
+            occasion.known(self.plan.config.tolerances.expectations, judgment.verdict.value, rho)
             is not None
         )
 

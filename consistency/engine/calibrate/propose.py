@@ -62,14 +62,14 @@ def changes(calibration: Calibration, rules: Rules, about: str) -> list[Toleranc
                 DTYPE_KEYS.get(group.kind.dtype, group.kind.dtype),
                 group.kind.direction,
             ].append(group)
-    found = [
+    result = [
         change
         for (_, dtype, _), groups in classes.items()
         for change in _of_class(dtype, groups, about)
     ]
     families = {group.kind.operator: group.family for group in calibration.groups.values()}
     return sorted(
-        [*found, *_kept_gradients(found, rules, families)],
+        [*result, *_kept_gradients(result, rules, families)],
         key=lambda one: (one.backend, one.operator, one.dtype),
     )
 
@@ -83,8 +83,8 @@ def _of_class(dtype: str, groups: list[ObservationGroup], about: str) -> Iterato
     ruled_alike = len({(group.rule.c, group.rule.lam) for group in groups}) == 1
     if tight and (not ruled_alike or (len(at_fault) == 1 and len(present) > 1)):
         for backend in sorted(at_fault):  # the others do not need it
-            own = [group for group in groups if group.kind.backend == backend]
-            yield _change(dtype, own, backend, _wider, "too tight", about)
+            own_groups = [group for group in groups if group.kind.backend == backend]
+            yield _change(dtype, own_groups, backend, _wider, "too tight", about)
     elif tight:
         yield _change(dtype, groups, "", _wider, "too tight", about)
     elif ruled_alike and joined(groups).shares.poorest() < POOR:
@@ -94,10 +94,10 @@ def _of_class(dtype: str, groups: list[ObservationGroup], about: str) -> Iterato
 def _smaller(dtype: str, groups: list[ObservationGroup], about: str) -> Iterator[ToleranceChange]:
     """Smaller numbers, and the present ones for a backend that alone needs them."""
     needy = {group.kind.backend for group in groups if group.margin <= LOOSE}
-    others = [group for group in groups if group.kind.backend not in needy]
-    if len(needy) > 1 or not others:
+    unaffected = [group for group in groups if group.kind.backend not in needy]
+    if len(needy) > 1 or not unaffected:
         return
-    change = _change(dtype, others, "", _narrower, "too loose", about, judged=groups)
+    change = _change(dtype, unaffected, "", _narrower, "too loose", about, judged=groups)
     if change.noticed[1] > change.noticed[0] + WORTH:
         yield change
         rule = groups[0].rule
@@ -150,8 +150,8 @@ def _narrower(demands: Demands, c: float, lam: float) -> tuple[float, float]:
     """
     if lam == 0.0:
         return min(c, _up(SLACK * demands.c(0.0))), 0.0
-    rest = demands.c(lam / LOOSE)
-    small = min(c, _up(rest)) if math.isfinite(rest) else c
+    c_needed = demands.c(lam / LOOSE)
+    small = min(c, _up(c_needed)) if math.isfinite(c_needed) else c
     need = demands.lam(max(small / SLACK, LEAST_C))
     return (
         (small, min(lam, max(_up(SLACK * need), LEAST_LAMBDA))) if math.isfinite(need) else (c, lam)
@@ -168,14 +168,14 @@ def _up(value: float) -> float:
 
 
 def _kept_gradients(
-    found: Sequence[ToleranceChange], rules: Rules, families: dict[str, str]
+    proposed: Sequence[ToleranceChange], rules: Rules, families: dict[str, str]
 ) -> Iterator[ToleranceChange]:
     """Gradients have twice the forward's bounds, so a changed forward would change them as well:
     say what holds now."""
-    said = {(one.operator, one.dtype, one.direction, one.backend) for one in found}
-    for one in found:
+    covered = {(one.operator, one.dtype, one.direction, one.backend) for one in proposed}
+    for one in proposed:
         changed = one.direction == "forward" and one.reason != "as before"
-        if changed and (one.operator, one.dtype, "backward", one.backend) not in said:
+        if changed and (one.operator, one.dtype, "backward", one.backend) not in covered:
             where = {
                 "family": families[one.operator],
                 "direction": "backward",
@@ -210,18 +210,21 @@ def proposal(found: Sequence[ToleranceChange], header: Sequence[str] = ()) -> st
     return "\n".join(lines) + "\n"
 
 
-def _block(found: Iterable[ToleranceChange], indent: str) -> Iterator[str]:
+def _block(proposed: Iterable[ToleranceChange], indent: str) -> Iterator[str]:
     """Operators whose numbers agree everywhere share an entry."""
     by_operator: dict[str, list[ToleranceChange]] = defaultdict(list)
-    for one in found:
+    for one in proposed:
         by_operator[one.operator].append(one)
     alike: dict[tuple[object, ...], list[list[ToleranceChange]]] = defaultdict(list)
-    for own in by_operator.values():
+    for operator_changes in by_operator.values():
         alike[
-            tuple((one.dtype, one.direction, one.c, one.lam, one.was, one.reason) for one in own)
-        ].append(own)
+            tuple(
+                (one.dtype, one.direction, one.c, one.lam, one.was, one.reason)
+                for one in operator_changes
+            )
+        ].append(operator_changes)
     for shared in alike.values():
-        yield f"{indent}{', '.join(own[0].operator for own in shared)}:"
+        yield f"{indent}{', '.join(operator_changes[0].operator for operator_changes in shared)}:"
         lines = [list(line) for line in zip(*shared, strict=True)]
         yield from (
             f"{indent}  {_numbers(line)}" for line in lines if line[0].direction == "forward"

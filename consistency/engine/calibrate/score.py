@@ -55,18 +55,18 @@ class EntryScore:
 
     def needs(self) -> list[tuple[str, float]]:
         """The share of its budget that each operator needs, the neediest first."""
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         for group in self.groups:
-            found[group.kind.operator] = max(
-                found.get(group.kind.operator, 0.0), 1.0 / group.margin
+            result[group.kind.operator] = max(
+                result.get(group.kind.operator, 0.0), 1.0 / group.margin
             )
-        return sorted(found.items(), key=lambda item: -item[1])
+        return sorted(result.items(), key=lambda item: -item[1])
 
     def poor(self) -> list[ObservationGroup]:
         """The groups that fewer than half of the decisive faults are noticed in, the worst
         first."""
-        found = [group for group in _alike(self.groups) if group.shares.poorest() < POOR]
-        return sorted(found, key=lambda group: (group.shares.poorest(), -group.margin))
+        groups = [group for group in _alike(self.groups) if group.shares.poorest() < POOR]
+        return sorted(groups, key=lambda group: (group.shares.poorest(), -group.margin))
 
 
 class Calibration:
@@ -97,27 +97,27 @@ class Calibration:
     def entries(self) -> list[EntryScore]:
         """The entries that judged anything: those too tight first, then by how little they notice,
         then the tightest."""
-        found: dict[str, list[ObservationGroup]] = defaultdict(list)
+        by_place: dict[str, list[ObservationGroup]] = defaultdict(list)
         for group in self.groups.values():
-            found[group.rule.place].append(group)
+            by_place[group.rule.place].append(group)
         entries = [
-            EntryScore(place, groups[0].rule.source, groups) for place, groups in found.items()
+            EntryScore(place, groups[0].rule.source, groups) for place, groups in by_place.items()
         ]
         return sorted(entries, key=lambda e: (e.rho <= 1.0, e.shares.poorest(), -e.rho))
 
     def too_tight(self) -> list[ObservationGroup]:
         """The groups in which a healthy result is over its budget, the worst first."""
-        found = [group for group in self.groups.values() if group.rho > 1.0 and not group.stand_in]
-        return sorted(found, key=lambda group: -group.rho)
+        groups = [group for group in self.groups.values() if group.rho > 1.0 and not group.stand_in]
+        return sorted(groups, key=lambda group: -group.rho)
 
     def nearly(self) -> list[ObservationGroup]:
         """The groups that pass with little room (a margin below 1.25), the tightest first."""
-        found = [
+        groups = [
             group
             for group in self.groups.values()
             if group.rho <= 1.0 and group.margin < NARROW and not group.stand_in
         ]
-        return sorted(_alike(found), key=lambda group: group.margin)
+        return sorted(_alike(groups), key=lambda group: group.margin)
 
     def problems(self) -> Iterator[tuple[ObservationGroup, str, str]]:
         """Healthy results that fail for what no c and λ can mend: group, case id, what the judge

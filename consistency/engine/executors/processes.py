@@ -46,13 +46,13 @@ class ProcessExecutor(Coordinator):
     ) -> None:
         if processes < 1:
             raise UsageError(f"{processes} processes cannot judge; at least 1 is needed")
-        known = config.specs or {
+        specs = config.specs or {
             backend.name: backend.name
             for backend in config.backends
             if _backends.is_known(backend.name)
         }
         for backend in config.backends:
-            if backend.name not in known:
+            if backend.name not in specs:
                 raise UsageError(
                     f"backend {backend.name!r} is an object of this program, which other processes "
                     f"cannot make; name it as file.py:attribute, or judge in this process"
@@ -60,7 +60,7 @@ class ProcessExecutor(Coordinator):
         super().__init__(
             config, ProcessPool(processes), wait_for=processes, expectations=expectations,
             fingerprints=fingerprints, notify=notify,
-            labels=dict.fromkeys(known.values(), ""),  # every process may use every backend
+            labels=dict.fromkeys(specs.values(), ""),  # every process may use every backend
         )  # fmt: skip
 
     def gather(self) -> list[WorkerEnvironment]:

@@ -75,7 +75,7 @@ class PredicateEvidence:
 def from_bundle(evidence: PredicateEvidence, folder: Path, of: Result) -> int:
     """Add the bundle's other cases of the same operator, dtype, direction and backend; returns how
     many there are."""
-    wanted: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     alike = {
         "operator": of.operator,
         "dtype": of.dtype,
@@ -85,12 +85,12 @@ def from_bundle(evidence: PredicateEvidence, folder: Path, of: Result) -> int:
     for _, row in bundle.lines(folder / "results.jsonl"):
         if (
             all(row.get(key) == value for key, value in alike.items())
-            and len(wanted) < 2 * MOST_FROM_BUNDLE
+            and len(rows) < 2 * MOST_FROM_BUNDLE
         ):
-            wanted[str(row.get("case_id"))] = row
-    for name, case in cases_of(folder, set(wanted)).items():
-        _add_row(evidence, case, wanted[name])
-    return len(wanted)
+            rows[str(row.get("case_id"))] = row
+    for name, case in cases_of(folder, set(rows)).items():
+        _add_row(evidence, case, rows[name])
+    return len(rows)
 
 
 def _add_row(evidence: PredicateEvidence, case: Case, row: Mapping[str, Any]) -> None:
@@ -171,23 +171,30 @@ def search(case: Case, evidence: PredicateEvidence, trials: PredicateTrials | No
     new ones, or time is up."""
     if trials is None:
         return evidence.narrowed(case)
-    known = evidence.narrowed(case) if evidence.passing else None
+    candidate = evidence.narrowed(case) if evidence.passing else None
     for round_number in range(ROUNDS):
-        failing = [case, *(one for one in evidence.failing.values() if one.id != case.id)]
-        for one in failing[:RELATIVES_OF]:
-            trials.into(evidence, relatives(one, round_number))
+        failing = [
+            case,
+            *(
+                failing_case
+                for failing_case in evidence.failing.values()
+                if failing_case.id != case.id
+            ),
+        ]
+        for failing_case in failing[:RELATIVES_OF]:
+            trials.into(evidence, relatives(failing_case, round_number))
         cases, _ = draw(trials.operator, case.dtype, DRAWN, 1000 + round_number)
         trials.into(evidence, cases)
-        now = evidence.covers(known.when) if known is not None else None
+        coverage = evidence.covers(candidate.when) if candidate is not None else None
         if (
-            now is not None
-            and not now.passing
-            and now.failing == now.of_failing
+            coverage is not None
+            and not coverage.passing
+            and coverage.failing == coverage.of_failing
             and not trials.out_of_time
         ):
             trials.stood = True
-            return now
-        known = evidence.narrowed(case)
+            return coverage
+        candidate = evidence.narrowed(case)
         if trials.out_of_time:
             break
     return evidence.narrowed(case)
@@ -202,28 +209,28 @@ def relatives(case: Case, round_number: int) -> Iterator[Case]:
         if not isinstance(shape, tuple):
             continue
         plain = replace(tensor, base=shape, view=(), special=())
-        others = [plain, replace(tensor, special=())] if tensor.view or tensor.special else []
+        variants = [plain, replace(tensor, special=())] if tensor.view or tensor.special else []
         for layout in layouts.possible(shape):
-            found = layouts.inverse(layout, shape, choose.randint)
-            if found is not None:
-                others.append(replace(plain, base=found[0], view=(found[1],)))
+            inverse = layouts.inverse(layout, shape, choose.randint)
+            if inverse is not None:
+                variants.append(replace(plain, base=inverse[0], view=(inverse[1],)))
         if tensor.values[:1] != ("uniform",):
-            others.append(replace(tensor, values=("uniform", -1.0, 1.0)))
-        others.append(replace(tensor, stop=tensor.stop + choose.randint(1, 1 << 20)))
-        yield from (_with(case, tensor, other) for other in others)
+            variants.append(replace(tensor, values=("uniform", -1.0, 1.0)))
+        variants.append(replace(tensor, stop=tensor.stop + choose.randint(1, 1 << 20)))
+        yield from (_with(case, tensor, variant) for variant in variants)
 
 
 def _with(case: Case, old: TensorRecipe, new: TensorRecipe) -> Case:
     """The case with one tensor in the place of another."""
 
-    def changed(value: Any) -> Any:
+    def substitute(value: Any) -> Any:
         if value is old:
             return new
         return (
-            type(value)(changed(item) for item in value)
+            type(value)(substitute(item) for item in value)
             if isinstance(value, (list, tuple))
             else value
         )
 
-    kwargs = {name: changed(value) for name, value in case.kwargs.items()}
-    return replace(case, args=changed(case.args), kwargs=kwargs)
+    kwargs = {name: substitute(value) for name, value in case.kwargs.items()}
+    return replace(case, args=substitute(case.args), kwargs=kwargs)

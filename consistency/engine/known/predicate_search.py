@@ -72,7 +72,9 @@ def narrow(case: Case, failing: Sequence[Case], passing: Sequence[Case]) -> Narr
     atoms = [_tried(text, cost, *facts) for text, cost in _candidates(Facts(case), *facts)]
     atoms = _distinct(atoms)[:MOST_ATOMS]
     everything = _Atom("", 0.0, (1 << len(failing)) - 1, (1 << len(passing)) - 1)
-    best = min(_conjunctions(atoms, everything), key=lambda found: _worth(found, len(failing)))
+    best = min(
+        _conjunctions(atoms, everything), key=lambda conjunction: _worth(conjunction, len(failing))
+    )
     best = (_settled(best[0], facts[0]), *best[1:])
     return Narrowed(best[0], best[1].bit_count(), len(failing), best[2].bit_count(), len(passing))
 
@@ -114,14 +116,14 @@ def _conjunctions(atoms: Sequence[_Atom], everything: _Atom) -> Iterator[Conjunc
                 )
 
 
-def _worth(found: Conjunction, all_failing: int) -> tuple[float, str]:
+def _worth(conjunction: Conjunction, all_failing: int) -> tuple[float, str]:
     """The smaller, the better: a balance of how many failing cases are covered and how few passing
     ones (F-measure), a bonus where it is none of them, and little for what is long.
     """
-    failing, passing = found[1].bit_count(), found[2].bit_count()
+    failing, passing = conjunction[1].bit_count(), conjunction[2].bit_count()
     recall, precision = failing / max(all_failing, 1), failing / max(failing + passing, 1)
     balance = 2.0 * recall * precision / (recall + precision)
-    return -balance - (CLEAN if passing == 0 else 0.0) + LENGTH * found[3], found[0]
+    return -balance - (CLEAN if passing == 0 else 0.0) + LENGTH * conjunction[3], conjunction[0]
 
 
 def _distinct(atoms: Iterable[_Atom]) -> list[_Atom]:
@@ -129,8 +131,8 @@ def _distinct(atoms: Iterable[_Atom]) -> list[_Atom]:
     tell nothing."""
     best: dict[tuple[int, int], _Atom] = {}
     for atom in atoms:
-        known = best.get((atom.failing, atom.passing))
-        if atom.failing and (known is None or atom.cost < known.cost):
+        existing = best.get((atom.failing, atom.passing))
+        if atom.failing and (existing is None or atom.cost < existing.cost):
             best[atom.failing, atom.passing] = atom
     return sorted(
         best.values(), key=lambda a: (a.passing.bit_count() - a.failing.bit_count(), a.cost)
@@ -252,23 +254,23 @@ def _of_sizes(
 ) -> Iterator[tuple[str, float]]:
     for name in _sizes(facts):
         cost = 1.3 if name.isidentifier() else 1.8 if name.startswith("numel") else 2.0
-        here = value_of(name)(facts)
-        if not isinstance(here, (int, float)):
+        size = value_of(name)(facts)
+        if not isinstance(size, (int, float)):
             continue
-        others = {
-            v for one in passing if isinstance(v := value_of(name)(one), (int, float)) and v != here
+        other_sizes = {
+            v for one in passing if isinstance(v := value_of(name)(one), (int, float)) and v != size
         }
         below, above = (
-            sorted((v for v in others if v < here), reverse=True),
-            sorted(v for v in others if v > here),
+            sorted((v for v in other_sizes if v < size), reverse=True),
+            sorted(v for v in other_sizes if v > size),
         )
         yield from ((f"{name} > {v!r}", cost) for v in _some(below))
         yield from ((f"{name} < {v!r}", cost) for v in _some(above))
-        if name.startswith(("dim(", "shape(")) or type(here) is int:
-            yield f"{name} == {here!r}", cost + 0.6
-        if type(here) is int and here > 0:
+        if name.startswith(("dim(", "shape(")) or type(size) is int:
+            yield f"{name} == {size!r}", cost + 0.6
+        if type(size) is int and size > 0:
             yield from (
-                (f"{name} % {modulus} == {here % modulus}", cost + 1.2) for modulus in _RESIDUES
+                (f"{name} % {modulus} == {size % modulus}", cost + 1.2) for modulus in _RESIDUES
             )
 
 
@@ -290,8 +292,8 @@ def _settled(when: str, failing: Sequence[Facts]) -> str:
         name, _, sign, bound = (*part.rpartition(" ")[0].rpartition(" "), part.rpartition(" ")[2])
         if sign not in ("<", ">"):
             continue
-        least = min if sign == ">" else max
-        reached = least(value_of(name)(one) for one in inside)
+        tightest = min if sign == ">" else max
+        reached = tightest(value_of(name)(one) for one in inside)
         parts[place] = _rounded(name, sign, float(bound), reached)
     settled = " and ".join(parts)
     same = [parse(settled).holds(one) for one in inside] if parts else []

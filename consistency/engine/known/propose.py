@@ -80,7 +80,7 @@ def propose(
     (backend,), (operator,) = chosen.backends, chosen.operators
     try:
         absent = absent or _backends.availability(backend) or ""
-        target, others = _target(request, chosen, absent)
+        target, other_results = _target(request, chosen, absent)
         entries = (
             *chosen.tolerances.expectations,
             *(write.read(request.path) if request.path.exists() else ()),
@@ -90,7 +90,7 @@ def propose(
         )
         occasion = Occasion(target.case, target.backend, target.direction, identity)
         _refuse_known(target, occasion, entries)
-        evidence = _evidence(request, target, others, say)
+        evidence = _evidence(request, target, other_results, say)
         failed = runs = 0
         trials = None
         if not absent and request.seconds > 0:
@@ -110,49 +110,49 @@ def propose(
         )  # of flakes a run more proves nothing
     finally:
         backend.close()
-    said = _said(target, evidence, narrowed)
+    fields = _entry_fields(target, evidence, narrowed)
     if 0 < failed < runs:
-        said |= {"flaky": True, "rate": float(f"{failed / runs:.2g}")}
-    said |= {
+        fields |= {"flaky": True, "rate": float(f"{failed / runs:.2g}")}
+    fields |= {
         "reason": reason or _reason(target),
         "ticket": ticket,
         "since": datetime.date.today(),
         "expires": expires,
     }
-    _check(said, occasion, target, entries)
+    _check(fields, occasion, target, entries)
     return Proposal(
         request.path,
-        said,
+        fields,
         (f"{target.case.id}: {_covers(narrowed)}",),
-        tuple(_told(said, narrowed, evidence, trials)),
+        tuple(_told(fields, narrowed, evidence, trials)),
     )
 
 
 def _settings(request: ProposalRequest) -> tuple[RunConfig, str]:
     """Settings, and why the backend cannot run here where nobody here knows it: then another one
     stands in its place, unused."""
-    found = request.found
-    if not (request.spec or found.spec):
+    stored_case = request.found
+    if not (request.spec or stored_case.spec):
         raise UsageError("where does it fail? Add --backend SPEC, as it was run")
-    ways = (
+    directions = (
         [request.direction]
         if request.direction
-        else [found.direction]
-        if found.direction
+        else [stored_case.direction]
+        if stored_case.direction
         else engine.DIRECTIONS
     )
-    operators = [operator_of(found.case)]
+    operators = [operator_of(stored_case.case)]
     settled = functools.partial(
         engine.configure, tolerances=request.tolerances, expectations=request.expectations
     )
-    if found.recording:
-        return settled(operators, ["cpu"], None, ways), "recorded elsewhere"
+    if stored_case.recording:
+        return settled(operators, ["cpu"], None, directions), "recorded elsewhere"
     try:
-        return settled(operators, [request.spec or found.runnable()], None, ways), ""
+        return settled(operators, [request.spec or stored_case.runnable()], None, directions), ""
     except UsageError as error:
-        if request.spec or found.failing is None:
+        if request.spec or stored_case.failing is None:
             raise
-        return settled(operators, ["cpu"], None, ways), str(error)
+        return settled(operators, ["cpu"], None, directions), str(error)
 
 
 def _target(
@@ -160,26 +160,26 @@ def _target(
 ) -> tuple[Result, list[Result]]:
     """The failure that is meant, as it was kept or as it happens here, and of a recording its other
     results."""
-    found, (backend,) = request.found, chosen.backends
-    if found.recording:
-        results = _recorded(found, chosen)
-        mine = [r for r in results if r.recorded_id == found.recorded_id and r.verdict.fails]
+    stored_case, (backend,) = request.found, chosen.backends
+    if stored_case.recording:
+        results = _recorded(stored_case, chosen)
+        mine = [r for r in results if r.recorded_id == stored_case.recorded_id and r.verdict.fails]
         if not mine:
-            raise UsageError(f"{found.recorded_id} does not fail: nothing to expect")
+            raise UsageError(f"{stored_case.recorded_id} does not fail: nothing to expect")
         return mine[0], results
-    kept = found.failing
+    stored_failures = stored_case.failing
     if (
-        kept is not None
-        and (absent or kept.backend == backend.name)
-        and kept.direction in chosen.directions
+        stored_failures is not None
+        and (absent or stored_failures.backend == backend.name)
+        and stored_failures.direction in chosen.directions
     ):
-        return kept, []
+        return stored_failures, []
     if absent:
         raise UsageError(
             f"backend {backend.name!r} cannot run here ({absent}); give the bundle it failed in"
         )
-    here = engine.judge_case(
-        found.case,
+    judged = engine.judge_case(
+        stored_case.case,
         chosen.operators[0],
         [backend],
         chosen.tolerances,
@@ -187,20 +187,20 @@ def _target(
         diagnosis_budget=engine.DiagnosisBudget(),
         against=engine.EACH,
     )
-    failing = [r for r in here if r.verdict.diverges]
+    failing = [r for r in judged if r.verdict.diverges]
     if not failing:
-        told = "; ".join(f"{r.direction}: {r.verdict}" for r in here) or "it was not judged"
+        verdicts = "; ".join(f"{r.direction}: {r.verdict}" for r in judged) or "it was not judged"
         raise UsageError(
-            f"{found.case.id} does not fail on {backend.name} ({told}): nothing to expect"
+            f"{stored_case.case.id} does not fail on {backend.name} ({verdicts}): nothing to expect"
         )
     return failing[0], []
 
 
-def _recorded(found: StoredCase, chosen: RunConfig) -> list[Result]:
+def _recorded(stored_case: StoredCase, chosen: RunConfig) -> list[Result]:
     from ..judge_recordings import events, plan
 
-    assert found.folder is not None
-    planned = plan([found.folder], [found.case.operator], chosen.tolerances)
+    assert stored_case.folder is not None
+    planned = plan([stored_case.folder], [stored_case.case.operator], chosen.tolerances)
     try:
         return [r for event in events(planned) if isinstance(event, Judged) for r in event.results]
     finally:
@@ -221,7 +221,10 @@ def _refuse_known(target: Result, occasion: Occasion, entries: Sequence[Expectat
 
 
 def _evidence(
-    request: ProposalRequest, target: Result, others: Sequence[Result], say: Callable[[str], None]
+    request: ProposalRequest,
+    target: Result,
+    other_results: Sequence[Result],
+    say: Callable[[str], None],
 ) -> PredicateEvidence:
     """The failure itself, and what its bundle or its recording knows of its like."""
     first = target.evidence.initial_verdict if target.evidence is not None else target.verdict.value
@@ -237,7 +240,7 @@ def _evidence(
     folder = request.folder or _bundle_of(request.found.folder)
     if folder is not None:
         say(f"{folder}: {from_bundle(evidence, folder, target):,} cases {like}")
-    for other in others:
+    for other in other_results:
         same = (other.operator, other.dtype, other.direction, other.backend)
         if same == (target.operator, target.dtype, target.direction, target.backend):
             rho = other.metrics.get("rho_max", 0.0)
@@ -275,7 +278,9 @@ def _often(failed: int, runs: int) -> str:
     return f"fails here in {failed} of {runs} runs: {kind}{more}"
 
 
-def _said(target: Result, evidence: PredicateEvidence, narrowed: Narrowed) -> dict[str, Any]:
+def _entry_fields(
+    target: Result, evidence: PredicateEvidence, narrowed: Narrowed
+) -> dict[str, Any]:
     said: dict[str, Any] = {
         "operator": glob.escape(target.operator), "dtype": target.dtype,
         "direction": target.direction,
@@ -314,10 +319,10 @@ def _reason(target: Result) -> str:
 
 
 def _check(
-    said: dict[str, Any], occasion: Occasion, target: Result, entries: Sequence[Expectation]
+    fields: dict[str, Any], occasion: Occasion, target: Result, entries: Sequence[Expectation]
 ) -> None:
     """The entry excuses the case it is written for, and is none that is there already."""
-    text = "expectations:\n" + write.entry_text(said)
+    text = "expectations:\n" + write.entry_text(fields)
     (entry,) = schema.read(text, "the new entry")
     twin = next((other for other in entries if other.id == entry.id), None)
     if twin is not None:
@@ -344,35 +349,35 @@ def _covers(narrowed: Narrowed) -> str:
 
 
 def _told(
-    said: dict[str, Any],
+    fields: dict[str, Any],
     narrowed: Narrowed,
     evidence: PredicateEvidence,
     trials: PredicateTrials | None,
 ) -> Sequence[str]:
-    here = f"; {trials.ran:,} runs here" if trials is not None else ""
-    told = [f"{_covers(narrowed)}{here}"]
+    runs = f"; {trials.ran:,} runs here" if trials is not None else ""
+    notes = [f"{_covers(narrowed)}{runs}"]
     if trials is not None and trials.out_of_time and not trials.stood:
-        told.append(
+        notes.append(
             "the time was up before the condition had stood a round of new cases; --seconds "
             "60s "
             "tries more"
         )
     if not narrowed.when:
-        told.append(
+        notes.append(
             "no condition tells the failing cases from the others"
             if narrowed.passing
             else "no condition is needed, or known"
         )
-    if "max_rho" in said:
+    if "max_rho" in fields:
         worst = largest(evidence, narrowed)
-        told.append(
+        notes.append(
             f"max_rho is {HEADROOM:g} × the largest error seen, {worst:.3g} × budget; what "
             f"errs "
             f"more still fails"
         )
-    if "rate" in said and not narrowed.passing and not said.get("flaky"):
-        told.append(
+    if "rate" in fields and not narrowed.passing and not fields.get("flaky"):
+        notes.append(
             f"rate: {narrowed.failing:,} failures and no pass show (95% certain) that at least "
-            f"{said['rate']:.0%} fail"
+            f"{fields['rate']:.0%} fail"
         )
-    return told
+    return notes

@@ -128,29 +128,29 @@ class StatusCollector:
             return
         for number in self._speaking(result):
             entry = self.entries[number]
-            told = self._kind(entry, result) if entry.describes(result.case) else ""
-            if told:
-                now = self._counts.get(number) or blank(entry)
-                rho = result.metrics.get("rho_max", 0.0) if told == "failed" else 0.0
+            outcome = self._kind(entry, result) if entry.describes(result.case) else ""
+            if outcome:
+                status = self._counts.get(number) or blank(entry)
+                rho = result.metrics.get("rho_max", 0.0) if outcome == "failed" else 0.0
                 self._counts[number] = replace(
-                    now, **{told: getattr(now, told) + 1}, rho=max(now.rho, rho)
+                    status, **{outcome: getattr(status, outcome) + 1}, rho=max(status.rho, rho)
                 )
 
     def _speaking(self, result: Result) -> list[int]:
         case = result.case
         key = (case.operator, case.source, case.dtype, result.direction, result.backend)
-        found = self._about.get(key)
-        if found is None:
+        numbers = self._about.get(key)
+        if numbers is None:
             occasion = Occasion(
                 case, result.backend, result.direction, self.identities.get(result.backend, {})
             )
-            found = [
+            numbers = [
                 n
                 for n, e in enumerate(self.entries)
                 if (e.since or self.today) <= self.today and occasion.spoken_of_by(e)
             ]
-            self._about[key] = found
-        return found
+            self._about[key] = numbers
+        return numbers
 
     def _kind(self, entry: Expectation, result: Result) -> str:
         """What a result says of an entry that covers it; empty where it says nothing."""
@@ -173,13 +173,13 @@ class StatusCollector:
     def standings(self) -> list[KnownStatus]:
         """What there is to say, in the order of the entries: those that covered a result, and those
         that name what there is not."""
-        found = []
+        result = []
         for number, entry in enumerate(self.entries):
-            known = self._counts.get(number)
-            problem = misnamed(entry) if known is None else ""
-            if known is not None or problem:
-                found.append(known or replace(blank(entry), problem=problem))
-        return found
+            status = self._counts.get(number)
+            problem = misnamed(entry) if status is None else ""
+            if status is not None or problem:
+                result.append(status or replace(blank(entry), problem=problem))
+        return result
 
 
 def blank(entry: Expectation) -> KnownStatus:
@@ -198,14 +198,14 @@ def blank(entry: Expectation) -> KnownStatus:
 def misnamed(entry: Expectation) -> str:
     """What an entry names that there is not: an operator nobody knows, a backend that is nearly one
     that is known."""
-    known = operators.registry()
-    there = entry.operator.startswith("aten.") or _matches(known, entry.operator)
-    if not there and not _matches(
+    declared = operators.registry()
+    matches = entry.operator.startswith("aten.") or _matches(declared, entry.operator)
+    if not matches and not _matches(
         (item.name for item in opinfo.database()), entry.operator
     ):  # which takes a second to load
         return (
             f"operator {entry.operator!r} matches none that is "
-            f"known{did_you_mean(entry.operator, known)}"
+            f"known{did_you_mean(entry.operator, declared)}"
         )
     base = base_of(entry.backend)
     if base in _USUAL or set(base) & set("*?["):
@@ -254,24 +254,24 @@ def write(folder: Path, standings: Iterable[KnownStatus]) -> None:
 
 def kept(folder: Path) -> list[KnownStatus]:
     """The standings that a bundle keeps. Raises BundleError with file and line."""
-    found, path = [], folder / FILE
+    statuses, path = [], folder / FILE
     for number, row in bundle.lines(path):
         try:
-            found.append(KnownStatus.from_json(row))
+            statuses.append(KnownStatus.from_json(row))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise BundleError(
                 f"{path}:{number}  damaged: {type(error).__name__} {str(error)[:100]}"
             ) from None
-    return found
+    return statuses
 
 
 def together(runs: Iterable[Iterable[KnownStatus]]) -> list[KnownStatus]:
     """The standings of several runs added up, entry by entry."""
-    found: dict[str, KnownStatus] = {}
+    by_entry: dict[str, KnownStatus] = {}
     for standing in (standing for run in runs for standing in run):
-        known = found.get(standing.entry)
-        found[standing.entry] = standing if known is None else known.plus(standing)
-    return list(found.values())
+        status = by_entry.get(standing.entry)
+        by_entry[standing.entry] = standing if status is None else status.plus(standing)
+    return list(by_entry.values())
 
 
 def counted(standings: Iterable[KnownStatus]) -> Iterator[str]:
@@ -327,10 +327,11 @@ def more_often(failed: int, runs: int, rate: float) -> float:
     if rate >= 1.0 or failed == 0:
         return 1.0
     log, miss = math.log(rate), math.log1p(-rate)
-    ways = [
+    log_binomials = [
         math.lgamma(runs + 1) - math.lgamma(k + 1) - math.lgamma(runs - k + 1)
         for k in range(failed, runs + 1)
     ]
     return math.fsum(
-        math.exp(way + k * log + (runs - k) * miss) for k, way in enumerate(ways, start=failed)
+        math.exp(log_binomial + k * log + (runs - k) * miss)
+        for k, log_binomial in enumerate(log_binomials, start=failed)
     )

@@ -32,10 +32,10 @@ KEYS = (
 def entry_text(said: Mapping[str, Any], notes: Sequence[str] = (), indent: str = "  ") -> str:
     """An entry as it stands in a file, under comments."""
     lines = [f"{indent}# {' '.join(note.split())}" for note in notes]
-    given = [(key, said[key]) for key in KEYS if said.get(key) is not None]
+    present = [(key, said[key]) for key in KEYS if said.get(key) is not None]
     lines += [
         f"{indent}{'- ' if number == 0 else '  '}{key}: {_scalar(value)}"
-        for number, (key, value) in enumerate(given)
+        for number, (key, value) in enumerate(present)
     ]
     return "\n".join(lines) + "\n"
 
@@ -88,31 +88,31 @@ def read(path: Path) -> list[Expectation]:
     label, text = schema.read_text(path, "an expectations file")
     located = Located(text, label)
     if isinstance(located.data, dict) and located.data.keys() - {"expectations"}:
-        every = tolerances.load(path).expectations
-        own = located.data.get("expectations") or []
-        return list(every[len(every) - len(own) :])
+        loaded = tolerances.load(path).expectations
+        own_rows = located.data.get("expectations") or []
+        return list(loaded[len(loaded) - len(own_rows) :])
     return schema.read(text, label)
 
 
-def _added(text: str, said: Mapping[str, Any], notes: Sequence[str], path: Path) -> str:
+def _added(text: str, fields: Mapping[str, Any], notes: Sequence[str], path: Path) -> str:
     """The text with the entry behind the last one, in the same indentation."""
     if not text.strip():
-        return _BEGINNING.format(name=path.name) + "expectations:\n" + entry_text(said, notes)
+        return _BEGINNING.format(name=path.name) + "expectations:\n" + entry_text(fields, notes)
     node = yaml.compose(text, Loader=yaml.SafeLoader)
-    found = None
+    section = None
     if isinstance(node, yaml.MappingNode):
-        found = next(
+        section = next(
             ((key, value) for key, value in node.value if key.value == "expectations"), None
         )
     lines = text.split("\n")
-    if found is None:
-        return text.rstrip("\n") + "\n\nexpectations:\n" + entry_text(said, notes)
-    key, value = found
+    if section is None:
+        return text.rstrip("\n") + "\n\nexpectations:\n" + entry_text(fields, notes)
+    key, value = section
     if not value.value and isinstance(value, yaml.SequenceNode):  # expectations: []
         line = value.start_mark.line
         lines[line] = re.sub(r"\[\s*\]", "", lines[line]).rstrip()
         return "\n".join(
-            [*lines[: line + 1], entry_text(said, notes).rstrip("\n"), *lines[line + 1 :]]
+            [*lines[: line + 1], entry_text(fields, notes).rstrip("\n"), *lines[line + 1 :]]
         )
     if not isinstance(value, yaml.SequenceNode) or value.flow_style:
         raise UsageError(
@@ -124,7 +124,7 @@ def _added(text: str, said: Mapping[str, Any], notes: Sequence[str], path: Path)
     return "\n".join(
         [
             *lines[: last + 1],
-            entry_text(said, notes, indent).rstrip("\n"),
+            entry_text(fields, notes, indent).rstrip("\n"),
             *(lines[last + 1 :] or [""]),
         ]
     )

@@ -39,7 +39,7 @@ class DaskClient:
             {"scheduler_file": address} if Path(address).is_file() else {"address": address}
         )
         try:
-            with _unwarned():
+            with _suppress_warnings():
                 self._client = distributed.Client(
                     **where, timeout=CONNECT_SECONDS, set_as_default=False, name="consistency"
                 )
@@ -49,13 +49,13 @@ class DaskClient:
             raise UsageError(
                 f"no Dask scheduler answers at {address}: {reason}; start one with: dask scheduler"
             ) from None
-        every = "n_workers" in inspect.signature(self._client.scheduler_info).parameters
-        self._every: dict[str, Any] = {"n_workers": -1} if every else {}
+        accepts_limit = "n_workers" in inspect.signature(self._client.scheduler_info).parameters
+        self._every: dict[str, Any] = {"n_workers": -1} if accepts_limit else {}
 
     def members(self) -> dict[str, Member]:
         """The workers that are connected now. Raises LostSchedulerError."""
         try:
-            found = self._client.scheduler_info(**self._every)["workers"]
+            workers = self._client.scheduler_info(**self._every)["workers"]
         except (
             OSError,
             KeyError,
@@ -73,7 +73,7 @@ class DaskClient:
                 int(about["nthreads"]),
                 frozenset(label for label, n in about["resources"].items() if n >= 1),
             )
-            for address, about in found.items()
+            for address, about in workers.items()
         }
 
     def describe(self, address: str, token: str, config_json: str) -> None:
@@ -97,7 +97,7 @@ class DaskClient:
     def _submit(
         self, address: str, token: str, labels: Iterable[str], task: Any, *args: Any
     ) -> None:
-        with _unwarned():  # cases may be large
+        with _suppress_warnings():  # cases may be large
             self._futures[token] = future = self._client.submit(
                 task, *args, workers=[address], allow_other_workers=False, pure=False, retries=0,
                 resources=dict.fromkeys(labels, 1) or None,
@@ -124,9 +124,9 @@ class DaskClient:
             return None
         if isinstance(message, str):
             return self._answer(message)
-        _, told = message
+        _, data = message
         return EventBatch(
-            str(told["token"]), int(told["n"]), tuple(told["events"]), str(told["from"])
+            str(data["token"]), int(data["n"]), tuple(data["events"]), str(data["from"])
         )
 
     def _answer(self, token: str) -> Reply | None:
@@ -143,16 +143,16 @@ class DaskClient:
                 "TimeoutError",
             ):
                 return Reply(token, lost="the worker was lost")
-            return Reply(token, failed=_told(error))
+            return Reply(token, failed=_root_cause(error))
 
     def close(self) -> None:
         for token in list(self._futures):
             self.forget(token)
-        with contextlib.suppress(Exception), _unwarned():
+        with contextlib.suppress(Exception), _suppress_warnings():
             self._client.close()
 
 
-def _told(error: BaseException) -> str:
+def _root_cause(error: BaseException) -> str:
     """The root of an error in a line; Dask wraps those of unpacking a task."""
     while error.__cause__ is not None:
         error = error.__cause__
@@ -161,7 +161,7 @@ def _told(error: BaseException) -> str:
 
 def _distributed() -> Any:
     try:
-        with _unwarned():
+        with _suppress_warnings():
             import distributed
     except ImportError as error:
         raise UsageError(
@@ -171,7 +171,7 @@ def _distributed() -> Any:
 
 
 @contextlib.contextmanager
-def _unwarned() -> Any:
+def _suppress_warnings() -> Any:
     """Dask's remarks are no concern of a user who did not write the Dask program."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -135,11 +135,11 @@ class Coordinator(Membership):
                     environment.config, unit.operator, case, environment.absent, (), unit
                 ):
                     yield environment, numbered(event, serial)
-            made = [
+            jobs = [
                 Job(next(self._numbers), serial, environment, group, unit)
                 for group in environment.backend_groups
             ]
-            self.jobs.add(made)
+            self.jobs.add(jobs)
 
     def _assign_jobs(self, planned: Iterator[WorkUnit]) -> Iterator[WorkerEvent]:
         """A job for everyone who has none."""
@@ -148,12 +148,12 @@ class Coordinator(Membership):
                 while member.address not in self.jobs.busy and not self._out_of_time:
                     job = self.jobs.next_for(environment, member)
                     if job is not None:
-                        left = (
+                        remaining = (
                             None
                             if self.deadline == math.inf
                             else max(self.deadline - time.monotonic(), 0.0)
                         )
-                        text, blobs = job.pack(self.config_json, left)
+                        text, blobs = job.pack(self.config_json, remaining)
                         self.client.judge(
                             member.address, job.token, sorted(job.backend_group.labels), text, blobs
                         )
@@ -168,9 +168,9 @@ class Coordinator(Membership):
                 job = self.jobs.running.get(message.token)
                 if job is not None:
                     job.received += 1
-                    known = job.known
+                    cases = job.known
                     for text in message.events:
-                        event = job.accept(unpack_event(text, known, message.sender))
+                        event = job.accept(unpack_event(text, cases, message.sender))
                         if event is not None:
                             yield job.environment, event
                     yield from self._close_if_complete(job)
@@ -243,17 +243,23 @@ class Coordinator(Membership):
         if now - self._looked < membership.LOOK_SECONDS:
             return
         self._looked = now
-        there = self.client.members()
-        known = {address for environment in self.environments for address in environment.workers}
-        for address, member in there.items():
-            if address not in known and address not in self.joining and address not in self.refused:
+        members = self.client.members()
+        addresses = {
+            address for environment in self.environments for address in environment.workers
+        }
+        for address, member in members.items():
+            if (
+                address not in addresses
+                and address not in self.joining
+                and address not in self.refused
+            ):
                 self.request_description(member)
         for environment in self.environments:
-            for address in [address for address in environment.workers if address not in there]:
+            for address in [address for address in environment.workers if address not in members]:
                 del environment.workers[address]
         for job in list(self.jobs.running.values()):
             late = job.end is not None and now - job.since > LATE_SECONDS
-            if job.address not in there or late:
+            if job.address not in members or late:
                 yield from self._lost(job)
         for environment in self.environments:
             yield from self._missed(environment, now)
@@ -283,14 +289,14 @@ class Coordinator(Membership):
         self.jobs.remove(job)
         job.losses += 1
         job.restart()
-        rest = tuple(case for case in job.unit.cases if case.id not in job.settled)
+        remaining = tuple(case for case in job.unit.cases if case.id not in job.settled)
         if job.losses < LOSSES:
             self.jobs.add([job], first=True)
-        elif len(rest) > 1:
+        elif len(remaining) > 1:
             self.jobs.add(job.split((next(self._numbers), next(self._numbers))), first=True)
             self.jobs.replaced(job)
         else:
-            job.unit = dataclasses.replace(job.unit, cases=rest)
+            job.unit = dataclasses.replace(job.unit, cases=remaining)
             yield from self._given_up(
                 job, f"{job.losses} workers were lost while this case ran there", "crash"
             )

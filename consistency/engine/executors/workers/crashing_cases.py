@@ -142,14 +142,14 @@ def judge_with_restarts(
                 plain = True
                 continue
             tries[case] += 1
-            found = _crashes_alone(header, blobs, process, case, quiet, cancelled)
-            if not found and tries[case] >= TRIES:
-                found = [
+            crashes = _crashes_alone(header, blobs, process, case, quiet, cancelled)
+            if not crashes and tries[case] >= TRIES:
+                crashes = [
                     [case, b, d, lost.status, f"{lost}, {TRIES} times"]
                     for b in header["backends"]
                     for d in header["directions"]
                 ]
-            crashed += [item for item in found if item not in crashed]
+            crashed += [item for item in crashes if item not in crashed]
         except BaseException:
             process.drop()  # it is in the middle of a unit
             raise
@@ -186,7 +186,7 @@ def _crashes_alone(
     cancelled: Callable[[], None],
 ) -> list[list[str]]:
     """On which backends, each by itself, a case ends the process, and how."""
-    found = []
+    crashes = []
     for direction in header["directions"]:
         for backend in header["backends"]:
             probe = {
@@ -199,7 +199,7 @@ def _crashes_alone(
             try:
                 process.request(probe, blobs, quiet, cancelled)
             except LostError as lost:
-                found.append(
+                crashes.append(
                     [
                         case,
                         backend,
@@ -208,4 +208,4 @@ def _crashes_alone(
                         f"{lost}, again when the case was tried by itself",
                     ]
                 )
-    return found
+    return crashes

@@ -108,7 +108,7 @@ def label_for(spec: str, config: Mapping[str, str]) -> str:
 def labels_chosen(texts: Iterable[str]) -> dict[str, str]:
     """``SPEC=LABEL`` as the user wrote it; the last ``=`` counts, as specs may hold some. Raises
     UsageError."""
-    found = {}
+    labels = {}
     for text in texts:
         spec, separator, label = text.rpartition("=")
         if not separator or not spec.strip():
@@ -116,8 +116,8 @@ def labels_chosen(texts: Iterable[str]) -> dict[str, str]:
                 f"--resource {text!r} is not SPEC=LABEL; write for instance --resource "
                 f"mine.py:Backend=fpga"
             )
-        found[spec.strip()] = "" if label.strip() == "none" else label.strip()
-    return found
+        labels[spec.strip()] = "" if label.strip() == "none" else label.strip()
+    return labels
 
 
 def environment_of(
@@ -131,15 +131,15 @@ def environment_of(
             for key, value in reply["machine"].items()
             if isinstance(value, (str, int, float))
         }
-        found = {str(name): item for name, item in reply["backends"].items()}
+        identity_of = {str(name): item for name, item in reply["backends"].items()}
         label, called = str(reply["label"]), str(reply["called"])
         reasons = {
             name: None if item["reason"] is None else str(item["reason"])
-            for name, item in found.items()
+            for name, item in identity_of.items()
         }
         identities = {
             name: {str(k): str(v) for k, v in item["identity"].items()}
-            for name, item in found.items()
+            for name, item in identity_of.items()
         }
     except (KeyError, TypeError, AttributeError) as error:
         raise BundleError(
@@ -151,21 +151,21 @@ def environment_of(
         for name in specs
         if reasons.get(name, "") is not None
     }
-    kept = [name for name in specs if asked or name not in absent]
-    backends = tuple(RemoteBackend(name, identities.get(name, {})) for name in kept)
-    settings = replace(config, backends=backends, specs={name: specs[name] for name in kept})
+    usable = [name for name in specs if asked or name not in absent]
+    backends = tuple(RemoteBackend(name, identities.get(name, {})) for name in usable)
+    settings = replace(config, backends=backends, specs={name: specs[name] for name in usable})
     alike = {key: value for key, value in about.items() if key not in _NOT_DISTINGUISHING}
     key = canonical(
-        [alike, label, {name: identities.get(name) for name in kept if name not in absent}]
+        [alike, label, {name: identities.get(name) for name in usable if name not in absent}]
     )
-    here = {name: why for name, why in absent.items() if name in kept}
+    unavailable = {name: why for name, why in absent.items() if name in usable}
     return WorkerEnvironment(
         hashlib.sha256(key.encode()).hexdigest(),
         about,
         label,
         called,
         settings,
-        here,
+        unavailable,
         {member.address: member},
     )
 
@@ -181,13 +181,13 @@ def arrange(environments: Sequence[WorkerEnvironment], labels: Mapping[str, str]
     everywhere = [set(_present(environment)) for environment in environments]
     for environment in environments:
         elsewhere = set().union(*everywhere) - set(_present(environment))
-        kept = tuple(b for b in environment.config.backends if b.name not in elsewhere)
-        specs = {b.name: environment.config.specs[b.name] for b in kept}
+        remaining = tuple(b for b in environment.config.backends if b.name not in elsewhere)
+        specs = {b.name: environment.config.specs[b.name] for b in remaining}
         identity = (
             f"{environment.config.identity or new_id()}-{environment.key[:8]}"  # of its bundle
         )
         environment.config = replace(
-            environment.config, backends=kept, specs=specs, identity=identity
+            environment.config, backends=remaining, specs=specs, identity=identity
         )
         environment.absent = {
             name: why for name, why in environment.absent.items() if name not in elsewhere
@@ -202,10 +202,10 @@ def _present(environment: WorkerEnvironment) -> list[str]:
 
 def _without_workers(environment: WorkerEnvironment, labels: Mapping[str, str]) -> None:
     """Backends whose resource no worker has cannot be used, though their machine may have them."""
-    there = frozenset[str]().union(*(member.labels for member in environment.workers.values()))
+    available = frozenset[str]().union(*(member.labels for member in environment.workers.values()))
     for name in _present(environment):
         label = label_for(environment.config.specs[name], labels)
-        if label and label not in there:
+        if label and label not in available:
             environment.absent[name] = (
                 f'no worker has the resource {label}: start one with --resources "{label}=1"'
             )

@@ -56,8 +56,8 @@ def _able(environment: WorkerEnvironment, group: BackendGroup) -> str:
 
 def _take(environment: WorkerEnvironment, answer: Reply) -> None:
     try:
-        told = json.loads(answer.text)["lines"]
-        lines = {str(name): cache.usable(found) for name, found in told.items()}
+        received = json.loads(answer.text)["lines"]
+        lines = {str(name): cache.usable(backend_lines) for name, backend_lines in received.items()}
     except (ValueError, KeyError, TypeError, AttributeError):  # it went away, or could not be asked
         return
     for backend in environment.config.backends:

@@ -113,7 +113,7 @@ class Job:
         again."""
         cases = [case for case in self.unit.cases if case.id not in self.settled]
         half = (len(cases) + 1) // 2
-        found = []
+        jobs = []
         for number, some in zip(numbers, (cases[:half], cases[half:]), strict=True):
             unit = replace(self.unit, cases=tuple(some))
             job = Job(
@@ -127,27 +127,27 @@ class Job:
                 LOSSES - 1,
             )
             job.emitted, job.settled, job.refused = self.emitted, self.settled, self.refused
-            found.append(job)
-        return [job for job in found if job.unit.cases]
+            jobs.append(job)
+        return [job for job in jobs if job.unit.cases]
 
     def rows(self, verdict: str, why: str, detail: Detail | None = None) -> list[Event]:
         """Every result that is still missing, with one verdict."""
-        family, found = self.unit.operator.family, []
+        family, events = self.unit.operator.family, []
         for case in self.unit.cases:
             keys = [
                 (case.id, name, d) for d in self.directions for name in self.backend_group.backends
             ]
-            there = self.emitted | self.environment.resume.results.keys()
-            rest = [key for key in keys if key not in there and key[1:] not in self.refused]
+            reported = self.emitted | self.environment.resume.results.keys()
+            missing = [key for key in keys if key not in reported and key[1:] not in self.refused]
             results = tuple(
                 Result(case, name, d, Verdict(verdict), why, family=family, detail=detail)
-                for _, name, d in rest
+                for _, name, d in missing
             )
-            self.emitted.update(rest)
-            found += (
+            self.emitted.update(missing)
+            events += (
                 [Judged(case, results, False, self.unit.origin, self.serial)] if results else []
             )
-        return list[Event](found)
+        return list[Event](events)
 
 
 def _refused(result: Result) -> bool:

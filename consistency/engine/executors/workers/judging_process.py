@@ -107,10 +107,13 @@ class JudgingProcess:
 
         for backend in self._config.backends:
             backend.prefetch(())
-        found = {}
+        descriptions = {}
         for backend in self._config.backends:
             reason = backends.availability(backend)
-            found[backend.name] = {"reason": reason, "identity": {} if reason else backend.identity}
+            descriptions[backend.name] = {
+                "reason": reason,
+                "identity": {} if reason else backend.identity,
+            }
         about = machine() | {
             "torch": str(torch.__version__),
             "threads": str(torch.get_num_threads()),
@@ -119,7 +122,7 @@ class JudgingProcess:
         called = label_of(
             {key: value for key, value in about.items() if key != "host"}, about["torch"]
         )
-        return {"machine": about, "label": label, "called": called, "backends": found}
+        return {"machine": about, "label": label, "called": called, "backends": descriptions}
 
     def _fingerprints(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """How backends compute here: as it is known, or asked now."""
@@ -155,11 +158,11 @@ class JudgingProcess:
         from .serialization import pack_event
 
         unit = self._unit(header, blobs)
-        known = {case.id: case for case in unit.cases}
+        cases = {case.id: case for case in unit.cases}
         requested = tuple(b for b in self._config.backends if b.name in header["backends"])
         config = replace(self._config, backends=requested)
         until = header["seconds"]
-        earlier = self._earlier(header, known, unit.operator.family)
+        earlier = self._earlier(header, cases, unit.operator.family)
         diagnosis_budget = (
             DiagnosisBudget() if self._effort is None else DiagnosisBudget(effort=self._effort)
         )
@@ -180,14 +183,14 @@ class JudgingProcess:
                 r.comparison is not None or r.verdict.tested for r in event.results
             ):
                 half = event.case.id
-            self._reply({"kind": "event", "judged": through}, (pack_event(event, known),))
+            self._reply({"kind": "event", "judged": through}, (pack_event(event, cases),))
         self._effort = diagnosis_budget.effort
         searched = [list(kind) for kind in state.searched]
         self._reply(
             {"kind": "done", "spent": header["effort"] - state.effort, "searched": searched}, ()
         )
 
-    def _earlier(self, header: framing.Header, known: Any, family: str) -> Any:
+    def _earlier(self, header: framing.Header, cases: Any, family: str) -> Any:
         """Results that are there already, and those of cases that ended a process like this one."""
         from ....core.model import Result, kind
         from ....core.verdict import Verdict
@@ -195,18 +198,18 @@ class JudgingProcess:
         from ...events import ResumeState
 
         path = Path("earlier")
-        there = [
-            result_from_json(path, n, row, known)
+        results = [
+            result_from_json(path, n, row, cases)
             for n, row in enumerate(header["earlier"], start=1)
         ]
-        there += [
-            Result(known[case], backend, direction, Verdict(verdict), text, family=family)
+        results += [
+            Result(cases[case], backend, direction, Verdict(verdict), text, family=family)
             for case, backend, direction, verdict, text in header["crashed"]
         ]
         ended = {
-            kind(r): r for r in reversed(there) if r.comparison is None and r.verdict.fails
+            kind(r): r for r in reversed(results) if r.comparison is None and r.verdict.fails
         }  # not to be made smaller
-        return ResumeState({result.key: result for result in there}, ended)
+        return ResumeState({result.key: result for result in results}, ended)
 
     def _probe(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
         """One case on one backend, only to see whether this process survives it."""

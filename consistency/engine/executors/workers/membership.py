@@ -68,24 +68,24 @@ class Membership:
         for member in members.values():
             self.request_description(member)
         until = time.monotonic() + DESCRIBE_SECONDS
-        found: dict[str, WorkerEnvironment] = {}
+        by_key: dict[str, WorkerEnvironment] = {}
         while self.joining and time.monotonic() < until:
             message = self.client.next(LOOK_SECONDS)
             if isinstance(message, Reply):
                 environment = self._introduced(message)
                 if environment is not None:
-                    known = found.setdefault(environment.key, environment)
-                    known.workers.update(environment.workers)
-                    if known.about.get("host") != environment.about.get("host"):
-                        known.about.pop("host", None)  # there are several
-            there = self.client.members()
-            for address in [a for a in self.joining if a not in there]:
+                    existing = by_key.setdefault(environment.key, environment)
+                    existing.workers.update(environment.workers)
+                    if existing.about.get("host") != environment.about.get("host"):
+                        existing.about.pop("host", None)  # there are several
+            present = self.client.members()
+            for address in [a for a in self.joining if a not in present]:
                 del self.joining[address]
-        if not found:
+        if not by_key:
             raise NoWorkersError(
                 "no worker can take part: " + (self._last or "they went away, or did not answer")
             )
-        self.environments = sorted(found.values(), key=lambda e: e.key)
+        self.environments = sorted(by_key.values(), key=lambda e: e.key)
         arrange(self.environments, self.labels)
         for environment in self.environments:
             environment.effort = minimization_seconds(self.config)
@@ -124,15 +124,15 @@ class Membership:
     def joined(self, answer: Reply) -> None:
         """A worker that came, or came back, while the run goes on: it helps where others are like
         it."""
-        found = self._introduced(answer)
-        if found is None:
+        environment = self._introduced(answer)
+        if environment is None:
             return
-        known = next((e for e in self.environments if e.key == found.key), None)
-        (member,) = found.workers.values()
-        if known is None or known.lost:
+        existing = next((e for e in self.environments if e.key == environment.key), None)
+        (member,) = environment.workers.values()
+        if existing is None or existing.lost:
             self.refuse(
                 member.address,
                 f"worker {member.address} came after the run had begun, and no other is like it",
             )
         else:
-            known.workers[member.address] = member
+            existing.workers[member.address] = member

@@ -110,9 +110,9 @@ def pack_event(event: Event, known: Collection[str]) -> bytes:
     return json.dumps(data, default=str).encode("utf-8")
 
 
-def _unknown_cases(cases: Sequence[Case], known: Collection[str]) -> Json:
+def _unknown_cases(cases: Sequence[Case], sent: Collection[str]) -> Json:
     """The cases that the other end has not seen, with their literal tensors."""
-    strange = {case.id: case for case in cases if case.id not in known}
+    strange = {case.id: case for case in cases if case.id not in sent}
     if not strange:
         return {}
     packed, blobs = pack_cases(list(strange.values()))
@@ -144,12 +144,12 @@ def unpack_event(text: bytes, known: Mapping[str, Case], sender: str) -> Event:
         ) from None
 
 
-def _event(data: Json, known: Mapping[str, Case], sender: Path) -> Event:
-    cases = known
+def _event(data: Json, cases_by_id: Mapping[str, Case], sender: Path) -> Event:
+    cases = cases_by_id
     if "unknown_cases" in data:
         literals = [base64.b64decode(item, validate=True) for item in data["blobs"]]
         cases = {
-            **known,
+            **cases_by_id,
             **{case.id: case for case in unpack_cases(data["unknown_cases"], literals)},
         }
 
