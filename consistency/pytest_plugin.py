@@ -96,12 +96,12 @@ def pytest_configure(config: pytest.Config) -> None:
         "numprocesses", None
     ):  # the processes of pytest-xdist share the cores, and inherit this
         let_waiting_threads_sleep()
-    given = [
+    options = [
         name
         for name in (*_SHORT, "examples")
         if config.getoption(f"consistency_{name}") is not None
     ]
-    if given:
+    if options:
         _run_config(config)
 
 
@@ -115,12 +115,12 @@ def _run_config(config: pytest.Config) -> RunConfig:
                 return None
             return [item.strip() for item in value.split(",") if item.strip()]
 
-        given: dict[str, Any] = {
+        options: dict[str, Any] = {
             name: listed(name) if declared.many else config.getoption(f"consistency_{name}")
             for name, declared in DECLARED.items()
         }
         try:
-            config.stash[_CONFIG] = RunOptions(**given).config()
+            config.stash[_CONFIG] = RunOptions(**options).config()
         except ConsistencyError as error:
             raise pytest.UsageError(f"consistency: {error}") from None
     return config.stash[_CONFIG]
@@ -230,9 +230,9 @@ class Item:
         from .engine.known.status import StatusCollector
 
         (backend,) = (b for b in self.config.backends if b.name == self.backend)
-        known = self.config.tolerances.expectations
+        entries = self.config.tolerances.expectations
         collector = StatusCollector(
-            known,
+            entries,
             {self.backend: backend.identity} if any(r.verdict.tested for r in results) else {},
         )
         for result in results:
@@ -261,12 +261,12 @@ class Item:
         from .core.text import printable
         from .report.failure import command
 
-        known = {
+        record = {
             "verdict": shown.verdict.value,
             "cause": shown.cause,
             "workaround": shown.workaround,
         }
-        for name, value in known.items():
+        for name, value in record.items():
             if value:
                 record_property(name, value)
         record_property(
@@ -366,17 +366,19 @@ def _expectations(reporter: pytest.TerminalReporter) -> None:
     from .core.text import printable
     from .engine.known.status import KnownStatus, StatusCollector, counted, together, told
 
-    found = together(
+    standings = together(
         [KnownStatus.from_json(row) for row in report.consistency_expectations]
         for report in reports
     )
     if (
         _CONFIG in reporter.config.stash
     ):  # and what misnames an operator or a backend, which no item could tell
-        said = {standing.place for standing in found}
-        every = reporter.config.stash[_CONFIG].tolerances.expectations
-        found += StatusCollector([entry for entry in every if entry.place not in said]).standings()
-    lines = [*counted(found), *told(found)]
+        places = {standing.place for standing in standings}
+        entries = reporter.config.stash[_CONFIG].tolerances.expectations
+        standings += StatusCollector(
+            [entry for entry in entries if entry.place not in places]
+        ).standings()
+    lines = [*counted(standings), *told(standings)]
     if lines:
         reporter.section("expectations", sep="-")
         for line in lines:

@@ -175,10 +175,10 @@ def assert_consistent(
         from ..report.failure import message
         from ..report.rerun_hint import rerun_hint
 
-        told = []
+        lines = []
         for number, result in enumerate(failing):
-            told += [message(result, again=False), *rerun_hint(result, f"error.results[{number}]")]
-        raise Divergence("\n".join(told), failing)
+            lines += [message(result, again=False), *rerun_hint(result, f"error.results[{number}]")]
+        raise Divergence("\n".join(lines), failing)
     return results
 
 
@@ -275,12 +275,12 @@ class _OneRule:
 def _operator_for(
     fn: Callable[..., Any], reference: Callable[..., Any] | None, name: str | None
 ) -> Operator:
-    known = (
+    operator = (
         operators.get(name)
         if name is not None
         else _by_function(reference or fn) or _by_function(fn)
     )
-    if known is None:
+    if operator is None:
         title = getattr(fn, "__qualname__", type(fn).__name__)
         model = _GENERIC_ERROR
         return Operator(
@@ -292,7 +292,7 @@ def _operator_for(
             error=model,
         )
     values = {
-        f: getattr(known, f)
+        f: getattr(operator, f)
         for f in (
             "name",
             "family",
@@ -305,30 +305,30 @@ def _operator_for(
         )
     }
     return Operator(
-        **values, function=fn, reference=reference or known.reference, mutates=known.mutates
+        **values, function=fn, reference=reference or operator.reference, mutates=operator.mutates
     )
 
 
 def _by_function(fn: Callable[..., Any]) -> Operator | None:
     """The operator that ``fn`` is: by identity, or, for torch's own functions, by name
     (``F.softmax`` is ``softmax``)."""
-    known = operators.registry()
-    found = next((o for o in known.values() if o.function is None and o.callable is fn), None)
-    if found is not None or not (getattr(fn, "__module__", None) or "").startswith("torch"):
-        return found
-    return known.get(getattr(fn, "__name__", ""))
+    declared = operators.registry()
+    match = next((o for o in declared.values() if o.function is None and o.callable is fn), None)
+    if match is not None or not (getattr(fn, "__module__", None) or "").startswith("torch"):
+        return match
+    return declared.get(getattr(fn, "__name__", ""))
 
 
 def _main_dtype(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """The floating dtype of the first floating tensor, else that of the first tensor."""
-    found = [
+    names = [
         _dtypes.name_of(a.dtype)
         for a in (*flatten(list(args)), *flatten(dict(kwargs)))
         if isinstance(a, torch.Tensor)
     ]
-    if not found:
+    if not names:
         raise UsageError("assert_consistent needs at least one tensor among its arguments")
-    return next((name for name in found if name in _dtypes.FORMATS), found[0])
+    return next((name for name in names if name in _dtypes.FORMATS), names[0])
 
 
 def compare(
@@ -372,18 +372,18 @@ def compare(
     loaded = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
     rule = loaded.rule(model.name, dtype, family=model.family, backend=backend)
     policy = loaded.policy(backend, operator=model.name, dtype=dtype)
-    found, evidence = judge(comparison, None, rule, policy), None
-    if found.verdict.fails:
+    judgment, evidence = judge(comparison, None, rule, policy), None
+    if judgment.verdict.fails:
         with quiet():
             evidence = Evidence(
-                found.verdict.value,
-                cause=cause_of(reference, Outcome(OutcomeStatus.OK, outputs), found),
+                judgment.verdict.value,
+                cause=cause_of(reference, Outcome(OutcomeStatus.OK, outputs), judgment),
             )
-        found = reconsider(found, evidence, policy)
-    numbers = MappingProxyType({k: v for k, v in found.metrics.items() if not math.isnan(v)})
+        judgment = reconsider(judgment, evidence, policy)
+    numbers = MappingProxyType({k: v for k, v in judgment.metrics.items() if not math.isnan(v)})
     return Result(
-        case, backend, "forward", found.verdict, found.explanation, numbers, model.family,
-        found.worst, found.output,
+        case, backend, "forward", judgment.verdict, judgment.explanation, numbers, model.family,
+        judgment.worst, judgment.output,
         _shapes(reference), comparison, reference.materials.sha256, evidence,
     )  # fmt: skip
 
@@ -432,9 +432,9 @@ def _replace_reference(reference: Reference, expected: Sequence[torch.Tensor]) -
                 f"expected_float64 is {_dtypes.name_of(t.dtype)}; compute it in float64, or "
                 f"leave it out"
             )
-    given = tuple(
+    outputs = tuple(
         Output(f"out/{i}", t.detach().cpu(), _dtypes.name_of(t.dtype))
         for i, t in enumerate(expected)
     )
-    reference.outcome = Outcome(OutcomeStatus.OK, given)
-    reference.outputs = reference.observed(given)
+    reference.outcome = Outcome(OutcomeStatus.OK, outputs)
+    reference.outputs = reference.observed(outputs)

@@ -113,29 +113,29 @@ def isolated(backend: Backend, spec: str) -> Backend:
         return backend  # one that is not here says why without a process
     from .subprocess.backend import SubprocessBackend
 
-    made = SubprocessBackend(backend.name, backend.tolerance_key or spec)
-    made.tolerance_key = backend.tolerance_key
-    return made
+    subprocess_backend = SubprocessBackend(backend.name, backend.tolerance_key or spec)
+    subprocess_backend.tolerance_key = backend.tolerance_key
+    return subprocess_backend
 
 
 def resolve_all(specs: Iterable[Any]) -> list[Backend]:
     """Every spec resolved, in order. Raises UsageError also where two backends bear the same
     name."""
-    found: dict[str, Backend] = {}
+    resolved: dict[str, Backend] = {}
     for spec in [specs] if isinstance(specs, (str, Backend)) else specs:
         backend = resolve(spec)
-        if backend.name in found:
+        if backend.name in resolved:
             hint = (
                 "; give yours a `name` of its own"
-                if type(backend) is not type(found[backend.name])
+                if type(backend) is not type(resolved[backend.name])
                 else ""
             )
             raise UsageError(
                 f"two backends are named {backend.name!r}, and their results could not be told "
                 f"apart{hint}"
             )
-        found[backend.name] = backend
-    return list(found.values())
+        resolved[backend.name] = backend
+    return list(resolved.values())
 
 
 def default_backends() -> list[Backend]:
@@ -222,10 +222,10 @@ def _is_torch_device(spec: Spec) -> bool:
 def _nearest(kind: str) -> str:
     from ._named_backends import named
 
-    known = [*_KNOWN, *(name for name in _ACCELERATORS if name not in _KNOWN), *named()]
-    hint = did_you_mean(kind.lower(), known, _OTHER_NAMES)
+    names = [*_KNOWN, *(name for name in _ACCELERATORS if name not in _KNOWN), *named()]
+    hint = did_you_mean(kind.lower(), names, _OTHER_NAMES)
     return hint or (
-        f"; known: {', '.join(known)}, any device type of torch, file.py:attribute, "
+        f"; known: {', '.join(names)}, any device type of torch, file.py:attribute, "
         f"module:attribute"
     )
 

@@ -78,11 +78,11 @@ def _quiet() -> Iterator[None]:
 def settings(benchmark: bool) -> Iterator[None]:
     """cuDNN's benchmark mode as asked for, half-precision sums in float32; then as it was."""
     matmul, cudnn = _owners()
-    wanted = [(cudnn, "benchmark", benchmark), (matmul, "allow_fp16_accumulation", False)]
-    wanted += [(matmul, name, False) for name in _REDUCTIONS]
+    assignments = [(cudnn, "benchmark", benchmark), (matmul, "allow_fp16_accumulation", False)]
+    assignments += [(matmul, name, False) for name in _REDUCTIONS]
     changed = []
     try:
-        for owner, name, value in wanted:
+        for owner, name, value in assignments:
             before = getattr(owner, name, value)
             if before != value:
                 # Newer versions keep a second flag beside this one, which setting the first alone
@@ -113,19 +113,19 @@ def deterministic() -> Iterator[None]:
 def in_effect() -> dict[str, str]:
     """Every numeric switch, as it is now."""
     matmul, cudnn = _owners()
-    found = {
+    result = {
         name: str(getattr(matmul, name, "")) for name in ("allow_fp16_accumulation", *_REDUCTIONS)
     }
-    found |= {
+    result |= {
         f"cudnn.{name}": str(getattr(cudnn, name))
         for name in ("benchmark", "deterministic", "enabled")
     }
-    found |= {f"float32 {op}": precision for op, precision in _precisions().items()}
+    result |= {f"float32 {op}": precision for op, precision in _precisions().items()}
     if not _precisions():
-        found |= {
+        result |= {
             "allow_tf32 matmul": str(matmul.allow_tf32),
             "allow_tf32 cudnn": str(cudnn.allow_tf32),
         }
-    found["deterministic"] = str(torch.are_deterministic_algorithms_enabled())
-    found["CUBLAS_WORKSPACE_CONFIG"] = os.environ.get("CUBLAS_WORKSPACE_CONFIG", "")
-    return {name: value for name, value in found.items() if value}
+    result["deterministic"] = str(torch.are_deterministic_algorithms_enabled())
+    result["CUBLAS_WORKSPACE_CONFIG"] = os.environ.get("CUBLAS_WORKSPACE_CONFIG", "")
+    return {name: value for name, value in result.items() if value}

@@ -109,11 +109,11 @@ def _ask() -> tuple[int | None, str]:
         creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
     )  # fmt: skip
     try:
-        said, _ = child.communicate(
+        output, _ = child.communicate(
             json.dumps([str(Path(entry).absolute()) for entry in sys.path]) + "\n",
             timeout=LIMIT_SECONDS,
         )
-        return child.returncode, said
+        return child.returncode, output
     except subprocess.TimeoutExpired:
         child.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -121,38 +121,38 @@ def _ask() -> tuple[int | None, str]:
         return None, ""  # stuck in a driver; it ends when the driver lets go
 
 
-def _read(status: int | None, said: str) -> Adapters:
-    found: dict[str, Any] = {}
-    for line in said.splitlines():
+def _read(status: int | None, output: str) -> Adapters:
+    data: dict[str, Any] = {}
+    for line in output.splitlines():
         if line.startswith(_MARK):
             with contextlib.suppress(
                 ValueError
             ):  # half a line, from a child that died while it spoke
-                found |= json.loads(line.removeprefix(_MARK))
-    where = found.get("asking", "start")
+                data |= json.loads(line.removeprefix(_MARK))
+    where = data.get("asking", "start")
     if status is None:
         return Adapters(
             f"looking for adapters did not answer within {LIMIT_SECONDS:g} s (in {where})"
         )
-    if "failed" in found:
-        return Adapters(_failure(found))
-    if status != 0 or not found.get("done"):
+    if "failed" in data:
+        return Adapters(_failure(data))
+    if status != 0 or not data.get("done"):
         return Adapters(f"died while looking for adapters ({death(status)}, in {where})")
-    if not found["available"] or found["count"] <= 0:
+    if not data["available"] or data["count"] <= 0:
         return Adapters(
             "no adapter: DirectX is here, but no DirectX 12 graphics card that it would list"
         )
-    return Adapters(None, tuple(found["names"]), tuple(found["float64"]), found["default"])
+    return Adapters(None, tuple(data["names"]), tuple(data["float64"]), data["default"])
 
 
-def _failure(found: dict[str, Any]) -> str:
-    what, kind, text = found["failed"], found["type"], found["text"]
-    told = f"{kind}: {text}" if text else kind
+def _failure(data: dict[str, Any]) -> str:
+    what, kind, text = data["failed"], data["type"], data["text"]
+    description = f"{kind}: {text}" if text else kind
     if what != "import":
-        return f"no working DirectX: {what}() raised {told}"
+        return f"no working DirectX: {what}() raised {description}"
     if "d3d12" in text or "dxcore" in text.lower():
-        return f"no DirectX here (torch-directml runs on Windows and WSL only; {told})"
-    return f"torch_directml cannot be imported: {told}{_mismatch()}"
+        return f"no DirectX here (torch-directml runs on Windows and WSL only; {description})"
+    return f"torch_directml cannot be imported: {description}{_mismatch()}"
 
 
 def _mismatch() -> str:

@@ -26,14 +26,14 @@ def named(folder: Path | None = None) -> Mapping[str, str]:
 
     Raises ConfigurationError.
     """
-    here = (folder or Path.cwd()).absolute()
-    for place in (here, *here.parents):
+    directory = (folder or Path.cwd()).absolute()
+    for place in (directory, *directory.parents):
         for name in FILES:
             path = place / name
             if path.is_file():
-                found = _read(path, path.stat().st_mtime_ns)
-                if found is not None:
-                    return found
+                definitions = _read(path, path.stat().st_mtime_ns)
+                if definitions is not None:
+                    return definitions
     return {}
 
 
@@ -42,7 +42,7 @@ def _read(path: Path, _changed: int) -> Mapping[str, str] | None:
     """What one file says; None where it says nothing of backends."""
     try:
         text = path.read_text(encoding="utf-8")
-        said = (
+        data = (
             _yaml(text, path)
             if path.suffix == ".yaml"
             else tomllib.loads(text).get("tool", {}).get("consistency", {}).get("backends")
@@ -53,13 +53,13 @@ def _read(path: Path, _changed: int) -> Mapping[str, str] | None:
         raise ConfigurationError(
             f"{path} cannot be read: {str(error).splitlines()[0][:120]}"
         ) from None
-    if said is None:
+    if data is None:
         return None
-    if not isinstance(said, dict):
+    if not isinstance(data, dict):
         raise ConfigurationError(
             f"{path}  backends: expected names with a spec each, such as lab: cuda:1"
         )
-    for name, spec in said.items():
+    for name, spec in data.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ConfigurationError(
                 f"{path}  backends.{name!s:.40}: a name is made of letters, digits, - and _, "
@@ -71,18 +71,18 @@ def _read(path: Path, _changed: int) -> Mapping[str, str] | None:
                 f"{path}  backends.{name}: {spec!r:.60} is no spec; write one such as "
                 f"cuda:1+tf32 or cpu@PYTHON"
             )
-    return dict(said)
+    return dict(data)
 
 
 def _yaml(text: str, path: Path) -> Any:
     import yaml
 
     try:
-        said = yaml.safe_load(text)
+        data = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         place = f":{mark.line + 1}" if mark is not None else ""
         raise ConfigurationError(
             f"{path}{place}  cannot be read: {getattr(error, 'problem', None) or error}"
         ) from None
-    return said.get("backends", said) if isinstance(said, dict) else said
+    return data.get("backends", data) if isinstance(data, dict) else data

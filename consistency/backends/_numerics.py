@@ -20,7 +20,7 @@ _VARIABLES = re.compile(
     r"|(ONEDNN|DNNL|CUBLAS|CUBLASLT|CUDNN|TORCH_CUDNN|TORCH_BLAS|ROCBLAS|HIPBLASLT|MIOPEN|PYTORCH)_\w+"
 )
 # Folders and logs change no number, and a folder may hold somebody's name.
-_BESIDE = re.compile(r"PATH|DIR|HOME|CACHE|FILE|LOG|VERBOSE|TOKEN|KEY|SECRET|PASSWORD|URL|DUMP")
+_UNRELATED = re.compile(r"PATH|DIR|HOME|CACHE|FILE|LOG|VERBOSE|TOKEN|KEY|SECRET|PASSWORD|URL|DUMP")
 
 
 @functools.cache
@@ -29,20 +29,20 @@ def build() -> dict[str, str]:
     ``torch.__config__`` says it."""
     text = torch.__config__.show()
 
-    def said(pattern: str) -> str:
+    def first(pattern: str) -> str:
         match = re.search(pattern, text)
         return match[1].strip() if match else ""
 
-    found = {
+    result = {
         "torch commit": str(torch.version.git_version or "")[:12],
-        "compiler": said(r"- ((?:GCC|clang|MSVC|LLVM)[^\n]*)"),
-        "built for": said(r"CUDA_VERSION=([^,\s]+)") and f"CUDA {said(r'CUDA_VERSION=([^,]+)')}",
-        "lapack": said(r"LAPACK_INFO=([^,\s]+)"),
-        "mkl": said(r"Math Kernel Library Version ([\d.]+)"),
-        "onednn version": said(r"MKL-DNN v(\S+)"), "build type": said(r"BUILD_TYPE=([^,\s]+)"),
+        "compiler": first(r"- ((?:GCC|clang|MSVC|LLVM)[^\n]*)"),
+        "built for": first(r"CUDA_VERSION=([^,\s]+)") and f"CUDA {first(r'CUDA_VERSION=([^,]+)')}",
+        "lapack": first(r"LAPACK_INFO=([^,\s]+)"),
+        "mkl": first(r"Math Kernel Library Version ([\d.]+)"),
+        "onednn version": first(r"MKL-DNN v(\S+)"), "build type": first(r"BUILD_TYPE=([^,\s]+)"),
     }  # fmt: skip
-    found["build type"] = "debug" if torch.version.debug else found["build type"].lower()
-    return {key: value for key, value in found.items() if value and value != "release"}
+    result["build type"] = "debug" if torch.version.debug else result["build type"].lower()
+    return {key: value for key, value in result.items() if value and value != "release"}
 
 
 # What MKL calls its branches (mkl.h, MKL_CBWR_*). On CPUs of other makers it chooses by itself, and
@@ -72,22 +72,22 @@ def mkl_instructions() -> str:
 def switches() -> dict[str, str]:
     """Switches of this process that hold whatever the backend: only those that are not as torch
     sets them."""
-    found = {}
+    result = {}
     if torch.are_deterministic_algorithms_enabled():
-        found["deterministic"] = "True"
+        result["deterministic"] = "True"
     tiny = torch.full((1,), 1e-40) * 1.0  # there is no function that asks
     if not bool(tiny.item()):
-        found["flush_denormal"] = "True"
-    return found
+        result["flush_denormal"] = "True"
+    return result
 
 
 def numeric(name: str) -> bool:
     """Whether an environment variable is one of those that change numbers, and nothing else."""
-    return _VARIABLES.fullmatch(name) is not None and not _BESIDE.search(name)
+    return _VARIABLES.fullmatch(name) is not None and not _UNRELATED.search(name)
 
 
 def variables() -> dict[str, str]:
     """The environment variables that change numbers, as far as they are set."""
-    found = {name.upper(): value for name, value in os.environ.items()}
-    chosen = {name: value[:LONGEST] for name, value in found.items() if numeric(name)}
+    environment = {name.upper(): value for name, value in os.environ.items()}
+    chosen = {name: value[:LONGEST] for name, value in environment.items() if numeric(name)}
     return dict(sorted(chosen.items()))

@@ -104,22 +104,22 @@ def _against(
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """What is differentiated, each with its cotangent: the case's literal one, or one from the
     tape."""
-    case, found = arguments.materials.case, []
+    case, cotangents = arguments.materials.case, []
     for position, root in enumerate(result):
         if not isinstance(root, torch.Tensor) or not root.requires_grad:
             continue
         if not case.cotangents:
-            found.append((root, cotangent(root, case.cotangent, arguments)))
+            cotangents.append((root, cotangent(root, case.cotangent, arguments)))
             continue
-        given = arguments.cotangent(position)
-        if given is not None:
+        gradient = arguments.cotangent(position)
+        if gradient is not None:
             if arguments.adjust is not None and (
-                given.dtype.is_floating_point or given.is_complex()
+                gradient.dtype.is_floating_point or gradient.is_complex()
             ):
-                wide = torch.complex128 if given.is_complex() else torch.float64
-                given = arguments.adjust(given.to(wide), len(arguments.tensors))
-            found.append((root, given.to(root.dtype).reshape(root.shape).to(root.device)))
-    return found
+                wide = torch.complex128 if gradient.is_complex() else torch.float64
+                gradient = arguments.adjust(gradient.to(wide), len(arguments.tensors))
+            cotangents.append((root, gradient.to(root.dtype).reshape(root.shape).to(root.device)))
+    return cotangents
 
 
 def _on_copies(arguments: Arguments, written: Sequence[int]) -> tuple[Any, ...]:
@@ -140,12 +140,15 @@ def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tens
     if dtype in dtypes.PARTS:
         return _complex_cotangent(root, dtype, stop, arguments)
     kind = dtypes.name_of(root.dtype)
-    drawn = dtype if dtype in dtypes.FORMATS else "float32"
-    if kind in dtypes.FORMATS and dtypes.FORMATS[kind].precision < dtypes.FORMATS[drawn].precision:
-        drawn = kind
+    format_name = dtype if dtype in dtypes.FORMATS else "float32"
+    if (
+        kind in dtypes.FORMATS
+        and dtypes.FORMATS[kind].precision < dtypes.FORMATS[format_name].precision
+    ):
+        format_name = kind
     count = root.numel() * (2 if root.is_complex() else 1)
-    raw = fill(count, drawn, ("uniform", -1.0, 1.0), stop)
-    flat = to_tensor(raw, drawn)
+    raw = fill(count, format_name, ("uniform", -1.0, 1.0), stop)
+    flat = to_tensor(raw, format_name)
     if arguments.adjust is not None:
         flat = arguments.adjust(flat.to(torch.float64), len(arguments.tensors))
     if root.is_complex():
@@ -221,14 +224,14 @@ def to_cpu(output: Output) -> Output:
 def elsewhere(outputs: Sequence[Output], device: str) -> list[Output]:
     """The outputs that came back on another kind of device, or another one of its kind, than they
     were asked for on."""
-    found = []
+    elements = []
     for output in outputs:
         if output.tensor is not None and output.device != device:
             kind, _, index = str(device).partition(":")
             got, _, number = output.device.partition(":")
             if got != kind or (number or "0") != (index or number or "0"):
-                found.append(output)
-    return found
+                elements.append(output)
+    return elements
 
 
 def failed(error: BaseException) -> Outcome:

@@ -10,7 +10,7 @@ from ..errors import UsageError
 _FILE = re.compile(
     r".+\.py:[^\W\d][\w.]*", re.DOTALL
 )  # of C:\x\file.py:attribute, too: the last colon counts
-_APART = re.compile(
+_SUBPROCESS = re.compile(
     r"@|\+env:|\+isolated(?=\+|@|$)", re.IGNORECASE
 )  # what asks for a process of its own
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -76,10 +76,10 @@ def apart(text: str) -> Apart | None:
 
     Raises UsageError.
     """
-    found = _APART.search(text)
-    if found is None:
+    match = _SUBPROCESS.search(text)
+    if match is None:
         return None
-    spec, rest = text[: found.start()].strip(), text[found.start() :]
+    spec, rest = text[: match.start()].strip(), text[match.start() :]
     if not spec:
         raise UsageError(f"backend {text!r}: which one? Write cpu{rest}")
     python = ""

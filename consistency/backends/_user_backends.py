@@ -17,7 +17,7 @@ from ..errors import ConsistencyError, UsageError, did_you_mean
 from ._outputs import told
 from .base import Backend
 
-_OWN = (
+_IMPORT_FRAMES = (
     __file__,
     "<frozen importlib._bootstrap>",
     "<frozen importlib._bootstrap_external>",
@@ -38,29 +38,30 @@ def imported(spec: str, kind: str) -> Any:
     Raises UsageError."""
     place, _, attribute = spec.rpartition(":")
     isfile = place.endswith(".py") or "/" in place or "\\" in place
-    told = f"{kind} {spec!r}"
-    found: Any = _guarded(
-        lambda: _file(place, told) if isfile else _module(place, told), f"{told}: importing {place}"
+    label = f"{kind} {spec!r}"
+    value: Any = _guarded(
+        lambda: _file(place, label) if isfile else _module(place, label),
+        f"{label}: importing {place}",
     )
     for name in attribute.split("."):
-        if not hasattr(found, name):
-            public = [known for known in dir(found) if not known.startswith("_")]
-            raise UsageError(f"{told}: {place} has no {name!r}{did_you_mean(name, public)}")
-        found = getattr(found, name)
-    return found
+        if not hasattr(value, name):
+            public = [name_ for name_ in dir(value) if not name_.startswith("_")]
+            raise UsageError(f"{label}: {place} has no {name!r}{did_you_mean(name, public)}")
+        value = getattr(value, name)
+    return value
 
 
-def made(found: Any, what: str) -> Backend:
+def made(value: Any, what: str) -> Backend:
     """A Backend from an instance, a subclass or a factory. Raises UsageError; ``what`` begins its
     line."""
-    backend = found
-    if not isinstance(found, Backend) and callable(found):
-        if isinstance(found, type) and not issubclass(found, Backend):
-            raise UsageError(f"{what} is the class {found.__name__}; expected {_EXPECTED}")
+    backend = value
+    if not isinstance(value, Backend) and callable(value):
+        if isinstance(value, type) and not issubclass(value, Backend):
+            raise UsageError(f"{what} is the class {value.__name__}; expected {_EXPECTED}")
         backend = _guarded(
-            found, f"{what}: {'its constructor' if isinstance(found, type) else 'calling it'}"
+            value, f"{what}: {'its constructor' if isinstance(value, type) else 'calling it'}"
         )
-        what = f"{what}: its result" if not isinstance(found, type) else what
+        what = f"{what}: its result" if not isinstance(value, type) else what
     if not isinstance(backend, Backend):
         raise UsageError(f"{what} is {_article(backend)}; expected {_EXPECTED}")
     name = backend.name
@@ -71,40 +72,40 @@ def made(found: Any, what: str) -> Backend:
     return backend
 
 
-def _file(place: str, told: str) -> ModuleType:
+def _file(place: str, label: str) -> ModuleType:
     path = Path(place).expanduser().absolute()
     if path.suffix != ".py":
-        raise UsageError(f"{told}: {place} is not a .py file")
+        raise UsageError(f"{label}: {place} is not a .py file")
     if not path.is_file():
-        raise UsageError(f"{told}: there is no file {place}")
+        raise UsageError(f"{label}: there is no file {place}")
     name = f"consistency_user_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
-    found = importlib.util.spec_from_file_location(name, path)
-    if found is None or found.loader is None:
-        raise UsageError(f"{told}: Python cannot import {place}")
+    module_spec = importlib.util.spec_from_file_location(name, path)
+    if module_spec is None or module_spec.loader is None:
+        raise UsageError(f"{label}: Python cannot import {place}")
     if str(path.parent) not in sys.path:  # so that it can import its neighbors, as a script can
         sys.path.append(str(path.parent))
-    module = importlib.util.module_from_spec(found)
+    module = importlib.util.module_from_spec(module_spec)
     sys.modules[name] = module  # dataclasses and pickle look a class's module up here
     try:
-        found.loader.exec_module(module)
+        module_spec.loader.exec_module(module)
     except BaseException:
         sys.modules.pop(name, None)
         raise
     return module
 
 
-def _module(place: str, told: str) -> ModuleType:
-    here = str(Path.cwd())
+def _module(place: str, label: str) -> ModuleType:
+    directory = str(Path.cwd())
     if (
-        here not in sys.path and "" not in sys.path
+        directory not in sys.path and "" not in sys.path
     ):  # a console script starts without the current folder on its path
-        sys.path.append(here)
+        sys.path.append(directory)
     try:
         return importlib.import_module(place)
     except ModuleNotFoundError as error:
         if error.name and (place == error.name or place.startswith(f"{error.name}.")):
-            device = ", and no device of that name" if told.startswith("backend") else ""
-            raise UsageError(f"{told}: there is no module {error.name!r}{device}") from None
+            device = ", and no device of that name" if label.startswith("backend") else ""
+            raise UsageError(f"{label}: there is no module {error.name!r}{device}") from None
         raise
 
 
@@ -119,7 +120,7 @@ def _guarded(function: Callable[[], Any], what: str) -> Any:
         frames = [
             frame
             for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename not in _OWN
+            if frame.filename not in _IMPORT_FRAMES
         ]
         last = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
         raise UsageError(f"{what} raised {told(error)}{last}") from None

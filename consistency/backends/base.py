@@ -96,14 +96,14 @@ class Backend:
 
     def environment(self) -> dict[str, str]:
         """Device, driver, library versions and numeric switches, as text."""
-        found = {
+        identity = {
             "device": "cpu",
             "torch": torch.__version__,
             "numpy": np.__version__,
             "processor": _processor(),
         }
-        found |= {"mkl instructions": text} if (text := _numerics.mkl_instructions()) else {}
-        return found | _numerics.build() | _numerics.switches() | _numerics.variables()
+        identity |= {"mkl instructions": text} if (text := _numerics.mkl_instructions()) else {}
+        return identity | _numerics.build() | _numerics.switches() | _numerics.variables()
 
     @functools.cached_property
     def identity(self) -> dict[str, str]:

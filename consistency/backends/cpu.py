@@ -40,9 +40,9 @@ class Cpu(TorchBackend):
             number = value.isascii() and value.isdecimal() and 0 < int(value) < 1 << 16
             if key == "compile" and value:
                 raise UsageError(f"backend {name!r}: compile takes no value; write +compile")
-            known = _VALUES.get(key, (value,))
-            if value not in known or (key == "threads" and not number):
-                expected = "|".join(known) if key in _VALUES else "NUMBER"
+            values = _VALUES.get(key, (value,))
+            if value not in values or (key == "threads" and not number):
+                expected = "|".join(values) if key in _VALUES else "NUMBER"
                 raise UsageError(f"backend {name!r}: {key}={value!r}; expected {key}={expected}")
 
     def why_unavailable(self) -> str | None:
@@ -78,7 +78,7 @@ class Cpu(TorchBackend):
         # precision) on the way.
         mkldnn: Any = torch.backends.mkldnn
         threads, onednn = torch.get_num_threads(), mkldnn.enabled
-        wanted = int(self.switched.get("threads", threads))
+        thread_count = int(self.switched.get("threads", threads))
         enabled = {"on": True, "off": False}.get(self.switched.get("onednn", ""), onednn)
         flushes, precision = _flushes(), _matmul_precision()
         try:
@@ -88,8 +88,8 @@ class Cpu(TorchBackend):
                 torch.set_float32_matmul_precision(self.switched["matmul"])
             if enabled != onednn:
                 mkldnn.enabled = enabled
-            if wanted != threads:
-                torch.set_num_threads(wanted)
+            if thread_count != threads:
+                torch.set_num_threads(thread_count)
             yield
         finally:
             if "flush_denormal" in self.switched:
@@ -100,14 +100,14 @@ class Cpu(TorchBackend):
                 )
             if enabled != onednn:
                 mkldnn.enabled = onednn
-            if wanted != threads:
+            if thread_count != threads:
                 torch.set_num_threads(threads)
 
     def variants(self) -> Mapping[str, Backend]:
-        others = {"oneDNN off": ("onednn", "off"), "one thread": ("threads", "1")}
+        switches = {"oneDNN off": ("onednn", "off"), "one thread": ("threads", "1")}
         return {
             words: Cpu(self.name, self.switched | {key: value})
-            for words, (key, value) in others.items()
+            for words, (key, value) in switches.items()
             if self.switched.get(key) != value
         }
 

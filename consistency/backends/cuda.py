@@ -102,19 +102,19 @@ class Cuda(TorchBackend):
         }
 
     def environment(self) -> dict[str, str]:
-        found = super().environment() | {
+        identity = super().environment() | {
             "device": torch.cuda.get_device_name(self.index),
             "driver": driver_version(),
         }
         major, minor = torch.cuda.get_device_capability(self.index)
-        found |= {"compute capability": f"{major}.{minor}", "cuda": torch.version.cuda or ""}
+        identity |= {"compute capability": f"{major}.{minor}", "cuda": torch.version.cuda or ""}
         if torch.version.hip:
-            found["hip"] = torch.version.hip
+            identity["hip"] = torch.version.hip
         cudnn: Any = torch.backends.cudnn
-        found["cudnn"] = str(cudnn.version() or "absent")
+        identity["cudnn"] = str(cudnn.version() or "absent")
         with self.switches():
-            found |= in_effect()
-        return found
+            identity |= in_effect()
+        return identity
 
 
 def why_absent(index: int = 0) -> str | None:
@@ -165,8 +165,8 @@ def driver_version() -> str:
         warnings.simplefilter("ignore")
         nvml = importlib.import_module("pynvml")
         nvml.nvmlInit()
-        found = nvml.nvmlSystemGetDriverVersion()
-        return found.decode() if isinstance(found, bytes) else str(found)
+        version = nvml.nvmlSystemGetDriverVersion()
+        return version.decode() if isinstance(version, bytes) else str(version)
     with contextlib.suppress(Exception):
         tool = shutil.which("nvidia-smi") or ""
         command = [tool, "--query-gpu=driver_version", "--format=csv,noheader"]

@@ -44,10 +44,10 @@ class Device(TorchBackend):
             module.synchronize()
 
     def environment(self) -> dict[str, str]:
-        found = super().environment()
+        identity = super().environment()
         with contextlib.suppress(Exception):
-            found |= _properties(self.kind, self.index)
-        return found
+            identity |= _properties(self.kind, self.index)
+        return identity
 
 
 def why_absent(device: str) -> str | None:
@@ -119,6 +119,6 @@ def _properties(kind: str, index: int) -> dict[str, str]:
     if kind == "mps":
         return {"device": f"{platform.processor() or 'Apple'} GPU", "macos": platform.mac_ver()[0]}
     properties = _module(kind).get_device_properties(index)
-    found = {"device": str(getattr(properties, "name", kind))}
+    result = {"device": str(getattr(properties, "name", kind))}
     driver = getattr(properties, "driver_version", None)
-    return found | ({"driver": str(driver)} if driver else {})
+    return result | ({"driver": str(driver)} if driver else {})

@@ -97,10 +97,10 @@ class DirectML(TorchBackend):
     def environment(self) -> dict[str, str]:
         adapters = discover()
         name = "" if adapters.reason else adapters.names[self._chosen(adapters)[0]]
-        found = super().environment() | {"device": name, "driver": driver_version(name)}
+        identity = super().environment() | {"device": name, "driver": driver_version(name)}
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found["torch_directml"] = importlib.metadata.version("torch-directml")
-        return found | {"tiled": self.switched.get("tiled", "on")}
+            identity["torch_directml"] = importlib.metadata.version("torch-directml")
+        return identity | {"tiled": self.switched.get("tiled", "on")}
 
     def _chosen(self, adapters: Adapters) -> tuple[int, str | None]:
         """The adapter's number, and why it cannot be told or does not exist."""

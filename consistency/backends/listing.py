@@ -26,14 +26,16 @@ def describe(backend: Backend) -> dict[str, Any]:
     row |= {"device": "", "driver": "", "versions": [], "float64": None, "environment": {}}
     if reason is not None:
         return row
-    found = backend.identity
+    identity = backend.identity
     row |= {
-        "device": found.get("device", ""),
-        "driver": found.get("driver", ""),
-        "environment": dict(found),
+        "device": identity.get("device", ""),
+        "driver": identity.get("driver", ""),
+        "environment": dict(identity),
     }
-    shown = [name for name in _VERSIONS if found.get(name, "unknown") not in ("", "unknown")]
-    row["versions"] = [found[name] if name == "blas" else f"{name} {found[name]}" for name in shown]
+    shown = [name for name in _VERSIONS if identity.get(name, "unknown") not in ("", "unknown")]
+    row["versions"] = [
+        identity[name] if name == "blas" else f"{name} {identity[name]}" for name in shown
+    ]
     try:
         row["float64"] = backend.has_float64()
     except Exception as error:

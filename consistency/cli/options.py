@@ -55,12 +55,12 @@ class Command(click.Command):
             record = param.get_help_record(ctx)
             if record is not None and isinstance(param, click.Option):
                 names = {name.lstrip("-") for name in (*param.opts, *param.secondary_opts)}
-                title = next((t for t, known in GROUPS.items() if names & set(known)), "Other")
+                title = next((t for t, group in GROUPS.items() if names & set(group)), "Other")
                 records[title].append(record)
-        for title, found in records.items():
-            if found:
+        for title, rows in records.items():
+            if rows:
                 with formatter.section(title):
-                    formatter.write_dl(found)
+                    formatter.write_dl(rows)
 
 
 command = functools.partial(click.command, cls=Command)
@@ -81,10 +81,10 @@ def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int:
     if value is None:
         return 0
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([kmg])i?b|)", value.strip().lower())
-    found = int(float(match[1]) * _BYTES[match[2] or ""]) if match else 0
-    if found < 1 << 20:
+    count = int(float(match[1]) * _BYTES[match[2] or ""]) if match else 0
+    if count < 1 << 20:
         raise click.BadParameter(f"{value!r} is no size of at least a megabyte; write 512MB or 8GB")
-    return found
+    return count
 
 
 def _explained(name: str, **more: Any) -> dict[str, Any]:
@@ -156,14 +156,14 @@ def run_options(*names: str, **changes: dict[str, Any]) -> Decorator:
     """Give a command the argument OPERATOR and the named options of a run, collected in its
     argument ``options`` (:class:`~consistency.engine.run_options.RunOptions`). ``changes``: what is
     different in this command, by the name of the option."""
-    known = {field.name for field in fields(RunOptions)} & {"operators", *names}
+    option_names = {field.name for field in fields(RunOptions)} & {"operators", *names}
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def collected(**values: Any) -> Any:
-            given = {name: values.pop(name) for name in known}
-            given = {name: None if value == () else value for name, value in given.items()}
-            return function(options=RunOptions(**given), **values)
+            chosen = {name: values.pop(name) for name in option_names}
+            chosen = {name: None if value == () else value for name, value in chosen.items()}
+            return function(options=RunOptions(**chosen), **values)
 
         decorated: Callable[..., Any] = collected
         for name in reversed(names):

@@ -47,12 +47,12 @@ def told(error: click.UsageError, path: str) -> str:
     return f"{path}: {text}{' See' if text.endswith('?') else '; see'} {path} --help"
 
 
-def _meant(given: str, command: click.Command | None, path: str) -> str:
+def _meant(word_given: str, command: click.Command | None, path: str) -> str:
     """What an option that is not there stands for: an argument of the command, or the option of
     nearly that name."""
     if command is None:
         return ""
-    word = given.lstrip("-").partition("=")[0]
+    word = word_given.lstrip("-").partition("=")[0]
     operands = " ".join(
         str(p.metavar or p.name) for p in command.params if isinstance(p, click.Argument)
     )
@@ -71,8 +71,8 @@ def _meant(given: str, command: click.Command | None, path: str) -> str:
     near = other if other in options else stem if stem in options else None
     if near is None:
         return did_you_mean(word, options).replace("mean ", "mean --").replace(" or ", " or --")
-    once = ", once for each" if options[near].multiple and word.lower().endswith("s") else ""
-    return f"; did you mean --{near}{once}?"
+    repeat_note = ", once for each" if options[near].multiple and word.lower().endswith("s") else ""
+    return f"; did you mean --{near}{repeat_note}?"
 
 
 def _plain(operands: str) -> str:

@@ -101,12 +101,12 @@ def embedding_bag(
     rows = weight[not_negative(indices)]
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
-    kept = np.ones(indices.shape, np.bool_)
+    not_padding = np.ones(indices.shape, np.bool_)
     if padding_idx is not None:
-        kept = indices != padding_idx % weight.shape[0]
+        not_padding = indices != padding_idx % weight.shape[0]
     result = np.zeros((len(starts), weight.shape[1]), weight.dtype)
     for bag, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        members = rows[start:end][kept[start:end]]
+        members = rows[start:end][not_padding[start:end]]
         if len(members):
             result[bag] = _BAGS[mode](np.ascontiguousarray(members.T))
     return result

@@ -55,18 +55,18 @@ class Numpy(Backend):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        given = (
+        call_args = (
             tuple([_to_numpy(item) for item in args]),
             {name: _to_numpy(item) for name, item in kwargs.items()},
         )
         try:
-            result = implementation(*given[0], **given[1])
+            result = implementation(*call_args[0], **call_args[1])
         except NotImplementedError as error:
             raise Unsupported(
                 f"NumPy: {str(error) or operator.name + ' with these arguments'}"
             ) from None
         except TypeError as error:
-            if _takes(implementation, *given):
+            if _takes(implementation, *call_args):
                 raise
             raise Unsupported(f"NumPy: {operator.name} with these arguments: {error}") from None
         return _to_torch(result)
@@ -74,9 +74,9 @@ class Numpy(Backend):
     def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
         if _name(operator) not in _implementations():
             return f"no NumPy implementation of {_name(operator)}"
-        known = operators.registry().get(operator.name)
+        declared = operators.registry().get(operator.name)
         if operator.cases is not None and (
-            known is None or operator.callable is not known.callable
+            declared is None or operator.callable is not declared.callable
         ):
             return (
                 f"this {operator.name} may take its arguments in another order than the NumPy "
@@ -124,13 +124,13 @@ class Numpy(Backend):
         return outputs if wide else None
 
     def environment(self) -> dict[str, str]:
-        found = {
+        identity = {
             "device": "cpu",
             "numpy": np.__version__,
             "blas": _blas(),
             "processor": _processor(),
         }
-        return found | {
+        return identity | {
             name: value
             for name, value in variables().items()
             if name.startswith(("NPY_", "OPENBLAS_", "MKL_", "OMP_"))
@@ -184,8 +184,8 @@ def _to_numpy(item: Any) -> Any:
     if isinstance(item, _TORCH_ONLY):
         raise Unsupported(f"{item} means nothing to NumPy")
     if isinstance(item, (tuple, list)):
-        made = [_to_numpy(inner) for inner in item]
-        return made if isinstance(item, list) else tuple(made)
+        items = [_to_numpy(inner) for inner in item]
+        return items if isinstance(item, list) else tuple(items)
     if isinstance(item, Mapping):
         return {key: _to_numpy(inner) for key, inner in item.items()}
     return item
@@ -218,8 +218,8 @@ def _widened(item: Any) -> Any:
             else item
         )
     if isinstance(item, (tuple, list)):
-        made = [_widened(inner) for inner in item]
-        return made if isinstance(item, list) else tuple(made)
+        items = [_widened(inner) for inner in item]
+        return items if isinstance(item, list) else tuple(items)
     if isinstance(item, dict):
         return {key: _widened(inner) for key, inner in item.items()}
     return LONG_NAMES.get(item, item) if isinstance(item, str) else item
@@ -229,7 +229,7 @@ def _blas() -> str:
     """``openblas 0.3.31``, as NumPy was built; ``unknown`` where it does not say."""
     try:
         shown: Any = np.show_config(mode="dicts")
-        found = shown["Build Dependencies"]["blas"]
-        return f"{found['name']} {found.get('version', '')}".strip()
+        blas = shown["Build Dependencies"]["blas"]
+        return f"{blas['name']} {blas.get('version', '')}".strip()
     except Exception:  # an older NumPy, or one built in a way of its own
         return "unknown"

@@ -66,14 +66,16 @@ def cross_entropy(
     classes = constant(scores.shape[-1], input)
     weighted = scores if weight is None else scores * weight
     if target.dtype.kind == "f" and target.shape == input.shape:
-        wanted = _class_last(target) * (1 - smooth) + smooth / classes
-        loss = -np.asarray(reduce_rows(wanted * weighted, -1, False, lambda rows: rows.sum(-1)))
+        target_probabilities = _class_last(target) * (1 - smooth) + smooth / classes
+        loss = -np.asarray(
+            reduce_rows(target_probabilities * weighted, -1, False, lambda rows: rows.sum(-1))
+        )
         return reduced(loss, reduction, size_average, reduce)
     loss, weights = _picked(scores, target, weight, ignore_index)
     if label_smoothing:
-        every_class = -np.asarray(reduce_rows(weighted, -1, False, lambda rows: rows.sum(-1)))
-        every_class = np.where(target == ignore_index, constant(0, input), every_class)
-        loss = (1 - smooth) * loss + smooth / classes * every_class
+        uniform_loss = -np.asarray(reduce_rows(weighted, -1, False, lambda rows: rows.sum(-1)))
+        uniform_loss = np.where(target == ignore_index, constant(0, input), uniform_loss)
+        loss = (1 - smooth) * loss + smooth / classes * uniform_loss
     if reduction == "mean":
         return ratio(reduced(loss, "sum", size_average, reduce), total(weights))
     return reduced(loss, reduction, size_average, reduce)

@@ -125,18 +125,18 @@ def linspace(
     _only_minor(options)
     if isinstance(start, np.ndarray) or isinstance(end, np.ndarray):
         raise NotImplementedError("ends that are tensors")
-    wanted = as_dtype(dtype)
-    if wanted.kind != "f":
+    result_dtype = as_dtype(dtype)
+    if result_dtype.kind != "f":
         raise NotImplementedError("a linspace that is not floating")
     index = np.arange(steps)
-    from_start = index.astype(wanted)
+    from_start = index.astype(result_dtype)
     from_end = (steps - 1 - index).astype(from_start.dtype)
     step = (constant(end, from_start) - constant(start, from_start)) / constant(
         max(steps - 1, 1), from_start
     )
     near_start = (index < steps // 2) | (steps == 1)
     result: Array = np.where(near_start, start + step * from_start, end - step * from_end)
-    return result.astype(wanted)
+    return result.astype(result_dtype)
 
 
 def _offer_triangle_indices(name: str, choose: Callable[..., Any]) -> None:

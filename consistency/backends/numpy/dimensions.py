@@ -20,8 +20,8 @@ def axes(dim: Dims, ndim: int) -> tuple[int, ...]:
     """The dimensions a reduction runs over: None and () mean all of them."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return tuple(range(ndim))
-    wanted = [dim] if isinstance(dim, int) else list(dim)
-    return tuple(axis(one, ndim) for one in wanted)
+    requested = [dim] if isinstance(dim, int) else list(dim)
+    return tuple(axis(one, ndim) for one in requested)
 
 
 def fold_rows(x: Array, dim: Dims, keepdim: bool) -> tuple[Array, tuple[int, ...]]:

@@ -69,11 +69,11 @@ def masked_select(input: Array, mask: Array) -> Array:
 @implements("nonzero", wide=True, complex=True)
 def nonzero(input: Array, *, as_tuple: bool = False) -> Any:
     """One row for each non-zero element; as_tuple, one array for each dimension."""
-    found = np.argwhere(input).astype(INDEX)
+    positions = np.argwhere(input).astype(INDEX)
     if not as_tuple:
-        return found
+        return positions
     return (
-        tuple(np.atleast_2d(np.moveaxis(found, -1, 0)))
+        tuple(np.atleast_2d(np.moveaxis(positions, -1, 0)))
         if input.ndim
         else tuple(np.nonzero(np.atleast_1d(input)))
     )

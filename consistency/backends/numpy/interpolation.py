@@ -95,15 +95,15 @@ def interpolate(
     if size is not None:
         counts = per_dimension(size, n)
     elif scale_factor is not None:
-        given = (
+        scales = (
             [float(scale_factor)] * n
             if isinstance(scale_factor, (int, float))
             else list(scale_factor)
         )
-        given = given * n if len(given) == 1 else given
-        counts = tuple(int(np.floor(one * f)) for one, f in zip(spatial, given, strict=True))
+        scales = scales * n if len(scales) == 1 else scales
+        counts = tuple(int(np.floor(one * f)) for one, f in zip(spatial, scales, strict=True))
         if not recompute_scale_factor:
-            factors = list(given)
+            factors = list(scales)
     else:
         raise ValueError("either size or scale_factor should be defined")
     if mode == "area":

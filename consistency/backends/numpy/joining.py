@@ -56,8 +56,8 @@ def block_diag(*tensors: Array) -> Array:
 
 @implements("meshgrid", wide=True, complex=True)
 def meshgrid(*tensors: Array | Sequence[Array], indexing: str = "ij") -> tuple[Array, ...]:
-    given = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], np.ndarray) else tensors
-    return tuple(np.meshgrid(*given, indexing="xy" if indexing == "xy" else "ij"))
+    arrays = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], np.ndarray) else tensors
+    return tuple(np.meshgrid(*arrays, indexing="xy" if indexing == "xy" else "ij"))
 
 
 @implements("cartesian_prod", wide=True, complex=True)
@@ -110,10 +110,10 @@ def tensor_split(
     input: Array, indices_or_sections: int | Sequence[int] | Array, dim: int = 0
 ) -> tuple[Array, ...]:
     """Like np.array_split, except that indices count from the end when negative."""
-    wanted: Any = indices_or_sections
-    if isinstance(wanted, np.ndarray):
-        wanted = wanted.tolist()
-    return tuple(np.array_split(input, wanted, dim))
+    sections: Any = indices_or_sections
+    if isinstance(sections, np.ndarray):
+        sections = sections.tolist()
+    return tuple(np.array_split(input, sections, dim))
 
 
 def _offer_split(name: str, dim: Callable[[Array], int]) -> None:

@@ -63,8 +63,8 @@ def kron(input: Array, other: Array) -> Array:
     x, y = unify(input, other)
     ndim = max(x.ndim, y.ndim)
     x, y = (one.reshape((1,) * (ndim - one.ndim) + one.shape) for one in (x, y))
-    every_other = [1] * (2 * ndim)
-    left, right = list(every_other), list(every_other)
+    ones = [1] * (2 * ndim)
+    left, right = list(ones), list(ones)
     left[0::2], right[1::2] = x.shape, y.shape
     shape = tuple(a * b for a, b in zip(x.shape, y.shape, strict=True))
     return np.asarray(x.reshape(left) * y.reshape(right)).reshape(shape)
@@ -93,8 +93,10 @@ def tensordot(a: Array, b: Array, dims: int | Sequence[Sequence[int]] = 2) -> Ar
 def _drops_letters(equation: str) -> bool:
     """Whether a letter of ``"ij->i"`` is summed away; without an arrow those are that occur
     twice."""
-    given, arrow, kept = equation.replace(" ", "").partition("->")
-    return any(letter not in kept for letter in given) if arrow else len(set(given)) < len(given)
+    inputs, arrow, output = equation.replace(" ", "").partition("->")
+    return (
+        any(letter not in output for letter in inputs) if arrow else len(set(inputs)) < len(inputs)
+    )
 
 
 @implements("einsum", wide=True, complex=True)

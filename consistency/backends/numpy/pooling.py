@@ -45,8 +45,8 @@ def _padding_after(
     """ceil_mode adds a last, partial window, provided that it starts within the input or its left
     padding."""
     reach = dilation * (kernel - 1) + 1
-    windows, rest = divmod(size + 2 * padding - reach, stride)
-    if ceil_mode and rest and (windows + 1) * stride < size + padding:
+    windows, remainder = divmod(size + 2 * padding - reach, stride)
+    if ceil_mode and remainder and (windows + 1) * stride < size + padding:
         windows += 1
     return max(padding, windows * stride + reach - size - padding)
 
@@ -82,9 +82,9 @@ def _average(
 ) -> Array:
     kernel = per_dimension(kernel_size, n)
     steps = per_dimension(stride, n) if stride else kernel
-    before, once = per_dimension(padding, n), (1,) * n
-    after = _all_padding_after(x, kernel, steps, once, before, ceil_mode)
-    total = _pool(x, kernel, steps, once, before, after, 0, row_sum)
+    before, unit_dilation = per_dimension(padding, n), (1,) * n
+    after = _all_padding_after(x, kernel, steps, unit_dilation, before, ceil_mode)
+    total = _pool(x, kernel, steps, unit_dilation, before, after, 0, row_sum)
     if divisor_override:
         return total / constant(divisor_override, x)
     # How many elements each window really covers: the padding counts if asked, what ceil_mode adds
@@ -96,7 +96,7 @@ def _average(
             [a - b for a, b in zip(after, before, strict=True)],
         )
         before = (0,) * n
-    return total / _pool(covered, kernel, steps, once, before, after, 0, row_sum)
+    return total / _pool(covered, kernel, steps, unit_dilation, before, after, 0, row_sum)
 
 
 def _adaptive(
@@ -104,9 +104,9 @@ def _adaptive(
 ) -> Array:
     """Output i of m covers the input from ⌊i·size/m⌋ to ⌈(i+1)·size/m⌉."""
     spatial = x.shape[-n:]
-    wanted = [output_size] if isinstance(output_size, int) else list(output_size)
-    wanted = wanted * n if len(wanted) == 1 else wanted
-    counts = [size if m is None else m for size, m in zip(spatial, wanted, strict=True)]
+    sizes = [output_size] if isinstance(output_size, int) else list(output_size)
+    sizes = sizes * n if len(sizes) == 1 else sizes
+    counts = [size if m is None else m for size, m in zip(spatial, sizes, strict=True)]
     shares = [
         [slice(i * size // m, -(-(i + 1) * size // m)) for i in range(m)]
         for size, m in zip(spatial, counts, strict=True)
@@ -164,9 +164,9 @@ def _offer_pools(n: int) -> None:
         """(Σ xᵖ)^(1/p), a NaN for most roots of a negative sum; ceil_mode's partial windows are
         scaled up as if whole."""
         power = constant(norm_type, input)
-        whole = constant(count(per_dimension(kernel_size, n)), input)
+        window_size = constant(count(per_dimension(kernel_size, n)), input)
         mean = _average(np.power(input, power), kernel_size, stride, 0, ceil_mode, True, None, n)
-        return np.asarray(np.power(mean * whole, constant(1, input) / power))
+        return np.asarray(np.power(mean * window_size, constant(1, input) / power))
 
 
 for _n in (1, 2, 3):

@@ -101,8 +101,8 @@ def row_log_total(rows: Array, shift: Array) -> Array:
     where_top = terms.argmax(-1)[..., None]
     top = np.take_along_axis(terms, where_top, -1)[..., 0]
     np.put_along_axis(terms, where_top, constant(0, terms), -1)
-    others = row_sum(terms)
-    return np.where(top == 1, np.log1p(others), np.log(top + others))
+    total = row_sum(terms)
+    return np.where(top == 1, np.log1p(total), np.log(top + total))
 
 
 # --- moments
@@ -114,10 +114,10 @@ def row_variance(rows: Array, correction: float) -> tuple[Array, Array]:
     length = rows.shape[-1]
     center = row_mean(rows)
     distance = rows - center[..., None]
-    left_behind = row_sum(distance) ** 2 / constant(length, rows)
+    mean_correction = row_sum(distance) ** 2 / constant(length, rows)
     squares = row_sum(distance * distance)
     squares = np.where(
-        squares == np.inf, squares, np.maximum(squares - left_behind, constant(0, rows))
+        squares == np.inf, squares, np.maximum(squares - mean_correction, constant(0, rows))
     )
     return np.asarray(squares / constant(max(length - correction, 0), rows)), center
 

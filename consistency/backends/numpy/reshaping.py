@@ -52,9 +52,9 @@ def unflatten(input: Array, dim: int, sizes: Sequence[int]) -> Array:
 def squeeze(input: Array, dim: Dims = None) -> Array:
     if not input.ndim:
         return input
-    wanted = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     return np.squeeze(
-        input, tuple(d for d in (axis(one, input.ndim) for one in wanted) if input.shape[d] == 1)
+        input, tuple(d for d in (axis(one, input.ndim) for one in dims) if input.shape[d] == 1)
     )
 
 
@@ -71,10 +71,11 @@ def broadcast_to(input: Array, size: Sequence[int]) -> Array:
 @implements("expand", wide=True, complex=True)
 def expand(input: Array, *size: int | Sequence[int]) -> Array:
     """−1 keeps the size of a dimension."""
-    wanted = sizes(*size)
-    own = (1,) * (len(wanted) - input.ndim) + input.shape
+    shape = sizes(*size)
+    source_shape = (1,) * (len(shape) - input.ndim) + input.shape
     return np.broadcast_to(
-        input, [have if want == -1 else want for want, have in zip(wanted, own, strict=True)]
+        input,
+        [have if want == -1 else want for want, have in zip(shape, source_shape, strict=True)],
     )
 
 

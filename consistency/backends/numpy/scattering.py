@@ -71,11 +71,11 @@ def scatter(
     reduce: str | None = None,
 ) -> Array:
     x, where = lifted(input, index)
-    given = src if src is not None else value
-    if given is None:
+    source = src if src is not None else value
+    if source is None:
         raise ValueError("scatter needs src or value")
-    values = _value(given, x)
-    if isinstance(given, np.ndarray) and values.ndim:
+    values = _value(source, x)
+    if isinstance(source, np.ndarray) and values.ndim:
         values = values[tuple(slice(size) for size in where.shape)]
     spots = spots_of(where, dim, x.ndim)
     if reduce is not None:

@@ -22,12 +22,12 @@ def unique(
     )
     # NumPy 1 and 2 disagree about the shape of the inverse.
     inverse = inverse.reshape(input.shape if dim is None else -1)
-    wanted = [
+    results = [
         values,
         *([inverse.astype(INDEX)] if return_inverse else []),
         *([counts.astype(INDEX)] if return_counts else []),
     ]
-    return wanted[0] if len(wanted) == 1 else tuple(wanted)
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 @implements("searchsorted", wide=True)
@@ -46,12 +46,12 @@ def searchsorted(
         sorted_sequence if sorter is None else np.take_along_axis(sorted_sequence, sorter, -1)
     )
     if sequence.ndim == 1:
-        found = _search(sequence, keys, from_right)
+        positions = _search(sequence, keys, from_right)
     else:
-        found = np.empty(keys.shape, INDEX)
+        positions = np.empty(keys.shape, INDEX)
         for row in np.ndindex(*sequence.shape[:-1]):
-            found[row] = _search(sequence[row], keys[row], from_right)
-    return np.asarray(found).astype(np.int32 if out_int32 else INDEX)
+            positions[row] = _search(sequence[row], keys[row], from_right)
+    return np.asarray(positions).astype(np.int32 if out_int32 else INDEX)
 
 
 def _search(sequence: Array, keys: Array, from_right: bool) -> Any:
@@ -69,9 +69,9 @@ def bucketize(
 def isin(
     elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False
 ) -> Array:
-    x, wanted = (np.asarray(one) for one in (elements, test_elements))
-    found: Array = (x[..., None] == wanted.reshape(-1)).any(-1)
-    return ~found if invert else found
+    x, tests = (np.asarray(one) for one in (elements, test_elements))
+    matches: Array = (x[..., None] == tests.reshape(-1)).any(-1)
+    return ~matches if invert else matches
 
 
 @implements("bincount")

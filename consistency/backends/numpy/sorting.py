@@ -109,8 +109,10 @@ def _offer_median(name: str, ignore_nan: bool) -> None:
     def call(input: Array, dim: int | None = None, keepdim: bool = False) -> Any:
         if input.size == 0:
             raise NotImplementedError("median of nothing")
-        kept = keepdim and dim is not None
-        result = reduce_rows_to_pair(input, dim, kept, lambda rows: _row_median(rows, ignore_nan))
+        keep_dimension = keepdim and dim is not None
+        result = reduce_rows_to_pair(
+            input, dim, keep_dimension, lambda rows: _row_median(rows, ignore_nan)
+        )
         return result[0] if dim is None else result
 
 

@@ -111,19 +111,19 @@ class SubprocessBackend(Backend):
         key = (operator.name, dtype, direction)
         if key not in self._refusals:
             header = dict(zip(("operator", "dtype", "direction"), key, strict=True))
-            self._refusals[key] = self._asked({"kind": "refusal", **header}).get("reason")
+            self._refusals[key] = self._exchange({"kind": "refusal", **header}).get("reason")
         return self._refusals[key]
 
     def has_float64(self) -> bool | None:
-        found = self._open().get("float64")
-        return None if found is None else bool(found)
+        answer = self._open().get("float64")
+        return None if answer is None else bool(answer)
 
     def environment(self) -> dict[str, str]:
         if self.why_unavailable():
             return {"device": ""}
-        found = {str(key): str(value) for key, value in self._open().get("identity", {}).items()}
+        identity = {str(key): str(value) for key, value in self._open().get("identity", {}).items()}
         extra = {"python": self.python} if self.python else {}
-        return found | extra | {f"env {key}": value for key, value in self.variables.items()}
+        return identity | extra | {f"env {key}": value for key, value in self.variables.items()}
 
     def variants(self) -> Mapping[str, Backend]:
         return {
@@ -321,12 +321,12 @@ class SubprocessBackend(Backend):
     ) -> None:
         """A case raised. If nothing works since, the worker is replaced; a failure that was there
         before is judged anew."""
-        first_here = self._fresh
+        first_call = self._fresh
         self._fresh = False
         if (
             not spoiled
             and self._worked is None
-            and not first_here
+            and not first_call
             and self._raising < FRESH_FAILURES
         ):
             # Nothing has ever worked here, and this one raised after another: is it the case, or
@@ -426,7 +426,7 @@ class SubprocessBackend(Backend):
             self._opened = reply
         return reply
 
-    def _asked(self, header: framing.Header) -> framing.Header:
+    def _exchange(self, header: framing.Header) -> framing.Header:
         """A question apart from the cases: its answer comes after theirs."""
         while self._pending:
             self._pump()
@@ -441,10 +441,10 @@ class SubprocessBackend(Backend):
     def memory_growth(self) -> tuple[str, float] | None:
         """What the last case leaves behind on every call, in bytes."""
         request = self._worked if self._worker is not None else None
-        found = self._growth.per_call(
+        growth = self._growth.per_call(
             functools.partial(self._repeat, request) if request is not None else None
         )
-        return (request.operator, found) if request is not None and found is not None else None
+        return (request.operator, growth) if request is not None and growth is not None else None
 
     def _repeat(self, request: CaseRequest) -> None:
         key = (*request.key[:-1], "again")
@@ -463,7 +463,9 @@ class SubprocessBackend(Backend):
         if self._worker is None:
             return self.restarts, 0
         device = (
-            self._asked({"kind": "grow"}).get("bytes", 0) if self.device.startswith("cuda") else 0
+            self._exchange({"kind": "grow"}).get("bytes", 0)
+            if self.device.startswith("cuda")
+            else 0
         )
         return self.restarts, (self._worker.memory() if self._worker is not None else 0) + int(
             device

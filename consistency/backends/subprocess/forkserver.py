@@ -31,11 +31,11 @@ class ForkServer:
     of its socket."""
 
     def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
-        self._control, there = socket.socketpair()
+        self._control, server_end = socket.socketpair()
         try:
-            with there:
+            with server_end:
                 self.process = subprocess.Popen(
-                    [*command, str(there.fileno())], pass_fds=[there.fileno()],
+                    [*command, str(server_end.fileno())], pass_fds=[server_end.fileno()],
                     start_new_session=True, env=dict(environment),
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 )  # fmt: skip
@@ -56,13 +56,13 @@ class ForkServer:
     def fork(self) -> ForkedWorker:
         """A new worker, which may still be on its way. Raises OSError where the fork server has
         ended."""
-        here, there = socket.socketpair()
+        parent_end, child_end = socket.socketpair()
         reads, writes = os.pipe()
-        child = ForkedWorker(here, os.fdopen(reads, "rb"), self)
+        child = ForkedWorker(parent_end, os.fdopen(reads, "rb"), self)
         self._born.put(child)
         try:
-            with there:
-                socket.send_fds(self._control, [b"f"], [there.fileno(), writes])
+            with child_end:
+                socket.send_fds(self._control, [b"f"], [child_end.fileno(), writes])
         except OSError:
             child.ended(None)
         finally:
@@ -156,10 +156,10 @@ def serve(descriptor: int) -> None:
         if not ready:
             continue
         try:
-            asked, descriptors, _, _ = socket.recv_fds(control, 1, 2)
+            request, descriptors, _, _ = socket.recv_fds(control, 1, 2)
         except OSError:
-            asked = b""
-        if not asked:
+            request = b""
+        if not request:
             os._exit(0)
         pid = os.fork()
         if pid == 0:

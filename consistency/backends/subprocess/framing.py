@@ -48,15 +48,15 @@ def read(stream: BinaryIO) -> Frame | None:
         return None
     if mark != _MARK:
         raise WireError(f"{mark!r} where a message was expected")
-    size, rest = _LENGTHS.unpack(_exactly(stream, _LENGTHS.size))
-    if size > MAX_HEADER or rest > MAX_BLOBS:
-        raise WireError(f"a message of {size} + {rest} bytes")
+    size, blob_sizes = _LENGTHS.unpack(_exactly(stream, _LENGTHS.size))
+    if size > MAX_HEADER or blob_sizes > MAX_BLOBS:
+        raise WireError(f"a message of {size} + {blob_sizes} bytes")
     try:
         header = json.loads(_exactly(stream, size))
         lengths = [int(n) for n in header["blobs"]]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise WireError(f"not a message: {str(error)[:80]}") from None
-    if sum(lengths) != rest or min(lengths, default=0) < 0:
+    if sum(lengths) != blob_sizes or min(lengths, default=0) < 0:
         raise WireError("the lengths of a message do not add up")
     return header, [_exactly(stream, n) for n in lengths]
 

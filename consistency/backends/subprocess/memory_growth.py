@@ -26,8 +26,8 @@ class GrowthMeter:
         cache takes, it takes once.
         """
         before, self._mark = self._mark, self._memory()
-        restarts, held = self._mark
-        if repeat is None or before[0] != restarts or held - before[1] < NOTABLE_GROWTH:
+        restarts, bytes_then = self._mark
+        if repeat is None or before[0] != restarts or bytes_then - before[1] < NOTABLE_GROWTH:
             return None
         sizes = [self._over(FEW_PROBES, repeat)]
         if sizes[0] > LEAST_GROWTH / 2:

@@ -161,13 +161,13 @@ class Worker:
         ``meanwhile`` is called while nothing comes; what it raises ends the waiting.
         """
         while True:
-            left = until - time.monotonic()
+            remaining = until - time.monotonic()
             try:
-                reply = self._replies.get(timeout=min(LOOK_SECONDS, max(left, 0.0)) or 1e-6)
+                reply = self._replies.get(timeout=min(LOOK_SECONDS, max(remaining, 0.0)) or 1e-6)
             except queue.Empty:
                 if meanwhile is not None:
                     meanwhile()
-                if left <= 0.0:
+                if remaining <= 0.0:
                     self.kill()
                     raise LostError("timeout", "no answer in time") from None
                 if self.memory() > self.most_bytes:
@@ -229,7 +229,7 @@ class Worker:
         words = (
             (self._words or getattr(server, "words", b"")).decode("utf-8", "replace").splitlines()
         )
-        said = next(
+        last_line = next(
             (
                 line.strip()
                 for line in reversed(words)
@@ -239,7 +239,7 @@ class Worker:
         )
         self.kill()
         how = death(status) if status is not None else "closed its pipes"
-        return f"the process ended ({how})" + (f": {said[:200]}" if said else "")
+        return f"the process ended ({how})" + (f": {last_line[:200]}" if last_line else "")
 
     # The threads.
 

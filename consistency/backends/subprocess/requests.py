@@ -45,8 +45,10 @@ class CaseRequest:
 
 def known_there(operator: Operator) -> bool:
     """Whether a process that knows only registered operators runs the same one."""
-    known = operators.registry().get(operator.name)
-    return by_its_case(operator) or (known is not None and known.function is operator.function)
+    declared = operators.registry().get(operator.name)
+    return by_its_case(operator) or (
+        declared is not None and declared.function is operator.function
+    )
 
 
 def by_its_case(operator: Operator) -> bool:
@@ -57,5 +59,5 @@ def by_its_case(operator: Operator) -> bool:
 
 def elements(case: Case) -> int:
     """How many numbers a message carries, or has made there."""
-    found = (*tensors(case.args), *tensors(case.kwargs))
-    return sum(len(t.data) if isinstance(t, Literal) else math.prod(t.base) for t in found) + 1
+    recipes = (*tensors(case.args), *tensors(case.kwargs))
+    return sum(len(t.data) if isinstance(t, Literal) else math.prod(t.base) for t in recipes) + 1

@@ -126,13 +126,13 @@ class _Service:
             float64, words = self.backend.has_float64(), list(self.backend.variants())
         except Exception:  # a user's own
             float64, words = None, []
-        found = {
+        description = {
             "reason": None,
             "identity": self.backend.identity,
             "float64": float64,
             "variants": words,
         }
-        return found | {"device": str(self.backend.device), "torch": torch.__version__}
+        return description | {"device": str(self.backend.device), "torch": torch.__version__}
 
     def _materials(self, header: framing.Header, blobs: list[bytes]) -> tuple[Any, Any]:
         from ...generate.materialize import prepare

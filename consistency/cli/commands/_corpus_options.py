@@ -79,8 +79,8 @@ def _tell(chosen: RunConfig) -> None:
     assert chosen.corpus is not None
     for line in chosen.corpus.problems:
         click.echo(f"  {line}", err=True)
-    found = {(case.operator, case.dtype, case.source): case for case in chosen.corpus.cases}
-    fitting = {key for key, case in found.items() if operator_in(chosen, case) is not None}
+    corpus_cases = {(case.operator, case.dtype, case.source): case for case in chosen.corpus.cases}
+    fitting = {key for key, case in corpus_cases.items() if operator_in(chosen, case) is not None}
     if not fitting:
         raise UsageError(
             f"the corpus {chosen.corpus.name} has no case of what is chosen here; `consistency "
@@ -88,14 +88,14 @@ def _tell(chosen: RunConfig) -> None:
         )
     if chosen.dtypes is not None or len(chosen.operators) < len(operators.registry()):
         return  # what is left out is what the user left out
-    left = sum(
+    skipped = sum(
         (case.operator, case.dtype, case.source) not in fitting for case in chosen.corpus.cases
     )
-    if left:
+    if skipped:
         click.echo(
             (
-                f"  {left:,} of {len(chosen.corpus.cases):,} cases of the corpus are of operators "
-                f"that are unknown here"
+                f"  {skipped:,} of {len(chosen.corpus.cases):,} cases of the corpus are of "
+                f"operators that are unknown here"
             ),
             err=True,
         )

@@ -16,11 +16,11 @@ from ...report.terminal import Screen
 def handlers(folder: Path, wanted: bool | None, screen: Screen) -> list[Handler]:
     """What stands behind the screen: probes, and the page once more where they found something
     out."""
-    fingerprints, again = Fingerprints(folder, wanted, _probing(screen)), page.after(folder)
+    fingerprints, refresh_page = Fingerprints(folder, wanted, _probing(screen)), page.after(folder)
 
     def finish(event: Event) -> None:
         if fingerprints.asked:
-            again(event)
+            refresh_page(event)
 
     return [fingerprints, finish]
 

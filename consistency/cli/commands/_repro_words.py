@@ -60,39 +60,41 @@ def compare_with_before(
     before = found.failing
     if before is None:
         return
-    again = next(
+    repeated = next(
         (r for r in results if r.backend == before.backend and r.direction == before.direction),
         None,
     )
-    if again is None:
-        others = [r for r in results if r.verdict.fails]
-        if others:
+    if repeated is None:
+        failing = [r for r in results if r.verdict.fails]
+        if failing:
             say(
                 f"it was found on {before.backend}; it fails on "
-                f"{', '.join(sorted({r.backend for r in others}))} as well"
+                f"{', '.join(sorted({r.backend for r in failing}))} as well"
             )
         return
-    if again.verdict.diverges:
+    if repeated.verdict.diverges:
         same = (
             "reproduced"
-            if again.verdict == before.verdict
-            else f"fails, but otherwise: {before.verdict} then, {again.verdict} now"
+            if repeated.verdict == before.verdict
+            else f"fails, but otherwise: {before.verdict} then, {repeated.verdict} now"
         )
-        say(f"{same} on {again.backend}")
+        say(f"{same} on {repeated.backend}")
         return
-    say(f"not reproduced on {again.backend}: {before.verdict} then, {again.verdict} now")
+    say(f"not reproduced on {repeated.backend}: {before.verdict} then, {repeated.verdict} now")
     differences = list(
-        _differences(found.environments.get(before.backend, {}), identities.get(again.backend, {}))
+        _differences(
+            found.environments.get(before.backend, {}), identities.get(repeated.backend, {})
+        )
     )
     for name, then, now in differences:
         say(f"  {name}: {then or 'not there'} then, {now or 'not there'} now")
     if not differences:
-        told = (
+        environment_note = (
             "its environment was the same, as far as it is known"
             if found.environments.get(before.backend)
             else "it does not say where"
         )
-        say(f"  {told}")
+        say(f"  {environment_note}")
 
 
 def _differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterable[tuple[str, str, str]]:

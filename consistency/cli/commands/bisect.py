@@ -67,10 +67,10 @@ def bisect(
     from ...diagnose.bisect import bisect_switches, bisect_versions, try_known_switches
     from ...storage.lookup import find
 
-    found = find(case, identifier)
-    where = backend or found.runnable() or "cpu"
-    way = direction or found.direction or "forward"
-    judge = _Judge(found.case, way, tolerances, case_timeout)
+    stored = find(case, identifier)
+    where = backend or stored.runnable() or "cpu"
+    direction_ = direction or stored.direction or "forward"
+    judge = _Judge(stored.case, direction_, tolerances, case_timeout)
     versions = [
         item
         for text in over
@@ -78,7 +78,7 @@ def bisect(
         for item in text.removeprefix(_TORCH).split(",")
     ]
     specs = [text for text in over if not text.startswith(_TORCH)]
-    click.echo(f"{found.case.operator} · {found.case.dtype} · {way} · {found.case.id}")
+    click.echo(f"{stored.case.operator} · {stored.case.dtype} · {direction_} · {stored.case.id}")
     if versions and specs:
         raise UsageError("--over takes versions of torch or two backends, not both")
     if versions:

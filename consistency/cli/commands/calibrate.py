@@ -29,10 +29,10 @@ BAR_AFTER = 2.0  # seconds
 
 def _seeds(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
     try:
-        found = tuple(int(part) for part in value.split(","))
+        seeds = tuple(int(part) for part in value.split(","))
     except ValueError:
         raise click.BadParameter(f"{value!r} is not a list of whole numbers; write 0,1,2") from None
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(seeds))
 
 
 _file = click.Path(path_type=Path, dir_okay=False)
@@ -142,24 +142,26 @@ def calibrate(
     )
     console.print(f"  backends taken to be healthy: {', '.join(b.name for b in chosen.backends)}")
     started = time.monotonic()
-    found = _observed(plan, console)
-    entries, most = found.entries(), 10**6 if everything else report.SHOWN
-    changes = work.changes(found, chosen.tolerances, about)
+    calibration = _observed(plan, console)
+    entries, limit = calibration.entries(), 10**6 if everything else report.SHOWN
+    changes = work.changes(calibration, chosen.tolerances, about)
     console.print()
-    for line in report.table(entries[:most]):
+    for line in report.table(entries[:limit]):
         console.print(line)
-    if len(entries) > most:
-        console.print(f"… and {len(entries) - most} more entries (--all)", style="dim")
+    if len(entries) > limit:
+        console.print(f"… and {len(entries) - limit} more entries (--all)", style="dim")
     for block in (
-        report.too_tight(found.too_tight(), most), report.nearly(found.nearly(), most),
-        report.problems(found, most), report.inadequate(entries, most),
-    ):  # fmt: skip
+        report.too_tight(calibration.too_tight(), limit),
+        report.nearly(calibration.nearly(), limit),
+        report.problems(calibration, limit),
+        report.inadequate(entries, limit),
+    ):
         lines = list(block)
         console.print(*([""] if lines else []), *lines, sep="\n", end="\n" if lines else "")
     console.print()
     if json_file is not None:
         json_file.write_text(
-            "".join(f"{row}\n" for row in report.rows(found)), encoding="utf-8", newline="\n"
+            "".join(f"{row}\n" for row in report.rows(calibration)), encoding="utf-8", newline="\n"
         )
     written = ""
     if proposal is not None and changes:
@@ -170,12 +172,13 @@ def calibrate(
         proposal.write_text(work.proposal(changes, header), encoding="utf-8", newline="\n")
         load(proposal)  # a proposal that does not load would be our own mistake
         written = str(proposal)
-    console.print(report.noticed(found))
+    console.print(report.noticed(calibration))
     console.print(report.proposed(changes, written))
     seconds = time.monotonic() - started
     count = pluralize(len(entries), "entry", "entries")
     console.print(
-        f"{found.results:,} healthy results · {count} · {format_seconds(seconds)}", style="bold"
+        f"{calibration.results:,} healthy results · {count} · {format_seconds(seconds)}",
+        style="bold",
     )
 
 
@@ -185,7 +188,7 @@ def _worst(path: Path) -> Case:
     from ...probes.fingerprint.exhaustive import ExhaustiveComparison
 
     try:
-        found = ExhaustiveComparison.from_json(
+        comparison = ExhaustiveComparison.from_json(
             json.loads(path.read_text(encoding="utf-8") if path.stat().st_size < 1 << 22 else "")
         )
     except OSError as error:
@@ -194,7 +197,7 @@ def _worst(path: Path) -> Case:
         raise UsageError(
             f"--worst {path}: not a result of fingerprint --exhaustive ({str(error)[:80]})"
         ) from None
-    return Case(found.function, "float32", (found.literal(),))
+    return Case(comparison.function, "float32", (comparison.literal(),))
 
 
 def _check_writable(path: Path) -> None:
@@ -221,12 +224,12 @@ def _about(plan: CalibrationPlan) -> str:
 def _observed(plan: CalibrationPlan, console: Console) -> Calibration:
     from ...engine.calibrate import Calibration, observations
 
-    found = Calibration()
+    calibration = Calibration()
     with _progress(console, plan.cases) as step:
         for case, observed in observations(plan):
-            found.add(observed)
+            calibration.add(observed)
             step(case.operator)
-    return found
+    return calibration
 
 
 @contextlib.contextmanager

@@ -61,8 +61,8 @@ def begun_under(out: Path, seed: int | None) -> tuple[Path | None, int | None]:
     folder = next(iter(sorted(path.parent for path in out.glob("*/bundle.json"))), None)
     if folder is None:
         return None, seed
-    known = read_header(folder)["settings"].get("seed")
-    return folder, known if seed is None and isinstance(known, int) else seed
+    saved = read_header(folder)["settings"].get("seed")
+    return folder, saved if seed is None and isinstance(saved, int) else seed
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ def run_on_cluster(chosen: RunConfig, options: ClusterOptions, rows: IO[str] | N
         shown: dict[str, Shown] = {}
         try:
             for environment in coordinator.gather():
-                shown[environment.key] = made = Shown(environment, options, meter, rows)
-                stack.callback(made.close)
+                shown[environment.key] = display = Shown(environment, options, meter, rows)
+                stack.callback(display.close)
             folder = options.folder if options.resume else None
             for environment, event in coordinator.run(
                 lambda e: earlier_results(folder / e.name) if folder else ResumeState()
@@ -123,14 +123,16 @@ def run_on_cluster(chosen: RunConfig, options: ClusterOptions, rows: IO[str] | N
         except KeyboardInterrupt:
             meter.stop()
             count = sum(one.screen.summary.results for one in shown.values())
-            again = f"; complete it with --resume --out {options.folder}" if options.folder else ""
-            click.echo(f"interrupted after {count:,} results{again}", err=True)
+            resume_hint = (
+                f"; complete it with --resume --out {options.folder}" if options.folder else ""
+            )
+            click.echo(f"interrupted after {count:,} results{resume_hint}", err=True)
             return INTERRUPTED
         return _status([one.status(options.backends) for one in shown.values()])
 
 
-def _status(found: Sequence[int]) -> int:
-    return 1 if 1 in found else max(found)
+def _status(statuses: Sequence[int]) -> int:
+    return 1 if 1 in statuses else max(statuses)
 
 
 class Shown:

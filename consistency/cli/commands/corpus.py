@@ -105,20 +105,20 @@ def merge(sources: Sequence[Path], out: Path, name: str) -> None:
     merged = CorpusMerger()
     for place in sources:
         merged.add(place)
-    kept = merged.chosen()
-    if not kept:
+    lines = merged.chosen()
+    if not lines:
         raise UsageError(
             "there is no case in any of them: no corpus, and no failure that was found by exploring"
         )
     named = name or (load(out).name if (out / "recording.json").is_file() else out.resolve().name)
-    write(out, kept, named)
+    write(out, lines, named)
     for place, what, count in merged.sources:
         click.echo(f"{count:>8,}  from the {what} {place}")
-    known = sum(bool(line.failures) for line in kept)
-    dropped = len(merged.lines) - len(kept)
-    text = f"{len(kept):,} cases in {out}, {known:,} of them with which failures were found"
+    failing = sum(bool(line.failures) for line in lines)
+    dropped = len(merged.lines) - len(lines)
+    text = f"{len(lines):,} cases in {out}, {failing:,} of them with which failures were found"
     click.echo(text + (f"; {dropped:,} were too much like others" if dropped else ""))
-    click.echo(f"digest {digest_of(line.case.digest for line in kept)}")
+    click.echo(f"digest {digest_of(line.case.digest for line in lines)}")
 
 
 @corpus.command(cls=Command, short_help="What a corpus holds.")
@@ -128,12 +128,12 @@ def show(folder: Path, as_json: bool) -> None:
     """What a corpus holds: operators, dtypes, and the failures that its cases were found with."""
     from ...storage.corpus.validation import check
 
-    found = check(folder)
+    result = check(folder)
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=1))
+        click.echo(json.dumps(result.to_json(), indent=1))
     else:
-        _show(found)
-    sys.exit(0 if found.fine else 1)
+        _show(result)
+    sys.exit(0 if result.fine else 1)
 
 
 @corpus.command("check", cls=Command, short_help="Whether a corpus can be replayed here.")
@@ -147,59 +147,59 @@ def check_command(folder: Path, as_json: bool) -> None:
     """
     from ...storage.corpus.validation import check
 
-    found = check(folder)
+    result = check(folder)
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=1))
-        sys.exit(0 if found.fine else 1)
-    _problems(found)
-    if found.fine:
-        lost = sum(found.unknown.values())
-        click.echo(f"✓ {found.cases - lost:,} of {found.cases:,} cases can be replayed here")
+        click.echo(json.dumps(result.to_json(), indent=1))
+        sys.exit(0 if result.fine else 1)
+    _problems(result)
+    if result.fine:
+        lost = sum(result.unknown.values())
+        click.echo(f"✓ {result.cases - lost:,} of {result.cases:,} cases can be replayed here")
     else:
         click.echo(
-            f"✗ {pluralize(len(found.damaged), 'damaged line')}"
-            if found.damaged
+            f"✗ {pluralize(len(result.damaged), 'damaged line')}"
+            if result.damaged
             else "✗ it holds no case"
         )
-    sys.exit(0 if found.fine else 1)
+    sys.exit(0 if result.fine else 1)
 
 
-def _show(found: CorpusCheck) -> None:
+def _show(result: CorpusCheck) -> None:
     click.echo(
         _text(
-            f"{found.name}   {pluralize(found.cases, 'case')}   "
-            f"{pluralize(len(found.operators), 'operator')}   {found.digest}"
+            f"{result.name}   {pluralize(result.cases, 'case')}   "
+            f"{pluralize(len(result.operators), 'operator')}   {result.digest}"
         )
     )
-    click.echo(f"dtypes     {_counts(found.dtypes)}")
-    click.echo(f"sources    {_counts(found.sources)}")
-    click.echo(f"operators  {_counts(found.operators)}")
+    click.echo(f"dtypes     {_counts(result.dtypes)}")
+    click.echo(f"sources    {_counts(result.sources)}")
+    click.echo(f"operators  {_counts(result.operators)}")
     click.echo(
-        f"numbers    {found.elements:,} in all tensors" if found.elements else "numbers    none"
+        f"numbers    {result.elements:,} in all tensors" if result.elements else "numbers    none"
     )
     click.echo(
-        f"failures   {pluralize(found.found, 'case')} with which failures were found"
-        if found.found
+        f"failures   {pluralize(result.found, 'case')} with which failures were found"
+        if result.found
         else "failures   none"
     )
-    for kind, count in found.kinds.most_common(MOST):
+    for kind, count in result.kinds.most_common(MOST):
         click.echo(_text(f"  {count:>5,}  {' · '.join(part for part in kind if part)}"))
-    if len(found.kinds) > MOST:
-        click.echo(f"         and {len(found.kinds) - MOST} other kinds (--json has all)")
-    _problems(found)
+    if len(result.kinds) > MOST:
+        click.echo(f"         and {len(result.kinds) - MOST} other kinds (--json has all)")
+    _problems(result)
 
 
-def _problems(found: CorpusCheck) -> None:
-    for line in found.damaged[:MOST]:
+def _problems(result: CorpusCheck) -> None:
+    for line in result.damaged[:MOST]:
         click.echo(_text(f"✗ {line}"))
-    for words, count in found.unknown.most_common(MOST):
+    for words, count in result.unknown.most_common(MOST):
         click.echo(_text(f"– {pluralize(count, 'case')} not replayed here: {words}"))
-    for size, name in found.large[:MOST]:
+    for size, name in result.large[:MOST]:
         click.echo(
             _text(f"! {name} has {size:,} numbers: it needs some {size * 40 / 2**30:.1f} GB")
         )
-    if found.duplicates:
-        click.echo(f"! {pluralize(found.duplicates, 'line')} twice; the case is replayed once")
+    if result.duplicates:
+        click.echo(f"! {pluralize(result.duplicates, 'line')} twice; the case is replayed once")
 
 
 def progress() -> Any:
@@ -227,9 +227,9 @@ def _unused(out: Path, sources: Sequence[Path]) -> None:
     if not (out / "recording.json").is_file():
         raise UsageError(f"{out} holds something that is no corpus; name another folder with -o")
     if out.resolve() not in {place.resolve() for place in sources}:
-        again = f"consistency corpus merge {out} BUNDLE -o {out}"
+        command = f"consistency corpus merge {out} BUNDLE -o {out}"
         raise UsageError(
-            f"{out} already holds a corpus; add to it with `{again}`, or name another folder"
+            f"{out} already holds a corpus; add to it with `{command}`, or name another folder"
         )
 
 

@@ -35,16 +35,16 @@ def show_coverage(chosen: Sequence[Operator], as_json: bool, markdown: Path | No
     from .calibrate import _progress
 
     with _progress(console(err=True), len(chosen)) as step:
-        found = coverage.measure(chosen, step)
+        measured = coverage.measure(chosen, step)
     if markdown is not None:
         try:
-            markdown.write_text("\n".join(page(found)) + "\n", encoding="utf-8", newline="\n")
+            markdown.write_text("\n".join(page(measured)) + "\n", encoding="utf-8", newline="\n")
         except OSError as error:
             raise UsageError(f"cannot write {markdown}: {error.strerror}") from None
     if as_json:
-        click.echo(json.dumps(coverage.as_json(found)))
+        click.echo(json.dumps(coverage.as_json(measured)))
     else:
-        click.echo("\n".join(summary(found)))
+        click.echo("\n".join(summary(measured)))
 
 
 def summary(found: Coverage) -> Iterator[str]:
@@ -61,12 +61,12 @@ def summary(found: Coverage) -> Iterator[str]:
     missing, absent = found.missing_kernels, found.unreachable_kernels
     reachable = len(found.kernels) - len(absent)
     done = len(found.kernels) - len(missing)
-    (forwards, asked), (backwards, differentiable) = (
+    (forwards, provable), (backwards, differentiable) = (
         found.certified("forward"),
         found.certified("backward"),
     )
     yield (
-        f"{forwards:>5} certified forwards (of {asked}), {backwards} backwards (of "
+        f"{forwards:>5} certified forwards (of {provable}), {backwards} backwards (of "
         f"{differentiable})"
     )
     yield (
@@ -134,16 +134,16 @@ def page(found: Coverage) -> Iterator[str]:
         yield f"| names of PyTorch's operator database | {covered} of {len(found.database)} |"
     yield f"| aten operators reached | {len(found.aten)} |"
     yield f"| … on the way back | {len(found.backward)} |"
-    done, every = len(found.kernels) - len(missing), len(found.kernels)
+    done, total = len(found.kernels) - len(missing), len(found.kernels)
     yield (
-        f"| DirectML's kernels | {done} of {every}, of which {reachable} can be reached on the "
+        f"| DirectML's kernels | {done} of {total}, of which {reachable} can be reached on the "
         f"CPU |"
     )
     for direction, words in (("forward", "forwards"), ("backward", "backwards")):
-        proved, asked = found.certified(direction)
+        proved, provable = found.certified(direction)
         yield (
             f"| certified {words} (elements of most drawn cases are proved) | {proved} of "
-            f"{asked} that have numbers to prove |"
+            f"{provable} that have numbers to prove |"
         )
     yield ""
     yield "## Operators by family"
@@ -177,15 +177,15 @@ def show_health(chosen: Sequence[Operator], as_json: bool, examples: int) -> Non
     from .calibrate import _progress
 
     with _progress(console(err=True), len(chosen)) as step:
-        found: list[case_health.Health] = []
+        examined: list[case_health.Health] = []
         for operator in chosen:
             step(operator.name)
-            found += case_health.examined([operator], examples=examples)
+            examined += case_health.examined([operator], examples=examples)
     if as_json:
-        for one in found:
+        for one in examined:
             click.echo(json.dumps(one.to_json()))
         return
-    click.echo("\n".join(health_lines(found)))
+    click.echo("\n".join(health_lines(examined)))
 
 
 def health_lines(found: Sequence[Health]) -> Iterator[str]:
@@ -201,15 +201,15 @@ def health_lines(found: Sequence[Health]) -> Iterator[str]:
                 f"✗ {one.operator} {one.dtype}: valid {one.valid_share:.0%}, blind {one.blind} "
                 f"of {one.ordinary}: {why}"
             )
-    drawn, valid = sum(one.drawn for one in found), sum(one.valid for one in found)
+    cases, valid = sum(one.drawn for one in found), sum(one.valid for one in found)
     ordinary, blind = sum(one.ordinary for one in found), sum(one.blind for one in found)
     good = sum(one.good for one in found)
     times = sorted(1000.0 * one.seconds for one in found if one.drawn)
     bounds = f"valid ≥ {VALID:.0%}, ordinary draws that can tell nothing ≤ {INCONCLUSIVE:.0%}"
     yield f"{good} of {len(found)} operators within bounds ({bounds})"
-    distinct = sum(one.distinct for one in found) / max(drawn, 1)
+    distinct = sum(one.distinct for one in found) / max(cases, 1)
     yield (
-        f"{drawn:,} draws: {valid / max(drawn, 1):.2%} valid, {distinct:.0%} different in more "
+        f"{cases:,} draws: {valid / max(cases, 1):.2%} valid, {distinct:.0%} different in more "
         f"than where in the bitstream they lie"
     )
     yield f"{ordinary:,} ordinary ones: {blind / max(ordinary, 1):.2%} can tell nothing"

@@ -46,9 +46,9 @@ def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
     """
     from ...report.history.diff import difference
 
-    found = difference(old, new)
+    result = difference(old, new)
     if as_json:
-        for backend, rows in found.environments.items():
+        for backend, rows in result.environments.items():
             for name, then, now in rows:
                 row = {
                     "kind": "environment",
@@ -59,29 +59,29 @@ def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
                     "regression": False,
                 }
                 click.echo(json.dumps(row))
-        for change in found.changes:
+        for change in result.changes:
             click.echo(json.dumps(change.to_json()))
     else:
-        click.echo("\n".join(_markdown(found) if markdown else _text(found)))
-    sys.exit(3 if not found.like else 1 if found.regressions else 0)
+        click.echo("\n".join(_markdown(result) if markdown else _text(result)))
+    sys.exit(3 if not result.like else 1 if result.regressions else 0)
 
 
-def _text(found: RunDifference) -> Iterator[str]:
+def _text(result: RunDifference) -> Iterator[str]:
     from ...core.text import printable
     from ...report.history.events import EventKind
 
-    yield printable(f"{_side(found.before)}  →  {_side(found.after)}")
-    for backend, rows in found.environments.items():
+    yield printable(f"{_side(result.before)}  →  {_side(result.after)}")
+    for backend, rows in result.environments.items():
         for name, then, now in rows[:MOST_MOVED]:
             yield printable(f"  {backend}  {name}: {_short(then)} → {_short(now)}")
         if len(rows) > MOST_MOVED:
             yield printable(f"  {backend}  … and {len(rows) - MOST_MOVED} more (--json has all)")
-    if not found.environments:
+    if not result.environments:
         yield "  the environments are identical"
-    for line in _counted(found):
+    for line in _counted(result):
         yield printable(line)
     for kind in EventKind:
-        chosen = [change for change in found.changes if change.kind == kind]
+        chosen = [change for change in result.changes if change.kind == kind]
         if chosen:
             yield f"{kind.heading}: {len(chosen)}"
         for change in chosen[:MOST]:
@@ -91,7 +91,7 @@ def _text(found: RunDifference) -> Iterator[str]:
             )
         if len(chosen) > MOST:
             yield f"  … and {len(chosen) - MOST} more (--json has all)"
-    if not found.changes and found.like:
+    if not result.changes and result.like:
         yield "no change among the results that are in both runs"
 
 
@@ -129,31 +129,31 @@ def _worst(change: ResultChange) -> str:
     )
 
 
-def _counted(found: RunDifference) -> Iterator[str]:
-    apart = []
-    for side in (found.before, found.after):
+def _counted(result: RunDifference) -> Iterator[str]:
+    notes = []
+    for side in (result.before, result.after):
         if side.only:
             explored = f", {side.explored:,} of them explored" if side.explored else ""
-            apart.append(f"{side.only:,} only in {side.folder}{explored}")
-    yield f"{found.like:,} like-for-like results" + (f" ({'; '.join(apart)})" if apart else "")
+            notes.append(f"{side.only:,} only in {side.folder}{explored}")
+    yield f"{result.like:,} like-for-like results" + (f" ({'; '.join(notes)})" if notes else "")
     if (
-        found.before.id == found.after.id
-        and found.before.folder.resolve() != found.after.folder.resolve()
+        result.before.id == result.after.id
+        and result.before.folder.resolve() != result.after.folder.resolve()
     ):
-        yield f"both are the same run ({found.before.id})"
-    if found.before.corpus and found.after.corpus and found.before.corpus != found.after.corpus:
+        yield f"both are the same run ({result.before.id})"
+    if result.before.corpus and result.after.corpus and result.before.corpus != result.after.corpus:
         yield (
-            f"they replayed different corpora ({found.before.corpus[:12]}, "
-            f"{found.after.corpus[:12]}): fewer cases are in both"
+            f"they replayed different corpora ({result.before.corpus[:12]}, "
+            f"{result.after.corpus[:12]}): fewer cases are in both"
         )
-    if found.not_reached:
-        what = " of the corpus" if found.after.corpus else ""
+    if result.not_reached:
+        what = " of the corpus" if result.after.corpus else ""
         many = (
-            f"{found.not_reached:,} results{what} are"
-            if found.not_reached > 1
+            f"{result.not_reached:,} results{what} are"
+            if result.not_reached > 1
             else f"1 result{what} is"
         )
-        yield f"{many} missing in {found.after.folder}: {_why(found.after)}"
+        yield f"{many} missing in {result.after.folder}: {_why(result.after)}"
 
 
 def _why(side: ComparedRun) -> str:
@@ -171,42 +171,42 @@ def _numbers(change: ResultChange) -> str:
     )
 
 
-def _markdown(found: RunDifference) -> Iterator[str]:
-    regressions = len(found.regressions)
+def _markdown(result: RunDifference) -> Iterator[str]:
+    regressions = len(result.regressions)
     yield f"### {pluralize(regressions, 'regression')}"
     yield ""
-    yield _plain(f"{_side(found.before)} → {_side(found.after)}")
+    yield _plain(f"{_side(result.before)} → {_side(result.after)}")
     yield ""
-    for line in _counted(found):
+    for line in _counted(result):
         yield f"{_plain(line)}  "
     yield ""
-    for backend, rows in found.environments.items():
+    for backend, rows in result.environments.items():
         for name, then, now in rows[:10]:
             yield f"- {_plain(backend)}: {_plain(name)} `{_code(then)}` → `{_code(now)}`"
         if len(rows) > 10:
             yield f"- {_plain(backend)}: … and {len(rows) - 10} more"
-    if found.changes:
+    if result.changes:
         yield ""
         yield "| | what | × budget | |"
         yield "|---|---|---|---|"
-    for change in found.changes[:MOST]:
+    for change in result.changes[:MOST]:
         row = (f"{change.kind.mark} {change.kind.heading}", _plain(_named(change)))
         yield (
             f"| {' | '.join(row)} | {format_factor(change.before)} → "
             f"{format_factor(change.after)} | "
             f"{_plain(change.words)[:300]} |"
         )
-    if len(found.changes) > MOST:
+    if len(result.changes) > MOST:
         yield ""
-        yield f"… and {len(found.changes) - MOST} more"
+        yield f"… and {len(result.changes) - MOST} more"
 
 
 def _plain(text: str) -> str:
     """What somebody else wrote, as text in a cell of a table."""
     from ...core.text import printable
 
-    kept = printable(text).replace("\n", " ")
-    return "".join(f"&#{ord(c)};" if c in "<>&|`*_[]\\" else c for c in kept)
+    safe = printable(text).replace("\n", " ")
+    return "".join(f"&#{ord(c)};" if c in "<>&|`*_[]\\" else c for c in safe)
 
 
 def _code(text: str) -> str:

@@ -91,7 +91,7 @@ def expect(
         click.echo(printable(text))
 
     last = _date(expires)
-    asked = propose.ProposalRequest(
+    request = propose.ProposalRequest(
         find(case, identifier),
         spec,
         direction,
@@ -101,7 +101,7 @@ def expect(
         tolerances,
         tuple(expectations),
     )
-    proposal = propose.propose(asked, ticket=ticket, reason=reason, expires=last, say=say)
+    proposal = propose.propose(request, ticket=ticket, reason=reason, expires=last, say=say)
     say(f"wrote {proposal.written()}")
     for line in proposal.text.splitlines():
         say(line)
@@ -114,9 +114,9 @@ def _date(text: str | None) -> datetime.date | None:
     if text is None:
         return None
     try:
-        found = datetime.date.fromisoformat(text)
+        date = datetime.date.fromisoformat(text)
     except ValueError:
         raise UsageError(f"--expires {text!r:.40} is no date; write it like 2027-01-31") from None
-    if found < datetime.date.today():
-        raise UsageError(f"--expires {found} has passed already; name a day to come")
-    return found
+    if date < datetime.date.today():
+        raise UsageError(f"--expires {date} has passed already; name a day to come")
+    return date

@@ -87,13 +87,16 @@ def explain(
 
     with Console(stderr=True).status("looking") as status:
         if case_text is not None:
-            found = _of_case(a, b, case_text, status.update)
+            explanation = _of_case(a, b, case_text, status.update)
         elif a in PLANS or any(plan.operator == a for plan in PLANS.values()):
-            found = _of_formula(a, b, shape, backend, dtype, seed, status.update)
+            explanation = _of_formula(a, b, shape, backend, dtype, seed, status.update)
         else:
-            left, right = _fingerprint(a, b, status.update), _fingerprint(b, a, status.update)
-            found = None
-    if found is None:
+            left, right = (
+                _fingerprint(a, b, status.update),
+                _fingerprint(b, a, status.update),
+            )
+            explanation = None
+    if explanation is None:
         if out is not None:
             raise UsageError(
                 f"-o {out}: trees are drawn of an operator and a formula, or of two backends "
@@ -103,20 +106,24 @@ def explain(
         from ...core.text import printable
         from ...probes.explain import fingerprints
 
-        told = (
+        documents = (
             [fingerprints.to_json(left, right)]
             if as_json
             else [printable(line) for line in fingerprints.lines(left, right)]
         )
-        click.echo("\n".join(told))
+        click.echo("\n".join(documents))
         return
-    _tell(found, out, as_json=as_json)
+    _tell(explanation, out, as_json=as_json)
     raise SystemExit(
-        1 if not found.rounding else 0 if found.explained or not found.differing else 3
+        1
+        if not explanation.rounding
+        else 0
+        if explanation.explained or not explanation.differing
+        else 3
     )
 
 
-def _fingerprint(text: str, beside: str, say: Any) -> Any:
+def _fingerprint(text: str, other: str, say: Any) -> Any:
     """That of a bundle, of a file that `consistency fingerprint --json` wrote, or of a backend,
     which is asked."""
     from ... import backends as known
@@ -124,15 +131,15 @@ def _fingerprint(text: str, beside: str, say: Any) -> Any:
     from ...probes.fingerprint.collect import take
     from ...probes.sweep.plans import PLANS
 
-    kept = in_bundle(text, beside)
-    if kept is not None:
-        return kept
+    stored = in_bundle(text, other)
+    if stored is not None:
+        return stored
     path = Path(text)
     if path.is_file() and not text.endswith(".py"):
         return fingerprints.read(path)
     if " " in text.strip():
         raise UsageError(
-            f"{beside!r:.40} is no operator that `explain` takes beside a formula; known: "
+            f"{other!r:.40} is no operator that `explain` takes beside a formula; known: "
             f"{', '.join(PLANS)}"
         )
     backend = known.resolve(text)
@@ -207,23 +214,23 @@ def _sizes(plan: Any, shape: str | None) -> dict[str, int]:
     return dict(zip(names, map(int, parts), strict=True))
 
 
-def _tell(found: Any, out: Path | None, *, as_json: bool) -> None:
+def _tell(explanation: Any, out: Path | None, *, as_json: bool) -> None:
     from ...core.text import printable
     from ...probes.explain import rendering
 
     if out is not None:
-        drawn = rendering.picture(found)
-        if not drawn:
+        picture = rendering.picture(explanation)
+        if not picture:
             raise UsageError(
                 f"no order of summation was found, so there is nothing to draw in {out}: "
-                f"{rendering.lines(found)[-1]}"
+                f"{rendering.lines(explanation)[-1]}"
             )
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(drawn, encoding="utf-8", newline="\n")
+        out.write_text(picture, encoding="utf-8", newline="\n")
     if as_json:
-        click.echo(json.dumps(rendering.to_json(found)))
+        click.echo(json.dumps(rendering.to_json(explanation)))
         return
-    for line in rendering.lines(found):
+    for line in rendering.lines(explanation):
         click.echo(printable(line))
     if out is not None:
         click.echo(f"wrote {out}")

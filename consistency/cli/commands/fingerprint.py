@@ -108,11 +108,11 @@ def fingerprint(
             if exhaustive is not None:
                 all_inputs(backend, exhaustive, interval, out, as_json)
                 continue
-            found = _taken(backend)
+            taken = _taken(backend)
             if as_json:
-                click.echo(json.dumps(found.to_json() | {"environment": backend.identity}))
+                click.echo(json.dumps(taken.to_json() | {"environment": backend.identity}))
             else:
-                click.echo("\n".join(card(found, backend, everything)))
+                click.echo("\n".join(card(taken, backend, everything)))
         finally:
             backend.close()
     if missing:
@@ -135,22 +135,20 @@ def all_inputs(backend: Backend, name: str, interval: str, out: Path | None, as_
     path = out or Path(
         f"{function.rpartition('.')[2]}-{re.sub(r'[^A-Za-z0-9_-]+', '_', backend.name)[:80]}.json"
     )
-    found = ExhaustiveComparison(function, backend.name, spans, backend.identity)
+    comparison = ExhaustiveComparison(function, backend.name, spans, backend.identity)
     if path.exists():
-        found = _earlier(path, found)
-    began, before = time.monotonic(), found.seconds
+        comparison = _earlier(path, comparison)
+    began, before = time.monotonic(), comparison.seconds
     written = began
     try:
-        with _progress(console(err=True), found.blocks - found.upto, "blocks") as step:
-            for _ in sweep(Ask(backend), found):
+        with _progress(console(err=True), comparison.blocks - comparison.upto, "blocks") as step:
+            for _ in sweep(Ask(backend), comparison):
                 now = time.monotonic()
-                found.seconds = before + now - began
-                step(
-                    f"{found.function}  {found.inputs / max(found.seconds, 1e-9) / 1e6:,.1f} "
-                    f"million a second"
-                )
+                comparison.seconds = before + now - began
+                speed = comparison.inputs / max(comparison.seconds, 1e-9)
+                step(f"{comparison.function}  {speed / 1e6:,.1f} million a second")
                 if now - written > SAVED_EVERY:
-                    _save(path, json.dumps(found.to_json()))
+                    _save(path, json.dumps(comparison.to_json()))
                     written = now
     except NotAnswered as reason:
         raise UsageError(f"--exhaustive {name}: {reason}") from None
@@ -158,18 +156,20 @@ def all_inputs(backend: Backend, name: str, interval: str, out: Path | None, as_
         click.echo(f"{path} holds what was done: the same command goes on from there", err=True)
         raise
     finally:
-        if found.upto:
-            _save(path, json.dumps(found.to_json()))
-    _save(path.with_suffix(".svg"), ulp_chart(found))
-    click.echo(json.dumps(found.to_json()) if as_json else "\n".join(all_lines(found, path)))
+        if comparison.upto:
+            _save(path, json.dumps(comparison.to_json()))
+    _save(path.with_suffix(".svg"), ulp_chart(comparison))
+    click.echo(
+        json.dumps(comparison.to_json()) if as_json else "\n".join(all_lines(comparison, path))
+    )
 
 
-def _earlier(path: Path, wanted: ExhaustiveComparison) -> ExhaustiveComparison:
+def _earlier(path: Path, current: ExhaustiveComparison) -> ExhaustiveComparison:
     from ...probes.fingerprint.exhaustive import ExhaustiveComparison
 
     try:
         text = path.read_text(encoding="utf-8") if path.stat().st_size < 1 << 22 else ""
-        found = ExhaustiveComparison.from_json(json.loads(text))
+        saved = ExhaustiveComparison.from_json(json.loads(text))
     except (OSError, ValueError, RecursionError, BundleError) as error:
         raise UsageError(
             f"{path} is there and cannot be gone on from ({str(error)[:100]}); name another "
@@ -177,13 +177,13 @@ def _earlier(path: Path, wanted: ExhaustiveComparison) -> ExhaustiveComparison:
             f"with --out"
         ) from None
     for what in ("function", "backend", "spans", "environment"):
-        if getattr(found, what) != getattr(wanted, what):
+        if getattr(saved, what) != getattr(current, what):
             raise UsageError(
                 f"{path} was begun with another {what.removesuffix('s')}; name another file "
                 f"with "
                 f"--out"
             )
-    return found
+    return saved
 
 
 def _save(path: Path, text: str) -> None:
@@ -218,8 +218,8 @@ def all_lines(found: ExhaustiveComparison, path: Path) -> Iterator[str]:
         )
     if found.worst:
         yield "  worst inputs, what came back, error in ulp:"
-    for error, given, got in found.worst:
-        yield f"    {number(given):>16} {given:#010x}  {number(got):>16} {got:#010x}  {error:.6g}"
+    for error, value, got in found.worst:
+        yield f"    {number(value):>16} {value:#010x}  {number(got):>16} {got:#010x}  {error:.6g}"
     yield f"  {path} · {path.with_suffix('.svg')}"
 
 
@@ -248,10 +248,10 @@ def card(found: Fingerprint, backend: Backend, everything: bool = False) -> Iter
         yield ""
         yield section.title
         yield from _table(section.header, section.rows, width)
-    known = sum(fact.known for fact in found)
+    answers = sum(fact.known for fact in found)
     yield ""
     yield (
-        f"{known} answers, {len(found) - known} inconclusive  ·  {found.calls} calls in "
+        f"{answers} answers, {len(found) - answers} inconclusive  ·  {found.calls} calls in "
         f"{format_seconds(found.seconds)}  ·  {found.hash}"
     )
 
@@ -273,14 +273,14 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> 
         for i in range(columns)
     ]
     widths[0] = min(widths[0], width // 3)
-    least = [min(w, 8) for w in widths]
+    min_widths = [min(w, 8) for w in widths]
     for _ in range(sum(widths)):  # the widest of the others gives way, and wraps
-        widest = max(range(columns), key=lambda i: (widths[i] > least[i] and i > 0, widths[i]))
+        widest = max(range(columns), key=lambda i: (widths[i] > min_widths[i] and i > 0, widths[i]))
         last = max((len(row[-1]) for row in rows if len(row) == columns), default=0)
         if (
             columns < 3
             or 2 + sum(widths[:-1]) + 2 * (columns - 1) + min(last, 24) <= width
-            or widths[widest] <= least[widest]
+            or widths[widest] <= min_widths[widest]
         ):
             break
         widths[widest] -= 1
@@ -289,10 +289,10 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> 
         cells = list(row)
         first = "" if cells[0] == before and len(cells) == 2 else cells[0]
         before = cells[0]
-        rest = width - 2 - sum(w + 2 for w in widths[: len(cells) - 1])
+        last_width = width - 2 - sum(w + 2 for w in widths[: len(cells) - 1])
         parts = [textwrap.wrap(first, widths[0]) or [""]]
         parts += [textwrap.wrap(cell, widths[i]) or [""] for i, cell in enumerate(cells[1:-1], 1)]
-        parts += [textwrap.wrap(cells[-1], max(rest, 24)) or [""]] if len(cells) > 1 else []
+        parts += [textwrap.wrap(cells[-1], max(last_width, 24)) or [""]] if len(cells) > 1 else []
         for line in range(max(map(len, parts))):
             texts = [part[line] if line < len(part) else "" for part in parts]
             yield (

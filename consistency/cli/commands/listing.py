@@ -27,14 +27,14 @@ def backends(as_json: bool, backends: Sequence[str]) -> None:
     from ... import backends as known
     from ...backends.listing import describe
 
-    found = [
+    available = [
         known.isolated(b, b.name)
         for b in (known.resolve_all(list(backends)) if backends else known.catalog())
     ]
-    for backend in found:
+    for backend in available:
         backend.prefetch(())  # processes of their own load torch side by side
-    rows = [describe(backend) for backend in found]
-    for backend in found:
+    rows = [describe(backend) for backend in available]
+    for backend in available:
         backend.close()
     if as_json:
         click.echo(json.dumps(rows, indent=1))
@@ -118,8 +118,8 @@ def operators(
     from ... import operators as registry
     from .coverage import show_coverage, show_health
 
-    wanted = [*patterns, *([f"family:{family}"] if family else [])]
-    chosen = registry.select(wanted or None)
+    selection = [*patterns, *([f"family:{family}"] if family else [])]
+    chosen = registry.select(selection or None)
     if coverage and health:
         raise UsageError("--coverage and --health measure different things: ask for one of them")
     if markdown is not None and not coverage:

@@ -55,10 +55,10 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artifacts:
     from ...report.history.snapshot import FAILED, snapshot
     from ...report.history.store import Store
 
-    found, problems = bundles(folders)
+    bundle_folders, problems = bundles(folders)
     for problem in problems:
         click.echo(problem, err=True)
-    if not found:
+    if not bundle_folders:
         raise UsageError(
             f"there is no bundle in {', '.join(map(str, folders))}; `consistency run --out "
             f"DIR` "
@@ -67,12 +67,12 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artifacts:
     history = Store(store or out.with_name(f"{out.name}.duckdb"))
     try:
         history.take(
-            found,
+            bundle_folders,
             progress=lambda done, of: (
                 click.echo(f"read {done:,} of {of:,} new bundles", err=True) if of > 200 else None
             ),
         )
-        history.keep_only(found)
+        history.keep_only(bundle_folders)
         for problem in history.problems:
             click.echo(problem, err=True)
         site = snapshot(history)
@@ -85,7 +85,7 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artifacts:
         )
         click.echo(
             f"wrote {out / 'index.html'}: {size}, {pluralize(runs, 'night')} ({history.fresh:,} of "
-            f"{len(found):,} bundles were new), "
+            f"{len(bundle_folders):,} bundles were new), "
             f"{pluralize(failing, 'cell')} {'fails' if failing == 1 else 'fail'}, "
             f"{pluralize(len(site.change_points), 'change')}"
         )

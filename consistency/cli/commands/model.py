@@ -116,19 +116,24 @@ def model(
             for spec, b in zip(backends or report.backends, report.backends.values(), strict=True)
             if not b.lost
         ]
-        beside = _ways(target, others, sound, steps, replicas) if report.tested and sound else ()
+        variants = (
+            _variants(target, others, sound, steps, replicas) if report.tested and sound else ()
+        )
     if not to_stdout:
         click.echo(str(report))
-        for one in beside:
+        for one in variants:
             click.echo(
                 f"{one}\n" + "".join(f"! {m.words}\n    {m.remedy}\n" for m in one.mistakes),
                 nl=False,
             )
     if json_file is not None:
-        ways = [asdict(one) | {"fails": one.fails} for one in beside]
+        variant_rows = [asdict(one) | {"fails": one.fails} for one in variants]
         _write(
             json_file,
-            json.dumps(report.to_json() | ({"ways": ways} if ways else {}), indent=1) + "\n",
+            json.dumps(
+                report.to_json() | ({"ways": variant_rows} if variant_rows else {}), indent=1
+            )
+            + "\n",
         )
     if out is not None:
         from ...training.page import page
@@ -136,45 +141,45 @@ def model(
         _write(out, page(report))
         click.echo(f"wrote {out}", err=to_stdout)
     absent = [b for b in report.backends.values() if b.absent]
-    fails = report.failures or any(one.fails for one in beside)
+    fails = report.failures or any(one.fails for one in variants)
     sys.exit(1 if fails else 3 if not report.tested or (backends and absent) else 0)
 
 
-def _ways(
+def _variants(
     target: str, others: Sequence[str], backends: Sequence[str], steps: int | None, replicas: int
 ) -> tuple[VariantComparison, ...]:
     """Other ways to compute the same: those that were asked for, or those that an example has."""
     from ...training import model_targets
     from ...training.variants import Variant, compare_variants, variants_of
 
-    found = [Variant(other, model_targets.subject(other)) for other in others] or list(
+    subjects = [Variant(other, model_targets.subject(other)) for other in others] or list(
         variants_of(target)
     )
-    if not found:
+    if not subjects:
         return ()
     first = model_targets.subject(target)
     return compare_variants(
         Variant(target, first) if others else first,
-        found,
+        subjects,
         list(backends),
         steps=steps,
         replicas=replicas,
     )
 
 
-def _record(target: str, corpus: Path, steps: int | None, said: Sequence[Any]) -> None:
+def _record(target: str, corpus: Path, steps: int | None, messages: Sequence[Any]) -> None:
     """Keep the model's calls and say what was kept."""
     from ...training import capture, model_targets
 
-    if said:
+    if messages:
         raise UsageError(
             "--record takes the model through its steps on the CPU and compares nothing: leave "
             "the other options out"
         )
-    kept = capture.record(
+    recorded = capture.record(
         model_targets.subject(target), corpus, steps=capture.STEPS if steps is None else steps
     )
-    click.echo(str(kept))
+    click.echo(str(recorded))
     click.echo(f"next: consistency run --backend SPEC --corpus {corpus}")
 
 

@@ -41,11 +41,11 @@ def pack(folders: Sequence[Path], keep: int) -> None:
     listed, problems = gather(folders)
     if not listed and not problems:
         raise UsageError(f"there is no bundle in {', '.join(map(str, folders))}")
-    left: dict[str, int] = {}
+    skipped: dict[str, int] = {}
     many = before = after = 0
     for one in reversed(listed):  # the newest first
-        left[one.label] = left.get(one.label, 0) + 1
-        if left[one.label] <= keep:
+        skipped[one.label] = skipped.get(one.label, 0) + 1
+        if skipped[one.label] <= keep:
             continue
         try:
             was, is_ = packed(one.folder)

@@ -96,16 +96,16 @@ def query(
             "--help` has examples"
         )
     folders = [Path(word) for word in (words[1:] if wanted is None else words)] or [Path("reports")]
-    held = _store(folders, store)
+    opened = _store(folders, store)
     try:
         if wanted is None:
             from ...report.history.sql import ask
 
-            _prepare(held)
-            answer = ask(held, words[0])
+            _prepare(opened)
+            answer = ask(opened, words[0])
             columns, rows = answer.columns, answer.rows
         else:
-            columns, rows = _SHOWN, _filtered(held, wanted)
+            columns, rows = _SHOWN, _filtered(opened, wanted)
         for line in (
             _json(columns, rows)
             if as_json
@@ -115,7 +115,7 @@ def query(
         ):
             click.echo(line)
     finally:
-        held.close()
+        opened.close()
 
 
 def _store(folders: Sequence[Path], path: Path | None) -> Store:
@@ -130,8 +130,8 @@ def _store(folders: Sequence[Path], path: Path | None) -> Store:
                 f"{files[0]} is a store, which stands alone: leave the other names out"
             )
         return Store(files[0])
-    found, problems = bundles(folders)
-    if not found:
+    bundle_folders, problems = bundles(folders)
+    if not bundle_folders:
         for problem in problems:
             click.echo(str(problem), err=True)
         raise UsageError(
@@ -139,32 +139,32 @@ def _store(folders: Sequence[Path], path: Path | None) -> Store:
             f"DIR` "
             f"makes one"
         )
-    held = Store(path)
-    held.take(found)
-    held.keep_only(found)
-    for problem in (*problems, *held.problems):
+    opened = Store(path)
+    opened.take(bundle_folders)
+    opened.keep_only(bundle_folders)
+    for problem in (*problems, *opened.problems):
         click.echo(str(problem), err=True)
-    return held
+    return opened
 
 
-def _prepare(held: Store) -> None:
+def _prepare(store: Store) -> None:
     from ...report.history.snapshot import snapshot
     from ...report.history.sql import current
 
-    if not current(held):
-        snapshot(held)
+    if not current(store):
+        snapshot(store)
 
 
-def _filtered(held: Store, wanted: str) -> Iterator[tuple[Any, ...]]:
+def _filtered(store: Store, query: str) -> Iterator[tuple[Any, ...]]:
     from ...report.history.filter_query import parse
     from ...report.history.query_entries import entries, names
     from ...report.history.snapshot import NAME_OF, snapshot
 
-    made = snapshot(held)
-    understood = parse(wanted, names(made), sorted(set(NAME_OF)))
+    grid = snapshot(store)
+    understood = parse(query, names(grid), sorted(set(NAME_OF)))
     order = {"fail": 0, "warn": 1, "pass": 2, "untested": 3}
-    found = [entry for entry in entries(made) if understood.holds(entry)]
-    found.sort(
+    matches = [entry for entry in entries(grid) if understood.holds(entry)]
+    matches.sort(
         key=lambda e: (
             order[e["state"]],
             -(e["rho"] if e["rho"] is not None else math.inf),
@@ -172,7 +172,7 @@ def _filtered(held: Store, wanted: str) -> Iterator[tuple[Any, ...]]:
             e["environment"],
         )
     )
-    return (tuple(entry[name] for name in _SHOWN) for entry in found)
+    return (tuple(entry[name] for name in _SHOWN) for entry in matches)
 
 
 def _plain(value: Any) -> Any:

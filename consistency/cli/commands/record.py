@@ -67,9 +67,9 @@ def record(
         "--literal": literal,
     }  # fmt: skip
     if corpus is not None:
-        said = [name for name, value in drawing.items() if value]
-        if said:
-            raise UsageError(f"--corpus says which cases to run: leave {said[0]} out")
+        conflicting = [name for name, value in drawing.items() if value]
+        if conflicting:
+            raise UsageError(f"--corpus says which cases to run: leave {conflicting[0]} out")
         if not backends:
             raise UsageError("--corpus needs the --backend that runs its cases")
     chosen = None if corpus is not None else replace(options, backends=("cpu",)).config()
@@ -149,7 +149,7 @@ def _follow(steps: Iterator[Taken], what: str, out: Path) -> None:
 def _ended(
     done: int, earlier: int, counts: Counter[str], what: str, out: Path, seconds: float
 ) -> str:
-    told = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
+    statuses = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
     before = f", {earlier:,} were there already" if earlier else ""
     then = (
         f"consistency judge {out}"
@@ -158,6 +158,6 @@ def _ended(
     )
     mark = "✓" if done else "– nothing was kept:"
     return (
-        f"{mark} {done:,} {what} in {out}{f' ({told})' if told else ''}{before}    "
+        f"{mark} {done:,} {what} in {out}{f' ({statuses})' if statuses else ''}{before}    "
         f"{format_seconds(seconds)}    next: {then}"
     )

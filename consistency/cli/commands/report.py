@@ -61,19 +61,19 @@ def report(
         from ...report.bundle_view import read
         from ...report.markdown import markdown
 
-        said = markdown(read(bundle))
+        text = markdown(read(bundle))
         if out is None:
-            click.echo(said)
+            click.echo(text)
         else:
-            _save(out, said)
+            _save(out, text)
     else:
         from ...report.page import write
 
         click.echo(f"wrote {write(bundle, out)}")
 
 
-def _save(path: Path, said: str) -> None:
+def _save(path: Path, text: str) -> None:
     try:
-        path.write_text(said + "\n", encoding="utf-8", newline="\n")
+        path.write_text(text + "\n", encoding="utf-8", newline="\n")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None

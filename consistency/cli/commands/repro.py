@@ -88,12 +88,12 @@ def repro(
     """
     from ...storage.lookup import find
 
-    found = find(case, identifier)
+    stored = find(case, identifier)
     say = Say(quiet=script or issue or as_json)  # then standard output holds nothing else
-    if found.recording:
-        ran = _judged_elsewhere(found, tolerances, say)
+    if stored.recording:
+        ran = _judged_elsewhere(stored, tolerances, say)
     else:
-        ran = _run(found, backends, directions, tolerances, case_timeout, say)
+        ran = _run(stored, backends, directions, tolerances, case_timeout, say)
     failing = [r for r in ran.results if _failed(r)]
     minimal = None
     if minimize and failing and ran.chosen is not None:
@@ -110,7 +110,7 @@ def repro(
 
             for remark in remarks(ran.results, ran.chosen.backends):
                 say(f"  {remark}")
-        compare_with_before(found, ran.results, ran.identities, say)
+        compare_with_before(stored, ran.results, ran.identities, say)
     if script or issue or out is not None:
         if not failing:
             raise UsageError("it fails nowhere here, so there is no script and no issue to write")
@@ -138,7 +138,7 @@ class _Ran:
 
 
 def _run(
-    found: StoredCase,
+    stored: StoredCase,
     specs: Sequence[str],
     directions: Sequence[str],
     tolerances: str | None,
@@ -151,15 +151,22 @@ def _run(
     from ...generate.calls.case_operator import operator_of
     from ...generate.materialize import prepare
 
-    operator = operator_of(found.case)
-    prepare(found.case).build()  # what cannot be built is bad usage here, no verdict
+    operator = operator_of(stored.case)
+    prepare(stored.case).build()  # what cannot be built is bad usage here, no verdict
     # A name that results bear need not be a spec: `mine` of mine.py:Mine. What is a spec here is
     # never taken for another one.
-    spelled = [spec if known.is_known(spec) else found.runnable(spec) for spec in specs]
-    wanted = spelled or ([found.runnable()] if found.spec else None)
-    ways = list(directions) or ([found.direction] if found.direction else engine.DIRECTIONS)
+    spelled = [spec if known.is_known(spec) else stored.runnable(spec) for spec in specs]
+    requested = spelled or ([stored.runnable()] if stored.spec else None)
+    chosen_directions = list(directions) or (
+        [stored.direction] if stored.direction else engine.DIRECTIONS
+    )
     chosen = engine.configure(
-        [operator], wanted, None, ways, tolerances=tolerances, case_timeout=case_timeout
+        [operator],
+        requested,
+        None,
+        chosen_directions,
+        tolerances=tolerances,
+        case_timeout=case_timeout,
     )
     absent = {b.name: known.availability(b) for b in chosen.backends}
     for name, reason in absent.items():
@@ -168,7 +175,7 @@ def _run(
     present = [b for b in chosen.backends if not absent[b.name]]
     try:
         results = engine.judge_case(
-            found.case,
+            stored.case,
             operator,
             present,
             chosen.tolerances,
@@ -178,7 +185,7 @@ def _run(
         )
         if present and not results:
             raise UsageError(
-                f"nothing to run: {operator.name} has no gradients in {found.case.dtype}; "
+                f"nothing to run: {operator.name} has no gradients in {stored.case.dtype}; "
                 f"leave "
                 f"--direction out"
             )
@@ -191,35 +198,38 @@ def _run(
     if not present:
         from ...probes.explain.properties import stored_confirmation
 
-        for result in found.results:
+        for result in stored.results:
             say(f"  recorded: {line(result)}")
-            confirmed = stored_confirmation(result, found.fingerprints.get(result.backend, {}))
+            confirmed = stored_confirmation(result, stored.fingerprints.get(result.backend, {}))
             if confirmed:
                 say(f"  {result.backend}: {confirmed}")
     return _Ran(results, chosen.specs, identities, len(chosen.backends) - len(present), chosen)
 
 
-def _judged_elsewhere(found: StoredCase, tolerances: str | None, say: Say) -> _Ran:
+def _judged_elsewhere(stored: StoredCase, tolerances: str | None, say: Say) -> _Ran:
     """The recorded outcome judged here; the device itself is not."""
     from ...engine.events import Judged
     from ...engine.judge_recordings import events, plan
 
-    assert found.folder is not None
-    planned = plan([found.folder], None, tolerances, [found.recorded_id])
+    assert stored.folder is not None
+    planned = plan([stored.folder], None, tolerances, [stored.recorded_id])
     try:
         results = [
             r for event in events(planned) if isinstance(event, Judged) for r in event.results
         ]
     finally:
         planned.close()
-    backend = next(iter(found.environments), found.spec)
+    backend = next(iter(stored.environments), stored.spec)
     say(
-        f"– {backend}: cannot run here: its outcome was recorded elsewhere, in {found.folder}; "
+        f"– {backend}: cannot run here: its outcome was recorded elsewhere, in {stored.folder}; "
         f"that is what is judged:"
     )
-    specs = {r.backend: str(found.folder) for r in results}
+    specs = {r.backend: str(stored.folder) for r in results}
     return _Ran(
-        results, specs, {r.backend: dict(found.environments[backend]) for r in results}, missing=1
+        results,
+        specs,
+        {r.backend: dict(stored.environments[backend]) for r in results},
+        missing=1,
     )
 
 
@@ -266,17 +276,17 @@ def _hand_on(
     """Write or print what others need, with what the other backends make of the case."""
     from ...report import repro_script
 
-    others = [
+    failing = [
         r
         for r in ran.results
         if r is not result and r.case.id == result.case.id and r.direction == result.direction
     ]
     if ran.chosen is not None and (issue or out is not None):
-        others += _on_others(result, [result, *others], ran.chosen)
+        failing += _on_others(result, [result, *failing], ran.chosen)
     spec, identity = ran.specs.get(result.backend), ran.identities.get(result.backend, {})
     if out is not None:
         repro_script.write(
-            out, result, spec=spec, identity=identity, others=others, minimal=minimal
+            out, result, spec=spec, identity=identity, others=failing, minimal=minimal
         )
         say(f"wrote {out}: {', '.join(sorted(p.name for p in out.iterdir() if p.is_file()))}")
     if script:
@@ -284,7 +294,7 @@ def _hand_on(
     if issue:
         click.echo(
             repro_script.issue(
-                result, spec=spec, identity=identity, others=others, minimal=minimal
+                result, spec=spec, identity=identity, others=failing, minimal=minimal
             ),
             nl=False,
         )
@@ -298,20 +308,22 @@ def _on_others(result: Result, done: Sequence[Result], chosen: RunConfig) -> lis
 
     tried = {r.backend for r in done}
     operator, case, direction = operator_of(result.case), result.case, result.direction
-    others = [known.isolated(b, b.name) for b in known.default_backends() if b.name not in tried]
+    other_backends = [
+        known.isolated(b, b.name) for b in known.default_backends() if b.name not in tried
+    ]
     try:
-        others = [
+        other_backends = [
             b
-            for b in others
+            for b in other_backends
             if not known.availability(b) and not known.refusal(b, operator, case.dtype, direction)
         ]
         return (
             engine.judge_case(
-                case, operator, others, chosen.tolerances, (direction,), against=engine.EACH
+                case, operator, other_backends, chosen.tolerances, (direction,), against=engine.EACH
             )
-            if others
+            if other_backends
             else []
         )
     finally:
-        for backend in others:
+        for backend in other_backends:
             backend.close()

@@ -162,8 +162,10 @@ def run(
             engine.drive(config, [*handlers, screen, *last], earlier, executor)
         except KeyboardInterrupt:
             screen.stop()
-            again = f"; complete it with --resume --out {folder}" if folder else ""
-            click.echo(f"interrupted after {screen.summary.results:,} results{again}", err=True)
+            resume_hint = f"; complete it with --resume --out {folder}" if folder else ""
+            click.echo(
+                f"interrupted after {screen.summary.results:,} results{resume_hint}", err=True
+            )
             sys.exit(INTERRUPTED)
     sys.exit(exit_status(screen.summary, asked=bool(options.backends)))
 

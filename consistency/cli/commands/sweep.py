@@ -96,8 +96,8 @@ def sweep(
         raise UsageError(f"--vary {span.name}: {plan.operator} has {', '.join(names)}")
     if span.name != "scale" and any(value != int(value) for value in span.values):
         raise UsageError(f"--vary {span.name}: sizes are whole numbers")
-    found = known.resolve_all(list(backends) or ["cpu", "numpy"])
-    for backend in found:
+    resolved = known.resolve_all(list(backends) or ["cpu", "numpy"])
+    for backend in resolved:
         reason = known.availability(backend)
         if reason:
             raise UsageError(f"backend {backend.name!r} cannot be used here: {reason}")
@@ -107,7 +107,7 @@ def sweep(
 
     with Console(stderr=True).status("measuring …") as status:
         series = measure(
-            plan, span, found, written, fixed=sizes, dtypes=chosen, seed=seed,
+            plan, span, resolved, written, fixed=sizes, dtypes=chosen, seed=seed,
             rules=_tolerances.load(tolerances),
             progress=lambda done, total: status.update(f"{done} of {total} points"),
         )  # fmt: skip
@@ -129,17 +129,18 @@ def _fixed(text: str, names: Sequence[str]) -> tuple[str, float]:
     from ...errors import did_you_mean
     from ...probes.sweep.points import parse_vary
 
-    given = parse_vary(text)
-    if given.name not in names:
+    variation = parse_vary(text)
+    if variation.name not in names:
         raise UsageError(
             f"--fix {text!r:.60}: no dimension "
-            f"{given.name!r}{did_you_mean(given.name, names) or '; known: ' + ', '.join(names)}"
+            f"{variation.name!r}"
+            f"{did_you_mean(variation.name, names) or '; known: ' + ', '.join(names)}"
         )
-    if len(given.values) != 1 or (
-        given.name != "scale" and given.values[0] != int(given.values[0])
+    if len(variation.values) != 1 or (
+        variation.name != "scale" and variation.values[0] != int(variation.values[0])
     ):
-        raise UsageError(f"--fix {text!r:.60}: one number, such as {given.name}=512")
-    return given.name, given.values[0]
+        raise UsageError(f"--fix {text!r:.60}: one number, such as {variation.name}=512")
+    return variation.name, variation.values[0]
 
 
 def _formula(text: str) -> tuple[str, str]:
@@ -149,17 +150,18 @@ def _formula(text: str) -> tuple[str, str]:
     return (name.strip(), formula.strip()) if named else (text.strip(), text.strip())
 
 
-def _dtypes(asked: Sequence[str], plan: Any) -> list[str]:
+def _dtypes(requested: Sequence[str], plan: Any) -> list[str]:
     from ...core.dtypes import FORMATS
     from ...errors import did_you_mean
 
-    for name in asked:
+    for name in requested:
         if name not in FORMATS or name not in plan.declared.dtypes:
-            known = [d for d in plan.declared.dtypes if d in FORMATS]
+            floating = [d for d in plan.declared.dtypes if d in FORMATS]
             raise UsageError(
-                f"--dtype {name!r:.40}{did_you_mean(name, known) or '; known: ' + ', '.join(known)}"
+                f"--dtype {name!r:.40}"
+                f"{did_you_mean(name, floating) or '; known: ' + ', '.join(floating)}"
             )
-    return list(asked) or ["float32", "float64"]
+    return list(requested) or ["float32", "float64"]
 
 
 def _write(
