@@ -159,11 +159,11 @@ def read_object(path: Path, what: str, max_bytes: int = MAX_LINE) -> dict[str, A
     try:
         if path.stat().st_size > max_bytes:
             raise BundleError(f"{path} is larger than {max_bytes} bytes")
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise
     except (OSError, ValueError, RecursionError) as error:
         raise BundleError(f"{path} cannot be read: {str(error)[:120]}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise BundleError(f"{path} does not describe {what}")
-    return found
+    return value

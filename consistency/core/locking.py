@@ -20,7 +20,7 @@ FILE = "running.lock"
 _FAR = (
     1 << 30
 )  # Windows locks bytes, and those that are locked cannot be read: one that is not there
-_HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK, errno.EWOULDBLOCK)
+_LOCK_CONFLICTS = (errno.EACCES, errno.EAGAIN, errno.EDEADLK, errno.EWOULDBLOCK)
 
 
 class Lock:
@@ -37,7 +37,7 @@ class Lock:
                 if self._is_current(opened):  # or the run before took it away while we opened it
                     self._file = opened
             except OSError as error:
-                if error.errno in _HELD:
+                if error.errno in _LOCK_CONFLICTS:
                     raise BundleError(
                         f"{folder} is being written by another run{self._whose()}; {_REMEDY}"
                     ) from None

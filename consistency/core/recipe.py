@@ -205,7 +205,7 @@ def decode(data: Any, literals: Mapping[str, bytes] | None = None, *, depth: int
 
 
 def _decode_tensor(body: Any) -> TensorRecipe:
-    _known_keys(body, ("base", "dtype", "values", "stop", "view", "special"), "a tensor recipe")
+    _check_keys(body, ("base", "dtype", "values", "stop", "view", "special"), "a tensor recipe")
     base = sizes(body["base"])
     values = tuple(_parameter(v) for v in _items(body.get("values", ["uniform", -1.0, 1.0])))
     view = _chain(body)
@@ -242,7 +242,7 @@ def position(value: Any) -> int:
 
 
 def _decode_literal(body: Any, literals: Mapping[str, bytes]) -> Literal:
-    _known_keys(
+    _check_keys(
         body,
         ("sha256", "dtype", "bytes", "shape", "stride", "offset", "leaf", "hex", "base", "view"),
         "a literal tensor",
@@ -283,10 +283,10 @@ def sizes(values: Any) -> tuple[int, ...]:
     return shape
 
 
-def _known_keys(body: Any, known: tuple[str, ...], what: str) -> None:
+def _check_keys(body: Any, allowed: tuple[str, ...], what: str) -> None:
     if not isinstance(body, dict):
         raise RecipeError(f"{what} is an object, not {_brief(body)}")
-    unknown = sorted(set(body) - set(known))
+    unknown = sorted(set(body) - set(allowed))
     if unknown:
         raise RecipeError(f"{unknown[0]!r:.40} is not a key of {what}")
 

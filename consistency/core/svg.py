@@ -80,8 +80,8 @@ def document(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size[0]} {size[1]}" '
         f'width="{size[0]}" height="{size[1]}" role="img">'
     )
-    told = element("title", escape(title)) + element("desc", escape(description))
-    return "\n".join([head, told, f"<style>{STYLE}{style}</style>", *parts, "</svg>", ""])
+    labels = element("title", escape(title)) + element("desc", escape(description))
+    return "\n".join([head, labels, f"<style>{STYLE}{style}</style>", *parts, "</svg>", ""])
 
 
 def inline(

@@ -46,11 +46,11 @@ def map_tensors(function: Callable[[torch.Tensor], Any], tree: Any) -> Any:
     if isinstance(tree, dict):
         return {name: map_tensors(function, item) for name, item in tree.items()}
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        made = copy.copy(tree)
+        result = copy.copy(tree)
         for field in dataclasses.fields(tree):  # also of a frozen one
             changed = map_tensors(function, getattr(tree, field.name))
-            object.__setattr__(made, field.name, changed)
-        return made
+            object.__setattr__(result, field.name, changed)
+        return result
     return tree
 
 

@@ -70,7 +70,7 @@ def _cut(dtype: torch.dtype, args: Args, kwargs: Kwargs) -> None:
         kwargs.get("rcond"),
         *args[1:2],
     )
-    if all(given is None or isinstance(given, bool) for given in tolerances):
+    if all(tolerance is None or isinstance(tolerance, bool) for tolerance in tolerances):
         kwargs["rtol"] = max(args[0].shape[-2:]) * torch.finfo(dtype).eps
 
 

@@ -79,15 +79,17 @@ def prepare(case: Case) -> Materials:
         raise RecipeError(
             f"unknown dtype {case.dtype!r:.40}{did_you_mean(case.dtype, dtypes.TORCH)}"
         )
-    found = [*recipe.tensors(case.args), *recipe.tensors(case.kwargs)]
-    total = sum(math.prod(t.base) for t in found if isinstance(t, TensorRecipe))
+    recipes = [*recipe.tensors(case.args), *recipe.tensors(case.kwargs)]
+    total = sum(math.prod(t.base) for t in recipes if isinstance(t, TensorRecipe))
     if total > recipe.MAX_ELEMENTS:
         raise RecipeError(
             f"the tensors of this case have {total} elements together; a recipe may have "
             f"{recipe.MAX_ELEMENTS}"
         )
-    cotangents = tuple(None if given is None else _base(given) for given in case.cotangents)
-    return Materials(case, tuple(_base(tensor) for tensor in found), cotangents)
+    cotangents = tuple(
+        None if cotangent is None else _base(cotangent) for cotangent in case.cotangents
+    )
+    return Materials(case, tuple(_base(tensor) for tensor in recipes), cotangents)
 
 
 def _base(tensor: TensorRecipe | Literal) -> np.ndarray[Any, Any]:
@@ -180,9 +182,9 @@ class Arguments:
         base = bits.to_tensor(raw.copy(), arg.dtype)
         floats = base.dtype.is_floating_point or base.is_complex()
         if self._convert:
-            kept = _WIDER.get(base.dtype, base.dtype)
+            unscaled = _WIDER.get(base.dtype, base.dtype)
             base = base.to(
-                self._convert[base.is_complex()] if floats or base.dtype == self._also else kept
+                self._convert[base.is_complex()] if floats or base.dtype == self._also else unscaled
             )
         if self.adjust is not None and (base.dtype.is_floating_point or base.is_complex()):
             base = self.adjust(base, len(self.bases))
@@ -198,15 +200,15 @@ class Arguments:
     def cotangent(self, position: int) -> torch.Tensor | None:
         """The literal cotangent of the returned value number ``position``, on the CPU in its own
         dtype, or None."""
-        given = (
+        recipe = (
             self.materials.case.cotangents[position]
             if position < len(self.materials.case.cotangents)
             else None
         )
-        raw = self.materials.cotangents[position] if given is not None else None
-        if given is None or raw is None:
+        raw = self.materials.cotangents[position] if recipe is not None else None
+        if recipe is None or raw is None:
             return None
-        return view_of(bits.to_tensor(raw.copy(), given.dtype), given)
+        return view_of(bits.to_tensor(raw.copy(), recipe.dtype), recipe)
 
     def _tracks(self, position: int) -> bool:
         return self._gradients if isinstance(self._gradients, bool) else position in self._gradients

@@ -67,8 +67,8 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
 
     with hypothesis_alone(), contextlib.suppress(_Found):
         collect()
-    known = {case.digest for case in distinct.values()}
-    extra = (case for digest, case in similar.items() if digest not in known)
+    digests = {case.digest for case in distinct.values()}
+    extra = (case for digest, case in similar.items() if digest not in digests)
     return [*distinct.values(), *extra][:examples]
 
 
@@ -79,8 +79,8 @@ def plan(case: Case) -> str:
     Hypothesis spends half of its draws on slight mutations of what it drew before; as test data
     those are repetitions.
     """
-    found = (*tensors(case.args), *tensors(case.kwargs))
-    parts = [replace(t, stop=0, special=()) if isinstance(t, TensorRecipe) else t for t in found]
+    recipes = (*tensors(case.args), *tensors(case.kwargs))
+    parts = [replace(t, stop=0, special=()) if isinstance(t, TensorRecipe) else t for t in recipes]
     scalars = [repr(a) for a in case.args if not list(tensors(a))]
     return repr((parts, scalars, [(k, v) for k, v in case.kwargs.items() if not list(tensors(v))]))
 
@@ -94,12 +94,12 @@ def _bytes(case: Case) -> int:
 def _blank(case: Case) -> bool:
     """Whether the numbers of the case can tell little: most of an operand is blank, or every
     operand is one number, expanded."""
-    drawn = [
+    generated = [
         t
         for t in (*tensors(case.args), *tensors(case.kwargs))
         if isinstance(t, TensorRecipe) and 0 not in t.base
     ]
-    floating = [t for t in drawn if floats(t.dtype)] or drawn
+    floating = [t for t in generated if floats(t.dtype)] or generated
     if not floating or any(t.special for t in floating):
         return False
     if any(
@@ -132,11 +132,13 @@ def smallest(
     """
     if operator.cases is not None:
         until = time.monotonic() + seconds
-        found = sorted(
+        candidates = sorted(
             operator.cases(dtype, examples, seed), key=lambda case: len(case.line) + _bytes(case)
         )
-        return next((case for case in found if time.monotonic() < until and predicate(case)), None)
-    known: dict[str, bool] = {}
+        return next(
+            (case for case in candidates if time.monotonic() < until and predicate(case)), None
+        )
+    verdicts: dict[str, bool] = {}
     best: list[Case] = []
     until = time.monotonic() + seconds
 
@@ -149,9 +151,9 @@ def smallest(
     )
     @hypothesis.given(cases(operator, dtype))
     def search(case: Case) -> None:
-        if case.digest not in known:
-            known[case.digest] = time.monotonic() < until and predicate(case)
-        if known[case.digest]:
+        if case.digest not in verdicts:
+            verdicts[case.digest] = time.monotonic() < until and predicate(case)
+        if verdicts[case.digest]:
             best[:] = [case]
             raise _Found
 

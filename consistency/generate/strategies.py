@@ -84,10 +84,10 @@ class Draw:
     ) -> tuple[int, ...]:
         """A shape with ``low`` to ``high`` dimensions of sizes ``least`` to ``most``. Shrinks to
         fewer, then smaller dimensions."""
-        left, sizes = elements, []
+        remaining, sizes = elements, []
         for _ in range(self._draw(_integers(low, high))):
-            size = self.size(least, max(least, min(most, left)))
-            left //= max(size, 1)
+            size = self.size(least, max(least, min(most, remaining)))
+            remaining //= max(size, 1)
             sizes.append(size)
         return tuple(sizes)
 

@@ -41,13 +41,13 @@ _BACKENDS = (
 @functools.cache
 def registry() -> dict[str, Operator]:
     """Every declared operator by name, in the order of the family modules."""
-    found: dict[str, Operator] = {}
+    result: dict[str, Operator] = {}
     for module in FAMILY_MODULES:
         for operator in importlib.import_module(f".{module}", __name__).OPERATORS:
-            if operator.name in found:
+            if operator.name in result:
                 raise ValueError(f"operator {operator.name} is declared twice")
-            found[operator.name] = with_complex(operator)
-    return found
+            result[operator.name] = with_complex(operator)
+    return result
 
 
 def variants(operator: Operator) -> list[Operator]:
@@ -55,14 +55,14 @@ def variants(operator: Operator) -> list[Operator]:
     registry makes of a declaration."""
     from .call_forms import method_form, out_form
 
-    asked = (
+    requested = (
         (operator.inplace, in_place_form),
         (operator.out, out_form),
         (operator.method, method_form),
     )
     return [
         with_complex(operator),
-        *(with_complex(form(operator)) for field, form in asked if field),
+        *(with_complex(form(operator)) for field, form in requested if field),
     ]
 
 

@@ -39,14 +39,14 @@ def visible(rows: int, columns: int, kept: int) -> Literal:
     """A mask of booleans: of the key positions the first ``kept`` (one row), or from each query on
     so many back."""
     if rows == 1:
-        seen = [column < kept for column in range(columns)]
+        mask = [column < kept for column in range(columns)]
     else:
-        seen = [
+        mask = [
             (column <= row and row - column < kept) or column == 0
             for row in range(rows)
             for column in range(columns)
         ]
-    return Literal(bytes(seen), "bool", (rows, columns), (columns, 1))
+    return Literal(bytes(mask), "bool", (rows, columns), (columns, 1))
 
 
 def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict[str, Any]:
@@ -173,8 +173,8 @@ def of_gradients(
     scores = weights * (errors * (each + mean) + (weights * errors * each).sum(-1, keepdim=True))
     of_keys = shared(scores.mT @ query.abs() * factor, key)
     of_values = shared((weights * errors).mT.sum(-1, keepdim=True).expand(values.shape), value)
-    found = [scores @ keys.abs() * factor, of_keys, of_values, scores]
-    return [s.sum_to_size(g.shape) for s, g in zip(found, gradients, strict=False)]
+    sizes = [scores @ keys.abs() * factor, of_keys, of_values, scores]
+    return [s.sum_to_size(g.shape) for s, g in zip(sizes, gradients, strict=False)]
 
 
 @hook

@@ -79,15 +79,15 @@ def empty(arg: Any) -> Any:
 def with_destination(original: Operator, d: Drawing) -> Call:
     """The operator's arguments after a destination: a fresh tensor, a view that fits, or an empty
     tensor that is resized."""
-    drawn = original.sample(d)
-    found = shape_of(drawn, original)
-    shape, dtype = found if found is not None else ((0,), d.dtype)
-    kind = d.choice("fresh", "view", "view", "empty") if found is not None else "empty"
+    call = original.sample(d)
+    expected = shape_of(call, original)
+    shape, dtype = expected if expected is not None else ((0,), d.dtype)
+    kind = d.choice("fresh", "view", "view", "empty") if expected is not None else "empty"
     if kind == "empty":
         shape = (0,)
     values = ("integers", -9, 9) if dtype not in dtypes.FORMATS and dtype != "bool" else None
     out = d.tensor(shape, REAL, dtype=dtype, values=values, layout=kind == "view", overlap=False)
-    return Call((out, *drawn.args), drawn.kwargs)
+    return Call((out, *call.args), call.kwargs)
 
 
 def writing(original: Operator, out: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -121,10 +121,10 @@ def behind(error: ErrorModel) -> ErrorModel:
 
     def size(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
         assert callable(magnitude)
-        made = magnitude(args[1:], kwargs, outputs)
-        made = made[0] if isinstance(made, (tuple, list)) else made
-        finite = torch.nan_to_num(torch.as_tensor(made, dtype=torch.float64), nan=0.0, posinf=0.0)
-        return [made, float(finite.max()) if finite.numel() else 0.0]
+        sizes = magnitude(args[1:], kwargs, outputs)
+        sizes = sizes[0] if isinstance(sizes, (tuple, list)) else sizes
+        finite = torch.nan_to_num(torch.as_tensor(sizes, dtype=torch.float64), nan=0.0, posinf=0.0)
+        return [sizes, float(finite.max()) if finite.numel() else 0.0]
 
     return replace(error, magnitude=size, terms=terms)
 
@@ -134,14 +134,14 @@ def also_written(
 ) -> list[Tensors]:
     """Further admissible results, each with what ``out``'s memory holds then; an ``out`` that was
     resized is left."""
-    out, others = args[0], outputs[1:]
-    found = []
+    out, other_outputs = args[0], outputs[1:]
+    sizes = []
     for result, *_ in alternatives(args[1:], kwargs, outputs[:1]):
         fits = out.shape == result.shape
-        found.append(
-            (result, *(written(other, out, result) if fits else other for other in others))
+        sizes.append(
+            (result, *(written(other, out, result) if fits else other for other in other_outputs))
         )
-    return found
+    return sizes
 
 
 def out_form(original: Operator) -> Operator:
@@ -163,9 +163,9 @@ def tensor_first(original: Operator) -> Sample:
     """A method needs a tensor to the left of its dot."""
 
     def sample(d: Drawing) -> Call:
-        drawn = original.sample(d)
-        if isinstance(drawn.args[0], (TensorRecipe, Literal)):
-            return drawn
+        call = original.sample(d)
+        if isinstance(call.args[0], (TensorRecipe, Literal)):
+            return call
         raise TypeError(f"{original.name} was drawn with a number first: it is no method")
 
     return sample

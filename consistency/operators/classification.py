@@ -46,10 +46,10 @@ def classes(
     ``images`` in any layout."""
     count, kind = d.size(2, 65), d.choice("batch", "single", *["positions"] * positions)
     batch = () if kind == "single" else (d.size(1, 65),)
-    rest = d.shape(1, 2, most=5, elements=9) if kind == "positions" else ()
+    extra_shape = d.shape(1, 2, most=5, elements=9) if kind == "positions" else ()
     return (
-        d.tensor((*batch, count, *rest), domain, layout=images or len(rest) < 2),
-        (*batch, *rest),
+        d.tensor((*batch, count, *extra_shape), domain, layout=images or len(extra_shape) < 2),
+        (*batch, *extra_shape),
         count,
     )
 
@@ -113,12 +113,12 @@ def alignment(d: Drawing) -> Call:
     steps = 2 * labels_each + d.integer(1, 6)
     target = d.tensor((batch, labels_each), dtype="int64", values=("integers", 1, count - 1))
     inputs = tuple(d.integer(2 * labels_each + 1, steps) for _ in range(batch))
-    wanted = tuple(d.integer(1, labels_each) for _ in range(batch))
+    label_counts = tuple(d.integer(1, labels_each) for _ in range(batch))
     return call(
         d.tensor((steps, batch, count), LOG_PROBABILITIES),
         target,
         inputs,
-        wanted,
+        label_counts,
         **optional_arguments(d, reduction=REDUCTIONS),
     )
 

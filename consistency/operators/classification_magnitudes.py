@@ -24,15 +24,15 @@ def shares(
     """Target share × weight of every class, and what the sum is divided by."""
     dim, indices = (1 if x.ndim > 1 else 0), not target.dtype.is_floating_point
     count = x.shape[dim]
-    kept = (target != ignore_index) if indices else torch.ones(())
+    counted = (target != ignore_index) if indices else torch.ones(())
     share = (
-        F.one_hot(torch.where(kept, target, 0), count).movedim(-1, dim).double()
+        F.one_hot(torch.where(counted, target, 0), count).movedim(-1, dim).double()
         if indices
         else target.abs()
     )
     by_class = torch.ones(count) if weight is None else weight.abs()
     by_class = by_class.reshape([count if axis == dim else 1 for axis in range(x.ndim)])
-    taken = kept.unsqueeze(dim) if indices else kept
+    taken = counted.unsqueeze(dim) if indices else counted
     total = float((share * by_class * taken).sum()) if indices else x.numel() / count
     return (
         share * (1.0 - smoothing) + smoothing / count

@@ -25,8 +25,8 @@ def einsum(d: Drawing) -> Call:
     """One of the usual equations; every letter gets a size, the ellipsis one dimension."""
     equation = d.choice(*EQUATIONS)
     operands = equation.split("->")[0].replace("...", "Z").split(",")
-    most = {1: 65, 2: 65, 3: 9, 4: 6}[max(map(len, operands))]
-    size = {letter: d.size(1, most) for letter in sorted(set("".join(operands)))}
+    max_size = {1: 65, 2: 65, 3: 9, 4: 6}[max(map(len, operands))]
+    size = {letter: d.size(1, max_size) for letter in sorted(set("".join(operands)))}
     domain = summed(d, 64) if len(operands) < 3 else UNIT
     return call(
         equation, *(d.tensor([size[letter] for letter in operand], domain) for operand in operands)

@@ -49,10 +49,10 @@ def windows(d: Drawing, rank: int) -> tuple[list[int], dict[str, int | list[int]
         kwargs["padding"] = padding = [
             min(p, (k - 1) * s) for k, s, p in zip(kernel, dilation, padding, strict=True)
         ]
-    least = [
+    min_sizes = [
         max(1, (k - 1) * s + 1 - 2 * p) for k, s, p in zip(kernel, dilation, padding, strict=True)
     ]
-    return kernel, kwargs, least
+    return kernel, kwargs, min_sizes
 
 
 def channels(d: Drawing, rank: int) -> tuple[int, int, int]:
@@ -65,8 +65,8 @@ def channels(d: Drawing, rank: int) -> tuple[int, int, int]:
     groups = d.choice(1, 1, 1, 2, 3, 8)
     if groups == 1 and rank < 3 and not d.integer(0, 5):
         return 1, d.size(8, 64), d.size(4, 16)
-    most = max(1, CHANNELS[rank] // groups)
-    return groups, d.size(1, most), d.size(1, most)
+    max_channels = max(1, CHANNELS[rank] // groups)
+    return groups, d.size(1, max_channels), d.size(1, max_channels)
 
 
 def convolution(rank: int) -> Sample:
@@ -75,10 +75,10 @@ def convolution(rank: int) -> Sample:
 
     def sample(d: Drawing) -> Call:
         groups, c_in, c_out = channels(d, rank)
-        kernel, kwargs, least = windows(d, rank)
+        kernel, kwargs, min_sizes = windows(d, rank)
         word = d.choice(None, None, None, "same", "valid")
         if word:
-            least = [
+            min_sizes = [
                 max(1, (k - 1) * s + 1)
                 for k, s in zip(kernel, spread(kwargs.get("dilation", 1), rank), strict=True)
             ]
@@ -90,7 +90,7 @@ def convolution(rank: int) -> Sample:
         if groups > 1:
             kwargs["groups"] = groups
         batch = () if d.flag() else (d.size(1, 3),)
-        spatial = [d.size(low, max(low, MOST[rank])) for low in least]
+        spatial = [d.size(low, max(low, MOST[rank])) for low in min_sizes]
         domain = summed(d, c_in * math.prod(kernel))
         bias = (d.tensor((groups * c_out,), domain),) if d.flag() else ()
         # Of images one pixel wide in another layout float64 mixes up the channels of a group, going
@@ -135,15 +135,15 @@ def transposed(rank: int) -> Sample:
 
 
 def unfold(d: Drawing) -> Call:
-    kernel, kwargs, least = windows(d, 2)
+    kernel, kwargs, min_sizes = windows(d, 2)
     batch = () if d.flag() else (d.size(1, 3),)
-    image = d.tensor((*batch, d.size(1, 4), *(d.size(low, 10) for low in least)), REAL)
+    image = d.tensor((*batch, d.size(1, 4), *(d.size(low, 10) for low in min_sizes)), REAL)
     return call(image, kernel, **kwargs)
 
 
 def fold(d: Drawing) -> Call:
-    kernel, kwargs, least = windows(d, 2)
-    size = [d.size(low, 10) for low in least]
+    kernel, kwargs, min_sizes = windows(d, 2)
+    size = [d.size(low, 10) for low in min_sizes]
     stride, dilation, padding = (
         spread(kwargs.get(name, default), 2)
         for name, default in (("stride", 1), ("dilation", 1), ("padding", 0))

@@ -183,8 +183,8 @@ def resolve(name: str) -> Callable[..., Any] | None:
         module = importlib.import_module(f"torch.{path}" if path else "torch")
     except ImportError:
         return None
-    found = getattr(module, last, None) or (None if path else getattr(torch.Tensor, last, None))
-    return found if callable(found) else None
+    function = getattr(module, last, None) or (None if path else getattr(torch.Tensor, last, None))
+    return function if callable(function) else None
 
 
 def family(name: str, *, prefix: str = "", **defaults: Any) -> Callable[..., Operator]:

@@ -103,8 +103,8 @@ def slope(x: torch.Tensor, y: torch.Tensor, dim: int, eps: float) -> torch.Tenso
 def of_cosine(
     gradients: Tensors, x: torch.Tensor, y: torch.Tensor, dim: int = 1, eps: float = 1e-8
 ) -> list[torch.Tensor]:
-    found = (slope(x, y, dim, eps), slope(y, x, dim, eps))
-    return [size.sum_to_size(g.shape) for size, g in zip(found, gradients, strict=True)]
+    sizes = (slope(x, y, dim, eps), slope(y, x, dim, eps))
+    return [size.sum_to_size(g.shape) for size, g in zip(sizes, gradients, strict=True)]
 
 
 @hook

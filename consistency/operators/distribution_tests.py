@@ -51,20 +51,22 @@ def unrelated(bits: torch.Tensor, p: float, known: torch.Tensor | None = None) -
     disjoint, and so independent.
     """
     known = torch.ones_like(bits) if known is None else known
-    flat, told, agree = bits.reshape(-1), known.reshape(-1), p * p + (1.0 - p) * (1.0 - p)
+    flat, flat_known, agree = bits.reshape(-1), known.reshape(-1), p * p + (1.0 - p) * (1.0 - p)
     half = flat.numel() // 2
     pairs = [
         (
             flat[: 2 * half : 2],
             flat[1 : 2 * half : 2],
-            told[: 2 * half : 2] & told[1 : 2 * half : 2],
+            flat_known[: 2 * half : 2] & flat_known[1 : 2 * half : 2],
         )
     ]
-    pairs.append((flat[:half], flat[half : 2 * half], told[:half] & told[half : 2 * half]))
+    pairs.append(
+        (flat[:half], flat[half : 2 * half], flat_known[:half] & flat_known[half : 2 * half])
+    )
     if bits.ndim > 1 and bits.numel():
-        rows, seen = bits.reshape(-1, bits.shape[-1]), known.reshape(-1, bits.shape[-1])
+        rows, known_rows = bits.reshape(-1, bits.shape[-1]), known.reshape(-1, bits.shape[-1])
         even = rows.shape[0] // 2 * 2
-        pairs.append((rows[:even:2], rows[1:even:2], seen[:even:2] & seen[1:even:2]))
+        pairs.append((rows[:even:2], rows[1:even:2], known_rows[:even:2] & known_rows[1:even:2]))
     return torch.stack([share((a == b)[both], agree) for a, b, both in pairs]).all()
 
 

@@ -49,11 +49,15 @@ def of_dropout(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     (p, training), out, x = given(args, kwargs), outputs[0], args[0]
     if len(outputs) == 1 and (not training or p in (0.0, 1.0)):
         return outputs
-    kept, told = out != 0.0, x != 0.0
+    surviving, nonzero = out != 0.0, x != 0.0
     possible = scaled(args, out, p) | (out == 0.0)
     if len(outputs) > 1:
-        possible &= (outputs[1] == kept) | ~told
-    return flags(possible, likely.share(kept[told], 1.0 - p), likely.unrelated(kept, 1.0 - p, told))
+        possible &= (outputs[1] == surviving) | ~nonzero
+    return flags(
+        possible,
+        likely.share(surviving[nonzero], 1.0 - p),
+        likely.unrelated(surviving, 1.0 - p, nonzero),
+    )
 
 
 def channels(rank: int) -> Sample:
@@ -69,9 +73,13 @@ def channels(rank: int) -> Sample:
 def of_channels(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """As dropout, but a channel is kept or dropped as a whole."""
     (p, _), out, x = given(args, kwargs), outputs[0].flatten(2), args[0].flatten(2)
-    kept, told = (out != 0.0).any(-1), (x != 0.0).any(-1)
-    possible = torch.where(kept.unsqueeze(-1), scaled((x,), out, p), out == 0.0)
-    return flags(possible, likely.share(kept[told], 1.0 - p), likely.unrelated(kept, 1.0 - p, told))
+    surviving, nonzero = (out != 0.0).any(-1), (x != 0.0).any(-1)
+    possible = torch.where(surviving.unsqueeze(-1), scaled((x,), out, p), out == 0.0)
+    return flags(
+        possible,
+        likely.share(surviving[nonzero], 1.0 - p),
+        likely.unrelated(surviving, 1.0 - p, nonzero),
+    )
 
 
 def alpha_dropping(d: Drawing) -> Call:
@@ -84,10 +92,14 @@ def of_alpha_dropout(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     a = ((1.0 - p) * (1.0 + p * SATURATED**2)) ** -0.5
     b = -a * SATURATED * p
     room = TWOFOLD * unit_of(args) * (a * x.abs() + abs(b) + a * abs(SATURATED))
-    kept, dropped = ((out - (a * z + b)).abs() <= room for z in (x, torch.full_like(x, SATURATED)))
-    told = ~(kept & dropped)
+    surviving, dropped = (
+        (out - (a * z + b)).abs() <= room for z in (x, torch.full_like(x, SATURATED))
+    )
+    decided = ~(surviving & dropped)
     return flags(
-        kept | dropped, likely.share(kept[told], 1.0 - p), likely.unrelated(kept, 1.0 - p, told)
+        surviving | dropped,
+        likely.share(surviving[decided], 1.0 - p),
+        likely.unrelated(surviving, 1.0 - p, decided),
     )
 
 
@@ -121,10 +133,10 @@ def of_slopes(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 def undecided(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
     """Nothing to compare where the gradient depends on what was drawn."""
-    drawn = (
+    random = (
         kwargs.get("training", False) if len(args) < 3 else args[2] and args[1] not in (0.0, 1.0)
     )
-    return tuple(g.new_zeros(0) for g in gradients) if drawn else gradients
+    return tuple(g.new_zeros(0) for g in gradients) if random else gradients
 
 
 SELECTED = ErrorModel("exact", backward="output")

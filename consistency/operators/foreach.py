@@ -65,17 +65,17 @@ def lists(
 
     def sample(d: Drawing) -> Call:
         shapes = [d.shape(0, 3, elements=512) for _ in range(d.integer(1, MOST))]
-        drawn: list[Any] = [
+        tensor_lists: list[Any] = [
             [tensor(d, shape, domain, overlap or position > 0) for shape in shapes]
             for position, domain in enumerate(domains)
         ]
         if number is None:
-            return call(*drawn)
+            return call(*tensor_lists)
         if keyword:
-            return call(*drawn, **({keyword: d.number(*number)} if d.flag() else {}))
+            return call(*tensor_lists, **({keyword: d.number(*number)} if d.flag() else {}))
         if len(domains) > 1 and not d.flag():
-            return call(*drawn)
-        return call(*drawn[: max(len(domains) - 1, 1)], d.number(*number))
+            return call(*tensor_lists)
+        return call(*tensor_lists[: max(len(domains) - 1, 1)], d.number(*number))
 
     return sample
 

@@ -68,11 +68,11 @@ def along_all(name: str) -> Sample:
 
 
 def grid(d: Drawing, name: str, rank: int) -> Call:
-    least = 2 if name in HALVES else 1
-    shape = [d.size(least, 33 if rank < 3 else 13) for _ in range(rank)]
+    min_size = 2 if name in HALVES else 1
+    shape = [d.size(min_size, 33 if rank < 3 else 13) for _ in range(rank)]
     batch = d.shape(0, 1, most=3)
     dims = list(range(-rank, 0))
-    size = {"s": [d.integer(least, 17) for _ in dims]} if d.choice(False, False, True) else {}
+    size = {"s": [d.integer(min_size, 17) for _ in dims]} if d.choice(False, False, True) else {}
     dim = {"dim": dims} if size or batch or rank != 2 else {}
     return call(
         d.tensor((*batch, *shape), SIGNAL), **size, **dim, **optional_arguments(d, norm=NORMS)
@@ -110,8 +110,8 @@ def as_pairs(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 def dims_of(name: str, args: Args, kwargs: Kwargs) -> list[int]:
     x, rank = args[0], 2 if name.endswith("2") else 1
-    given = kwargs.get("dim", list(range(x.ndim)) if name.endswith("n") else list(range(-rank, 0)))
-    return [dim % x.ndim for dim in (given if isinstance(given, Sequence) else [given])]
+    dims = kwargs.get("dim", list(range(x.ndim)) if name.endswith("n") else list(range(-rank, 0)))
+    return [dim % x.ndim for dim in (dims if isinstance(dims, Sequence) else [dims])]
 
 
 def of_transform(name: str) -> Any:

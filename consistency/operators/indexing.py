@@ -104,8 +104,8 @@ def item(d: Drawing) -> Call:
 
 def few_nonzero(d: Drawing) -> Call:
     values = ("sparse", 0.5) if d.dtype != "bool" else ("integers", 0, 1)
-    least = 0 if d.integer(0, 7) == 7 else 1  # of a 0-d tensor no position is told
-    return call(d.tensor(filled_shape(d, least, 3), values=values))
+    min_rank = 0 if d.integer(0, 7) == 7 else 1  # of a 0-d tensor no position is told
+    return call(d.tensor(filled_shape(d, min_rank, 3), values=values))
 
 
 def looked_up(*, boundaries_first: bool) -> Sample:
@@ -116,8 +116,10 @@ def looked_up(*, boundaries_first: bool) -> Sample:
         boundaries = d.tensor(
             (d.size(1, 65),), FINITE, values=("ascending", float(low), float(high)), layout=False
         )
-        whole = ("integers", low, high) if not d.floating or d.flag() else None
-        values = d.tensor(filled_shape(d, 0, 3), Domain(float(low), float(high)), values=whole)
+        integer_values = ("integers", low, high) if not d.floating or d.flag() else None
+        values = d.tensor(
+            filled_shape(d, 0, 3), Domain(float(low), float(high)), values=integer_values
+        )
         if d.floating and d.integer(0, 3) == 3:
             values = boundaries  # each value is one
         kwargs = {"right": True} if d.flag() else {}

@@ -41,7 +41,7 @@ def interpolate(d: Drawing) -> Call:
     exact = mode.startswith("nearest")
     # Half of the pixels are read at least, in one dimension any number: those that are not have no
     # gradient.
-    least = [(n // 2).bit_length() if rank > 1 else 0 for n in size]
+    min_exponents = [(n // 2).bit_length() if rank > 1 else 0 for n in size]
     options: dict[str, Any] = {"mode": mode} if mode != "nearest" else {}
     if d.flag():
         options["scale_factor"] = (
@@ -49,7 +49,9 @@ def interpolate(d: Drawing) -> Call:
         )
     else:
         options["size"] = [
-            2 ** d.integer(least[i], 4 if rank < 3 else 3) if exact else d.size(1, MOST[rank])
+            2 ** d.integer(min_exponents[i], 4 if rank < 3 else 3)
+            if exact
+            else d.size(1, MOST[rank])
             for i in range(rank)
         ]
     if mode not in ("nearest", "nearest-exact", "area") and d.flag():
@@ -73,8 +75,8 @@ def grid_sample(d: Drawing) -> Call:
             {"align_corners": d.flag()},
             {},
         )
-    batch, wanted = d.size(1, 3), [d.size(1 + n // 2, 13 if rank < 3 else 7) for n in size]
-    grid = d.tensor((batch, *wanted, rank), Domain(-1.25, 1.25), **points)
+    batch, output_size = d.size(1, 3), [d.size(1 + n // 2, 13 if rank < 3 else 7) for n in size]
+    grid = d.tensor((batch, *output_size, rank), Domain(-1.25, 1.25), **points)
     return call(
         d.tensor((batch, d.size(1, 4), *size), PIXELS),
         grid,
@@ -86,8 +88,8 @@ def grid_sample(d: Drawing) -> Call:
 
 def affine_grid(d: Drawing) -> Call:
     rank = d.choice(2, 3) if d.dtype in FLOAT else 2  # half precision has no volumes on the CPU
-    least = 1 if d.dtype in FLOAT else 2  # nor a single row
-    batch, spatial = d.size(1, 4), [d.size(least, 17 if rank < 3 else 7) for _ in range(rank)]
+    min_size = 1 if d.dtype in FLOAT else 2  # nor a single row
+    batch, spatial = d.size(1, 4), [d.size(min_size, 17 if rank < 3 else 7) for _ in range(rank)]
     return call(
         d.tensor((batch, rank, rank + 1), UNIT),
         [batch, d.size(1, 3), *spatial],

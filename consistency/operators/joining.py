@@ -17,8 +17,8 @@ def several(
     """A list of tensors, of the shapes that ``join`` makes of a first one."""
 
     def sample(d: Drawing) -> Call:
-        shapes, rest = join(d, d.shape(low, high, most=32, elements=1024))
-        return call([d.tensor(shape) for shape in shapes], *rest)
+        shapes, arguments = join(d, d.shape(low, high, most=32, elements=1024))
+        return call([d.tensor(shape) for shape in shapes], *arguments)
 
     return sample
 
@@ -129,9 +129,9 @@ def padded(d: Drawing) -> Call:
     )
     pads: list[int] = []
     for size in reversed(sizes):
-        most = {"constant": 4, "reflect": size - 1, "replicate": 5, "circular": size}[mode]
+        max_padding = {"constant": 4, "reflect": size - 1, "replicate": 5, "circular": size}[mode]
         low = -(size // 2) + 1 if mode == "constant" else 0
-        pads += [d.integer(min(low, 0), most), d.integer(0, most)]
+        pads += [d.integer(min(low, 0), max_padding), d.integer(0, max_padding)]
     value = {"value": real_scalar(d)} if mode == "constant" and d.flag() else {}
     return call(d.tensor(shape), pads, mode=mode, **value)
 
@@ -148,8 +148,8 @@ def written(
 
     def sample(d: Drawing) -> Call:
         shape = d.shape(low, high, most=16)
-        inner, rest = into(d, shape)
-        return call(d.tensor(shape, overlap=False), d.tensor(inner), *rest)
+        inner, arguments = into(d, shape)
+        return call(d.tensor(shape, overlap=False), d.tensor(inner), *arguments)
 
     return sample
 

@@ -201,8 +201,8 @@ def of_exponential(outputs: Tensors, a: torch.Tensor) -> torch.Tensor:
 
     The gradient is a block of the exponential of [[A, G], [0, A]].
     """
-    whole = torch.linalg.matrix_exp(a.abs()).amax((-2, -1), keepdim=True)
-    return (a.shape[-1] * whole).expand(a.shape)  # type: ignore[no-any-return]
+    exponential_size = torch.linalg.matrix_exp(a.abs()).amax((-2, -1), keepdim=True)
+    return (a.shape[-1] * exponential_size).expand(a.shape)  # type: ignore[no-any-return]
 
 
 def exponential_beside_another(a: torch.Tensor) -> torch.Tensor:

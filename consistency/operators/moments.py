@@ -79,8 +79,8 @@ def spread(args: Args, kwargs: Kwargs) -> tuple[torch.Tensor, torch.Tensor]:
     deviation = ((x - mean) ** 2).mean(dims, keepdim=True).sqrt()
     count = x.numel() / max(mean.numel(), 1)
     deviation = deviation * math.sqrt(count / max(count - correction(kwargs), 1))
-    kept = kwargs.get("keepdim", False)
-    return tuple(t if kept or not t.ndim else t.squeeze(dims) for t in (mean.abs(), deviation))
+    keepdim = kwargs.get("keepdim", False)
+    return tuple(t if keepdim or not t.ndim else t.squeeze(dims) for t in (mean.abs(), deviation))
 
 
 def of_variance(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
@@ -164,9 +164,11 @@ def of_distance(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
     cotangent = sum((a * g).sum() for a, g in zip((x, y), gradients, strict=True)) / norm
     growth = d.numel() if 16 * d.unique().numel() <= d.numel() else math.sqrt(d.numel())
     scale = (4.0 + growth) * (cotangent.abs() * terms)
-    seen = of_farthest(args, kwargs, gradients)
+    farthest = of_farthest(args, kwargs, gradients)
     return (
-        tuple(scale.sum_to_size(g.shape) for g in seen) if len(seen) > 1 else (scale.sum() * norm,)
+        tuple(scale.sum_to_size(g.shape) for g in farthest)
+        if len(farthest) > 1
+        else (scale.sum() * norm,)
     )
 
 

@@ -38,20 +38,20 @@ def moved(
 
 def order(d: Drawing, shape: Shape) -> list[int]:
     """A permutation of the dimensions. Shrinks towards their own order."""
-    left, chosen = list(range(len(shape))), []
-    while left:
-        chosen.append(left.pop(d.integer(0, len(left) - 1)))
+    remaining, chosen = list(range(len(shape))), []
+    while remaining:
+        chosen.append(remaining.pop(d.integer(0, len(remaining) - 1)))
     return chosen
 
 
 def factored(d: Drawing, shape: Shape) -> list[int]:
     """Another shape with as many elements, one of its sizes sometimes left as -1."""
-    left, sizes = math.prod(shape), []
+    remaining, sizes = math.prod(shape), []
     for factor in (2, 3, 4, 5, 8):
-        if left % factor == 0 and d.flag():
+        if remaining % factor == 0 and d.flag():
             sizes.append(factor)
-            left //= factor
-    sizes.insert(d.integer(0, len(sizes)), -1 if left and d.flag() else left)
+            remaining //= factor
+    sizes.insert(d.integer(0, len(sizes)), -1 if remaining and d.flag() else remaining)
     return sizes
 
 

@@ -32,8 +32,8 @@ def gather_or_nan(values: torch.Tensor, dim: int, index: torch.Tensor) -> torch.
     if not size or not index.numel():
         return torch.full(shape, math.nan, dtype=torch.float64)
     index = index.to(torch.int64)
-    found = values.gather(dim, index.clamp(0, size - 1))
-    return torch.where((index >= 0) & (index < size), found, math.nan).reshape(shape)
+    gathered = values.gather(dim, index.clamp(0, size - 1))
+    return torch.where((index >= 0) & (index < size), gathered, math.nan).reshape(shape)
 
 
 def plain_zeros(tensor: torch.Tensor) -> torch.Tensor:
@@ -67,8 +67,8 @@ def values_and_where(args: Args, kwargs: Kwargs, outputs: Tensors, dim: int | No
         return zeros_aside(args, kwargs, outputs)
     values, index = outputs[0], outputs[1]
     missing = args[0].ndim and index.ndim == args[0].ndim - 1
-    found = gather_or_nan(args[0], dim, index.unsqueeze(dim) if missing else index)
-    return plain_zeros(values), plain_zeros(found.squeeze(dim) if missing else found)
+    gathered = gather_or_nan(args[0], dim, index.unsqueeze(dim) if missing else index)
+    return plain_zeros(values), plain_zeros(gathered.squeeze(dim) if missing else gathered)
 
 
 def extremum_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
@@ -85,10 +85,10 @@ def selection_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """topk: ``dim`` comes third and is the last by default; that no position came twice is
     compared, too."""
     dim = argument("dim", 2, -1, args, kwargs)
-    values, found = values_and_where(args, kwargs, outputs, dim)
+    values, gathered = values_and_where(args, kwargs, outputs, dim)
     if not kwargs.get("sorted", True):
-        values, found = values.sort(dim).values, found.sort(dim).values
-    return values, found, distinct(outputs[1], dim)
+        values, gathered = values.sort(dim).values, gathered.sort(dim).values
+    return values, gathered, distinct(outputs[1], dim)
 
 
 def distinct(index: torch.Tensor, dim: int) -> torch.Tensor:
@@ -125,10 +125,10 @@ def tied_sums(dim: Any) -> Any:
     def observe(
         args: Args, kwargs: Kwargs, gradients: tuple[torch.Tensor | None, ...]
     ) -> tuple[torch.Tensor | None, ...]:
-        first, rest = gradients[0], gradients[1:]
+        first, other_gradients = gradients[0], gradients[1:]
         if first is None or first.shape != args[0].shape or not first.numel() or not first.ndim:
             return gradients
-        along, whole = dim(args, kwargs), first.shape
+        along, shape = dim(args, kwargs), first.shape
         values, gradient = args[0].detach(), first
         if along is None:
             values, gradient, along = values.reshape(-1), gradient.reshape(-1), 0
@@ -143,7 +143,9 @@ def tied_sums(dim: Any) -> Any:
             .scatter_add(along, group, gradient.gather(along, order))
             .gather(along, group)
         )
-        return torch.zeros_like(gradient).scatter(along, order, sums).reshape(whole), *rest
+        return torch.zeros_like(gradient).scatter(along, order, sums).reshape(
+            shape
+        ), *other_gradients
 
     return observe
 
@@ -159,7 +161,7 @@ def of_shares(args: Args, kwargs: Kwargs, gradients: Tensors) -> tuple[float, ..
 def unit_of(args: Args) -> float:
     """Twice the unit roundoff of the narrowest format that holds every argument: what the tested
     dtype's rounding may be."""
-    given = [
+    tensors = [
         arg.detach().double()
         for arg in args
         if isinstance(arg, torch.Tensor) and arg.dtype.is_floating_point
@@ -169,7 +171,7 @@ def unit_of(args: Args) -> float:
             bool(
                 torch.isclose(arg.to(dtype).double(), arg, rtol=0.0, atol=0.0, equal_nan=True).all()
             )
-            for arg in given
+            for arg in tensors
         ):
             return 2.0 ** (1 - precision)
     return 2.0**-52

@@ -60,10 +60,10 @@ def slopes(gradients: Tensors, sizes: Sizes, shape: Sequence[int], weight: Any) 
     """Of x, weight and bias, as far as they are differentiated."""
     of_input = sizes[1] * (1.0 if weight is None else largest(weight))
     of_weight = 2.0 * sizes[0].sum_to_size(tuple(shape))
-    found = [of_input, of_weight, of_weight.new_full((), sizes[0].numel() / of_weight.numel())]
+    magnitudes = [of_input, of_weight, of_weight.new_full((), sizes[0].numel() / of_weight.numel())]
     return [
         size.reshape(g.shape) if size.numel() == g.numel() else size.expand(g.shape)
-        for size, g in zip(found, gradients, strict=False)
+        for size, g in zip(magnitudes, gradients, strict=False)
     ]
 
 

@@ -44,8 +44,8 @@ def step(
         if optimizer != "SGD":
             on = leaf.device if options.get("fused") else "cpu"
             state["step"] = torch.tensor(float(steps), dtype=torch.float32, device=on)
-        for name, drawn in zip(names, states, strict=True):
-            state[name] = drawn[i]
+        for name, per_parameter in zip(names, states, strict=True):
+            state[name] = per_parameter[i]
     built.step()
     return [
         *(x.detach() for x in leaves),

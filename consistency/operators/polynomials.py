@@ -19,13 +19,13 @@ def of_degree(domain: Domain) -> Sample:
     """
 
     def sample(d: Drawing) -> Call:
-        shape, most = shape_of(d), d.choice(LOW, HIGH)
-        margin = 0.0625 * (domain.high - domain.low) if most > LOW else 0.0
-        drawn = domain if not margin else Domain(domain.low + margin, domain.high - margin)
-        degree: Arg = d.integer(1, most)
+        shape, max_degree = shape_of(d), d.choice(LOW, HIGH)
+        margin = 0.0625 * (domain.high - domain.low) if max_degree > LOW else 0.0
+        narrowed = domain if not margin else Domain(domain.low + margin, domain.high - margin)
+        degree: Arg = d.integer(1, max_degree)
         if d.flag():
-            degree = d.tensor(d.broadcastable(shape), values=("integers", 1, most))
-        return call(d.tensor(shape, drawn), degree)
+            degree = d.tensor(d.broadcastable(shape), values=("integers", 1, max_degree))
+        return call(d.tensor(shape, narrowed), degree)
 
     return sample
 

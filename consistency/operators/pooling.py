@@ -70,11 +70,11 @@ def windows(
         extent = [(k - 1) * s + 1 for k, s in zip(extent, dilation, strict=True)]
     # avg_pool3d forgets the padding. Where a window holds padding only, max_pool2d's gradient
     # writes beyond its memory.
-    least = [
+    min_sizes = [
         k if rank == 3 else max(s, k - 2 * p)
         for k, s, p in zip(extent, dilation, padding, strict=True)
     ]
-    return kernel, kwargs, [d.size(low, MOST[rank]) for low in least]
+    return kernel, kwargs, [d.size(low, MOST[rank]) for low in min_sizes]
 
 
 def average(rank: int) -> Sample:
@@ -109,11 +109,11 @@ def adaptive(rank: int, domain: Domain | None = None, **options: tuple[Any, ...]
 
     def sample(d: Drawing) -> Call:
         size = [d.size(1, MOST[rank]) for _ in range(rank)]
-        wanted: Any = per_dim(d, rank, 1, 9)
-        if rank > 1 and isinstance(wanted, list) and d.flag():
-            wanted[0] = None  # keep the input's size
+        output_size: Any = per_dim(d, rank, 1, 9)
+        if rank > 1 and isinstance(output_size, list) and d.flag():
+            output_size[0] = None  # keep the input's size
         return call(
-            image(d, size, domain or summed(d, 64)), wanted, **optional_arguments(d, **options)
+            image(d, size, domain or summed(d, 64)), output_size, **optional_arguments(d, **options)
         )
 
     return sample
@@ -166,8 +166,8 @@ def at_maximum(rank: int) -> Any:
     def observe(outputs: Tensors, x: Any, *_: Any, **__: Any) -> Tensors:
         if len(outputs) < 2:
             return tuple(plain_zeros(output) for output in outputs)
-        found = gather_or_nan(x.flatten(-rank), -1, outputs[1].flatten(-rank))
-        return plain_zeros(outputs[0]), plain_zeros(found.reshape(outputs[1].shape))
+        gathered = gather_or_nan(x.flatten(-rank), -1, outputs[1].flatten(-rank))
+        return plain_zeros(outputs[0]), plain_zeros(gathered.reshape(outputs[1].shape))
 
     return observe
 

@@ -55,9 +55,9 @@ def interpret(
     """Runs the steps; returns every register. ``perform`` is for those who play a backend's
     faults."""
     registers = list(tensors)
-    for name, *rest in steps:
+    for name, *arguments in steps:
         count = 2 if name in READS_TWO else 1
-        result = perform(name, [registers[i] for i in rest[:count]], list(rest[count:]))
+        result = perform(name, [registers[i] for i in arguments[:count]], list(arguments[count:]))
         if name not in WRITES:
             registers.append(result)
     return registers

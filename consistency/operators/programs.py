@@ -39,13 +39,13 @@ class ProgramBuilder:
 
     def pick(self, fits: Callable[[int], bool] = lambda i: True) -> int | None:
         """A register, the latest ones first: programs tell most when steps build on each other."""
-        found = [i for i in reversed(range(len(self.registers))) if fits(i)]
-        return self.d.choice(*found) if found else None
+        fitting = [i for i in reversed(range(len(self.registers))) if fits(i)]
+        return self.d.choice(*fitting) if fitting else None
 
     def add(self, name: str, sources: list[int], *numbers: Any) -> None:
         if name not in WRITES:
-            made = perform(name, [self.registers[i] for i in sources], list(numbers))
-            self.registers.append(made)
+            result = perform(name, [self.registers[i] for i in sources], list(numbers))
+            self.registers.append(result)
             view = name in VIEWS
             self.memory.append(self.memory[sources[0]] if view else len(self.products))
             self.shared.append(name == "expand" or (view and self.shared[sources[0]]))
@@ -58,8 +58,8 @@ class ProgramBuilder:
         self.steps.append([name, *sources, *numbers])
 
     def _factors(self, name: str, sources: list[int]) -> int:
-        known = [self.products[self.memory[i]] for i in sources]
-        return sum(known) if name == "mul" else max(known)
+        factors = [self.products[self.memory[i]] for i in sources]
+        return sum(factors) if name == "mul" else max(factors)
 
     def view(self) -> bool:
         name = self.d.choice(*VIEWS)
@@ -180,12 +180,12 @@ def terms(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """How many roundings a number may have behind it: one a step, and those of the sums."""
     registers = [torch.empty_like(t, device="meta") for t in args[1:]]
     total = 0
-    for name, *rest in args[0]:
-        total += registers[rest[0]].shape[rest[1]] if name == "sum" else 1
+    for name, *arguments in args[0]:
+        total += registers[arguments[0]].shape[arguments[1]] if name == "sum" else 1
         if name not in WRITES:
             count = 2 if name in READS_TWO else 1
             registers.append(
-                perform(name, [registers[i] for i in rest[:count]], list(rest[count:]))
+                perform(name, [registers[i] for i in arguments[:count]], list(arguments[count:]))
             )
     return float(total)
 

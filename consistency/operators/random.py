@@ -76,12 +76,12 @@ def of_counts(outputs: Tensors, rate: Any, *_: Any, **__: Any) -> Tensors:
 
 def choosing(d: Drawing) -> Call:
     """From up to 33 categories, of which at times up to three have no weight."""
-    rows, count, again = d.integer(1, 64), d.size(4, 33), d.flag()
+    rows, count, replacement = d.integer(1, 64), d.size(4, 33), d.flag()
     shape = (rows, count) if d.flag() else (count,)
     weights = d.tensor(
         shape, Domain(specials=("0",)), values=("uniform", 0.125, 1.0), overlap=False
     )
-    return call(weights, d.size(1, 512) if again else d.integer(1, count - 3), again)
+    return call(weights, d.size(1, 512) if replacement else d.integer(1, count - 3), replacement)
 
 
 def of_choices(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
@@ -178,16 +178,16 @@ def filled(possible: Callable[..., torch.Tensor], test: Callable[..., torch.Tens
 
     def observe(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
         (x, *parameters), out = args, outputs[0]
-        kept = flags(possible(out, *parameters), test(out, *parameters))
+        plausible = flags(possible(out, *parameters), test(out, *parameters))
         if len(outputs) < 2:
-            return kept
+            return plausible
         before = x.as_strided((outputs[1].numel(),), (1,), 0)
         after = before.clone()
         after.as_strided(x.shape, x.stride(), x.storage_offset()).copy_(out)
-        beside = torch.isclose(
+        memory_intact = torch.isclose(
             outputs[1].reshape(-1), after, rtol=0.0, atol=0.0, equal_nan=True
         ).all()
-        return kept[0], torch.cat([kept[1], beside.reshape(1)])
+        return plausible[0], torch.cat([plausible[1], memory_intact.reshape(1)])
 
     return observe
 

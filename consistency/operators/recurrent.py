@@ -32,14 +32,16 @@ def sequence(name: str) -> Sample:
             d.choice(False, False, True),
             d.choice(False, False, True),
         )
-        ways = 1 + both
+        direction_count = 1 + both
         x = d.tensor((batch, steps, inputs) if first else (steps, batch, inputs), INPUTS)
         states = [
-            d.tensor((layers * ways, batch, hidden), INPUTS, overlap=False)
+            d.tensor((layers * direction_count, batch, hidden), INPUTS, overlap=False)
             for _ in range(1 + (name == "lstm"))
         ]
         sizes = [
-            inputs if layer == 0 else hidden * ways for layer in range(layers) for _ in range(ways)
+            inputs if layer == 0 else hidden * direction_count
+            for layer in range(layers)
+            for _ in range(direction_count)
         ]
         flat = [w for size in sizes for w in weights(d, GATES[name], size, hidden, biases)]
         state = tuple(states) if name == "lstm" else states[0]

@@ -86,11 +86,11 @@ def product(d: Drawing) -> Call:
     if octaves < (3 if half else 4):
         return call(d.tensor(shape, Domain(wide=(-2, 1), specials=("nan", "inf"))), **kwargs)
     spread = 2.0 ** -max(octaves if half else octaves // 2, 3)
-    least = (
+    min_value = (
         1.0 - spread if math.prod(shape) * spread < 80.0 else 1.0
     )  # blanks are the least of a class: 1.2e-38 is exp(-87)
     return call(
-        d.tensor(shape, SMALL, values=("uniform", least, 1.0 + spread), overlap=False), **kwargs
+        d.tensor(shape, SMALL, values=("uniform", min_value, 1.0 + spread), overlap=False), **kwargs
     )
 
 

@@ -139,8 +139,8 @@ def binary(
 
     def sample(d: Drawing) -> Call:
         args = operands(d, left, right or left, numbers=numbers, mixed=mixed)
-        drawn = {name: d.choice(None, *values) for name, values in options.items()}
-        return call(*args, **{name: value for name, value in drawn.items() if value is not None})
+        extra = {name: d.choice(None, *values) for name, values in options.items()}
+        return call(*args, **{name: value for name, value in extra.items() if value is not None})
 
     return sample
 
@@ -151,9 +151,9 @@ def reducible(d: Drawing, longest: int = 4096, *, low: int = 0) -> tuple[int, ..
     if d.integer(0, 3) < 3:
         return d.shape(low, 4)
     length = d.size(1, longest)
-    others = d.shape(0, 2, most=8, elements=max(1, 16384 // length))
-    at = d.integer(0, len(others))
-    return (*others[:at], length, *others[at:])
+    other_shape = d.shape(0, 2, most=8, elements=max(1, 16384 // length))
+    at = d.integer(0, len(other_shape))
+    return (*other_shape[:at], length, *other_shape[at:])
 
 
 def along(

@@ -187,13 +187,13 @@ def counted(d: Drawing) -> Call:
 
 def longest_side(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: at most every number of the last tensor lands in one place."""
-    rest = [
+    items = [
         item
         for arg in (*args[1:], *kwargs.values())
         for item in (arg if isinstance(arg, tuple) else (arg,))
     ]
     return 1.0 + max(
-        (max(t.shape, default=1) for t in rest if isinstance(t, torch.Tensor)), default=1
+        (max(t.shape, default=1) for t in items if isinstance(t, torch.Tensor)), default=1
     )
 
 

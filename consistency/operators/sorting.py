@@ -164,8 +164,8 @@ def frequency(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     dim = argument("dim", 1, -1, args, kwargs)
     x = args[0].to(torch.float64)
     value, index = (o if o.ndim == x.ndim else o.unsqueeze(dim) for o in outputs)
-    found = gather_or_nan(x, dim, index)
-    return (x == value).sum(dim), (found == value).to(torch.int64)
+    gathered = gather_or_nan(x, dim, index)
+    return (x == value).sum(dim), (gathered == value).to(torch.int64)
 
 
 @hook

@@ -97,11 +97,11 @@ def lgamma_magnitude(outputs: Tensors, x: Any, *_: Any, **__: Any) -> torch.Tens
 
 def of_sinc(x: torch.Tensor) -> torch.Tensor:
     """The gradient is (cos πx − sinc x) / x, whose terms cancel for small x."""
-    turn = math.pi * x
+    angle = math.pi * x
     slope = torch.where(
-        x.abs() < 2.0**-8, -turn * math.pi / 3, (torch.cos(turn) - torch.sinc(x)) / x
+        x.abs() < 2.0**-8, -angle * math.pi / 3, (torch.cos(angle) - torch.sinc(x)) / x
     )
-    return (torch.cos(turn).abs() * (1 + turn.abs()) + torch.sinc(x).abs() + turn.abs()) / (
+    return (torch.cos(angle).abs() * (1 + angle.abs()) + torch.sinc(x).abs() + angle.abs()) / (
         x * slope
     ).abs()
 

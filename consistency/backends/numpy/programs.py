@@ -17,9 +17,9 @@ def program(steps: Sequence[Sequence[Any]], *tensors: Array) -> list[Array]:
     """Every register's final state. A step is ``[operation, register, …]``; those that are no
     writes add a register."""
     registers = list(tensors)
-    for name, *rest in steps:
+    for name, *arguments in steps:
         count = 2 if name in _READS_TWO else 1
-        operands, numbers = [registers[i] for i in rest[:count]], rest[count:]
+        operands, numbers = [registers[i] for i in arguments[:count]], arguments[count:]
         if name.endswith("_"):
             _write(name, operands, numbers)
         else:

@@ -60,7 +60,7 @@ def operator_of(case: Case) -> Operator:
             f"a case of {case.source!r:.60} is called {ATEN}.{base}, not {case.operator!r:.40}"
         )
     kernel = kernel_of(base, case)
-    found = _operator(
+    operator = _operator(
         overload,
         case.operator,
         written(overload, case.args, case.kwargs),
@@ -68,19 +68,19 @@ def operator_of(case: Case) -> Operator:
         _cast_to(base, case),
     )
     if (
-        found.error.kind != "exact"
-        and (found.error.kind == "rounded" or "elementwise" in found.traits)
+        operator.error.kind != "exact"
+        and (operator.error.kind == "rounded" or "elementwise" in operator.traits)
         and _inexact(case)
     ):
         # Declarations are about numbers that the format holds. These are rounded first, and so is
         # what they are multiplied with.
         return replace(
-            found,
+            operator,
             family=GENERIC,
             form_of=None,
             error=accumulated("pointwise", one, wide_accumulation=False),
         )
-    return found
+    return operator
 
 
 def _inexact(case: Case) -> bool:
@@ -118,18 +118,18 @@ def _inexact(case: Case) -> bool:
 
 def written(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, ...]:
     """The positions, in the order of materializing, of the tensors that the call writes to."""
-    known, found, position = signature(overload), list[int](), 0
+    schema, positions, position = signature(overload), list[int](), 0
     # A case's keyword arguments are materialized in the order of their names.
-    given = [
-        *zip((p.name for p in known.parameters), args, strict=False),
+    pairs = [
+        *zip((p.name for p in schema.parameters), args, strict=False),
         *sorted(kwargs.items()),
     ]
-    for name, value in given:
+    for name, value in pairs:
         count = sum(1 for _ in recipe.tensors(value))
-        if name in known.all_written:
-            found += range(position, position + count)
+        if name in schema.all_written:
+            positions += range(position, position + count)
         position += count
-    return tuple(found)
+    return tuple(positions)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -188,13 +188,13 @@ def _guarded(hook: Any) -> Any:
     if not callable(hook):
         return hook
 
-    def asked(args: Any, kwargs: Any, outputs: Any) -> Any:
+    def within_domain(args: Any, kwargs: Any, outputs: Any) -> Any:
         try:
             return hook(args, kwargs, outputs)
         except (RuntimeError, ValueError) as error:
             raise TypeError(str(error)) from error
 
-    return asked
+    return within_domain
 
 
 def changed_safely(before: Case, after: Case) -> bool:
@@ -240,24 +240,24 @@ def leading(
 def declared_as(base: str) -> Operator | None:
     """Our declaration of the function that aten calls ``base``, if there is one that takes the same
     arguments in the same order."""
-    known = operators.registry()
-    name = base if base in known else public_name(base)
-    found = known.get(name)
-    if found is None and base.endswith("_") and not base.endswith("__"):
+    declared = operators.registry()
+    name = base if base in declared else public_name(base)
+    match = declared.get(name)
+    if match is None and base.endswith("_") and not base.endswith("__"):
         # In place, what is written is what the plain form returns; hooks that count the outputs
         # would find one more.
-        found = known.get(public_name(base[:-1]))
-        if found is not None and (
-            found.observe is not None
-            or found.alternatives is not None
-            or callable(found.error.magnitude)
+        match = declared.get(public_name(base[:-1]))
+        if match is not None and (
+            match.observe is not None
+            or match.alternatives is not None
+            or callable(match.error.magnitude)
         ):
             return None
-    if found is None or "random" in found.traits or found.form_of is not None:
+    if match is None or "random" in match.traits or match.form_of is not None:
         return None
     if name.startswith("nn.functional."):
-        return found
-    return found if found.callable in public_functions(base) else None
+        return match
+    return match if match.callable in public_functions(base) else None
 
 
 def _cast_to(base: str, case: Case) -> str:
@@ -265,5 +265,7 @@ def _cast_to(base: str, case: Case) -> str:
     ``clone``."""
     if base not in ("_to_copy", "to"):
         return ""
-    asked = case.kwargs.get("dtype", case.args[1] if len(case.args) > 1 else None)
-    return CONVERSIONS.get(asked.name, "clone") if isinstance(asked, recipe.DType) else "clone"
+    requested = case.kwargs.get("dtype", case.args[1] if len(case.args) > 1 else None)
+    return (
+        CONVERSIONS.get(requested.name, "clone") if isinstance(requested, recipe.DType) else "clone"
+    )

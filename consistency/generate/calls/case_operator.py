@@ -30,5 +30,5 @@ def operator_of(case: Case) -> Operator:
                 f"{source.name!r:.60} is a function of somebody's own: its tensors are here, and "
                 f"nobody else can call it"
             )
-    known = ", ".join((case_source.OPINFO, case_source.CALL, case_source.ATEN))
-    raise UsageError(f"unknown source {source.kind!r:.40} of a case; known: {known}")
+    sources = ", ".join((case_source.OPINFO, case_source.CALL, case_source.ATEN))
+    raise UsageError(f"unknown source {source.kind!r:.40} of a case; known: {sources}")

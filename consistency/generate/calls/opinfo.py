@@ -92,10 +92,10 @@ def select(patterns: Iterable[str | Operator] | None = None) -> list[Operator]:
 def variant(operator: Operator) -> str:
     """Which of the database's entries of that name this is; empty for its first, and for operators
     from elsewhere."""
-    made = operator.cases
+    cases = operator.cases
     return (
-        str(made.args[0].variant_test_name)
-        if isinstance(made, functools.partial) and made.func is sample_cases
+        str(cases.args[0].variant_test_name)
+        if isinstance(cases, functools.partial) and cases.func is sample_cases
         else ""
     )
 
@@ -123,11 +123,11 @@ def _plain(entry: Any) -> Operator:
     )  # fmt: skip
     if declared is None:
         return source
-    known = {name: getattr(declared, name) for name in _DECLARED_FIELDS}
+    fields = {name: getattr(declared, name) for name in _DECLARED_FIELDS}
     # Of other dtypes our declaration says nothing.
-    known["dtypes"] = tuple(name for name in source.dtypes if name in declared.dtypes)
+    fields["dtypes"] = tuple(name for name in source.dtypes if name in declared.dtypes)
     return replace(
-        source, **known, differentiable=source.differentiable and declared.differentiable
+        source, **fields, differentiable=source.differentiable and declared.differentiable
     )
 
 
@@ -147,16 +147,16 @@ def _operator(entry: Any) -> Operator:
 def _only_moves(entry: Any, operator: Operator) -> bool:
     """Whether every number of every result stands among the inputs: then nothing is computed, and
     nothing may differ."""
-    seen = 0
+    checked = 0
     with contextlib.suppress(Exception):
         for case in sample_cases(entry, "float32", 8, 0):
             arguments = prepare(case).build("float64")
-            given = torch.cat([t.reshape(-1).double() for t in arguments.tensors])
+            inputs = torch.cat([t.reshape(-1).double() for t in arguments.tensors])
             for result in flatten(operator(*arguments.args, **arguments.kwargs)):
                 if not isinstance(result, torch.Tensor) or not result.numel():
                     continue
-                if result.dtype != torch.float64 or not bool(torch.isin(result, given).all()):
+                if result.dtype != torch.float64 or not bool(torch.isin(result, inputs).all()):
                     return False
-                seen += result.numel()
-        return seen > 0
+                checked += result.numel()
+        return checked > 0
     return False

@@ -58,20 +58,20 @@ def sample_cases(entry: Any, dtype: str, examples: int, seed: int) -> list[Case]
         ["reference_inputs"] if getattr(entry, "reference_inputs_func", None) is not None else []
     )
     refused: Counter[str] = Counter()
-    found: dict[str, Case] = {}
+    cases: dict[str, Case] = {}
     for number, kind in enumerate(kinds):
-        share = examples - len(found) if number == len(kinds) - 1 else (examples + 1) // 2
+        share = examples - len(cases) if number == len(kinds) - 1 else (examples + 1) // 2
         with _seeded(seed_for(seed, f"{kind}/{name}", dtype)):
             samples = _samples(entry, kind, dtype, max(MAX_SAMPLES, examples), refused)
         usable = _evenly(samples, share, entry, dtype, source, refused)
-        found |= {case.digest: case for case in usable}
-    if not found:
+        cases |= {case.digest: case for case in usable}
+    if not cases:
         raise Untestable(
             refused.most_common(1)[0][0]
             if refused
             else f"PyTorch's database has no {dtype} sample of it"
         )
-    return list(found.values())[:examples]
+    return list(cases.values())[:examples]
 
 
 def _samples(entry: Any, kind: str, dtype: str, limit: int, refused: Counter[str]) -> list[Any]:
@@ -115,9 +115,9 @@ def _evenly(
     step = max(len(samples) / count, 1.0)
     chosen = dict.fromkeys(int(i * step) for i in range(min(count, len(samples))))
     order = [*chosen, *(i for i in range(len(samples)) if i not in chosen)]
-    found: dict[str, Case] = {}
+    cases: dict[str, Case] = {}
     for position in order:
-        if len(found) == count:
+        if len(cases) == count:
             break
         try:
             case = _case(samples[position], entry.name, dtype, source, position)
@@ -125,8 +125,8 @@ def _evenly(
         except (ConsistencyError, TypeError, ValueError, RuntimeError) as error:
             refused[str(error).splitlines()[0][:160] if str(error) else type(error).__name__] += 1
             continue
-        found[case.digest] = case
-    return list(found.values())
+        cases[case.digest] = case
+    return list(cases.values())
 
 
 def _case(sample: Any, name: str, dtype: str, source: str, position: int) -> Case:
@@ -145,13 +145,13 @@ def _case(sample: Any, name: str, dtype: str, source: str, position: int) -> Cas
         (1 << 20) + 97 * position,
         source,
     )
-    given = [*tensors(case.args), *tensors(case.kwargs)]
-    if name not in operators.registry() and not any(t.dtype in dtypes.FORMATS for t in given):
+    recipes = [*tensors(case.args), *tensors(case.kwargs)]
+    if name not in operators.registry() and not any(t.dtype in dtypes.FORMATS for t in recipes):
         raise Untestable(
             "nobody declared it, and without a floating tensor its sensitivity cannot be measured"
         )
-    held = sum(len(t.data) for t in given if isinstance(t, Literal))
-    if held > MAX_BYTES:
+    literal_bytes = sum(len(t.data) for t in recipes if isinstance(t, Literal))
+    if literal_bytes > MAX_BYTES:
         raise Untestable(f"its samples are larger than {MAX_BYTES >> 20} MiB")
     if len(case.line) > MAX_BYTES:
         raise Untestable("its arguments are too long for a case")
@@ -160,15 +160,15 @@ def _case(sample: Any, name: str, dtype: str, source: str, position: int) -> Cas
 
 def _argument(value: Any) -> Arg:
     if isinstance(value, torch.Tensor):
-        kept = literal(value, before=KEPT_BEFORE_VIEW)
+        stored = literal(value, before=KEPT_BEFORE_VIEW)
         return (
-            replace(kept, leaf=value.requires_grad)
+            replace(stored, leaf=value.requires_grad)
             if value.dtype.is_floating_point or value.dtype.is_complex
-            else kept
+            else stored
         )
     if isinstance(value, (list, tuple)):
-        made = [_argument(item) for item in value]
-        return made if isinstance(value, list) else tuple(made)
+        items = [_argument(item) for item in value]
+        return items if isinstance(value, list) else tuple(items)
     return from_python(value)
 
 

@@ -70,11 +70,13 @@ def _operator(name: str, title: str, writes: tuple[int, ...], shorter: str) -> O
 
 def declared_as(name: str, function: Callable[..., Any]) -> Operator | None:
     """Our declaration of the function called ``name``, if there is one."""
-    known, last = operators.registry(), name.partition(".")[2]
-    found = known.get(f"__{last}__" if name.startswith("operator.") else last)
-    if found is not None:
-        return found
-    return next((o for o in known.values() if o.form_of is None and o.callable is function), None)
+    declared, last = operators.registry(), name.partition(".")[2]
+    match = declared.get(f"__{last}__" if name.startswith("operator.") else last)
+    if match is not None:
+        return match
+    return next(
+        (o for o in declared.values() if o.form_of is None and o.callable is function), None
+    )
 
 
 def _returns_nothing(*args: Any) -> tuple[()]:
@@ -86,15 +88,18 @@ def _returns_nothing(*args: Any) -> tuple[()]:
 def _shorter(name: str, case: Case) -> str:
     """The format with fewer digits than the case's own in which a reduction is asked for: ``sum(x,
     dtype=torch.float16)``."""
-    asked = case.kwargs.get("dtype")
+    requested = case.kwargs.get("dtype")
     if (
         name.rpartition(".")[2] not in CONVERTS_FIRST
-        or not isinstance(asked, DType)
+        or not isinstance(requested, DType)
         or case.dtype not in FORMATS
     ):
         return ""
-    known = asked.name in FORMATS and FORMATS[asked.name].precision < FORMATS[case.dtype].precision
-    return asked.name if known else ""
+    is_shorter = (
+        requested.name in FORMATS
+        and FORMATS[requested.name].precision < FORMATS[case.dtype].precision
+    )
+    return requested.name if is_shorter else ""
 
 
 def _cast_first(

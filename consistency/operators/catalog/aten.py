@@ -91,8 +91,8 @@ def overload_named(name: str) -> Any:
 
 @functools.cache
 def _registered() -> frozenset[str]:
-    known: Any = torch._C
-    return frozenset(known._dispatch_get_all_op_names())
+    torch_c: Any = torch._C
+    return frozenset(torch_c._dispatch_get_all_op_names())
 
 
 def is_forbidden(base: str) -> bool:

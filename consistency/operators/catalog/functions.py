@@ -60,14 +60,14 @@ def function_named(name: str) -> Callable[..., Any]:
     """``torch.nn.functional.gelu``, ``Tensor.copy_``, ``operator.getitem``. Raises UsageError for
     anything else."""
     module, _, last = name.rpartition(".")
-    found: Any = None
+    function: Any = None
     if module == "operator" and last in _PYTHON_OPERATORS:
-        found = getattr(python, last)
+        function = getattr(python, last)
     elif module == "Tensor" and last not in _FORBIDDEN_METHODS:
-        found = getattr(torch.Tensor, last, None) if last in _methods() else None
+        function = getattr(torch.Tensor, last, None) if last in _methods() else None
     elif module in _MODULES:
-        found = _functions().get(name)
-    if found is None:
+        function = _functions().get(name)
+    if function is None:
         if module in (*_MODULES, "Tensor", "operator") and not last.startswith("_"):
             raise UsageError(
                 f"torch {torch.__version__} has no function {name!r:.80} that a recording may call"
@@ -75,14 +75,14 @@ def function_named(name: str) -> Callable[..., Any]:
         raise UsageError(
             f"{name!r:.80} is no function of torch, Tensor or operator that a recording may call"
         )
-    return found  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
 
 
 def name_of(function: Callable[..., Any]) -> str:
     """What :func:`function_named` finds this very function by, or an empty string."""
     last = getattr(function, "__name__", "")
     named = [f"operator.{last}", f"Tensor.{last}", *(f"{module}.{last}" for module in _MODULES)]
-    named += [name for name, known in _functions().items() if known is function]
+    named += [name for name, candidate in _functions().items() if candidate is function]
     for name in named:
         try:
             if last and function_named(name) is function:
@@ -96,7 +96,7 @@ def name_of(function: Callable[..., Any]) -> str:
 def _functions() -> dict[str, Callable[..., Any]]:
     """The functions of tensors, by name, that stand in torch and its public modules of
     operators."""
-    found: dict[str, Callable[..., Any]] = {}
+    by_name: dict[str, Callable[..., Any]] = {}
     listed = [
         f for functions in torch.overrides.get_overridable_functions().values() for f in functions
     ]
@@ -112,8 +112,8 @@ def _functions() -> dict[str, Callable[..., Any]]:
                 and callable(function)
                 and (id(function) in overridable or ours or maker)
             ):
-                found[f"{path}.{name}"] = function
-    return found
+                by_name[f"{path}.{name}"] = function
+    return by_name
 
 
 @functools.cache

@@ -67,10 +67,10 @@ class Signature:
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by the schema's names, defaults filled in."""
-        given = len(args)
+        positional = len(args)
         return {
             p.name: args[position]
-            if position < given and not p.keyword_only
+            if position < positional and not p.keyword_only
             else kwargs.get(p.name, p.default)
             for position, p in enumerate(self.parameters)
         }
@@ -128,23 +128,23 @@ def draws_numbers(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
     if not names:
         return signature(overload).is_random
     parameters = signature(overload).parameters
-    given = {p.name: p.default for p in parameters if p.has_default}
-    given |= dict(zip((p.name for p in parameters), args, strict=False)) | dict(kwargs)
+    defaults = {p.name: p.default for p in parameters if p.has_default}
+    defaults |= dict(zip((p.name for p in parameters), args, strict=False)) | dict(kwargs)
     probability = next(
-        (given[name] for name in ("dropout_p", "dropout", "p") if name in names), 1.0
+        (defaults[name] for name in ("dropout_p", "dropout", "p") if name in names), 1.0
     )
-    return bool(given.get("train", True)) and probability != 0.0
+    return bool(defaults.get("train", True)) and probability != 0.0
 
 
 @functools.cache
 def _dropout_switches(overload: Any) -> frozenset[str]:
     """The arguments of an operator with dropout that say whether there is any."""
-    known = signature(overload)
-    names = {p.name for p in known.parameters}
+    schema = signature(overload)
+    names = {p.name for p in schema.parameters}
     of_dropout = (
         "dropout_p" in names
         or {"dropout", "train"} <= names
-        or ({"p", "train"} <= names and known.is_random)
+        or ({"p", "train"} <= names and schema.is_random)
     )
     return frozenset(names & {"dropout_p", "dropout", "p", "train"}) if of_dropout else frozenset()
 
@@ -152,8 +152,8 @@ def _dropout_switches(overload: Any) -> frozenset[str]:
 def argument_names(base: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """(positional names, names by keyword only) of every overload of ``aten::base``; none where
     there is no such operator."""
-    known: Any = torch._C
-    schemas = known._jit_get_schemas_for_operator(f"aten::{base}") if base.isidentifier() else []
+    torch_c: Any = torch._C
+    schemas = torch_c._jit_get_schemas_for_operator(f"aten::{base}") if base.isidentifier() else []
     for schema in schemas:
         yield (
             tuple(a.name for a in schema.arguments if not a.kwarg_only),

@@ -30,8 +30,8 @@ def masked_fill(call: Run, x: Any, mask: Any, value: Any) -> Any:
 
 
 def where(call: Run, mask: Any, x: Any, y: Any) -> Any:
-    kept = mask.to(x.dtype)
-    return call("add", call("mul", x, kept), call("mul", y, call("rsub", kept, 1.0)))
+    weight = mask.to(x.dtype)
+    return call("add", call("mul", x, weight), call("mul", y, call("rsub", weight, 1.0)))
 
 
 def lerp(call: Run, x: Any, y: Any, weight: float) -> Any:

@@ -77,8 +77,8 @@ class _Stirring:
         result = run(name, *touched, **kwargs)
         if name not in _SLOPES or not result.requires_grad:
             return self.touch(result)
-        kept = self.touch(result.detach())  # the gradient is made of the result as it was rounded
-        return self._hooked(kept + (touched[0] - touched[0].detach()) * _SLOPES[name](kept))
+        rounded = self.touch(result.detach())  # the gradient is that of the rounded result
+        return self._hooked(rounded + (touched[0] - touched[0].detach()) * _SLOPES[name](rounded))
 
 
 def responses(evaluate: Callable[[_Stirring], list[torch.Tensor]], backward: bool) -> list[float]:
@@ -120,10 +120,10 @@ def of_gradients(formula: Formula) -> Callable[..., Any]:
                 # stirred, too.
                 result = how.touch(formula(how, *how.touch(tracked), **kwargs))
                 against = signs(result.numel(), 0.5).reshape(result.shape)
-                found = torch.autograd.grad(result, leaves, against, allow_unused=True)
+                computed = torch.autograd.grad(result, leaves, against, allow_unused=True)
                 return [
                     torch.zeros_like(leaf) if one is None else one
-                    for leaf, one in zip(leaves, found, strict=True)
+                    for leaf, one in zip(leaves, computed, strict=True)
                 ]
 
             moved = responses(gradients, True)

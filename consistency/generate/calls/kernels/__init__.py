@@ -60,8 +60,8 @@ def kernel_named(base: str) -> KernelDeclaration | None:
 @functools.cache
 def kernels() -> dict[str, KernelDeclaration]:
     """By the operator's name under ``aten::``."""
-    found = gradients.kernels() | normalization.kernels() | attention.kernels()
-    found |= recurrent.kernels()
-    found |= {name: as_declared(*same) for name, same in _SAME.items()}
-    found["embedding"] = KernelDeclaration(EXACT, "nn.functional.embedding", traits=CONSTANT)
-    return found
+    result = gradients.kernels() | normalization.kernels() | attention.kernels()
+    result |= recurrent.kernels()
+    result |= {name: as_declared(*same) for name, same in _SAME.items()}
+    result["embedding"] = KernelDeclaration(EXACT, "nn.functional.embedding", traits=CONSTANT)
+    return result

@@ -18,14 +18,14 @@ from .declaration import KernelDeclaration, with_arguments
 
 
 def _attention(
-    base: str, mask_at: int | str | None, causal_at: int, kept: int = 1
+    base: str, mask_at: int | str | None, causal_at: int, output_count: int = 1
 ) -> KernelDeclaration:
     read = functools.partial(_read_attention, mask_at=mask_at, causal_at=causal_at)
 
     def size(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Any]:
-        given = read(args, kwargs)
+        arguments = read(args, kwargs)
         values: Any = ATTENTION.magnitude
-        found = [values(args[:3], given, outputs[:1])]
+        sizes = [values(args[:3], arguments, outputs[:1])]
         if len(outputs) > 1:
             query, key = args[0], args[1]
             heads = query.shape[1] // key.shape[1] if query.ndim == 4 else 1
@@ -33,22 +33,24 @@ def _attention(
             _, errors = weighing(
                 query,
                 key,
-                given["attn_mask"],
-                given["is_causal"],
-                given["scale"] or query.shape[-1] ** -0.5,
+                arguments["attn_mask"],
+                arguments["is_causal"],
+                arguments["scale"] or query.shape[-1] ** -0.5,
             )
-            found.append(largest(errors) + largest(outputs[1]))
-        return found
+            sizes.append(largest(errors) + largest(outputs[1]))
+        return sizes
 
     error, rules = accumulated(size, of_keys), "nn.functional.scaled_dot_product_attention"
     if base == "for_cpu":
         return KernelDeclaration(
             error,
             rules,
-            kept,
+            output_count,
             substitute=functools.partial(attention_and_logarithm, read),
         )
-    return KernelDeclaration(error, rules, kept, reference=functools.partial(fused_attention, read))
+    return KernelDeclaration(
+        error, rules, output_count, reference=functools.partial(fused_attention, read)
+    )
 
 
 def _read_attention(
@@ -80,13 +82,13 @@ def attention_and_logarithm(
     """What the CPU's fused attention returns, on another device: the result by its own kernel, and
     the logarithm of the sum of exponentials, which the CPU gives in float32 at least."""
     query, key, value = args[:3]
-    given = read(args, kwargs)
-    result = F.scaled_dot_product_attention(query, key, value, **given)
+    arguments = read(args, kwargs)
+    result = F.scaled_dot_product_attention(query, key, value, **arguments)
     heads = query.shape[1] // key.shape[1]
     key = key.repeat_interleave(heads, 1) if heads > 1 else key
-    scores = (query @ key.mT) * (given["scale"] or query.shape[-1] ** -0.5)
-    mask = given["attn_mask"]
-    if given["is_causal"]:
+    scores = (query @ key.mT) * (arguments["scale"] or query.shape[-1] ** -0.5)
+    mask = arguments["attn_mask"]
+    if arguments["is_causal"]:
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     if mask is not None:
         scores = (
@@ -123,22 +125,22 @@ def _one_dimension(args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
 
 @functools.cache
 def kernels() -> dict[str, KernelDeclaration]:
-    found = {
+    result = {
         name: with_arguments(public, lambda args, kwargs: (args[:2], {}))
         for name, public in (
             ("_softmax", "softmax"), ("_safe_softmax", "softmax"), ("_log_softmax", "log_softmax"),
         )
     }  # fmt: skip
-    found["logsumexp"] = with_arguments("logsumexp", _one_dimension)
-    found["_softmax_backward_data"] = KernelDeclaration(
+    result["logsumexp"] = with_arguments("logsumexp", _one_dimension)
+    result["_softmax_backward_data"] = KernelDeclaration(
         accumulated(_magnitude_of_softmax_gradient, _along, wide_accumulation=False), "softmax"
     )
-    found["_log_softmax_backward_data"] = KernelDeclaration(
+    result["_log_softmax_backward_data"] = KernelDeclaration(
         accumulated(_magnitude_of_log_softmax_gradient, _along, wide_accumulation=False),
         "log_softmax",
     )
-    found["_scaled_dot_product_flash_attention_for_cpu"] = _attention("for_cpu", "attn_mask", 4, 2)
-    found["_scaled_dot_product_flash_attention"] = _attention("flash", None, 4)
-    found["_scaled_dot_product_efficient_attention"] = _attention("efficient", 3, 6)
-    found["_scaled_dot_product_cudnn_attention"] = _attention("cudnn", 3, 6)
-    return found
+    result["_scaled_dot_product_flash_attention_for_cpu"] = _attention("for_cpu", "attn_mask", 4, 2)
+    result["_scaled_dot_product_flash_attention"] = _attention("flash", None, 4)
+    result["_scaled_dot_product_efficient_attention"] = _attention("efficient", 3, 6)
+    result["_scaled_dot_product_cudnn_attention"] = _attention("cudnn", 3, 6)
+    return result

@@ -92,10 +92,10 @@ def kernels() -> dict[str, KernelDeclaration]:
     errors["gelu_backward"] = accumulated(_magnitude_of_gelu_gradient, one, wide_accumulation=False)
     errors["embedding_dense_backward"] = summed(_terms_of_positions)
     errors["convolution_backward"] = summed(_terms_of_convolution_gradients)
-    found = {name: KernelDeclaration(error, traits=CONSTANT) for name, error in errors.items()}
+    result = {name: KernelDeclaration(error, traits=CONSTANT) for name, error in errors.items()}
     # Behind the result is what its gradient needs, which each kernel fills in as far as it does.
-    found |= {
+    result |= {
         name: KernelDeclaration(summed(_terms_of_positions), kept=1)
         for name in ("_embedding_bag", "_embedding_bag_forward_only")
     }
-    return found
+    return result

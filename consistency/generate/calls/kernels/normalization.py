@@ -82,10 +82,10 @@ def _magnitude_of_batch_norm(base: str) -> Callable[..., Any]:
         x, weight, bias, mean, variance, training, _, eps = batch_norm_arguments(args, base)
         dims = [0, *range(2, x.ndim)]
         sizes, _ = channel_sizes(x, mean, variance, eps, training, False)
-        found: list[Any] = [weighted(sizes, by_channel(x), weight, bias)]
+        result: list[Any] = [weighted(sizes, by_channel(x), weight, bias)]
         # What is saved for the gradient, and then the running statistics that were written.
         saved = 0 if base == "batch_norm" else 2
-        found += (
+        result += (
             shaped(list(_spread(x, dims, eps)), outputs[1:3])
             if training
             else [largest(o) for o in outputs[1:3]]
@@ -95,7 +95,7 @@ def _magnitude_of_batch_norm(base: str) -> Callable[..., Any]:
             largest(x.abs().mean(dims)),
             2.0 * largest((x**2).mean(dims) + (center * x.abs()).mean(dims)),
         )
-        return found + [m + largest(o) for m, o in zip(moved, outputs[1 + saved :], strict=False)]
+        return result + [m + largest(o) for m, o in zip(moved, outputs[1 + saved :], strict=False)]
 
     return size
 
@@ -131,18 +131,18 @@ def batch_norm(base: str) -> KernelDeclaration:
         if needs_float64
         else None
     )
-    kept = None if base == "batch_norm" else 3
-    return KernelDeclaration(error, "nn.functional.batch_norm", kept, reference)
+    output_count = None if base == "batch_norm" else 3
+    return KernelDeclaration(error, "nn.functional.batch_norm", output_count, reference)
 
 
 @functools.cache
 def kernels() -> dict[str, KernelDeclaration]:
     # layer_norm and group_norm are the same as torch's own functions, but for a switch at the end.
-    found = {
+    result = {
         name: with_arguments(f"nn.functional.{name}", lambda args, kwargs: (args[:5], kwargs))
         for name in ("layer_norm", "group_norm")
     }
-    found |= {
+    result |= {
         name: batch_norm(name)
         for name in (
             "native_batch_norm", "_native_batch_norm_legit", "batch_norm",
@@ -150,10 +150,10 @@ def kernels() -> dict[str, KernelDeclaration]:
             "_batch_norm_no_update", "cudnn_batch_norm", "miopen_batch_norm",
         )
     }  # fmt: skip
-    found["native_layer_norm"] = KernelDeclaration(
+    result["native_layer_norm"] = KernelDeclaration(
         accumulated(_magnitude_of_layer_norm, _terms_of_layer_norm), "nn.functional.layer_norm", 3
     )
-    found["native_group_norm"] = KernelDeclaration(
+    result["native_group_norm"] = KernelDeclaration(
         accumulated(_magnitude_of_group_norm, _terms_of_group_norm), "nn.functional.group_norm", 3
     )
-    return found
+    return result

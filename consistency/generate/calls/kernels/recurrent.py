@@ -84,28 +84,29 @@ def recurrent_layer_backward(*args: Any) -> tuple[torch.Tensor, ...]:
         pairs = [
             (o, g) for o, g in ((output, of_output), (hy, of_hy), (cy, of_cy)) if g is not None
         ]
-        given = torch.autograd.grad(
+        gradients = torch.autograd.grad(
             [o for o, _ in pairs], leaves, [g.reshape(o.shape) for o, g in pairs], allow_unused=True
         )
     return tuple(
-        torch.zeros_like(leaf) if g is None else g for leaf, g in zip(leaves, given, strict=True)
+        torch.zeros_like(leaf) if g is None else g
+        for leaf, g in zip(leaves, gradients, strict=True)
     )
 
 
 @functools.cache
 def kernels() -> dict[str, KernelDeclaration]:
     by_sequence = accumulated("normwise", _terms_of_sequences, growth="linear")
-    found = {
+    result = {
         name: KernelDeclaration(by_sequence, name)
         for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
     }
-    found["mkldnn_rnn_layer"] = KernelDeclaration(
+    result["mkldnn_rnn_layer"] = KernelDeclaration(
         accumulated("normwise", _terms_of_gates, growth="linear", wide_accumulation=False),
         "lstm",
         3,
         recurrent_layer,
     )
-    found["mkldnn_rnn_layer_backward"] = KernelDeclaration(
+    result["mkldnn_rnn_layer_backward"] = KernelDeclaration(
         accumulated("normwise", _terms_of_steps, wide_accumulation=False),
         "lstm",
         7,
@@ -113,4 +114,4 @@ def kernels() -> dict[str, KernelDeclaration]:
         observe=_gradients,
         substitute=recurrent_layer_backward,
     )
-    return found
+    return result
