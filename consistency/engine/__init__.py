@@ -1,5 +1,5 @@
-"""A run: what is asked, in which order, what becomes of each case, and the events that tell of it.
+"""A run: its configuration, its plan, the judging of each case, and the events that report it.
 
-Screens and pages are not known here; they listen to the events. (The function is
-``consistency.run``, so the room is not.)
+Screens and pages are not known here; they listen to the events. The package is not called ``run``
+because ``consistency.run`` is a function.
 """

@@ -1,4 +1,4 @@
-"""Writing a bundle: a handler of the engine's events."""
+"""Write a bundle: a handler of the engine's events."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ class BundleWriter:
                 self._write_failure(result, results)
 
     def _count(self, event: Judged) -> None:
-        """How much of the corpus was replayed: said in between, too, since a run may be killed."""
+        """Store how much of the corpus was replayed; also during the run, which may be killed."""
         self._explores |= event.origin == "explored"
         if event.origin != "replayed" or self._corpus is None:
             return

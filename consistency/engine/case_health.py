@@ -1,5 +1,4 @@
-"""Whether an operator's draws are any good: valid, telling something, different from each other,
-and quickly made."""
+"""The quality of an operator's drawn cases: valid, informative, distinct, and quick to draw."""
 
 from __future__ import annotations
 
@@ -31,14 +30,11 @@ SPECIAL_CLASSES = frozenset({"tokens", "near", "subnormal", "sparse"})
 
 @dataclass
 class Health:
-    """One operator in one dtype. ``valid`` draws are those that the CPU accepts there and in
-    float64.
-
-    ``ordinary`` are the valid draws that have something in them: no special values, nothing empty.
-    ``blind`` counts those of them that could tell nothing in either direction, for ``reasons``;
-    ``blind_backward`` those whose gradients could not, which may be as it should be: that of a sum
-    is constant. ``seconds`` is the time of a draw.
-    """
+    """One operator in one dtype. ``valid`` draws run on the CPU in that dtype and in float64;
+    ``ordinary`` ones are valid, without special values and not empty. ``blind`` counts the ordinary
+    draws that are inconclusive in both directions, with ``reasons``; ``blind_backward`` those with
+    inconclusive gradients, which may be normal: the gradient of a sum is constant. ``seconds`` is
+    the time of one draw."""
 
     operator: str
     dtype: str
@@ -54,18 +50,17 @@ class Health:
 
     @property
     def valid_share(self) -> float:
-        """Of all draws."""
+        """The share of valid draws."""
         return self.valid / self.drawn if self.drawn else 1.0
 
     @property
     def blind_share(self) -> float:
-        """Of the ordinary draws."""
+        """The share of ordinary draws that are inconclusive."""
         return self.blind / self.ordinary if self.ordinary else 0.0
 
     @property
     def good(self) -> bool:
-        """Within both limits, as far as so few draws can tell: three standard deviations are
-        forgiven."""
+        """Whether both limits hold, within three standard deviations for so few draws."""
         chance = 3.0 * math.sqrt(INCONCLUSIVE * self.ordinary)
         return self.valid_share >= VALID and self.blind <= INCONCLUSIVE * self.ordinary + chance
 
@@ -90,11 +85,11 @@ def examine(operator: Operator, dtype: str, examples: int = EXAMPLES, seed: int 
     health.drawn, health.distinct = len(cases), len({search.plan(case) for case in cases})
     with quiet():
         for case in cases:
-            _look(operator, case, health)
+            _examine_case(operator, case, health)
     return health
 
 
-def _look(operator: Operator, case: Case, health: Health) -> None:
+def _examine_case(operator: Operator, case: Case, health: Health) -> None:
     materials, cpu = prepare(case), Cpu()
     outcome = cpu.run(operator, materials)
     reference = Reference(operator, materials, "forward")
@@ -107,13 +102,13 @@ def _look(operator: Operator, case: Case, health: Health) -> None:
     health.valid += 1
     if not ordinary(case) or operator.error.kind == "structure":
         return
-    why = _blind(outcome, reference)
+    why = _why_inconclusive(outcome, reference)
     if why.startswith("empty output"):
         return
     health.ordinary += 1
     back = ""
     if differentiates(operator, case.dtype):
-        back = _blind(
+        back = _why_inconclusive(
             cpu.run(operator, materials, "backward"), Reference(operator, materials, "backward")
         )
         health.blind_backward += bool(back)
@@ -122,8 +117,8 @@ def _look(operator: Operator, case: Case, health: Health) -> None:
         health.reasons[why] += 1
 
 
-def _blind(outcome: Outcome, reference: Reference) -> str:
-    """Why nothing could be told from any output; empty where something can."""
+def _why_inconclusive(outcome: Outcome, reference: Reference) -> str:
+    """Why every output is inconclusive; empty if one is not."""
     measured = compare(outcome, reference).outputs
     if not measured or any(not output.vacuous for output in measured):
         return ""
@@ -132,8 +127,8 @@ def _blind(outcome: Outcome, reference: Reference) -> str:
 
 
 def ordinary(case: Case) -> bool:
-    """Whether the draw is meant to tell something by its numbers: no special values among them, no
-    empty tensor."""
+    """Whether the case has neither special values nor empty tensors, so that its numbers should be
+    informative."""
     for tensor in (*tensors(case.args), *tensors(case.kwargs)):
         if not isinstance(tensor, TensorRecipe):
             continue
@@ -150,7 +145,7 @@ def examined(
     dtypes: Iterable[str] | None = None,
     examples: int = EXAMPLES,
 ) -> Iterator[Health]:
-    """The health of every operator: in ``dtypes``, or in the first that it takes."""
+    """The health of every operator: in ``dtypes``, or in its first dtype."""
     requested = tuple(dtypes) if dtypes is not None else None
     for operator in chosen if chosen is not None else operators.registry().values():
         for dtype in (

@@ -1,5 +1,5 @@
-"""What a run shall do, checked: operators, backends, dtypes, directions, how many cases, how
-long."""
+"""The checked configuration of a run: operators, backends, dtypes, directions, number of cases,
+duration."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ SOURCES = (
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What a run does. ``examples`` are cases per operator × dtype (see :func:`examples_of`);
-    ``time_budget`` is in seconds, None for no limit.
+    """The configuration of a run. ``examples`` are cases per operator × dtype (see
+    :func:`examples_of`); ``time_budget`` is in seconds, None for no limit. With a time budget the
+    plan is repeated with fresh examples until the time is up.
 
-    With a time budget the plan is gone through again with fresh examples until the time is up.
-    ``specs`` holds what the user wrote for a backend, by its name, so that a command which repeats
-    a failure can say it again. ``reference`` is a mode of
-    :mod:`consistency.reference.high_precision`: how much of float64 on the CPU is proved.
-    ``source`` says where cases come from. The cases of a ``corpus`` are replayed first; ``explore``
-    says whether others are drawn then. ``identity`` is the id of the run, where that is known
-    before its bundle is; ``used`` are the seconds of the time budget that went into preparing it.
+    ``specs`` maps a backend's name to the user's spec, so that a command which repeats a failure
+    can name it. ``reference`` is a mode of :mod:`consistency.reference.high_precision`: how much of
+    float64 on the CPU is proved. ``source`` says where cases come from. The cases of a ``corpus``
+    are replayed first; ``explore``: whether others are drawn afterwards. ``identity`` is the id of
+    the run if it is known before the bundle's; ``used`` are seconds of the time budget that were
+    spent on preparing the run.
     """
 
     operators: tuple[Operator, ...]
@@ -122,7 +122,7 @@ def configure(
         loaded, path, specs, high_precision.usable(reference), source, limits, repeat, corpus,
         explore, identity,
     )  # fmt: skip
-    _anything_to_do(config)
+    _check_not_empty(config)
     return config
 
 
@@ -203,8 +203,8 @@ def _seconds(value: float, what: str) -> float:
     return float(value)
 
 
-def _anything_to_do(config: RunConfig) -> None:
-    """A run that has nothing to test must not look like one that found nothing wrong."""
+def _check_not_empty(config: RunConfig) -> None:
+    """Refuse a run without cases: it would look like a run without failures."""
     if not config.operators:
         raise UsageError("no operator is chosen; leave operators out for all of them")
     if not config.backends:
@@ -235,13 +235,12 @@ def operator_dtypes(config: RunConfig) -> list[tuple[Operator, str]]:
     ]
 
 
-# Of the examples, where nobody asked for complex numbers by name: most of them reach code that real
-# ones reach as well.
+# Share of the examples if complex dtypes were not requested by name: most run the real ones' code.
 _SHARE = {"complex64": 0.4, "complex128": 0.2}
 
 
 def examples_of(config: RunConfig, dtype: str) -> int:
-    """How many cases an operator gets in one dtype: fewer in complex dtypes that were not asked for
+    """How many cases an operator gets in one dtype: fewer in complex dtypes that were not requested
     by name."""
     return (
         max(round(config.examples * _SHARE.get(dtype, 1.0)), 1)

@@ -1,8 +1,8 @@
-"""What is covered: the names of PyTorch's operator database, the aten operators that declared
-operators reach, DirectML's kernels.
+"""Coverage: of the names of PyTorch's operator database, the aten operators that declared operators
+reach, and DirectML's kernels.
 
-What a declaration reaches is measured with the dispatcher on a few drawn cases, forward and
-backward, never inferred from names.
+What an operator reaches is measured with the dispatcher on a few drawn cases, forward and backward,
+never inferred from names.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from ..operators.aten_calls import AtenCallRecorder
 from ..operators.declare import Operator
 from ..reference.provable import Provability, provability
 
-EXAMPLES = 6  # cases of an operator in each of its kinds of dtype, a turn
-TURNS = 6  # at most, as long as there is something new
-# Why something is not covered, for names of the database and for aten operators (globs); the first
-# that fits. Maintained by hand.
+EXAMPLES = 6  # cases per operator and kind of dtype, in one round
+TURNS = 6  # maximum, while new aten operators appear
+# Why a name of the database or an aten operator is not covered (globs); the first match
+# counts. Maintained by hand.
 REASONS: tuple[tuple[str, str], ...] = (
     ("jiterator_*", "compiles CUDA code: no CPU"),
     ("torch._scaled_mm*", "float8 only"),
@@ -81,8 +81,8 @@ INTERNAL = (
 
 @dataclass(frozen=True)
 class Coverage:
-    """``reached`` maps each operator to the aten operators that its draws reached. ``database`` is
-    None where it is not here."""
+    """``reached`` maps each operator to the aten operators that its cases reached. ``database`` is
+    None if it is not installed."""
 
     operators: tuple[Operator, ...]
     reached: dict[str, frozenset[str]]
@@ -94,8 +94,7 @@ class Coverage:
     provability: tuple[Provability, ...] = ()
 
     def certified(self, direction: str) -> tuple[int, int]:
-        """How many operators are certified in a direction, of how many that have numbers to
-        prove."""
+        """The number of operators certified in a direction, and of those with numbers to prove."""
         provable = [p for p in self.provability if p.direction == direction and p.asked]
         return sum(p.certified for p in provable), len(provable)
 
@@ -110,7 +109,7 @@ class Coverage:
 
     @property
     def aten(self) -> frozenset[str]:
-        """Every aten operator that something reached."""
+        """Every aten operator that was reached."""
         return frozenset().union(*self.reached.values()) if self.reached else frozenset()
 
     @property
@@ -127,7 +126,7 @@ class Coverage:
             kernel: self._why(kernel)
             for kernel in self.kernels
             if kernel not in self.aten
-            and not (_composite(kernel) and kernel.removeprefix("aten::") in declared)
+            and not (_is_composite(kernel) and kernel.removeprefix("aten::") in declared)
         }
 
     @property
@@ -150,11 +149,11 @@ class Coverage:
         return reason(kernel)
 
     def directions(self) -> Counter[str]:
-        """How many operators are declared, with each direction."""
+        """The number of operators with each direction."""
         return Counter(d for o in self.operators for d in o.directions)
 
     def dtypes(self) -> Counter[str]:
-        """How many operators take each dtype."""
+        """The number of operators with each dtype."""
         return Counter(d for o in self.operators for d in o.dtypes)
 
     def families(self) -> dict[str, list[Operator]]:
@@ -166,19 +165,16 @@ class Coverage:
 
 
 def reason(name: str) -> str:
-    """Why an operator is not covered, as far as anybody has written it down."""
+    """The recorded reason why an operator is not covered."""
     return next(
         (words for pattern, words in REASONS if fnmatch.fnmatchcase(name, pattern)),
         "not declared yet",
     )
 
 
-def _composite(kernel: str) -> bool:
-    """Whether torch's CPU makes it of others before the dispatcher is asked, so that it cannot be
-    seen: linear, reshape …"""
-    with contextlib.suppress(
-        RuntimeError
-    ):  # a name that this torch has not, or has with overloads only
+def _is_composite(kernel: str) -> bool:
+    """Whether torch's CPU decomposes it before the dispatcher sees it (linear, reshape …)."""
+    with contextlib.suppress(RuntimeError):  # this torch lacks the name, or has overloads only
         return bool(
             torch._C._dispatch_has_kernel_for_dispatch_key(kernel, "CompositeImplicitAutograd")
         )
@@ -209,7 +205,7 @@ def measure(
     step: Callable[[str], None] = lambda name: None,
     examples: int = EXAMPLES,
 ) -> Coverage:
-    """Run a few cases of every operator and note what the dispatcher sees. ``step`` is called
+    """Run a few cases of every operator and record what the dispatcher sees. ``step`` is called
     before each operator."""
     measured = tuple(chosen if chosen is not None else operators.registry().values())
     reached: dict[str, frozenset[str]] = {}
@@ -219,7 +215,7 @@ def measure(
     for operator in measured:
         step(operator.name)
         try:
-            aten_names = _reached_by(operator, examples)
+            aten_names = _aten_names(operator, examples)
             proved += [provability(operator, direction) for direction in operator.directions]
         except Exception as error:  # one operator's draws must not cost the others
             aten_names, problems[operator.name] = {}, f"{type(error).__name__}: {str(error)[:120]}"
@@ -240,11 +236,11 @@ def _database() -> tuple[tuple[str, ...] | None, str]:
         return None, str(error)
 
 
-def _reached_by(operator: Operator, examples: int) -> dict[str, set[str]]:
+def _aten_names(operator: Operator, examples: int) -> dict[str, set[str]]:
     cpu, reached = Cpu(), {direction: set[str]() for direction in DIRECTIONS}
     if operator.callable is None:
         return {}
-    for dtype in _kinds(operator.dtypes):
+    for dtype in _dtype_kinds(operator.dtypes):
         for seed in range(TURNS):
             before = {direction: len(names) for direction, names in reached.items()}
             varied = False
@@ -262,13 +258,13 @@ def _reached_by(operator: Operator, examples: int) -> dict[str, set[str]]:
             if not varied or (
                 seed and before == {direction: len(names) for direction, names in reached.items()}
             ):
-                break  # every case takes the same way, or nothing new was found
+                break  # all cases reach the same operators, or nothing new was reached
     return reached
 
 
-def _kinds(dtypes: Sequence[str]) -> list[str]:
-    """The first dtype of each kind, as other kernels may serve it: floating, complex, whole
-    numbers, booleans."""
+def _dtype_kinds(dtypes: Sequence[str]) -> list[str]:
+    """The first dtype of each kind, because each may have its own kernels: floating, complex,
+    integer, boolean."""
     kinds: dict[str, str] = {}
     for name in dtypes:
         kinds.setdefault(name.rstrip("0123456789").removeprefix("b"), name)
@@ -276,7 +272,7 @@ def _kinds(dtypes: Sequence[str]) -> list[str]:
 
 
 def as_json(found: Coverage) -> dict[str, Any]:
-    """Everything, as one JSON object."""
+    """The coverage as one JSON object."""
     return {
         "operators": len(found.operators),
         "backward": found.directions()["backward"],

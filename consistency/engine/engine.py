@@ -1,7 +1,7 @@
-"""The engine: judge the work units of a run, and hand its events to handlers.
+"""The engine: judge the work units of a run, and pass its events to handlers.
 
-Commands, the pytest plugin and Python programs start here; what they need of the room's other
-modules is named here as well.
+Commands, the pytest plugin and Python programs start here; what they need of the package's other
+modules is exported here as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .unit_runner import MINIMIZATION_SECONDS, judge_unit
 
 
 def run(config: RunConfig, resume: ResumeState | None = None) -> Iterator[Event]:
-    """The events of one run in this process. What ``resume`` holds is not judged again."""
+    """The events of one run in this process. Results that ``resume`` holds are not judged again."""
     for _, event in InlineExecutor(config).run(lambda environment: resume or ResumeState()):
         yield event
 
@@ -35,8 +35,8 @@ def drive(
     resume: ResumeState | None = None,
     executor: Executor | None = None,
 ) -> None:
-    """Run to the end, handing every event to every handler. Without an ``executor`` everything is
-    judged in this process."""
+    """Run to the end, passing every event to every handler. Without an ``executor``, in this
+    process."""
     executor = executor or InlineExecutor(config)
     for _, event in executor.run(lambda environment: resume or ResumeState()):
         for handler in handlers:

@@ -1,4 +1,4 @@
-"""What a run tells: Started; for each work unit its Judged, Minimized, PrecisionScalingMeasured,
+"""The events of a run: Started; for each work unit its Judged, Minimized, PrecisionScalingMeasured,
 DeterminismChecked, MemoryGrowth and UnitDone; then Finished."""
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ from .config import RunConfig
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """First event. ``unavailable`` maps the names of backends that cannot run here to the reason;
-    ``cases`` is an estimate.
-
-    ``title`` says what is done where no cases are drawn.
-    """
+    """First event. ``unavailable`` maps the names of backends that cannot run to the reason;
+    ``cases`` is an estimate; ``title`` describes the run if no cases are drawn."""
 
     config: RunConfig
     unavailable: dict[str, str]
@@ -29,11 +26,11 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One case has been judged on every backend. ``fresh`` is False for results taken over from an
-    interrupted run.
+    """One case has been judged on every backend. ``fresh`` is False for results of an interrupted
+    run.
 
-    ``origin``: in a run with a corpus, whether the case was ``replayed`` from it or ``explored``.
-    ``unit`` is the number of the work unit, from 0 in the order of the plan.
+    ``origin``: in a run with a corpus, whether the case was ``replayed`` or ``explored``. ``unit``
+    is the number of the work unit in the plan, from 0.
     """
 
     case: Case
@@ -63,15 +60,15 @@ class PrecisionScalingMeasured:
 
 @dataclass(frozen=True, slots=True)
 class DeterminismChecked:
-    """Whether one operator × dtype gives the same bits again, on each backend and in each way that
-    was tried."""
+    """Whether one operator × dtype gives the same bits again, on each backend and in each way
+    tried."""
 
     found: tuple[Repeatability, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryGrowth:
-    """A backend's process keeps ``bytes`` of memory on every call of ``operator``."""
+    """A backend's process retains ``bytes`` of memory with every call of ``operator``."""
 
     operator: str
     backend: str
@@ -80,7 +77,7 @@ class MemoryGrowth:
 
 @dataclass(frozen=True, slots=True)
 class UnitDone:
-    """All cases of one operator × dtype are through; ``cases`` were distinct."""
+    """All cases of one operator × dtype are judged; ``cases`` were distinct."""
 
     operator: str
     dtype: str
@@ -89,7 +86,7 @@ class UnitDone:
 
 @dataclass(frozen=True)
 class ResumeState:
-    """What an interrupted run left: results by Result.key, which are not judged again, and shrunk
+    """The results of an interrupted run by Result.key, which are not judged again, and its shrunk
     failures by :func:`kind`."""
 
     results: Mapping[Key, Result] = field(default_factory=dict)
@@ -118,7 +115,7 @@ Handler = Callable[[Event], None]
 
 
 def numbered(event: Event, unit: int) -> Event:
-    """The event with the number of its work unit, where it holds results."""
+    """The event with the number of its work unit, if it holds results."""
     if isinstance(event, (Judged, Minimized, PrecisionScalingMeasured)):
         return replace(event, unit=unit)
     return event

@@ -1,4 +1,4 @@
-"""How the backends of a run compute, beside what they ran on: a handler for bundles."""
+"""Fingerprints of a run's backends in its bundle: a handler of events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..probes.fingerprint import cache
 from ..storage.bundle.header import stored_environment
 from .events import Event, Finished, Started
 
-Step = Callable[[str], None]  # told the title of each probe
+Step = Callable[[str], None]  # called with the title of each probe
 Progress = Callable[
     [Sequence[str], int], AbstractContextManager[Step]
 ]  # of these backends, so many probes in all
@@ -26,17 +26,15 @@ def _silent(names: Sequence[str], probes: int) -> Iterator[Step]:
 
 
 class Fingerprints:
-    """Stands behind the bundle's writer. What is known is kept from the beginning; the rest is
-    asked when the run has ended, behind all that the run has to tell, since it costs seconds: one
-    that is interrupted meanwhile (Ctrl-C) has everything else.
-    """
+    """Follows the bundle's writer. Cached fingerprints are stored at the start; the others, which
+    cost seconds, are measured after the run, so that an interruption (Ctrl-C) loses nothing
+    else."""
 
     def __init__(
         self, folder: Path, wanted: bool | None = None, progress: Progress = _silent
     ) -> None:
-        """``wanted``: None asks backends of which it is not known
-        (:mod:`consistency.probes.fingerprint.cache`), True all, False none.
-        """
+        """``wanted``: None measures backends without a cached fingerprint
+        (:mod:`consistency.probes.fingerprint.cache`), True all, False none."""
         self.folder, self._wanted, self._progress = folder, wanted, progress
         self.asked: Sequence[Backend] = ()
         self._backends: Sequence[Backend] = ()

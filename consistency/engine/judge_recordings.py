@@ -1,7 +1,7 @@
-"""Judging recordings: the reference is computed here from the stored inputs, the outcomes come from
-the folders.
+"""Judge recordings: the reference is computed from the stored inputs, the outcomes come from the
+folders.
 
-The same events as of a run are yielded, so that the same screen, bundle and exit status follow.
+The events are those of a run, so that screen, bundle and exit status are the same.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _TELLING = (
 
 
 class Recorded(Backend):
-    """A backend that did its work elsewhere: ``run`` gives what was recorded of the case in hand,
-    and nothing can be run again."""
+    """A backend whose outcomes were recorded elsewhere: ``run`` returns the recorded outcome of the
+    case; nothing can be repeated."""
 
     is_recorded = True
 
@@ -66,7 +66,7 @@ class Recorded(Backend):
 
 @dataclass(frozen=True)
 class _Item:
-    """One stored outcome with the recording and the backend it belongs to."""
+    """One stored outcome with its recording and backend."""
 
     recording: Recording
     row: OutcomeRow
@@ -75,8 +75,8 @@ class _Item:
 
 @dataclass(frozen=True)
 class RecordingPlan:
-    """What is judged: the recordings' outcomes by case and direction, and the settings that the
-    screen and a bundle show."""
+    """What is judged: the recordings' outcomes by case and direction, and the settings shown on the
+    screen and in a bundle."""
 
     config: RunConfig
     groups: tuple[tuple[Case, str, tuple[_Item, ...]], ...]
@@ -96,7 +96,7 @@ def plan(
     rules: str | Path | Tolerances | None = None, ids: Iterable[str] = (),
     expectations: Iterable[str | Path] | str | Path = (),
 ) -> RecordingPlan:  # fmt: skip
-    """Open recordings, choose outcomes by operator and by recorded id. Raises BundleError,
+    """Open recordings and choose outcomes by operator and by recorded id. Raises BundleError,
     UsageError or ConfigurationError."""
     recordings = tuple(Recording(folder) for folder in folders)
     if not recordings:
@@ -105,7 +105,7 @@ def plan(
         )
     items = [
         item
-        for backends, r in zip(_backends(recordings), recordings, strict=True)
+        for backends, r in zip(_recorded_backends(recordings), recordings, strict=True)
         for item in _items(r, backends)
     ]
     operators_by_name: dict[str, Operator] = {}
@@ -146,7 +146,7 @@ def plan(
 
 
 def events(planned: RecordingPlan, *, closer: bool = True) -> Iterator[Event]:
-    """Judge everything; ``closer=False`` leaves it at the first look, without causes."""
+    """Judge everything; ``closer=False`` skips the diagnosis of causes."""
     began = time.monotonic()
     count = len(planned.recordings)
     words = pluralize(planned.outcomes, "recorded outcome")
@@ -158,7 +158,7 @@ def events(planned: RecordingPlan, *, closer: bool = True) -> Iterator[Event]:
             yield Judged(
                 case,
                 tuple(
-                    _judged(
+                    _judge_group(
                         case, direction, round_items, planned.config.tolerances, diagnosis_budget
                     )
                 ),
@@ -167,7 +167,7 @@ def events(planned: RecordingPlan, *, closer: bool = True) -> Iterator[Event]:
 
 
 def _rounds(items: Sequence[_Item]) -> Iterator[list[_Item]]:
-    """Outcomes that can be judged side by side: one a backend. A recording may hold the same call
+    """Outcomes that can be judged together: one per backend. A recording may hold the same call
     more than once."""
     remaining = list(items)
     while remaining:
@@ -178,7 +178,7 @@ def _rounds(items: Sequence[_Item]) -> Iterator[list[_Item]]:
         remaining = [item for item in remaining if round_items[item.backend.name] is not item]
 
 
-def _judged(
+def _judge_group(
     case: Case,
     direction: str,
     round_items: Sequence[_Item],
@@ -225,8 +225,7 @@ def _reason(result: Result | None) -> str:
 def _without_reference(
     case: Case, direction: str, item: _Item, operator: Operator | None, reason: str
 ) -> Result:
-    """A verdict on what could not be compared: the outcome's own where it says something by
-    itself."""
+    """The verdict where nothing can be compared: that of the outcome itself if it has one."""
     outcome = item.row.outcome
     if outcome.status in _TELLING:
         text = ": ".join(filter(None, (outcome.exception, outcome.message))) or outcome.status
@@ -242,7 +241,7 @@ def _case(item: _Item) -> Case:
 
 
 def _operator_or_none(case: Case) -> Operator:
-    """The case's operator; for a name that is not known here one that can only be listed."""
+    """The case's operator; for an unknown name a placeholder that can only be listed."""
     from ..operators.declare import call
 
     try:
@@ -253,8 +252,8 @@ def _operator_or_none(case: Case) -> Operator:
         )
 
 
-def _backends(recordings: Sequence[Recording]) -> Iterator[dict[str, Recorded]]:
-    """For each recording its backend in every configuration, under names that differ: NAME,
+def _recorded_backends(recordings: Sequence[Recording]) -> Iterator[dict[str, Recorded]]:
+    """For each recording its backend in every configuration, under distinct names: NAME,
     NAME+CONFIGURATION, NAME#2."""
     taken: set[str] = set()
     for recording in recordings:

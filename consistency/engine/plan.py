@@ -1,5 +1,5 @@
-"""What a run does in which order: the cases of a corpus, in rounds that reach every operator early;
-then drawn ones, in turns."""
+"""The order of a run: the cases of a corpus, in rounds that reach every operator early; then drawn
+ones, in rounds."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ REPLAYED, FRESH = "replayed", "explored"
 
 @dataclass(frozen=True)
 class WorkUnit:
-    """Cases of one operator × dtype, or the ``problem`` because of which there are none. ``round``
-    counts from 0.
+    """Cases of one operator × dtype, or the ``problem`` that prevents any. ``round`` counts from 0.
 
-    ``origin`` says of a run with a corpus whether they were ``replayed`` or ``explored``, ``seed``
-    what they were drawn with; ``part`` counts the rounds of a corpus, and ``more`` of them follow
-    for the same operator × dtype.
+    ``origin``: in a run with a corpus, whether the cases are ``replayed`` or ``explored``;
+    ``seed``: what they were drawn with; ``part`` counts the rounds of a corpus; ``more``: whether
+    further rounds follow for the same operator × dtype.
     """
 
     operator: Operator
@@ -48,7 +47,7 @@ class WorkUnit:
 
     @property
     def first(self) -> bool:
-        """Whether a run comes to this operator × dtype for the first time."""
+        """Whether this is the run's first unit of this operator × dtype."""
         return self.round == self.part == 0
 
     @property
@@ -59,8 +58,8 @@ class WorkUnit:
 
 
 def plan(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
-    """The groups of a run, one by one; with a time budget with fresh cases again and again until it
-    is used up."""
+    """The units of a run; with a time budget they are repeated with fresh cases until it is used
+    up."""
     if config.corpus is None:
         yield from drawn(config, out_of_time)
         return
@@ -76,8 +75,8 @@ def plan(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUni
 
 
 def drawn(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
-    """Freshly drawn groups of a run without a corpus."""
-    seen: set[str] = set()  # later turns draw some simple cases again
+    """Freshly drawn units of a run without a corpus."""
+    seen: set[str] = set()  # later rounds draw some simple cases again
     round_number = 0
     while round_number == 0 or (config.time_budget is not None and not out_of_time()):
         for operator, dtype in operator_dtypes(config):
@@ -101,8 +100,7 @@ def drawn(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUn
 
 
 def replayed(config: RunConfig) -> Iterator[WorkUnit]:
-    """The cases of the corpus that the settings choose: two of every operator × dtype, then more
-    and more of each."""
+    """The chosen cases of the corpus: two of every operator × dtype, then more and more of each."""
     assert config.corpus is not None
     cases_by_key: dict[tuple[str, str, str, int], list[Case]] = {}
     matching: dict[tuple[str, str, str], list[Operator]] = {}
@@ -125,7 +123,7 @@ def replayed(config: RunConfig) -> Iterator[WorkUnit]:
     places = {operator.name: i for i, operator in enumerate(config.operators)}
     order = sorted(
         cases_by_key, key=lambda key: (places.get(key[0], len(places)), key)
-    )  # of a corpus whose lines stand in any order
+    )  # for a corpus with lines in any order
     begin = part = 0
     while any(begin < len(cases) for cases in cases_by_key.values()):
         end = begin + ROUNDS[min(part, len(ROUNDS) - 1)]
@@ -140,8 +138,8 @@ def replayed(config: RunConfig) -> Iterator[WorkUnit]:
 
 
 def operator_in(config: RunConfig, case: Case) -> Operator | None:
-    """The operator of a corpus's case, if it is known here and chosen. All are chosen where every
-    registered one is."""
+    """The operator of a corpus case, if it is known and chosen. All are chosen if every registered
+    one is."""
     names = {operator.name: operator for operator in config.operators}
     if config.dtypes is not None and case.dtype not in config.dtypes:
         return None
@@ -159,8 +157,8 @@ def operator_in(config: RunConfig, case: Case) -> Operator | None:
 def explored(
     config: RunConfig, out_of_time: Callable[[], bool], seen: set[str], begun: set[tuple[str, str]]
 ) -> Iterator[WorkUnit]:  # fmt: skip
-    """Cases that are in no corpus; each run begins with another operator, so that none is always
-    the last."""
+    """Cases that are not in the corpus; each run starts with another operator, so that none is
+    always last."""
     pairs = operator_dtypes(config)
     first = config.seed % len(pairs)
     round_number = 0
@@ -190,8 +188,8 @@ def explored(
 
 
 def draw(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:
-    """The cases of one operator × dtype, or none and why: a ``sample`` that raises costs its
-    operator only."""
+    """The cases of one operator × dtype, or none and why: a ``sample`` that raises affects only its
+    operator."""
     try:
         cases = search.batch(operator, dtype, examples, seed)
     except Untestable as reason:

@@ -29,8 +29,8 @@ from .engine import draw
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One step of a recording: how many outcomes (or cases of a corpus) are through, of how many,
-    and the last one."""
+    """One step of a recording: how many outcomes (or cases of a corpus) are done, of how many, and
+    the last one."""
 
     done: int
     total: int
@@ -40,14 +40,14 @@ class Taken:
 
 
 def resolved(spec: str | Backend) -> Backend:
-    """The backend that ``spec`` names; an accelerator in a process of its own, as in a run. Raises
+    """The backend that ``spec`` names; an accelerator in its own process, as in a run. Raises
     UsageError."""
     (backend,) = backends.resolve_all([spec])
     return backends.isolated(backend, spec) if isinstance(spec, str) else backend
 
 
 def settings_of(config: RunConfig, *, literal: bool) -> dict[str, Any]:
-    """What a corpus was drawn with, as JSON data."""
+    """The settings that a corpus was drawn with, as JSON data."""
     settings = config.describe()
     keys = ("operators", "dtypes", "directions", "examples", "seed", "source")
     return {key: settings[key] for key in keys} | {"literal": literal}
@@ -56,8 +56,7 @@ def settings_of(config: RunConfig, *, literal: bool) -> dict[str, Any]:
 def entries(
     config: RunConfig, *, literal: bool = False
 ) -> Iterator[tuple[int, int, list[CaseEntry]]]:
-    """The cases of ``config``, a group of operator × dtype at a time: (its number, how many groups,
-    its cases)."""
+    """The cases of ``config`` by operator × dtype: (group number, number of groups, cases)."""
     pairs = operator_dtypes(config)
     for number, (operator, dtype) in enumerate(pairs, start=1):
         cases, _ = draw(operator, dtype, config.examples, config.seed)
@@ -76,7 +75,7 @@ def entries(
 def write_corpus(
     config: RunConfig, folder: Path, *, literal: bool = False, resume: bool = False
 ) -> Iterator[Taken]:
-    """Draw cases and keep them. Raises BundleError where the folder holds a recording already."""
+    """Draw and store cases. Raises BundleError if the folder holds a recording already."""
     writer = RecordingWriter(
         folder, Header(CORPUS, settings=settings_of(config, literal=literal)), resume=resume
     )
@@ -98,11 +97,11 @@ def write_corpus(
 def record(
     backend: Backend, source: RunConfig | Path, folder: Path, *, resume: bool = False
 ) -> Iterator[Taken]:
-    """Run every case of a corpus (a folder), or of freshly drawn ones, on ``backend`` and keep what
-    comes out.
+    """Run every case of a corpus (a folder), or of freshly drawn ones, on ``backend`` and store the
+    outcomes.
 
-    Every step is yielded when its outcome is on disk. Raises BundleError for a damaged corpus, or
-    where the folder cannot be used.
+    Every step is yielded when its outcome is on disk. Raises BundleError for a damaged corpus or an
+    unusable folder.
     """
     if isinstance(source, Path):
         header = read_header(source)
@@ -145,19 +144,19 @@ def record(
 def _coming(
     batch: Iterable[CaseEntry], done: Container[str]
 ) -> Iterator[tuple[Operator, Case, str]]:
-    """What will be asked for next, for a backend that computes meanwhile."""
+    """The next requests, for a backend that computes ahead."""
     for entry in batch:
         try:
             operator = operator_of(entry.case)
         except ConsistencyError:
-            continue  # its outcome will say so
+            continue  # its outcome will report it
         for direction in entry.directions:
             if f"{entry.case.id}/{direction}" not in done:
                 yield operator, entry.case, direction
 
 
 def outcome_of(backend: Backend, case: Case, direction: str) -> Outcome:
-    """What ``backend`` does with one case; a case that cannot be built there is an outcome, too."""
+    """The outcome of one case on ``backend``; a case that cannot be built has an outcome, too."""
     try:
         operator = operator_of(case)
         reason = refusal(backend, operator, case.dtype, direction)
@@ -173,8 +172,8 @@ def outcome_of(backend: Backend, case: Case, direction: str) -> Outcome:
 
 
 def literally(case: Case) -> Case:
-    """The same case with the bits of every tensor in place of its recipe; the views over them stay
-    chains."""
+    """The same case with the bits of every tensor instead of its recipe; views stay chains of
+    views."""
     materials = prepare(case)
     arguments = materials.build()
     remaining = iter(zip(materials.bases, arguments.tensors, strict=True))
@@ -208,6 +207,6 @@ def literally(case: Case) -> Case:
 
 
 def _bytes(base: np.ndarray[Any, Any]) -> bytes:
-    """The numbers' bytes, little endian."""
+    """The numbers as little-endian bytes."""
     swapped = base if sys.byteorder == "little" else base.astype(base.dtype.newbyteorder("<"))
     return swapped.tobytes()

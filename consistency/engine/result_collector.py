@@ -1,4 +1,4 @@
-"""What a run comes to: its results, collected from the events."""
+"""The results of a run, collected from its events."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from .events import Event, Finished, Judged, Minimized, PrecisionScalingMeasured
 
 @dataclass(frozen=True)
 class Run:
-    """All results of one invocation, in order; ``out`` is the bundle's folder, where one was
-    written.
+    """All results of one run, in order; ``out`` is the bundle's folder if one was written.
 
     ``scalings``: how float32 and float64 errors compare, per operator and backend.
     """
@@ -27,15 +26,14 @@ class Run:
 
     @property
     def failures(self) -> tuple[Result, ...]:
-        """The results whose verdict fails, the worst × budget first."""
+        """The results whose verdict fails, largest × budget first."""
         failing = [r for r in self.results if r.verdict.fails]
         return tuple(sorted(failing, key=lambda r: -r.metrics.get("rho_max", 0.0)))
 
 
 class Collect:
-    """A handler that keeps every result. When the run has finished they stand in the order of the
-    plan, whichever executor judged them: by work unit, with the smaller forms of its failures
-    last."""
+    """A handler that keeps every result, in the order of the plan whichever executor judged them:
+    by work unit, with the minimized failures last."""
 
     def __init__(self) -> None:
         self._results: list[tuple[int, Result]] = []

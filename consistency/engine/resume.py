@@ -1,4 +1,4 @@
-"""What an interrupted run left in its bundle, for completing it."""
+"""The results of an interrupted run, for completing it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .events import ResumeState
 
 
 def earlier_results(folder: Path) -> ResumeState:
-    """What an interrupted run left in its bundle, for resuming it; nothing when there is no bundle
-    yet. Raises BundleError."""
+    """The results in the bundle of an interrupted run; none without a bundle. Raises
+    BundleError."""
     if not (folder / "bundle.json").exists():
         return ResumeState()
     read_header(folder)

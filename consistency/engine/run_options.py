@@ -1,5 +1,5 @@
-"""The options of a run, declared once for the command line and the pytest plugin, and what a person
-gave for them, which becomes a :class:`~consistency.engine.config.RunConfig`.
+"""The options of a run, declared once for the command line and the pytest plugin, and the values
+that become a :class:`~consistency.engine.config.RunConfig`.
 
 Needs neither torch nor click: the pytest plugin is loaded with every pytest.
 """
@@ -21,8 +21,8 @@ PROFILES = {"quick": 5, "default": 50, "nightly": 200}  # cases per operator × 
 
 @dataclass(frozen=True)
 class Declared:
-    """How an option of a run is explained; ``default`` says what holds where it is not given.
-    ``many``: it takes several values."""
+    """The help of an option; ``default`` describes the default value. ``many``: it takes several
+    values."""
 
     metavar: str
     text: str
@@ -73,8 +73,8 @@ DECLARED = {
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a person gave; None stands for the default. ``time_budget`` and
-    ``case_timeout`` are in seconds, ``worker_memory`` in bytes."""
+    """The user's values; None is the default. ``time_budget`` and ``case_timeout`` are in seconds,
+    ``worker_memory`` in bytes."""
 
     operators: Sequence[str] | None = None
     backends: Sequence[str] | None = None
@@ -95,7 +95,7 @@ class RunOptions:
 
     @property
     def cases(self) -> int:
-        """How many cases an operator × dtype gets. Raises UsageError for an unknown profile."""
+        """The number of cases per operator × dtype. Raises UsageError for an unknown profile."""
         profile = self.profile or "quick"
         if profile not in PROFILES:
             hint = did_you_mean(profile, PROFILES) or "; known: " + ", ".join(PROFILES)
@@ -103,7 +103,7 @@ class RunOptions:
         return PROFILES[profile] if self.examples is None else self.examples
 
     def config(self, backends: Sequence[str] | None = None) -> RunConfig:
-        """The configuration of the run; ``backends`` are taken where none were given. Raises
+        """The configuration of the run; ``backends`` are used if the user named none. Raises
         UsageError or ConfigurationError."""
         from ..backends.subprocess.requests import CASE_SECONDS
         from ..core.model import DIRECTIONS

@@ -1,4 +1,4 @@
-"""The smallest case that fails as a drawn one does, found by Hypothesis."""
+"""The smallest case that fails like a drawn one, found by Hypothesis."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def smallest_failure(
         small = search.smallest(
             operator, suspect.dtype, same, examples=config.examples, seed=begin, seconds=seconds
         )
-    except Exception:  # the case as it was drawn is there already, and the run must go on
+    except Exception:  # the drawn case is reported already, and the run must go on
         return None
     if small is None:
         return None
@@ -65,7 +65,7 @@ def smallest_failure(
         or result.evidence is None
     ):
         return result
-    # A few numbers may fit another cause by accident, or none; the larger case told more.
+    # A few numbers may fit another cause by accident, or none; the larger case is more reliable.
     cause = suspect.evidence.cause
     text = (
         f"{result.explanation}; of {suspect.case.id}, {cause}"

@@ -1,9 +1,9 @@
-"""The standard corpus: a few cases of every operator × dtype, drawn with seed 0, once for each
-version of what draws them.
+"""The standard corpus: a few cases of every operator × dtype, drawn with seed 0, once per version
+of the code that draws them.
 
-It is kept in the user's cache, a file for each operator × dtype. Whether it is the same elsewhere
-is for its digest to say: the same sources under another Hypothesis may draw others, so machines
-that shall be compared case by case are given one folder (``consistency corpus make -o FOLDER``).
+It is cached for the user, one file per operator × dtype. Its digest tells whether two are the same:
+the same sources with another Hypothesis may draw other cases, so machines to be compared case by
+case share one folder (``consistency corpus make -o FOLDER``).
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ from .plan import draw
 # (consistency.report.history.shift_test)
 EXAMPLES = 12
 SEED = 0
-SHARE = (
-    0.25  # of a time budget that drawing may take; what is not drawn then is drawn by the next run
-)
+SHARE = 0.25  # share of a time budget that drawing may take; the next run draws the rest
 _SOURCES = (
     "operators", "generate/strategies.py", "generate/search.py", "generate/layouts.py",
     "generate/fill.py", "generate/value_class_choice.py",
@@ -49,15 +47,15 @@ def standard(
     seconds: float | None = None,
     told: Callable[[int, int], None] = lambda done, of: None,
 ) -> Corpus:  # fmt: skip
-    """The standard corpus of these operators × dtypes. What is not drawn after ``seconds`` is left
-    out, and said so.
+    """The standard corpus of these operators × dtypes. Cases not drawn within ``seconds`` are left
+    out, with a warning.
 
-    ``told`` is called with how many of how many are through.
+    ``told`` is called with the numbers of finished and of all pairs.
     """
     until = None if seconds is None else time.monotonic() + seconds
     cases: dict[str, Case] = {}
     for done, (operator, dtype) in enumerate(pairs):
-        kept_cases = _kept(operator, dtype, examples)
+        kept_cases = _cached(operator, dtype, examples)
         if kept_cases is None and until is not None and time.monotonic() > until:
             remaining = f"{len(pairs) - done:,} of {len(pairs):,} operators × dtypes"
             missing = (
@@ -66,18 +64,18 @@ def standard(
             )
             return Corpus(STANDARD, tuple(cases.values()), (missing,), groups=done)
         if kept_cases is None:
-            kept_cases = _drawn(operator, dtype, examples)
+            kept_cases = _draw(operator, dtype, examples)
             told(done + 1, len(pairs))
         cases |= {case.id: case for case in kept_cases}
     return Corpus(STANDARD, tuple(cases.values()))
 
 
-def _drawn(operator: Operator, dtype: str, examples: int) -> list[Case]:
+def _draw(operator: Operator, dtype: str, examples: int) -> list[Case]:
     cases, _ = draw(operator, dtype, examples, SEED)
     if (
         operators.registry().get(operator.name) is operator
-    ):  # somebody's own is drawn anew each time
-        _keep(_place(operator, dtype, examples), cases)
+    ):  # operators of the user are drawn anew each time
+        _write_cache(_place(operator, dtype, examples), cases)
     return cases
 
 
@@ -86,17 +84,17 @@ def _place(operator: Operator, dtype: str, examples: int) -> Path:
     return paths.cache() / "corpora" / _version() / f"{name}.jsonl"
 
 
-def _keep(path: Path, cases: Sequence[Case]) -> None:
-    """In one step: two runs at once write the same."""
+def _write_cache(path: Path, cases: Sequence[Case]) -> None:
+    """Write atomically: two runs may write the same file at once."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         rows = [json.dumps({"id": case.id, "case": case.to_json()}) for case in cases]
         write_text(path, "".join(f"{row}\n" for row in (*rows, json.dumps({"end": len(rows)}))))
     except OSError:
-        return  # no cache, then
+        return  # continue without a cache
 
 
-def _kept(operator: Operator, dtype: str, examples: int) -> list[Case] | None:
+def _cached(operator: Operator, dtype: str, examples: int) -> list[Case] | None:
     try:
         rows = [row for _, row in lines(_place(operator, dtype, examples))]
         if not rows or rows[-1].get("end") != len(rows) - 1:
@@ -110,7 +108,7 @@ def _kept(operator: Operator, dtype: str, examples: int) -> list[Case] | None:
 
 @functools.cache
 def _version() -> str:
-    """Of everything that decides which cases are drawn."""
+    """The version of all code that decides which cases are drawn."""
     total = hashlib.sha256(f"{__version__}/{hypothesis.__version__}/{torch.__version__}".encode())
     for path in _files():
         total.update(path.name.encode())

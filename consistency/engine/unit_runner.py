@@ -1,5 +1,4 @@
-"""Judge one work unit: its cases on every backend, and what is found out about all of them
-together."""
+"""Judge one work unit: its cases on every backend, and what is measured on all of them together."""
 
 from __future__ import annotations
 
@@ -32,9 +31,9 @@ from .events import (
 from .plan import WorkUnit
 from .smallest_case import SHRINK_SECONDS, smallest_failure
 
-LEAST_MINIMIZATION_SECONDS = 1.0  # even when the time budget is used up: a failure is worth it
+LEAST_MINIMIZATION_SECONDS = 1.0  # even if the time budget is used up
 MINIMIZED_PER_UNIT = 2
-# of a run, or a tenth of its time budget: where everything fails, nobody reads every small case
+# per run, or a tenth of its time budget: nobody reads every small case if everything fails
 MINIMIZATION_SECONDS = 120.0
 SCALING_CASES = 12  # cases of an operator whose errors are measured in float64 as well
 
@@ -49,17 +48,16 @@ def started_event(config: RunConfig, absent: dict[str, str]) -> Started:
 
 
 def minimization_seconds(config: RunConfig) -> float:
-    """How many seconds a run may spend on making failures smaller."""
+    """How many seconds a run may spend on minimizing failures."""
     return max(MINIMIZATION_SECONDS, (config.time_budget or 0.0) / 10)
 
 
 @dataclass
 class RunState:
-    """What the work units of a run share. ``absent`` are the backends that cannot run here, with
-    the reason; ``deadline`` is in seconds of ``time.monotonic``; ``effort`` is the time (seconds)
-    that is left for making failures smaller. ``cases_only``: nothing is reported of a unit but the
-    results of its cases.
-    """
+    """The state that work units of a run share. ``absent`` maps backends that cannot run to the
+    reason; ``deadline`` is in seconds of ``time.monotonic``; ``effort`` are the seconds left for
+    minimizing failures. ``cases_only``: only the results of cases are reported, no measurements of
+    the unit."""
 
     absent: dict[str, str]
     earlier: ResumeState
@@ -75,8 +73,8 @@ class RunState:
 
 
 def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[Event]:
-    """The events of one operator × dtype: its cases on every backend, and what is told about all of
-    them together."""
+    """The events of one operator × dtype: its cases on every backend, and the measurements on all
+    of them together."""
     operator, dtype, cases = unit.operator, unit.dtype, unit.cases
     present = [b for b in config.backends if b.name not in state.absent]
     suspects: dict[tuple[str, ...], Result] = {}
@@ -155,8 +153,8 @@ def _prefetch(
     earlier: ResumeState,
     counterparts: int,
 ) -> None:
-    """Tell each backend which cases come next, in the order in which they will be asked for; the
-    first few with float64 twins."""
+    """Announce the next cases to each backend, in order; the first few with their float64
+    counterparts."""
     for backend in {b.name: b for backends in offered.values() for b in backends}.values():
         backend.prefetch(_upcoming(operator, cases, backend, offered, earlier, counterparts))
 
@@ -176,9 +174,7 @@ def _upcoming(
         counterpart = (
             precision_scaling.float64_counterpart(case) if position < counterparts else None
         )
-        if (
-            counterpart is not None
-        ):  # both are run, one after the other, to measure how errors shrink
+        if counterpart is not None:  # both dtypes are run in turn to measure how errors shrink
             yield operator, case, "forward"
             yield operator, counterpart, "forward"
 
@@ -186,8 +182,8 @@ def _upcoming(
 def _scaling_pool(
     config: RunConfig, operator: Operator, dtype: str, backends: Sequence[Backend]
 ) -> precision_scaling.ScalingPool | None:
-    """Where precision scaling is measured: float32, going forward, once a run, if float64 is to be
-    tested, too."""
+    """Collects errors for precision scaling: float32 forward, once per run, if float64 is tested
+    too."""
     both = "float64" in operator.dtypes and (config.dtypes is None or "float64" in config.dtypes)
     if (
         dtype != "float32"
@@ -221,8 +217,8 @@ def _determinism(
     state: RunState,
     origin: str,
 ) -> Iterator[Event]:  # fmt: skip
-    """Some cases again, on the same backend, with other threads, and a row alone; what must not
-    differ is a result."""
+    """Repeat some cases: on the same backend, with other threads, and one row alone; a forbidden
+    difference is a result."""
     watch = determinism.RepeatCheck(operator, config.repeat)
     if not watch.applies:
         return
@@ -258,8 +254,8 @@ def untested_results(
     present: Sequence[Backend],
     unit: WorkUnit,
 ) -> Iterator[Event]:
-    """One result per backend and direction that this operator × dtype cannot be tested on, so that
-    it is counted and shown."""
+    """One result per backend and direction that cannot test this operator × dtype, so that it is
+    counted and shown."""
     rows = []
     for direction in directions_of(config, operator, case.dtype):
         rows += [

@@ -125,7 +125,7 @@ def tied_sums(dim: Any) -> Any:
     def observe(
         args: Args, kwargs: Kwargs, gradients: tuple[torch.Tensor | None, ...]
     ) -> tuple[torch.Tensor | None, ...]:
-        first, other_gradients = gradients[0], gradients[1:]
+        first, others = gradients[0], gradients[1:]
         if first is None or first.shape != args[0].shape or not first.numel() or not first.ndim:
             return gradients
         along, shape = dim(args, kwargs), first.shape
@@ -143,9 +143,7 @@ def tied_sums(dim: Any) -> Any:
             .scatter_add(along, group, gradient.gather(along, order))
             .gather(along, group)
         )
-        return torch.zeros_like(gradient).scatter(along, order, sums).reshape(
-            shape
-        ), *other_gradients
+        return torch.zeros_like(gradient).scatter(along, order, sums).reshape(shape), *others
 
     return observe
 

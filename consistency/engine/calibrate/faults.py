@@ -1,10 +1,10 @@
-"""Faults planted into healthy outcomes: small errors that a good tolerance notices. All are
-deterministic in the case.
+"""Faults planted into healthy outcomes: small errors that a good tolerance detects. All are
+deterministic functions of the case.
 
 Sizes: 16 ulp of the result; inputs rounded to the 11 significant bits of TF32 or the 8 of bfloat16
-(float32 only, computed in float64 otherwise); a bias of 2¹²·u·S in float32 and float64 (2⁻¹²·S in
-float32) and of 8·u·S in half precision, u being the unit roundoff of the result; results truncated
-toward zero instead of rounded.
+(float32 only, otherwise computed in float64); a bias of 2¹²·u·S in float32 and float64 (2⁻¹²·S in
+float32) and of 8·u·S in half precision, where u is the unit roundoff of the result; results
+truncated toward zero instead of rounded.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ ToleranceChange = Callable[[int, Doubles, Doubles, Format], Doubles | None]
 def planted(
     outcome: Outcome, reference: Reference, computer: Backend
 ) -> Iterator[tuple[str, Outcome]]:
-    """The name and the outcome of every fault that changes this ``outcome``; ``computer`` runs
-    operators in float64.
+    """The name and the outcome of every fault that changes ``outcome``; ``computer`` runs operators
+    in float64.
 
-    A fault that cannot show, such as rounding inputs that have few bits to begin with, is left out.
+    A fault without effect is left out, such as rounding inputs that have few bits anyway.
     """
     one_generator, all_generator = (
         np.random.default_rng(_seed(reference)),
         np.random.default_rng(_seed(reference) + 1),
     )
-    changed = _changed(outcome, reference, _first_only(_one_element(one_generator)))
+    changed = _with_change(outcome, reference, _first_only(_one_element(one_generator)))
     if changed is not None:
         yield "16 ulp in one", changed
-    changed = _changed(outcome, reference, _all_elements(all_generator))
+    changed = _with_change(outcome, reference, _all_elements(all_generator))
     if changed is not None:
         yield "16 ulp in all", changed
     if reference.materials.case.dtype == "float32":
         for name, bits in BITS.items():
-            changed = _rounded_inputs(outcome, reference, computer, bits)
+            changed = _round_inputs(outcome, reference, computer, bits)
             if changed is not None:
                 yield name, changed
-    changed = _changed(outcome, reference, _biased(reference))
+    changed = _with_change(outcome, reference, _add_bias(reference))
     if changed is not None:
         yield "bias", changed
-    changed = _truncated(outcome, reference)
+    changed = _truncate(outcome, reference)
     if changed is not None:
         yield "truncated", changed
 
@@ -98,9 +98,8 @@ def _with_numbers(output: Output, numbers: Doubles) -> Output:
     return replace(output, tensor=flat.reshape(shape).to(output.tensor.dtype))
 
 
-def _changed(outcome: Outcome, reference: Reference, change: ToleranceChange) -> Outcome | None:
-    """``outcome`` with the numbers of every floating output changed; None where that changes
-    nothing."""
+def _with_change(outcome: Outcome, reference: Reference, change: ToleranceChange) -> Outcome | None:
+    """``outcome`` with the numbers of every floating output changed; None if nothing changes."""
     outputs, differs = [], False
     for index, output in enumerate(outcome.outputs):
         extracted = _numbers(output)
@@ -114,14 +113,14 @@ def _changed(outcome: Outcome, reference: Reference, change: ToleranceChange) ->
     return replace(outcome, outputs=tuple(outputs)) if differs else None
 
 
-def _hit(numbers: Doubles) -> npt.NDArray[np.int64]:
-    """Where a relative error means something."""
+def _perturbable(numbers: Doubles) -> npt.NDArray[np.int64]:
+    """Where a relative error is defined: finite and nonzero."""
     return np.flatnonzero(np.isfinite(numbers) & (numbers != 0.0))
 
 
 def _one_element(random: np.random.Generator) -> ToleranceChange:
     def change(index: int, numbers: Doubles, ulp: Doubles, form: Format) -> Doubles | None:
-        where = _hit(numbers)
+        where = _perturbable(numbers)
         if not where.size:
             return None
         place = where[int(random.integers(where.size))]
@@ -145,15 +144,15 @@ def _first_only(change: ToleranceChange) -> ToleranceChange:
 
 def _all_elements(random: np.random.Generator) -> ToleranceChange:
     def change(index: int, numbers: Doubles, ulp: Doubles, form: Format) -> Doubles | None:
-        where = _hit(numbers)
+        where = _perturbable(numbers)
         numbers[where] += ULPS * ulp[where] * random.choice((-1.0, 1.0), where.size)
         return numbers if where.size else None
 
     return change
 
 
-def _biased(reference: Reference) -> ToleranceChange:
-    """Every number larger by a share of S; of |ref| where the error model has no S that fits."""
+def _add_bias(reference: Reference) -> ToleranceChange:
+    """Add a multiple of S to every number, or of |ref| where no S of the error model fits."""
 
     def change(index: int, numbers: Doubles, ulp: Doubles, form: Format) -> Doubles | None:
         magnitudes = reference.magnitudes
@@ -172,8 +171,9 @@ def _biased(reference: Reference) -> ToleranceChange:
     return change
 
 
-def _truncated(outcome: Outcome, reference: Reference) -> Outcome | None:
-    """What float64 says, rounded toward zero. In float64 itself nothing is left to cut off."""
+def _truncate(outcome: Outcome, reference: Reference) -> Outcome | None:
+    """The float64 result rounded toward zero; None for float64 results, which have no bits to
+    cut."""
     outputs, differs = [], False
     for output, wide in zip(outcome.outputs, reference.outcome.outputs, strict=False):
         observed, exact = _numbers(output), _numbers(wide)
@@ -193,11 +193,11 @@ def _truncated(outcome: Outcome, reference: Reference) -> Outcome | None:
     return replace(outcome, outputs=tuple(outputs)) if differs else None
 
 
-def _rounded_inputs(
+def _round_inputs(
     outcome: Outcome, reference: Reference, computer: Backend, bits: int
 ) -> Outcome | None:
-    """The operator in float64 on inputs of so many significant bits; None if that moves no number
-    by more than 16 ulp."""
+    """The operator in float64 on inputs of ``bits`` significant bits; None if no number moves by
+    more than 16 ulp."""
     recomputed = computer.run(
         reference.operator,
         reference.materials,

@@ -1,4 +1,4 @@
-"""What the observations of one kind (operator × dtype × direction × backend) add up to."""
+"""Summaries of the observations of one kind (operator × dtype × direction × backend)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ...judge.tolerances import Rule
 from .needs import Demands
 from .observe import Fate, Observation
 
-FEWEST = 5  # planted faults that say something about a rule
-DECISIVE = ("16 ulp in all", "TF32")  # the faults that a rule is expected to notice
+FEWEST = 5  # planted faults from which a share is meaningful
+DECISIVE = ("16 ulp in all", "TF32")  # the faults that a rule should detect
 _MOST_PROBLEMS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What one rule is asked for: operator, dtype, direction, backend."""
+    """What one rule applies to: operator, dtype, direction, backend."""
 
     operator: str
     dtype: str
@@ -28,7 +28,7 @@ class Kind:
 
 @dataclass(slots=True)
 class Share:
-    """How often a fault was planted, how often detected, and what hid it when it was not."""
+    """How often a fault was planted and detected, and what hid it otherwise."""
 
     planted: int = 0
     detected: int = 0
@@ -51,18 +51,18 @@ class Share:
 
     @property
     def value(self) -> float:
-        """Detected of planted; NaN where nothing was planted."""
+        """Detected faults over planted ones; NaN if none was planted."""
         return self.detected / self.planted if self.planted else math.nan
 
     def at(self, c: float, lam: float) -> float:
-        """The share that smaller numbers would detect, at the least; NaN where nothing was
+        """A lower bound of the share that smaller c and λ would detect; NaN if no fault was
         planted."""
         more = sum(not demands.met(c, lam) for demands in self.missed)
         return (self.detected + more) / self.planted if self.planted else math.nan
 
 
 class FaultShares(defaultdict[str, Share]):
-    """By name of the fault."""
+    """Shares by name of the fault."""
 
     def __init__(self) -> None:
         super().__init__(Share)
@@ -76,7 +76,7 @@ class FaultShares(defaultdict[str, Share]):
         return min((self[name].value for name in self.decisive()), default=1.0)
 
     def poorest_at(self, c: float, lam: float) -> float:
-        """The same with other numbers."""
+        """The same for other c and λ."""
         return min((self[name].at(c, lam) for name in self.decisive()), default=1.0)
 
     def decisive(self) -> list[str]:
@@ -84,7 +84,7 @@ class FaultShares(defaultdict[str, Share]):
 
 
 def total(groups: Iterable[ObservationGroup]) -> FaultShares:
-    """The shares of several groups together."""
+    """The combined shares of several groups."""
     shares = FaultShares()
     for group in groups:
         shares.merge(group.shares)
@@ -93,11 +93,8 @@ def total(groups: Iterable[ObservationGroup]) -> FaultShares:
 
 @dataclass
 class ObservationGroup:
-    """All results of one kind. ``rho`` is the largest × budget of a healthy result whose ``worst``
-    case has the id.
-
-    ``demands`` are those of all, ``usual`` the values of ρ in order of appearance, for quantiles.
-    """
+    """All results of one kind. ``rho`` is the largest × budget of a healthy result, ``worst`` the
+    id of its case; ``demands`` are those of all results, ``rhos`` their × budgets."""
 
     kind: Kind
     family: str
@@ -128,24 +125,24 @@ class ObservationGroup:
 
     @property
     def margin(self) -> float:
-        """What c and λ could be divided by together; below 1 they are too small, infinity where all
-        is correctly rounded."""
+        """The factor by which c and λ could both be divided; below 1 they are too small, infinity
+        where all results are correctly rounded."""
         factor = self.demands.factor(self.rule.c, self.rule.lam)
         return 1.0 / factor if factor > 0.0 else math.inf
 
     def quantile(self, share: float) -> float:
-        """ρ that this share of the healthy results does not exceed."""
+        """The × budget that this share of the healthy results does not exceed."""
         ordered = sorted(self.rhos)
         return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
     @property
     def needed(self) -> tuple[float, float]:
-        """(the smallest c at the present λ, the smallest λ at the present c)."""
+        """(smallest c at the present λ, smallest λ at the present c)."""
         return self.demands.c(self.rule.lam), self.demands.lam(self.rule.c)
 
 
 def joined(groups: Sequence[ObservationGroup]) -> ObservationGroup:
-    """One group in place of several; it keeps the kind and the rule of the first."""
+    """One group that replaces several, with the kind and the rule of the first."""
     one = ObservationGroup(groups[0].kind, groups[0].family, groups[0].rule, groups[0].stand_in)
     for group in groups:
         one.results += group.results

@@ -1,10 +1,8 @@
-"""What healthy results demand of c (ulp) and λ (a factor): the pairs for which every one of them
-would pass.
+"""The pairs of c (ulp) and λ (a factor) for which a set of healthy results passes.
 
-An element passes if c·a + λ·b ≥ 1 with a = ulp/e and b = G·u·S/e, so the corners of a comparison's
-hulls are straight lines that (c, λ) must lie above. Where two maxima settled the matter there are
-no corners; then (1/max e/ulp, 1/max e/(G·u·S)) bounds all of them and is the corner that the judge
-goes by.
+An element passes if c·a + λ·b ≥ 1 with a = ulp/e and b = G·u·S/e, so each point of a comparison's
+Pareto fronts is a line that (c, λ) must lie above. Where two maxima decided there are no points;
+then (1/max e/ulp, 1/max e/(G·u·S)) bounds all of them, and the judge uses it.
 """
 
 from __future__ import annotations
@@ -16,27 +14,27 @@ from dataclasses import dataclass, field
 from ...core.model import Comparison, ElementGroup, Measured
 from ...judge.tolerances import Policy, Rule
 
-LEAST_C = 0.5  # ulp; correct rounding, below which the judge goes with no rule
-_MANY = 256  # demands that are kept before the needless ones are dropped
-_UP = 1.0 + 2.0**-40  # so that a quotient that was rounded down still suffices
+LEAST_C = 0.5  # ulp: correct rounding; no rule is stricter
+_MANY = 256  # points that are collected before dominated ones are dropped
+_UP = 1.0 + 2.0**-40  # compensates for quotients that were rounded down
 
 ParetoPoint = tuple[float, float]
 
 
 @dataclass(slots=True)
 class Demands:
-    """What a set of results demands together, as corners (a, b)."""
+    """What a set of results demands, as Pareto points (a, b)."""
 
     pareto_points: list[ParetoPoint] = field(default_factory=list)
 
     def add(self, other: Demands) -> None:
         self.pareto_points += other.pareto_points
         if len(self.pareto_points) > _MANY:
-            self.pareto_points = list(_front(self.pareto_points))
+            self.pareto_points = list(_pareto_front(self.pareto_points))
 
     def c(self, lam: float) -> float:
-        """The smallest c (ulp, at least 0.5) that passes everything at this λ; infinity where no c
-        does."""
+        """The smallest c (ulp, at least 0.5) at which all pass with this λ; infinity if there is
+        none."""
         need = LEAST_C
         for a, b in self.pareto_points:
             if lam * b < 1.0:
@@ -44,8 +42,7 @@ class Demands:
         return need
 
     def lam(self, c: float) -> float:
-        """The smallest λ that passes everything at this c; infinity where there is no S to make up
-        for it."""
+        """The smallest λ at which all pass with this c; infinity where S is 0 and c too small."""
         c, need = max(c, LEAST_C), 0.0
         for a, b in self.pareto_points:
             if c * a < 1.0:
@@ -53,17 +50,14 @@ class Demands:
         return need
 
     def met(self, c: float, lam: float) -> bool:
-        """Whether everything would pass with these two numbers."""
+        """Whether all would pass with this c and λ."""
         c = max(c, LEAST_C)
         return all(c * a + lam * b >= 1.0 for a, b in self.pareto_points)
 
     def factor(self, c: float, lam: float) -> float:
-        """What c and λ could be multiplied by together: 0.5 where half of both would do (c never
-        falls below 0.5 ulp).
-
-        0 where everything is correctly rounded, above 1 where more is needed than (c, λ), infinity
-        where no factor helps.
-        """
+        """The factor by which c and λ could both be multiplied: 0.5 if half of both suffices (c is
+        never below 0.5 ulp), 0 where all results are correctly rounded, infinity if no factor
+        helps."""
         c = max(c, LEAST_C)
         return max((_rho_of_point(a, b, c, lam) for a, b in self.pareto_points), default=0.0)
 
@@ -76,13 +70,12 @@ def _rho_of_point(a: float, b: float, c: float, lam: float) -> float:
     factor = 1.0 / budget if budget > 0.0 else math.inf
     if factor * c >= LEAST_C:
         return factor
-    remainder = 1.0 - LEAST_C * a  # what λ has to make up for once c stands at its least
+    remainder = 1.0 - LEAST_C * a  # what λ must cover when c is minimal
     return 0.0 if remainder <= 0.0 else remainder / (lam * b) if lam * b > 0.0 else LEAST_C / c
 
 
-def _front(points: Iterable[ParetoPoint]) -> Iterator[ParetoPoint]:
-    """The points that no other one undercuts in both coordinates; the others demand nothing
-    more."""
+def _pareto_front(points: Iterable[ParetoPoint]) -> Iterator[ParetoPoint]:
+    """The points that no other point undercuts in both coordinates."""
     min_y = math.inf
     for x, y in sorted(points):
         if y < min_y:
@@ -91,8 +84,8 @@ def _front(points: Iterable[ParetoPoint]) -> Iterator[ParetoPoint]:
 
 
 def demands(comparison: Comparison, rule: Rule, policy: Policy) -> Demands:
-    """What one result demands of the rule's own c and λ: not of ranges with numbers of their own,
-    nor of exact outputs."""
+    """What one result demands of the rule's own c and λ; ranges with their own numbers and exact
+    outputs are left out."""
     result = Demands()
     for output in comparison.outputs:
         for element_group in () if output.exact or output.special else output.element_groups:

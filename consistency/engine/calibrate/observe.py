@@ -1,5 +1,5 @@
-"""Healthy results and the same results with faults in them: every case through the real comparison
-and the real judge."""
+"""Healthy results, and the same results with planted faults: every case passes through the real
+comparison and the real judge."""
 
 from __future__ import annotations
 
@@ -29,13 +29,10 @@ _CPU = Cpu()
 
 @dataclass(frozen=True)
 class CalibrationPlan:
-    """What is calibrated: ``settings`` as for a run, for each of ``seeds``; ``stand_ins`` are
-    backends that are not here.
-
-    Their rules judge what the CPU computed, so that their entries are scored as well. ``more`` are
-    further cases, which are taken as they are, where their operator and dtype are among those
-    chosen.
-    """
+    """What is calibrated: ``settings`` as for a run, for each of ``seeds``. ``stand_ins`` are
+    backends that this machine lacks: their rules judge the CPU's results, so that their entries are
+    scored too. ``more`` are further cases, taken unchanged if their operator and dtype are
+    chosen."""
 
     config: RunConfig
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -44,8 +41,8 @@ class CalibrationPlan:
 
     @property
     def pairs(self) -> list[tuple[Operator, str]]:
-        """The operator × dtype pairs; integers and booleans are judged exactly, so they have no c
-        and no λ."""
+        """The operator × dtype pairs; integers and booleans are judged exactly and have neither c
+        nor λ."""
         return [
             (operator, dtype)
             for operator, dtype in operator_dtypes(self.config)
@@ -54,17 +51,15 @@ class CalibrationPlan:
 
     @property
     def cases(self) -> int:
-        """About how many cases will be drawn."""
+        """The approximate number of cases to draw."""
         return len(self.pairs) * self.config.examples * len(self.seeds)
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of a planted fault: ``hidden_by`` is empty where it was detected.
-
-    Else ``c``, ``lambda``, ``both``, ``absolute``, ``ranges``, ``vacuous`` or ``neither``; then
-    ``demands`` tells which c and λ would detect it: those that do not meet them.
-    """
+    """The outcome of a planted fault: ``hidden_by`` is empty if it was detected, else ``c``,
+    ``lambda``, ``both``, ``absolute``, ``ranges``, ``vacuous`` or ``neither``. ``demands`` then
+    describes the c and λ that would detect it: those that do not meet the demands."""
 
     hidden_by: str = ""
     demands: Demands = field(default_factory=Demands)
@@ -72,12 +67,9 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One healthy result. ``rho`` is × budget, ``demands`` what it asks of c and λ (None: it can
-    say nothing about them).
-
-    ``planted`` maps the faults that were tried on it to what became of them. ``problem`` is set
-    where it fails for what no c and λ can mend.
-    """
+    """One healthy result. ``rho`` is its × budget, ``demands`` what it needs of c and λ (None: it
+    says nothing about them). ``planted`` maps each fault tried on it to its fate. ``problem`` is
+    set if it fails for a reason that no c and λ can fix."""
 
     case: Case
     family: str
@@ -94,7 +86,7 @@ class Observation:
 
 
 def observations(plan: CalibrationPlan) -> Iterator[tuple[Case, list[Observation]]]:
-    """Case by case, all that was observed on it (maybe nothing)."""
+    """The observations of each case (possibly none)."""
     chosen = plan.config
     present = [b for b in chosen.backends if not _backends.availability(b)]
     for operator, dtype in plan.pairs:
@@ -108,9 +100,7 @@ def observations(plan: CalibrationPlan) -> Iterator[tuple[Case, list[Observation
             for case in [*draw(operator, dtype, chosen.examples, seed)[0], *selected]:
                 try:
                     observed = list(_observed(case, operator, present, directions, plan))
-                except (
-                    Exception
-                ):  # as in a run, a case that cannot be built or judged is never the end of it
+                except Exception:  # as in a run, one case that fails must not end the calibration
                     observed = []
                 yield case, observed
 
@@ -130,12 +120,12 @@ def _observed(
             if not reference.outcome.ok or operator.error.kind == "structure":
                 continue
             baseline = _CPU.run(operator, materials, direction)
-            yield from _One(case, operator, direction, reference, baseline, plan).everywhere(
-                backends
-            )
+            yield from _CaseObserver(
+                case, operator, direction, reference, baseline, plan
+            ).everywhere(backends)
 
 
-class _One:
+class _CaseObserver:
     """One case in one direction."""
 
     def __init__(
@@ -192,7 +182,7 @@ class _One:
         )
         judgment = judge(comparison, self.twin, rule, policy)
         rho = judgment.metrics.get("rho_max", 0.0)
-        # The CPU as its own reference is free of errors, which says nothing about what it needs.
+        # The CPU has no error against itself, which says nothing about the budget it needs.
         problem, needs = (
             "",
             None if plain and not self.reference.independent else demands(comparison, rule, policy),
@@ -205,7 +195,7 @@ class _One:
             self.case, self.operator.family, self.direction, backend, rule, rho, needs,
             judgment.explanation,
             judgment.verdict.fails, problem, False,
-            {} if judgment.verdict.fails else self._planted(outcome, judgment, rule, policy),
+            {} if judgment.verdict.fails else self._plant_faults(outcome, judgment, rule, policy),
         )  # fmt: skip
 
     def _rule(self, backend: str, identity: Mapping[str, str]) -> Rule:
@@ -218,20 +208,20 @@ class _One:
     def _is_known(
         self, backend: str, identity: Mapping[str, str], judgment: Judgment, rho: float
     ) -> bool:
-        """Whether a divergence is one that the file expects: then it says nothing about what
-        healthy results need."""
+        """Whether the file lists this divergence as known; it then says nothing about healthy
+        results."""
         occasion = Occasion(self.case, backend, self.direction, identity)
         return (
             occasion.known(self.plan.config.tolerances.expectations, judgment.verdict.value, rho)
             is not None
         )
 
-    def _planted(
+    def _plant_faults(
         self, outcome: Outcome, healthy: Judgment, rule: Rule, policy: Policy
     ) -> Mapping[str, Fate]:
-        """What became of each fault; tried once for backends with the same rule."""
+        """The fate of each fault; tried once for all backends with the same rule."""
         if not healthy.verdict.passes:
-            return {}  # inconclusive: whatever this case cannot tell is no fault of a tolerance
+            return {}  # inconclusive: no fault of the tolerance
         if (rule, policy) not in self.tried:
             self.tried[rule, policy] = {
                 name: self._fate(compare(faulty, self.reference, self.baseline), rule, policy)
@@ -248,7 +238,7 @@ class _One:
         return Fate(hidden_by, demands(comparison, rule, policy))
 
     def _hidden_by(self, comparison: Comparison, rule: Rule, policy: Policy) -> str:
-        """Which part of the budget lets the fault pass."""
+        """The part of the budget that lets the fault pass."""
 
         def fails(other: Rule) -> bool:
             return judge(comparison, self.twin, other, policy).verdict.fails

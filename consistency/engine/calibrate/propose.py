@@ -1,5 +1,5 @@
-"""Other numbers for the groups whose entry is too tight or far too loose, as a tolerances file that
-says where they come from."""
+"""Propose new numbers for groups whose entry is too tight or far too loose, as a tolerances file
+that states where they come from."""
 
 from __future__ import annotations
 
@@ -15,25 +15,22 @@ from .needs import LEAST_C, Demands
 from .score import DTYPE_KEYS, POOR, Calibration
 
 SLACK = 2.0  # × the largest need of a healthy result
-WORTH = 0.1  # a share of the planted faults: what a smaller budget must notice more to be proposed
-LEAST_LAMBDA = 1.0  # twice what the roundings of random partial sums come to, in units of √n·u·S
-NEW_LAMBDA = (
-    32.0  # × c: beyond it, what was taken for rounding of the result is rather a sum that cancels
-)
-LOOSE = 4.0  # a margin beyond which an entry that notices little is too loose
+WORTH = 0.1  # share of planted faults that a smaller budget must detect in addition
+LEAST_LAMBDA = 1.0  # twice the rounding error of random partial sums, in units of √n·u·S
+NEW_LAMBDA = 32.0  # × c: a larger error is a cancelling sum, not rounding of the result
+LOOSE = 4.0  # margin above which an entry that detects little is too loose
 _Solve = Callable[[Demands, float, float], tuple[float, float]]  # (demands, c, λ) → (c, λ)
 
 
 @dataclass(frozen=True, slots=True)
 class ToleranceChange:
-    """Other bounds for one operator, dtype key and direction; ``backend`` is empty where they hold
-    everywhere.
+    """New bounds for one operator, dtype key and direction; an empty ``backend`` means all
+    backends.
 
-    ``c`` in ulp and ``lam`` (a factor) are of that direction itself; ``was`` is what holds now,
-    ``noticed`` the poorest share of the decisive faults that are noticed now and then. ``reason``:
+    ``c`` is in ulp, ``lam`` a factor, both for this direction; ``was`` holds the present values,
+    ``noticed`` the smallest detected share of the decisive faults before and after. ``reason`` is
     ``too tight``, ``too loose``, or ``as before`` for gradients that must not follow a changed
-    forward. ``used`` is the share of the new budget that the ``worst`` of so many ``results``
-    needs.
+    forward. ``used`` is the share of the new budget that the ``worst`` of the ``results`` needs.
     """
 
     operator: str
@@ -52,7 +49,7 @@ class ToleranceChange:
 
 
 def changes(calibration: Calibration, rules: Rules, about: str) -> list[ToleranceChange]:
-    """What to change, by operator. ``about`` says on what it was measured: seeds, versions,
+    """The proposed changes, by operator. ``about`` names what was measured: seeds, versions,
     backends."""
     classes: dict[tuple[str, str, str], list[ObservationGroup]] = defaultdict(list)
     for group in calibration.groups.values():
@@ -65,16 +62,18 @@ def changes(calibration: Calibration, rules: Rules, about: str) -> list[Toleranc
     result = [
         change
         for (_, dtype, _), groups in classes.items()
-        for change in _of_class(dtype, groups, about)
+        for change in _changes_of_class(dtype, groups, about)
     ]
     families = {group.kind.operator: group.family for group in calibration.groups.values()}
     return sorted(
-        [*result, *_kept_gradients(result, rules, families)],
+        [*result, *_unchanged_gradients(result, rules, families)],
         key=lambda one: (one.backend, one.operator, one.dtype),
     )
 
 
-def _of_class(dtype: str, groups: list[ObservationGroup], about: str) -> Iterator[ToleranceChange]:
+def _changes_of_class(
+    dtype: str, groups: list[ObservationGroup], about: str
+) -> Iterator[ToleranceChange]:
     tight = [group for group in groups if group.rho > 1.0]
     at_fault, present = (
         {group.kind.backend for group in tight},
@@ -84,20 +83,20 @@ def _of_class(dtype: str, groups: list[ObservationGroup], about: str) -> Iterato
     if tight and (not ruled_alike or (len(at_fault) == 1 and len(present) > 1)):
         for backend in sorted(at_fault):  # the others do not need it
             own_groups = [group for group in groups if group.kind.backend == backend]
-            yield _change(dtype, own_groups, backend, _wider, "too tight", about)
+            yield _change(dtype, own_groups, backend, _widen_bounds, "too tight", about)
     elif tight:
-        yield _change(dtype, groups, "", _wider, "too tight", about)
+        yield _change(dtype, groups, "", _widen_bounds, "too tight", about)
     elif ruled_alike and joined(groups).shares.poorest() < POOR:
-        yield from _smaller(dtype, groups, about)
+        yield from _tighten(dtype, groups, about)
 
 
-def _smaller(dtype: str, groups: list[ObservationGroup], about: str) -> Iterator[ToleranceChange]:
+def _tighten(dtype: str, groups: list[ObservationGroup], about: str) -> Iterator[ToleranceChange]:
     """Smaller numbers, and the present ones for a backend that alone needs them."""
     needy = {group.kind.backend for group in groups if group.margin <= LOOSE}
     unaffected = [group for group in groups if group.kind.backend not in needy]
     if len(needy) > 1 or not unaffected:
         return
-    change = _change(dtype, unaffected, "", _narrower, "too loose", about, judged=groups)
+    change = _change(dtype, unaffected, "", _narrow_bounds, "too loose", about, judged=groups)
     if change.noticed[1] > change.noticed[0] + WORTH:
         yield change
         rule = groups[0].rule
@@ -117,7 +116,7 @@ def _change(
     about: str,
     judged: Sequence[ObservationGroup] = (),
 ) -> ToleranceChange:
-    """``judged`` are the groups that faults were planted into, if not the same."""
+    """``judged``: the groups that faults were planted into, if not ``groups``."""
     total = joined(groups)
     rule, kind, shares = total.rule, total.kind, joined(judged or groups).shares
     c, lam = solve(total.demands, max(rule.c, LEAST_C), rule.lam)
@@ -130,9 +129,9 @@ def _change(
     )  # fmt: skip
 
 
-def _wider(demands: Demands, c: float, lam: float) -> tuple[float, float]:
-    """The one of the two numbers that has to grow by the smaller factor, times the slack; a λ of 0
-    only where c explodes."""
+def _widen_bounds(demands: Demands, c: float, lam: float) -> tuple[float, float]:
+    """Raise whichever of c and λ must grow by the smaller factor, times the slack; a λ of 0 grows
+    only where c becomes too large."""
     more_c, more_lam = demands.c(lam), demands.lam(c)
     by_c = more_c / c
     by_lam = more_lam / lam if lam > 0.0 else (NEW_LAMBDA if math.isfinite(more_lam) else math.inf)
@@ -141,12 +140,12 @@ def _wider(demands: Demands, c: float, lam: float) -> tuple[float, float]:
     return (_up(SLACK * more_c), lam) if math.isfinite(more_c) else (c, lam)
 
 
-def _narrower(demands: Demands, c: float, lam: float) -> tuple[float, float]:
-    """Where nothing is accumulated c times the slack; else as much of c as a quarter of λ leaves
-    over, then the λ it needs.
+def _narrow_bounds(demands: Demands, c: float, lam: float) -> tuple[float, float]:
+    """Without accumulation, the needed c times the slack; else as much of c as a quarter of λ
+    leaves, and the λ this needs.
 
-    A λ that is there is never taken away, nor brought below what the roundings of the partial sums
-    come to: results that happen not to cancel in the cases at hand would have it so.
+    A nonzero λ is never dropped, nor set below the roundings of the partial sums: the cases at hand
+    may have had lucky cancellations.
     """
     if lam == 0.0:
         return min(c, _up(SLACK * demands.c(0.0))), 0.0
@@ -159,19 +158,19 @@ def _narrower(demands: Demands, c: float, lam: float) -> tuple[float, float]:
 
 
 def _up(value: float) -> float:
-    """To the next power of two: as fine as such numbers mean anything, and operators can share an
-    entry."""
+    """Round up to the next power of two: such numbers are no more precise, and operators can share
+    an entry."""
     if not value or not math.isfinite(value):
         return value
     mantissa, exponent = math.frexp(value * (1.0 - 1e-9))
     return math.ldexp(1.0 if mantissa > 0.5 else 0.5, exponent)
 
 
-def _kept_gradients(
+def _unchanged_gradients(
     proposed: Sequence[ToleranceChange], rules: Rules, families: dict[str, str]
 ) -> Iterator[ToleranceChange]:
-    """Gradients have twice the forward's bounds, so a changed forward would change them as well:
-    say what holds now."""
+    """Keep the present bounds of gradients: they are twice the forward's and would change with
+    it."""
     covered = {(one.operator, one.dtype, one.direction, one.backend) for one in proposed}
     for one in proposed:
         changed = one.direction == "forward" and one.reason != "as before"
@@ -195,8 +194,8 @@ def _kept_gradients(
 
 
 def proposal(found: Sequence[ToleranceChange], header: Sequence[str] = ()) -> str:
-    """The changes as a tolerances file on top of the packaged one: to be run with, or to be merged
-    by hand."""
+    """The changes as a tolerances file based on the packaged one, to be used in a run or merged by
+    hand."""
     lines = [*(f"# {line}".rstrip() for line in header), "extends: packaged", ""]
     everywhere = [one for one in found if not one.backend]
     if everywhere:
@@ -211,7 +210,7 @@ def proposal(found: Sequence[ToleranceChange], header: Sequence[str] = ()) -> st
 
 
 def _block(proposed: Iterable[ToleranceChange], indent: str) -> Iterator[str]:
-    """Operators whose numbers agree everywhere share an entry."""
+    """The lines of operators; those with the same numbers share an entry."""
     by_operator: dict[str, list[ToleranceChange]] = defaultdict(list)
     for one in proposed:
         by_operator[one.operator].append(one)
@@ -236,7 +235,7 @@ def _block(proposed: Iterable[ToleranceChange], indent: str) -> Iterator[str]:
 
 
 def _numbers(shared: Sequence[ToleranceChange]) -> str:
-    """One line of the file, for operators that have it in common."""
+    """One line of the file, for operators that share it."""
     one = max(shared, key=lambda one: one.used)
     source, remark = one.source, ""
     if one.reason != "as before":
@@ -257,7 +256,7 @@ def _numbers(shared: Sequence[ToleranceChange]) -> str:
 
 
 def _plain(value: float) -> str:
-    """A number that YAML 1.1 reads as one: ``1e-05`` would be text."""
+    """A number that YAML 1.1 reads as a number: it reads ``1e-05`` as text."""
     text = f"{value:.12g}"
     return (
         f"{value:.1f}".rstrip("0").rstrip(".")

@@ -1,5 +1,4 @@
-"""What the groups say of the entries of a tolerances file: what is too tight, and what notices too
-little."""
+"""Score the entries of a tolerances file: which are too tight, and which detect too little."""
 
 from __future__ import annotations
 
@@ -11,11 +10,9 @@ from dataclasses import dataclass
 from .groups import FaultShares, Kind, ObservationGroup, joined, total
 from .observe import Observation
 
-POOR = 0.5  # of the planted faults: an entry that notices fewer is listed
+POOR = 0.5  # share of planted faults; entries that detect fewer are listed
 NARROW = 1.25  # a margin
-DTYPE_KEYS = {
-    "float64": "float32"
-}  # the file's key of a dtype: float64 takes what is said of float32
+DTYPE_KEYS = {"float64": "float32"}  # float64 uses the file's key of float32
 
 
 @dataclass
@@ -36,8 +33,8 @@ class EntryScore:
 
     @property
     def margin(self) -> float:
-        """The smallest of its groups'; infinity where everything is correctly rounded, or nothing
-        could be said."""
+        """The smallest margin of its groups; infinity if all results are correctly rounded or none
+        was measured."""
         return min((group.margin for group in self.groups if group.results), default=math.inf)
 
     @property
@@ -50,11 +47,11 @@ class EntryScore:
 
     @property
     def stand_in(self) -> bool:
-        """Whether nothing but a stand-in was judged by it."""
+        """Whether it judged stand-ins only."""
         return all(group.stand_in for group in self.groups)
 
     def needs(self) -> list[tuple[str, float]]:
-        """The share of its budget that each operator needs, the neediest first."""
+        """The share of its budget that each operator needs, largest first."""
         result: dict[str, float] = {}
         for group in self.groups:
             result[group.kind.operator] = max(
@@ -63,14 +60,13 @@ class EntryScore:
         return sorted(result.items(), key=lambda item: -item[1])
 
     def poor(self) -> list[ObservationGroup]:
-        """The groups that fewer than half of the decisive faults are noticed in, the worst
-        first."""
-        groups = [group for group in _alike(self.groups) if group.shares.poorest() < POOR]
+        """The groups with fewer than half of the decisive faults detected, worst first."""
+        groups = [group for group in _merge_equal(self.groups) if group.shares.poorest() < POOR]
         return sorted(groups, key=lambda group: (group.shares.poorest(), -group.margin))
 
 
 class Calibration:
-    """Everything observed so far, by kind."""
+    """All observations so far, by kind."""
 
     def __init__(self) -> None:
         self.groups: dict[Kind, ObservationGroup] = {}
@@ -91,12 +87,12 @@ class Calibration:
 
     @property
     def shares(self) -> FaultShares:
-        """Of all faults that were planted into results of backends that are here."""
+        """The shares of all faults planted into results of backends on this machine."""
         return total(group for group in self.groups.values() if not group.stand_in)
 
     def entries(self) -> list[EntryScore]:
-        """The entries that judged anything: those too tight first, then by how little they notice,
-        then the tightest."""
+        """The entries that judged anything: too tight ones first, then by share of detected faults,
+        then tightest first."""
         by_place: dict[str, list[ObservationGroup]] = defaultdict(list)
         for group in self.groups.values():
             by_place[group.rule.place].append(group)
@@ -106,33 +102,31 @@ class Calibration:
         return sorted(entries, key=lambda e: (e.rho <= 1.0, e.shares.poorest(), -e.rho))
 
     def too_tight(self) -> list[ObservationGroup]:
-        """The groups in which a healthy result is over its budget, the worst first."""
+        """The groups with a healthy result over its budget, worst first."""
         groups = [group for group in self.groups.values() if group.rho > 1.0 and not group.stand_in]
         return sorted(groups, key=lambda group: -group.rho)
 
     def nearly(self) -> list[ObservationGroup]:
-        """The groups that pass with little room (a margin below 1.25), the tightest first."""
+        """The groups that pass with a margin below 1.25, tightest first."""
         groups = [
             group
             for group in self.groups.values()
             if group.rho <= 1.0 and group.margin < NARROW and not group.stand_in
         ]
-        return sorted(_alike(groups), key=lambda group: group.margin)
+        return sorted(_merge_equal(groups), key=lambda group: group.margin)
 
     def problems(self) -> Iterator[tuple[ObservationGroup, str, str]]:
-        """Healthy results that fail for what no c and λ can mend: group, case id, what the judge
-        says."""
+        """Healthy results that fail for reasons other than c and λ: group, case id, the judge's
+        explanation."""
         for group in self.groups.values():
             if not group.stand_in:
                 yield from ((group, case, text) for case, text in group.problems)
 
 
-def _alike(groups: Sequence[ObservationGroup]) -> list[ObservationGroup]:
-    """Groups with the same numbers, put together: float64 has float32's, and most backends have the
-    same.
+def _merge_equal(groups: Sequence[ObservationGroup]) -> list[ObservationGroup]:
+    """Merge groups with the same numbers: float64 has float32's, and most backends share theirs.
 
-    Faults are planted once for all backends with the same rule, so that one of them alone has the
-    shares.
+    Faults are planted once for all backends with the same rule, so only one of them has the shares.
     """
     merged: dict[tuple[object, ...], list[ObservationGroup]] = defaultdict(list)
     for group in groups:

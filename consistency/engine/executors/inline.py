@@ -1,4 +1,4 @@
-"""The executor that judges in this process, one work unit after the other."""
+"""The executor that judges in this process, one work unit after another."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ class ThisMachine:
 
 
 class InlineExecutor:
-    """Judges in this process."""
-
     def __init__(self, config: RunConfig) -> None:
         self._environment = ThisMachine(config)
 

@@ -1,8 +1,8 @@
 """The executor that judges in several processes of this machine.
 
-Each process is a worker of its own, so that a case which ends its process costs that case only. A
-process computes with as many threads as this one would: other numbers of threads may sum in another
-order, and the results would differ in their last bits.
+Each process is a worker, so that a case which ends its process costs only that case. Every process
+computes with as many threads as this one: another number may sum in another order and change last
+bits.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ Task = Callable[[RestartableProcess], str]
 
 
 class ProcessExecutor(Coordinator):
-    """Judges in ``processes`` processes of this machine; ``more`` as :class:`Coordinator` has it.
+    """Judges in ``processes`` processes of this machine; the other parameters as for
+    :class:`Coordinator`.
 
     Raises UsageError for backends that are objects of the calling program: another process can
-    make a backend from its spec only.
+    create a backend from its spec only.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class ProcessExecutor(Coordinator):
 
 
 class ProcessPool:
-    """A client (:class:`~.workers.client.WorkerClient`) of processes that this one starts."""
+    """A client (:class:`~.workers.client.WorkerClient`) for processes that it starts."""
 
     def __init__(self, processes: int) -> None:
         self._replies: queue.Queue[EventBatch | Reply] = queue.Queue()
@@ -139,7 +140,7 @@ class ProcessPool:
 
 @dataclass
 class _Worker:
-    """One process, and the thread that gives it its tasks one after the other."""
+    """One process, and the thread that gives it one task at a time."""
 
     member: Member
     processes: int  # that share the memory of this machine

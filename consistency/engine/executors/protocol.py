@@ -1,4 +1,4 @@
-"""What an executor is: where the work units of a run are judged."""
+"""The interface of an executor, which judges the work units of a run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..events import Event, ResumeState
 
 
 class RunEnvironment(Protocol):
-    """Machines that compute alike. Each environment judges every work unit and gets a bundle of its
-    own, called ``name``; ``config`` is the run's with the backends as they are there."""
+    """Machines that compute alike. Each environment judges every work unit and has its own bundle,
+    called ``name``; ``config`` is the run's with the environment's backends."""
 
     name: str
     config: RunConfig
@@ -30,5 +30,6 @@ class Executor(Protocol):
     """
 
     def run(self, resume: ResumeFrom) -> Iterator[EnvironmentEvent]:
-        """The events of every environment. What ``resume`` gives for one is not judged again."""
+        """The events of every environment. Results that ``resume`` returns for one are not judged
+        again."""
         ...

@@ -1,6 +1,6 @@
-"""Known divergences in a run, and new ones.
+"""Known divergences in a run, and new entries.
 
-``status`` counts what a run did with each entry; ``predicate_search`` looks for the condition that
-tells failing cases from passing ones, ``predicate_evidence`` makes such cases, ``propose`` an entry
-of them, and ``write`` appends it to a file.
+``status`` counts how results match each entry; ``predicate_search`` finds a condition that
+separates failing from passing cases, ``predicate_evidence`` supplies such cases, ``propose`` makes
+an entry, and ``write`` appends it to a file.
 """

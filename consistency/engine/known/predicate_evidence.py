@@ -1,9 +1,8 @@
-"""Cases that fail and cases that pass, to find a condition with: from a bundle, and drawn and run
-here as long as there is time.
+"""Failing and passing cases from which a condition is found: from a bundle, and drawn and run while
+time remains.
 
-Beside drawn cases the relatives of the failing ones are run, which differ in one respect only: a
-tensor in another layout, with other numbers, without its special values. They say which respect
-matters.
+Besides drawn cases, variants of the failing ones are run that differ in one respect: a tensor in
+another layout, with other numbers, or without its special values. They show which respect matters.
 """
 
 from __future__ import annotations
@@ -27,20 +26,17 @@ from ...storage.bundle import cases_of
 from ..engine import draw, judge_case
 from .predicate_search import Narrowed, covered, narrow
 
-RUNS = 5  # of the case in hand, which say how often it fails
+RUNS = 5  # of the given case, to estimate its failure rate
 ROUNDS = 4
-DRAWN = 150  # cases a round
+DRAWN = 150  # cases per round
 RELATIVES_OF = 4  # failing cases
-MOST_FROM_BUNDLE = 2000  # cases of each kind
+MOST_FROM_BUNDLE = 2000  # cases, failing and passing each
 
 
 @dataclass
 class PredicateEvidence:
-    """Cases of one operator, dtype, direction and backend by what became of them. ``verdicts``:
-    which failures are meant.
-
-    ``rho`` is the largest × budget among the failing ones, by case.
-    """
+    """Failing and passing cases of one operator, dtype, direction and backend. ``verdicts``: which
+    failures count. ``rho``: the × budget of the failing cases, by id."""
 
     verdicts: frozenset[str]
     failing: dict[str, Case] = field(default_factory=dict)
@@ -48,7 +44,7 @@ class PredicateEvidence:
     rho: dict[str, float] = field(default_factory=dict)
 
     def add(self, case: Case, verdict: str, *, fails: bool, passes: bool, rho: float) -> None:
-        """Sort a case in; what failed otherwise, or told nothing, is left out."""
+        """Add a case; one that failed in another way, or was inconclusive, is left out."""
         if fails and verdict in self.verdicts:
             self.failing[case.id] = case
             self.rho[case.id] = max(rho, self.rho.get(case.id, 0.0))
@@ -67,14 +63,14 @@ class PredicateEvidence:
         return covered(when, [case], ())[0] == 1
 
     def covers(self, when: str) -> Narrowed:
-        """What a condition covers of everything that is known by now."""
+        """How many of the cases so far a condition covers."""
         failing, passing = covered(when, self.failing.values(), self.passing.values())
         return Narrowed(when, failing, len(self.failing), passing, len(self.passing))
 
 
 def from_bundle(evidence: PredicateEvidence, folder: Path, of: Result) -> int:
-    """Add the bundle's other cases of the same operator, dtype, direction and backend; returns how
-    many there are."""
+    """Add the bundle's other cases of the same operator, dtype, direction and backend; return their
+    number."""
     rows: dict[str, dict[str, Any]] = {}
     alike = {
         "operator": of.operator,
@@ -113,10 +109,10 @@ def _add_row(evidence: PredicateEvidence, case: Case, row: Mapping[str, Any]) ->
 
 @dataclass
 class PredicateTrials:
-    """Where cases are run: one backend, one direction, no expectations, no second looks.
+    """Runs cases on one backend in one direction, without known divergences and without diagnosis.
 
-    ``stood``: whether the condition that was found was right about a whole round of cases that it
-    was not made from.
+    ``stood``: whether the condition was right about a whole round of cases that it was not derived
+    from.
     """
 
     operator: Operator
@@ -135,7 +131,7 @@ class PredicateTrials:
         return time.monotonic() >= self.deadline
 
     def run(self, case: Case) -> Result | None:
-        """The first look at a case; None where nothing was judged."""
+        """Judge a case, without diagnosis; None if nothing was judged."""
         self.ran += 1
         return next(
             iter(judge_case(case, self.operator, [self.backend], self.rules, (self.direction,))),
@@ -143,7 +139,7 @@ class PredicateTrials:
         )
 
     def rate(self, case: Case, verdicts: frozenset[str], most: int = RUNS) -> tuple[int, int]:
-        """In how many of some runs a case fails as it is meant to."""
+        """(failures, runs) of repeated runs of a case."""
         failed = runs = 0
         while runs < most and not (runs >= 2 and self.out_of_time):
             result = self.run(case)
@@ -154,7 +150,7 @@ class PredicateTrials:
         return failed, runs
 
     def into(self, evidence: PredicateEvidence, cases: Iterable[Case]) -> None:
-        """Run cases until the time is up, and sort them in."""
+        """Run cases until the time is up, and add them."""
         for case in cases:
             if self.out_of_time:
                 return
@@ -167,8 +163,8 @@ class PredicateTrials:
 
 
 def search(case: Case, evidence: PredicateEvidence, trials: PredicateTrials | None) -> Narrowed:
-    """The condition for ``case``. With a bench more cases are run until one has stood a round of
-    new ones, or time is up."""
+    """The condition for ``case``. With ``trials`` more cases are run until a condition holds for a
+    round of new ones, or time is up."""
     if trials is None:
         return evidence.narrowed(case)
     candidate = evidence.narrowed(case) if evidence.passing else None
@@ -217,11 +213,11 @@ def relatives(case: Case, round_number: int) -> Iterator[Case]:
         if tensor.values[:1] != ("uniform",):
             variants.append(replace(tensor, values=("uniform", -1.0, 1.0)))
         variants.append(replace(tensor, stop=tensor.stop + choose.randint(1, 1 << 20)))
-        yield from (_with(case, tensor, variant) for variant in variants)
+        yield from (_replace_tensor(case, tensor, variant) for variant in variants)
 
 
-def _with(case: Case, old: TensorRecipe, new: TensorRecipe) -> Case:
-    """The case with one tensor in the place of another."""
+def _replace_tensor(case: Case, old: TensorRecipe, new: TensorRecipe) -> Case:
+    """The case with one tensor replaced."""
 
     def substitute(value: Any) -> Any:
         if value is old:

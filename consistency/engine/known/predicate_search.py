@@ -1,9 +1,9 @@
-"""The short condition that tells the cases that fail from those that pass: tried on cases, never
-guessed from one.
+"""Find a short condition that separates failing from passing cases. It is tested on cases, never
+derived from a single one.
 
-Candidates are what is true of the case in hand: its layouts, its arguments, its value classes and
-special values, and thresholds on its sizes at the values that other cases have. Conjunctions of up
-to three of them are weighed by how many failing and how many passing cases they cover.
+Candidates hold for the given case: its layouts, arguments, value classes and special values, and
+thresholds on its sizes at the values of other cases. Conjunctions of up to three are ranked by the
+failing and passing cases they cover.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ from ...judge.known.predicate import PredicateError, parse, value_of
 
 MOST_ATOMS = 240
 MOST_IN_TRIPLES = 70
-MOST_THRESHOLDS = 10  # for each size, in each direction
-CLEAN = 0.1  # what it is worth that no passing case is covered, beside a balance of 0 … 1
-LENGTH = 0.004  # what a condition of length 1 costs there
+MOST_THRESHOLDS = 10  # per size and direction
+CLEAN = 0.1  # bonus if no passing case is covered; the F-measure is in 0 … 1
+LENGTH = 0.004  # penalty per unit of length
 _RESIDUES = (2, 4, 8, 16)
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """A condition (``""``: none is needed, or none tells them apart), and what it covers of the
-    cases that it was tried on."""
+    """A condition (``""``: none is needed or found), and how many of the tested cases it covers."""
 
     when: str
     failing: int
@@ -42,20 +41,20 @@ class Narrowed:
 
     @property
     def rate(self) -> float:
-        """The share of the cases covered that fail."""
+        """The share of failing cases among those covered."""
         return self.failing / max(self.failing + self.passing, 1)
 
     @property
     def least_rate(self) -> float:
-        """Where none of them passes: the least share that fails, with 95% certainty (the exact
+        """Lower bound of the failure rate if no covered case passes, with 95% confidence (exact
         binomial bound)."""
         return 0.05 ** (1.0 / self.failing) if self.failing else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Atom:
-    """A candidate with the cases it holds for, as bits of a number. ``cost``: the smaller, the more
-    a person likes to read it."""
+    """A candidate and the cases it covers, as bits of an integer. ``cost``: lower for conditions
+    that are easier to read."""
 
     text: str
     cost: float
@@ -64,23 +63,23 @@ class _Atom:
 
 
 def narrow(case: Case, failing: Sequence[Case], passing: Sequence[Case]) -> Narrowed:
-    """The condition that is true of ``case``, of as many failing cases as possible, and of no
-    passing one if that can be had."""
+    """The condition that holds for ``case``, for as many failing cases as possible, and for no
+    passing one if possible."""
     if not passing:
         return Narrowed("", len(failing), len(failing), 0, 0)
     facts = [Facts(one) for one in failing], [Facts(one) for one in passing]
-    atoms = [_tried(text, cost, *facts) for text, cost in _candidates(Facts(case), *facts)]
+    atoms = [_atom(text, cost, *facts) for text, cost in _candidates(Facts(case), *facts)]
     atoms = _distinct(atoms)[:MOST_ATOMS]
     everything = _Atom("", 0.0, (1 << len(failing)) - 1, (1 << len(passing)) - 1)
     best = min(
-        _conjunctions(atoms, everything), key=lambda conjunction: _worth(conjunction, len(failing))
+        _conjunctions(atoms, everything), key=lambda conjunction: _score(conjunction, len(failing))
     )
-    best = (_settled(best[0], facts[0]), *best[1:])
+    best = (_tighten_thresholds(best[0], facts[0]), *best[1:])
     return Narrowed(best[0], best[1].bit_count(), len(failing), best[2].bit_count(), len(passing))
 
 
 def covered(when: str, failing: Iterable[Case], passing: Iterable[Case]) -> tuple[int, int]:
-    """How many failing and how many passing cases a condition covers."""
+    """The numbers of failing and of passing cases that a condition covers."""
     predicate = parse(when) if when else None
     return (
         sum(predicate is None or predicate.holds(Facts(one)) for one in failing),
@@ -116,10 +115,9 @@ def _conjunctions(atoms: Sequence[_Atom], everything: _Atom) -> Iterator[Conjunc
                 )
 
 
-def _worth(conjunction: Conjunction, all_failing: int) -> tuple[float, str]:
-    """The smaller, the better: a balance of how many failing cases are covered and how few passing
-    ones (F-measure), a bonus where it is none of them, and little for what is long.
-    """
+def _score(conjunction: Conjunction, all_failing: int) -> tuple[float, str]:
+    """A score, lower is better: the F-measure of the covered cases, a bonus if no passing case is
+    covered, and a small penalty for length."""
     failing, passing = conjunction[1].bit_count(), conjunction[2].bit_count()
     recall, precision = failing / max(all_failing, 1), failing / max(failing + passing, 1)
     balance = 2.0 * recall * precision / (recall + precision)
@@ -127,8 +125,8 @@ def _worth(conjunction: Conjunction, all_failing: int) -> tuple[float, str]:
 
 
 def _distinct(atoms: Iterable[_Atom]) -> list[_Atom]:
-    """Of candidates that hold for the same cases the one that reads best; those that hold for all
-    tell nothing."""
+    """Of candidates that cover the same cases, the most readable; those that cover all cases are
+    dropped."""
     best: dict[tuple[int, int], _Atom] = {}
     for atom in atoms:
         existing = best.get((atom.failing, atom.passing))
@@ -139,7 +137,7 @@ def _distinct(atoms: Iterable[_Atom]) -> list[_Atom]:
     )
 
 
-def _tried(text: str, cost: float, failing: Sequence[Facts], passing: Sequence[Facts]) -> _Atom:
+def _atom(text: str, cost: float, failing: Sequence[Facts], passing: Sequence[Facts]) -> _Atom:
     predicate = parse(text)
     bits = [
         sum(1 << n for n, facts in enumerate(group) if predicate.holds(facts))
@@ -148,7 +146,7 @@ def _tried(text: str, cost: float, failing: Sequence[Facts], passing: Sequence[F
     return _Atom(text, cost, *bits)
 
 
-# What is true of the case.
+# Facts of the case.
 
 
 def _candidates(
@@ -158,13 +156,13 @@ def _candidates(
         try:
             if parse(text).holds(facts):
                 yield text, cost
-        except PredicateError:  # a text that predicates cannot hold, such as one with quotes in it
+        except PredicateError:  # a text that a predicate cannot contain, such as one with quotes
             continue
 
 
 def _arguments(case: Case) -> Iterator[tuple[str, Any]]:
-    """The arguments of a case as predicates call them; tensors by their position, others by their
-    name where they have one."""
+    """The arguments of a case as predicates name them; tensors by position, others by name if they
+    have one."""
     for number, value in enumerate(case.args[:12]):
         if isinstance(value, (list, tuple)) and any(
             isinstance(item, (TensorRecipe, Literal)) for item in value
@@ -234,7 +232,7 @@ def _of_tensor(
 
 
 def _sizes(facts: Facts) -> Iterator[str]:
-    """What is a number, and may have a threshold."""
+    """The numeric facts, which may have a threshold."""
     yield from dimension_names(facts.case.operator)
     for name, value in _arguments(facts.case):
         if isinstance(value, (TensorRecipe, Literal)):
@@ -264,8 +262,8 @@ def _of_sizes(
             sorted((v for v in other_sizes if v < size), reverse=True),
             sorted(v for v in other_sizes if v > size),
         )
-        yield from ((f"{name} > {v!r}", cost) for v in _some(below))
-        yield from ((f"{name} < {v!r}", cost) for v in _some(above))
+        yield from ((f"{name} > {v!r}", cost) for v in _spread(below))
+        yield from ((f"{name} < {v!r}", cost) for v in _spread(above))
         if name.startswith(("dim(", "shape(")) or type(size) is int:
             yield f"{name} == {size!r}", cost + 0.6
         if type(size) is int and size > 0:
@@ -274,8 +272,8 @@ def _of_sizes(
             )
 
 
-def _some(values: Sequence[float]) -> Sequence[float]:
-    """A few of many, spread evenly, the nearest and the farthest among them."""
+def _spread(values: Sequence[float]) -> Sequence[float]:
+    """A few of many, spread evenly, with the nearest and the farthest."""
     if len(values) <= MOST_THRESHOLDS:
         return values
     return [
@@ -283,9 +281,8 @@ def _some(values: Sequence[float]) -> Sequence[float]:
     ]
 
 
-def _settled(when: str, failing: Sequence[Facts]) -> str:
-    """Thresholds as narrow as the failing cases allow, at a power of two where one lies in the
-    gap."""
+def _tighten_thresholds(when: str, failing: Sequence[Facts]) -> str:
+    """Thresholds as tight as the failing cases allow, at a power of two if one lies in the gap."""
     parts = when.split(" and ") if when else []
     inside = [one for one in failing if when and parse(when).holds(one)]
     for place, part in enumerate(parts):

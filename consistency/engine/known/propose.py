@@ -1,5 +1,5 @@
-"""A new entry for a failing case: where it fails, how often, under which condition, and how far it
-may grow."""
+"""A new entry for a failing case: where it fails, how often, under which condition, and the largest
+error allowed."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from . import write
 from .predicate_evidence import PredicateEvidence, PredicateTrials, from_bundle, search
 from .predicate_search import Narrowed
 
-HEADROOM = 4.0  # × the largest error seen: the ratchet of a new entry
-SENSELESS = 1e6  # × budget: not a digit is right, and nothing can be worse
+HEADROOM = 4.0  # × the largest error observed: max_rho of a new entry
+SENSELESS = 1e6  # × budget: no digit is right
 _WITH_SIZE = frozenset({"divergent", "precision-scaling", "reduced-precision"})
 _RUNS_OF_FLAKES = 25
 
 
 @dataclass(frozen=True)
 class ProposalRequest:
-    """What a user asked for: the case, and where it fails if that is not known from it; ``seconds``
-    for running cases here."""
+    """What the user requested: the case, and where it fails if the case does not tell; ``seconds``
+    for running cases."""
 
     found: StoredCase
     spec: str | None
@@ -51,7 +51,7 @@ class ProposalRequest:
 
 @dataclass(frozen=True)
 class Proposal:
-    """An entry that is ready to be written. ``told`` says what it was tried on."""
+    """An entry that is ready to be written. ``told``: the evidence for it."""
 
     path: Path
     said: dict[str, Any]
@@ -63,7 +63,7 @@ class Proposal:
         return write.entry_text(self.said)
 
     def written(self) -> str:
-        """Add it to its file; returns ``FILE:LINE``."""
+        """Append it to its file; returns ``FILE:LINE``."""
         return write.append(self.path, self.said, self.notes)
 
 
@@ -75,7 +75,7 @@ def propose(
     expires: datetime.date | None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Proposal:
-    """The entry for a case. Raises UsageError where it does not fail, or is expected already."""
+    """The entry for a case. Raises UsageError if it does not fail or is known already."""
     chosen, absent = _settings(request)
     (backend,), (operator,) = chosen.backends, chosen.operators
     try:
@@ -107,7 +107,7 @@ def propose(
             say(_often(failed, runs))
         narrowed = search(
             target.case, evidence, trials if failed == runs else None
-        )  # of flakes a run more proves nothing
+        )  # for flaky failures one more run proves nothing
     finally:
         backend.close()
     fields = _entry_fields(target, evidence, narrowed)
@@ -124,13 +124,13 @@ def propose(
         request.path,
         fields,
         (f"{target.case.id}: {_covers(narrowed)}",),
-        tuple(_told(fields, narrowed, evidence, trials)),
+        tuple(_notes(fields, narrowed, evidence, trials)),
     )
 
 
 def _settings(request: ProposalRequest) -> tuple[RunConfig, str]:
-    """Settings, and why the backend cannot run here where nobody here knows it: then another one
-    stands in its place, unused."""
+    """The settings, and why the backend cannot run here if it is unknown; an unused one then takes
+    its place."""
     stored_case = request.found
     if not (request.spec or stored_case.spec):
         raise UsageError("where does it fail? Add --backend SPEC, as it was run")
@@ -158,11 +158,10 @@ def _settings(request: ProposalRequest) -> tuple[RunConfig, str]:
 def _target(
     request: ProposalRequest, chosen: RunConfig, absent: str
 ) -> tuple[Result, list[Result]]:
-    """The failure that is meant, as it was kept or as it happens here, and of a recording its other
-    results."""
+    """The failure to describe, stored or reproduced here, and for a recording its other results."""
     stored_case, (backend,) = request.found, chosen.backends
     if stored_case.recording:
-        results = _recorded(stored_case, chosen)
+        results = _recorded_results(stored_case, chosen)
         mine = [r for r in results if r.recorded_id == stored_case.recorded_id and r.verdict.fails]
         if not mine:
             raise UsageError(f"{stored_case.recorded_id} does not fail: nothing to expect")
@@ -196,7 +195,7 @@ def _target(
     return failing[0], []
 
 
-def _recorded(stored_case: StoredCase, chosen: RunConfig) -> list[Result]:
+def _recorded_results(stored_case: StoredCase, chosen: RunConfig) -> list[Result]:
     from ..judge_recordings import events, plan
 
     assert stored_case.folder is not None
@@ -226,7 +225,7 @@ def _evidence(
     other_results: Sequence[Result],
     say: Callable[[str], None],
 ) -> PredicateEvidence:
-    """The failure itself, and what its bundle or its recording knows of its like."""
+    """The failure itself, and the related cases of its bundle or recording."""
     first = target.evidence.initial_verdict if target.evidence is not None else target.verdict.value
     evidence = PredicateEvidence(frozenset({target.verdict.value, first}))
     evidence.add(
@@ -255,7 +254,7 @@ def _evidence(
 
 
 def _bundle_of(folder: Path | None) -> Path | None:
-    """The bundle that a folder is, or in whose failures it lies."""
+    """The bundle that a folder is, or that contains it."""
     for one in () if folder is None else (folder, folder.absolute().parent.parent):
         if (one / "bundle.json").is_file():
             try:
@@ -289,10 +288,10 @@ def _entry_fields(
     }  # fmt: skip
     worst = largest(evidence, narrowed)
     if evidence.verdicts <= _WITH_SIZE and 0.0 < worst <= SENSELESS:
-        said["max_rho"] = max(_up(HEADROOM * worst), 1.0)
+        said["max_rho"] = max(_round_up(HEADROOM * worst), 1.0)
     if narrowed.passing:
         said["rate"] = float(f"{max(narrowed.rate, 0.001):.2g}")
-    elif narrowed.least_rate > RATE_DESCRIBED:  # more than is assumed where an entry says nothing
+    elif narrowed.least_rate > RATE_DESCRIBED:  # more than the default rate of an entry
         said["rate"] = math.floor(100.0 * narrowed.least_rate) / 100.0
     return said
 
@@ -307,8 +306,8 @@ def largest(evidence: PredicateEvidence, narrowed: Narrowed) -> float:
     return max((evidence.rho.get(case.id, 0.0) for case in inside), default=0.0)
 
 
-def _up(number: float) -> float:
-    """Rounded up to two digits."""
+def _round_up(number: float) -> float:
+    """Round up to two significant digits."""
     scale = 10.0 ** (math.floor(math.log10(number)) - 1)
     return float(f"{math.ceil(number / scale - 1e-9) * scale:.2g}")
 
@@ -321,7 +320,7 @@ def _reason(target: Result) -> str:
 def _check(
     fields: dict[str, Any], occasion: Occasion, target: Result, entries: Sequence[Expectation]
 ) -> None:
-    """The entry excuses the case it is written for, and is none that is there already."""
+    """Check that the entry matches its own case and does not exist yet."""
     text = "expectations:\n" + write.entry_text(fields)
     (entry,) = schema.read(text, "the new entry")
     twin = next((other for other in entries if other.id == entry.id), None)
@@ -348,7 +347,7 @@ def _covers(narrowed: Narrowed) -> str:
     return f"covers {narrowed.failing:,} of {narrowed.of_failing:,} failing cases, {passing}"
 
 
-def _told(
+def _notes(
     fields: dict[str, Any],
     narrowed: Narrowed,
     evidence: PredicateEvidence,

@@ -1,9 +1,8 @@
-"""What a run did with each expectation: how many results it explained, and which entries nobody
-needs any more.
+"""What a run did with each known divergence: how many results it explained, and which entries are
+obsolete.
 
-"No longer happens" is said of an entry only when so many of the results that it covers were judged,
-and passed, that the divergence would have shown up (p < 1e-3 that it did not by chance, at the rate
-that the entry states or that is assumed).
+"No longer happens" requires enough passing results: their number must be implausible (p < 1e-3) at
+the failure rate that the entry states or that is assumed.
 """
 
 from __future__ import annotations
@@ -41,12 +40,10 @@ _ONLY_IF_REPEATED = frozenset({"nondeterministic"})
 
 @dataclass(frozen=True, slots=True)
 class KnownStatus:
-    """What became of one entry. Of the results it covers ``failed`` were expected, ``passed``
-    passed, ``grown`` went beyond its ratchet, ``expired`` would have been expected earlier,
-    ``otherwise`` failed in another way. ``enough`` passing ones without a failure mean that it no
-    longer happens. ``rho`` is the largest × budget that was expected. ``problem`` says what it
-    misnames.
-    """
+    """The results that one entry covers: ``failed`` as expected, ``passed``, exceeded max_rho
+    (``grown``), would have been expected before it ``expired``, or failed ``otherwise``. ``enough``
+    passing results without a failure mean that it no longer happens. ``rho`` is the largest ×
+    budget that was expected. ``problem`` describes a misspelled name."""
 
     entry: str
     place: str
@@ -79,11 +76,11 @@ class KnownStatus:
 
     @property
     def covered(self) -> int:
-        """Results of which the entry speaks, and of which something was established."""
+        """The number of conclusive results that the entry covers."""
         return self.failed + self.passed + self.otherwise + self.grown + self.expired
 
     def plus(self, other: KnownStatus) -> KnownStatus:
-        """The same entry in two runs, or in two processes of one."""
+        """The combined status of the same entry in two runs, or in two processes of one."""
         counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
         return replace(
             self, **counts, rho=max(self.rho, other.rho), problem=self.problem and other.problem
@@ -95,7 +92,8 @@ class KnownStatus:
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> KnownStatus:
-        """What :meth:`to_json` wrote. Raises what unfit data raise."""
+        """Read what :meth:`to_json` wrote. Raises KeyError, TypeError or ValueError for invalid
+        data."""
         kinds: dict[str, Callable[[Any], Any]] = {
             "str": lambda text: str(text)[:MOST_TEXT],
             "int": int,
@@ -113,7 +111,7 @@ class KnownStatus:
 
 @dataclass
 class StatusCollector:
-    """Counts results against entries. ``identities``: what each backend ran on, by its name."""
+    """Counts results by entry. ``identities``: the environment of each backend, by name."""
 
     entries: Sequence[Expectation]
     identities: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -126,7 +124,7 @@ class StatusCollector:
         """Count one result for every entry that covers it."""
         if not self.entries or not result.verdict.tested:
             return
-        for number in self._speaking(result):
+        for number in self._relevant_entries(result):
             entry = self.entries[number]
             outcome = self._kind(entry, result) if entry.describes(result.case) else ""
             if outcome:
@@ -136,7 +134,7 @@ class StatusCollector:
                     status, **{outcome: getattr(status, outcome) + 1}, rho=max(status.rho, rho)
                 )
 
-    def _speaking(self, result: Result) -> list[int]:
+    def _relevant_entries(self, result: Result) -> list[int]:
         case = result.case
         key = (case.operator, case.source, case.dtype, result.direction, result.backend)
         numbers = self._about.get(key)
@@ -153,7 +151,7 @@ class StatusCollector:
         return numbers
 
     def _kind(self, entry: Expectation, result: Result) -> str:
-        """What a result says of an entry that covers it; empty where it says nothing."""
+        """How a covered result counts for an entry; empty if it does not count."""
         if result.known is not None:
             return "failed" if result.known.entry == entry.id else ""
         if not result.verdict.fails:
@@ -167,12 +165,12 @@ class StatusCollector:
         return "expired" if entry.admits(result.metrics.get("rho_max", 0.0)) else "grown"
 
     def covered(self) -> list[KnownStatus]:
-        """The standings of the entries that covered a result."""
+        """The statuses of the entries that covered a result."""
         return [self._counts[number] for number in sorted(self._counts)]
 
     def standings(self) -> list[KnownStatus]:
-        """What there is to say, in the order of the entries: those that covered a result, and those
-        that name what there is not."""
+        """The statuses of entries that covered a result or contain an unknown name, in order of the
+        entries."""
         result = []
         for number, entry in enumerate(self.entries):
             status = self._counts.get(number)
@@ -183,7 +181,7 @@ class StatusCollector:
 
 
 def blank(entry: Expectation) -> KnownStatus:
-    """The standing of an entry of which nothing has been seen yet."""
+    """The status of an entry without results."""
     about = (
         str(entry)[:MOST_TEXT],
         entry.reason[:MOST_TEXT],
@@ -196,8 +194,7 @@ def blank(entry: Expectation) -> KnownStatus:
 
 
 def misnamed(entry: Expectation) -> str:
-    """What an entry names that there is not: an operator nobody knows, a backend that is nearly one
-    that is known."""
+    """The unknown operator, or the misspelled backend, that an entry names."""
     declared = operators.registry()
     matches = entry.operator.startswith("aten.") or _matches(declared, entry.operator)
     if not matches and not _matches(
@@ -220,8 +217,8 @@ def _matches(names: Iterable[str], pattern: str) -> bool:
 
 
 class StatusWriter:
-    """The handler that counts during a run; with a folder it writes the counts into the bundle when
-    the run ends."""
+    """The handler that counts during a run; with a folder it writes the counts into the bundle at
+    the end."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
@@ -245,7 +242,7 @@ class StatusWriter:
 
 
 def write(folder: Path, standings: Iterable[KnownStatus]) -> None:
-    """Keep standings in a bundle; nothing where there are none."""
+    """Store statuses in a bundle; no file if there are none."""
     rows = [json.dumps(standing.to_json()) + "\n" for standing in standings]
     path = folder / FILE
     if rows or path.exists():
@@ -253,7 +250,7 @@ def write(folder: Path, standings: Iterable[KnownStatus]) -> None:
 
 
 def kept(folder: Path) -> list[KnownStatus]:
-    """The standings that a bundle keeps. Raises BundleError with file and line."""
+    """The statuses stored in a bundle. Raises BundleError with file and line."""
     statuses, path = [], folder / FILE
     for number, row in bundle.lines(path):
         try:
@@ -266,7 +263,7 @@ def kept(folder: Path) -> list[KnownStatus]:
 
 
 def together(runs: Iterable[Iterable[KnownStatus]]) -> list[KnownStatus]:
-    """The standings of several runs added up, entry by entry."""
+    """The statuses of several runs, added up by entry."""
     by_entry: dict[str, KnownStatus] = {}
     for standing in (standing for run in runs for standing in run):
         status = by_entry.get(standing.entry)
@@ -287,8 +284,8 @@ def counted(standings: Iterable[KnownStatus]) -> Iterator[str]:
 
 
 def told(standings: Sequence[KnownStatus]) -> Iterator[str]:
-    """The lines that a person should read: what to remove, what has expired, what is misspelled,
-    how often flakes happened."""
+    """The lines for the user: entries to remove, expired or misspelled ones, and rates of flaky
+    failures."""
     for standing in standings:
         where = f"({'; '.join(filter(None, (standing.place, standing.ticket)))})"
         match standing.status:
@@ -323,7 +320,7 @@ def _rate(standing: KnownStatus) -> str:
 
 
 def more_often(failed: int, runs: int, rate: float) -> float:
-    """Probability of at least so many failures at a stated rate (binomial upper tail)."""
+    """Probability of at least ``failed`` failures at the stated rate (binomial upper tail)."""
     if rate >= 1.0 or failed == 0:
         return 1.0
     log, miss = math.log(rate), math.log1p(-rate)

@@ -1,5 +1,5 @@
-"""A new entry in a file that people keep: text is added, and what was there stays as it is,
-comments included."""
+"""Append an entry to a file that people edit: everything else stays unchanged, comments
+included."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEYS = (
 
 
 def entry_text(said: Mapping[str, Any], notes: Sequence[str] = (), indent: str = "  ") -> str:
-    """An entry as it stands in a file, under comments."""
+    """The text of an entry, under comments."""
     lines = [f"{indent}# {' '.join(note.split())}" for note in notes]
     present = [(key, said[key]) for key in KEYS if said.get(key) is not None]
     lines += [
@@ -50,10 +50,9 @@ def _scalar(value: Any) -> str:
 
 
 def append(path: Path, said: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
-    """Add an entry to a file, which is made where there is none; returns ``FILE:LINE``.
+    """Append an entry to a file, which is created if necessary; returns ``FILE:LINE``.
 
-    Raises ConfigurationError for a file with mistakes in it, and UsageError for one that nothing
-    can be added to.
+    Raises ConfigurationError for an invalid file, and UsageError if the entry cannot be appended.
     """
     text, newline = "", "\n"
     before: Sequence[Expectation] = ()
@@ -62,7 +61,7 @@ def append(path: Path, said: Mapping[str, Any], notes: Sequence[str] = ()) -> st
         raw = path.read_bytes().decode("utf-8-sig")
         newline = "\r\n" if "\r\n" in raw else "\n"
         text = raw.replace("\r\n", "\n")
-    new = _added(text, said, notes, path)
+    new = _insert(text, said, notes, path)
     try:
         with replacing(path) as file:
             file.write(new.replace("\n", newline).encode("utf-8"))
@@ -83,8 +82,8 @@ def append(path: Path, said: Mapping[str, Any], notes: Sequence[str] = ()) -> st
 
 
 def read(path: Path) -> list[Expectation]:
-    """The entries that stand in a file itself: one of expectations, or of tolerances. Raises
-    ConfigurationError."""
+    """The entries of a file itself, without packaged ones: of an expectations or a tolerances file.
+    Raises ConfigurationError."""
     label, text = schema.read_text(path, "an expectations file")
     located = Located(text, label)
     if isinstance(located.data, dict) and located.data.keys() - {"expectations"}:
@@ -94,8 +93,8 @@ def read(path: Path) -> list[Expectation]:
     return schema.read(text, label)
 
 
-def _added(text: str, fields: Mapping[str, Any], notes: Sequence[str], path: Path) -> str:
-    """The text with the entry behind the last one, in the same indentation."""
+def _insert(text: str, fields: Mapping[str, Any], notes: Sequence[str], path: Path) -> str:
+    """The text with the entry after the last one, in the same indentation."""
     if not text.strip():
         return _BEGINNING.format(name=path.name) + "expectations:\n" + entry_text(fields, notes)
     node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -131,8 +130,7 @@ def _added(text: str, fields: Mapping[str, Any], notes: Sequence[str], path: Pat
 
 
 def _last_line(node: yaml.Node) -> int:
-    """The last line (from 0) on which something of a node stands; comments behind it do not
-    count."""
+    """The last line (from 0) of a node, without comments that follow it."""
     if (
         isinstance(node, (yaml.SequenceNode, yaml.MappingNode))
         and node.value

@@ -1,4 +1,4 @@
-"""The workers of a Dask cluster: who is connected, tasks for one of them, what they reply."""
+"""The workers of a Dask cluster: membership, tasks, and replies."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ INSTALL = 'pip install "consistency[cluster]"'
 class DaskClient:
     """A Dask cluster at ``address``: ``tcp://host:8786``, or the file that its scheduler wrote.
 
-    Raises UsageError where Dask is not installed, or nobody answers.
+    Raises UsageError if Dask is not installed or the scheduler does not answer.
     """
 
     def __init__(self, address: str) -> None:
-        distributed = _distributed()
+        distributed = _import_distributed()
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         self._address = address
         self._messages: queue.Queue[Any] = queue.Queue()
@@ -61,7 +61,7 @@ class DaskClient:
             KeyError,
             RuntimeError,
             TimeoutError,
-        ):  # a client that has lost its scheduler knows nothing
+        ):  # a client without a scheduler has no list of workers
             raise LostSchedulerError(
                 f"the Dask scheduler at {self._address} went away; what was judged is kept, "
                 f"and "
@@ -106,14 +106,14 @@ class DaskClient:
         future.add_done_callback(lambda _: self._messages.put(token))
 
     def forget(self, token: str) -> None:
-        """Nobody waits for this task any more."""
+        """Cancel a task."""
         future = self._futures.pop(token, None)
         if future is not None:
             with contextlib.suppress(Exception):
                 future.cancel()
 
     def next(self, seconds: float) -> EventBatch | Reply | None:
-        """What comes next, or None where nothing does in time."""
+        """The next message, or None if none arrives in time."""
         try:
             message = (
                 self._messages.get(timeout=seconds)
@@ -153,13 +153,13 @@ class DaskClient:
 
 
 def _root_cause(error: BaseException) -> str:
-    """The root of an error in a line; Dask wraps those of unpacking a task."""
+    """The root cause of an error in one line; Dask wraps errors of unpacking a task."""
     while error.__cause__ is not None:
         error = error.__cause__
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
 
 
-def _distributed() -> Any:
+def _import_distributed() -> Any:
     try:
         with _suppress_warnings():
             import distributed
@@ -172,7 +172,7 @@ def _distributed() -> Any:
 
 @contextlib.contextmanager
 def _suppress_warnings() -> Any:
-    """Dask's remarks are no concern of a user who did not write the Dask program."""
+    """Hide Dask's warnings, which do not concern the user of this program."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

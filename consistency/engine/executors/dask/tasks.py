@@ -1,6 +1,6 @@
-"""The tasks that a Dask worker runs: each is passed on to the process that judges for this worker.
+"""The tasks of a Dask worker: each is passed to the process that judges for this worker.
 
-Needs neither torch nor NumPy: Dask's own process stays small, and answers the scheduler whatever a
+Needs neither torch nor NumPy: Dask's own process stays small and answers the scheduler whatever a
 case does.
 """
 
@@ -20,20 +20,20 @@ CHECK_SECONDS = 0.5  # between checks whether a task was cancelled
 
 
 def describe(config_json: str) -> str:
-    """A task: what this worker is, as JSON text."""
+    """Task: the description of this worker, as JSON text."""
     with _process() as process:
         return process.describe(config_json)
 
 
 def fingerprint(config_json: str, names: Sequence[str]) -> str:
-    """A task: how some backends of this worker compute, as JSON text."""
+    """Task: the fingerprints of some backends of this worker, as JSON text."""
     with _process() as process:
         return process.fingerprint(config_json, names)
 
 
 def judge(text: str, blobs: list[bytes], topic: str, token: str) -> str:
-    """A task: judge a work unit. Its events go out under ``topic`` as they come; what is returned
-    says how many batches these were."""
+    """Task: judge a work unit. Its events are sent under ``topic`` as they come; the return value
+    states the number of batches."""
     from distributed import get_worker
 
     dask = get_worker()
@@ -47,7 +47,7 @@ def judge(text: str, blobs: list[bytes], topic: str, token: str) -> str:
 
 
 def _cancellation(dask: Any) -> Callable[[], None]:
-    """A function that raises CancelledError once nobody waits for this thread's task."""
+    """A function that raises CancelledError once this thread's task is cancelled."""
     key, checked = dask.get_current_task(), [time.monotonic()]
 
     def check() -> None:
@@ -68,8 +68,8 @@ _CREATION = threading.Lock()
 
 @contextlib.contextmanager
 def _process() -> Iterator[RestartableProcess]:
-    """This worker's process, for one work unit at a time. It computes with as many threads as the
-    worker was given."""
+    """This worker's process, for one work unit at a time. It computes with the worker's number of
+    threads."""
     from distributed import get_worker
 
     dask = get_worker()

@@ -1,4 +1,4 @@
-"""How the coordinator talks to workers: tasks for one of them, batches of events and replies."""
+"""The coordinator's interface to workers: tasks, batches of events, and replies."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .environments import Member
 
 
 class LostSchedulerError(ConsistencyError):
-    """The scheduler that connects the workers cannot be reached any more."""
+    """The scheduler that connects the workers is unreachable."""
 
 
 @dataclass(frozen=True)
 class EventBatch:
-    """Some events of a work unit, as JSON text; ``number`` counts the messages of one attempt
+    """Events of a work unit, as JSON text; ``number`` counts the messages of one attempt
     (``token``) from 0."""
 
     token: str
@@ -27,8 +27,8 @@ class EventBatch:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a task returned; ``lost`` says why it returned nothing, where the worker is gone,
-    ``failed`` what it raised."""
+    """The return value of a task; ``lost``: why there is none because the worker is gone;
+    ``failed``: what the task raised."""
 
     token: str
     text: str = ""
@@ -37,8 +37,7 @@ class Reply:
 
 
 class WorkerClient(Protocol):
-    """What the coordinator needs of workers, wherever they are. ``labels`` are resources that the
-    worker must hold free for a task."""
+    """Access to the workers. ``labels`` are resources that a worker must have free for a task."""
 
     def members(self) -> dict[str, Member]: ...
     def describe(self, address: str, token: str, config_json: str) -> None: ...

@@ -1,10 +1,9 @@
-"""The coordinator of a run on several workers: which cases go where, and the events of every
-environment.
+"""The coordinator of a run on several workers: it distributes the cases and yields the events of
+every environment.
 
-Cases are drawn here, and every environment gets all of them. One job is one work unit: what the
-engine finds out about a failure, and how float32 errors compare with those in float64, depends on
-the cases of a unit before it. So each worker judges whole units, as the inline executor does; the
-workers of an environment share the units.
+Cases are drawn here, and every environment gets all of them. A job is one whole work unit, as for
+the inline executor, because the diagnosis of failures and the comparison of float32 with float64
+errors depend on the unit's earlier cases. The workers of an environment share the units.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from .job_queue import JobQueue
 from .membership import Membership
 from .serialization import unpack_event
 
-GRACE_SECONDS = 90.0  # for a worker to come back, before its environment is given up
+GRACE_SECONDS = 90.0  # for a worker to return before its environment is given up
 LATE_SECONDS = 60.0  # for the last batches of a unit
 AHEAD = 2  # units drawn for each worker
 
@@ -43,9 +42,8 @@ WorkerEvent = tuple[WorkerEnvironment, Event]
 
 
 class Coordinator(Membership):
-    """An executor: one run on the workers that ``client`` reaches. ``fingerprints``: as
-    :class:`~consistency.storage.bundle.Fingerprints` has.
-    """
+    """An executor: one run on the workers of ``client``. ``fingerprints``: see
+    :class:`~consistency.storage.bundle.Fingerprints`."""
 
     def __init__(
         self,
@@ -63,10 +61,10 @@ class Coordinator(Membership):
         self._more = True  # units to draw
         self._drawn: set[tuple[str, str]] = set()
         self._looked = 0.0
-        self._gone: dict[str, float] = {}  # environments without a worker, and since when
+        self._gone: dict[str, float] = {}  # environments without a worker: since when
 
     def run(self, resume: ResumeFrom = lambda environment: ResumeState()) -> Iterator[WorkerEvent]:
-        """The events of every environment, interleaved as they come."""
+        """The events of every environment, interleaved as they arrive."""
         if not self.environments:
             self.gather()
         started = time.monotonic()
@@ -118,7 +116,7 @@ class Coordinator(Membership):
         return sum(len(environment.workers) for environment in self.environments)
 
     def _draw(self, planned: Iterator[WorkUnit]) -> Iterator[WorkerEvent]:
-        """Draw one unit more and put it in every environment's queue."""
+        """Draw one more unit and queue it for every environment."""
         unit = next(planned, None)
         if unit is None:
             self._more = False
@@ -142,7 +140,7 @@ class Coordinator(Membership):
             self.jobs.add(jobs)
 
     def _assign_jobs(self, planned: Iterator[WorkUnit]) -> Iterator[WorkerEvent]:
-        """A job for everyone who has none."""
+        """Send a job to every idle worker."""
         for environment in self.environments:
             for member in list(environment.workers.values()):
                 while member.address not in self.jobs.busy and not self._out_of_time:
@@ -179,14 +177,14 @@ class Coordinator(Membership):
             case Reply():
                 job = self.jobs.running.get(message.token)
                 if job is not None:
-                    yield from self._answered(job, message)
+                    yield from self._take_reply(job, message)
 
-    def _answered(self, job: Job, answer: Reply) -> Iterator[WorkerEvent]:
+    def _take_reply(self, job: Job, answer: Reply) -> Iterator[WorkerEvent]:
         if answer.failed:
             self.refuse(job.address, f"worker {job.address}: {answer.failed}")
             job.environment.workers.pop(job.address, None)
         if answer.failed or answer.lost:
-            yield from self._lost(job)
+            yield from self._handle_loss(job)
             return
         try:
             job.end = json.loads(answer.text)
@@ -199,11 +197,11 @@ class Coordinator(Membership):
             ) from None
 
     def _close_if_complete(self, job: Job) -> Iterator[WorkerEvent]:
-        """The unit is finished when its last batch of events has come, too."""
+        """Finish the unit when its last batch of events has arrived, too."""
         if job.end is None or job.received < int(job.end["messages"]):
             return
         if job.end["kind"] == "wrong":
-            yield from self._given_up(
+            yield from self._give_up(
                 job,
                 f"{JUDGING_FAILED} ({str(job.end['text'])[:200]}); please report it",
                 "inconclusive",
@@ -229,14 +227,14 @@ class Coordinator(Membership):
                 yield environment, Minimized(shrunk, shrunk, job.serial)
             yield environment, UnitDone(name, dtype, count)
 
-    def _given_up(
+    def _give_up(
         self, job: Job, why: str, verdict: str = "unavailable", detail: Detail | None = None
     ) -> Iterator[WorkerEvent]:
         for event in job.rows(verdict, why, detail):
             yield job.environment, event
         yield from self._close(job)
 
-    # Who comes and goes.
+    # Workers that join and leave.
 
     def _update_members(self) -> Iterator[WorkerEvent]:
         now = time.monotonic()
@@ -260,19 +258,21 @@ class Coordinator(Membership):
         for job in list(self.jobs.running.values()):
             late = job.end is not None and now - job.since > LATE_SECONDS
             if job.address not in members or late:
-                yield from self._lost(job)
+                yield from self._handle_loss(job)
         for environment in self.environments:
-            yield from self._missed(environment, now)
+            yield from self._check_environment(environment, now)
 
-    def _missed(self, environment: WorkerEnvironment, now: float) -> Iterator[WorkerEvent]:
-        """An environment whose workers are all gone: what is left of its cases is not tested."""
+    def _check_environment(
+        self, environment: WorkerEnvironment, now: float
+    ) -> Iterator[WorkerEvent]:
+        """Give up an environment whose workers are all gone: its remaining cases are not tested."""
         if environment.workers or environment.lost:
             self._gone.pop(environment.key, None)
         elif now - self._gone.setdefault(environment.key, now) > GRACE_SECONDS:
             environment.lost = f"all workers of {environment.name} were lost"
             self.notify(environment.lost)
             for job in self.jobs.of(environment):
-                yield from self._given_up(job, environment.lost)
+                yield from self._give_up(job, environment.lost)
         if self._more and all(one.lost for one in self.environments):
             self._more = False
             for operator, dtype in operator_dtypes(self.config):
@@ -282,9 +282,9 @@ class Coordinator(Membership):
                             one, WorkUnit(operator, dtype, ()), next(self._serials)
                         )
 
-    def _lost(self, job: Job) -> Iterator[WorkerEvent]:
-        """A worker was lost while it judged a unit: another one judges it; after some losses the
-        unit is split to find the case that does it."""
+    def _handle_loss(self, job: Job) -> Iterator[WorkerEvent]:
+        """Handle a lost worker: another one judges its unit; after several losses the unit is split
+        to find the case that causes them."""
         self.client.forget(job.token)
         self.jobs.remove(job)
         job.losses += 1
@@ -297,13 +297,13 @@ class Coordinator(Membership):
             self.jobs.replaced(job)
         else:
             job.unit = dataclasses.replace(job.unit, cases=remaining)
-            yield from self._given_up(
+            yield from self._give_up(
                 job, f"{job.losses} workers were lost while this case ran there", "crash"
             )
 
 
 def _untested(environment: WorkerEnvironment, unit: WorkUnit, serial: int) -> Iterator[WorkerEvent]:
-    """The results of a unit in an environment that is lost: it is not tested, and why."""
+    """The results of a unit in a lost environment: not tested, with the reason."""
     if unit.first:
         absent = {backend.name: environment.lost for backend in environment.config.backends}
         case = unit.cases[0] if unit.cases else Case(unit.operator.name, unit.dtype)

@@ -1,6 +1,6 @@
-"""Judge a work unit in a process that may end over it, and find out which case ended it.
+"""Judge a work unit in a process that may crash, and find the case that crashed it.
 
-Needs neither torch nor NumPy, as it is also used in a Dask worker's own process.
+Needs neither torch nor NumPy, because a Dask worker's own process uses it.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Any
 from ....backends.subprocess.framing import Frame, Header
 from ....backends.subprocess.process import START_SECONDS, LostError
 
-# seconds without a reply from the process, or ten times a case's limit, before it is ended
+# seconds without a reply (or ten times a case's limit) after which the process is ended
 SILENCE_SECONDS = 300.0
-SEND_SECONDS, SEND_BYTES = 0.3, 1 << 16  # events travel together, but not for long
+SEND_SECONDS, SEND_BYTES = 0.3, 1 << 16  # events are batched for at most this time
 # crashes at one case, before a case that ends the process only together with others is given up
 TRIES = 2
 
 Send = Callable[[int, list[bytes]], None]  # the number of a batch, and its events
-Start = Callable[[], Any]  # of a backends.subprocess.process.Worker, or what acts like one
+Start = Callable[[], Any]  # a backends.subprocess.process.Worker or an equivalent
 
 
 class CancelledError(Exception):
-    """Nobody waits for this work unit any more."""
+    """The work unit was cancelled."""
 
 
 class RestartableProcess:
-    """A process that judges for one worker: started when it is needed, and again where it ended."""
+    """A process that judges for one worker, started on demand and restarted after it ended."""
 
     def __init__(self, start: Start) -> None:
         self.start = start
@@ -54,7 +54,7 @@ class RestartableProcess:
         seconds: float,
         meanwhile: Callable[[], None] | None = None,
     ) -> Header:
-        """One request with one reply. Raises LostError."""
+        """Send one request and return its reply. Raises LostError."""
         self.connection().send(header, blobs)
         try:
             return self.receive(seconds, meanwhile)[0]
@@ -67,12 +67,12 @@ class RestartableProcess:
         return frame
 
     def describe(self, config_json: str) -> str:
-        """What the machine and its backends are, as JSON text. Raises LostError."""
+        """The description of the machine and its backends, as JSON text. Raises LostError."""
         header = {"kind": "describe", "config": json.loads(config_json)}
         return json.dumps(self.request(header, (), START_SECONDS))
 
     def fingerprint(self, config_json: str, names: Sequence[str]) -> str:
-        """How some backends compute, as JSON text. Raises LostError."""
+        """The fingerprints of some backends, as JSON text. Raises LostError."""
         header = {
             "kind": "fingerprint", "config": json.loads(config_json), "backends": list(names)
         }  # fmt: skip
@@ -80,7 +80,7 @@ class RestartableProcess:
 
 
 class _EventBatches:
-    """Events on their way to the coordinator, some at a time."""
+    """Events for the coordinator, sent in batches."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -112,11 +112,11 @@ def judge_with_restarts(
     send: Send,
     cancelled: Callable[[], None],
 ) -> Header:
-    """Have a work unit judged, however often the process ends over it: a case that ends it again
-    and again is a ``crash``.
+    """Judge a work unit even if its process ends repeatedly: a case that keeps ending it is a
+    ``crash``.
 
-    The unit is judged from its beginning each time, as what is found about a failure depends on
-    those before it.
+    Each attempt starts from the unit's beginning, because the diagnosis of a failure depends on
+    earlier cases.
     """
     batches = _EventBatches(send)
     crashed: list[list[str]] = []
@@ -126,13 +126,13 @@ def judge_with_restarts(
         judged: set[str] = set()
         process.connection().send({**header, "crashed": crashed, "plain": plain}, blobs)
         try:
-            end = _follow(process, batches, judged, quiet, cancelled)
+            end = _forward_events(process, batches, judged, quiet, cancelled)
             batches.flush()
             return {**end, "messages": batches.sent, "crashed": len(crashed)}
         except LostError as lost:
             process.drop()
             case = next((case for case in header["ids"] if case not in judged), None)
-            if case is None:  # while something was repeated, scaled or made smaller
+            if case is None:  # during a repetition, scaling or minimization
                 if plain:
                     return {
                         "kind": "wrong",
@@ -142,7 +142,7 @@ def judge_with_restarts(
                 plain = True
                 continue
             tries[case] += 1
-            crashes = _crashes_alone(header, blobs, process, case, quiet, cancelled)
+            crashes = _single_backend_crashes(header, blobs, process, case, quiet, cancelled)
             if not crashes and tries[case] >= TRIES:
                 crashes = [
                     [case, b, d, lost.status, f"{lost}, {TRIES} times"]
@@ -155,14 +155,14 @@ def judge_with_restarts(
             raise
 
 
-def _follow(
+def _forward_events(
     process: RestartableProcess,
     batches: _EventBatches,
     judged: set[str],
     quiet: float,
     cancelled: Callable[[], None],
 ) -> Header:
-    """Pass on events until the unit is done."""
+    """Forward events until the unit is done."""
 
     def meanwhile() -> None:
         batches.flush_if_due()
@@ -177,7 +177,7 @@ def _follow(
         batches.add(blobs[0])
 
 
-def _crashes_alone(
+def _single_backend_crashes(
     header: Header,
     blobs: Sequence[bytes],
     process: RestartableProcess,
@@ -185,7 +185,7 @@ def _crashes_alone(
     quiet: float,
     cancelled: Callable[[], None],
 ) -> list[list[str]]:
-    """On which backends, each by itself, a case ends the process, and how."""
+    """On which single backends a case ends the process, and how."""
     crashes = []
     for direction in header["directions"]:
         for backend in header["backends"]:

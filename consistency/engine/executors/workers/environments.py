@@ -1,5 +1,5 @@
-"""Which workers are alike, what each kind can run, and what it is called: one environment, one
-bundle."""
+"""Group workers that compute alike into environments: which backends each can run, and its name.
+One environment, one bundle."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ _NO_LABEL = ("cpu", "numpy")
 _NOT_DISTINGUISHING = (
     "host",
     "memory",
-)  # parts of a description in which machines of one kind may differ
+)  # in these, machines of one kind may differ
 _UNUSABLE = re.compile(r"[^A-Za-z0-9._=-]+")
 MAX_NAME = 80
 
 
 @dataclass(frozen=True)
 class Member:
-    """A Dask worker: its address, how many threads it was given, and the resources that it was
-    started with."""
+    """A worker: its address, its number of threads, and its resources."""
 
     address: str
     threads: int = 1
@@ -40,8 +39,7 @@ class Member:
 
 
 class RemoteBackend(Backend):
-    """A backend of other processes, as the coordinator knows it: by name, and by what it said of
-    itself there."""
+    """A backend of other processes, as the coordinator knows it: by name and reported identity."""
 
     is_recorded = True
 
@@ -52,7 +50,7 @@ class RemoteBackend(Backend):
         return dict(self._identity)
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Nothing is computed here in its name."""
+        """Never called: the backend computes elsewhere."""
         raise Unsupported(f"{self.name} is on another machine")
 
 
@@ -67,11 +65,8 @@ class BackendGroup:
 
 @dataclass
 class WorkerEnvironment:
-    """Workers that compute alike.
-
-    ``settings`` are the run's with the backends as they are there; ``absent`` says why one of them
-    cannot be used.
-    """
+    """Workers that compute alike. ``settings`` are the run's with this environment's backends;
+    ``absent`` maps unusable backends to the reason."""
 
     key: str
     about: dict[str, Any]
@@ -85,12 +80,12 @@ class WorkerEnvironment:
     resume: ResumeState = field(default_factory=ResumeState)
     effort: float = 0.0
     searched: set[tuple[str, ...]] = field(default_factory=set)
-    lost: str = ""  # why nothing more comes from it
+    lost: str = ""  # why it sends nothing more
 
 
 def label_for(spec: str, config: Mapping[str, str]) -> str:
-    """The resource that a worker must have for a backend: its kind (``cuda``, ``directml`` …), none
-    for the CPU; or as chosen."""
+    """The resource that a worker must have for a backend: as chosen, else its kind (``cuda``,
+    ``directml`` …), none for the CPU."""
     if spec in config:
         return config[spec]
     elsewhere = apart(spec)
@@ -106,8 +101,8 @@ def label_for(spec: str, config: Mapping[str, str]) -> str:
 
 
 def labels_chosen(texts: Iterable[str]) -> dict[str, str]:
-    """``SPEC=LABEL`` as the user wrote it; the last ``=`` counts, as specs may hold some. Raises
-    UsageError."""
+    """Parse the user's ``SPEC=LABEL``, split at the last ``=`` because specs may contain some.
+    Raises UsageError."""
     labels = {}
     for text in texts:
         spec, separator, label = text.rpartition("=")
@@ -123,8 +118,8 @@ def labels_chosen(texts: Iterable[str]) -> dict[str, str]:
 def environment_of(
     reply: Any, member: Member, config: RunConfig, specs: Mapping[str, str], asked: bool
 ) -> WorkerEnvironment:
-    """The environment of one worker from what it said of itself. Raises BundleError where that is
-    no description."""
+    """The environment of one worker from its description. Raises BundleError if the description is
+    invalid."""
     try:
         about = {
             str(key): value
@@ -171,13 +166,13 @@ def environment_of(
 
 
 def arrange(environments: Sequence[WorkerEnvironment], labels: Mapping[str, str]) -> None:
-    """Say for each environment which backends are judged together, and give it a name of its own.
+    """Decide for each environment which backends are judged together, and name it.
 
     A backend that some environment can run is left out of those that cannot: it is not missing.
     Changes ``environments``.
     """
     for environment in environments:
-        _without_workers(environment, labels)
+        _exclude_without_workers(environment, labels)
     everywhere = [set(_present(environment)) for environment in environments]
     for environment in environments:
         elsewhere = set().union(*everywhere) - set(_present(environment))
@@ -192,7 +187,7 @@ def arrange(environments: Sequence[WorkerEnvironment], labels: Mapping[str, str]
         environment.absent = {
             name: why for name, why in environment.absent.items() if name not in elsewhere
         }
-        environment.backend_groups = _parts(environment, labels)
+        environment.backend_groups = _backend_groups(environment, labels)
     _name(environments)
 
 
@@ -200,8 +195,8 @@ def _present(environment: WorkerEnvironment) -> list[str]:
     return [b.name for b in environment.config.backends if b.name not in environment.absent]
 
 
-def _without_workers(environment: WorkerEnvironment, labels: Mapping[str, str]) -> None:
-    """Backends whose resource no worker has cannot be used, though their machine may have them."""
+def _exclude_without_workers(environment: WorkerEnvironment, labels: Mapping[str, str]) -> None:
+    """Exclude backends whose resource no worker has, even if their machine has them."""
     available = frozenset[str]().union(*(member.labels for member in environment.workers.values()))
     for name in _present(environment):
         label = label_for(environment.config.specs[name], labels)
@@ -211,9 +206,11 @@ def _without_workers(environment: WorkerEnvironment, labels: Mapping[str, str]) 
             )
 
 
-def _parts(environment: WorkerEnvironment, labels: Mapping[str, str]) -> tuple[BackendGroup, ...]:
-    """Backends that need no resource with those whose resource every worker has; the others by
-    their resource."""
+def _backend_groups(
+    environment: WorkerEnvironment, labels: Mapping[str, str]
+) -> tuple[BackendGroup, ...]:
+    """Group backends that need no resource with those whose resource every worker has, the others
+    by their resource."""
     common = frozenset.intersection(*(member.labels for member in environment.workers.values()))
     by_label: dict[str, list[str]] = {}
     needed: set[str] = set()
@@ -228,8 +225,8 @@ def _parts(environment: WorkerEnvironment, labels: Mapping[str, str]) -> tuple[B
 
 
 def _name(environments: Sequence[WorkerEnvironment]) -> None:
-    """A folder's name for each: its label, or what it is; with some digits of its hash where two
-    would be called alike."""
+    """A folder name for each environment: its label or description, with digits of its hash where
+    two would collide."""
     for environment in environments:
         text = environment.label or environment.called
         environment.name = _UNUSABLE.sub("_", text).strip("._-")[:MAX_NAME] or "unknown"

@@ -1,5 +1,5 @@
-"""How the backends of each environment compute, asked of one of its workers when the run is
-over."""
+"""Fingerprints of the backends of each environment, requested from one of its workers after the
+run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PATIENCE_SECONDS = 120.0
 def collect(
     client: WorkerClient, config_json: Mapping[str, Any], environments: Sequence[WorkerEnvironment]
 ) -> None:
-    """Give each :class:`RemoteBackend` what its machine knows of it. Nothing where no worker
-    answers in time."""
+    """Give each :class:`RemoteBackend` the fingerprint of its machine; none if no worker answers in
+    time."""
     numbers, waiting = itertools.count(), {}
     for environment in environments:
         for group in environment.backend_groups:
-            address = _able(environment, group)
+            address = _capable_worker(environment, group)
             if address:
                 token = f"fingerprint.{next(numbers)}"
                 waiting[token] = environment
@@ -40,8 +40,8 @@ def collect(
         client.forget(token)
 
 
-def _able(environment: WorkerEnvironment, group: BackendGroup) -> str:
-    """A worker of the environment that has what the backends need."""
+def _capable_worker(environment: WorkerEnvironment, group: BackendGroup) -> str:
+    """A worker of the environment with the resources that the backends need."""
     if environment.lost:
         return ""
     return next(
@@ -58,7 +58,7 @@ def _take(environment: WorkerEnvironment, answer: Reply) -> None:
     try:
         received = json.loads(answer.text)["lines"]
         lines = {str(name): cache.usable(backend_lines) for name, backend_lines in received.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):  # it went away, or could not be asked
+    except (ValueError, KeyError, TypeError, AttributeError):  # the worker left or did not answer
         return
     for backend in environment.config.backends:
         if isinstance(backend, RemoteBackend) and backend.name in lines:

@@ -1,5 +1,5 @@
-"""A work unit on its way through an environment: what is sent to a worker, which results came
-back, and what is tried after a worker was lost."""
+"""A work unit in an environment: what is sent to a worker, which results arrived, and the retries
+after a worker was lost."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ...plan import WorkUnit
 from .environments import BackendGroup, WorkerEnvironment
 from .serialization import Json, rows_of
 
-LOSSES = 2  # workers lost over the same cases, before these are split
+LOSSES = 2  # lost workers after which the cases are split
 
 
 @dataclass(eq=False)
 class Job:
-    """``serial`` is the number of the unit in the run. ``emitted`` are the results that were passed
-    on: whoever judges the unit again reports them again. ``settled`` are the cases among them,
-    ``refused`` the backends and directions that the operator is not offered on.
+    """``serial`` is the number of the unit in the run. ``emitted`` are the results already
+    reported, which a further attempt reports again; ``settled`` are their cases, ``refused`` the
+    backends and directions that do not offer the operator.
 
-    ``plain``: the cases only, as other cases of the unit are judged elsewhere, and not the
-    ``first`` of them. ``received`` counts messages of this attempt.
+    ``plain``: only the cases are judged, without the measurements of a whole unit, because its
+    other cases are judged elsewhere. ``received`` counts messages of this attempt.
     """
 
     number: int
@@ -61,7 +61,7 @@ class Job:
         return directions_of(self.environment.config, self.unit.operator, self.unit.dtype)
 
     def pack(self, config_json: Json, seconds: float | None) -> tuple[str, list[bytes]]:
-        """The unit as a worker gets it; ``seconds`` are what is left of the time budget."""
+        """The unit as sent to a worker; ``seconds`` remain of the time budget."""
         unit, earlier = self.unit, self.environment.resume.results
         packed, blobs = pack_cases(unit.cases)
         keys = [
@@ -89,8 +89,7 @@ class Job:
         return json.dumps(header | packed), blobs
 
     def accept(self, event: Event) -> Event | None:
-        """The part of an event that is new. What is about the whole unit is held back until the
-        unit is done."""
+        """The new part of an event. Events about the whole unit are held back until it is done."""
         if not isinstance(event, Judged):
             self.held.append(numbered(event, self.serial))
             return None
@@ -104,13 +103,12 @@ class Job:
         return replace(event, results=new, unit=self.serial) if new else None
 
     def restart(self) -> None:
-        """What this attempt has reported is void."""
+        """Discard what this attempt has reported."""
         self.attempt += 1
         self.received, self.end, self.held, self.address = 0, None, [], ""
 
     def split(self, numbers: Sequence[int]) -> list[Job]:
-        """Two jobs with half of the cases each that nothing is known of; one loss more splits them
-        again."""
+        """Two jobs, each with half of the unsettled cases; one more loss splits them again."""
         cases = [case for case in self.unit.cases if case.id not in self.settled]
         half = (len(cases) + 1) // 2
         jobs = []
@@ -131,7 +129,7 @@ class Job:
         return [job for job in jobs if job.unit.cases]
 
     def rows(self, verdict: str, why: str, detail: Detail | None = None) -> list[Event]:
-        """Every result that is still missing, with one verdict."""
+        """Every missing result, with the same verdict."""
         family, events = self.unit.operator.family, []
         for case in self.unit.cases:
             keys = [
@@ -151,5 +149,5 @@ class Job:
 
 
 def _refused(result: Result) -> bool:
-    """Whether a result stands for all cases of its unit, with the first of them that were sent."""
+    """Whether a result stands for all cases of its unit, reported with the first case sent."""
     return result.verdict.kind is VerdictKind.UNSUPPORTED and result.comparison is None

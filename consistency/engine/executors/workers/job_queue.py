@@ -1,4 +1,4 @@
-"""The jobs of a run that are not done: which wait, and which are being judged by whom."""
+"""The open jobs of a run: waiting, or running on a worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Place = tuple[str, int]  # an environment, and the number of a unit
 
 
 class JobQueue:
-    """``running`` are jobs by their token, ``busy`` the addresses of workers that have one."""
+    """``running`` are jobs by their token, ``busy`` the addresses of workers with a job."""
 
     def __init__(self) -> None:
         self.running: dict[str, Job] = {}
@@ -30,15 +30,15 @@ class JobQueue:
         return bool(self.running) or self.waiting > 0
 
     def add(self, jobs: Iterable[Job], *, first: bool = False) -> None:
-        """They wait for a worker, ``first`` before all others."""
+        """Queue jobs, with ``first`` ahead of all others."""
         for job in jobs:
             self._open.setdefault(_place(job.environment, job.serial), set()).add(job.number)
             queue = self._waiting.setdefault(job.environment.key, deque())
             queue.appendleft(job) if first else queue.append(job)
 
     def next_for(self, environment: WorkerEnvironment, member: Member) -> Job | None:
-        """A job that this worker can do, which has it from now on. Those that need more come first:
-        fewer can do them."""
+        """Assign a job to this worker. Jobs that need more resources come first: fewer workers can
+        do them."""
         queue = self._waiting.get(environment.key, deque())
         able = [job for job in queue if job.backend_group.labels <= member.labels]
         if not able:
@@ -51,7 +51,7 @@ class JobQueue:
         return job
 
     def remove(self, job: Job) -> None:
-        """It is neither waiting nor running any more; its unit is not done for that."""
+        """Drop a job from the queue; its unit stays open."""
         if self.running.pop(job.token, None) is not None:
             self.busy.discard(job.address)
         queue = self._waiting.get(job.environment.key)
@@ -59,17 +59,17 @@ class JobQueue:
             queue.remove(job)
 
     def judged(self, job: Job, cases: int) -> None:
-        """A job is through, and ``cases`` of its unit were judged."""
+        """Close a job with which ``cases`` of its unit were judged."""
         place = _place(job.environment, job.serial)
         self._open.get(place, set()).discard(job.number)
         self._cases[place] = max(self._cases.get(place, 0), cases)
 
     def replaced(self, job: Job) -> None:
-        """Others do what was left of it."""
+        """Close a job whose remaining cases other jobs judge."""
         self._open.get(_place(job.environment, job.serial), set()).discard(job.number)
 
     def all_judged(self, environment: WorkerEnvironment, serial: int) -> int | None:
-        """How many cases a unit had, once nothing of it is open; None before."""
+        """The number of cases of a unit once all its jobs are closed, else None."""
         place = _place(environment, serial)
         if self._open.get(place):
             return None

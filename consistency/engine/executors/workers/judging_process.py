@@ -1,9 +1,8 @@
-"""The process in which a worker judges: the engine itself, which judges what requests name and
-replies with its events as they come.
+"""The process in which a worker judges: the engine judges what requests name and replies with its
+events as they come.
 
-It is not the worker's own process, so that a case which ends it costs the worker nothing, and so
-that the numbers are computed by as many threads as the worker was given. It ends when the worker
-does.
+It is separate from the worker's own process, so that a case which ends it does not end the worker,
+and so that it computes with the worker's number of threads. It ends when the worker does.
 """
 
 from __future__ import annotations
@@ -35,22 +34,22 @@ def main() -> None:
 
 
 class JudgingProcess:
-    """What a worker's process does; ``reply`` sends a frame back."""
+    """The service in a worker's process; ``reply`` sends a frame back."""
 
     def __init__(self, reply: SendReply) -> None:
         self._reply = reply
         self._config_json: Any = None
         self._config: Any = None
-        # seconds that are left for diagnosing failures: of the whole run, as in a serial one
+        # remaining seconds of the whole run for diagnosing failures, as in a serial run
         self._effort: float | None = None
 
     def answer(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
-        """Do what a request asks for. Whatever goes wrong is a reply, too."""
+        """Handle one request. Errors are replies, too."""
         try:
             self._open(header["config"])
             match header["kind"]:
                 case "describe":
-                    self._reply({"kind": "described", **self._described()}, ())
+                    self._reply({"kind": "described", **self._description()}, ())
                 case "judge":
                     self._judge(header, blobs)
                 case "probe":
@@ -68,7 +67,7 @@ class JudgingProcess:
             )
 
     def _open(self, config_json: Any) -> None:
-        """The configuration as the coordinator has it; the one before where it has not changed."""
+        """The coordinator's configuration; the previous one if it has not changed."""
         from ....judge import tolerances
         from ... import config as run_config
 
@@ -98,8 +97,8 @@ class JudgingProcess:
             )
         self._config_json, self._config, self._effort = config_json, config, None
 
-    def _described(self) -> dict[str, Any]:
-        """What this machine is, and each backend on it."""
+    def _description(self) -> dict[str, Any]:
+        """The description of this machine and of each backend."""
         import torch
 
         from .... import backends
@@ -125,7 +124,7 @@ class JudgingProcess:
         return {"machine": about, "label": label, "called": called, "backends": descriptions}
 
     def _fingerprints(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
-        """How backends compute here: as it is known, or asked now."""
+        """The fingerprints of some backends: cached, or measured now."""
         from ....probes.fingerprint import cache
 
         backends = [b for b in self._config.backends if b.name in names]
@@ -162,7 +161,7 @@ class JudgingProcess:
         requested = tuple(b for b in self._config.backends if b.name in header["backends"])
         config = replace(self._config, backends=requested)
         until = header["seconds"]
-        earlier = self._earlier(header, cases, unit.operator.family)
+        earlier = self._earlier_results(header, cases, unit.operator.family)
         diagnosis_budget = (
             DiagnosisBudget() if self._effort is None else DiagnosisBudget(effort=self._effort)
         )
@@ -171,7 +170,7 @@ class JudgingProcess:
             effort=header["effort"], cases_only=header["plain"], diagnosis_budget=diagnosis_budget,
             searched={tuple(kind) for kind in header["searched"]},
         )  # fmt: skip
-        half = ""  # a case of which some results were there already: the others come next
+        half = ""  # part of this case's results existed already: the others follow
         for event in judge_unit(config, unit, state):
             through = (
                 [half] if half and not (isinstance(event, Judged) and event.case.id == half) else []
@@ -190,8 +189,8 @@ class JudgingProcess:
             {"kind": "done", "spent": header["effort"] - state.effort, "searched": searched}, ()
         )
 
-    def _earlier(self, header: framing.Header, cases: Any, family: str) -> Any:
-        """Results that are there already, and those of cases that ended a process like this one."""
+    def _earlier_results(self, header: framing.Header, cases: Any, family: str) -> Any:
+        """Results that exist already, and those of cases that ended such a process."""
         from ....core.model import Result, kind
         from ....core.verdict import Verdict
         from ....storage.bundle import result_from_json
@@ -212,7 +211,7 @@ class JudgingProcess:
         return ResumeState({result.key: result for result in results}, ended)
 
     def _probe(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
-        """One case on one backend, only to see whether this process survives it."""
+        """Run one case on one backend to see whether this process survives."""
         from ....diagnose.case_runner import judge_case
 
         unit = self._unit(header, blobs)

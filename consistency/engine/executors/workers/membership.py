@@ -1,4 +1,4 @@
-"""Which workers take part in a run: each describes itself, and is grouped with those that compute
+"""The workers of a run: each describes itself and joins the environment of those that compute
 alike."""
 
 from __future__ import annotations
@@ -16,20 +16,17 @@ from .serialization import config_to_json
 
 JOIN_SECONDS = 60.0  # for workers to connect, at the start
 DESCRIBE_SECONDS = 240.0  # loading torch from a cold disk takes its time
-LOOK_SECONDS = 1.0  # between looks at who is there
+LOOK_SECONDS = 1.0  # between updates of the members
 
 
 class NoWorkersError(ConsistencyError):
-    """Nobody is there to judge anything."""
+    """No worker is available."""
 
 
 class Membership:
     """The workers of one run, by environment. ``backends_named``: by the user. ``labels``:
-    resources by backend, in place of the usual ones.
-
-    ``wait_for``: how many workers must be there before the run begins. ``expectations`` are the
-    files of ``config``. ``notify`` gets what a person should know meanwhile.
-    """
+    resources by backend, instead of the default ones. ``wait_for``: the number of workers to wait
+    for. ``expectations`` are the files of ``config``. ``notify`` receives messages for the user."""
 
     def __init__(
         self, config: RunConfig, client: WorkerClient, *, backends_named: bool = True,
@@ -48,12 +45,12 @@ class Membership:
         self.specs = {b.name: config.specs.get(b.name, b.name) for b in config.backends}
         self.config_json = config_to_json(config, self.specs.values(), expectations)
         self.environments: list[WorkerEnvironment] = []
-        self.joining: dict[str, Member] = {}  # asked what they are
+        self.joining: dict[str, Member] = {}  # whose description is requested
         self.refused: set[str] = set()  # workers that cannot take part
-        self._last = ""  # why the last of them cannot
+        self._last = ""  # the reason of the last one
 
     def gather(self) -> list[WorkerEnvironment]:
-        """Wait for workers, ask each what it is, and group them. Raises NoWorkersError."""
+        """Wait for workers, request their descriptions, and group them. Raises NoWorkersError."""
         until = time.monotonic() + JOIN_SECONDS
         while len(members := self.client.members()) < self.wait_for:
             if time.monotonic() > until:
@@ -72,7 +69,7 @@ class Membership:
         while self.joining and time.monotonic() < until:
             message = self.client.next(LOOK_SECONDS)
             if isinstance(message, Reply):
-                environment = self._introduced(message)
+                environment = self._environment_from(message)
                 if environment is not None:
                     existing = by_key.setdefault(environment.key, environment)
                     existing.workers.update(environment.workers)
@@ -97,8 +94,8 @@ class Membership:
             member.address, f"describe.{member.address}", json.dumps(self.config_json)
         )
 
-    def _introduced(self, answer: Reply) -> WorkerEnvironment | None:
-        """The environment of a worker that has answered; None where it cannot take part."""
+    def _environment_from(self, answer: Reply) -> WorkerEnvironment | None:
+        """The environment of a worker that answered; None if it cannot take part."""
         member = self.joining.pop(answer.token.removeprefix("describe."), None)
         if member is None or answer.lost:
             return None
@@ -122,9 +119,8 @@ class Membership:
         self.notify(f"not used: {why}")
 
     def joined(self, answer: Reply) -> None:
-        """A worker that came, or came back, while the run goes on: it helps where others are like
-        it."""
-        environment = self._introduced(answer)
+        """Add a worker that joins, or returns, during the run to the environment of its like."""
+        environment = self._environment_from(answer)
         if environment is None:
             return
         existing = next((e for e in self.environments if e.key == environment.key), None)

@@ -1,9 +1,7 @@
-"""What is sent between the coordinator of a run and its workers: JSON text, and the bytes of
-literal tensors beside it.
+"""The messages between coordinator and workers: JSON text, and the bytes of literal tensors.
 
-Dask pickles what it carries. What it is handed here are text and bytes only, and what comes back is
-read like a bundle: checked, and a :class:`~consistency.errors.BundleError` with the worker's name
-where it is not what it should be.
+Dask pickles its messages; these are text and bytes only, and are checked when read, like a bundle:
+invalid ones raise a :class:`~consistency.errors.BundleError` with the worker's name.
 """
 
 from __future__ import annotations
@@ -35,17 +33,17 @@ from ...events import (
     UnitDone,
 )
 
-MAX_EVENT = 1 << 26  # bytes; a result has some thousands
+MAX_EVENT = 1 << 26  # bytes; a result has a few thousand
 Json = dict[str, Any]
 
 
 def config_to_json(
     config: RunConfig, specs: Iterable[str], expectations: Iterable[str] = ()
 ) -> Json:
-    """What a worker must know of a run: everything but the cases. ``specs`` name the backends,
-    ``expectations`` the files of these.
+    """The configuration as a worker needs it, without cases. ``specs`` name the backends,
+    ``expectations`` the files of known divergences.
 
-    Raises ConfigurationError where a file cannot be read.
+    Raises ConfigurationError if a file cannot be read.
     """
     path = config.tolerances_path
     limits = config.limits
@@ -66,13 +64,13 @@ def config_to_json(
 
 
 def rows_of(results: Iterable[Result]) -> list[Json]:
-    """Results as JSON data; their cases stand elsewhere."""
+    """Results as JSON data, without their cases."""
     return [row_of(result) for result in results]
 
 
 def pack_event(event: Event, known: Collection[str]) -> bytes:
-    """An event of a unit as JSON text. The cases whose ids are ``known`` at the other end are not
-    sent again."""
+    """An event of a unit as JSON text. Cases whose ids are ``known`` to the receiver are left
+    out."""
     data: Json
     match event:
         case Judged():
@@ -111,7 +109,7 @@ def pack_event(event: Event, known: Collection[str]) -> bytes:
 
 
 def _unknown_cases(cases: Sequence[Case], sent: Collection[str]) -> Json:
-    """The cases that the other end has not seen, with their literal tensors."""
+    """The cases that the receiver does not have, with their literal tensors."""
     strange = {case.id: case for case in cases if case.id not in sent}
     if not strange:
         return {}

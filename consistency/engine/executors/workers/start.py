@@ -19,7 +19,7 @@ _THREADS = (
 
 
 def start_process(threads: int, share: int = 1) -> Worker:
-    """A process that computes with so many ``threads``, and may take three quarters of the
+    """Start a process that computes with ``threads`` threads and may use three quarters of the
     machine's memory, or the ``share``-th part of that."""
     memory = psutil.virtual_memory().total * 3 // 4 // share
     variables = dict.fromkeys(_THREADS, str(threads))
