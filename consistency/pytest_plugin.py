@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from .engine.config import RunConfig
     from .operators.declare import Operator
 
-_spent = [0.0]  # seconds of this process on making failures smaller
+_spent = [0.0]  # seconds of this process for minimizing failures
 _standings: dict[
     str, list[dict[str, object]]
 ] = {}  # by item, until its report: what became of the expectations that cover it
-_left = [200]  # folders that this process may still write: beyond them nobody looks
+_left = [200]  # folders that this process may still write; nobody reads more
 ARTIFACTS = "reports/pytest"
 _CONFIG = pytest.StashKey["RunConfig"]()
 # Short names are convenient and common: where a project has an option of that name, only
@@ -68,8 +68,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None, None]:
-    """Options of other plugins and of conftest.py files come first; then the short names that
-    nobody took."""
+    """Add the options after those of other plugins and conftest.py files, with short names if they
+    are free."""
     yield
     taken = {
         name
@@ -90,8 +90,7 @@ def _group(parser: pytest.Parser) -> pytest.OptionGroup:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Options of ours that make no sense are a mistake even where no test uses them: one line,
-    before anything is collected."""
+    """Invalid options are an error even if no test uses them: one line, before collection."""
     if config.getoption(
         "numprocesses", None
     ):  # the processes of pytest-xdist share the cores, and inherit this
@@ -162,8 +161,7 @@ class Item:
 
     @property
     def operator(self) -> str:
-        """The operator's name, with the variant where PyTorch's database has several:
-        ``norm/fro``."""
+        """The operator's name, with the variant if PyTorch's database has several: ``norm/fro``."""
         from .generate.calls import opinfo
 
         return "/".join(filter(None, (self.declared.name, opinfo.variant(self.declared))))
@@ -256,8 +254,7 @@ class Item:
     def _record_failure(
         self, shown: Result, record_property: Callable[[str, object], None]
     ) -> None:
-        """What a reader of the JUnit file needs to go on: the verdict, the cause, the work-around,
-        the command."""
+        """Properties for the JUnit file: the verdict, the cause, the work-around, the command."""
         from .core.text import printable
         from .report.failure import command
 
@@ -274,17 +271,17 @@ class Item:
         )
 
     def _shown(self, failing: list[Result]) -> Result:
-        """The worst failure, made smaller where there is time for that."""
+        """The worst failure, minimized if time remains."""
         from .engine import engine
 
         worst = max(
             failing, key=lambda r: r.metrics.get("rho_max", math.inf)
-        )  # an exception is worse than any number
+        )  # an exception ranks before any × budget
         backends = [b for b in self.config.backends if b.name == self.backend]
         began, small = time.monotonic(), None
         if (
             _spent[0] < engine.MINIMIZATION_SECONDS
-        ):  # where every item fails, nobody reads every small case
+        ):  # nobody reads every small case if every item fails
             small = engine.smallest_failure(worst, self.declared, backends, self.config)
             _spent[0] += time.monotonic() - began
         return small or worst
@@ -296,7 +293,7 @@ class Item:
         return message(shown, spec=self.config.specs.get(self.backend)) + count + self._kept(shown)
 
     def _kept(self, result: Result) -> str:
-        """A line that says where the script and the text of an issue lie, which this writes."""
+        """Write the script and the issue; return a line that names their folder."""
         if self.artifacts is None or _left[0] <= 0:
             return ""
         from .report import repro_script
@@ -327,7 +324,7 @@ def _reason(results: list[Result]) -> str:
 
 @functools.lru_cache(maxsize=4)
 def _cases(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:
-    """What engine.draw gives, kept while the items of one operator × dtype run."""
+    """The cases of engine.draw, cached while the items of one operator × dtype run."""
     from .engine import engine
 
     return engine.draw(operator, dtype, examples, seed)
@@ -337,13 +334,13 @@ def _cases(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[li
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Mark the failures that are ours, for the process that writes annotations (with pytest-xdist
-    another one)."""
+    """Attach our failures to the report for the process that writes annotations (another one with
+    pytest-xdist)."""
     report = yield
     if report.failed and call.excinfo is not None:
         suite = "consistency_item" in getattr(item, "fixturenames", ())
         if suite or type(call.excinfo.value).__name__ == "Divergence":
-            # As an attribute it crosses to the other process.
+            # Attributes of a report are sent to the other process.
             setattr(report, "consistency", {"message": str(call.excinfo.value), "suite": suite})  # noqa: B010
     ours = getattr(getattr(item, "callspec", None), "params", {}).get("consistency_item")
     rows = _standings.pop(ours.id, None) if call.when == "call" and isinstance(ours, Item) else None
@@ -353,8 +350,7 @@ def pytest_runtest_makereport(
 
 
 def _expectations(reporter: pytest.TerminalReporter) -> None:
-    """What became of the expectations: what was expected, and by which entry; what no longer
-    happens, or has expired."""
+    """The lines about known divergences: which entries matched, which are obsolete or expired."""
     reports = [
         report
         for reports in reporter.stats.values()
@@ -372,7 +368,7 @@ def _expectations(reporter: pytest.TerminalReporter) -> None:
     )
     if (
         _CONFIG in reporter.config.stash
-    ):  # and what misnames an operator or a backend, which no item could tell
+    ):  # and entries with a misspelled operator or backend, which no item covers
         places = {standing.place for standing in standings}
         entries = reporter.config.stash[_CONFIG].tolerances.expectations
         standings += StatusCollector(
@@ -386,11 +382,10 @@ def _expectations(reporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What became of the expectations; on GitHub Actions, an annotation for each of the worst
-    failures."""
+    """Known divergences; on GitHub Actions, an annotation for each of the worst failures."""
     if hasattr(
         terminalreporter.config, "workerinput"
-    ):  # a worker of pytest-xdist, whose terminal nobody sees
+    ):  # a worker of pytest-xdist has no visible terminal
         return
     _expectations(terminalreporter)
     if not os.environ.get("GITHUB_ACTIONS"):

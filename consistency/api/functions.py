@@ -1,4 +1,4 @@
-"""The three functions that outsiders build on: :func:`run`, :func:`assert_consistent`,
+"""The three main functions of the public interface: :func:`run`, :func:`assert_consistent`,
 :func:`compare`."""
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def run(
             written = [
                 writer, status.StatusWriter(folder), Fingerprints(folder), page.after(folder),
             ]  # fmt: skip
-        # What a handler of the caller raises costs no result: the writer has it by then.
+        # An exception in the caller's handler loses no result: the writer already has it.
         engine.drive(config, [collect, *written, *handlers], resumed, executor)
     return engine.Run(
         tuple(collect.results), config, collect.seconds, folder, tuple(collect.scalings)
@@ -185,8 +185,8 @@ def assert_consistent(
 def _judged(
     model: Operator, judged: Callable[..., list[Result]], case: Case, composed: bool
 ) -> tuple[Result, ...]:
-    """The results; those of a function that may be ``composed`` by the roundings of its own steps,
-    where it rounds several."""
+    """The results; a function that may be ``composed`` of several rounding steps is judged by the
+    roundings of its own steps."""
 
     def by(operator: Operator, diagnosis_budget: DiagnosisBudget | None) -> tuple[Result, ...]:
         try:
@@ -209,8 +209,8 @@ def _judged(
 
 
 def _source(fn: Callable[..., Any], reference: Callable[..., Any] | None, model: Operator) -> str:
-    """Who is called: a function of torch's that a case can name, where it is its own reference, or
-    one of the user's."""
+    """The function called: torch's own if a case can name it and it is its own reference, else the
+    user's."""
     name = name_of(fn) if reference is None or reference is fn else ""
     if name:
         return call_source(name, model.mutates)
@@ -242,23 +242,22 @@ def save(
 
 
 _GENERIC_ERROR = replace(NORMWISE, terms=longest_dimension)
-# What an operator's error model may raise on arguments that a user gave by keyword, or left out.
+# Errors of an error model for arguments given by keyword, or left out.
 _HOOK_ERRORS = (LookupError, TypeError, AttributeError)
 
 
 _CORRECT = 0.5  # ulp
-_COTANGENT = 1 << 20  # a place in the bitstream behind which there are enough numbers
+_COTANGENT = 1 << 20  # a position in the bitstream with enough numbers before it
 
 
 class _Plain(Backend):
-    """The CPU, but not as its own reference: for a user's function even float64 deserves a
-    verdict."""
+    """The CPU, but not as its own reference: a user's function is judged in float64, too."""
 
     name = "cpu"
 
 
 class _OneRule:
-    """Answers every question with one rule."""
+    """Tolerances with a single rule."""
 
     expectations: tuple[Any, ...] = ()
 
@@ -310,8 +309,8 @@ def _operator_for(
 
 
 def _by_function(fn: Callable[..., Any]) -> Operator | None:
-    """The operator that ``fn`` is: by identity, or, for torch's own functions, by name
-    (``F.softmax`` is ``softmax``)."""
+    """The operator of ``fn``: by identity, or for torch's own functions by name (``F.softmax`` is
+    ``softmax``)."""
     declared = operators.registry()
     match = next((o for o in declared.values() if o.function is None and o.callable is fn), None)
     if match is not None or not (getattr(fn, "__module__", None) or "").startswith("torch"):
@@ -401,11 +400,11 @@ def _compared(
 
 
 def _by_sensitivity(model: Operator, error: Exception) -> Operator:
-    """The operator with an error model that reads no arguments, for calls written otherwise than
-    ``sample`` writes them.
+    """The operator with an error model that reads no arguments, for calls that ``sample`` would not
+    write.
 
-    Raises UsageError for operators that are observed through their arguments, whose results mean
-    nothing without.
+    Raises UsageError for operators whose results are meaningless unless observed through their
+    arguments.
     """
     if model.observe is not None or model.alternatives is not None:
         text = f"{type(error).__name__}: {str(error)[:100]}"

@@ -1,4 +1,4 @@
-"""Recording and judging for Python programs: what the two commands do."""
+"""Recording and judging for Python programs: the same as the two commands."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Backends: what a spec such as ``cuda:1+tf32`` stands for, which of them are here, and the
-protocol they share.
+"""Backends: resolve a spec such as ``cuda:1+tf32``, list those available, and define their
+protocol.
 
-Each backend's module is imported when it is asked for, and looks for its device when it is asked
-whether it has one.
+A backend's module is imported when the backend is requested; the device is looked for when its
+availability is queried.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
     """The backend that a spec names (``cpu``, ``cuda:1+tf32``, ``file.py:attribute`` …), or a
     Backend itself.
 
-    ``here``: this process is the one that was made for it (``+compile`` asks for one of its own).
-    Raises UsageError with one line that says what is wrong with the spec; an absent device is no
-    error here.
+    ``here``: this process was started for it (``+compile`` needs a process of its own). Raises
+    UsageError in one line for an invalid spec; an absent device is no error here.
     """
     from ._user_backends import load, made
 
@@ -56,7 +55,7 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
         from .subprocess.backend import SubprocessBackend
 
         if not _in_a_file(elsewhere.spec):
-            inner = resolve(elsewhere.spec)  # a mistake in the spec is told at once
+            inner = resolve(elsewhere.spec)  # report mistakes in the spec at once
             if isinstance(inner, SubprocessBackend):
                 raise UsageError(
                     f"backend {text!r}: +isolated, @ and +env: come last, in this order: "
@@ -84,8 +83,8 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
 
 
 def is_known(text: str) -> bool:
-    """Whether ``text`` begins with the name of a backend, whatever its switches are worth; nothing
-    is imported to find out."""
+    """Whether ``text`` begins with the name of a backend, with valid switches or not; nothing is
+    imported."""
     from ._named_backends import named
 
     name = re.split(r"[+:@]", text, maxsplit=1)[0]
@@ -100,17 +99,17 @@ def _unknown(text: str, kind: str) -> Backend:
 
 
 def _in_a_file(text: str) -> bool:
-    """Whether a spec is a user's own, which may only be imported in the process that it is meant
-    for."""
+    """Whether a spec names a user's own backend, which may only be imported in the process meant
+    for it."""
     return is_users_file(text) or (
         ":" in text and parse(text).kind not in _KNOWN and not _is_torch_device(parse(text))
     )
 
 
 def isolated(backend: Backend, spec: str) -> Backend:
-    """An accelerator, named by ``spec``, in a process of its own; any other backend as it is."""
+    """An accelerator, named by ``spec``, in its own process; any other backend unchanged."""
     if type(backend).__module__.rpartition(".")[2] not in _OF_ACCELERATORS or availability(backend):
-        return backend  # one that is not here says why without a process
+        return backend  # an absent one reports the reason without a process
     from .subprocess.backend import SubprocessBackend
 
     subprocess_backend = SubprocessBackend(backend.name, backend.tolerance_key or spec)
@@ -119,8 +118,7 @@ def isolated(backend: Backend, spec: str) -> Backend:
 
 
 def resolve_all(specs: Iterable[Any]) -> list[Backend]:
-    """Every spec resolved, in order. Raises UsageError also where two backends bear the same
-    name."""
+    """Every spec resolved, in order. Raises UsageError also if two backends have the same name."""
     resolved: dict[str, Backend] = {}
     for spec in [specs] if isinstance(specs, (str, Backend)) else specs:
         backend = resolve(spec)
@@ -150,8 +148,8 @@ def default_backends() -> list[Backend]:
 
 
 def catalog() -> list[Backend]:
-    """Every backend known by name, whether it can be used here or not, and each further CUDA device
-    and DirectML adapter."""
+    """Every backend known by name, available or not, and each further CUDA device and DirectML
+    adapter."""
     names = ["cpu", "cpu+onednn=off", "numpy"]
     for accelerator in _ACCELERATORS:
         names += [accelerator, *_further(accelerator)]
@@ -161,7 +159,7 @@ def catalog() -> list[Backend]:
 
 
 def _further(accelerator: str) -> list[str]:
-    """``cuda:1``, ``cuda:2`` … where there are several."""
+    """``cuda:1``, ``cuda:2`` … if there are several."""
     if accelerator == "cuda" and availability(resolve("cuda")) is None:
         return [f"cuda:{i}" for i in range(1, torch.cuda.device_count())]
     if accelerator == "directml":
@@ -207,7 +205,7 @@ def _device(spec: Spec) -> Backend:
 
 
 def _is_torch_device(spec: Spec) -> bool:
-    """Whether torch knows the type; an extension's is known once the extension is imported."""
+    """Whether torch knows the device type; that of an extension is known once it is imported."""
     if spec.place and not spec.place.isdecimal():
         return False
     with warnings.catch_warnings():

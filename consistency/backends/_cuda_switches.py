@@ -1,8 +1,7 @@
-"""The numeric switches of CUDA's libraries as contexts: set, then exactly as they were.
+"""The numeric switches of CUDA's libraries as context managers that restore the previous state.
 
-torch has two interfaces for float32's precision, and reading the older one raises once somebody has
-used the newer one. So both are saved and restored together, and the older is left alone where it no
-longer answers.
+torch has two interfaces for float32 precision, and reading the older one raises after the newer one
+was used. Both are saved and restored together; the older one is left alone if it raises.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ _REDUCTIONS = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_pre
 
 @contextlib.contextmanager
 def tf32(wanted: bool) -> Iterator[None]:
-    """TF32 for float32 matrix products, convolutions and recurrent networks: on or off, then as it
-    was."""
+    """Switch TF32 for float32 matrix products, convolutions and recurrent networks on or off;
+    restore it afterwards."""
     matmul, cudnn = _owners()
     precisions = _precisions()
     with _quiet():
@@ -57,7 +56,7 @@ def _owners() -> tuple[Any, Any]:
 
 
 def _precisions() -> dict[str, str]:
-    """What the newer interface says per kind of operator; empty where torch has only the older
+    """The newer interface's precision per kind of operator; empty if torch has only the older
     one."""
     getter = getattr(torch._C, "_get_fp32_precision_getter", None)
     return (
@@ -67,8 +66,7 @@ def _precisions() -> dict[str, str]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Some versions warn about the older interface, which says nothing about the operator under
-    test."""
+    """Hide warnings about the older interface, which do not concern the operator under test."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -76,7 +74,8 @@ def _quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def settings(benchmark: bool) -> Iterator[None]:
-    """cuDNN's benchmark mode as asked for, half-precision sums in float32; then as it was."""
+    """Set cuDNN's benchmark mode, and float32 accumulation in half precision; restore both
+    afterwards."""
     matmul, cudnn = _owners()
     assignments = [(cudnn, "benchmark", benchmark), (matmul, "allow_fp16_accumulation", False)]
     assignments += [(matmul, name, False) for name in _REDUCTIONS]
@@ -98,7 +97,7 @@ def settings(benchmark: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def deterministic() -> Iterator[None]:
-    """Only algorithms that give the same bits every time; operators without one raise."""
+    """Allow only deterministic algorithms; operators without one raise."""
     before = (
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
@@ -111,7 +110,7 @@ def deterministic() -> Iterator[None]:
 
 
 def in_effect() -> dict[str, str]:
-    """Every numeric switch, as it is now."""
+    """The present values of all numeric switches."""
     matmul, cudnn = _owners()
     result = {
         name: str(getattr(matmul, name, "")) for name in ("allow_fp16_accumulation", *_REDUCTIONS)

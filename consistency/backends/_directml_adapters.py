@@ -1,9 +1,9 @@
-"""Looking for DirectML adapters in a child process: where there are none, asking can be the end of
-the process that asks.
+"""Find DirectML adapters in a child process, because the query itself may crash where there are
+none.
 
-Without DirectX every call of torch_directml is random (an exception, or a segmentation fault);
-without an adapter, touching a device is a segmentation fault. So a child asks, says each answer as
-soon as it has it, and this process reads what it could say.
+Without DirectX every call of torch_directml is unpredictable (an exception, or a segmentation
+fault); without an adapter, touching a device is a segmentation fault. So a child process makes the
+queries and prints each answer at once, and this process reads what was printed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 
 from .subprocess.exit_status import death
 
-LIMIT_SECONDS = 90.0  # importing torch on a cold disk, behind a virus scanner, takes its time
+LIMIT_SECONDS = 90.0  # importing torch takes long on a cold disk with a virus scanner
 INSTALL = 'pip install "consistency[directml]"'
 _MARK = "@adapters "
 _CHILD = """
@@ -63,8 +63,8 @@ say(done=True)
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """What the child found. ``reason`` says in words why there is nothing to use; None where
-    ``names`` has at least one adapter."""
+    """What the child found. ``reason`` explains why nothing is usable; None if ``names`` has an
+    adapter."""
 
     reason: str | None
     names: tuple[str, ...] = ()
@@ -77,8 +77,8 @@ class Adapters:
 
 @functools.cache
 def discover() -> Adapters:
-    """The adapters of this machine, looked for once. Takes seconds where torch_directml is
-    installed, nothing elsewhere."""
+    """The adapters of this machine, cached. Takes seconds if torch_directml is installed, otherwise
+    nothing."""
     if not _installed():
         return Adapters(f"torch_directml is not installed ({INSTALL})")
     if not sys.executable:
@@ -97,10 +97,10 @@ def _installed() -> bool:
 
 
 def _ask() -> tuple[int | None, str]:
-    """The child's exit status (None: it did not end in time) and what it said.
+    """The child's exit status (None: it did not end in time) and its output.
 
-    It runs isolated from PYTHON… variables and the current folder, but with this process's own
-    module path, so that it finds exactly the torch_directml that this process would find.
+    It ignores PYTHON… variables and the current folder but has this process's module path, so that
+    it finds the same torch_directml.
     """
     child = subprocess.Popen(
         [sys.executable, "-I", "-X", "utf8", "-c", _CHILD],
@@ -125,9 +125,7 @@ def _read(status: int | None, output: str) -> Adapters:
     data: dict[str, Any] = {}
     for line in output.splitlines():
         if line.startswith(_MARK):
-            with contextlib.suppress(
-                ValueError
-            ):  # half a line, from a child that died while it spoke
+            with contextlib.suppress(ValueError):  # an incomplete line of a child that crashed
                 data |= json.loads(line.removeprefix(_MARK))
     where = data.get("asking", "start")
     if status is None:
@@ -156,7 +154,8 @@ def _failure(data: dict[str, Any]) -> str:
 
 
 def _mismatch() -> str:
-    """`` (it needs torch==2.4.1; this is 2.13.0)`` where the installed package says so."""
+    """`` (it needs torch==2.4.1; this is 2.13.0)`` if the installed package requires another
+    torch."""
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         for requirement in importlib.metadata.requires("torch-directml") or ():
             name, _, version = requirement.partition("==")

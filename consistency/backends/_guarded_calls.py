@@ -1,4 +1,4 @@
-"""Questions to a backend that a user may have written: an exception is an answer, too."""
+"""Queries to a backend that a user may have written: an exception counts as an answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def availability(backend: Backend) -> str | None:
-    """``backend.why_unavailable()``, also where a user's own raises: that is a reason, too."""
+    """``backend.why_unavailable()``; an exception counts as a reason."""
     try:
         reason = backend.why_unavailable()
         return None if reason is None else str(reason)
@@ -21,7 +21,7 @@ def availability(backend: Backend) -> str | None:
 
 
 def refusal(backend: Backend, operator: Operator, dtype: str, direction: str) -> str | None:
-    """``backend.unsupported(...)``, also where a user's own raises."""
+    """``backend.unsupported(...)``; an exception counts as a reason."""
     try:
         reason = backend.unsupported(operator, dtype, direction)
         return None if reason is None else str(reason)

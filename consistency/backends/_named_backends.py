@@ -39,7 +39,7 @@ def named(folder: Path | None = None) -> Mapping[str, str]:
 
 @functools.lru_cache(maxsize=8)
 def _read(path: Path, _changed: int) -> Mapping[str, str] | None:
-    """What one file says; None where it says nothing of backends."""
+    """The backends that one file defines; None if it defines none."""
     try:
         text = path.read_text(encoding="utf-8")
         data = (
@@ -49,7 +49,7 @@ def _read(path: Path, _changed: int) -> Mapping[str, str] | None:
         )
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError) as error:
         if path.name == "pyproject.toml":
-            return None  # somebody else's file: others will complain about it
+            return None  # another tool's file: that tool reports the mistake
         raise ConfigurationError(
             f"{path} cannot be read: {str(error).splitlines()[0][:120]}"
         ) from None

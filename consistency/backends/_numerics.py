@@ -1,5 +1,5 @@
-"""What numbers may depend on beside the device: how torch was built, switches of the whole process,
-environment variables."""
+"""Influences on numbers besides the device: torch's build, process-wide switches, environment
+variables."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _UNRELATED = re.compile(r"PATH|DIR|HOME|CACHE|FILE|LOG|VERBOSE|TOKEN|KEY|SECRET|
 
 @functools.cache
 def build() -> dict[str, str]:
-    """How this torch was built: its commit, compiler, BLAS, LAPACK, MKL and oneDNN, as
-    ``torch.__config__`` says it."""
+    """torch's build: its commit, compiler, BLAS, LAPACK, MKL and oneDNN, from
+    ``torch.__config__``."""
     text = torch.__config__.show()
 
     def first(pattern: str) -> str:
@@ -56,8 +56,8 @@ _BRANCHES = {
 
 @functools.cache
 def mkl_instructions() -> str:
-    """The instruction set of the kernels that MKL takes in this process; empty where torch was
-    built without it."""
+    """The instruction set of MKL's kernels in this process; empty if torch was built without
+    MKL."""
     if not torch._C.has_mkl:
         return ""
     for name in ("libtorch_cpu.so", "torch_cpu.dll"):
@@ -70,19 +70,18 @@ def mkl_instructions() -> str:
 
 
 def switches() -> dict[str, str]:
-    """Switches of this process that hold whatever the backend: only those that are not as torch
-    sets them."""
+    """Process-wide switches that differ from torch's defaults."""
     result = {}
     if torch.are_deterministic_algorithms_enabled():
         result["deterministic"] = "True"
-    tiny = torch.full((1,), 1e-40) * 1.0  # there is no function that asks
+    tiny = torch.full((1,), 1e-40) * 1.0  # no function returns it
     if not bool(tiny.item()):
         result["flush_denormal"] = "True"
     return result
 
 
 def numeric(name: str) -> bool:
-    """Whether an environment variable is one of those that change numbers, and nothing else."""
+    """Whether an environment variable changes numbers, and nothing else."""
     return _VARIABLES.fullmatch(name) is not None and not _UNRELATED.search(name)
 
 

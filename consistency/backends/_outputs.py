@@ -1,8 +1,8 @@
-"""From what a call returned, or raised, to named outputs: the part that backends and the reference
-have in common.
+"""From the return values of a call, or its exception, to named outputs: shared by backends and the
+reference.
 
-Whatever a faulty backend returns must end as an outcome: subclasses of Tensor, lists that contain
-themselves, exceptions whose text cannot be had.
+Whatever a faulty backend returns must become an outcome: subclasses of Tensor, lists that contain
+themselves, exceptions whose text cannot be read.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ..generate.fill import fill
 from ..generate.materialize import Arguments, Materials
 from ..operators.declare import Operator
 
-MAX_OUTPUTS = 1 << 16  # no operator returns more; a faulty one shall not fill the memory with them
-MAX_WARNINGS = 50  # texts kept of one call
+MAX_OUTPUTS = 1 << 16  # no operator returns more; limits the memory of a faulty one
+MAX_WARNINGS = 50  # texts per call
 _UNSUPPORTED = re.compile(
     r"not implemented for|is not supported|not currently supported|(?:does not|doesn't) "
     r"support|unsupported (?:data ?)?type|"
@@ -49,7 +49,7 @@ def collect(
     arguments: Arguments,
     backward: bool,
 ) -> tuple[Output, ...]:
-    """Call ``function(args, kwargs)`` and name what comes out: return values, arguments written in
+    """Call ``function(args, kwargs)`` and name the outputs: return values, arguments written in
     place, or gradients."""
     if "random" in operator.traits:
         with _seeded(arguments.materials.case.digest):
@@ -59,8 +59,8 @@ def collect(
 
 @contextlib.contextmanager
 def _seeded(digest: str) -> Iterator[None]:
-    """torch's generator on the CPU in a state that belongs to a case, and afterwards as it was;
-    other devices' run on."""
+    """torch's CPU generator in a state determined by the case, restored afterwards; other devices'
+    generators are untouched."""
     before = torch.get_rng_state()
     torch.default_generator.manual_seed(int(digest[:15], 16))
     try:
@@ -84,7 +84,7 @@ def _collect(
             if i < len(arguments.bases)
         ]
         return tuple(outputs)
-    # A caller's no_grad() would leave no gradients to compare, and nobody would notice.
+    # A caller's no_grad() would silently leave no gradients to compare.
     with contextlib.nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
         args = (
             _on_copies(arguments, operator.mutates) if operator.mutates else tuple(arguments.args)
@@ -102,8 +102,8 @@ def _collect(
 def _against(
     result: Iterable[Any], arguments: Arguments
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """What is differentiated, each with its cotangent: the case's literal one, or one from the
-    tape."""
+    """The tensors that are differentiated, each with its cotangent: the case's literal one, or one
+    from the bitstream."""
     case, cotangents = arguments.materials.case, []
     for position, root in enumerate(result):
         if not isinstance(root, torch.Tensor) or not root.requires_grad:
@@ -123,8 +123,8 @@ def _against(
 
 
 def _on_copies(arguments: Arguments, written: Sequence[int]) -> tuple[Any, ...]:
-    """The arguments with copies in place of the tensors that are written: a leaf cannot be, and its
-    gradient is the copy's."""
+    """The arguments with copies of the tensors that are written: leaves cannot be written, and
+    their gradient is the copy's."""
     copies = {
         id(arguments.tensors[i]): arguments.tensors[i].clone()
         for i in written
@@ -134,8 +134,8 @@ def _on_copies(arguments: Arguments, written: Sequence[int]) -> tuple[Any, ...]:
 
 
 def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tensor:
-    """What a gradient is taken against: even over [-1, 1), exactly representable in the case's
-    dtype, shaped like ``root``."""
+    """The cotangent of a gradient: uniform in [-1, 1), exactly representable in the case's dtype,
+    shaped like ``root``."""
     dtype = arguments.materials.case.dtype
     if dtype in dtypes.PARTS:
         return _complex_cotangent(root, dtype, stop, arguments)
@@ -159,8 +159,8 @@ def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tens
 def _complex_cotangent(
     root: torch.Tensor, dtype: str, stop: int, arguments: Arguments
 ) -> torch.Tensor:
-    """The same for a complex case. A real result takes the real parts; where moduli were asked for,
-    which are real, the moduli."""
+    """The same for a complex case. A real result takes the real parts; real moduli take the
+    moduli."""
     flat = torch.from_numpy(fill(root.numel(), dtype, ("uniform", -1.0, 1.0), stop))
     if arguments.adjust is not None:
         flat = arguments.adjust(flat.to(torch.complex128), len(arguments.tensors))
@@ -189,8 +189,7 @@ def _output(name: str, item: Any) -> Output:
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    """The numbers of a subclass, which may have its own idea of every operation, as an ordinary
-    tensor."""
+    """The numbers of a tensor subclass, which may override any operation, as an ordinary tensor."""
     if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         raise TypeError(
             f"returned a {type(tensor).__name__}, whose numbers cannot be read like an "
@@ -202,8 +201,7 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def to_cpu(output: Output) -> Output:
-    """The output with its numbers on the CPU, without a gradient history; the first touch is the
-    copy from the device."""
+    """The output on the CPU, without gradient history; the copy from the device happens first."""
     tensor = output.tensor
     if tensor is None:
         return output
@@ -222,8 +220,7 @@ def to_cpu(output: Output) -> Output:
 
 
 def elsewhere(outputs: Sequence[Output], device: str) -> list[Output]:
-    """The outputs that came back on another kind of device, or another one of its kind, than they
-    were asked for on."""
+    """The outputs on another kind of device, or another device of its kind, than requested."""
     elements = []
     for output in outputs:
         if output.tensor is not None and output.device != device:
@@ -235,7 +232,7 @@ def elsewhere(outputs: Sequence[Output], device: str) -> list[Output]:
 
 
 def failed(error: BaseException) -> Outcome:
-    """The outcome of a call that raised: ``unsupported`` where the message says so, else
+    """The outcome of a call that raised: ``unsupported`` if the message says so, else
     ``raised``."""
     refused = isinstance(error, (Unsupported, NotImplementedError))
     return raised(type(error).__name__, text_of(error), refused)
@@ -243,7 +240,7 @@ def failed(error: BaseException) -> Outcome:
 
 def raised(exception: str, text: str, refused: bool = False) -> Outcome:
     """The outcome of a call that raised ``exception`` with this text; ``refused``: its type alone
-    says that it is unsupported."""
+    means unsupported."""
     unsupported = refused or exception == "NotImplementedError" or _UNSUPPORTED.search(text)
     return Outcome(
         OutcomeStatus.UNSUPPORTED if unsupported else OutcomeStatus.RAISED,
@@ -254,12 +251,12 @@ def raised(exception: str, text: str, refused: bool = False) -> Outcome:
 
 
 def fallback_in(texts: Iterable[str]) -> str:
-    """The first warning that says an operator ran on the CPU instead; empty if none does."""
+    """The first warning about an operator that ran on the CPU instead; empty if there is none."""
     return next((text for text in texts if _FALLBACK.search(text)), "")
 
 
 def text_of(error: object) -> str:
-    """``str(error)``, which somebody else's exception may not survive."""
+    """``str(error)``, even if that raises."""
     try:
         return str(error)
     except Exception:
@@ -267,12 +264,12 @@ def text_of(error: object) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line with something on it, at most 300 characters."""
+    """The first nonempty line, at most 300 characters."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")[:300]
 
 
 def told(error: BaseException) -> str:
-    """``RuntimeError: its first line``: an exception in a sentence of ours."""
+    """``RuntimeError: its first line``: an exception in one line."""
     line = first_line(text_of(error))
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
@@ -285,7 +282,7 @@ def texts_of(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
 
 
 def changed(arguments: Arguments, materials: Materials) -> tuple[int, ...]:
-    """The positions of tensors that no longer hold what they were given."""
+    """The positions of tensors whose contents have changed."""
     try:
         return arguments.changed(materials)
     except KeyError:  # a dtype that cannot be compared bit by bit

@@ -12,7 +12,7 @@ _FILE = re.compile(
 )  # of C:\x\file.py:attribute, too: the last colon counts
 _SUBPROCESS = re.compile(
     r"@|\+env:|\+isolated(?=\+|@|$)", re.IGNORECASE
-)  # what asks for a process of its own
+)  # requests a process of its own
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -27,7 +27,7 @@ class Spec:
 
     @property
     def name(self) -> str:
-        """The spec as results show it: without blanks, switches in the order given."""
+        """The spec as results show it: without blanks, switches in the given order."""
         switches = "".join(
             f"+{key}={value}" if value else f"+{key}" for key, value in self.switches.items()
         )
@@ -62,8 +62,8 @@ def is_users_file(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Apart:
-    """A backend in a process of its own: the spec of the backend there, the interpreter (empty:
-    ours), and its variables."""
+    """A backend in its own process: the backend's spec, the interpreter (empty: this one), and its
+    variables."""
 
     spec: str
     python: str = ""
@@ -71,8 +71,8 @@ class Apart:
 
 
 def apart(text: str) -> Apart | None:
-    """``cpu+threads=1@PYTHON+env:NAME=VALUE+isolated`` in parts; None where no process of its own
-    is asked for.
+    """The parts of ``cpu+threads=1@PYTHON+env:NAME=VALUE+isolated``; None without a process of its
+    own.
 
     Raises UsageError.
     """
@@ -104,11 +104,10 @@ def apart(text: str) -> Apart | None:
 
 
 def loads_nothing(text: str) -> bool:
-    """Whether a spec asks for devices and switches of our own alone: no file, module, interpreter,
-    or variable that may load one.
+    """Whether a spec uses only our own devices and switches: no file, module, interpreter, or
+    variable that may load one.
 
-    What a folder from elsewhere calls its backend is run unasked only if it is such a spec. Raises
-    UsageError.
+    Only such a spec may be run unasked if a folder from elsewhere names it. Raises UsageError.
     """
     from ._numerics import numeric
 
@@ -123,7 +122,7 @@ def loads_nothing(text: str) -> bool:
 
 
 def parse(text: str) -> Spec:
-    """The parts of a spec. Raises UsageError for an empty one, and for what is not offered yet."""
+    """The parts of a spec. Raises UsageError for an empty or unsupported one."""
     if text.endswith(".py"):
         raise UsageError(f"backend {text!r}: which one of that file? Write {text}:ATTRIBUTE")
     where, *parts = text.split("+")

@@ -1,5 +1,5 @@
-"""A user's own backend: from ``module:attribute`` or ``path/to/file.py:attribute`` to a Backend, or
-to one clear line."""
+"""Load a user's own backend from ``module:attribute`` or ``path/to/file.py:attribute``; errors
+become one clear line."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def load(spec: str) -> Backend:
 
 
 def imported(spec: str, kind: str) -> Any:
-    """The attribute at ``module:attribute`` or ``file.py:attribute``; ``kind`` says what it is for.
-    Raises UsageError."""
+    """The attribute at ``module:attribute`` or ``file.py:attribute``; ``kind`` describes it. Raises
+    UsageError."""
     place, _, attribute = spec.rpartition(":")
     isfile = place.endswith(".py") or "/" in place or "\\" in place
     label = f"{kind} {spec!r}"
@@ -110,8 +110,8 @@ def _module(place: str, label: str) -> ModuleType:
 
 
 def _guarded(function: Callable[[], Any], what: str) -> Any:
-    """``function()``; whatever it raises becomes one line. Our own errors pass, an interrupt from
-    the keyboard, too."""
+    """``function()``; its exceptions become one line, except our own errors and
+    KeyboardInterrupt."""
     try:
         return function()
     except (ConsistencyError, KeyboardInterrupt):

@@ -1,7 +1,7 @@
-"""The backend protocol: take a case's materials, call the operator, bring back what came out.
+"""The backend protocol: take a case's materials, call the operator, return the outputs.
 
-Users subclass :class:`Backend` and override :meth:`Backend.call`. This module imports torch and
-numpy only, as everything does that a worker process needs.
+Users subclass :class:`Backend` and override :meth:`Backend.call`. Like everything a worker process
+needs, this module imports only torch and NumPy.
 """
 
 from __future__ import annotations
@@ -67,31 +67,29 @@ class Backend:
     name: str = "backend"
     device: str = "cpu"
     differentiable: bool = True
-    tolerance_key: str = (
-        ""  # the spec that tolerances know it by, where its name is one that somebody made up
-    )
-    is_recorded: bool = False  # its outcomes were recorded elsewhere: nothing can be run again
+    tolerance_key: str = ""  # the spec under which tolerances know it, if its name is invented
+    is_recorded: bool = False  # outcomes were recorded elsewhere: nothing can be run again
     fingerprint: Mapping[str, str] = MappingProxyType(
         {}
-    )  # of a recorded one: the summary of its fingerprint
+    )  # recorded backends: the summary of the fingerprint
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The operator's result on tensors that already lie on the device."""
         return operator(*args, **kwargs)
 
     def why_unavailable(self) -> str | None:
-        """Why this backend cannot run here, in words for a person; None when it can."""
+        """Why this backend cannot run here; None if it can."""
         return None
 
     def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
-        """Why a kind of case is not offered (no float64, no gradients …); None when it may be
+        """Why a kind of case is not offered (no float64, no gradients …); None if it may be
         tried."""
         if direction == "backward" and not self.differentiable:
             return f"{self.name} computes no gradients"
         return None
 
     def has_float64(self) -> bool | None:
-        """Whether float64 can be tried here; None when nobody knows."""
+        """Whether float64 can be tried here; None if unknown."""
         return None
 
     def environment(self) -> dict[str, str]:
@@ -107,8 +105,7 @@ class Backend:
 
     @functools.cached_property
     def identity(self) -> dict[str, str]:
-        """The environment, asked for once. Never raises: what went wrong is told under
-        ``error``."""
+        """The environment, cached. Never raises: errors are reported under ``error``."""
         try:
             return {str(key): str(value) for key, value in self.environment().items()}
         except Exception as error:
@@ -120,54 +117,51 @@ class Backend:
         return contextlib.nullcontext()
 
     def variants(self) -> Mapping[str, Backend]:
-        """This backend with one of its switches the other way, by words for it: what is tried to
-        make a divergence vanish."""
+        """This backend with one switch changed, by description: tried to make a divergence
+        vanish."""
         return {}
 
     def prepare(self) -> None:
-        """Once in a process of its own, before the first case: what takes long and is no case's
-        fault."""
+        """Slow preparation that no case should be charged for: once per process, before the first
+        case."""
 
     def with_decomposition(self, words: str, how: Callable[..., Any]) -> Backend:
-        """This backend with one operator composed of others
-        (:mod:`consistency.operators.formulas`), which ``words`` describe.
-        """
+        """This backend with one operator decomposed into others
+        (:mod:`consistency.operators.formulas`), described by ``words``."""
         from .with_decomposition import DecomposedBackend
 
         return DecomposedBackend(self, how)
 
     def prefetch(self, coming: Iterable[tuple[Operator, Case, str]]) -> None:
-        """Told which cases (operator, case, direction) will be asked for next; a worker process
-        begins with them."""
+        """Announce the next cases (operator, case, direction); a worker process begins with
+        them."""
 
     def discard_prefetched(self) -> None:
-        """Nothing that was announced will be asked for any more."""
+        """Cancel everything that was announced."""
 
     def retry_scope(self, case_seconds: float | None = None) -> AbstractContextManager[Any]:
-        """A context in which one failing case may be tried again and again: no operator is put in
-        quarantine for it.
+        """A context in which one failing case may be repeated without quarantine for its operator.
 
-        ``case_seconds``: the most that a case may take meanwhile, where there is a limit at all;
-        the context's value is the limit that holds then, or None.
+        ``case_seconds``: the time limit per case, if limits apply at all; the context's value is
+        the limit in effect, or None.
         """
         return contextlib.nullcontext()
 
     def memory_growth(self) -> tuple[str, float] | None:
-        """An operator that leaves memory behind on every call, and how many bytes; None where none
-        does, or nobody can tell."""
+        """An operator that leaks memory on every call, and how many bytes; None if there is none or
+        it is unknown."""
         return None
 
     def close(self) -> None:
-        """The run is over: let go of what is held (processes). A backend that is used again
-        afterwards begins anew."""
+        """The run is over: release resources (processes). They are acquired again on further
+        use."""
 
     def finish(self) -> None:
-        """Waits until the device has done what it was asked, so that its errors belong to the case
-        that caused them."""
+        """Synchronize with the device, so that its errors belong to the case that caused them."""
 
     def recover(self, exception: str, message: str) -> None:
-        """Called after a case raised, with the exception's type and text: leave the device usable
-        for the next one."""
+        """Called after a case raised, with the exception's type and text: make the device usable
+        again."""
 
     def run(
         self,
@@ -179,7 +173,7 @@ class Backend:
     ) -> Outcome:
         """Build the case's tensors (as ``dtype``, after ``adjust``, if given), call, collect.
 
-        Never raises for what the backend did; raises RecipeError when the recipe itself cannot be
+        Never raises for a fault of the backend; raises RecipeError if the recipe itself cannot be
         built.
         """
         if operator.callable is None:
@@ -199,9 +193,7 @@ class Backend:
                 )
             except Exception as error:
                 return self._not_built(error, materials, dtype, adjust)
-            quiet = len(
-                caught
-            )  # copying the inputs may warn, too, which says nothing about the operator
+            quiet = len(caught)  # warnings about copying inputs do not concern the operator
             started = time.perf_counter()
             try:
                 with self.switches():
@@ -213,13 +205,13 @@ class Backend:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
-                # sys.exit, a panic from Rust: whatever a backend throws is a result about it
+                # even sys.exit or a Rust panic is a result of this backend
                 outputs, failure = (), failed(error)
             seconds = time.perf_counter() - started
         if (torch.is_grad_enabled(), torch.get_default_dtype()) != before:
             torch.set_grad_enabled(
                 before[0]
-            )  # or every later case of the run, the reference's too, would suffer
+            )  # otherwise all later cases, the reference's too, would be affected
             torch.set_default_dtype(before[1])
         texts, message = texts_of(caught), ""
         if failure is not None:
@@ -247,8 +239,8 @@ class Backend:
     def _not_built(
         self, error: Exception, materials: Materials, dtype: str | None, adjust: Adjust | None
     ) -> Outcome:
-        """The inputs could not be made: a recipe's fault if the CPU cannot make them either, else
-        the device's."""
+        """The inputs could not be made: a fault of the recipe if the CPU cannot make them either,
+        else of the device."""
         if isinstance(error, RecipeError):
             if self.device == "cpu":
                 raise error
@@ -281,8 +273,8 @@ class TorchBackend(Backend):
         self.name = name or (type(self).name if type(self).name != "backend" else self.device)
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """As Backend.call. Without a tensor to follow (arange, full …), torch is told to make its
-        tensors on the device."""
+        """As Backend.call. Without tensor arguments (arange, full …), torch creates the tensors on
+        the device."""
         if self.device != "cpu" and not any(
             isinstance(item, torch.Tensor) for item in flatten((args, kwargs))
         ):
@@ -306,8 +298,7 @@ class TorchBackend(Backend):
 
 @contextlib.contextmanager
 def every_warning() -> Iterator[None]:
-    """Repeat the warnings that torch gives once a process: that an operator fell back to the CPU is
-    wanted for each case."""
+    """Repeat torch's once-per-process warnings: each case needs to know of a CPU fallback."""
     before = torch.is_warn_always_enabled()
     torch.set_warn_always(True)
     try:

@@ -56,7 +56,7 @@ class Cpu(TorchBackend):
     def prepare(self) -> None:
         if (
             "compile" in self.switched
-        ):  # the first graph of a process takes many times as long as any later one
+        ):  # the first graph of a process takes far longer than later ones
             _compiled(operators.get("neg"), [torch.ones(2)], {})
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -133,13 +133,11 @@ class Cpu(TorchBackend):
 
 
 def _compiled(operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The operator through torch.compile, one graph for each case. A graph that cannot be made has
-    not been tested."""
+    """The operator through torch.compile, one graph per case. A case without a graph is not
+    tested."""
     dynamo: Any = importlib.import_module("torch._dynamo")
     dynamo.reset()
-    plain = (
-        operator.callable or operator
-    )  # looked up outside: a look-up that takes a lock is no part of any graph
+    plain = operator.callable or operator  # outside of the graph, because the look-up takes a lock
 
     def called(args: list[Any], kwargs: dict[str, Any]) -> Any:
         return plain(*args, **kwargs)
@@ -164,13 +162,13 @@ _COMPILERS = ("c++", "g++", "clang++", "cl")
 
 
 def _flushes() -> bool:
-    """Whether this thread takes subnormal numbers for zero; torch does not tell."""
+    """Whether this thread flushes subnormal numbers to zero; torch has no query for it."""
     return 2.0**-1074 * float(np.float64(1.0)) == 0.0
 
 
 def _matmul_precision() -> str:
-    """``highest``, unless the program around us allows oneDNN to multiply float32 matrices in
-    bfloat16 or TF32."""
+    """``highest``, unless the calling program lets oneDNN multiply float32 matrices in bfloat16 or
+    TF32."""
     try:
         return str(torch.get_float32_matmul_precision())
     except (

@@ -1,5 +1,5 @@
-"""CUDA devices, with float32 meaning float32 unless ``+tf32`` is asked for; also ``+deterministic``
-and ``+benchmark``."""
+"""CUDA devices, with true float32 unless ``+tf32`` is given; also ``+deterministic`` and
+``+benchmark``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ._cuda_switches import deterministic, in_effect, settings, tf32
 from ._outputs import first_line, text_of, told
 from .base import Backend, TorchBackend, every_warning
 
-# After these the context is lost: every later call in this process fails, whatever it asks for.
+# After these the context is lost: every later call in this process fails.
 _STICKY = re.compile(
     r"CUDA error: (?:device-side assert|an illegal memory access|unspecified launch "
     r"failure|misaligned address|"
@@ -118,8 +118,7 @@ class Cuda(TorchBackend):
 
 
 def why_absent(index: int = 0) -> str | None:
-    """Why ``cuda:index`` cannot be used here, in words for a person; None when it can. Never
-    raises, never warns."""
+    """Why ``cuda:index`` cannot be used here; None if it can. Never raises, never warns."""
     if torch.version.cuda is None and torch.version.hip is None:
         return f"torch {torch.__version__} is a CPU build"
     with warnings.catch_warnings(record=True) as caught:
@@ -142,7 +141,7 @@ def why_absent(index: int = 0) -> str | None:
 def _no_device(texts: list[str]) -> str:
     try:
         cuda: Any = torch.cuda
-        cuda.init()  # raises, and says more than is_available() does
+        cuda.init()  # raises, with more detail than is_available()
     except Exception as error:
         texts = [*texts, text_of(error)]
     for text in texts:
@@ -159,8 +158,8 @@ def _no_device(texts: list[str]) -> str:
 
 
 def driver_version() -> str:
-    """The NVIDIA driver's version such as ``550.54.15``; empty where neither pynvml nor nvidia-smi
-    tells."""
+    """The NVIDIA driver's version such as ``550.54.15``; empty if neither pynvml nor nvidia-smi
+    reports it."""
     with contextlib.suppress(Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         nvml = importlib.import_module("pynvml")

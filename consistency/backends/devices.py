@@ -1,5 +1,5 @@
-"""Other torch devices (mps, xpu, whatever a torch extension registers), and why a torch device
-cannot be used here."""
+"""Other torch devices (mps, xpu, those of torch extensions), and why a torch device cannot be used
+here."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Device(TorchBackend):
 
 
 def why_absent(device: str) -> str | None:
-    """Why tensors cannot be made on ``device`` (``mps``, ``cuda:1`` …) here; None when they can.
-    Never raises."""
+    """Why tensors cannot be created on ``device`` (``mps``, ``cuda:1`` …); None if they can. Never
+    raises."""
     kind, _, index = str(device).partition(":")
     try:
         if kind == "cuda":
@@ -111,7 +111,7 @@ def _built_without(kind: str) -> str:
 
 
 def _module(kind: str) -> Any:
-    """``torch.xpu`` for ``xpu``, or what an extension put there; None without one."""
+    """``torch.xpu`` for ``xpu``, or an extension's module; None without one."""
     return getattr(torch, kind, None)
 
 

@@ -1,9 +1,9 @@
 """DirectML on Windows and WSL: ``directml``, ``directml:1``, ``directml:PART-OF-A-NAME``, and
 ``+tiled=off``.
 
-Its adapters are found by a child process (see ``_adapters``); this process imports torch_directml
-only once it is known that a device is there. What is known to end the process (bfloat16, complex
-numbers, nine dimensions) is refused before it is tried.
+A child process finds its adapters (see ``_directml_adapters``); this process imports torch_directml
+only if there is one. What is known to crash the process (bfloat16, complex numbers, nine
+dimensions) is refused beforehand.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class DirectML(TorchBackend):
         return identity | {"tiled": self.switched.get("tiled", "on")}
 
     def _chosen(self, adapters: Adapters) -> tuple[int, str | None]:
-        """The adapter's number, and why it cannot be told or does not exist."""
+        """The adapter's number, and why it is unknown or does not exist."""
         if not self.adapter:
             return adapters.default, None
         if self.adapter.isdecimal():
@@ -126,8 +126,8 @@ class DirectML(TorchBackend):
 
     @functools.cached_property
     def _closed(self) -> str | None:
-        """Import torch_directml and set its switch, once; why that failed. Only asked for when a
-        child saw the adapter."""
+        """Import torch_directml and set its switch, once; returns why that failed. Only called if a
+        child found the adapter."""
         tiled = self.switched.get("tiled", "on") == "on"
         if DirectML.tiled is not None and DirectML.tiled != tiled:
             return (
@@ -152,8 +152,8 @@ def _deadly(dtype: str) -> str:
 
 
 def _ends_the_process(operator: Operator, materials: Materials, dtype: str | None) -> str:
-    """Whether an argument or a result is of a kind that DirectML ends the process on: tried on the
-    CPU first."""
+    """Whether DirectML crashes on an argument or a result of this kind: the CPU computes it
+    first."""
     arguments = materials.build(dtype)
     outcome = _PLAIN.run(operator, materials, "forward", dtype)
     given = [

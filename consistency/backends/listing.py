@@ -1,4 +1,4 @@
-"""What ``consistency backends`` shows of each backend, as plain data."""
+"""The data that ``consistency backends`` shows of each backend."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _VERSIONS = ("torch", "numpy", "blas", "cuda", "cudnn", "hip", "torch_directml",
 
 
 def describe(backend: Backend) -> dict[str, Any]:
-    """One backend as JSON data; never raises, and asks nothing of a device that is not there.
+    """One backend as JSON data; never raises, and does not access absent devices.
 
     ``name``; ``available`` and, if not, ``reason``; ``device`` and ``driver`` as text;
     ``versions``, a list such as ``["torch 2.4.1", "cuda 12.1"]``; ``float64``: True, False, or None
-    where nobody knows; ``environment``: all of it, by name.
+    if unknown; ``environment``: all of it, by name.
     """
     reason = availability(backend)
     row: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The command line: options, what is said of mistakes, and a module for each command.
+"""The command line: options, hints for mistakes, and a module for each command.
 
-Nothing is computed here that a Python program could not ask for.
+Nothing is computed here; Python programs can do all that commands do.
 """

@@ -1,4 +1,4 @@
-"""The ``consistency`` command: a thin front on the engine. Errors of ours become one line and exit
+"""The ``consistency`` command: a thin front on the engine. Our errors become one line and exit
 status 2."""
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class _Group(click.Group):
 
 
 def _any_encoding() -> None:
-    """Marks such as ✓ must not end a run on a stream that cannot hold them; a Windows pipe or file
-    gets UTF-8."""
+    """Characters such as ✓ must not end a run on a stream that cannot encode them; Windows pipes
+    and files get UTF-8."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             redirected = (

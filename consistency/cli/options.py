@@ -77,7 +77,7 @@ def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
 
 
 def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int:
-    """``8GB`` or ``512MB`` in bytes, of which a kilobyte has 1024; 0 where nothing is given."""
+    """``8GB`` or ``512MB`` in bytes (a kilobyte has 1024); 0 for an empty text."""
     if value is None:
         return 0
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([kmg])i?b|)", value.strip().lower())
@@ -147,15 +147,15 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def option(name: str, **changes: Any) -> Decorator:
-    """A declared option, with what is different in one command."""
+    """A declared option, with the changes of one command."""
     declarations, attributes = _OPTIONS[name]
     return click.option(*declarations, **{**attributes, **changes})
 
 
 def run_options(*names: str, **changes: dict[str, Any]) -> Decorator:
-    """Give a command the argument OPERATOR and the named options of a run, collected in its
-    argument ``options`` (:class:`~consistency.engine.run_options.RunOptions`). ``changes``: what is
-    different in this command, by the name of the option."""
+    """Add the argument OPERATOR and the named options of a run to a command, collected in its
+    argument ``options`` (:class:`~consistency.engine.run_options.RunOptions`). ``changes``:
+    differences in this command, by name of the option."""
     option_names = {field.name for field in fields(RunOptions)} & {"operators", *names}
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,5 +1,5 @@
-"""What is said of a command line that cannot be understood: the mistake, what was probably meant,
-and where to read on."""
+"""Messages about an invalid command line: the mistake, what was probably meant, and where to read
+on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from ..errors import did_you_mean
 
-# What other tools call the same; only where the command has the option on the right.
+# Names in other tools; used only if the command has the option on the right.
 _OTHER_NAMES = {
     "n": "examples", "cases": "examples", "count": "examples", "iterations": "examples",
     "max-examples": "examples", "o": "out",
@@ -32,8 +32,7 @@ COMMANDS = {
 
 
 def told(error: click.UsageError, path: str) -> str:
-    """The line for ``error``, without a line break. ``path`` names the command where the error does
-    not."""
+    """The message for ``error`` on one line. ``path`` names the command if the error does not."""
     command = error.ctx.command if error.ctx is not None else None
     path = error.ctx.command_path if error.ctx is not None else path
     if isinstance(error, click.NoSuchOption):
@@ -48,8 +47,8 @@ def told(error: click.UsageError, path: str) -> str:
 
 
 def _meant(word_given: str, command: click.Command | None, path: str) -> str:
-    """What an option that is not there stands for: an argument of the command, or the option of
-    nearly that name."""
+    """The suggestion for an unknown option: an argument of the command, or an option of a similar
+    name."""
     if command is None:
         return ""
     word = word_given.lstrip("-").partition("=")[0]
@@ -81,7 +80,7 @@ def _plain(operands: str) -> str:
 
 
 def _surplus(word: str, command: click.Command | None) -> str:
-    """What to do with an argument that the command has no place for."""
+    """A hint about an argument that the command does not take."""
     if command is None or not any(p.name in ("backends", "backend") for p in command.params):
         return ""
     from .. import backends

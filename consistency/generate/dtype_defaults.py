@@ -1,5 +1,4 @@
-"""Defaults that are another number in every dtype: a reference in float64 must be given those of
-the tested dtype.
+"""Defaults that depend on the dtype: a float64 reference must use those of the tested dtype.
 
 ``rms_norm(x, shape)`` adds the dtype's machine epsilon, ``nan_to_num(x)`` replaces infinities by
 the dtype's largest number, and ``linalg.pinv(x)`` cuts off singular values below a multiple of its

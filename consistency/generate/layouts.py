@@ -1,5 +1,5 @@
-"""Memory layouts as chains of views, built backwards: which base, and which view of it, gives a
-wanted shape?"""
+"""Memory layouts as chains of views, built backwards: which base, and which view of it, has a given
+shape?"""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def inverse(
 
 @functools.lru_cache(maxsize=4096)
 def possible(shape: Shape, *, overlap: bool = True) -> tuple[str, ...]:
-    """The layouts that ``shape`` can have, the plainest first."""
+    """The layouts that ``shape`` can have, simplest first."""
     return tuple(name for name in LAYOUTS if inverse(name, shape, min, overlap=overlap) is not None)
 
 

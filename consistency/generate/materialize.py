@@ -1,7 +1,6 @@
-"""From a recipe to tensors: fill the base from the bitstream, then walk the chain of views.
+"""From a recipe to tensors: fill the base from the bitstream, then apply the chain of views.
 
-Arguments are rebuilt afresh for every backend, so that one that writes where it should not can harm
-nobody else.
+Arguments are rebuilt for every backend, so that unexpected writes affect only the backend itself.
 """
 
 from __future__ import annotations
@@ -73,8 +72,7 @@ class Materials:
 
 
 def prepare(case: Case) -> Materials:
-    """Draw the numbers of every tensor in ``case``. Raises RecipeError for a recipe that makes no
-    sense."""
+    """Draw the numbers of every tensor in ``case``. Raises RecipeError for an invalid recipe."""
     if case.dtype not in dtypes.TORCH:
         raise RecipeError(
             f"unknown dtype {case.dtype!r:.40}{did_you_mean(case.dtype, dtypes.TORCH)}"

@@ -73,11 +73,10 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
 
 
 def plan(case: Case) -> str:
-    """What makes two cases really different: everything but where in the bitstream their numbers
-    lie.
+    """The case without its positions in the bitstream: two cases with the same plan are similar.
 
-    Hypothesis spends half of its draws on slight mutations of what it drew before; as test data
-    those are repetitions.
+    Half of Hypothesis's draws are slight mutations of earlier ones, which as test data are
+    repetitions.
     """
     recipes = (*tensors(case.args), *tensors(case.kwargs))
     parts = [replace(t, stop=0, special=()) if isinstance(t, TensorRecipe) else t for t in recipes]
@@ -92,8 +91,8 @@ def _bytes(case: Case) -> int:
 
 
 def _blank(case: Case) -> bool:
-    """Whether the numbers of the case can tell little: most of an operand is blank, or every
-    operand is one number, expanded."""
+    """Whether the case's numbers are uninformative: most of an operand is blank, or every operand
+    is a single number, expanded."""
     generated = [
         t
         for t in (*tensors(case.args), *tensors(case.kwargs))
@@ -164,8 +163,8 @@ def smallest(
 
 @contextlib.contextmanager
 def hypothesis_alone() -> Iterator[None]:
-    """Keep Hypothesis's remarks about nested or slow use from becoming somebody's error, and
-    imports from changing inputs."""
+    """Keep Hypothesis's remarks about nested or slow use from becoming errors, and imports from
+    changing inputs."""
     with warnings.catch_warnings(), no_local_constants():
         warnings.simplefilter("ignore", hypothesis.errors.HypothesisWarning)
         yield
@@ -176,11 +175,11 @@ _constants_cache: Any = None  # Hypothesis's own belongs to the tests of the pro
 
 @contextlib.contextmanager
 def no_local_constants() -> Iterator[None]:
-    """Draw no constants that stand in the source code around us.
+    """Prevent Hypothesis from drawing constants of the surrounding source code.
 
-    Hypothesis (since 6.131) harvests them from every local module that is imported at the time: the
-    same seed would give other cases after a lazy import, beside another user's backend, in a
-    worker, or in an installed copy. There is no setting for it.
+    Since 6.131 it collects them from every local module imported so far: the same seed would give
+    other cases after a lazy import, with another user's backend, in a worker, or in an installed
+    copy. There is no setting for it.
     """
     global _constants_cache
     from hypothesis.internal.conjecture import providers as _providers

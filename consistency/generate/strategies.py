@@ -48,8 +48,7 @@ _FLAG = st.sampled_from((False, True))
 
 
 def _sampled(options: tuple[Any, ...]) -> st.SearchStrategy[Any]:
-    """Remembered by spelling: to a cache that compares, (False,) and (0.0,) are the same
-    options."""
+    """Cached by repr: a cache that compares would treat (False,) and (0.0,) as equal."""
     spelling = repr(options)
     if spelling not in _CHOICES:
         _CHOICES[spelling] = st.sampled_from(options)

@@ -1,5 +1,5 @@
-"""Which value classes are drawn from: those that lie within an argument's domain and mean something
-in its format."""
+"""The value classes to draw from: those within an argument's domain and meaningful in its
+format."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def plane(operator: Operator | None, dtype: str, domain: Domain) -> Domain:
 
 @functools.lru_cache(maxsize=512)
 def value_classes_within(domain: Domain, form: dtypes.Format) -> st.SearchStrategy[tuple[Any, ...]]:
-    """Value classes with parameters, the plainest first."""
+    """Value classes with parameters, simplest first."""
     low, high = (
         float(domain.low),
         float(domain.high),

@@ -1,14 +1,13 @@
-"""PyTorch's operators once more, in NumPy: an oracle that shares no code with PyTorch.
+"""PyTorch's operators implemented in NumPy: an oracle that shares no code with PyTorch.
 
-`IMPLEMENTATIONS` maps an operator's name to a function with the signature of the public torch
-callable, on arrays. It raises NotImplementedError for what it does not offer and leaves its inputs
-alone (its results may be views of them). float32 is computed in float32; float16 in float32 and
-rounded once; integers as PyTorch promotes them. `WIDE` names those that, fed np.longdouble, compute
-every step in it: where a long double has 64 bits (x86, but not on Windows), a reference about 2000
-times finer than float64.
+`IMPLEMENTATIONS` maps an operator's name to a function of arrays with the signature of the public
+torch callable. It raises NotImplementedError for what it does not offer and does not modify its
+inputs (results may be views of them). float32 is computed in float32; float16 in float32 and
+rounded once; integers as PyTorch promotes them. `WIDE` names those that compute every step in
+np.longdouble if given it: with 64 bits (x86, but not on Windows), a reference about 2000 times
+finer than float64.
 
-Nothing in this package imports torch: an implementation that shared code with what it checks could
-share its faults.
+Nothing in this package imports torch: shared code could mean shared faults.
 """
 
 from consistency.backends.numpy import (  # noqa: F401 (imported for what they register)

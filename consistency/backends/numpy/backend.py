@@ -1,5 +1,5 @@
-"""NumPy as a backend: implementations that share no code with torch, forward only, and wider ones
-for a better reference."""
+"""NumPy as a backend: implementations that share no code with torch, forward only, some in long
+double for a better reference."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _TORCH_ONLY = (torch.memory_format, torch.layout, torch.device, torch.Generator)
 
 
 class Numpy(Backend):
-    """``numpy``: every operator that :mod:`consistency.backends.numpy` writes once more, on the
-    same numbers."""
+    """``numpy``: every operator that :mod:`consistency.backends.numpy` implements, on the same
+    numbers."""
 
     name = "numpy"
     differentiable = False
@@ -92,12 +92,11 @@ class Numpy(Backend):
         return True
 
     def wide(self, operator: Operator, materials: Materials) -> list[Array] | None:
-        """The outputs in long double, in the order in which a backend returns them; None where that
-        is no improvement.
+        """The outputs in long double, in the backend's order; None if that is no improvement.
 
-        None, too, where no implementation works in long double throughout, or where it raised.
-        Outputs that are not floating (indices, counts) keep their dtype. On x86 a long double has
-        11 bits more than float64; on Windows it has none more.
+        None, too, if no implementation works in long double throughout, or if it raised. Outputs
+        that are not floating (indices, counts) keep their dtype. On x86 a long double has 11 bits
+        more than float64; on Windows it has none more.
         """
         from . import WIDE
 
@@ -116,7 +115,7 @@ class Numpy(Backend):
                 warnings.simplefilter("ignore")
                 result = _implementations()[_name(operator)](*args, **kwargs)
             outputs = [np.asarray(item) for item in flatten(result)]
-        except Exception:  # whatever it was, the float64 reference stands
+        except Exception:  # after any error the float64 reference remains
             return None
         wide = all(
             output.dtype in (LONG, LONG_COMPLEX) or output.dtype.kind in "iub" for output in outputs
@@ -144,16 +143,16 @@ def _implementations() -> Mapping[str, Any]:
 
 
 def _name(operator: Operator) -> str:
-    """What is implemented: of another form of an operator, that operator, unless its arguments
-    stand in another order."""
+    """The implemented operator: for another form of an operator that operator, unless the argument
+    order differs."""
     if REWRITTEN in operator.traits:
         return operator.name
     return operator.form_of.name if operator.form_of is not None else operator.name
 
 
 def _into(out: torch.Tensor, result: Any) -> Any:
-    """What ``out=`` does: the result written into a tensor of its shape; an empty one is not filled
-    but replaced."""
+    """Write the result into the ``out=`` tensor if the shape fits; an empty one is replaced
+    instead."""
     if not isinstance(result, torch.Tensor) or result.shape != out.shape:
         return result
     return out.copy_(result)
@@ -162,12 +161,12 @@ def _into(out: torch.Tensor, result: Any) -> Any:
 def _takes(
     implementation: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> bool:
-    """Whether there are parameters for these arguments at all."""
+    """Whether the parameters fit these arguments."""
     try:
         inspect.signature(implementation).bind(*args, **kwargs)
     except TypeError:
         return False
-    except ValueError:  # NumPy's own functions do not tell
+    except ValueError:  # NumPy's own functions have no signature
         return True
     return True
 
@@ -192,8 +191,7 @@ def _to_numpy(item: Any) -> Any:
 
 
 def _to_torch(item: Any) -> Any:
-    """Arrays and NumPy's scalars as tensors; what torch returns as a Python number or None stays
-    one."""
+    """Arrays and NumPy scalars as tensors; Python numbers and None stay as they are."""
     if isinstance(item, (np.ndarray, np.generic)):
         array = np.asarray(item)
         usable = (
@@ -226,10 +224,11 @@ def _widened(item: Any) -> Any:
 
 
 def _blas() -> str:
-    """``openblas 0.3.31``, as NumPy was built; ``unknown`` where it does not say."""
+    """The BLAS that NumPy was built with, such as ``openblas 0.3.31``; ``unknown`` if not
+    reported."""
     try:
         shown: Any = np.show_config(mode="dicts")
         blas = shown["Build Dependencies"]["blas"]
         return f"{blas['name']} {blas.get('version', '')}".strip()
-    except Exception:  # an older NumPy, or one built in a way of its own
+    except Exception:  # an older or unusually built NumPy
         return "unknown"

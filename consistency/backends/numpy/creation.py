@@ -13,8 +13,7 @@ _MINOR = frozenset({"device", "layout", "requires_grad", "pin_memory", "memory_f
 
 
 def _only_minor(options: dict[str, Any]) -> None:
-    """Where and how a tensor is kept does not change its numbers; anything else would be silently
-    lost."""
+    """Accept only arguments that do not change the numbers, such as device and memory format."""
     unknown = options.keys() - _MINOR
     if unknown:
         raise NotImplementedError(f"the arguments {', '.join(sorted(unknown))}")
@@ -121,7 +120,7 @@ def arange(
 def linspace(
     start: float, end: float, steps: int, *, dtype: str | None = None, **options: Any
 ) -> Array:
-    """From both ends towards the middle, so that both are met exactly; in the dtype asked for."""
+    """From both ends towards the middle, so that both are met exactly; in the requested dtype."""
     _only_minor(options)
     if isinstance(start, np.ndarray) or isinstance(end, np.ndarray):
         raise NotImplementedError("ends that are tensors")

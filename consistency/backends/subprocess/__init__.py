@@ -1,6 +1,6 @@
-"""Backends in processes of their own.
+"""Backends in their own processes.
 
-``codec`` is what a worker is told and answers, in frames (``framing``); ``worker_main`` and
-``process`` are its two ends, and ``backend`` stands for it in the run. Everything that
-``worker_main`` imports needs torch and numpy only.
+``codec`` defines the messages, sent in frames (``framing``); ``worker_main`` and ``process`` are
+the two ends, and ``backend`` represents the worker in the run. Everything that ``worker_main``
+imports needs torch and NumPy only.
 """

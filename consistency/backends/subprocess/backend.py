@@ -1,9 +1,8 @@
-"""The backend that stands for one in a worker process: cases go out ahead, outcomes come back in
-order, deaths cost their case.
+"""A backend in a worker process: cases are sent ahead, outcomes return in order, and a crash costs
+one case.
 
-Replies come in the order of the requests, so the first request without a reply is the one that was
-running when a worker died or fell silent. It gets the verdict; the others are given to a new
-worker.
+Replies come in the order of the requests, so the first request without a reply was running when the
+worker crashed or hung. It gets the verdict; a new worker gets the others.
 """
 
 from __future__ import annotations
@@ -30,20 +29,18 @@ from .memory_growth import GrowthMeter
 from .process import START_SECONDS, LostError, Worker, WorkerSource
 from .requests import CaseRequest, Limits, by_its_case, elements, known_there
 
-AHEAD = 16  # requests in flight; a worker that waits for the next case is one that costs time
+AHEAD = 16  # requests in flight, so that the worker never waits
 AHEAD_ELEMENTS = 1 << 22  # of their tensors together
-DEATHS_IN_A_ROW = (
-    5  # of one operator, after which it is no longer tried; a time limit that ran out counts as two
-)
+DEATHS_IN_A_ROW = 5  # failures of an operator before it is quarantined; a timeout counts as two
 LEAST_SECONDS = 1.0  # for one case, when a time limit is shortened
-GONE_AFTER = 3  # workers that found no device, after which it is believed to be gone
+GONE_AFTER = 3  # workers without a device before it is considered lost
 FRESH_FAILURES = (
-    3  # first cases of new workers that raise, after which a backend is believed to raise
+    3  # raising first cases of new workers before the backend itself is considered broken
 )
 
 
 class SubprocessBackend(Backend):
-    """``spec`` in a process of its own: of this interpreter or of ``python``, with ``environment``
+    """``spec`` in its own process: of this interpreter or of ``python``, with ``environment``
     variables set."""
 
     def __init__(
@@ -67,10 +64,8 @@ class SubprocessBackend(Backend):
         self._keys: set[tuple[str, ...]] = set()  # of both
         self._since = 0.0  # when the first of the pending began
         self._number = 0
-        self._worked: CaseRequest | None = (
-            None  # a case that came back, for new workers to tell by whether they are sound
-        )
-        self._fresh = True  # nothing has come back from this worker yet
+        self._worked: CaseRequest | None = None  # a case that worked, to check new workers with
+        self._fresh = True  # this worker has not replied yet
         self._raising = self._refused = 0
         self._in_a_row: Counter[str] = Counter()
         self._patient = False
@@ -79,12 +74,11 @@ class SubprocessBackend(Backend):
 
     @property
     def origin(self) -> tuple[str, dict[str, str | None]]:
-        """The interpreter of its processes, and what their environment has otherwise (None: not at
-        all)."""
+        """The interpreter of its processes, and the changes to their environment (None: none)."""
         strange = {"PYTHONPATH": None, "PYTHONHOME": None} if self.python else {}
         return self.python or sys.executable, {**strange, **self.variables}
 
-    # What a run asks.
+    # Interface to the run.
 
     def why_unavailable(self) -> str | None:
         try:
@@ -143,12 +137,9 @@ class SubprocessBackend(Backend):
     # Running.
 
     def prefetch(self, coming: Iterable[tuple[Operator, Case, str]]) -> None:
-        """Hand over what is asked for next, so that the worker computes while this process
-        judges."""
+        """Send the next requests, so that the worker computes while this process judges."""
         if self._opened is None and self._spawned is None:
-            with contextlib.suppress(
-                OSError
-            ):  # told when the backend is asked whether it is available
+            with contextlib.suppress(OSError):  # reported by why_unavailable()
                 self._spawned = self._spawn()
         if len(self._keys) > AHEAD // 2:  # in batches: each message wakes two threads
             return
@@ -181,7 +172,7 @@ class SubprocessBackend(Backend):
         variant: str = "",
         formulation: str = "",
     ) -> Outcome:
-        """As run, on a variant of the backend or by another formulation."""
+        """As run, on a variant of the backend or with a decomposition."""
         reason = self.quarantined(operator.name) or self.why_unavailable()
         if reason:
             return Outcome(OutcomeStatus.UNAVAILABLE, message=reason)
@@ -228,7 +219,7 @@ class SubprocessBackend(Backend):
             self.limits, self._in_a_row, self._patient = before, deaths, False
 
     def discard_prefetched(self) -> None:
-        """Forget what was handed over and never asked for."""
+        """Drop requests that were sent ahead and not used."""
         while self._pending:
             self._pump()
         self._done.clear()
@@ -262,7 +253,7 @@ class SubprocessBackend(Backend):
             self._worker.send({**request.header, "n": self._number}, request.blobs)
 
     def _pump(self) -> None:
-        """Wait for the reply to the first pending request, or find out that there will be none."""
+        """Wait for the reply to the first pending request, or establish that there will be none."""
         number, request = next(iter(self._pending.items()))
         try:
             worker = self._started()
@@ -298,7 +289,7 @@ class SubprocessBackend(Backend):
             self._in_a_row[request.operator] = 0
 
     def _lost(self, number: int, request: CaseRequest, lost: LostError) -> None:
-        """The worker is gone: what it was doing is the reason, as far as anybody can tell."""
+        """Handle a lost worker: the request it was processing is the likely cause."""
         timed_out = lost.status == "timeout"
         text = f"no answer within {self.limits.seconds:g} s" if timed_out else str(lost)
         self._in_a_row[request.operator] += 2 if timed_out else 1
@@ -319,8 +310,8 @@ class SubprocessBackend(Backend):
     def _after_failure(
         self, number: int, request: CaseRequest, outcome: Outcome, spoiled: str
     ) -> None:
-        """A case raised. If nothing works since, the worker is replaced; a failure that was there
-        before is judged anew."""
+        """A case raised. If nothing works since, replace the worker; if an earlier failure may be
+        the cause, judge the case again."""
         first_call = self._fresh
         self._fresh = False
         if (
@@ -362,7 +353,7 @@ class SubprocessBackend(Backend):
         )
 
     def _replace(self) -> None:
-        """A new worker, when the next reply is waited for."""
+        """Start a new worker when the next reply is awaited."""
         if self._worker is not None:
             self._worker.kill()
         self._worker = None
@@ -372,7 +363,7 @@ class SubprocessBackend(Backend):
                 self._spawned = self._spawn()
 
     def _started(self) -> Worker:
-        """The worker, with everything that is pending handed to it."""
+        """The worker, with all pending requests sent to it."""
         if self._worker is not None:
             return self._worker
         reason = self._start()["reason"]
@@ -385,14 +376,14 @@ class SubprocessBackend(Backend):
         return worker
 
     def _open(self) -> framing.Header:
-        """What the backend said of itself when its first worker was started."""
+        """The description that the backend's first worker sent."""
         if self._opened is None:
             self._start()
         assert self._opened is not None
         return self._opened
 
     def _spawn(self) -> Worker:
-        """A process that loads torch, and is not waited for yet. Raises OSError."""
+        """Start a process that loads torch, without waiting for it. Raises OSError."""
         if self._source is None:
             self._source = WorkerSource(*self.origin)
         return Worker(self._source, self.limits.most_bytes)
@@ -422,12 +413,12 @@ class SubprocessBackend(Backend):
             self._worker, self._fresh, self._refused = worker, True, 0
             self.device = str(reply.get("device", "cpu"))
         if self._opened is None or self._refused >= GONE_AFTER:
-            # a device that was there and is not any more is not looked for again and again
+            # do not search for a lost device repeatedly
             self._opened = reply
         return reply
 
     def _exchange(self, header: framing.Header) -> framing.Header:
-        """A question apart from the cases: its answer comes after theirs."""
+        """Send a request that is not a case; it is answered after all pending cases."""
         while self._pending:
             self._pump()
         try:
@@ -439,7 +430,7 @@ class SubprocessBackend(Backend):
             return {"reason": f"asking its worker ended it: {lost}"}
 
     def memory_growth(self) -> tuple[str, float] | None:
-        """What the last case leaves behind on every call, in bytes."""
+        """What the last case leaks on every call, in bytes."""
         request = self._worked if self._worker is not None else None
         growth = self._growth.per_call(
             functools.partial(self._repeat, request) if request is not None else None
@@ -458,8 +449,8 @@ class SubprocessBackend(Backend):
         del self._done[key]
 
     def _memory(self) -> tuple[int, int]:
-        """How often the worker was replaced, and the bytes that it holds now: resident ones and the
-        device's."""
+        """How often the worker was replaced, and the bytes it holds now: resident and on the
+        device."""
         if self._worker is None:
             return self.restarts, 0
         device = (
@@ -473,7 +464,7 @@ class SubprocessBackend(Backend):
 
 
 class _SubprocessVariant(Backend):
-    """A variant of an isolated backend, or another formulation on it."""
+    """A variant of an isolated backend, or a decomposition on it."""
 
     def __init__(self, inner: SubprocessBackend, variant: str = "", formulation: str = "") -> None:
         self.inner, self.variant, self.formulation = inner, variant, formulation

@@ -1,4 +1,4 @@
-"""Outcomes as frames carry them: JSON data and the bytes of the tensors one after another."""
+"""Outcomes in frames: JSON data and the bytes of the tensors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pack_outcome(outcome: Outcome) -> tuple[Json, list[bytes]]:
         return encode_outcome(outcome, store), blobs
     except (
         Exception
-    ) as error:  # a layout, a subclass, a storage that cannot be read: a result about this backend
+    ) as error:  # an unreadable layout, subclass or storage is a result of this backend
         text = f"its result cannot be read back: {type(error).__name__}: {str(error)[:200]}"
         return pack_outcome(
             Outcome(

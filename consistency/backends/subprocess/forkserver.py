@@ -1,11 +1,11 @@
 """Workers in milliseconds: a process that has loaded torch and forks a worker on request (Linux
 only).
 
-Elsewhere each worker is started from nothing, which takes seconds: Windows cannot fork, and macOS'
+Elsewhere each worker starts from scratch, which takes seconds: Windows cannot fork, and macOS'
 libraries do not survive it. The fork server itself never computes and never touches a device, so
-that what it forks is as good as new. The fork server of ``multiprocessing`` is one for a whole
-process, with its interpreter and environment, and its children share one standard error; here each
-interpreter and environment has a server of its own, and the last words of each worker are read.
+that its children are as good as new. ``multiprocessing`` has one fork server per process, with that
+process's interpreter and environment and a shared standard error; here each interpreter and
+environment has its own server, and the last output of each worker is read.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _POLL_SECONDS = 0.02
 
 
 class ForkServer:
-    """The run's end: ``command`` is the process to start, which calls :func:`serve` with the number
-    of its socket."""
+    """The run's end: ``command`` starts the process, which calls :func:`serve` with the number of
+    its socket."""
 
     def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
         self._control, server_end = socket.socketpair()
@@ -54,7 +54,7 @@ class ForkServer:
             thread.start()
 
     def fork(self) -> ForkedWorker:
-        """A new worker, which may still be on its way. Raises OSError where the fork server has
+        """A new worker, which may still be starting. Raises OSError if the fork server has
         ended."""
         parent_end, child_end = socket.socketpair()
         reads, writes = os.pipe()
@@ -78,8 +78,8 @@ class ForkServer:
             thread.join(10.0)
 
     def _hear(self) -> None:
-        """What the fork server reports: ``p PID`` for each worker, in the order asked, and ``d PID
-        STATUS`` for each death."""
+        """Read the fork server's reports: ``p PID`` for each worker, in order of the requests, and
+        ``d PID STATUS`` for each that ended."""
         with (
             contextlib.suppress(OSError, ValueError),
             self._control.makefile("r", encoding="ascii") as stream,
@@ -103,8 +103,8 @@ class ForkServer:
 
 
 class ForkedWorker:
-    """One forked worker, with the part of ``subprocess.Popen`` that is needed. ``returncode`` is as
-    there."""
+    """One forked worker, with the part of ``subprocess.Popen`` that is needed, such as
+    ``returncode``."""
 
     def __init__(self, connection: socket.socket, stderr: BinaryIO, server: ForkServer) -> None:
         with connection:
@@ -136,13 +136,14 @@ class ForkedWorker:
         return self.returncode
 
     def kill(self) -> None:
-        """End it. One that is still on its way will find nobody to talk to, and end by itself."""
+        """End it. One that is still starting finds its pipes closed and ends by itself."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
 
 def serve(descriptor: int) -> None:
-    """The fork server's end: fork when asked, report births and deaths, end with the run."""
+    """The fork server's end: fork on request, report started and ended workers, end with the
+    run."""
     from ...operators import registry
     from .. import base  # noqa: F401 - what every worker needs, loaded once
     from . import worker_main as child
@@ -177,7 +178,7 @@ def serve(descriptor: int) -> None:
 
 
 def _reap(control: socket.socket) -> int:
-    """Reports the dead, and says how many they were."""
+    """Report ended children; return their number."""
     count = 0
     with contextlib.suppress(ChildProcessError):
         while True:

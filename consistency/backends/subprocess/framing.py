@@ -1,5 +1,5 @@
-"""Frames: what goes through the pipes to and from a process of ours. A mark, two lengths, a JSON
-header and raw bytes.
+"""Frames: the messages through pipes to and from our processes: a mark, two lengths, a JSON header
+and raw bytes.
 
 ``blobs`` in the header holds the lengths of the byte strings that follow it. This module needs
 neither torch nor NumPy.
@@ -22,7 +22,7 @@ Frame = tuple[Header, list[bytes]]
 
 
 class WireError(Exception):
-    """What came is no frame, or not one of ours: the other end is broken."""
+    """The data are not a valid frame."""
 
 
 class CutShortError(WireError):
@@ -36,13 +36,13 @@ def packed(header: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
 
 
 def write(stream: BinaryIO, header: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> None:
-    """Send one frame. Raises OSError where nobody reads any more."""
+    """Send one frame. Raises OSError if the other end is closed."""
     stream.write(packed(header, blobs))
     stream.flush()
 
 
 def read(stream: BinaryIO) -> Frame | None:
-    """The next frame, None where the other end closed. Raises WireError."""
+    """The next frame, None if the other end is closed. Raises WireError."""
     mark = stream.read(len(_MARK))
     if not mark:
         return None

@@ -1,4 +1,4 @@
-"""Memory that is not given back: whether a worker holds more after every call of one case."""
+"""Memory leaks: whether a worker holds more memory after every call of one case."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ LEAST_GROWTH = 4096.0  # bytes a call
 
 
 class GrowthMeter:
-    """``memory`` gives how often the worker was replaced, and the bytes that it holds now."""
+    """``memory`` returns how often the worker was replaced, and the bytes it holds now."""
 
     def __init__(self, memory: Callable[[], tuple[int, int]]) -> None:
         self._memory = memory
         self._mark = (0, 0)
 
     def per_call(self, repeat: Callable[[], None] | None) -> float | None:
-        """Bytes that every ``repeat`` leaves behind, looked for only where memory has grown since
-        this was asked before.
+        """Bytes that every ``repeat`` leaks, measured only if memory has grown since the last
+        check.
 
-        Memory is taken before and after a few calls, and if it grows, two times ``PROBES``: what a
-        cache takes, it takes once.
+        Memory is compared before and after a few calls, and if it grows, after two times ``PROBES``
+        calls: a cache grows only once.
         """
         before, self._mark = self._mark, self._memory()
         restarts, bytes_then = self._mark

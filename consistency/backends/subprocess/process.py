@@ -1,8 +1,8 @@
-"""The run's end of a worker: start it, talk to it without ever waiting longer than allowed, and be
-rid of it.
+"""The run's end of a worker: start it, exchange messages without waiting longer than allowed, and
+end it.
 
-Three threads a worker keep pipes from filling up: one writes, one reads replies, one keeps the last
-words on standard error.
+Three threads per worker keep pipes from filling up: one writes, one reads replies, one keeps the
+last output on standard error.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ import psutil
 from . import forkserver, framing
 from .exit_status import death
 
-START_SECONDS = 180.0  # importing torch on a cold disk, behind a virus scanner, takes its time
-LOOK_SECONDS = 0.1  # how often memory is looked at while a reply is awaited
+START_SECONDS = 180.0  # importing torch takes long on a cold disk with a virus scanner
+LOOK_SECONDS = 0.1  # interval of memory checks while waiting for a reply
 _LAST_WORDS = 4096
-_FITS = 1 << 15  # bytes; a pipe takes at least twice as much without anybody reading it
+_FITS = 1 << 15  # bytes; a pipe buffers at least twice as much
 _PACKAGE = Path(__file__).resolve().parents[2]
 # The package is loaded from its own folder only: what lies beside it belongs to another
 # interpreter.
@@ -50,8 +50,8 @@ _ALIVE: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 
 class LostError(Exception):
-    """The worker ended, or had to be ended: ``status`` is a verdict (``crash``, ``timeout``), the
-    text says what happened."""
+    """The worker ended or was ended: ``status`` is a verdict (``crash``, ``timeout``), the text
+    describes what happened."""
 
     def __init__(self, status: str, text: str) -> None:
         super().__init__(text)
@@ -59,8 +59,8 @@ class LostError(Exception):
 
 
 class WorkerSource:
-    """Where the workers of one interpreter (``python``) with one environment (``changes`` to ours,
-    None removes) come from."""
+    """Starts the workers of one interpreter (``python``) with one environment (``changes`` to ours;
+    None removes a variable)."""
 
     def __init__(self, python: str, changes: Mapping[str, str | None]) -> None:
         self.python = python
@@ -71,8 +71,8 @@ class WorkerSource:
         self._fork_server: forkserver.ForkServer | None = None
 
     def begin(self) -> Any:
-        """A process that is, or soon will be, a worker. Raises OSError where the interpreter cannot
-        be started."""
+        """A process that is, or will become, a worker. Raises OSError if the interpreter cannot be
+        started."""
         if forkserver.USABLE:
             if self._fork_server is None or self._fork_server.process.poll() is not None:
                 self.close()
@@ -83,10 +83,10 @@ class WorkerSource:
         return self.start(_WORK)
 
     def start(self, program: str) -> Any:
-        """A process of its own that runs ``program`` (:data:`LOAD` and what comes behind it)."""
+        """A new process that runs ``program`` (:data:`LOAD` and the code after it)."""
         options: dict[str, Any] = {
             "start_new_session": True
-        }  # Ctrl-C is for the run, which then ends its workers
+        }  # Ctrl-C goes to the run, which then ends its workers
         if os.name == "nt":
             flags = ("CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW")
             options = {"creationflags": sum(getattr(subprocess, flag, 0) for flag in flags)}
@@ -106,8 +106,8 @@ class WorkerSource:
 
 
 class ProgramSource(WorkerSource):
-    """Where processes come from that run ``program`` (what comes behind :data:`LOAD`) and take
-    frames as workers do."""
+    """Starts processes that run ``program`` (the code after :data:`LOAD`) and exchange frames as
+    workers do."""
 
     def __init__(self, python: str, changes: Mapping[str, str | None], program: str) -> None:
         super().__init__(python, changes)
@@ -118,15 +118,15 @@ class ProgramSource(WorkerSource):
 
 
 class Worker:
-    """A child process that runs cases; ``most_bytes`` is what it may take of memory."""
+    """A child process that runs cases and may use ``most_bytes`` of memory."""
 
     def __init__(self, source: WorkerSource, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self._words = b""
         self._replies: queue.Queue[framing.Frame | Exception | None] = queue.Queue()
         self._requests: queue.Queue[bytes | None] = queue.Queue()
-        self._unanswered: deque[int] = deque()  # bytes of each request that no reply has come to
-        self._waiting = 0  # requests that the writing thread has yet to write
+        self._unanswered: deque[int] = deque()  # bytes of each unanswered request
+        self._waiting = 0  # requests for the writing thread
         self.process = source.begin()
         self._watched: psutil.Process | None = None
         pairs = (
@@ -155,10 +155,10 @@ class Worker:
         self._requests.put(frame)
 
     def reply(self, until: float, meanwhile: Callable[[], None] | None = None) -> framing.Frame:
-        """The next reply. Raises Lost where the worker is gone, takes too much memory, or is not
-        heard of ``until`` then.
+        """The next reply. Raises LostError if the worker is gone, uses too much memory, or does not
+        reply before ``until``.
 
-        ``meanwhile`` is called while nothing comes; what it raises ends the waiting.
+        ``meanwhile`` is called while waiting; its exceptions end the wait.
         """
         while True:
             remaining = until - time.monotonic()
@@ -191,7 +191,7 @@ class Worker:
             return reply
 
     def memory(self) -> int:
-        """Bytes of resident memory; 0 where the process is gone, or not there yet."""
+        """Bytes of resident memory; 0 if the process is gone or not started."""
         try:
             if self._watched is None and self.process.pid is not None:
                 self._watched = psutil.Process(self.process.pid)
@@ -200,7 +200,7 @@ class Worker:
             return 0
 
     def kill(self) -> None:
-        """End it and what it started."""
+        """End it and its children."""
         _ALIVE.discard(self)
         self._requests.put(None)
         pid = self.process.pid

@@ -1,4 +1,4 @@
-"""What a worker is asked, and what one case may take of it."""
+"""Requests to a worker, and the limits of one case."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CASE_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Limits:
-    """What one case may take: seconds, and bytes of its worker's memory."""
+    """The limits of one case: seconds, and bytes of its worker's memory."""
 
     seconds: float = CASE_SECONDS
     memory: int = 0
@@ -44,7 +44,7 @@ class CaseRequest:
 
 
 def known_there(operator: Operator) -> bool:
-    """Whether a process that knows only registered operators runs the same one."""
+    """Whether a process with only the registered operators would run the same function."""
     declared = operators.registry().get(operator.name)
     return by_its_case(operator) or (
         declared is not None and declared.function is operator.function
@@ -52,12 +52,12 @@ def known_there(operator: Operator) -> bool:
 
 
 def by_its_case(operator: Operator) -> bool:
-    """Whether what is called is said by the case: of PyTorch's database, or a function that a
-    recording names."""
+    """Whether the case itself names the function: of PyTorch's database, or one that a recording
+    names."""
     return operator.cases is not None or NAMED in operator.traits
 
 
 def elements(case: Case) -> int:
-    """How many numbers a message carries, or has made there."""
+    """How many numbers a message carries or makes the worker generate."""
     recipes = (*tensors(case.args), *tensors(case.kwargs))
     return sum(len(t.data) if isinstance(t, Literal) else math.prod(t.base) for t in recipes) + 1

@@ -1,9 +1,9 @@
-"""The worker's end: take cases, run them on one backend, send back what came out. Needs torch,
-NumPy and this package only.
+"""The worker's end: receive cases, run them on one backend, send the outcomes. Needs torch, NumPy
+and this package only.
 
-The messages go over what were standard input and output; whatever a backend prints goes to standard
-error instead. A worker ends with the process that started it: at once where Python still runs, and
-after the time limit where a case hangs without it.
+Messages use the original standard input and output; whatever a backend prints goes to standard
+error. A worker ends with the process that started it: at once while Python runs, and after the time
+limit if a case hangs outside of Python.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def main() -> None:
 
 
 def take_streams() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes to the run; anything else that reads or writes the standard ones meets nothing, or
-    standard error."""
+    """The pipes to the run; other users of standard input and output get nothing, or standard
+    error."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -51,14 +51,12 @@ def take_streams() -> tuple[BinaryIO, BinaryIO]:
         import ctypes
 
         windows: Any = ctypes
-        windows.windll.kernel32.SetErrorMode(
-            0x8003
-        )  # a crash must not open a dialog that waits for somebody
+        windows.windll.kernel32.SetErrorMode(0x8003)  # a crash must not open a dialog
     return requests, replies
 
 
 def listen(requests: BinaryIO, waiting: queue.Queue[framing.Frame]) -> None:
-    """Reads requests; where the run has ended, so does the worker, whatever it is doing."""
+    """Reads requests; when the run has ended, the worker ends at once."""
     with contextlib.suppress(BaseException):
         while (frame := framing.read(requests)) is not None:
             waiting.put(frame)
@@ -66,7 +64,7 @@ def listen(requests: BinaryIO, waiting: queue.Queue[framing.Frame]) -> None:
 
 
 class _Service:
-    """One backend, and what is known of it."""
+    """One backend and its state."""
 
     def __init__(self, replies: BinaryIO) -> None:
         self.replies = replies
@@ -93,7 +91,7 @@ class _Service:
                 reply = {"bytes": self._device_bytes()}
             else:
                 reply = {"wrong": f"{kind!r} is not understood"}
-        except Exception as error:  # a mistake of this program's, or a recipe that cannot be built
+        except Exception as error:  # a bug of this program, or an invalid recipe
             reply = {
                 "wrong": f"{type(error).__name__}: {str(error)[:300]}",
                 "recipe": type(error).__name__ == "RecipeError",
@@ -170,8 +168,8 @@ class _Service:
         return packed, sent
 
     def _spoiled(self) -> str:
-        """Why nothing works any more since a case failed: what worked before is tried again. Empty
-        where it still does."""
+        """Why nothing works since a case failed, found by repeating a case that worked before;
+        empty if it still works."""
         if self.canary is None:
             return ""
         outcome = self.backend.run(*self.canary)

@@ -1,1 +1,1 @@
-"""Commands of the command line that have a module of their own."""
+"""The commands that have a module of their own."""

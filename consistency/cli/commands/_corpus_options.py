@@ -1,4 +1,4 @@
-"""Which corpus a run replays, and what it explores with."""
+"""The corpus that a run replays, and what it explores with."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _standard(chosen: RunConfig, before: dict[str, Any]) -> Any:
     pairs = operator_dtypes(chosen)
     limit = before.get(
         "groups"
-    )  # a run that had no time to draw all of it is completed with as much of it
+    )  # an interrupted run that drew only part of it is completed with that part
     if isinstance(limit, int) and 0 < limit < len(pairs):
         return replace(standard(pairs[:limit], told=progress()), groups=limit)
     seconds = None if chosen.time_budget is None or before else SHARE * chosen.time_budget
@@ -72,7 +72,7 @@ def _standard(chosen: RunConfig, before: dict[str, Any]) -> Any:
 
 
 def _tell(chosen: RunConfig) -> None:
-    """What of the corpus is not replayed here."""
+    """Report which cases of the corpus are not replayed here."""
     from ... import operators
     from ...engine.plan import operator_in
 
@@ -87,7 +87,7 @@ def _tell(chosen: RunConfig) -> None:
             f"corpus show` tells what is in it"
         )
     if chosen.dtypes is not None or len(chosen.operators) < len(operators.registry()):
-        return  # what is left out is what the user left out
+        return  # the user's selection explains what is left out
     skipped = sum(
         (case.operator, case.dtype, case.source) not in fitting for case in chosen.corpus.cases
     )

@@ -1,5 +1,4 @@
-"""What the screen shows while backends are asked how they compute, behind everything that a run has
-to tell."""
+"""Progress while backends are fingerprinted at the end of a run."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from ...report.terminal import Screen
 
 
 def handlers(folder: Path, wanted: bool | None, screen: Screen) -> list[Handler]:
-    """What stands behind the screen: probes, and the page once more where they found something
-    out."""
+    """The handlers after the screen: fingerprints, and a second version of the page if they found
+    anything."""
     fingerprints, refresh_page = Fingerprints(folder, wanted, _probing(screen)), page.after(folder)
 
     def finish(event: Event) -> None:
@@ -26,8 +25,8 @@ def handlers(folder: Path, wanted: bool | None, screen: Screen) -> list[Handler]
 
 
 def _probing(screen: Screen) -> Progress:
-    """A line that says so, and a bar on a terminal. Ctrl-C leaves out what is not known by then,
-    and ends the run as usual."""
+    """A line of text, and a progress bar on a terminal. Ctrl-C skips the remaining fingerprints and
+    ends the run normally."""
 
     @contextlib.contextmanager
     def shown(names: Sequence[str], probes: int) -> Iterator[Step]:

@@ -1,4 +1,4 @@
-"""What ``consistency repro`` says of a case that was run again."""
+"""The messages of ``consistency repro`` about a case that was run again."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def show_minimal(minimal: Any, say: Say) -> None:
 def compare_with_before(
     found: Any, results: Iterable[Any], identities: Mapping[str, Any], say: Say
 ) -> None:
-    """Whether what is known of the case happened again, and if not, what is different here."""
+    """Report whether the stored failure happened again, and if not, what differs here."""
     before = found.failing
     if before is None:
         return

@@ -105,8 +105,8 @@ def bisect(
 def _environments(
     versions: Sequence[str], where: str, pip: Sequence[str]
 ) -> tuple[list[str], dict[str, Any]]:
-    """The versions in order, and for each what gives the spec of a backend that runs under it (made
-    when it is asked for)."""
+    """The versions in order, and for each a function that returns the spec of a backend under it,
+    creating its environment."""
     import torch
 
     from ...diagnose import environments
@@ -143,7 +143,7 @@ def _environments(
 
 
 class _Judge:
-    """Tries one configuration, and says at once what came out."""
+    """Tests one configuration and prints the result at once."""
 
     def __init__(self, case: Any, direction: str, tolerances: str | None, seconds: float) -> None:
         from ...generate.calls.case_operator import operator_of

@@ -170,7 +170,7 @@ def calibrate(
             "Merge by hand what is convincing.",
         ]
         proposal.write_text(work.proposal(changes, header), encoding="utf-8", newline="\n")
-        load(proposal)  # a proposal that does not load would be our own mistake
+        load(proposal)  # a proposal that does not load would be a bug
         written = str(proposal)
     console.print(report.noticed(calibration))
     console.print(report.proposed(changes, written))
@@ -201,7 +201,7 @@ def _worst(path: Path) -> Case:
 
 
 def _check_writable(path: Path) -> None:
-    """Minutes of work must not end with a file that cannot be written."""
+    """Fail before minutes of work, not after, if a file cannot be written."""
     try:
         with path.open("a", encoding="utf-8"):
             pass
@@ -210,7 +210,7 @@ def _check_writable(path: Path) -> None:
 
 
 def _about(plan: CalibrationPlan) -> str:
-    """``seeds 0,1,2 of 10 cases, torch 2.13.0 CPU AVX512``: what the numbers belong to."""
+    """``seeds 0,1,2 of 10 cases, torch 2.13.0 CPU AVX512``: the origin of the numbers."""
     import torch
 
     capability = torch.backends.cpu.get_cpu_capability()
@@ -234,8 +234,8 @@ def _observed(plan: CalibrationPlan, console: Console) -> Calibration:
 
 @contextlib.contextmanager
 def _progress(console: Console, total: int, what: str = "cases") -> Iterator[Callable[[str], None]]:
-    """A function to call after each case: a bar on a terminal, elsewhere a line from time to
-    time."""
+    """A function to call after each case: a progress bar on a terminal, elsewhere an occasional
+    line."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (

@@ -1,4 +1,4 @@
-"""``consistency run --cluster``: the same run on other machines, with one bundle for each
+"""``consistency run --cluster``: the same run on other machines, with one bundle per
 environment."""
 
 from __future__ import annotations
@@ -46,16 +46,14 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def default_specs() -> list[str]:
-    """The backends that are tried where nobody names any; those that a machine has not got are left
-    out there."""
+    """The backends that are tried if the user names none; machines skip those they lack."""
     from ...engine.executors.workers.environments import BY_DEFAULT
 
     return list(BY_DEFAULT)
 
 
 def begun_under(out: Path, seed: int | None) -> tuple[Path | None, int | None]:
-    """One of the bundles of an interrupted run, and the seed that all of them were begun with.
-    Raises BundleError."""
+    """One bundle of an interrupted run, and the seed of all its bundles. Raises BundleError."""
     from ...storage.bundle import read_header
 
     folder = next(iter(sorted(path.parent for path in out.glob("*/bundle.json"))), None)
@@ -67,7 +65,7 @@ def begun_under(out: Path, seed: int | None) -> tuple[Path | None, int | None]:
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """What the user wrote. ``backends``: whether some were named. ``folder`` gets a bundle for each
+    """The user's options. ``backends``: whether some were named. ``folder`` gets a bundle per
     environment."""
 
     address: str
@@ -83,8 +81,8 @@ class ClusterOptions:
 
 
 def run_on_cluster(chosen: RunConfig, options: ClusterOptions, rows: IO[str] | None) -> int:
-    """Run, show and write; the exit status. Results also go to ``rows``, an object a line. Raises
-    ConsistencyError."""
+    """Run, show and write; returns the exit status. Results also go to ``rows``, one JSON object
+    per line. Raises ConsistencyError."""
     from ...engine.events import ResumeState
     from ...engine.executors.dask.client import DaskClient
     from ...engine.executors.workers.coordinator import Coordinator
@@ -136,7 +134,7 @@ def _status(statuses: Sequence[int]) -> int:
 
 
 class Shown:
-    """What is written and shown of one environment."""
+    """The output of one environment."""
 
     def __init__(
         self,

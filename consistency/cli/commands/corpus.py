@@ -203,8 +203,8 @@ def _problems(result: CorpusCheck) -> None:
 
 
 def progress() -> Any:
-    """What tells how far drawing is, on a terminal's standard error; in a log a line now and
-    then."""
+    """A progress function for drawing: on a terminal's standard error, in a log an occasional
+    line."""
     import time
 
     last = [time.monotonic()]
@@ -221,7 +221,7 @@ def progress() -> Any:
 
 
 def _unused(out: Path, sources: Sequence[Path]) -> None:
-    """Nobody's folder is overwritten, unless it is named among the sources."""
+    """Refuse to overwrite a folder unless it is one of the sources."""
     if not out.is_dir() or not any(out.iterdir()):
         return
     if not (out / "recording.json").is_file():

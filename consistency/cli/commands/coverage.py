@@ -1,5 +1,5 @@
-"""``consistency operators --coverage`` and ``--health``: what is covered and what is missing;
-whether the draws are any good."""
+"""``consistency operators --coverage`` and ``--health``: covered and missing operators; the quality
+of the draws."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from ...engine.coverage import Coverage
     from ...operators.declare import Operator
 
-MOST = 30  # missing names that are shown; --json has them all
+MOST = 30  # missing names to show; --json has all
 
 
 def console(err: bool = False) -> Console:
-    """Plain text wherever there is no terminal."""
+    """Plain text unless this is a terminal."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, stderr=err)
 
 
 def show_coverage(chosen: Sequence[Operator], as_json: bool, markdown: Path | None) -> None:
-    """Measure, and print a summary, JSON, or write the page."""
+    """Measure, and print a summary or JSON, or write the page."""
     from ...engine import coverage
     from .calibrate import _progress
 
@@ -48,7 +48,7 @@ def show_coverage(chosen: Sequence[Operator], as_json: bool, markdown: Path | No
 
 
 def summary(found: Coverage) -> Iterator[str]:
-    """The figures, then what is missing and why."""
+    """The figures, then what is missing, with reasons."""
     directions = found.directions()
     yield (
         f"{len(found.operators):>5} operators in {len(found.families())} families, "
@@ -103,7 +103,7 @@ def _all_aten() -> int:
 
 
 def page(found: Coverage) -> Iterator[str]:
-    """docs/coverage.md: what is declared, by family, and what is missing, with reasons."""
+    """docs/coverage.md: the declared operators by family, and the missing ones, with reasons."""
     import torch
 
     version = torch.__version__.partition("+")[0]
@@ -172,7 +172,7 @@ def _table(title: str, reasons: dict[str, str]) -> Iterator[str]:
 
 
 def show_health(chosen: Sequence[Operator], as_json: bool, examples: int) -> None:
-    """Draw, run, count; a line for each operator that is out of bounds, and a summary."""
+    """Measure; print a line for each operator out of bounds, and a summary."""
     from ...engine import case_health
     from .calibrate import _progress
 
@@ -189,7 +189,7 @@ def show_health(chosen: Sequence[Operator], as_json: bool, examples: int) -> Non
 
 
 def health_lines(found: Sequence[Health]) -> Iterator[str]:
-    """What is wrong, operator by operator, then the figures of all."""
+    """The problems of each operator, then the totals."""
     from ...engine.case_health import INCONCLUSIVE, VALID
 
     for one in found:

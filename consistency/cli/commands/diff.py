@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from ...report.history.diff import ResultChange, RunDifference
     from ...report.history.diff.bundle_difference import ComparedRun
 
-MOST = 40  # lines of a kind
-MOST_MOVED = 20  # of an environment
-MOST_VALUE = 100  # characters of what stands there
+MOST = 40  # lines per kind of change
+MOST_MOVED = 20  # changes per environment
+MOST_VALUE = 100  # characters of a value
 
 
 @command(short_help="Compare two runs: what fails now, what is fixed, which errors grew.")
@@ -202,7 +202,7 @@ def _markdown(result: RunDifference) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """What somebody else wrote, as text in a cell of a table."""
+    """Untrusted text, as a cell of a Markdown table."""
     from ...core.text import printable
 
     safe = printable(text).replace("\n", " ")

@@ -124,8 +124,8 @@ def explain(
 
 
 def _fingerprint(text: str, other: str, say: Any) -> Any:
-    """That of a bundle, of a file that `consistency fingerprint --json` wrote, or of a backend,
-    which is asked."""
+    """The fingerprint of a bundle, of a file that `consistency fingerprint --json` wrote, or
+    measured on a backend."""
     from ... import backends as known
     from ...probes.explain import fingerprints
     from ...probes.fingerprint.collect import take

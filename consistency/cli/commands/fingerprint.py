@@ -120,7 +120,7 @@ def fingerprint(
 
 
 def all_inputs(backend: Backend, name: str, interval: str, out: Path | None, as_json: bool) -> None:
-    """``--exhaustive``: sweeps, or goes on, and writes the result and its ulp_chart."""
+    """``--exhaustive``: start or continue a sweep; write the result and its chart."""
     from ...probes.fingerprint.exhaustive import (
         ExhaustiveComparison,
         function_named,
@@ -187,7 +187,7 @@ def _earlier(path: Path, current: ExhaustiveComparison) -> ExhaustiveComparison:
 
 
 def _save(path: Path, text: str) -> None:
-    """At once: an interruption leaves the old file or the new one."""
+    """Write atomically: an interruption leaves the old file or the new one."""
     try:
         write_text(path, text + "\n")
     except OSError as error:
@@ -195,7 +195,7 @@ def _save(path: Path, text: str) -> None:
 
 
 def all_lines(found: ExhaustiveComparison, path: Path) -> Iterator[str]:
-    """What the terminal says of a sweep."""
+    """The terminal output of a sweep."""
     import numpy as np
 
     def number(pattern: int) -> str:
@@ -233,7 +233,7 @@ def _taken(backend: Backend) -> Fingerprint:
 
 
 def card(found: Fingerprint, backend: Backend, everything: bool = False) -> Iterator[str]:
-    """The lines of the terminal."""
+    """The terminal output of a fingerprint."""
     from ...probes.fingerprint.sections import sections
 
     width = min(WIDEST, max(60, shutil.get_terminal_size((WIDEST, 24)).columns))
@@ -260,8 +260,7 @@ _TOLD = ("torch", "processor", "device", "driver", "threads", "blas")
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """Columns as wide as they need to be; the last one wraps, the first one at a third of the
-    width."""
+    """Columns as wide as necessary; the last one wraps, the first one at a third of the width."""
     if header and any(header):
         rows = [header, *rows]
     columns = max(len(row) for row in rows)
@@ -274,7 +273,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> 
     ]
     widths[0] = min(widths[0], width // 3)
     min_widths = [min(w, 8) for w in widths]
-    for _ in range(sum(widths)):  # the widest of the others gives way, and wraps
+    for _ in range(sum(widths)):  # shrink and wrap the widest other column
         widest = max(range(columns), key=lambda i: (widths[i] > min_widths[i] and i > 0, widths[i]))
         last = max((len(row[-1]) for row in rows if len(row) == columns), default=0)
         if (

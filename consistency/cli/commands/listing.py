@@ -32,7 +32,7 @@ def backends(as_json: bool, backends: Sequence[str]) -> None:
         for b in (known.resolve_all(list(backends)) if backends else known.catalog())
     ]
     for backend in available:
-        backend.prefetch(())  # processes of their own load torch side by side
+        backend.prefetch(())  # isolated backends load torch in parallel
     rows = [describe(backend) for backend in available]
     for backend in available:
         backend.close()

@@ -103,7 +103,7 @@ def model(
         _record(target, corpus, steps, [*backends, *others, *filter(None, [json_file, out])])
         return
     to_stdout = json_file is not None and str(json_file) == "-"
-    with _Screen() as screen:  # before torch is there, which takes its time
+    with _Screen() as screen:  # before torch is loaded, which takes a while
         from ...training.entry_points import compare_models
 
         report = compare_models(
@@ -148,7 +148,7 @@ def model(
 def _variants(
     target: str, others: Sequence[str], backends: Sequence[str], steps: int | None, replicas: int
 ) -> tuple[VariantComparison, ...]:
-    """Other ways to compute the same: those that were asked for, or those that an example has."""
+    """Other ways to compute the same result: the requested ones, or those of an example."""
     from ...training import model_targets
     from ...training.variants import Variant, compare_variants, variants_of
 
@@ -168,7 +168,7 @@ def _variants(
 
 
 def _record(target: str, corpus: Path, steps: int | None, messages: Sequence[Any]) -> None:
-    """Keep the model's calls and say what was kept."""
+    """Record the model's calls and report it."""
     from ...training import capture, model_targets
 
     if messages:
@@ -184,7 +184,7 @@ def _record(target: str, corpus: Path, steps: int | None, messages: Sequence[Any
 
 
 class _Screen:
-    """Says what is being computed, on one line that goes away."""
+    """Shows the current computation on one temporary line."""
 
     def __enter__(self) -> _Screen:
         from rich.console import Console

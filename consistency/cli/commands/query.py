@@ -119,7 +119,7 @@ def query(
 
 
 def _store(folders: Sequence[Path], path: Path | None) -> Store:
-    """The store of what is named; told on standard error is what could not be read."""
+    """The store of the named bundles; unreadable ones are reported on standard error."""
     from ...report.history.bundle_sources import bundles
     from ...report.history.store import Store
 

@@ -95,8 +95,7 @@ def record(
 
 
 def _follow(steps: Iterator[Taken], what: str, out: Path) -> None:
-    """Go through it all with a progress bar (lines, where there is no terminal) and say what was
-    kept."""
+    """Record with a progress bar (or lines, without a terminal) and report the result."""
     from rich.console import Console
 
     from ...report.progress import progress_bar

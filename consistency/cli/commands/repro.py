@@ -1,5 +1,5 @@
-"""``consistency repro``: run one case again, say whether it fails again, make it smaller, and write
-what can be handed on."""
+"""``consistency repro``: run one case again, report whether it fails again, minimize it, and write
+a script or an issue."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def repro(
     from ...storage.lookup import find
 
     stored = find(case, identifier)
-    say = Say(quiet=script or issue or as_json)  # then standard output holds nothing else
+    say = Say(quiet=script or issue or as_json)  # standard output then holds nothing else
     if stored.recording:
         ran = _judged_elsewhere(stored, tolerances, say)
     else:
@@ -121,14 +121,14 @@ def repro(
 
 
 def _failed(result: Result) -> bool:
-    """Whether it fails, or somebody has explained why it does."""
+    """Whether it fails, or is a known divergence."""
     return result.verdict.diverges
 
 
 @dataclass
 class _Ran:
-    """What became of the case. ``chosen`` is None where a recording was judged; ``missing`` counts
-    backends that cannot be used."""
+    """The results of the case. ``chosen`` is None if a recording was judged; ``missing`` counts
+    unusable backends."""
 
     results: list[Result]
     specs: Mapping[str, str]
@@ -152,7 +152,7 @@ def _run(
     from ...generate.materialize import prepare
 
     operator = operator_of(stored.case)
-    prepare(stored.case).build()  # what cannot be built is bad usage here, no verdict
+    prepare(stored.case).build()  # an invalid case is bad usage here, not a verdict
     # A name that results bear need not be a spec: `mine` of mine.py:Mine. What is a spec here is
     # never taken for another one.
     spelled = [spec if known.is_known(spec) else stored.runnable(spec) for spec in specs]
@@ -189,9 +189,7 @@ def _run(
                 f"leave "
                 f"--direction out"
             )
-        identities = {
-            b.name: b.identity for b in present
-        }  # asked for while a worker is there to answer
+        identities = {b.name: b.identity for b in present}  # read while a worker is running
     finally:
         for backend in chosen.backends:
             backend.close()
@@ -207,7 +205,7 @@ def _run(
 
 
 def _judged_elsewhere(stored: StoredCase, tolerances: str | None, say: Say) -> _Ran:
-    """The recorded outcome judged here; the device itself is not."""
+    """Judge the recorded outcome here, without the device."""
     from ...engine.events import Judged
     from ...engine.judge_recordings import events, plan
 
@@ -273,7 +271,7 @@ def _hand_on(
     out: Path | None,
     say: Say,
 ) -> None:
-    """Write or print what others need, with what the other backends make of the case."""
+    """Write or print the script and the issue, with the results of other backends."""
     from ...report import repro_script
 
     failing = [
@@ -301,7 +299,7 @@ def _hand_on(
 
 
 def _on_others(result: Result, done: Sequence[Result], chosen: RunConfig) -> list[Result]:
-    """The same case and direction on every backend that is at hand and has not judged it."""
+    """The same case and direction on every available backend that has not judged it."""
     from ... import backends as known
     from ...engine import engine
     from ...generate.calls.case_operator import operator_of

@@ -149,7 +149,7 @@ def run(
     with contextlib.ExitStack() as stack:
         stack.callback(screen.stop)
         handlers: list[Handler] = []
-        last: list[Handler] = []  # behind what the screen says
+        last: list[Handler] = []  # after the screen's output
         if folder is not None:
             writer = bundles.writer(folder, resume=resume, label=label)
             stack.callback(writer.close)
@@ -171,15 +171,15 @@ def run(
 
 
 def _not_here() -> list[str]:
-    """The backends that are known and cannot be used here."""
+    """The known backends that cannot be used here."""
     from ... import backends
 
     return [backend.name for backend in backends.catalog() if backends.availability(backend)]
 
 
 def _freeze_garbage() -> None:
-    """What torch's import left, a million objects, is not garbage: to look through it again and
-    again took a twentieth of a run."""
+    """Exclude the million objects of torch's import from garbage collection, which took a twentieth
+    of a run."""
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
 

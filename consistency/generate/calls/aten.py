@@ -1,12 +1,11 @@
 """The fourth source of cases: a program's calls of torch's own operators, ``aten/addmm.default``,
-as a watch captures them.
+as a trace captures them.
 
-The name comes from a case, perhaps of somebody else's making, so it is looked up among the
-overloads that torch registered under ``aten``, never evaluated, and what reads files, frees or
-resizes storage, or only steers torch is not called. What our declaration of the same operator knows
-holds for the call as well, where the arguments stand in the same order; :mod:`.kernels`
-declares the usual ones that torch's functions write differently; anything else is judged by its
-sensitivity to its inputs.
+The name comes from a case, which may be untrusted, so it is looked up among the overloads that
+torch registered under ``aten``, never evaluated; operators that read files, free or resize storage,
+or only control torch are not called. Our declaration of the same operator also applies to the call
+if the arguments have the same order; :mod:`.kernels` declares common ones that torch's functions
+write differently; all others are judged by their sensitivity to their inputs.
 """
 
 from __future__ import annotations
@@ -41,18 +40,18 @@ from .torch_functions import NAMED
 
 
 def source_of(overload: Any) -> str:
-    """``aten/addmm.default``: what a case that calls this overload has as its source."""
+    """``aten/addmm.default``: the source of a case that calls this overload."""
     return f"{ATEN}/{overload.__name__}"
 
 
 def title_of(overload: Any) -> str:
-    """``aten.addmm``: what such a case is called."""
+    """``aten.addmm``: the display name of such a case."""
     return f"{ATEN}.{base_name(overload)}"
 
 
 def operator_of(case: Case) -> Operator:
-    """The operator that a case with the source ``aten/…`` calls. Raises UsageError for a name that
-    is not to be called."""
+    """The operator of a case with the source ``aten/…``. Raises UsageError for a name that may not
+    be called."""
     overload = overload_named(parse_source(case.source).name)
     base = base_name(overload)
     if case.operator != f"{ATEN}.{base}":
@@ -180,8 +179,7 @@ def _operator(
 
 @functools.cache
 def _guarded(hook: Any) -> Any:
-    """An error model's function, whose every complaint about arguments as aten writes them is a
-    TypeError.
+    """An error model's function that raises only TypeError for unexpected arguments.
 
     The engine then judges the call by its sensitivity.
     """
@@ -238,8 +236,8 @@ def leading(
 
 
 def declared_as(base: str) -> Operator | None:
-    """Our declaration of the function that aten calls ``base``, if there is one that takes the same
-    arguments in the same order."""
+    """Our declaration of the function that aten calls ``base``, if one takes the same arguments in
+    the same order."""
     declared = operators.registry()
     name = base if base in declared else public_name(base)
     match = declared.get(name)

@@ -1,4 +1,4 @@
-"""Which operator a case calls, by its source: ours, the database's, one that the case names, or
+"""The operator that a case calls, by its source: registered, of the database, named by the case, or
 ATen's."""
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from . import aten, opinfo, torch_functions
 
 
 def operator_of(case: Case) -> Operator:
-    """The operator that ``case`` calls: the registry's, the database's, a function that it names,
-    or ATen's. Raises UsageError."""
+    """The operator that ``case`` calls. Raises UsageError."""
     source = parse_source(case.source)
     match source.kind:
         case "":

@@ -1,5 +1,5 @@
-"""The error model of a call that nobody declared: its sensitivity to its inputs, and a guess of how
-many numbers are added up."""
+"""The error model of an undeclared call: its sensitivity to its inputs, and an estimate of how many
+numbers are summed."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ GENERIC = "opinfo: generic model"
 def longest_dimension(
     args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]
 ) -> float:
-    """n for an operator nothing is known of: the longest dimension of an argument."""
+    """n of an unknown operator: the longest dimension of an argument."""
     return float(max((max(t.shape, default=1) for t in _tensors(args, kwargs)), default=1))
 
 
 def longest_reduction(
     args: tuple[Any, ...], kwargs: dict[str, Any], outputs: tuple[torch.Tensor, ...]
 ) -> float:
-    """n for a kernel nothing is known of: its longest dimension, or how many inputs there are to an
-    output.
+    """n of an unknown kernel: its longest dimension, or the number of inputs per output.
 
     The gradient of a bias sums over everything but the channels.
     """
@@ -46,10 +45,10 @@ BY_SENSITIVITY = replace(NORMWISE, terms=longest_dimension, wide_accumulation=Fa
 
 def generically(operator: Operator) -> Operator:
     """The operator judged by its sensitivity to its inputs, for calls that its declaration does not
-    understand.
+    cover.
 
-    Raises Untestable for operators whose results mean nothing unless they are observed through
-    their arguments.
+    Raises Untestable for operators whose results are meaningless unless observed through their
+    arguments.
     """
     if (
         operator.observe is not None

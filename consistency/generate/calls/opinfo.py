@@ -1,8 +1,8 @@
 """The second source of cases: the sample inputs of PyTorch's own operator database, for arguments
-nobody here thought of.
+that ours do not cover.
 
-The database (``torch.testing._internal``) is private, so nothing here is taken for granted: what
-cannot be had costs its own operator and says why.
+The database (``torch.testing._internal``) is private and may change: a failure affects only its own
+operator, with a reason.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _PACKAGES = {"expecttest": "expecttest", "packaging": "packaging", "hypothesis":
 
 @functools.cache
 def database() -> tuple[Any, ...]:
-    """The OpInfo entries of the installed torch. Raises UsageError with the remedy where they
-    cannot be imported."""
+    """The OpInfo entries of the installed torch. Raises UsageError with the remedy if they cannot
+    be imported."""
     arguments, sys.argv = (
         sys.argv,
         sys.argv[:1],
@@ -90,8 +90,8 @@ def select(patterns: Iterable[str | Operator] | None = None) -> list[Operator]:
 
 
 def variant(operator: Operator) -> str:
-    """Which of the database's entries of that name this is; empty for its first, and for operators
-    from elsewhere."""
+    """The database's variant of that name; empty for its first, and for operators from
+    elsewhere."""
     cases = operator.cases
     return (
         str(cases.args[0].variant_test_name)
@@ -145,7 +145,7 @@ def _operator(entry: Any) -> Operator:
 
 
 def _only_moves(entry: Any, operator: Operator) -> bool:
-    """Whether every number of every result stands among the inputs: then nothing is computed, and
+    """Whether every number of every result is one of the inputs: then nothing is computed, and
     nothing may differ."""
     checked = 0
     with contextlib.suppress(Exception):

@@ -109,7 +109,7 @@ def _options() -> dict[str, bool]:
 def _evenly(
     samples: Sequence[Any], count: int, entry: Any, dtype: str, source: str, refused: Counter[str]
 ) -> list[Case]:
-    """``count`` cases from evenly spaced samples; where one cannot be used, from its neighbors."""
+    """``count`` cases from evenly spaced samples, or from neighbors of unusable ones."""
     if count <= 0 or not samples:
         return []
     step = max(len(samples) / count, 1.0)
@@ -173,8 +173,8 @@ def _argument(value: Any) -> Arg:
 
 
 def _check_determined(entry: Any, case: Case) -> None:
-    """Raises Untestable for a call whose result is random: the dispatcher says it may be, and two
-    seeds show that it is."""
+    """Raises Untestable for a call with a random result, according to the dispatcher and two
+    seeds."""
     materials, results = prepare(case), []
     for seed in (1, 2):
         with _seeded(seed), AtenCallRecorder(seed) as reached, warnings.catch_warnings():

@@ -29,8 +29,8 @@ NAMED = "named"  # the trait of an operator that only its case tells
 
 
 def operator_of(case: Case) -> Operator:
-    """The operator that a case with the source ``call/…`` calls. Raises UsageError for a name that
-    is not to be called."""
+    """The operator of a case with the source ``call/…``. Raises UsageError for a name that may not
+    be called."""
     source = parse_source(case.source)
     return _operator(source.name, case.operator, source.writes, _shorter(source.name, case))
 
@@ -86,7 +86,7 @@ def _returns_nothing(*args: Any) -> tuple[()]:
 
 
 def _shorter(name: str, case: Case) -> str:
-    """The format with fewer digits than the case's own in which a reduction is asked for: ``sum(x,
+    """The dtype of a reduction if it has fewer digits than the case's own: ``sum(x,
     dtype=torch.float16)``."""
     requested = case.kwargs.get("dtype")
     if (
@@ -105,13 +105,13 @@ def _shorter(name: str, case: Case) -> str:
 def _cast_first(
     function: Callable[..., Any], dtype: torch.dtype, args: Any, kwargs: Any, outputs: Any
 ) -> list[tuple[Any, ...]]:
-    """What torch's documentation says, which casts the numbers before it adds them; casting the sum
-    is admitted as well."""
+    """As torch documents, cast the numbers before they are summed; casting the sum is accepted as
+    well."""
     return [(function(args[0].to(dtype).to(torch.float64), *args[1:], **kwargs),)]
 
 
 def _in_double(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """A function that makes tensors, in float64 where it was not told a dtype."""
+    """A factory function in float64 if it was not given a dtype."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:

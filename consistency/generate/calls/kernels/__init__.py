@@ -1,6 +1,6 @@
-"""Declarations of the operators that stand in traces of models and that torch's public functions
-write differently: whose rules hold, what is summed, which outputs mean something, and where need be
-how to compute them in float64.
+"""Declarations of operators that occur in traces of models and that torch's public functions write
+differently: whose rules apply, what is summed, which outputs are meaningful, and if necessary how
+to compute them in float64.
 
 Convolution in one operator, normalizations that also return their statistics, softmax, attention
 kernels, and the backward operators.
@@ -43,8 +43,7 @@ def kernel_of(base: str, case: Case) -> KernelDeclaration | None:
 
 
 def _dimensions(tensor: Any) -> int:
-    """How many dimensions an argument has, which is a literal tensor or a recipe; 0 of anything
-    else."""
+    """The number of dimensions of a literal tensor or a recipe; 0 for any other argument."""
     if isinstance(tensor, TensorRecipe):
         strided = tensor.view[-1] if tensor.view and tensor.view[-1][0] == "as_strided" else ()
         return (len(strided) - 2) // 2 if strided else len(tensor.base)
@@ -52,7 +51,7 @@ def _dimensions(tensor: Any) -> int:
 
 
 def kernel_named(base: str) -> KernelDeclaration | None:
-    """The declaration of ``aten::base`` where it does not depend on the arguments, as that of a
+    """The declaration of ``aten::base`` if it does not depend on the arguments, as that of a
     convolution does."""
     return kernels().get(base)
 

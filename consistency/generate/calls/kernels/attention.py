@@ -56,7 +56,7 @@ def _attention(
 def _read_attention(
     args: Args, kwargs: Kwargs, mask_at: int | str | None, causal_at: int
 ) -> Kwargs:
-    """The keyword arguments of ``scaled_dot_product_attention`` that say the same."""
+    """The equivalent keyword arguments of ``scaled_dot_product_attention``."""
     mask = (
         kwargs.get(mask_at)
         if isinstance(mask_at, str)

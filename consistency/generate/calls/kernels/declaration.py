@@ -1,4 +1,4 @@
-"""What a kernel's declaration says, and helpers for those that follow our declaration of a public
+"""The declaration of a kernel, and helpers for those that follow our declaration of a public
 function."""
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ....operators.magnitudes import largest
 
 @dataclass(frozen=True, slots=True)
 class KernelDeclaration:
-    """What is known of one operator that torch's public functions write differently. ``rules`` is
-    the declaration whose c and λ hold; ``kept`` counts the outputs that mean something, from the
-    first. ``substitute`` is what a device calls that lacks a kernel of the CPU's."""
+    """The declaration of an operator that torch's public functions write differently. ``rules`` is
+    the declaration whose c and λ apply; ``kept`` is the number of leading outputs that are
+    meaningful. ``substitute`` is called on a device that lacks the CPU's kernel."""
 
     error: ErrorModel
     rules: str = ""
