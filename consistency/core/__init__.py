@@ -1,5 +1,5 @@
-"""The values that flow through the program, and what every room needs: number formats, recipes,
-files written whole.
+"""The values that flow through the program, and what every package needs: number formats, recipes,
+atomic file writes.
 
-Nothing of another room may be here, and nothing that draws, runs or judges.
+Nothing here depends on other packages, and nothing draws, runs or judges.
 """

@@ -46,8 +46,8 @@ def to_bytes(tensor: torch.Tensor) -> bytes:
 
 
 def array_of_bytes(data: bytes, dtype: str) -> Array:
-    """A fresh flat array of little-endian bytes. Raises ValueError where the number of bytes does
-    not fit."""
+    """A fresh flat array of little-endian bytes. Raises ValueError if the number of bytes does not
+    fit."""
     kind = np.dtype(array_dtype(dtype))
     return np.frombuffer(data, dtype=kind.newbyteorder("<")).astype(kind)
 

@@ -1,5 +1,5 @@
-"""What a case calls, as its source says: empty for a declared operator, else ``opinfo/VARIANT``,
-``call/torch.add/writes=0``, ``aten/add.Tensor`` or ``yours/FUNCTION``."""
+"""The source of a case, which says what it calls: empty for a declared operator, else
+``opinfo/VARIANT``, ``call/torch.add/writes=0``, ``aten/add.Tensor`` or ``yours/FUNCTION``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from ..errors import UsageError
 OPINFO = "opinfo"  # a sample of PyTorch's operator database
 CALL = "call"  # a function of torch that the case names
 ATEN = "aten"  # an overload of one of torch's own operators
-YOURS = "yours"  # a function of a user's own, which nobody else can call
+YOURS = "yours"  # a user's own function, which only the user can call
 _WRITES = "/writes="
 
 
 @dataclass(frozen=True, slots=True)
 class CaseSource:
-    """``kind`` is one of the words above, or empty; ``name`` says what of it is called."""
+    """``kind`` is one of the words above, or empty; ``name`` is the variant, function or
+    overload."""
 
     kind: str = ""
     name: str = ""
@@ -37,7 +38,7 @@ class CaseSource:
 
 
 def parse_source(text: str) -> CaseSource:
-    """What the source of a case says; its kind may be one that this version does not know."""
+    """The parts of a case's source; the kind may be unknown to this version."""
     kind, _, name = text.partition("/")
     if kind != CALL:
         return CaseSource(kind, name)

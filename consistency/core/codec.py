@@ -1,8 +1,8 @@
 """Cases and outcomes as JSON data and byte strings: for worker processes, recordings and clusters.
 
-No pickle: what is read is data, whoever wrote it. Where a tensor's numbers go is the caller's
-business: ``store`` is called with each and returns what the JSON data say of it, and ``load`` is
-called with these fields again, its dtype (None: this torch lacks it) and its shape.
+No pickle: data from any source are safe to read. The caller decides where the numbers of tensors
+go: ``store`` is called with each tensor and returns the fields that the JSON data hold for it;
+``load`` is called with these fields, its dtype (None: this torch lacks it) and its shape.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Load = Callable[[Json, torch.dtype | None, tuple[int, ...]], torch.Tensor]
 
 
 class CodecError(ValueError):
-    """What was read is no outcome."""
+    """The data are not an outcome."""
 
 
 def long_literals(cases: Iterable[Case]) -> dict[str, bytes]:
@@ -56,7 +56,7 @@ def unpack_cases(data: Json, blobs: Sequence[bytes]) -> list[Case]:
 
 
 def encode_outcome(outcome: Outcome, store: Store) -> Json:
-    """An outcome as JSON data. Fields that are empty are left out."""
+    """An outcome as JSON data, without empty fields."""
     fields = {
         "exception": outcome.exception,
         "message": outcome.message,
@@ -84,7 +84,7 @@ def _encode_output(output: Output, store: Store) -> Json:
 
 
 def _encode_value(value: Any) -> Any:
-    """A returned value that is no tensor: as recipes write arguments, or Python's text of it."""
+    """A returned value that is not a tensor: as recipes write arguments, or its text."""
     try:
         return recipe.encode(value)
     except ConsistencyError:
@@ -92,8 +92,8 @@ def _encode_value(value: Any) -> Any:
 
 
 def decode_outcome(data: Mapping[str, Any], load: Load) -> Outcome:
-    """The outcome that JSON data describe. Raises KeyError for a field that is missing, and
-    TypeError, ValueError, AttributeError, RuntimeError or RecipeError for one that is malformed."""
+    """The outcome that JSON data describe. Raises KeyError for a missing field, and TypeError,
+    ValueError, AttributeError, RuntimeError or RecipeError for a malformed one."""
     outputs = data.get("outputs", [])
     if not isinstance(outputs, list) or len(outputs) > MAX_OUTPUTS:
         raise CodecError("its outputs are no list, or too many")
@@ -111,7 +111,7 @@ def decode_outcome(data: Mapping[str, Any], load: Load) -> Outcome:
 
 
 def _status(text: str) -> OutcomeStatus:
-    """How a call ended, which the statuses of comparisons do not say."""
+    """The status of a call, excluding those of comparisons."""
     if text not in _STATUSES:
         raise CodecError(f"its status is {text[:40]!r}")
     return OutcomeStatus(text)
@@ -131,7 +131,7 @@ def _decode_output(data: Json, load: Load) -> Output:
 
 
 def text_in(data: Mapping[str, Any], key: str, default: str | None = None) -> str:
-    """A text of bounded length. Raises KeyError where there is none and no ``default``."""
+    """A text of bounded length. Raises KeyError if it is missing and there is no ``default``."""
     value = data[key] if default is None else data.get(key, default)
     if not isinstance(value, str):
         raise CodecError(f"{key!r} is no text")

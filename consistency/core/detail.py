@@ -1,6 +1,6 @@
-"""What a judgment says beside its verdict and numbers, as data; sentences are rendered from it.
+"""Details of a judgment besides its verdict and numbers, as data from which sentences are rendered.
 
-No sentence is read back: scripts, shrinking, pages and exit statuses look at these values.
+No sentence is parsed: scripts, shrinking, pages and exit statuses use these values.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class ModifiedInput:
 
 @dataclass(frozen=True, slots=True)
 class Nondeterministic:
-    """Other bits came out of another call: ``kind`` is ``runs``, ``threads`` (another number of
-    them) or ``batch`` (a row by itself)."""
+    """Another call gave other bits: ``kind`` is ``runs``, ``threads`` (another number of threads)
+    or ``batch`` (a single row)."""
 
     kind: str
 
@@ -34,7 +34,7 @@ class TimedOut:
 
 @dataclass(frozen=True, slots=True)
 class PrecisionScaling:
-    """From float32 to float64 errors shrink otherwise than rounding: ``direction`` is ``case``
+    """Errors do not shrink from float32 to float64 as rounding does: ``direction`` is ``case``
     (float64 errs about as much in single cases), ``float64`` (its mean error is too large) or
     ``float32`` (the float32 path is degraded)."""
 
@@ -44,7 +44,7 @@ class PrecisionScaling:
 @dataclass(frozen=True, slots=True)
 class BeyondStatistics:
     """Every element is within budget, but their errors together are not rounding: ``statistic``
-    says which one is too large."""
+    names the one that is too large."""
 
     statistic: str
 
@@ -56,12 +56,12 @@ class ReferenceRaised:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceWrong:
-    """float64 on the CPU is itself wrong here, by a proof."""
+    """float64 on the CPU is proved wrong here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unproved:
-    """The backend and float64 on the CPU disagree, and neither of them is proved."""
+    """The backend and float64 on the CPU disagree, and neither is proved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ def detail_to_json(detail: Detail) -> dict[str, Any]:
 
 
 def detail_from_json(data: Any) -> Detail:
-    """The detail that parsed JSON describes. Raises KeyError, TypeError or ValueError for what is
-    none."""
+    """The detail that parsed JSON describes. Raises KeyError, TypeError or ValueError for invalid
+    data."""
     kind = _NAMES[data["name"]]
     values: dict[str, Any] = {}
     for name, form in _FIELDS[kind].items():

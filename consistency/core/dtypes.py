@@ -34,7 +34,7 @@ class Format:
 
     @property
     def overflow(self) -> float:
-        """The first power of two that does not fit: what an infinity stands for when errors are
+        """The first power of two that does not fit: the value of an infinity when errors are
         measured."""
         return float(2.0 ** (self.max_exponent + 1)) if self.max_exponent < 1023 else float("inf")
 
@@ -51,7 +51,7 @@ PARTS = {"complex64": "float32", "complex128": "float64"}  # what real and imagi
 COMPLEX = tuple(PARTS)
 ALL = (*FLOATING, *INTEGRAL, "bool", *COMPLEX)
 
-# What torch and others call them; suggested, never accepted, so that a dtype has one name in
+# Other names of dtypes: suggested, never accepted, so that a dtype has one name in
 # everything that is written.
 OTHER_NAMES = {
     "float": "float32", "fp32": "float32", "f32": "float32", "single": "float32",
@@ -80,8 +80,7 @@ def floats(dtype: str) -> bool:
 
 
 def beside(dtype: str) -> str:
-    """The complex dtype that belongs to a real one: complex128 to float64, complex64 to every
-    narrower one."""
+    """The complex dtype for a real one: complex128 for float64, complex64 for all narrower ones."""
     return "complex128" if dtype in ("float64", "complex128") else "complex64"
 
 

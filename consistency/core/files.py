@@ -1,5 +1,5 @@
-"""Files that are replaced in one step, and the files of bundles and other folders that travel: a
-kill leaves them readable, and they are read with bounds."""
+"""Atomic file replacement, and bounded reading of files from bundles and other folders; an
+interrupted write leaves them readable."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from typing import IO, Any, BinaryIO
 from ..errors import BundleError
 
 MAX_LINE = 1 << 24
-PACKED = ".gz"  # behind the name of a file of lines that is packed
+PACKED = ".gz"  # suffix of a packed file of lines
 TEMPORARY = ".tmp"  # suffix of a file that is being written
-# What a packed file may be larger once it is read: bytes, and times (runs here: 10 to 40 times).
+# Limits of a decompressed file: bytes, and expansion factor (our runs: 10 to 40).
 _SMALL, _RATIO = 1 << 26, 200
 # Windows translates line ends without O_BINARY, and has no O_NOFOLLOW.
 _CREATE = (
@@ -38,10 +38,9 @@ def _create(path: str, _: int) -> int:
 
 @contextlib.contextmanager
 def replacing(path: Path, *, sync: bool = False) -> Iterator[BinaryIO]:
-    """A new file that takes the place of ``path`` at the end of the block, in one step: a kill
-    leaves the old or the new one, an exception the old one. ``sync``: its bytes reach the disk
-    before that. Raises OSError."""
-    temporary = path.with_name(f"{secrets.token_hex(16)}{TEMPORARY}")  # nobody can guess it
+    """A new file that atomically replaces ``path`` at the end of the block; after an exception the
+    old one stays. ``sync``: flush it to disk first. Raises OSError."""
+    temporary = path.with_name(f"{secrets.token_hex(16)}{TEMPORARY}")  # unpredictable
     try:
         with open(temporary, "wb", opener=_create) as file:
             yield file
@@ -54,23 +53,23 @@ def replacing(path: Path, *, sync: bool = False) -> Iterator[BinaryIO]:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file in one step. Raises OSError."""
+    """Write a file atomically. Raises OSError."""
     with replacing(path) as file:
         file.write(data)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file in UTF-8 in one step, with the line ends that ``text`` has. Raises OSError."""
+    """Write a UTF-8 file atomically, with the line ends of ``text``. Raises OSError."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write a small JSON file in one step. Raises OSError."""
+    """Write a small JSON file atomically. Raises OSError."""
     write_text(path, json.dumps(data, indent=1) + "\n")
 
 
 def mend(path: Path) -> None:
-    """Cut off a last line that a killed run left incomplete."""
+    """Cut off an incomplete last line of an interrupted run."""
     if not path.exists() or path.stat().st_size == 0:
         return
     with path.open("rb+") as stream:
@@ -83,8 +82,8 @@ def mend(path: Path) -> None:
 
 
 class _Unpacking(io.RawIOBase):
-    """What a packed file holds, up to some bytes: it may come from anywhere, and hold a thousand
-    times what it says."""
+    """The decompressed contents of a file, up to a limit: an untrusted file may expand a
+    thousandfold."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._stream = path, gzip.GzipFile(path)
@@ -113,7 +112,7 @@ class _Unpacking(io.RawIOBase):
 
 
 def opened(path: Path) -> IO[bytes]:
-    """A file of lines, plain or packed; where both are there, the plain one. Raises OSError, and
+    """A file of lines, plain or packed; the plain one if both exist. Raises OSError, and
     BundleError while it is read."""
     packed = path.with_name(f"{path.name}{PACKED}")
     if path.exists() or not packed.exists():
@@ -126,10 +125,10 @@ def opened(path: Path) -> IO[bytes]:
 
 
 def lines(path: Path, only: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of a JSONL file, or of ``path.gz`` where it is packed.
+    """(line number, object) of a JSONL file, or of ``path.gz`` if it is packed.
 
-    An incomplete last line is passed over; anything else is a BundleError.
-    ``only``: the numbers of the lines that are looked into, the others are counted.
+    An incomplete last line is skipped; any other error is a BundleError. ``only``: the numbers of
+    the lines to parse; others are only counted.
     """
     try:
         with opened(path) as stream:
@@ -154,8 +153,7 @@ def lines(path: Path, only: Collection[int] | None = None) -> Iterator[tuple[int
 
 
 def read_object(path: Path, what: str, max_bytes: int = MAX_LINE) -> dict[str, Any]:
-    """The JSON object in a small file. Raises BundleError, FileNotFoundError where there is
-    none."""
+    """The JSON object in a small file. Raises BundleError, FileNotFoundError if it is missing."""
     try:
         if path.stat().st_size > max_bytes:
             raise BundleError(f"{path} is larger than {max_bytes} bytes")

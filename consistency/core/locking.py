@@ -1,8 +1,8 @@
-"""One writer at a time in a folder: a lock of the operating system, which ends with the process
-that holds it, however it ends.
+"""One writer at a time in a folder: an operating system lock, which ends with the process that
+holds it.
 
-``filelock`` is not used: on Unix it leaves its file in the folder, which then travels, it names no
-holder, and where a file system has no locks its substitute survives a kill.
+``filelock`` is not used: on Unix it leaves its file in the folder, which is then copied along; it
+names no holder; and on a file system without locks its substitute survives a kill.
 """
 
 from __future__ import annotations
@@ -17,15 +17,12 @@ from pathlib import Path
 from ..errors import BundleError
 
 FILE = "running.lock"
-_FAR = (
-    1 << 30
-)  # Windows locks bytes, and those that are locked cannot be read: one that is not there
+_FAR = 1 << 30  # Windows locks bytes and makes them unreadable: lock one beyond the end
 _LOCK_CONFLICTS = (errno.EACCES, errno.EAGAIN, errno.EDEADLK, errno.EWOULDBLOCK)
 
 
 class Lock:
-    """Holds ``folder`` from now on until :meth:`release`. Raises BundleError where another run
-    writes there."""
+    """Holds ``folder`` until :meth:`release`. Raises BundleError if another run writes there."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
@@ -34,14 +31,14 @@ class Lock:
             opened = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
                 _take(opened)
-                if self._is_current(opened):  # or the run before took it away while we opened it
+                if self._is_current(opened):  # or the previous run removed it while we opened it
                     self._file = opened
             except OSError as error:
                 if error.errno in _LOCK_CONFLICTS:
                     raise BundleError(
                         f"{folder} is being written by another run{self._whose()}; {_REMEDY}"
                     ) from None
-                # a file system without locks (some network drives): better unguarded than unusable
+                # a file system without locks (some network drives): continue without
                 self._file = opened
             finally:
                 if self._file is None:
@@ -55,10 +52,10 @@ class Lock:
         )
 
     def release(self) -> None:
-        """Let others write. Safe to call twice."""
+        """Release the lock. Safe to call twice."""
         if self._file is None:
             return
-        if sys.platform != "win32":  # there it cannot be removed while it is open
+        if sys.platform != "win32":  # Windows cannot remove an open file
             with contextlib.suppress(OSError):
                 self._path.unlink()
         os.close(self._file)

@@ -27,12 +27,11 @@ class Case:
     """One operator with concrete arguments and dtype, as a recipe.
 
     ``cotangent`` is ``(value class …, stop)`` of the tensors that gradients are taken against: one
-    per differentiable output, each shaped like its output. ``source`` says where a case comes from
-    that no strategy of ours drew, and so whose operator is called: ``opinfo``, ``opinfo/VARIANT``,
-    ``call/torch.add`` for a function named by the case itself, or ``aten/add.Tensor`` for an
-    overload of torch's own operators, as a watched program called it. ``cotangents`` are literal
-    ones, which then stand in place of the bitstream's: one per returned value, None where it has no
-    gradient.
+    per differentiable output, each shaped like its output. ``source`` tells what a case that our
+    strategies did not draw calls: ``opinfo``, ``opinfo/VARIANT``, ``call/torch.add`` for a function
+    named by the case itself, or ``aten/add.Tensor`` for an overload of torch's own operators, as
+    captured from a program. ``cotangents`` are literal ones that replace the drawn ones: one per
+    returned value, None where it has no gradient.
     """
 
     operator: str
@@ -83,7 +82,7 @@ class Case:
 
     @property
     def literals(self) -> tuple[recipe.Literal, ...]:
-        """The tensors that are given by their bits, cotangents included."""
+        """The tensors given by their bits, cotangents included."""
         return tuple(t for t in (*self.tensors, *self.cotangents) if isinstance(t, recipe.Literal))
 
     @staticmethod
@@ -140,7 +139,7 @@ class Case:
         except (
             ValueError,
             RecursionError,
-        ) as error:  # ValueError: also whole numbers of thousands of digits
+        ) as error:  # ValueError: also integers of thousands of digits
             raise RecipeError(f"not a case: {str(error)[:120]} in {line[:60]!r}") from None
         return Case.from_json(data, literals)
 
@@ -166,8 +165,8 @@ class Outcome:
     """What a backend did with a case: ``status`` is ``ok``, ``raised``, or a verdict of its own
     such as ``fallback``.
 
-    ``unsteady`` says how other runs of the same call are known to have ended otherwise; empty where
-    nothing of that kind is known.
+    ``unsteady`` describes other runs of the same call that ended differently; empty if none are
+    known.
     """
 
     status: OutcomeStatus
@@ -340,10 +339,8 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The expectation that a failure met: its id and its place, the verdict that there would be
-    without it, its ratchet (× budget, None for none), and whether it is about something that
-    happens sometimes only.
-    """
+    """The known divergence that a failure matched: its id and place, the verdict without it, its
+    max_rho (× budget, None for none), and whether it is flaky."""
 
     entry: str
     place: str
@@ -354,8 +351,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is exactly right at one element: ``digits`` of its value, all of them proved, in balls
-    of ``bits``."""
+    """The proved value of one element: ``digits`` of it, computed in balls of ``bits``."""
 
     output: str
     index: tuple[int, ...]
@@ -395,8 +391,8 @@ class Result:
 
     @property
     def cause(self) -> str:
-        """The id of the fault that explains a failure, such as ``tf32-inputs``; empty where none
-        was found or looked for."""
+        """The id of the fault that explains a failure, such as ``tf32-inputs``; empty if none was
+        found."""
         return (
             self.evidence.cause.name
             if self.evidence is not None and self.evidence.cause is not None
@@ -414,7 +410,7 @@ class Result:
 
     @property
     def workaround(self) -> str:
-        """What was changed, tried, and made the divergence vanish; empty where nothing did."""
+        """The change that made the divergence vanish; empty if none did."""
         trials = self.evidence.trials if self.evidence is not None else {}
         return next((words for words, rho in trials.items() if rho <= 1.0), "")
 
@@ -428,10 +424,11 @@ class Result:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What tells results of one run apart: case, backend, direction."""
+        """The identity of a result within a run: case, backend, direction."""
         return (self.case.id, self.backend, self.direction)
 
 
 def kind(result: Result) -> tuple[str, ...]:
-    """What makes failures look alike: one form of each is enough for a person."""
+    """The kind of a failure: similar failures share it, and one example of each is enough for a
+    person."""
     return (result.operator, result.dtype, result.direction, result.backend, result.verdict.value)

@@ -1,4 +1,4 @@
-"""Folders of the user's."""
+"""The user's folders."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ CACHE = "CONSISTENCY_CACHE"  # a variable that names another folder
 
 
 def cache() -> Path:
-    """Where to keep what can be made again: the platform's folder for that, or what
-    ``CONSISTENCY_CACHE`` says."""
+    """The folder for data that can be recreated: the platform's, or ``CONSISTENCY_CACHE``."""
     chosen = os.environ.get(CACHE)
     if chosen:
         return Path(chosen)

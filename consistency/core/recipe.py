@@ -52,9 +52,9 @@ class Literal:
     """A tensor given by its bits: storage (little-endian bytes), dtype, and the shape, strides and
     offset over it.
 
-    ``leaf=False``: nobody asks for its gradient, as of class weights or of a target. ``view`` is
-    the chain of ordinary views that leads from a contiguous tensor of shape ``base`` to the same
-    strides, where that is known: a backend may treat it otherwise.
+    ``leaf=False``: its gradient is not needed, as for class weights or a target. ``view`` is the
+    chain of ordinary views that leads from a contiguous tensor of shape ``base`` to the same
+    strides, if known: a backend may treat it differently.
     """
 
     data: bytes
@@ -104,7 +104,7 @@ MEMORY_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "chan
 
 
 def tensors(args: Any) -> Iterator[TensorRecipe | Literal]:
-    """Every tensor recipe in ``args``, depth first, in the order in which they are materialized."""
+    """Every tensor in ``args``, depth first, in the order in which they are materialized."""
     if isinstance(args, TENSORS):
         yield args
     elif isinstance(args, (list, tuple)):
@@ -226,7 +226,7 @@ def _step(name: Any = None, *parameters: Any) -> Step:
 
 
 def _parameter(value: Any) -> Any:
-    """A number or a name; numbers that JSON lacks come as ``{"float": "inf"}``."""
+    """A number or a name; numbers that JSON lacks are written ``{"float": "inf"}``."""
     if isinstance(value, dict) and set(value) == {"float"}:
         return float(_text(value["float"]))
     if not isinstance(value, (int, float, str)):
@@ -276,7 +276,7 @@ def sizes(values: Any) -> tuple[int, ...]:
     shape = tuple(_integer(v) for v in _items(values))
     if any(size < 0 for size in shape):
         raise RecipeError(f"negative size in shape {_brief(list(shape))}")
-    # Each size by itself, too: beside a 0 a huge one would pass.
+    # Check each size, too: the product with a 0 would hide a huge one.
     if len(shape) > 16 or max(math.prod(shape), *shape, 0) > MAX_ELEMENTS:
         text = f"is larger than a recipe may be ({MAX_ELEMENTS} elements, 16 dimensions)"
         raise RecipeError(f"shape {_brief(list(shape))} {text}")
@@ -322,5 +322,5 @@ def _memory_format(value: Any) -> str:
 
 
 def canonical(data: Any) -> str:
-    """The one JSON spelling of ``data``: sorted keys, no spaces, ASCII."""
+    """The canonical JSON of ``data``: sorted keys, no spaces, ASCII."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -1,5 +1,5 @@
-"""Charts as SVG: elements with escaped attributes, scales, axes, and documents in light and dark
-with a title and a description for those who cannot see them."""
+"""SVG charts: elements with escaped attributes, scales, axes, and documents in light and dark with
+a title and a description for accessibility."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Point = tuple[float, float]
 
 
 def element(tag: str, content: str = "", /, **attributes: object) -> str:
-    """One element around ``content``, which is markup. ``class_`` is class, ``text_anchor`` is
+    """One element around ``content``, which is markup. ``class_`` means class, ``text_anchor``
     text-anchor; attributes that are None are left out."""
     named = (
         f' {name.rstrip("_").replace("_", "-")}="{_value(value)}"'
@@ -43,7 +43,7 @@ def text(x: float, y: float, words: str, **attributes: object) -> str:
 
 
 def line(x1: float, y1: float, x2: float, y2: float, tip: str = "", **attributes: object) -> str:
-    """``tip``: what a pointer resting on it shows."""
+    """``tip``: the tooltip."""
     return element("line", _title(tip), x1=x1, y1=y1, x2=x2, y2=y2, **attributes)
 
 
@@ -74,7 +74,7 @@ def group(x: float, y: float, parts: Iterable[str]) -> str:
 def document(
     title: str, description: str, width: float, height: float, parts: Iterable[str], style: str = ""
 ) -> str:
-    """A file of its own."""
+    """A complete file."""
     size = (_value(float(width)), _value(float(height)))
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size[0]} {size[1]}" '
@@ -87,14 +87,14 @@ def document(
 def inline(
     label: str, width: float, height: float, parts: Iterable[str], class_: str | None = None
 ) -> str:
-    """A part of a page, whose style draws it. Without a label it is decoration."""
+    """A chart inside a page with the page's style. Without a label it is decoration."""
     kind = {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
     size = f"0 0 {_value(float(width))} {_value(float(height))}"
     return element("svg", "\n".join(parts), class_=class_, viewBox=size, **kind)
 
 
 def log_scale(values: Sequence[float], start: float, end: float) -> Scale:
-    """From numbers to places, logarithmically, with a margin at both ends."""
+    """A logarithmic map from numbers to positions, with a margin at both ends."""
     low, high = math.log(min(values)), math.log(max(values))
     margin = 0.04 * (high - low) or 1.0
     return lambda value: (
@@ -115,7 +115,7 @@ def decades(low: float, high: float, most: int) -> range:
 def y_axis(
     ticks: Iterable[tuple[float, str]], left: float, right: float, gap: float = 8, **words: object
 ) -> Iterator[str]:
-    """Grid lines across, each with its words in front of it."""
+    """Horizontal grid lines, each with its label to the left."""
     for y, label in ticks:
         yield line(left, y, right, y, class_="grid")
         yield text(left - gap, y + 4, label, text_anchor="end", **words)
@@ -124,7 +124,7 @@ def y_axis(
 def x_axis(
     ticks: Iterable[tuple[float, str]], top: float, bottom: float, **words: object
 ) -> Iterator[str]:
-    """Grid lines upwards, each with its words below it."""
+    """Vertical grid lines, each with its label below."""
     for x, label in ticks:
         yield line(x, top, x, bottom, class_="grid")
         yield text(x, bottom + 17, label, text_anchor="middle", **words)

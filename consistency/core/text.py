@@ -1,4 +1,4 @@
-"""Text for people: safe on a terminal and in a shell, and numbers as they are read at a glance."""
+"""Text for people: safe on a terminal and in a shell; numbers that are easy to read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shlex
 
 
 def printable(text: str) -> str:
-    """``text`` without what could move a terminal's cursor, color it or break its encoding."""
+    """``text`` without characters that move a terminal's cursor, color it or break its encoding."""
     if text.isprintable():
         return text
     return "".join(
@@ -31,19 +31,18 @@ def quote(text: str) -> str:
 
 
 def format_factor(value: float) -> str:
-    """How many times as large as something else: ``0.31``, ``1.02``, ``12``, ``1,400``, ``over
-    1,000,000``; ``–`` where there is no number."""
+    """A ratio: ``0.31``, ``1.02``, ``12``, ``1,400``, ``over 1,000,000``; ``–`` for NaN."""
     if math.isnan(value) or value == -math.inf:
         return "–"
     if value >= 1e6:
         return "over 1,000,000"
-    if 1.0 < value < 1.05:  # two digits would make a 1 of it, which does not look like too much
+    if 1.0 < value < 1.05:  # two digits would round it to 1, which looks like within budget
         return f"{value:.3g}" if value > 1.005 else "just over 1"
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def format_percent(share: float) -> str:
-    """``12%``; of less than one percent two digits: ``0.034%``."""
+    """``12%``; below one percent two digits: ``0.034%``."""
     return f"{share:.0%}" if share >= 0.01 else f"{100.0 * share:.2g}%"
 
 
@@ -61,12 +60,12 @@ def format_bytes(size: float) -> str:
 
 
 def pluralize(count: int, singular: str, plural: str = "") -> str:
-    """``1 case``, ``1,200 cases``; ``plural`` where it is not the singular with an s."""
+    """``1 case``, ``1,200 cases``; ``plural`` if it is not the singular with an s."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
 def round_significant(value: float | None, digits: int) -> float | int | None:
-    """For JSON: so many significant digits, whole numbers as such, None for what is no number."""
+    """A number for JSON with this many significant digits, integers as such, None for NaN."""
     if value is None or math.isnan(value):
         return None
     short = float(f"{min(max(value, -1e300), 1e300):.{digits}g}")

@@ -1,4 +1,4 @@
-"""The vocabulary of judgments: what can be said of a result, and how a call can end."""
+"""The vocabulary of judgments: verdicts of results, and how a call can end."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 
 class VerdictKind(StrEnum):
-    """What is said of one result: passes, warnings, failures, and what was not tested.
+    """The verdict of one result: passes, warnings, failures, and not tested.
 
-    Stores of nights on disk hold a kind's position, so that new ones are appended.
+    History stores on disk hold a kind's position, so new ones are appended.
     """
 
     EXACT = "exact"
@@ -33,7 +33,7 @@ class VerdictKind(StrEnum):
 
 
 class OutcomeStatus(StrEnum):
-    """How a call ended, and, of a comparison, how the call and its reference ended together."""
+    """How a call ended, and for a comparison how the call and its reference ended together."""
 
     OK = "ok"
     RAISED = "raised"
@@ -49,7 +49,7 @@ class OutcomeStatus(StrEnum):
 
 
 VERDICTS = tuple(kind.value for kind in VerdictKind)
-# Words of earlier versions, which their bundles, corpora and expectation files still hold.
+# Names of earlier versions, which bundles, corpora and expectation files still hold.
 OLD_VERDICTS = MappingProxyType({"undecidable": "inconclusive", "expected": "known"})
 
 _PASSES = frozenset({VerdictKind.EXACT, VerdictKind.ROUNDING})
@@ -66,17 +66,17 @@ _FAILS = frozenset(VerdictKind) - _PASSES - _WARNS - _NOT_TESTED
 
 
 def verdict_name(text: str) -> str:
-    """The verdict that a text of any version names: ``undecidable`` is ``inconclusive`` now.
+    """The present name of a verdict of any version: ``undecidable`` is now ``inconclusive``.
 
-    Text that names no verdict comes back as it is.
+    Text that names no verdict is returned unchanged.
     """
     return OLD_VERDICTS.get(text, text)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A verdict by its kind, or the name of one. ``allowed`` marks a ``reduced-precision`` that was
-    asked for and so only warns. Raises ValueError for a name that is none."""
+    """A verdict by its kind, or the name of one. ``allowed`` marks a requested
+    ``reduced-precision``, which only warns. Raises ValueError for an unknown name."""
 
     kind: VerdictKind
     allowed: bool = False
@@ -90,7 +90,7 @@ class Verdict:
 
     @property
     def value(self) -> str:
-        """The name, as JSON and tables have it."""
+        """The name in JSON and tables."""
         return self.kind.value
 
     @property
@@ -112,8 +112,7 @@ class Verdict:
 
     @property
     def tested(self) -> bool:
-        """False for verdicts that are neither a pass nor a failure, because nothing was
-        established."""
+        """False for verdicts that are neither a pass nor a failure."""
         return self.kind not in _NOT_TESTED
 
     @property

@@ -1,3 +1,3 @@
-"""The version of the package, for the command line and for what is written to disk."""
+"""The version of the package, for the command line and for files."""
 
 __version__ = "0.1.0"

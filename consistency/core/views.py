@@ -1,4 +1,4 @@
-"""Views: from a flat storage and a recipe's chain of views to the tensor that is meant."""
+"""Views: from a flat storage and a recipe's chain of views to the tensor."""
 
 from __future__ import annotations
 

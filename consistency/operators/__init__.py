@@ -1,7 +1,8 @@
-"""The registry: every operator the harness knows, one declaration each, in a module per family.
+"""The registry: every operator that the harness knows, one declaration each, in a module per
+family.
 
-``declare`` is the vocabulary of declarations; ``variants`` and ``forms`` make of one its complex
-dtypes and its forms in place, with ``out=`` and as a method. No tolerances, and nothing that draws.
+``declare`` is the vocabulary of declarations; ``variants`` and ``call_forms`` derive complex dtypes
+and the forms in place, with ``out=`` and as a method. No tolerances, and nothing that draws.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def registry() -> dict[str, Operator]:
 
 
 def variants(operator: Operator) -> list[Operator]:
-    """The operator with its complex dtypes, and the forms that its fields ask for: what the
-    registry makes of a declaration."""
+    """The operator with its complex dtypes, and the forms that its fields request: what the
+    registry derives from a declaration."""
     from .call_forms import method_form, out_form
 
     requested = (
@@ -68,7 +69,7 @@ def variants(operator: Operator) -> list[Operator]:
 
 @functools.cache
 def by_aten_name() -> dict[str, str]:
-    """Names of operators by what ATen calls them, where that is another name."""
+    """Operator names by ATen's name, where that differs."""
     return {operator.aten: operator.name for operator in registry().values() if operator.aten}
 
 
@@ -98,7 +99,7 @@ def select(
     """Operators by name, glob or family (``family:pooling``), in order; None selects all. Raises
     UsageError.
 
-    They are chosen from ``known``, in place of the registry, if given.
+    ``known`` replaces the registry if given.
     """
     known = registry() if known is None else known
     if patterns is None:

@@ -1,12 +1,12 @@
-"""The same operators called otherwise: ``add.method`` is x.add(y), ``add.out`` writes into a tensor
-that is handed in.
+"""Other ways to call the same operators: ``add.method`` is x.add(y), ``add.out`` writes into a
+given tensor.
 
-Both are made from the declaration of the operator, where its fields ``method`` and ``out`` ask for
-them: the same draws, the same float64, the same error model and tolerances. What an ``out=`` tensor
-held before must not matter, and what lies around it, where it is a view, must stay. Asked for are
-those that reach code of their own: kernels that write where they are told, bindings of methods.
+Both are derived from the declaration if its fields ``method`` and ``out`` request them: the same
+draws, float64 reference, error model and tolerances. What an ``out=`` tensor held before must not
+matter, and the memory around a view must stay unchanged. Only forms with code of their own are
+declared: kernels that write into a destination, bindings of methods.
 
-``tril`` and ``triu`` are left out of ``out=``: torch writes beyond a strided destination's end
+``tril`` and ``triu`` have no ``out=``: torch writes beyond a strided destination's end
 (docs/findings.md).
 """
 
@@ -44,7 +44,7 @@ FORMATS = ("float32", *HALF, *INTEGERS)
 
 
 def shape_of(call: Call, original: Operator) -> tuple[tuple[int, ...], str] | None:
-    """Shape and dtype of what a call returns, found without numbers; None where they depend on the
+    """Shape and dtype of a call's result, found without numbers; None if they depend on the
     numbers."""
     args, kwargs = (empty(part) for part in (list(call.args), call.kwargs))
     try:
@@ -59,7 +59,7 @@ def shape_of(call: Call, original: Operator) -> tuple[tuple[int, ...], str] | No
 
 
 def empty(arg: Any) -> Any:
-    """The argument with tensors that have no numbers."""
+    """The argument with meta tensors, which hold no numbers."""
     match arg:
         case TensorRecipe():
             return view_of(
@@ -132,8 +132,8 @@ def behind(error: ErrorModel) -> ErrorModel:
 def also_written(
     alternatives: Callable[..., Any], args: Args, kwargs: Kwargs, outputs: Tensors
 ) -> list[Tensors]:
-    """Further admissible results, each with what ``out``'s memory holds then; an ``out`` that was
-    resized is left."""
+    """Further admissible results, each with the contents of ``out``'s memory; a resized ``out`` is
+    left out."""
     out, other_outputs = args[0], outputs[1:]
     sizes = []
     for result, *_ in alternatives(args[1:], kwargs, outputs[:1]):

@@ -1,7 +1,7 @@
-"""Conversions between dtypes. Now and then beyond an integer's range: integers wrap there, floats
-are left open by C++.
+"""Conversions between dtypes, sometimes beyond an integer's range: integers wrap there, C++ leaves
+floats undefined.
 
-What is admissible there is in :mod:`consistency.reference.integer_casts`.
+:mod:`consistency.reference.integer_casts` lists what is admissible there.
 """
 
 from __future__ import annotations

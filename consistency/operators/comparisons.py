@@ -1,5 +1,5 @@
-"""Comparisons, classifications, logic and bits: answers that are right or wrong, so nothing here
-has a tolerance."""
+"""Comparisons, classifications, logic and bits: results are right or wrong, so nothing here has a
+tolerance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors made from numbers. The dtype is always given: the default would be float32 whatever the
+"""Tensors created from numbers. The dtype is always given: the default would be float32 for every
 case's dtype."""
 
 from __future__ import annotations

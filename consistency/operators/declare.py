@@ -1,9 +1,9 @@
-"""What is declared of an operator: how to call it, how to draw its arguments, how its error is
-bounded, and which variants it has. This module is the vocabulary that a declaration is written in.
+"""The declaration of an operator: how to call it, how to draw its arguments, how its error is
+bounded, and which variants it has.
 
 One :class:`Operator` value per operator, listed in a module per family. Nothing here imports
-Hypothesis: a family's ``sample`` functions only talk to the :class:`Drawing` they are handed, so a
-worker process can import them cheaply.
+Hypothesis: a family's ``sample`` functions only use the :class:`Drawing` they receive, so that
+worker processes can import them cheaply.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ REWRITTEN, UNCHECKED = "rewritten", "unchecked"
 
 @dataclass(frozen=True, kw_only=True)
 class ComplexVariant:
-    """What is different for complex numbers; what is None is as for real ones.
+    """The differences for complex numbers; None means as for real ones.
 
     Both parts are drawn, and S is made of moduli (:meth:`.ErrorModel.of`).
     """
@@ -81,7 +81,7 @@ class ComplexVariant:
 
 @dataclass(frozen=True)
 class InPlaceVariant:
-    """The form that writes into its first argument; what is None is as in the operator.
+    """The form that writes into its first argument; None means as in the operator.
 
     ``sample`` must draw that argument with ``overlap=False``, in the shape and dtype of the result.
     """
@@ -157,12 +157,12 @@ class Operator:
 
     @functools.cached_property
     def callable(self) -> Callable[..., Any] | None:
-        """The function to call, or None where this version of torch has none of that name."""
+        """The function to call, or None if this version of torch lacks it."""
         return self.function if self.function is not None else resolve(self.name)
 
     @property
     def leaves(self) -> bool | tuple[int, ...]:
-        """Which tensors gradients are asked for, as :meth:`Materials.build` takes it."""
+        """The tensors whose gradients are computed, as :meth:`Materials.build` takes it."""
         return True if self.differentiable_inputs is None else self.differentiable_inputs
 
     @property
@@ -176,8 +176,8 @@ class Operator:
 
 
 def resolve(name: str) -> Callable[..., Any] | None:
-    """``torch.nn.functional.gelu`` for ``nn.functional.gelu``, or a method of Tensor; None where
-    there is no such thing."""
+    """``torch.nn.functional.gelu`` for ``nn.functional.gelu``, or a method of Tensor; None if there
+    is none."""
     path, _, last = name.rpartition(".")
     try:
         module = importlib.import_module(f"torch.{path}" if path else "torch")

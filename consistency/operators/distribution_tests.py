@@ -1,9 +1,9 @@
-"""Whether numbers may have come from a distribution: what random operators are compared by.
+"""Whether numbers may come from a distribution: how random operators are compared.
 
-Bounds hold for samples of any size, not only for large ones (Chernoff, Hoeffding,
-Dvoretzky–Kiefer–Wolfowitz): a healthy generator breaks one of them once in 5·10⁸ times, as it
-breaks 6 σ. Small samples therefore tell little, and are never falsely accused. Every test answers
-with a boolean tensor without dimensions.
+The bounds hold for samples of any size, not only for large ones (Chernoff, Hoeffding,
+Dvoretzky–Kiefer–Wolfowitz): a healthy generator exceeds one of them once in 5·10⁸ times, as often
+as 6 σ. Small samples therefore say little but never give false alarms. Every test returns a 0-d
+boolean tensor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Cdf = Callable[[torch.Tensor], torch.Tensor]
 
 
 def share(hits: torch.Tensor, expected: torch.Tensor | float) -> torch.Tensor:
-    """Independent events: whether as many happened as their probabilities, which may differ, say
+    """Independent events: whether their number agrees with their probabilities, which may differ
     (Chernoff–Hoeffding)."""
     n = hits.numel()
     p = (
@@ -35,7 +35,7 @@ def share(hits: torch.Tensor, expected: torch.Tensor | float) -> torch.Tensor:
 
 
 def _divergence(f: float, p: float) -> float:
-    """Kullback–Leibler, of an observed share from a probability."""
+    """The Kullback–Leibler divergence of an observed share from a probability."""
     total = 0.0
     for observed, probability in ((f, p), (1.0 - f, 1.0 - p)):
         if observed > 0.0:
@@ -44,10 +44,9 @@ def _divergence(f: float, p: float) -> float:
 
 
 def unrelated(bits: torch.Tensor, p: float, known: torch.Tensor | None = None) -> torch.Tensor:
-    """Whether neighbors, neighboring rows, and both halves agree no more and no less than chance
-    has it.
+    """Whether neighbors, neighboring rows, and both halves agree as often as chance predicts.
 
-    ``p`` is the probability of a bit, ``known`` says which bits can be told at all. Pairs are
+    ``p`` is the probability of a bit, ``known`` marks the bits that can be determined. Pairs are
     disjoint, and so independent.
     """
     known = torch.ones_like(bits) if known is None else known

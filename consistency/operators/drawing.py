@@ -1,4 +1,5 @@
-"""What a ``sample`` function talks to, and what it returns: the arguments of a call, as recipes."""
+"""The interface of ``sample`` functions: what they draw with, and the arguments they return, as
+recipes."""
 
 from __future__ import annotations
 
@@ -11,9 +12,8 @@ from .domains import REAL, Domain
 
 
 class Drawing(Protocol):
-    """What a ``sample`` function may ask for; :class:`consistency.generate.strategies.Draw` is the
-    implementation and documents it.
-    """
+    """The methods that a ``sample`` function may call;
+    :class:`consistency.generate.strategies.Draw` implements and documents them."""
 
     dtype: str
 
@@ -56,7 +56,8 @@ class Call:
 
 
 def call(*args: recipe.Arg, **kwargs: recipe.Arg) -> Call:
-    """What a ``sample`` function returns: the arguments exactly as a user would write them."""
+    """The return value of a ``sample`` function: the arguments exactly as a user would write
+    them."""
     return Call(args, kwargs)
 
 

@@ -1,6 +1,6 @@
-"""What is known of torch's own calls, declared or not.
+"""Facts about torch's own calls, declared or not.
 
-``signature`` reads torch's schemas and tags; ``aten`` and ``functions`` hold what these do not say
-of the operators under ``aten::`` and of torch's public functions. Tables of names, no tensors: what
-such a call computes, and how well, is said in :mod:`consistency.generate.calls`.
+``signature`` reads torch's schemas and tags; ``aten`` and ``functions`` hold what these lack about
+the operators under ``aten::`` and torch's public functions. Tables of names, no tensors:
+:mod:`consistency.generate.calls` holds what such a call computes, and how precisely.
 """

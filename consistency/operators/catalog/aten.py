@@ -1,4 +1,5 @@
-"""What torch's schemas do not say of the operators under ``aten::``, by name without overload."""
+"""Facts about the operators under ``aten::`` that torch's schemas lack, by name without
+overload."""
 
 from __future__ import annotations
 
@@ -78,8 +79,8 @@ def base_name(overload: Any) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def overload_named(name: str) -> Any:
-    """The overload called ``addmm.default``. Raises UsageError for one that torch lacks, and for
-    one that is not to be called."""
+    """The overload called ``addmm.default``. Raises UsageError for one that torch lacks or that may
+    not be called."""
     base, _, overload = name.partition(".")
     registered = f"{NAMESPACE}::{base}" + (f".{overload}" if overload != "default" else "")
     if not _OVERLOAD.fullmatch(name) or registered not in _registered():
@@ -96,31 +97,31 @@ def _registered() -> frozenset[str]:
 
 
 def is_forbidden(base: str) -> bool:
-    """Whether no case may call ``aten::base``: it touches files or storage, or only steers
+    """Whether no case may call ``aten::base``: it touches files or storage, or only controls
     torch."""
     return _FORBIDDEN.fullmatch(base) is not None
 
 
 def is_uninitialized(base: str) -> bool:
-    """Whether it returns memory that nothing was written to."""
+    """Whether it returns uninitialized memory."""
     return base.startswith(("empty", "new_empty", "_empty"))
 
 
 def moves_numbers(base: str) -> bool:
-    """Whether it rounds nothing: each number of its result is one that went in, or its negative."""
+    """Whether it rounds nothing: each number of its result is an input, or the negative of one."""
     return base in MOVES or base.removesuffix("_") in MOVES
 
 
 def has_coupled_arguments(base: str) -> bool:
-    """Whether an operator's arguments belong together, so that none of them can be drawn by
-    itself."""
+    """Whether an operator's arguments depend on each other, so that none can be drawn
+    separately."""
     return _COUPLED.fullmatch(base) is not None
 
 
 @functools.cache
 def is_public(base: str) -> bool:
-    """Whether torch offers the operator to everybody, and so checks what it is given; others are
-    called by torch itself."""
+    """Whether torch offers the operator to users, and so checks its arguments; others are called by
+    torch itself."""
     functions: Any = torch._C
     offered = any(
         hasattr(module, base)
@@ -131,8 +132,8 @@ def is_public(base: str) -> bool:
 
 
 def public_name(base: str) -> str:
-    """How torch's public functions spell it: ``linalg.svd``, ``nn.functional.gelu``; other names
-    are the same."""
+    """The name in torch's public functions: ``linalg.svd``, ``nn.functional.gelu``; other names are
+    the same."""
     if base.rstrip("_") in by_aten_name():
         return by_aten_name()[base.rstrip("_")]
     for prefix, module in ((_LINALG, "linalg."), (_SPECIAL, "special.")):
@@ -142,7 +143,7 @@ def public_name(base: str) -> str:
 
 
 def public_functions(base: str) -> list[Any]:
-    """What torch exports under this name: built from the very schema, and so with its arguments."""
+    """torch's exports of this name that have the schema's own arguments."""
     plain = base.rstrip("_")
     places = [
         (torch, base), (torch.Tensor, base), (torch, plain), (torch.nn.functional, plain),
@@ -152,6 +153,5 @@ def public_functions(base: str) -> list[Any]:
 
 
 def has_public_order(base: str) -> bool:
-    """Whether an implementation of the public function may be given these arguments as they
-    stand."""
+    """Whether an implementation of the public function accepts these arguments in this order."""
     return base.rstrip("_") not in _OTHER_ORDER

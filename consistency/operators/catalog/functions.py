@@ -1,7 +1,7 @@
 """torch's public functions, Tensor's methods and Python's operators, by name.
 
-A name comes from a file of somebody else's, so it is looked up, never evaluated: only what torch
-itself lists as functions of tensors, its methods, a few that make tensors, and Python's operators.
+A name may come from an untrusted file, so it is looked up, never evaluated: only what torch lists
+as functions of tensors, its methods, some factories, and Python's operators.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def function_named(name: str) -> Callable[..., Any]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What :func:`function_named` finds this very function by, or an empty string."""
+    """The name by which :func:`function_named` finds this function, or an empty string."""
     last = getattr(function, "__name__", "")
     named = [f"operator.{last}", f"Tensor.{last}", *(f"{module}.{last}" for module in _MODULES)]
     named += [name for name, candidate in _functions().items() if candidate is function]
@@ -94,8 +94,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 @functools.cache
 def _functions() -> dict[str, Callable[..., Any]]:
-    """The functions of tensors, by name, that stand in torch and its public modules of
-    operators."""
+    """The functions of tensors in torch and its public modules of operators, by name."""
     by_name: dict[str, Callable[..., Any]] = {}
     listed = [
         f for functions in torch.overrides.get_overridable_functions().values() for f in functions

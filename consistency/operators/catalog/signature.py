@@ -1,5 +1,5 @@
-"""What torch's schema and tags say of an overload, read once: asking it anew at every call costs
-more than many a call."""
+"""The facts in torch's schema and tags of an overload, cached because reading them is slower than
+many a call."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ _CHANGE_STORAGE = frozenset({"resize_", "resize_as_", "set_", "rename_"})
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of a schema: its name, type (``"Tensor[]"``), and default, None where it has
-    none."""
+    """One argument of a schema: its name, type (``"Tensor[]"``), and default, if any."""
 
     name: str
     type: str
@@ -78,8 +77,8 @@ class Signature:
     def arguments_named(
         self, names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> list[Any]:
-        """The arguments among ``names`` of one call, in the schema's order; None where one is left
-        out."""
+        """The arguments among ``names`` of one call, in the schema's order; None for a missing
+        one."""
         return [
             args[position] if position < len(args) else kwargs.get(p.name)
             for position, p in enumerate(self.parameters)
@@ -122,8 +121,8 @@ def _parameter(argument: Any) -> Parameter:
 
 
 def draws_numbers(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether this call is random: attention, dropout and recurrent layers may have a probability
-    of 0, or only evaluate."""
+    """Whether this call is random: attention, dropout and recurrent layers may have probability 0,
+    or only evaluate."""
     names = _dropout_switches(overload)
     if not names:
         return signature(overload).is_random
@@ -150,8 +149,8 @@ def _dropout_switches(overload: Any) -> frozenset[str]:
 
 
 def argument_names(base: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """(positional names, names by keyword only) of every overload of ``aten::base``; none where
-    there is no such operator."""
+    """(positional names, keyword-only names) of every overload of ``aten::base``; none if the
+    operator does not exist."""
     torch_c: Any = torch._C
     schemas = torch_c._jit_get_schemas_for_operator(f"aten::{base}") if base.isidentifier() else []
     for schema in schemas:
