@@ -50,23 +50,23 @@ def _call(
     """
     function = operator.reference or operator
     if absolute:
-        found = collect(
+        outputs = collect(
             lambda args, kwargs: function(*unsigned(args, False), **unsigned(kwargs, False)),
             operator,
             arguments,
             backward,
         )
     else:
-        found = collect(
+        outputs = collect(
             lambda args, kwargs: function(*args, **kwargs), operator, arguments, backward
         )
-    return tuple([_resolved(output) for output in found])
+    return tuple([_resolved(output) for output in outputs])
 
 
 def _but_whole(
-    whole: tuple[int, ...], adjust: Adjust, base: torch.Tensor, position: int
+    excluded: tuple[int, ...], adjust: Adjust, base: torch.Tensor, position: int
 ) -> torch.Tensor:
-    return base if position in whole else adjust(base, position)
+    return base if position in excluded else adjust(base, position)
 
 
 def _resolved(output: Output) -> Output:
@@ -166,7 +166,7 @@ class Reference:
             o.tensor if o.tensor is None or not floats(o.tensor) else _widen(o.tensor)
             for o in outputs
         ]
-        seen = hook(tuple(self.arguments.args), self.arguments.kwargs, tuple(wide))
+        observations = hook(tuple(self.arguments.args), self.arguments.kwargs, tuple(wide))
         dtype = next(
             (o.dtype for o in outputs if dtypes.floats(o.dtype)), self.materials.case.dtype
         )
@@ -176,7 +176,7 @@ class Reference:
                 tensor,
                 outputs[i].dtype if i < len(outputs) and dtypes.floats(outputs[i].dtype) else dtype,
             )
-            for i, tensor in enumerate(seen)
+            for i, tensor in enumerate(observations)
         )
 
     def terms(self, index: int) -> float:
@@ -286,8 +286,8 @@ class Reference:
     def ordered_signs(self) -> bool:
         """Whether the signs of some operand follow the position, so that the order of summation
         matters much."""
-        found = (*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs))
-        return any(isinstance(t, TensorRecipe) and t.values[0] == "cancelling" for t in found)
+        recipes = (*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs))
+        return any(isinstance(t, TensorRecipe) and t.values[0] == "cancelling" for t in recipes)
 
     @functools.cached_property
     def heavy_tailed(self) -> bool:
@@ -308,11 +308,13 @@ class Reference:
         count = len(self.outputs)
         if callable(kind):
             raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
-            made = kind(tuple(self.arguments.args), self.arguments.kwargs, raw)
-            if isinstance(made, torch.Tensor) and not made.requires_grad:
-                return (made,) * count
-            made = tuple(made) if isinstance(made, (tuple, list)) else (made,) * count
-            return tuple(m.detach() if isinstance(m, torch.Tensor) else m for m in made)
+            magnitude = kind(tuple(self.arguments.args), self.arguments.kwargs, raw)
+            if isinstance(magnitude, torch.Tensor) and not magnitude.requires_grad:
+                return (magnitude,) * count
+            magnitude = (
+                tuple(magnitude) if isinstance(magnitude, (tuple, list)) else (magnitude,) * count
+            )
+            return tuple(m.detach() if isinstance(m, torch.Tensor) else m for m in magnitude)
         return MAGNITUDES[kind](self, count)
 
     def evaluate(self, adjust: Adjust | None, *, absolute: bool = False) -> tuple[Output, ...]:
@@ -338,16 +340,16 @@ class Reference:
     def exact_integers(self) -> bool:
         """Whether all inputs are small whole numbers whose partial sums the tested dtype holds
         exactly."""
-        found = [*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs)]
+        recipes = [*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs)]
         if not self.model.integers_exact or self.direction == "backward":
             return False
-        drawn = all(
+        are_integers = all(
             isinstance(t, TensorRecipe) and t.values[0] in EXACT_CLASSES and not t.special
-            for t in found
+            for t in recipes
         )
         form = dtypes.form_of(self.materials.case.dtype)
         if (
-            not drawn
+            not are_integers
             or form is None
             or any(isinstance(v, (float, complex)) for v in self.materials.case.kwargs.values())
         ):
@@ -357,8 +359,8 @@ class Reference:
             for m in self.magnitudes
         ]
         # Complex products may be made of three real ones, of sums of parts.
-        room = 4.0 if self.materials.case.dtype in dtypes.PARTS else 1.0
-        return room * max(sizes, default=0.0) <= 2.0**form.precision
+        factor = 4.0 if self.materials.case.dtype in dtypes.PARTS else 1.0
+        return factor * max(sizes, default=0.0) <= 2.0**form.precision
 
     @functools.cached_property
     def without_nan(self) -> tuple[tuple[Output, ...], ...]:

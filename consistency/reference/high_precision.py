@@ -102,11 +102,11 @@ def _prove(
 
     The reference is ``independent`` if something of every output is proved.
     """
-    proofs, everywhere, total, known = reference.proofs, True, 0, 0
+    proofs, everywhere, total, certified = reference.proofs, True, 0, 0
     for index, output in enumerate(reference.outputs):
         if output.tensor is None:
             if output.value is not None:  # a trace goes on only with numbers that it finds exact
-                total, known = total + 1, known + proofs.traced()
+                total, certified = total + 1, certified + proofs.traced()
             continue
         if not output.tensor.numel():
             continue
@@ -116,12 +116,16 @@ def _prove(
         )
         if count < CLOSER and any(i == index for i, _ in proofs.wrong):
             proofs.settle(index, spots(reference.materials.case.digest, index, size, CLOSER))
-        found = proofs.count(index)
-        everywhere, total, known = everywhere and found > 0, total + size, known + found
-    if known:
+        count_here = proofs.count(index)
+        everywhere, total, certified = (
+            everywhere and count_here > 0,
+            total + size,
+            certified + count_here,
+        )
+    if certified:
         reference.independent = reference.independent or everywhere
         reference.verified = (
-            "" if known == total else f"certified at {known:,} of {total:,} elements"
+            "" if certified == total else f"certified at {certified:,} of {total:,} elements"
         )
 
 
@@ -144,10 +148,10 @@ def _long_double(reference: Reference) -> None:
         high = exact.astype(np.float64)
         # Here a tail would be subnormal, and numbers have been rounded twice: the CPU's own,
         # rounded once, may be one step beside.
-        once = output.tensor.numpy()
+        rounded_once = output.tensor.numpy()
         high = np.where(
-            (np.abs(high) < 2.0**-960) & (np.abs(once - high) <= np.spacing(np.abs(high))),
-            once,
+            (np.abs(high) < 2.0**-960) & (np.abs(rounded_once - high) <= np.spacing(np.abs(high))),
+            rounded_once,
             high,
         )
         tail = np.where(np.isfinite(high) & (np.abs(high) > 2.0**-960), exact - high, 0.0).astype(
@@ -164,8 +168,10 @@ def _parts_apart(exact: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArray
     tail = np.empty_like(high)
     for name in ("real", "imag"):
         part = getattr(high, name)
-        known = np.isfinite(part) & (np.abs(part) > 2.0**-960)
-        setattr(tail, name, np.where(known, getattr(exact, name) - part, 0.0).astype(np.float64))
+        is_normal = np.isfinite(part) & (np.abs(part) > 2.0**-960)
+        setattr(
+            tail, name, np.where(is_normal, getattr(exact, name) - part, 0.0).astype(np.float64)
+        )
     return tail
 
 

@@ -68,7 +68,7 @@ def judge_casts(x: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) -> 
 
 def _wrapped(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The whole part of ``x`` modulo 2ⁿ, exactly; 0 for what is not finite."""
-    whole = torch.nan_to_num(x.trunc().fmod(2.0**64), nan=0.0, posinf=0.0, neginf=0.0)
-    high = (whole / _TWO_32).floor()
-    low = whole - high * _TWO_32
+    integral = torch.nan_to_num(x.trunc().fmod(2.0**64), nan=0.0, posinf=0.0, neginf=0.0)
+    high = (integral / _TWO_32).floor()
+    low = integral - high * _TWO_32
     return ((high.to(torch.int64) << 32) + low.to(torch.int64)).to(dtype)

@@ -110,12 +110,14 @@ def as_composed(operator: Operator, materials: Materials) -> Operator | None:
 def _faithful(steps: RecordedSteps, operator: Operator, materials: Materials) -> bool:
     """Whether a small change of the inputs moves the recorded steps as it moves the function: not
     what passes through NumPy."""
-    plain, moved = (materials.build("float64", adjust=adjust) for adjust in (None, scale_by_signs))
-    found = []
-    for arguments in (plain, moved):
+    arguments_at, arguments_moved = (
+        materials.build("float64", adjust=adjust) for adjust in (None, scale_by_signs)
+    )
+    results = []
+    for arguments in (arguments_at, arguments_moved):
         recorded = steps.replay(arguments)
-        found.append((recorded, _in_float64(operator, arguments)))
-    (one_recorded, one_called), (other_recorded, other_called) = found
+        results.append((recorded, _in_float64(operator, arguments)))
+    (one_recorded, one_called), (other_recorded, other_called) = results
     if not len(one_recorded) == len(one_called) == len(other_called):
         return False
     for a, b, c, d in zip(one_recorded, other_recorded, one_called, other_called, strict=True):
@@ -168,39 +170,41 @@ def magnitudes(reference: Reference, count: int) -> Magnitudes:
     replays = max(MIN_REPLAYS, min(REPLAYS, _MAX_DRAWN // max(steps.elements, 1)))
     generator = seeded_generator()
     noisy = functools.partial(_rounded, generator)
-    plain = steps.replay(arguments)
-    squares: list[Any] = [None if p is None else torch.zeros_like(p) for p in plain]
-    kept: list[list[torch.Tensor]] = [[] for _ in plain]
+    exact = steps.replay(arguments)
+    squares: list[Any] = [None if p is None else torch.zeros_like(p) for p in exact]
+    samples: list[list[torch.Tensor]] = [[] for _ in exact]
     for _ in range(replays):
-        for i, (moved, still) in enumerate(zip(steps.replay(arguments, noisy), plain, strict=True)):
-            if moved is not None and still is not None:
+        for i, (perturbed, unperturbed) in enumerate(
+            zip(steps.replay(arguments, noisy), exact, strict=True)
+        ):
+            if perturbed is not None and unperturbed is not None:
                 shift = torch.nan_to_num(
-                    (moved - still).div_(_SHIFT), nan=0.0, posinf=0.0, neginf=0.0
+                    (perturbed - unperturbed).div_(_SHIFT), nan=0.0, posinf=0.0, neginf=0.0
                 )
                 squares[i].addcmul_(shift, shift)
-                kept[i].append(shift.reshape(-1)[:: max(shift.numel() // _SAMPLED, 1)].clone())
+                samples[i].append(shift.reshape(-1)[:: max(shift.numel() // _SAMPLED, 1)].clone())
     formula = (
         _in_float64(reference.operator, arguments)
         if _has_another(reference)
-        else [None] * len(plain)
+        else [None] * len(exact)
     )
-    found: list[torch.Tensor | float | None] = []
+    results: list[torch.Tensor | float | None] = []
     for i in range(count):
-        if i >= len(plain) or squares[i] is None:
-            found.append(None)
+        if i >= len(exact) or squares[i] is None:
+            results.append(None)
             continue
         sigma = (squares[i] / replays).sqrt_()
         tested = reference.outputs[i].tensor
         u = dtypes.FORMATS[_format(steps.outputs[i])].unit_roundoff
         # Few replays may find too little by chance: two standard deviations of σ² are added.
-        more = math.sqrt(1.0 + 2.0 * math.sqrt(2.0 / replays))
+        widening = math.sqrt(1.0 + 2.0 * math.sqrt(2.0 / replays))
         reference.of_steps[i] = (
             _formula_distance(formula[i], tested, sigma, u),
-            _usual_rms(kept[i], sigma),
-            more,
+            _usual_rms(samples[i], sigma),
+            widening,
         )
-        found.append(sigma * (more / u))
-    return tuple(found)
+        results.append(sigma * (widening / u))
+    return tuple(results)
 
 
 def _has_another(reference: Reference) -> bool:
@@ -234,12 +238,12 @@ def _rounded(
             spread.square() + 12.0 * _SUM_VARIANCE_FACTOR * (p * value.square() + q * size.square())
         ).sqrt_()
     elif step.off[number] and recorded.dtype == torch.float32:
-        most = (
+        max_error = (
             _KERNEL_ERROR
             * dtypes.FORMATS["float32"].unit_roundoff
             * float(torch.nan_to_num(value).abs().max())
         )
-        spread = (spread.square() + 12.0 * min(step.off[number], most) ** 2).sqrt_()
+        spread = (spread.square() + 12.0 * min(step.off[number], max_error) ** 2).sqrt_()
     return value + rounding_noise(generator, value).mul_(spread).mul_(_SHIFT)
 
 
@@ -258,9 +262,9 @@ def magnitude_of_step(step: RecordedStep, operands: list[Any]) -> torch.Tensor:
     """The step on absolute values: the magnitude that it adds up."""
     remaining = iter(operands)
     args, kwargs = map_leaves(lambda _: unsigned(next(remaining)), (step.args, step.kwargs))
-    found = step.call(*args, **kwargs)
-    assert isinstance(found, torch.Tensor)
-    return found
+    result = step.call(*args, **kwargs)
+    assert isinstance(result, torch.Tensor)
+    return result
 
 
 def _formula_distance(
@@ -271,16 +275,16 @@ def _formula_distance(
     if formula is None or tested is None or formula.shape != tested.shape or not tested.numel():
         return 0.0
     size = torch.nan_to_num(tested.abs(), nan=0.0, posinf=0.0)
-    room = sigma + u * (0.25 * size + 2.0**-20 * size.max()) + 1e-300
-    return float(torch.nan_to_num((formula - tested).abs() / room, nan=0.0, posinf=0.0).max())
+    scale = sigma + u * (0.25 * size + 2.0**-20 * size.max()) + 1e-300
+    return float(torch.nan_to_num((formula - tested).abs() / scale, nan=0.0, posinf=0.0).max())
 
 
-def _usual_rms(kept: list[torch.Tensor], sigma: torch.Tensor) -> float:
+def _usual_rms(samples: list[torch.Tensor], sigma: torch.Tensor) -> float:
     """Up to what an RMS error in σ is usual: the steps of a row have errors in common, so that few
     rows scatter much."""
     sigma = sigma.reshape(-1)[:: max(sigma.numel() // _SAMPLED, 1)]
-    told = sigma > 0.0
-    if not bool(told.any()):
+    positive = sigma > 0.0
+    if not bool(positive.any()):
         return _MIN_USUAL_RMS
-    means = torch.stack([(shift[told] / sigma[told]).square().mean() for shift in kept])
+    means = torch.stack([(shift[positive] / sigma[positive]).square().mean() for shift in samples])
     return max(_MIN_USUAL_RMS, math.sqrt(1.0 + _SPREAD * float(means.std())))

@@ -151,22 +151,22 @@ def error_in_sigmas(
     Gives up, with what it has, after a few samples that leave no hope of 1.
     """
     generator = seeded_generator()
-    drawn: list[Doubles] = []
+    values: list[Doubles] = []
     for _ in range(samples):
         outputs = sample(generator)
         tensor = outputs[index].tensor if index < len(outputs) else None
         if tensor is None:
             return float("inf")
         tensor = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
-        drawn.append(tensor.detach().to(torch.float64).reshape(-1).numpy()[failing])
-        if len(drawn) == _EARLY and (excess := _excess(drawn, error[failing])) > _HOPELESS:
+        values.append(tensor.detach().to(torch.float64).reshape(-1).numpy()[failing])
+        if len(values) == _EARLY and (excess := _excess(values, error[failing])) > _HOPELESS:
             return excess
-    return _excess(drawn, error[failing])
+    return _excess(values, error[failing])
 
 
-def _excess(drawn: list[Doubles], error: Doubles) -> float:
+def _excess(values: list[Doubles], error: Doubles) -> float:
     with np.errstate(all="ignore"):
-        sigma = np.std(np.stack(drawn), axis=0, ddof=1)
+        sigma = np.std(np.stack(values), axis=0, ddof=1)
         excess = error / (3.0 * sigma)
     excess = excess[error > 0.0]
     worst = float(np.max(excess)) if excess.size else 0.0
@@ -196,8 +196,8 @@ def _half_an_ulp(
     if base.dtype != torch.float64 or not base.numel():
         return base
     signs = torch.randint(0, 2, base.shape, generator=generator) * 2.0 - 1.0
-    moved = base + 0.5 * ulp(base, form) * signs
-    return torch.where(torch.isfinite(base) & (base != 0.0), moved, base)
+    perturbed = base + 0.5 * ulp(base, form) * signs
+    return torch.where(torch.isfinite(base) & (base != 0.0), perturbed, base)
 
 
 def with_random_rounding(reference: Reference, generator: torch.Generator) -> tuple[Output, ...]:

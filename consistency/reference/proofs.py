@@ -53,9 +53,9 @@ class Proofs:
 
     @property
     def reference(self) -> Reference:
-        found = self._reference()
-        assert found is not None, "a reference's proofs outlive it"
-        return found
+        reference = self._reference()
+        assert reference is not None, "a reference's proofs outlive it"
+        return reference
 
     def settle(
         self, index: int, positions: Sequence[int], seconds: float = SECONDS, work: float = math.inf
@@ -65,22 +65,22 @@ class Proofs:
 
         Elements that are too much ``work`` may be asked for again.
         """
-        asked = [
+        pending = [
             p
             for p in positions
             if (index, p) not in self.certificates and (index, p) not in self.refused
         ]
-        if not asked:
+        if not pending:
             return False
-        proved = self.certifier.prove(index, asked, seconds, work)
+        proved = self.certifier.prove(index, pending, seconds, work)
         self.reason = self.certifier.reason or self.reason
-        found = {}
-        for position, certificate in zip(asked, proved, strict=True):
+        new = {}
+        for position, certificate in zip(pending, proved, strict=True):
             if certificate is None:
                 self.refused |= {(index, position)} if work == math.inf else set()
             else:
-                self.certificates[index, position] = found[position] = certificate
-        return self._put(index, found) if found else False
+                self.certificates[index, position] = new[position] = certificate
+        return self._put(index, new) if new else False
 
     def traced(self) -> bool:
         """Whether the call could be traced at all, to numbers that left its tensors and are
@@ -110,8 +110,8 @@ class Proofs:
             p: c for (i, p), c in self.certificates.items() if i == index and type(c.high) is float
         }
         places = np.fromiter(proved, dtype=np.int64)
-        got = actual.detach().reshape(-1)[places].numpy()
-        gap = (got - np.array([c.high for c in proved.values()])) - np.array(
+        values = actual.detach().reshape(-1)[places].numpy()
+        gap = (values - np.array([c.high for c in proved.values()])) - np.array(
             [c.tail for c in proved.values()]
         )
         return places, np.abs(gap)
@@ -119,12 +119,12 @@ class Proofs:
     def count(self, index: int) -> int:
         return sum(1 for i, _ in self.certificates if i == index)
 
-    def _put(self, index: int, found: dict[int, Certificate]) -> bool:
+    def _put(self, index: int, certificates: dict[int, Certificate]) -> bool:
         reference, output = self.reference, self.reference.outputs[index]
         tensor = output.tensor
         if tensor is None:
             return False
-        kept, narrow = tensor.dtype, tensor.is_floating_point() and tensor.dtype != torch.float64
+        dtype, narrow = tensor.dtype, tensor.is_floating_point() and tensor.dtype != torch.float64
         numbers = (
             (tensor.double() if narrow else tensor)
             .detach()
@@ -134,11 +134,11 @@ class Proofs:
             .numpy()
             .copy()
         )
-        places = np.fromiter(found, dtype=np.int64)
-        high = np.array([c.high for c in found.values()]).astype(numbers.dtype)
-        tail = np.array([c.tail for c in found.values()]).astype(numbers.dtype)
+        places = np.fromiter(certificates, dtype=np.int64)
+        high = np.array([c.high for c in certificates.values()]).astype(numbers.dtype)
+        tail = np.array([c.tail for c in certificates.values()]).astype(numbers.dtype)
         before = numbers[places]
-        signed = np.array([c.signed for c in found.values()])
+        signed = np.array([c.signed for c in certificates.values()])
         high = np.where(
             (before == 0) & (high == 0) & ~signed, before, high
         )  # a sign that nobody knows stays
@@ -146,20 +146,22 @@ class Proofs:
         changed = self._changed(index, places, before, high)
         if numbers.dtype.kind in "fc":
             tails = list(reference.tails)
-            known = tails[index]
-            rest = np.zeros_like(numbers) if known is None else known.reshape(-1).numpy().copy()
-            changed = changed or bool(
-                (np.abs(rest[places] - tail) > _TELLS * self._spacing(high)).any()
+            old_tail = tails[index]
+            new_tail = (
+                np.zeros_like(numbers) if old_tail is None else old_tail.reshape(-1).numpy().copy()
             )
-            rest[places] = tail
-            tails[index] = torch.from_numpy(rest.reshape(tuple(tensor.shape)))
+            changed = changed or bool(
+                (np.abs(new_tail[places] - tail) > _TELLS * self._spacing(high)).any()
+            )
+            new_tail[places] = tail
+            tails[index] = torch.from_numpy(new_tail.reshape(tuple(tensor.shape)))
             reference.tails = tuple(tails)
-        made = Output(
+        replaced = Output(
             output.name,
-            torch.from_numpy(numbers.reshape(tuple(tensor.shape))).to(kept),
+            torch.from_numpy(numbers.reshape(tuple(tensor.shape))).to(dtype),
             output.dtype,
         )
-        reference.outputs = (*reference.outputs[:index], made, *reference.outputs[index + 1 :])
+        reference.outputs = (*reference.outputs[:index], replaced, *reference.outputs[index + 1 :])
         return changed
 
     def _changed(self, index: int, places: Any, before: Any, high: Any) -> bool:
@@ -168,19 +170,19 @@ class Proofs:
         if before.dtype.kind not in "fc":
             wrong = before != high
         else:
-            turned = (
+            sign_differs = (
                 np.signbit(before) != np.signbit(high)
                 if before.dtype.kind == "f"
                 else np.zeros(before.shape, dtype=bool)
             )
-            same = ((before == high) & ~turned) | ((before != before) & (high != high))
+            is_equal = ((before == high) & ~sign_differs) | ((before != before) & (high != high))
             step = np.spacing(np.maximum(np.abs(high), np.finfo(np.float64).tiny))
-            gap = np.where(same, 0.0, np.where(before == high, np.inf, np.abs(before - high)))
-            wrong = ~same & ~(gap <= _OFF * step)
+            gap = np.where(is_equal, 0.0, np.where(before == high, np.inf, np.abs(before - high)))
+            wrong = ~is_equal & ~(gap <= _OFF * step)
         self.wrong |= {(index, int(p)) for p in places[wrong]}
         if before.dtype.kind not in "fc":
             return bool(wrong.any())
-        return bool((~same & ~(gap <= _TELLS * self._spacing(high))).any())
+        return bool((~is_equal & ~(gap <= _TELLS * self._spacing(high))).any())
 
     def _spacing(self, numbers: Any) -> Any:
         name = self.reference.materials.case.dtype

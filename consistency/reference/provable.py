@@ -84,17 +84,17 @@ def _proved(operator: Operator, case: Case, direction: str) -> str | None:
         reference = Reference(operator, prepare(case), direction)
         if not reference.outcome.ok:
             return None
-        asked = False
+        has_elements = False
         for index, output in enumerate(reference.outputs):
             if output.tensor is None and output.value is not None:
-                asked = True
+                has_elements = True
                 if not reference.proofs.traced():
                     return reference.proofs.reason
             if output.tensor is None or not output.tensor.numel():
                 continue
-            asked = True
+            has_elements = True
             places = spots(case.digest, index, output.tensor.numel(), ELEMENTS)
             reference.proofs.settle(index, places)
             if reference.proofs.count(index) < len(places):
                 return reference.proofs.reason or "balls that stay too wide"
-    return "" if asked else None
+    return "" if has_elements else None

@@ -143,8 +143,8 @@ def _take(
 ) -> None:
     args, kwargs = map_leaves(wide, step.args), map_leaves(wide, step.kwargs)
     returned = step.call(*args, **kwargs)
-    found = _results(step.call, returned, args, kwargs)
-    for number, (recorded, new) in enumerate(zip(step.results, found, strict=True)):
+    results = _results(step.call, returned, args, kwargs)
+    for number, (recorded, new) in enumerate(zip(step.results, results, strict=True)):
         if recorded is None or not recorded.is_floating_point():
             continue
         if not step.writes:
@@ -161,15 +161,15 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Writes down every step that makes numbers, and the numbers that come from nowhere
     (constants)."""
 
-    def __init__(self, known: set[int]) -> None:
+    def __init__(self, storages: set[int]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.known, self.steps = known, list[RecordedStep]()
+        self.known, self.steps = storages, list[RecordedStep]()
         self.constants: dict[int, torch.Tensor] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        given = [t for t in (*_leaves(args), *_leaves(kwargs)) if isinstance(t, torch.Tensor)]
-        for tensor in given:
+        operands = [t for t in (*_leaves(args), *_leaves(kwargs)) if isinstance(t, torch.Tensor)]
+        for tensor in operands:
             self._note_constant(tensor)
         if signature(func).is_random:
             raise UntraceableError(f"{func} draws random numbers")
@@ -177,7 +177,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             before = map_leaves(_copied, (args, kwargs))
         result = func(*args, **kwargs)
         results = _results(func, result, args, kwargs)
-        theirs = {_storage(tensor) for tensor in given}
+        theirs = {_storage(tensor) for tensor in operands}
         tensors = tuple(r if isinstance(r, torch.Tensor) else None for r in results)
         step = RecordedStep(func, args, kwargs, tensors)
         if not step.writes and tensors and all(r is None or _storage(r) in theirs for r in tensors):
@@ -200,8 +200,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if tensor.device.type != "cpu" or tensor.layout != torch.strided:
             raise UntraceableError("a constant of another kind or on another device")
         self.known.add(_storage(tensor))
-        whole = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
-        self.constants[_storage(tensor)] = whole.to(torch.float64)
+        storage = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
+        self.constants[_storage(tensor)] = storage.to(torch.float64)
 
 
 def _measure_rounding(step: RecordedStep, args: Any, kwargs: Any) -> None:
@@ -213,17 +213,19 @@ def _measure_rounding(step: RecordedStep, args: Any, kwargs: Any) -> None:
     returned = step.call(*args, **kwargs)
     exact = _results(step.call, returned, args, kwargs)
     moves = moves_numbers(step.name) or step.name == "arange"
-    few = not moves and sum(r.numel() for r in floating) < _FEW
-    step.rounds = few and any(bool((r != 0).any()) for r in floating)
+    few_values = not moves and sum(r.numel() for r in floating) < _FEW
+    step.rounds = few_values and any(bool((r != 0).any()) for r in floating)
     off = []
-    for given, true in zip(step.results, exact, strict=True):
+    for actual, expected in zip(step.results, exact, strict=True):
         off.append(0.0)
-        if given is None or not given.is_floating_point() or not given.numel():
+        if actual is None or not actual.is_floating_point() or not actual.numel():
             continue
-        error = torch.nan_to_num((given.to(torch.float64) - true).abs_(), nan=0.0, posinf=0.0)
+        error = torch.nan_to_num((actual.to(torch.float64) - expected).abs_(), nan=0.0, posinf=0.0)
         step.rounds = step.rounds or bool(error.any())
         if bool(
-            (error > _ROUNDED_ONCE * ulp(true, dtypes.FORMATS[dtypes.name_of(given.dtype)])).any()
+            (
+                error > _ROUNDED_ONCE * ulp(expected, dtypes.FORMATS[dtypes.name_of(actual.dtype)])
+            ).any()
         ):
             off[-1] = float(error.square().mean().sqrt())
     step.off = tuple(off)
@@ -231,9 +233,9 @@ def _measure_rounding(step: RecordedStep, args: Any, kwargs: Any) -> None:
 
 def _results(func: Any, returned: Any, args: Any, kwargs: Any) -> list[Any]:
     """What a call gives: the arguments that it writes to, or else what it returns."""
-    known = signature(func)
+    schema = signature(func)
     return _leaves(
-        known.arguments_named(known.written, args, kwargs) if known.written else returned
+        schema.arguments_named(schema.written, args, kwargs) if schema.written else returned
     )
 
 

@@ -132,8 +132,8 @@ gelu_by_tanh = Function(
 )
 
 
-def _kept(x: Element, made: Element) -> Element:
-    return x if type(x) is float and x != x else made
+def _kept(x: Element, gradient: Element) -> Element:
+    return x if type(x) is float and x != x else gradient
 
 
 # ``made``, and NaN where x is: there nobody says what the slope is.
@@ -144,9 +144,9 @@ _nan_in = Function(
 )
 
 
-def _step(x: Node, made: Node) -> Node:
+def _step(x: Node, gradient: Node) -> Node:
     """A slope made of comparisons: of NaN nobody says what it is."""
-    return unless(made, is_nan(x))
+    return unless(gradient, is_nan(x))
 
 
 def hardtanh(x: Node, low: Any, high: Any) -> Node:
@@ -212,8 +212,10 @@ def hardsigmoid(x: Node) -> Node:
 def hardswish(x: Node) -> Node:
     """x·min(max(x + 3, 0), 6)/6; at −∞ that is −∞·0."""
     inner = where(is_finite(x), x, 0.0)
-    found = where(less_equal(x, -3.0), 0.0, where(less_equal(3.0, x), x, mul(inner, _third(inner))))
-    return unless(_nan_in(x, found), and_(not_(is_finite(x)), less(x, 0.0)))
+    result = where(
+        less_equal(x, -3.0), 0.0, where(less_equal(3.0, x), x, mul(inner, _third(inner)))
+    )
+    return unless(_nan_in(x, result), and_(not_(is_finite(x)), less(x, 0.0)))
 
 
 def prelu(x: Node, weight: Node) -> Node:

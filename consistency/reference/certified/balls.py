@@ -58,9 +58,9 @@ def elements(array: npt.NDArray[Any]) -> Elements:
     """Numbers of a NumPy array as elements, flat: floats exactly, whole numbers as ``int``, truth
     values as ``bool``."""
     values = array.reshape(-1).tolist()
-    made = np.empty(len(values), dtype=object)
-    made[:] = [element(v) for v in values] if array.dtype.kind == "f" else values
-    return made
+    result = np.empty(len(values), dtype=object)
+    result[:] = [element(v) for v in values] if array.dtype.kind == "f" else values
+    return result
 
 
 def ball(x: Element) -> arb:
@@ -233,17 +233,17 @@ def total(values: list[Element]) -> Element:
 def dot(a: Any, b: Any) -> Element:
     """Σ aᵢ·bᵢ, exactly enclosed."""
     try:
-        found = ZERO
+        product_sum = ZERO
         for x, y in zip(a, b, strict=True):
             if type(x) is arb and type(y) is arb:
-                found = found + x * y
+                product_sum = product_sum + x * y
             else:
                 product = mul(x, y)
                 if type(product) is arb:
-                    found = found + product
+                    product_sum = product_sum + product
                 elif product != 0.0:
                     raise ArithmeticError
-        return found
+        return product_sum
     except ArithmeticError:
         return total([mul(x, y) for x, y in zip(a, b, strict=True)])
 

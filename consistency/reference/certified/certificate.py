@@ -111,14 +111,14 @@ class Certifier:
         """
         before = Deadline.until, Deadline.left
         Deadline.until, Deadline.left = time.monotonic() + seconds, work
-        found: dict[int, Certificate | None] = dict.fromkeys(positions)
+        certificates: dict[int, Certificate | None] = dict.fromkeys(positions)
         try:
             for bits in BITS:
-                left = [p for p in found if found[p] is None]
-                if not left:
+                remaining = [p for p in certificates if certificates[p] is None]
+                if not remaining:
                     break
                 with balls.precision(bits):
-                    found |= self._proved(output, left, bits)
+                    certificates |= self._proved(output, remaining, bits)
         except Unknowable as reason:
             self.reason = str(reason)
         except Exception as error:
@@ -126,7 +126,7 @@ class Certifier:
             self.reason = f"{type(error).__name__}: {error}"
         finally:
             Deadline.until, Deadline.left = before
-        return [found[p] for p in positions]
+        return [certificates[p] for p in positions]
 
     def _proved(
         self, output: int, positions: list[int], bits: int
@@ -160,10 +160,10 @@ class Certifier:
             self.reason = str(reason)
             if len(positions) == 1:
                 return {}
-        made: dict[int, Certificate | None] = {}
+        certificates: dict[int, Certificate | None] = {}
         for p in positions:  # one of them spoils it for the others
-            made |= self._proved(output, [p], bits)
-        return made
+            certificates |= self._proved(output, [p], bits)
+        return certificates
 
     def _call(self, arguments: Arguments) -> tuple[Output, ...]:
         function = self._function()
@@ -180,8 +180,8 @@ class Certifier:
     @functools.cached_property
     def _declared(self) -> bool:
         """Whether the operator is the registry's, and not one of a user's that has its name."""
-        known = operators.registry().get(self.operator.name)
-        return known is not None and known.callable is self.operator.callable
+        registered = operators.registry().get(self.operator.name)
+        return registered is not None and registered.callable is self.operator.callable
 
     def _build(self, gradients: bool = False) -> Arguments:
         leaves = gradients and self.operator.leaves
@@ -189,18 +189,18 @@ class Certifier:
 
     def _forward(self) -> list[Tensor]:
         ours = self._declared or self.operator.name.startswith("aten.")
-        known = factorizations.known(self.operator, self._build, self._call) if ours else None
-        if known is not None:
-            return known
+        factors = factorizations.known(self.operator, self._build, self._call) if ours else None
+        if factors is not None:
+            return factors
         arguments = self._build()
         trace = CallTrace()
         with torch.no_grad(), trace:
             outputs = self._call(arguments)
             tensors = [o.tensor for o in outputs]
             if self.operator.observe is not None and outputs:
-                again = self._build()
+                fresh = self._build()
                 tensors = list(
-                    self.operator.observe(tuple(again.args), again.kwargs, tuple(tensors))
+                    self.operator.observe(tuple(fresh.args), fresh.kwargs, tuple(tensors))
                 )
         self.missing = trace.missing
         return [trace.node(t) if t is not None else Constant(np.zeros(())) for t in tensors]
@@ -229,20 +229,22 @@ class Certifier:
         flat = gradients(roots, [_flat_leaf(node) for node in nodes])
         if trace.blocked and any(g is None for g in flat):
             raise Unknowable("a part is computed under torch.no_grad()")
-        made = [
+        by_leaf = [
             _shaped(g, tuple(t.shape), t.is_complex()) for g, t in zip(flat, leaves, strict=True)
         ]
         if self.operator.observe_gradients is None:
-            return made
+            return by_leaf
         tensors = []
-        for node, leaf in zip(made, leaves, strict=True):
+        for node, leaf in zip(by_leaf, leaves, strict=True):
             tensor = torch.zeros_like(leaf, memory_format=torch.contiguous_format).detach()
             trace.write(tensor, node)
             tensors.append(tensor)
-        again = self._build()
+        fresh = self._build()
         with torch.no_grad(), trace:
-            seen = self.operator.observe_gradients(tuple(again.args), again.kwargs, tuple(tensors))
-        return [trace.node(t) if t is not None else Constant(np.zeros(())) for t in seen]
+            observed = self.operator.observe_gradients(
+                tuple(fresh.args), fresh.kwargs, tuple(tensors)
+            )
+        return [trace.node(t) if t is not None else Constant(np.zeros(())) for t in observed]
 
 
 def _written_copies(
@@ -266,10 +268,10 @@ def _real_pairs(root: Tensor, cotangent: Tensor) -> list[tuple[Node, Node]]:
 
 def _flat_leaf(node: Tensor) -> Node:
     """The storage's node behind the tensor of a leaf."""
-    found = node.re if isinstance(node, Pair) else node
-    while found.inputs:
-        found = found.inputs[0]
-    return found
+    result = node.re if isinstance(node, Pair) else node
+    while result.inputs:
+        result = result.inputs[0]
+    return result
 
 
 def _shaped(flat: Node | None, shape: tuple[int, ...], is_complex: bool) -> Tensor:
@@ -286,8 +288,12 @@ def _shaped(flat: Node | None, shape: tuple[int, ...], is_complex: bool) -> Tens
 def _certificate(position: int, value: Element, bits: int) -> Certificate | None:
     if isinstance(value, (bool, int)):
         return Certificate(position, value, 0, str(value), bits)
-    found = nearest_double(value)
-    return None if found is None else Certificate(position, *found, _digits(value), bits)
+    high_and_tail = nearest_double(value)
+    return (
+        None
+        if high_and_tail is None
+        else Certificate(position, *high_and_tail, _digits(value), bits)
+    )
 
 
 def _complex(position: int, re: Element, im: Element, bits: int) -> Certificate | None:

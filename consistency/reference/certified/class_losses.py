@@ -32,34 +32,34 @@ def _by_class(weight: Node, x: Node) -> Node:
 def _chosen(target: Node, ignored: int) -> tuple[Labels, Labels]:
     """Classes, 0 where they are ignored, and where they are not."""
     classes = whole_numbers(target).astype(np.int64)
-    kept = classes != ignored
-    return np.where(kept, classes, 0), kept
+    counted = classes != ignored
+    return np.where(counted, classes, 0), counted
 
 
 def _places(x: Node, classes: Labels) -> Labels:
     """Flat positions in x of every target's class."""
     dim = class_dim(x)
     positions = np.arange(x.size).reshape(x.shape)
-    found: Labels = np.take_along_axis(
+    result: Labels = np.take_along_axis(
         positions, np.expand_dims(classes.reshape([*x.shape[:dim], *x.shape[dim + 1 :]]), dim), dim
     )
-    return found.reshape(classes.shape)
+    return result.reshape(classes.shape)
 
 
-def _weights(weight: Node | None, classes: Labels, kept: Labels) -> Node:
+def _weights(weight: Node | None, classes: Labels, counted: Labels) -> Node:
     """Of every target its class's weight, 0 where it is ignored."""
     if weight is None:
-        return Constant(kept.astype(np.float64))
-    return gather(weight, np.where(kept, classes, -1), classes.shape)
+        return Constant(counted.astype(np.float64))
+    return gather(weight, np.where(counted, classes, -1), classes.shape)
 
 
 def likelihood(
     x: Node, target: Node, weight: Node | None, reduction: int, ignored: int
 ) -> tuple[Node, Node]:
     """−w[t]·x[t], summed or divided by Σ w[t]; and that Σ, which is 0 where nothing is reduced."""
-    classes, kept = _chosen(target, ignored)
-    factors = _weights(weight, classes, kept)
-    terms = neg(gather(x, np.where(kept, _places(x, classes), -1), classes.shape))
+    classes, counted = _chosen(target, ignored)
+    factors = _weights(weight, classes, counted)
+    terms = neg(gather(x, np.where(counted, _places(x, classes), -1), classes.shape))
     if weight is not None:
         terms = mul(terms, factors)
     if reduction == NONE:
@@ -76,21 +76,21 @@ def cross_entropy(
     logs, count = log_softmax(x, dim), x.shape[dim]
     if target.kind == "real":
         return _of_shares(logs, target, weight, reduction, smoothing)
-    plain, total = likelihood(logs, target, weight, reduction, ignored)
+    unsmoothed, total = likelihood(logs, target, weight, reduction, ignored)
     if not smoothing:
-        return plain
-    kept = _chosen(target, ignored)[1]
-    every = neg(sums.sum_(logs if weight is None else mul(logs, _by_class(weight, x)), dim))
+        return unsmoothed
+    counted = _chosen(target, ignored)[1]
+    uniform = neg(sums.sum_(logs if weight is None else mul(logs, _by_class(weight, x)), dim))
     flat = gather(
-        reshape(every, (every.size,)),
-        np.where(kept, np.arange(kept.size).reshape(kept.shape), -1),
-        kept.shape,
+        reshape(uniform, (uniform.size,)),
+        np.where(counted, np.arange(counted.size).reshape(counted.shape), -1),
+        counted.shape,
     )
     spread = flat if reduction == NONE else sums.sum_(flat)
     if reduction == MEAN:
         spread = div(spread, total)
     return add(
-        mul(sub(1.0, node_of(smoothing)), plain), mul(spread, div(node_of(smoothing), count))
+        mul(sub(1.0, node_of(smoothing)), unsmoothed), mul(spread, div(node_of(smoothing), count))
     )
 
 
@@ -104,8 +104,8 @@ def _of_shares(
             mul(target, sub(1.0, node_of(smoothing))), div(node_of(smoothing), logs.shape[dim])
         )
     terms = mul(logs, target)
-    each = neg(sums.sum_(terms if weight is None else mul(terms, _by_class(weight, logs)), dim))
-    return reduced(each, reduction)
+    losses = neg(sums.sum_(terms if weight is None else mul(terms, _by_class(weight, logs)), dim))
+    return reduced(losses, reduction)
 
 
 def _others(x: Node, classes: Labels) -> tuple[Node, Node, Labels]:
@@ -116,9 +116,9 @@ def _others(x: Node, classes: Labels) -> tuple[Node, Node, Labels]:
         [np.delete(row, c) for row, c in zip(labels, classes.tolist(), strict=True)], dtype=np.int64
     )
     others = others.reshape(rows, max(count - 1, 0))
-    mine = np.broadcast_to((np.arange(rows) * count + classes)[:, None], others.shape)
+    target_labels = np.broadcast_to((np.arange(rows) * count + classes)[:, None], others.shape)
     return (
-        gather(x, np.ascontiguousarray(mine), others.shape),
+        gather(x, np.ascontiguousarray(target_labels), others.shape),
         gather(x, others, others.shape),
         others,
     )
@@ -131,50 +131,50 @@ def multi_margin(
     classes."""
     if p not in (1, 2):
         raise Unsure(f"multi_margin_loss with p = {p}")
-    lone = x.ndim < 2
-    matrix = reshape(x, (1, x.size)) if lone else x
+    is_vector = x.ndim < 2
+    matrix = reshape(x, (1, x.size)) if is_vector else x
     classes = whole_numbers(target).astype(np.int64).reshape(-1)
-    mine, other, _ = _others(matrix, classes)
-    terms = hinge_power(add(sub(node_of(margin), mine), other), p)
+    target_scores, other_scores, _ = _others(matrix, classes)
+    terms = hinge_power(add(sub(node_of(margin), target_scores), other_scores), p)
     if weight is not None:
         terms = mul(
             terms,
             expand(reshape(gather(weight, classes, classes.shape), (classes.size, 1)), terms.shape),
         )
-    each = div(sums.sum_(terms, 1), matrix.shape[1])
-    return reduced(reshape(each, () if lone else (classes.size,)), reduction)
+    losses = div(sums.sum_(terms, 1), matrix.shape[1])
+    return reduced(reshape(losses, () if is_vector else (classes.size,)), reduction)
 
 
 def multilabel_margin(x: Node, target: Node, reduction: int) -> tuple[Node, Node]:
     """Σ over targets t, read up to the first −1, and over all others j of max(0, 1 − x[t] + x[j]),
     over the number of classes."""
-    lone = x.ndim < 2
+    is_vector = x.ndim < 2
     count = x.shape[-1]
     matrix = reshape(x, (x.size // count, count))
     targets = whole_numbers(target).astype(np.int64).reshape(matrix.shape)
-    read = np.cumprod(targets >= 0, axis=1).astype(bool)
+    valid = np.cumprod(targets >= 0, axis=1).astype(bool)
     chosen = np.zeros(matrix.shape, dtype=bool)
-    for row, (labels, valid) in enumerate(zip(targets, read, strict=True)):
-        chosen[row, labels[valid]] = True
-    each = [
-        _margins(matrix, row, targets[row][read[row]], np.flatnonzero(~chosen[row]))
+    for row, (labels, row_valid) in enumerate(zip(targets, valid, strict=True)):
+        chosen[row, labels[row_valid]] = True
+    losses = [
+        _margins(matrix, row, targets[row][valid[row]], np.flatnonzero(~chosen[row]))
         for row in range(matrix.shape[0])
     ]
-    summed = reshape(_joined(each), () if lone else (matrix.shape[0],))
+    summed = reshape(_joined(losses), () if is_vector else (matrix.shape[0],))
     return reduced(div(summed, count), reduction), Constant(
         chosen.astype(np.float64).reshape(target.shape)
     )
 
 
-def _margins(matrix: Node, row: int, labels: Labels, others: Labels) -> Node:
-    shape, begin = (labels.size, others.size), row * matrix.shape[1]
-    mine = gather(
+def _margins(matrix: Node, row: int, labels: Labels, other_labels: Labels) -> Node:
+    shape, begin = (labels.size, other_labels.size), row * matrix.shape[1]
+    target_scores = gather(
         matrix, np.ascontiguousarray(np.broadcast_to(begin + labels[:, None], shape)), shape
     )
-    other = gather(
-        matrix, np.ascontiguousarray(np.broadcast_to(begin + others[None], shape)), shape
+    other_scores = gather(
+        matrix, np.ascontiguousarray(np.broadcast_to(begin + other_labels[None], shape)), shape
     )
-    return sums.sum_(hinge_power(add(sub(1.0, mine), other), 1))
+    return sums.sum_(hinge_power(add(sub(1.0, target_scores), other_scores), 1))
 
 
 def _joined(nodes: list[Node]) -> Node:

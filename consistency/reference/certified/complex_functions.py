@@ -35,10 +35,10 @@ def on_real_cut(
         x, y = balls.ball(re), balls.ball(im)
         if not y.is_zero():
             return of(acb(x, y))
-        there = cut(x)
-        if there is False:
+        on_cut = cut(x)
+        if on_cut is False:
             return of(acb(x, y))
-        if there is None or type(im) is not float:
+        if on_cut is None or type(im) is not float:
             return None  # on which side of the cut?
         a, b = above(x)
         return acb(a, b if math.copysign(1.0, im) > 0 else -b)
@@ -52,8 +52,8 @@ def turned(
     """g(z) = −i·f(i·z): what asinh is to asin, and atan to atanh."""
 
     def call(re: Element, im: Element) -> acb | None:
-        found = value(-im, re)
-        return None if found is None else acb(found.imag, -found.real)
+        result = value(-im, re)
+        return None if result is None else acb(result.imag, -result.real)
 
     return call
 
@@ -70,22 +70,22 @@ def analytic(
     With ``cuts`` it is a function of elements, which gives None where nobody knows. Nothing is said
     of infinities and NaN.
     """
-    plain: Any = of if cuts else _no_cut(of)  # type: ignore[arg-type]
+    function: Any = of if cuts else _no_cut(of)  # type: ignore[arg-type]
 
     def part(which: str) -> Function:
         def value(re: Element, im: Element) -> Element:
             for x in (re, im):
                 if type(x) is float and x - x != 0.0:
                     return balls.UNSURE
-            found = plain(re, im)
-            return balls.UNSURE if found is None else getattr(found, which)
+            result = function(re, im)
+            return balls.UNSURE if result is None else getattr(result, which)
 
         def by_re(re: Node, im: Node, y: Node) -> Node:
             return getattr(derivative(re, im), "re" if which == "real" else "im")  # type: ignore[no-any-return]
 
         def by_im(re: Node, im: Node, y: Node) -> Node:
-            found = derivative(re, im)
-            return real.neg(found.im) if which == "real" else found.re
+            slope = derivative(re, im)
+            return real.neg(slope.im) if which == "real" else slope.re
 
         return Function(f"{which} of {name}", value, (by_re, by_im))
 
@@ -147,11 +147,11 @@ def _atanh_above(x: arb) -> tuple[arb, arb]:
 
 def _logarithm(scale: Callable[[], Node] | None) -> Callable[[Any], Pair]:
     def call(z: Any) -> Pair:
-        found = log(z)
+        result = log(z)
         return (
-            found
+            result
             if scale is None
-            else Pair(real.div(found.re, scale()), real.div(found.im, scale()))
+            else Pair(real.div(result.re, scale()), real.div(result.im, scale()))
         )
 
     return call
@@ -211,12 +211,12 @@ def power(base: Any, exponent: Any) -> Any:
     """exp(w·log z); whole numbers and halves as exponents go their own way, past the logarithm's
     cut."""
     if isinstance(exponent, (int, float)) and float(exponent).is_integer() and abs(exponent) <= 64:
-        found: Any = 1.0
+        result: Any = 1.0
         for _ in range(abs(int(exponent))):
-            found = base if isinstance(found, float) else mul(found, base)
+            result = base if isinstance(result, float) else mul(result, base)
         if not exponent:
-            return pair(found)
-        return found if exponent > 0 else _reciprocal(found)
+            return pair(result)
+        return result if exponent > 0 else _reciprocal(result)
     if isinstance(exponent, float) and exponent in (0.5, -0.5):
         root = sqrt(base)
         return root if exponent > 0 else _reciprocal(root)
@@ -225,6 +225,6 @@ def power(base: Any, exponent: Any) -> Any:
 
 def _reciprocal(z: Any) -> Any:
     """1/z, of which nothing is said at 0."""
-    made = div(1.0, z)
+    result = div(1.0, z)
     doubt = real.equal(square_modulus(z), 0.0)
-    return Pair(real.doubted(made.re, doubt), real.doubted(made.im, doubt))
+    return Pair(real.doubted(result.re, doubt), real.doubted(result.im, doubt))

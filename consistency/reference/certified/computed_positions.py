@@ -30,10 +30,12 @@ class Deferred(Node):
 
     @functools.cached_property
     def found(self) -> npt.NDArray[Any]:
-        made = np.asarray(self._make())
-        if made.shape != self.shape:
-            raise Unknowable(f"there are {list(made.shape)} where the call gave {list(self.shape)}")
-        return made.reshape(-1)
+        result = np.asarray(self._make())
+        if result.shape != self.shape:
+            raise Unknowable(
+                f"there are {list(result.shape)} where the call gave {list(self.shape)}"
+            )
+        return result.reshape(-1)
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
         return elements(self.found[positions])
@@ -60,10 +62,10 @@ class Lookup(Node):
         )
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
-        found = evaluate(self.index, positions).tolist()
-        if any(i is None for i in found):
+        indices = evaluate(self.index, positions).tolist()
+        if any(i is None for i in indices):
             raise Unsure("a choice that balls do not decide")
-        return (self.offset[positions] + self.stride * np.asarray(found, dtype=np.int64),)
+        return (self.offset[positions] + self.stride * np.asarray(indices, dtype=np.int64),)
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
         return given[0]

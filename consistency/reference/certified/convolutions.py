@@ -61,56 +61,56 @@ class SlidingProducts(Node):
         self.kind = "real" if all(node.kind == "real" for node in inputs) else "int"
 
     def _met(self, position: int) -> list[Labels]:
-        found = []
+        result = []
         for axis in self.axes:
             stride = axis.strides[self.role]
-            found.append(
+            result.append(
                 axis.of(self.role)[position // stride % axis.sizes[self.role] if stride else 0]
             )
-        return found
+        return result
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
         lists: tuple[list[Labels], ...] = ([], [])
         for position in positions.tolist():
             met = self._met(position)
-            for made, role in zip(lists, self.others, strict=True):
-                made.append(
+            for offsets, role in zip(lists, self.others, strict=True):
+                offsets.append(
                     functools.reduce(
                         lambda a, b: np.add.outer(a, b).reshape(-1),
                         [triples[:, role] for triples in met],
                     )
                 )
         return tuple(
-            np.concatenate(made) if made else np.empty(0, dtype=np.int64) for made in lists
+            np.concatenate(offsets) if offsets else np.empty(0, dtype=np.int64) for offsets in lists
         )
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
         a, b = given[0].tolist(), given[1].tolist()
-        made, begin = [], 0
+        sums, begin = [], 0
         for position in positions.tolist():
             count = math.prod(len(triples) for triples in self._met(position))
             x, y = a[begin : begin + count], b[begin : begin + count]
-            made.append(
+            sums.append(
                 balls.dot(x, y)
                 if self.kind == "real"
                 else sum(p * q for p, q in zip(x, y, strict=True))
             )
             begin += count
-        return made
+        return sums
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
         first, second = self.inputs
-        made = []
-        for role, other, node in zip(
+        gradients = []
+        for role, other_role, node in zip(
             self.others, reversed(self.others), (second, first), strict=True
         ):
-            known = {self.role: gradient, other: node}
-            made.append(
+            by_role = {self.role: gradient, other_role: node}
+            gradients.append(
                 SlidingProducts(
-                    self.axes, self.shapes, role, [known[r] for r in range(3) if r != role]
+                    self.axes, self.shapes, role, [by_role[r] for r in range(3) if r != role]
                 )
             )
-        return made
+        return gradients
 
 
 def meetings(
@@ -149,9 +149,9 @@ def meetings(
     return axes, shapes
 
 
-def _all(size: int, held: tuple[int, int, int]) -> Labels:
-    found: Labels = np.arange(size)[:, None] * np.array(held)
-    return found
+def _all(size: int, present: tuple[int, int, int]) -> Labels:
+    coordinates: Labels = np.arange(size)[:, None] * np.array(present)
+    return coordinates
 
 
 def _axis(coordinates: Labels, strides: Sequence[int], sizes: tuple[int, int, int]) -> Axis:
@@ -177,10 +177,10 @@ def windows(
         np.arange(k)[:, None] * d + np.arange(n) * s
         for k, d, n, s in zip(size, dilation, places, stride, strict=True)
     )
-    found = padded[
+    taps = padded[
         ..., row[:, None, :, None], column[None, :, None, :]
     ]  # (…, channels, k₁, k₂, places₁, places₂)
-    made: Labels = found.reshape(
+    columns_of_windows: Labels = taps.reshape(
         (*labels.shape[:-3], labels.shape[-3] * math.prod(size), math.prod(places))
     )
-    return made
+    return columns_of_windows

@@ -36,9 +36,9 @@ def vanishes(numbers: Sequence[acb], exponents: Sequence[int], order: int, part:
         return False
     low = min(power for _, power, _ in terms)
     coefficients = [0] * degree
-    for whole, exponent, f in terms:
-        value = whole << (exponent - low)
+    for integer, exponent, f in terms:
+        value = integer << (exponent - low)
         coefficients[f // common] += value
         coefficients[-(f // common) % degree] += value
-    rest = fmpz_poly(coefficients) % fmpz_poly.cyclotomic(degree)
-    return rest.degree() < 0
+    remainder = fmpz_poly(coefficients) % fmpz_poly.cyclotomic(degree)
+    return remainder.degree() < 0

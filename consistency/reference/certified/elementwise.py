@@ -76,17 +76,17 @@ class Map(Node):
         return [of(*xs) for xs in zip(*(values.tolist() for values in given), strict=True)]
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
-        found: list[Node | None] = []
+        gradients: list[Node | None] = []
         for slope in self.function.slopes or (None,) * len(self.inputs):
             s = slope(*self.inputs, self) if slope is not None else None
-            found.append(
+            gradients.append(
                 None
                 if s is None
                 else gradient
                 if isinstance(s, float) and s == 1.0
                 else mul(gradient, s)
             )
-        return found
+        return gradients
 
     def __repr__(self) -> str:
         return f"<{self.function.name} {self.number} {list(self.shape)}>"

@@ -19,14 +19,14 @@ from .nodes import Node
 def _exact_largest(values: list[Element]) -> Element:
     """A number at the largest element: exact, and so not the element itself where that is a ball.
     NaN if one is among them."""
-    found: Element = None
+    largest: Element = None
     for value in values:
         if type(value) is float and value != value:
             return value
         middle = value.mid() if type(value) is arb else value
-        if found is None or middle > found:
-            found = middle
-    return found
+        if largest is None or middle > largest:
+            largest = middle
+    return largest
 
 
 def _exact_largest_finite(values: list[Element]) -> Element:
@@ -52,8 +52,8 @@ def softmax(x: Node, dim: Any) -> Node:
 
 
 def log_softmax(x: Node, dim: Any) -> Node:
-    moved = e.sub(x, shift(x, dim))
-    return e.sub(moved, f.log(sums.sum_(f.exp(moved), dim, True)))
+    shifted = e.sub(x, shift(x, dim))
+    return e.sub(shifted, f.log(sums.sum_(f.exp(shifted), dim, True)))
 
 
 def safe_softmax(x: Node, dim: Any) -> Node:
@@ -66,5 +66,5 @@ def logsumexp(x: Node, dim: Any, keepdim: bool = False) -> Node:
     x = to_real(x)
     by = shift(x, dim, finite=True)
     dims = sums.dims_of(dim, x.ndim)
-    found = e.add(f.log(sums.sum_(f.exp(e.sub(x, by)), dim, True)), by)
-    return reshape(found, sums.reduced_shape(x.shape, dims, keepdim))
+    result = e.add(f.log(sums.sum_(f.exp(e.sub(x, by)), dim, True)), by)
+    return reshape(result, sums.reduced_shape(x.shape, dims, keepdim))

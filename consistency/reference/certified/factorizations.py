@@ -53,65 +53,69 @@ def _hermitian(a: Any, triangle: str = "L") -> Tensor:
     return c.add(c.add(lower(a, -1), adjoint(lower(a, -1))), diagonal)  # type: ignore[no-any-return]
 
 
-def _svd(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
+def _svd(args: tuple[Any, ...], kwargs: Kwargs, observed: Sequence[Any]) -> Sequence[Tensor]:
     """Σ, U·Σ·Vᴴ, and the orthonormal columns of U and V."""
-    values = reshaped(m.singular_values(stack(args[0]))[0], tuple(seen[0].shape))
+    values = reshaped(m.singular_values(stack(args[0]))[0], tuple(observed[0].shape))
     return (
-        (values,) if len(seen) == 1 else (values, args[0], _identity(seen[2]), _identity(seen[3]))
+        (values,)
+        if len(observed) == 1
+        else (values, args[0], _identity(observed[2]), _identity(observed[3]))
     )
 
 
-def _eigh(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
+def _eigh(args: tuple[Any, ...], kwargs: Kwargs, observed: Sequence[Any]) -> Sequence[Tensor]:
     """λ, V·Λ·Vᴴ, and the orthonormal columns of V."""
     a = _hermitian(*args[:2], *(kwargs[name] for name in ("UPLO",) if name in kwargs))
-    values = reshaped(m.eigen(stack(a))[0], tuple(seen[0].shape))
-    return (values,) if len(seen) == 1 else (values, a, _identity(seen[2]))
+    values = reshaped(m.eigen(stack(a))[0], tuple(observed[0].shape))
+    return (values,) if len(observed) == 1 else (values, a, _identity(observed[2]))
 
 
-def _qr(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
+def _qr(args: tuple[Any, ...], kwargs: Kwargs, observed: Sequence[Any]) -> Sequence[Tensor]:
     """Q·R and the orthonormal columns of Q, or Rᴴ·R where there is no Q; and nothing below the
     diagonal of R."""
     a = args[0]
-    if len(seen) == 2:
-        return c.matmul(adjoint(a), a), _zeros(seen[1])
-    return a, _identity(seen[1]), _zeros(seen[2])
+    if len(observed) == 2:
+        return c.matmul(adjoint(a), a), _zeros(observed[1])
+    return a, _identity(observed[1]), _zeros(observed[2])
 
 
-def _eigenvalues(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
+def _eigenvalues(
+    args: tuple[Any, ...], kwargs: Kwargs, observed: Sequence[Any]
+) -> Sequence[Tensor]:
     """Σλ, Σλ² and Σλ³ are the traces of A, A² and A³."""
-    found, power = [], args[0]
-    for sums in seen[:3]:
+    values, power = [], args[0]
+    for sums in observed[:3]:
         trace = c.pair(c.sum_(c.mul(power, Constant(np.eye(power.shape[-1]))), (-2, -1)))
-        found.append(reshaped(_as_numbers(trace), tuple(sums.shape)))
+        values.append(reshaped(_as_numbers(trace), tuple(sums.shape)))
         power = c.matmul(power, args[0])
-    return found
+    return values
 
 
 def _as_numbers(x: Pair) -> Tensor:
     return cat([unsqueeze(x.re, -1), unsqueeze(x.im, -1)], -1)
 
 
-def _eig(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
+def _eig(args: tuple[Any, ...], kwargs: Kwargs, observed: Sequence[Any]) -> Sequence[Tensor]:
     """The power sums, A·V − V·Λ = 0, and vectors of length 1."""
-    return *_eigenvalues(args, kwargs, seen), _zeros(seen[3]), _ones(seen[4])
+    return *_eigenvalues(args, kwargs, observed), _zeros(observed[3]), _ones(observed[4])
 
 
-def _lu(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
+def _lu(args: tuple[Any, ...], kwargs: Kwargs, observed: Sequence[Any]) -> Sequence[Tensor]:
     """P·L·U, and no deviation from the shapes and the size that partial pivoting gives the
     factors."""
     if not kwargs.get("pivot", True):
         raise Unsure("factors without pivots")
     return (
         args[0],
-        _zeros(seen[1]),
-        _zeros(seen[2]),
-        _zeros(seen[3]),
-        _ones(seen[4]),
-        _ones(seen[5]),
+        _zeros(observed[1]),
+        _zeros(observed[2]),
+        _zeros(observed[3]),
+        _ones(observed[4]),
+        _ones(observed[5]),
     )
 
 
-def _lu_factor(args: tuple[Any, ...], kwargs: Kwargs, seen: Sequence[Any]) -> Sequence[Tensor]:
+def _lu_factor(args: tuple[Any, ...], kwargs: Kwargs, observed: Sequence[Any]) -> Sequence[Tensor]:
     return (args[0],)
 
 
@@ -137,12 +141,12 @@ def known(operator: Operator, build: Build, call: CallOf) -> list[Tensor] | None
     arguments = build()
     with torch.no_grad():
         outputs = tuple(o.tensor for o in call(arguments))
-        again = build()
-        seen = operator.observe(tuple(again.args), again.kwargs, outputs)  # type: ignore[misc]
-    args = [trace.node(x) if isinstance(x, torch.Tensor) else x for x in again.args]
-    found = list(observe((real(args[0]), *args[1:]), again.kwargs, seen))
-    if len(found) != len(seen) or any(
-        x.shape != tuple(y.shape) for x, y in zip(found, seen, strict=True)
+        fresh = build()
+        observed = operator.observe(tuple(fresh.args), fresh.kwargs, outputs)  # type: ignore[misc]
+    args = [trace.node(x) if isinstance(x, torch.Tensor) else x for x in fresh.args]
+    tensors = list(observe((real(args[0]), *args[1:]), fresh.kwargs, observed))
+    if len(tensors) != len(observed) or any(
+        x.shape != tuple(y.shape) for x, y in zip(tensors, observed, strict=True)
     ):
         raise Unsure("observed quantities of other shapes")
-    return found
+    return tensors

@@ -39,21 +39,23 @@ def each_of(name: str) -> Callable[[Mapping[str, Any], Any], Any] | None:
 def _each(
     single: Callable[[Mapping[str, Any], Any], Any],
     name: str,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     result: Any,
 ) -> Any:
     first = (
-        given["self"] if isinstance(given["self"], (list, tuple)) else given["exponent"]
+        arguments["self"] if isinstance(arguments["self"], (list, tuple)) else arguments["exponent"]
     )  # a number to powers that are a list
     count = len(first)
-    made = []
+    results = []
     for i in range(count):
-        one = {
+        item_arguments = {
             _singular(name, argument): _at(value, i, count, argument)
-            for argument, value in given.items()
+            for argument, value in arguments.items()
         }
-        made.append(single(one, result[i] if isinstance(result, (list, tuple)) else None))
-    return made
+        results.append(
+            single(item_arguments, result[i] if isinstance(result, (list, tuple)) else None)
+        )
+    return results
 
 
 def _at(value: Any, i: int, count: int, argument: str) -> Any:

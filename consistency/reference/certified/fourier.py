@@ -32,13 +32,13 @@ class Roots:
         self._angles: dict[tuple[int, int], tuple[arb, arb]] = {}
 
     def at(self, exponents: list[int]) -> list[acb]:
-        found = self._found
+        roots = self._found
         try:
-            return [found[e] for e in exponents]
+            return [roots[e] for e in exponents]
         except KeyError:
-            for e in set(exponents).difference(found):
-                found[e] = self._root(e)
-            return [found[e] for e in exponents]
+            for e in set(exponents).difference(roots):
+                roots[e] = self._root(e)
+            return [roots[e] for e in exponents]
 
     def _root(self, e: int) -> acb:
         """By symmetries from an angle of at most a quarter of π, of which there are an eighth as
@@ -46,13 +46,13 @@ class Roots:
         a, b = 2 * e, self.order  # the angle is π·a/b
         below = a > b
         a = 2 * b - a if below else a
-        left = 2 * a > b
-        a = b - a if left else a
+        obtuse = 2 * a > b
+        a = b - a if obtuse else a
         steep = 4 * a > b
         a, b = (b - 2 * a, 2 * b) if steep else (a, b)
         sine, cosine = self._angle(a, b)
         sine, cosine = (cosine, sine) if steep else (sine, cosine)
-        return acb(-cosine if left else cosine, -sine if below else sine)
+        return acb(-cosine if obtuse else cosine, -sine if below else sine)
 
     def _angle(self, a: int, b: int) -> tuple[arb, arb]:
         common = math.gcd(a, b)
@@ -102,8 +102,8 @@ class TransformPlan:
 
     def exponents(self, k: int) -> list[int]:
         at = np.asarray(np.unravel_index(k, self.made))
-        found: list[int] = (at @ self.steps % self.order).tolist()
-        return found
+        result: list[int] = (at @ self.steps % self.order).tolist()
+        return result
 
     def weight(self, side: str, index: int) -> int:
         """How often the element with this flat index counts, of those that are ``taken`` or
@@ -149,13 +149,13 @@ class Transform(Node):
         return np.asarray([b for b in rows if b not in self._terms], dtype=np.int64)
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
-        _, made, parts = self.shape
+        _, out_size, parts = self.shape
         for i, b in enumerate(self._unknown_rows(positions).tolist()):
             self._terms[b] = self._row([g[i].tolist() for g in given])
         values = []
         for position in positions.tolist():
             place, part = divmod(position, parts)
-            b, k = divmod(place, made)
+            b, k = divmod(place, out_size)
             if (b, k) not in self._elements:
                 Deadline.check()
                 self._elements[b, k] = self._element(*self._terms[b], k, parts)
@@ -164,7 +164,7 @@ class Transform(Node):
 
     def _row(self, parts: list[list[Element]]) -> tuple[list[int], list[acb]]:
         """The indices of what is not zero, and these numbers."""
-        kept, numbers = [], []
+        indices, numbers = [], []
         for j, xs in enumerate(zip(*parts, strict=True)):
             if xs == (0.0,) or xs == (0.0, 0.0):
                 continue
@@ -172,43 +172,43 @@ class Transform(Node):
             if not z.is_finite():
                 raise balls.Unsure("a transform of what is not finite")
             weight = self.plan.weight("taken", j)
-            kept.append(j)
+            indices.append(j)
             numbers.append(z if weight == 1 else z * weight)
-        return kept, numbers
+        return indices, numbers
 
     def _element(
-        self, kept: list[int], numbers: list[acb], k: int, parts: int
+        self, indices: list[int], numbers: list[acb], k: int, parts: int
     ) -> tuple[Element, Element]:
         plan = self.plan
         exponents = plan.exponents(k)
         if plan.sign < 0:
             exponents = [plan.order - e if e else 0 for e in exponents]
-        if len(kept) < len(exponents):
-            exponents = [exponents[j] for j in kept]
+        if len(indices) < len(exponents):
+            exponents = [exponents[j] for j in indices]
         total = acb(0)
         for z, root in zip(
             numbers, roots_of_unity(plan.order, flint.ctx.prec).at(exponents), strict=True
         ):
             total += z * root
         weight = plan.weight("made", k)
-        found = []
+        components = []
         for part, x in enumerate((total.real, total.imag)[:parts]):
             if not x.is_zero() and x.contains(0) and vanishes(numbers, exponents, plan.order, part):
                 x = arb(0)
-            found.append(plan.scaled(x * weight))
-        return found[0], found[-1]
+            components.append(plan.scaled(x * weight))
+        return components[0], components[-1]
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
         parts = [view(gradient, gradient.shape[:2], (gradient.size // max(gradient.shape[0], 1),
         self.shape[2]), p)
                  for p in range(self.shape[2])]  # fmt: skip
-        back = Transform(parts, self.plan.adjoint(), len(self.inputs))
-        return _parts(back)
+        adjoint = Transform(parts, self.plan.adjoint(), len(self.inputs))
+        return _parts(adjoint)
 
 
-def _parts(made: Transform) -> list[Node]:
-    rows, width, parts = made.shape
-    return [view(made, (rows, width), (width * parts, parts), p) for p in range(parts)]
+def _parts(node: Transform) -> list[Node]:
+    rows, width, parts = node.shape
+    return [view(node, (rows, width), (width * parts, parts), p) for p in range(parts)]
 
 
 def transform(
@@ -220,15 +220,15 @@ def transform(
     dims = [d % x.ndim for d in dims]
     if len(set(dims)) != len(dims):
         raise balls.Unsure("a dimension is transformed twice")
-    others = [d for d in range(x.ndim) if d not in dims]
-    taken = tuple(x.shape[d] for d in dims)
-    plan = TransformPlan(taken, tuple(made), tuple(periods), sign, half, count, normalization)
-    batch = [x.shape[d] for d in others]
-    rows = [reshape(permute(part, [*others, *dims]), (math.prod(batch), math.prod(taken)))
+    batch_dims = [d for d in range(x.ndim) if d not in dims]
+    sizes = tuple(x.shape[d] for d in dims)
+    plan = TransformPlan(sizes, tuple(made), tuple(periods), sign, half, count, normalization)
+    batch = [x.shape[d] for d in batch_dims]
+    rows = [reshape(permute(part, [*batch_dims, *dims]), (math.prod(batch), math.prod(sizes)))
             for part in ((x.re, x.im) if isinstance(x, Pair) else (x,))]  # fmt: skip
-    back = np.argsort([*others, *dims]).tolist()
-    found = [
-        permute(reshape(part, (*batch, *made)), back)
+    inverse_order = np.argsort([*batch_dims, *dims]).tolist()
+    results = [
+        permute(reshape(part, (*batch, *made)), inverse_order)
         for part in _parts(Transform(rows, plan, 1 if real else 2))
     ]
-    return found[0] if real else Pair(*found)
+    return results[0] if real else Pair(*results)

@@ -188,8 +188,8 @@ def _sign(x: Element) -> Element:
     """−1, 0, 1; NaN of NaN."""
     if type(x) is float:
         return x if x != x or x == 0.0 else arb(1 if x > 0 else -1)
-    side = balls.sign(x)
-    return arb(0).union(arb(-1)).union(arb(1)) if side is None else balls.element(side)
+    sign = balls.sign(x)
+    return arb(0).union(arb(-1)).union(arb(1)) if sign is None else balls.element(sign)
 
 
 sign = Function("sign", on_numbers(_sign))
@@ -202,9 +202,11 @@ def _whole(of: Any) -> Any:
     return on_numbers(lambda x: x if type(x) is float else _signed_zero(of(x), x))
 
 
-def _signed_zero(found: arb, x: arb) -> Element:
+def _signed_zero(result: arb, x: arb) -> Element:
     return (
-        math.copysign(0.0, 1.0 if x > 0 else -1.0) if found.is_zero() and not x.is_zero() else found
+        math.copysign(0.0, 1.0 if x > 0 else -1.0)
+        if result.is_zero() and not x.is_zero()
+        else result
     )
 
 
@@ -266,13 +268,13 @@ def power(x: Element, y: Element) -> Element:
     if type(x) is float:
         if x != x:
             return x
-        whole, side = _is_whole(y), balls.sign(y)
+        is_whole, sign = _is_whole(y), balls.sign(y)
         if not y.is_exact() and not y.is_integer() and y.contains_integer():
             return balls.UNSURE
-        if side is None or side == 0:
+        if sign is None or sign == 0:
             return balls.UNSURE
-        size = (0.0 if side > 0 else _INF) if x == 0.0 else (_INF if side > 0 else 0.0)
-        return math.copysign(size, x) if whole and _odd(y) else size
+        size = (0.0 if sign > 0 else _INF) if x == 0.0 else (_INF if sign > 0 else 0.0)
+        return math.copysign(size, x) if is_whole and _odd(y) else size
     if _is_whole(y) and abs(y) < 1 << 40:
         return x ** y.unique_fmpz()
     if x > 0:
@@ -282,8 +284,8 @@ def power(x: Element, y: Element) -> Element:
             return -((-x) ** y) if _odd(y) else (-x) ** y
         return _NAN if y.is_exact() or not y.contains_integer() else balls.UNSURE
     if x.is_zero():
-        side = balls.sign(y)
-        return balls.ZERO if side == 1 else _INF if side == -1 else balls.UNSURE
+        sign = balls.sign(y)
+        return balls.ZERO if sign == 1 else _INF if sign == -1 else balls.UNSURE
     return (
         balls.UNSURE if not (y > 0) else (x.abs_upper() ** y).union(0) if x >= 0 else balls.UNSURE
     )
@@ -312,17 +314,17 @@ def _angle(y: Element, x: Element) -> Element:
         if type(z) is float and z != z:
             return _NAN
     if type(x) is float:  # ±0 or ±∞ beside a regular y
-        side = balls.sign(y)
-        if not side:
+        sign = balls.sign(y)
+        if not sign:
             return balls.UNSURE
         if x == 0.0:
-            return arb.pi() * side / 2
-        return math.copysign(0.0, side) if x > 0 else arb.pi() * side
+            return arb.pi() * sign / 2
+        return math.copysign(0.0, sign) if x > 0 else arb.pi() * sign
     if type(y) is float:
         if y != 0.0:
             return arb.pi() / 2 if y > 0 else -arb.pi() / 2
-        side = balls.sign(x)
-        return balls.UNSURE if not side else y if side > 0 else arb.pi() * int(math.copysign(1, y))
+        sign = balls.sign(x)
+        return balls.UNSURE if not sign else y if sign > 0 else arb.pi() * int(math.copysign(1, y))
     return arb.atan2(y, x)
 
 
@@ -354,8 +356,8 @@ def _copy_sign(x: Element, y: Element) -> Element:
     if type(y) is float and y == y:
         negative: bool | None = math.copysign(1.0, y) < 0
     else:
-        side = balls.sign(y)
-        negative = None if not side else side < 0
+        sign = balls.sign(y)
+        negative = None if not sign else sign < 0
     size = abs(x)
     if negative is None:
         return size.union(-size) if type(size) is arb else balls.UNSURE
@@ -394,10 +396,10 @@ def _modulo(x: Element, y: Element, whole: Any) -> Element:
             and abs(y) == _INF
             and not (type(x) is float and x - x != 0.0)
         ):
-            side = balls.sign(x)
-            if whole is _truncated or side in (0, balls.sign(y)):
+            sign = balls.sign(x)
+            if whole is _truncated or sign in (0, balls.sign(y)):
                 return x
-            return balls.UNSURE if side is None else y
+            return balls.UNSURE if sign is None else y
         return _NAN
     return x - y * whole(x / y)
 

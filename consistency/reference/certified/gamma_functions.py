@@ -68,8 +68,8 @@ def polygamma(order: int) -> Function:
         if _pole(x):
             return _INF if order % 2 else balls.UNSURE
         if x > 0:
-            found = arb(order + 1).zeta(x) * arb.fac_ui(order)
-            return found if order % 2 else -found
+            result = arb(order + 1).zeta(x) * arb.fac_ui(order)
+            return result if order % 2 else -result
         return acb(x).polygamma(acb(order)).real if x > -_LARGE else balls.UNSURE
 
     zero = _INF if order % 2 else balls.UNSURE
@@ -84,10 +84,10 @@ def multivariate(p: int) -> Function:
     def of(x: arb) -> Element:
         if not x > arb(p - 1) / 2:
             return balls.UNSURE
-        found = arb.pi().log() * (p * (p - 1)) / 4
+        total = arb.pi().log() * (p * (p - 1)) / 4
         for j in range(p):
-            found += (x - arb(j) / 2).lgamma()
-        return found
+            total += (x - arb(j) / 2).lgamma()
+        return total
 
     return Function(
         f"multivariate lgamma {p}",
@@ -98,10 +98,10 @@ def multivariate(p: int) -> Function:
 
 def _slope_of(p: int) -> Any:
     def slope(x: arb) -> Element:
-        found = arb(0)
+        total = arb(0)
         for j in range(p):
-            found += (x - arb(j) / 2).digamma()
-        return found
+            total += (x - arb(j) / 2).digamma()
+        return total
 
     of = Function(
         f"slope of multivariate lgamma {p}",

@@ -14,34 +14,34 @@ def gradients(roots: Sequence[tuple[Node, Node]], leaves: Sequence[Node]) -> lis
     """Of Σ root·cotangent by every leaf: nodes in the leaves' shapes, None where nothing depends on
     one."""
     reach = _between([root for root, _ in roots], leaves)
-    found: dict[Node, Node] = {}
+    by_node: dict[Node, Node] = {}
     for root, cotangent in roots:
         if root in reach:
-            found[root] = add(found[root], cotangent) if root in found else cotangent
+            by_node[root] = add(by_node[root], cotangent) if root in by_node else cotangent
     for node in sorted(reach, key=lambda n: -n.number):
-        gradient = found.get(node)
+        gradient = by_node.get(node)
         if gradient is None or not any(source in reach for source in node.inputs):
             continue
         Deadline.spend(A_NODE)
         for source, part in zip(node.inputs, node.pull(gradient), strict=True):
             if part is not None and source in reach:
-                found[source] = add(found[source], part) if source in found else part
-    return [found.get(leaf) for leaf in leaves]
+                by_node[source] = add(by_node[source], part) if source in by_node else part
+    return [by_node.get(leaf) for leaf in leaves]
 
 
 def _between(roots: Sequence[Node], leaves: Sequence[Node]) -> set[Node]:
     """The nodes on a way from a root to a leaf."""
     below: list[Node] = []
-    seen: set[Node] = set()
+    visited: set[Node] = set()
     stack = list(roots)
     while stack:
         node = stack.pop()
-        if node not in seen:
-            seen.add(node)
+        if node not in visited:
+            visited.add(node)
             below.append(node)
             stack.extend(node.inputs)
     targets = set(leaves)
     for node in sorted(below, key=lambda n: n.number):
         if node not in targets and any(source in targets for source in node.inputs):
             targets.add(node)
-    return targets & seen
+    return targets & visited

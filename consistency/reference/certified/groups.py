@@ -18,10 +18,10 @@ from .sums import _largest, _smallest
 
 
 def _product(values: list[balls.Element]) -> balls.Element:
-    found: balls.Element = balls.ONE
+    product: balls.Element = balls.ONE
     for value in values:
-        found = balls.mul(found, value)
-    return found
+        product = balls.mul(product, value)
+    return product
 
 
 _OF = {"prod": _product, "amax": _largest, "amin": _smallest}
@@ -39,13 +39,13 @@ class GroupReduction(Scatter):
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
         _, starts = self._sorted
-        values, made, begin = given[0].tolist(), [], 0
+        values, results, begin = given[0].tolist(), [], 0
         for count in (starts[positions + 1] - starts[positions]).tolist():
             if not count:
                 raise balls.Unknowable("a reduction of nothing")
-            made.append(_OF[self.how](values[begin : begin + count]))
+            results.append(_OF[self.how](values[begin : begin + count]))
             begin += count
-        return made
+        return results
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
         """To a factor the product of the others; an extreme's is shared evenly by all that are
@@ -53,9 +53,12 @@ class GroupReduction(Scatter):
         source = self.inputs[0]
         if self.how == "prod":
             return (mul(self._back(gradient), Others(source, self)),)
-        mine = where(equal(source, self._back(self)), 1.0, 0.0)
+        is_extreme = where(equal(source, self._back(self)), 1.0, 0.0)
         return (
-            mul(mine, self._back(div(gradient, scatter(mine, lambda: self.labels, self.shape)))),
+            mul(
+                is_extreme,
+                self._back(div(gradient, scatter(is_extreme, lambda: self.labels, self.shape))),
+            ),
         )
 
     def _back(self, per_place: Node) -> Node:
@@ -72,8 +75,8 @@ class Others(Node):
     def _members(self, position: int) -> Labels:
         order, starts = self.groups._sorted
         place = self.groups.labels[position]
-        found: Labels = order[starts[place] : starts[place + 1]] if place >= 0 else order[:0]
-        others: Labels = found[found != position]
+        members: Labels = order[starts[place] : starts[place + 1]] if place >= 0 else order[:0]
+        others: Labels = members[members != position]
         return others
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
@@ -81,12 +84,12 @@ class Others(Node):
         return (np.concatenate(lists) if lists else np.empty(0, dtype=np.int64),)
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
-        values, made, begin = given[0].tolist(), [], 0
+        values, products, begin = given[0].tolist(), [], 0
         for p in positions.tolist():
             count = self._members(p).size
-            made.append(_product(values[begin : begin + count]))
+            products.append(_product(values[begin : begin + count]))
             begin += count
-        return made
+        return products
 
 
 def reduced(
@@ -102,10 +105,10 @@ def reduced(
 
     @functools.cache
     def both() -> Labels:
-        own, brought = np.arange(below.size), labels().reshape(-1)
+        own, sources = np.arange(below.size), labels().reshape(-1)
         if not include_self:
-            own[brought] = -1
-        return np.concatenate([own, brought])
+            own[sources] = -1
+        return np.concatenate([own, sources])
 
     together = cat([reshape(below, (-1,)), reshape(above, (-1,))], 0)
     if how not in ("sum", "mean"):

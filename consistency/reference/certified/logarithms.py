@@ -107,8 +107,8 @@ def _entropy(x: Element) -> Element:
     """−x·log x; −∞ of negative numbers."""
     if type(x) is float:
         return x if x != x or x == 0.0 else -_INF
-    side = balls.sign(x)
-    return -x * x.log() if side == 1 else -_INF if side == -1 else balls.UNSURE
+    sign = balls.sign(x)
+    return -x * x.log() if sign == 1 else -_INF if sign == -1 else balls.UNSURE
 
 
 entropy = Function("entr", on_numbers(_entropy), (lambda x, y: sub(neg(log(x)), 1.0),))
@@ -149,15 +149,15 @@ def _sinc_slope(x: arb) -> Element:
     """(cos πx − sinc x)/x; next to 0 by its alternating series Σ (−1)ᵏ·2k/(2k + 1)!·π²ᵏ·x²ᵏ⁻¹."""
     if not abs(x) < 0.01:
         return (x.cos_pi() - x.sinc_pi()) / x
-    square, found, k = (arb.pi() * x) ** 2, arb(0), 1
+    square, total, k = (arb.pi() * x) ** 2, arb(0), 1
     term = -(arb.pi() ** 2) * x  # (−1)ᵏ·π²ᵏ·x²ᵏ⁻¹
     while True:
         summand = term * (2 * k) / arb.fac_ui(2 * k + 1)
-        found += summand
+        total += summand
         term, k = -term * square, k + 1
-        left = abs(term) * (2 * k) / arb.fac_ui(2 * k + 1)
-        if left <= abs(found) * arb(2) ** -flint.ctx.prec or k > 300:
-            return found + left.union(-left)
+        remainder = abs(term) * (2 * k) / arb.fac_ui(2 * k + 1)
+        if remainder <= abs(total) * arb(2) ** -flint.ctx.prec or k > 300:
+            return total + remainder.union(-remainder)
 
 
 _slope_of_sinc = Function(

@@ -71,10 +71,10 @@ class MatrixCall:
         ] = {}  # by number in the batch: the numbers of every result
         self.results: list[Tensor] = []
         for number, result in enumerate(function.results(*(x.shape[1:] for x in arguments))):
-            made = MatrixBlock(self, number, batch, result)
-            parts = [movement.view(made, made.shape[:3],
-            [made.shape[3] * s for s in movement.row_major(made.shape[:3])], p)
-                     for p in range(made.shape[3])]  # fmt: skip
+            block = MatrixBlock(self, number, batch, result)
+            parts = [movement.view(block, block.shape[:3],
+            [block.shape[3] * s for s in movement.row_major(block.shape[:3])], p)
+                     for p in range(block.shape[3])]  # fmt: skip
             self.results.append(Pair(*parts) if len(parts) == 2 else parts[0])
 
     def found(self) -> dict[int, list[list[Any]]]:
@@ -127,9 +127,9 @@ class MatrixBlock(Node):
         self._asked: list[int] = []
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
-        found = self.call.found()
+        results = self.call.found()
         batch = np.unique(positions // math.prod(self.shape[1:])).tolist()
-        self._asked = [b for b in batch if b not in found]
+        self._asked = [b for b in batch if b not in results]
         sizes = [math.prod(node.shape[1:]) for node in self.inputs]
         if max(sizes) > _ENTRIES:
             raise balls.Unknowable("a matrix so large takes too long")
@@ -137,17 +137,17 @@ class MatrixBlock(Node):
         return tuple(lacking * size + np.arange(size) for size in sizes)
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
-        found = self.call.found()
+        results = self.call.found()
         for i, b in enumerate(self._asked):
-            if b not in found:  # another result of the call may have been asked for in between
-                found[b] = self.call.compute([g[i] for g in given])
+            if b not in results:  # another result of the call may have been asked for in between
+                results[b] = self.call.compute([g[i] for g in given])
         _, _, _, parts = self.shape
         size = math.prod(self.shape[1:3])
         values = []
         for position in positions.tolist():
             place, part = divmod(position, parts)
             b, at = divmod(place, size)
-            value = found[b][self.which][at]
+            value = results[b][self.which][at]
             if isinstance(value, acb):
                 value = value.imag if part else value.real
             elif part:  # of a real number among complex ones
@@ -163,15 +163,15 @@ class MatrixBlock(Node):
         shape, parts = self.shape[:3], self.shape[3]
         strides = [parts * s for s in movement.row_major(shape)]
         views = [movement.view(gradient, shape, strides, p) for p in range(parts)]
-        given: list[Node | None] = []
+        gradients: list[Node | None] = []
         for x, g in zip(self.call.arguments, pull(self.call.arguments, self.call.results,
         Pair(*views) if parts == 2 else views[0]),
                         strict=True):  # fmt: skip
             if isinstance(x, Pair):
-                given += [None, None] if g is None else [pair(g).re, pair(g).im]
+                gradients += [None, None] if g is None else [pair(g).re, pair(g).im]
             else:
-                given.append(None if g is None else real_part(g))
-        return given
+                gradients.append(None if g is None else real_part(g))
+        return gradients
 
 
 def real_part(x: Tensor) -> Node:

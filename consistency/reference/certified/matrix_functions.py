@@ -23,16 +23,16 @@ from .matrix_rank import exact_rank
 Shape = tuple[int, int]
 
 
-def _same(a: Shape, *rest: Shape) -> Sequence[MatrixResult]:
+def _same(a: Shape, *other_shapes: Shape) -> Sequence[MatrixResult]:
     return (MatrixResult(*a),)
 
 
 def _pull_inverse(
-    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
     """d(A⁻¹) = −A⁻¹·dA·A⁻¹"""
-    back = adjoint(made[0])
-    return (c.neg(c.matmul(c.matmul(back, g), back)),)
+    inverse_adjoint = adjoint(outputs[0])
+    return (c.neg(c.matmul(c.matmul(inverse_adjoint, g), inverse_adjoint)),)
 
 
 _INFO = MatrixResult(1, 1, "int")  # 0, LAPACK's word for success: the matrix is regular for certain
@@ -43,11 +43,11 @@ inverse = MatrixFunction(
 
 
 def _pull_solution(
-    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
     """A·X = B: dX = A⁻¹·(dB − dA·X)"""
-    of_b = solution(adjoint(given[0]), g)[0]
-    return c.neg(c.matmul(of_b, adjoint(made[0]))), of_b
+    of_b = solution(adjoint(inputs[0]), g)[0]
+    return c.neg(c.matmul(of_b, adjoint(outputs[0]))), of_b
 
 
 solution: MatrixFunction = MatrixFunction(
@@ -59,10 +59,10 @@ solution: MatrixFunction = MatrixFunction(
 
 
 def _pull_determinant(
-    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
     """d det A = det A · tr(A⁻¹·dA)"""
-    return (c.mul(c.mul(g, c.conj(made[0])), adjoint(inverse(given[0])[0])),)
+    return (c.mul(c.mul(g, c.conj(outputs[0])), adjoint(inverse(inputs[0])[0])),)
 
 
 determinant = MatrixFunction(
@@ -71,18 +71,20 @@ determinant = MatrixFunction(
 
 
 def _pull_exponential(
-    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
     """The derivative in direction E is the corner of exp [[A, E], [0, A]]; its adjoint is the one
     at Aᴴ."""
-    n = given[0].shape[-1]
-    a = adjoint(given[0])
+    n = inputs[0].shape[-1]
+    a = adjoint(inputs[0])
     top = c.each(lambda x, y: movement.cat([x, y], -1), a, g)
     below = c.each(
         lambda x: movement.cat([movement.gather(x, np.full(x.size, -1), x.shape), x], -1), a
     )
-    whole = exponential(c.each(lambda x, y: movement.cat([x, y], -2), top, below))[0]
-    return (c.each(lambda x: movement.labeled(x, lambda labels: labels[:, :n, n:]), whole),)
+    block_exponential = exponential(c.each(lambda x, y: movement.cat([x, y], -2), top, below))[0]
+    return (
+        c.each(lambda x: movement.labeled(x, lambda labels: labels[:, :n, n:]), block_exponential),
+    )
 
 
 exponential: MatrixFunction = MatrixFunction(
@@ -91,7 +93,7 @@ exponential: MatrixFunction = MatrixFunction(
 
 
 def _pull_cholesky(
-    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
     """dL = L·Φ(L⁻¹·dA·L⁻ᴴ), Φ the lower triangle with half the diagonal (Murray 2016), by Hermitian
     matrices.
@@ -99,19 +101,19 @@ def _pull_cholesky(
     Many gradients agree on these. This is torch's, which is Hermitian unless G has imaginary parts
     where L is real.
     """
-    back = inverse(adjoint(made[0]))[0]
-    inner = c.mul(0.5, c.matmul(adjoint(made[0]), g))
+    inverse_adjoint = inverse(adjoint(outputs[0]))[0]
+    inner = c.mul(0.5, c.matmul(adjoint(outputs[0]), g))
     below, diagonal = lower(inner, -1), masked(inner, np.eye(inner.shape[-1], dtype=bool))
     middle = c.add(c.add(below, adjoint(below)), diagonal)
-    return (c.matmul(c.matmul(back, middle), adjoint(back)),)
+    return (c.matmul(c.matmul(inverse_adjoint, middle), adjoint(inverse_adjoint)),)
 
 
-def _cholesky(name: str, read: Callable[[Any], Any]) -> MatrixFunction:
+def _cholesky(name: str, lower_triangle: Callable[[Any], Any]) -> MatrixFunction:
     """L of a Hermitian matrix of which ``read`` gives the lower triangle."""
     return MatrixFunction(
         name,
         lambda a: (MatrixResult(*a), _INFO),
-        lambda a: (spectra.cholesky(read(a)), _SUCCESS),
+        lambda a: (spectra.cholesky(lower_triangle(a)), _SUCCESS),
         (_pull_cholesky,),
     )
 
@@ -126,14 +128,14 @@ def _values_and_vectors(a: Any) -> Sequence[Any]:
 
 
 def _pull_eigenvalues(
-    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
     """dλ = vᴴ·dA·v of simple eigenvalues, with |v| = 1. What comes of it is Hermitian, its diagonal
     real."""
-    found = _scaled_product(made[1], g, adjoint(made[1]))
-    if not c.is_complex(found):
-        return (found,)
-    return (Pair(found.re, masked(found.im, ~np.eye(found.shape[-1], dtype=bool))),)
+    product = _scaled_product(outputs[1], g, adjoint(outputs[1]))
+    if not c.is_complex(product):
+        return (product,)
+    return (Pair(product.re, masked(product.im, ~np.eye(product.shape[-1], dtype=bool))),)
 
 
 def _scaled_product(left: Tensor, factors: Tensor, right: Tensor) -> Any:
@@ -153,8 +155,8 @@ eigen = MatrixFunction(
 def _singular(a: Any) -> Sequence[Any]:
     """By A·Aᴴ or Aᴴ·A, whichever is smaller; with its eigenvectors, which are the left or the right
     singular vectors."""
-    other = spectra.conjugate_transposed(a)
-    small = a * other if a.nrows() <= a.ncols() else other * a
+    adjoint_matrix = spectra.conjugate_transposed(a)
+    small = a * adjoint_matrix if a.nrows() <= a.ncols() else adjoint_matrix * a
     values, vectors = spectra.eigenvalues(spectra.hermitian(small))
     missing = len(values) - exact_rank(a)
     roots = [arb(0) if i < missing else _root(value) for i, value in enumerate(values)]
@@ -166,12 +168,12 @@ def _root(x: arb) -> arb:
 
 
 def _pull_singular(
-    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
     """dσ = Re(uᴴ·dA·v), with v = Aᴴ·u/σ or u = A·v/σ."""
-    a = given[0]
-    vectors = made[1]
-    share = c.div(g, made[0])
+    a = inputs[0]
+    vectors = outputs[1]
+    share = c.div(g, outputs[0])
     projector = _scaled_product(vectors, share, adjoint(vectors))
     return (c.matmul(projector, a) if a.shape[1] <= a.shape[2] else c.matmul(a, projector),)
 
@@ -196,11 +198,11 @@ def full_rank(a: Tensor, absolute: Any, relative: Any) -> Tensor:
 
 def _full(a: Any, absolute: float, relative: float) -> arb:
     """σ_min² ≥ 1/‖(A·Aᴴ)⁻¹‖ and σ_max ≤ ‖A‖, in Frobenius' norm."""
-    other = spectra.conjugate_transposed(a)
-    small = a * other if a.nrows() <= a.ncols() else other * a
-    least = 1 / _frobenius(small.inv()).sqrt()
-    most = _frobenius(a)
-    if not (least > relative * most and least > absolute):
+    adjoint_matrix = spectra.conjugate_transposed(a)
+    small = a * adjoint_matrix if a.nrows() <= a.ncols() else adjoint_matrix * a
+    min_singular = 1 / _frobenius(small.inv()).sqrt()
+    max_singular = _frobenius(a)
+    if not (min_singular > relative * max_singular and min_singular > absolute):
         raise Unsure("singular values near the tolerance below which they are taken as zero")
     return arb(1)
 

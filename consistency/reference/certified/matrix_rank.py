@@ -15,21 +15,21 @@ def exact_rank(a: Any) -> int:
 
     A complex matrix X + iY has half the rank of [[X, −Y], [Y, X]].
     """
-    most = min(a.nrows(), a.ncols())
+    max_rank = min(a.nrows(), a.ncols())
     parts = [[x.real for x in row] for row in a.tolist()] if isinstance(a, acb_mat) else a.tolist()
     if isinstance(a, acb_mat):
         imaginary = [[x.imag for x in row] for row in a.tolist()]
         top = [[*x, *(-y for y in row)] for x, row in zip(parts, imaginary, strict=True)]
         below = [[*row, *x] for x, row in zip(parts, imaginary, strict=True)]
-        found = _rank([*top, *below])
-        return most if found is None else found // 2
-    found = _rank(parts)
-    return most if found is None else found
+        rank = _rank([*top, *below])
+        return max_rank if rank is None else rank // 2
+    rank = _rank(parts)
+    return max_rank if rank is None else rank
 
 
 def _rank(rows: list[list[arb]]) -> int | None:
     """By row scaled to whole numbers, which the rank does not mind."""
-    whole = []
+    integers = []
     for row in rows:
         if not all(x.is_exact() for x in row):
             return None
@@ -38,5 +38,5 @@ def _rank(rows: list[list[arb]]) -> int | None:
         low = min(powers, default=0)
         if max(powers, default=0) - low > _BITS:
             return None
-        whole.append([m << (e - low) if m else 0 for m, e in pairs])
-    return int(fmpz_mat(whole).rank())
+        integers.append([m << (e - low) if m else 0 for m, e in pairs])
+    return int(fmpz_mat(integers).rank())

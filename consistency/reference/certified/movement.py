@@ -44,12 +44,12 @@ class View(Node):
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
         if self._contiguous:
             return (positions + self.offset,)
-        found = np.full(positions.shape, self.offset, dtype=np.int64)
+        offsets = np.full(positions.shape, self.offset, dtype=np.int64)
         for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             positions, index = np.divmod(positions, size)
             if stride:
-                found += index * stride
-        return (found,)
+                offsets += index * stride
+        return (offsets,)
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
         return given[0]
@@ -59,12 +59,12 @@ class View(Node):
         if self._contiguous and self.size == source.size:
             return (reshape(gradient, source.shape),)
         labels = self.needs(np.arange(self.size))[0]
-        once = np.full(source.size, -1, dtype=np.int64)
-        once[labels] = np.arange(labels.size)
+        inverse = np.full(source.size, -1, dtype=np.int64)
+        inverse[labels] = np.arange(labels.size)
         if bool(
-            (once[labels] == np.arange(labels.size)).all()
+            (inverse[labels] == np.arange(labels.size)).all()
         ):  # no number is seen twice: there is nothing to sum
-            return (Gather(gradient, once, source.shape),)
+            return (Gather(gradient, inverse, source.shape),)
         return (scatter(gradient, labels, source.shape),)
 
 
@@ -85,19 +85,19 @@ class Gather(Node):
 
     @functools.cached_property
     def labels(self) -> Labels:
-        found = self._labels() if callable(self._labels) else self._labels
-        return np.asarray(found, dtype=np.int64).reshape(-1)
+        labels = self._labels() if callable(self._labels) else self._labels
+        return np.asarray(labels, dtype=np.int64).reshape(-1)
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
-        wanted = self.labels[positions]
-        return (wanted[wanted >= 0],)
+        labels = self.labels[positions]
+        return (labels[labels >= 0],)
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
-        wanted = self.labels[positions]
-        made = np.empty(positions.size, dtype=object)
-        made[:] = self.fill
-        made[wanted >= 0] = given[0]
-        return made
+        labels = self.labels[positions]
+        values = np.empty(positions.size, dtype=object)
+        values[:] = self.fill
+        values[labels >= 0] = given[0]
+        return values
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
         return (scatter(gradient, lambda: self.labels, self.inputs[0].shape),)
@@ -115,8 +115,8 @@ class Scatter(Node):
 
     @functools.cached_property
     def labels(self) -> Labels:
-        found = self._labels() if callable(self._labels) else self._labels
-        return np.asarray(found, dtype=np.int64).reshape(-1)
+        labels = self._labels() if callable(self._labels) else self._labels
+        return np.asarray(labels, dtype=np.int64).reshape(-1)
 
     @functools.cached_property
     def _sorted(self) -> tuple[Labels, Labels]:
@@ -131,11 +131,11 @@ class Scatter(Node):
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
         _, starts = self._sorted
-        values, made, begin = given[0].tolist(), [], 0
+        values, sums, begin = given[0].tolist(), [], 0
         for count in (starts[positions + 1] - starts[positions]).tolist():
-            made.append(balls.total(values[begin : begin + count]))
+            sums.append(balls.total(values[begin : begin + count]))
             begin += count
-        return made
+        return sums
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
         return (Gather(gradient, lambda: self.labels, self.inputs[0].shape),)
@@ -155,9 +155,9 @@ class Overlay(Node):
         labels = np.asarray(
             self._labels() if callable(self._labels) else self._labels, dtype=np.int64
         ).reshape(-1)
-        made = np.full(self.size, -1, dtype=np.int64)
-        made[labels] = np.arange(labels.size)
-        return made
+        owner = np.full(self.size, -1, dtype=np.int64)
+        owner[labels] = np.arange(labels.size)
+        return owner
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
         owner = self.owner[positions]
@@ -165,23 +165,25 @@ class Overlay(Node):
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
         owner = self.owner[positions]
-        made = np.empty(positions.size, dtype=object)
-        made[owner < 0], made[owner >= 0] = given
-        return made
+        values = np.empty(positions.size, dtype=object)
+        values[owner < 0], values[owner >= 0] = given
+        return values
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
         below, above = self.inputs
-        kept = Gather(
+        below_gradient = Gather(
             gradient, lambda: np.where(self.owner < 0, np.arange(self.size), -1), below.shape
         )
-        return kept, Gather(gradient, lambda: _last_places(self.owner, above.size), above.shape)
+        return below_gradient, Gather(
+            gradient, lambda: _last_places(self.owner, above.size), above.shape
+        )
 
 
 def _last_places(owner: Labels, size: int) -> Labels:
-    made = np.full(size, -1, dtype=np.int64)
+    places_of = np.full(size, -1, dtype=np.int64)
     places = np.flatnonzero(owner >= 0)
-    made[owner[places]] = places
-    return made
+    places_of[owner[places]] = places
+    return places_of
 
 
 def scatter(source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int]) -> Node:
@@ -202,13 +204,13 @@ def view(source: Node, shape: Sequence[int], strides: Sequence[int], offset: int
     if tuple(shape) == source.shape and tuple(strides) == row_major(shape) and not offset:
         return source
     if type(source) is Constant:
-        made = View(source, shape, strides, offset)
-        if made._contiguous:
+        result = View(source, shape, strides, offset)
+        if result._contiguous:
             return Constant(
-                source.data.reshape(-1)[offset : offset + made.size].reshape(made.shape)
+                source.data.reshape(-1)[offset : offset + result.size].reshape(result.shape)
             )
         return Constant(
-            source.data.reshape(-1)[made.needs(np.arange(made.size))[0]].reshape(made.shape)
+            source.data.reshape(-1)[result.needs(np.arange(result.size))[0]].reshape(result.shape)
         )
     return View(source, shape, strides, offset)
 
@@ -236,8 +238,8 @@ def labeled(source: Node, move: Callable[[Labels], Any], fill: Any = 0.0) -> Nod
 def reshape(source: Node, shape: Sequence[int]) -> Node:
     shape = tuple(shape)
     if -1 in shape:
-        rest = math.prod(s for s in shape if s != -1)
-        shape = tuple(source.size // rest if s == -1 else s for s in shape)
+        known_size = math.prod(s for s in shape if s != -1)
+        shape = tuple(source.size // known_size if s == -1 else s for s in shape)
     return source if shape == source.shape else view(source, shape, row_major(shape))
 
 

@@ -95,22 +95,22 @@ class Node:
             and values.shape == positions.shape
             and values.dtype == object
         ):
-            made = values
+            array = values
         else:
-            made = np.empty(positions.size, dtype=object)
-            made[:] = values
+            array = np.empty(positions.size, dtype=object)
+            array[:] = values
         if self._at.size:
             positions = np.concatenate([self._at, positions])
-            made = np.concatenate([self._values, made])
+            array = np.concatenate([self._values, array])
             order = np.argsort(positions, kind="stable")
-            positions, made = positions[order], made[order]
-        self._at, self._values = positions, made
+            positions, array = positions[order], array[order]
+        self._at, self._values = positions, array
 
     def look_up(self, positions: Positions) -> Elements:
         flat = positions.reshape(-1)
         places = flat if self._at.size == self.size else np.searchsorted(self._at, flat)
-        found: Elements = self._values[places].reshape(positions.shape)
-        return found
+        values: Elements = self._values[places].reshape(positions.shape)
+        return values
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.number} {list(self.shape)}>"
@@ -210,29 +210,29 @@ def evaluate_all(roots: Sequence[Node], positions: Positions) -> list[Elements]:
     heapq.heapify(heap)
     while heap:
         node = heapq.heappop(heap)[1]
-        asked = demands.pop(node)
-        wanted = _sorted_once(asked[0] if len(asked) == 1 else np.concatenate(asked))
-        known = node.known()
-        if known.size == node.size:
+        requests = demands.pop(node)
+        missing = _sorted_once(requests[0] if len(requests) == 1 else np.concatenate(requests))
+        stored = node.known()
+        if stored.size == node.size:
             continue
-        if known.size:
-            wanted = wanted[
-                known[np.minimum(np.searchsorted(known, wanted), known.size - 1)] != wanted
+        if stored.size:
+            missing = missing[
+                stored[np.minimum(np.searchsorted(stored, missing), stored.size - 1)] != missing
             ]
-        if not wanted.size:
+        if not missing.size:
             continue
-        needs = node.needs(wanted)
-        Deadline.spend(wanted.size + sum(need.size for need in needs))
-        order.append((node, wanted, needs))
+        needs = node.needs(missing)
+        Deadline.spend(missing.size + sum(need.size for need in needs))
+        order.append((node, missing, needs))
         for source, need in zip(node.inputs, needs, strict=True):
             if source not in demands:
                 demands[source] = []
                 heapq.heappush(heap, (-source.number, source))
             demands[source].append(need.reshape(-1))
-    for node, wanted, needs in reversed(order):
+    for node, missing, needs in reversed(order):
         Deadline.check()
-        given = [source.look_up(need) for source, need in zip(node.inputs, needs, strict=True)]
-        node.store(wanted, node.compute(wanted, given))
+        inputs = [source.look_up(need) for source, need in zip(node.inputs, needs, strict=True)]
+        node.store(missing, node.compute(missing, inputs))
     return [root.look_up(places) for root in roots]
 
 
@@ -241,8 +241,8 @@ def _sorted_once(positions: Positions) -> Positions:
     if positions.size < 2 or bool((positions[1:] > positions[:-1]).all()):
         return positions
     positions = np.sort(positions)
-    found: Positions = positions[np.concatenate([[True], positions[1:] != positions[:-1]])]
-    return found
+    unique: Positions = positions[np.concatenate([[True], positions[1:] != positions[:-1]])]
+    return unique
 
 
 def everything(node: Node) -> Elements:

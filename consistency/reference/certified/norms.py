@@ -84,11 +84,11 @@ def vector_norm(x: Any, order: float, dim: Any = None, keepdim: bool = False) ->
     if order == 2.0:
         if isinstance(x, Pair):
             dims = sums.dims_of(dim, x.ndim)
-            both = cat([unsqueeze(x.re, -1), unsqueeze(x.im, -1)], -1)
-            made = sums.reduce_rows(
-                _euclidean, both, [*dims, x.ndim], False, pulled=_pull_euclidean
+            parts = cat([unsqueeze(x.re, -1), unsqueeze(x.im, -1)], -1)
+            norm = sums.reduce_rows(
+                _euclidean, parts, [*dims, x.ndim], False, pulled=_pull_euclidean
             )
-            return reshape(made, sums.reduced_shape(x.shape, dims, keepdim))
+            return reshape(norm, sums.reduced_shape(x.shape, dims, keepdim))
         return sums.reduce_rows(_euclidean, to_real(x), dim, keepdim, pulled=_pull_euclidean)
     size = sizes(x)
     if order in (_INF, -_INF):
@@ -107,10 +107,10 @@ def farthest(x: Node, dim: Any) -> Node:
     its gradient to."""
 
     def pulled(matrix: Node, result: Node, gradient: Node) -> Node:
-        mine = where(equal(matrix, _spread(matrix, result)), 1.0, 0.0)
-        alone = equal(_spread(matrix, sums.sum_(mine, 1)), 1.0)
-        shared = where(or_(equal(matrix, 0.0), equal(mine, 0.0)), 0.0, _UNDECIDED(matrix))
-        return mul(_spread(matrix, gradient), where(alone, mine, shared))
+        is_extreme = where(equal(matrix, _spread(matrix, result)), 1.0, 0.0)
+        is_unique = equal(_spread(matrix, sums.sum_(is_extreme, 1)), 1.0)
+        shared = where(or_(equal(matrix, 0.0), equal(is_extreme, 0.0)), 0.0, _UNDECIDED(matrix))
+        return mul(_spread(matrix, gradient), where(is_unique, is_extreme, shared))
 
     return sums.reduce_rows(sums._largest, abs_(x), dim, pulled=pulled)
 

@@ -32,8 +32,8 @@ def _number(x: Element) -> Any:
         return None if x is None else (True, 0) if x != x else (False, x)
     if not x.is_exact():
         return None
-    found = float(x)
-    return (False, found) if x == arb(found) else None
+    number = float(x)
+    return (False, number) if x == arb(number) else None
 
 
 @functools.total_ordering
@@ -67,8 +67,8 @@ def _decided(answer: bool | None) -> bool:
 def order(values: list[Element], descending: bool = False) -> list[int]:
     """Positions in sorted order, equal ones in the order in which they came. NaN are larger than
     all numbers."""
-    made = keys(values)
-    return sorted(range(len(values)), key=made.__getitem__, reverse=descending)
+    sort_keys = keys(values)
+    return sorted(range(len(values)), key=sort_keys.__getitem__, reverse=descending)
 
 
 class SortedPositions(Node):
@@ -97,9 +97,9 @@ class SortedPositions(Node):
 
 def middle(values: list[Element]) -> int:
     """Where the lower median is; where NaN are, the first of these."""
-    made = order(values)
+    indices = order(values)
     nan = [i for i, v in enumerate(values) if is_nan(v)]
-    return nan[0] if nan else made[(len(values) - 1) // 2]
+    return nan[0] if nan else indices[(len(values) - 1) // 2]
 
 
 def middle_of_numbers(values: list[Element]) -> int:
@@ -110,11 +110,11 @@ def middle_of_numbers(values: list[Element]) -> int:
 
 def most_frequent(values: list[Element]) -> int:
     """Where the value is that comes most often, the smallest of several; of its places the last."""
-    made = keys(values)
+    sort_keys = keys(values)
     positions = order(values)
     best, best_count, begin = positions[0], 0, 0
     for end in range(1, len(positions) + 1):
-        if end == len(positions) or made[positions[end]] != made[positions[begin]]:
+        if end == len(positions) or sort_keys[positions[end]] != sort_keys[positions[begin]]:
             if end - begin > best_count:
                 best, best_count = positions[end - 1], end - begin
             begin = end
@@ -131,10 +131,10 @@ def rows_along(x: Node, dim: int) -> tuple[Node, Callable[[Node], Node]]:
     if not x.ndim:
         return reshape(x, (1, 1)), lambda made: reshape(made, ())
     dim %= x.ndim
-    kept = [d for d in range(x.ndim) if d != dim]
+    other_dims = [d for d in range(x.ndim) if d != dim]
 
-    def back(made: Node) -> Node:
-        moved = reshape(made, [*(x.shape[d] for d in kept), made.shape[1]])
-        return permute(moved, np.argsort([*kept, dim]).tolist())
+    def back(matrix: Node) -> Node:
+        permuted = reshape(matrix, [*(x.shape[d] for d in other_dims), matrix.shape[1]])
+        return permute(permuted, np.argsort([*other_dims, dim]).tolist())
 
     return as_rows(x, (dim,)), back

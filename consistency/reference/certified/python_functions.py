@@ -64,21 +64,23 @@ class WholeCalls(TorchFunctionMode):
         from .tracing import _blocked, _nodes_in, _unknown, mapped
 
         trace = self.trace
-        given = mapped(
+        arguments = mapped(
             lambda x: trace.node(x) if isinstance(x, torch.Tensor) else x,
             (tuple(args), dict(kwargs)),
         )
         with torch.utils._python_dispatch._disable_current_modes():
             out = function(*args, **kwargs)
         try:
-            made = formula(*given[0], **given[1])
+            computed = formula(*arguments[0], **arguments[1])
         except (Unsure, *_NOT_MADE_FOR) as reason:
-            sources, why = _nodes_in(given), f"{formula.__name__}: {reason}"
-            made = mapped(lambda x: _unknown(x, why, sources), out)
+            sources, why = _nodes_in(arguments), f"{formula.__name__}: {reason}"
+            computed = mapped(lambda x: _unknown(x, why, sources), out)
         if trace.gradients and not torch.is_grad_enabled():
             trace.blocked = True
-            made = mapped(_blocked, made)
-        results, values = (list(x) if isinstance(x, (list, tuple)) else [x] for x in (out, made))
+            computed = mapped(_blocked, computed)
+        results, values = (
+            list(x) if isinstance(x, (list, tuple)) else [x] for x in (out, computed)
+        )
         for tensor, value in zip(results, values, strict=True):
             if isinstance(tensor, torch.Tensor):
                 trace.write(tensor, value)

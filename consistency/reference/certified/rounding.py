@@ -60,10 +60,10 @@ def nearest(x: arb, precision: int, lowest: int, overflow: int) -> Element:
     mantissa, exponent = x.mid().man_exp()
     step = max(int(exponent) + int(abs(int(mantissa))).bit_length() - precision, lowest)
     unit = arb(2) ** step
-    found = nearest_even(x / unit) * unit
-    if abs(found) >= arb(2) ** overflow:
+    rounded = nearest_even(x / unit) * unit
+    if abs(rounded) >= arb(2) ** overflow:
         return math.copysign(math.inf, 1.0 if x > 0 else -1.0)
-    return math.copysign(0.0, 1.0 if x > 0 else -1.0) if found.is_zero() else found
+    return math.copysign(0.0, 1.0 if x > 0 else -1.0) if rounded.is_zero() else rounded
 
 
 def to_whole(node: Node, dtype: torch.dtype) -> Node:
@@ -98,8 +98,8 @@ def whole(x: Element) -> int | None:
         return None if x is None else int(x)
     if type(x) is float:
         return 0 if x == 0.0 else None
-    found = _truncated(x).unique_fmpz()
-    return None if found is None else int(found)
+    integer = _truncated(x).unique_fmpz()
+    return None if integer is None else int(integer)
 
 
 def nearest_double(x: Element) -> tuple[float, float] | None:
@@ -121,8 +121,8 @@ def nearest_double(x: Element) -> tuple[float, float] | None:
     middle = x.mid()
     high = float(middle)  # correctly rounded, but for subnormal numbers and beyond the largest
     if not 2.0**-1021 < abs(high) < 2.0**1023:
-        found = nearest(middle, 53, -1074, 1024)
-        high = found if type(found) is float else float(found.mid())
+        nearest_value = nearest(middle, 53, -1074, 1024)
+        high = nearest_value if type(nearest_value) is float else float(nearest_value.mid())
     if not math.isfinite(high) or abs(high) < 2.0**-960:
         return high, 0.0
     return high, float((middle - arb(high)).mid())

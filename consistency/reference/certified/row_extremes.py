@@ -65,12 +65,12 @@ def _beyond_all(values: list[Element], largest: bool) -> int | None:
         if type(value) is float and value != value:
             return i
     for i, value in enumerate(values):
-        others = (
+        other_values = (
             balls.less(other, value) if largest else balls.less(value, other)
             for j, other in enumerate(values)
             if j != i
         )
-        if all(test is True for test in others):
+        if all(test is True for test in other_values):
             return i
     return None
 
@@ -92,8 +92,8 @@ def chosen(x: Node, dim: int, keepdim: bool, largest: bool) -> tuple[Node, Node]
 
     def pulled(rows: Node, result: Node, gradient: Node) -> Node:
         columns = expand(node_of(np.arange(rows.shape[1])), rows.shape)
-        mine = equal(expand(reshape(place, (rows.shape[0], 1)), rows.shape), columns)
-        return where(mine, expand(reshape(gradient, (rows.shape[0], 1)), rows.shape), 0.0)
+        is_chosen = equal(expand(reshape(place, (rows.shape[0], 1)), rows.shape), columns)
+        return where(is_chosen, expand(reshape(gradient, (rows.shape[0], 1)), rows.shape), 0.0)
 
     of = (
         (_largest if largest else _smallest)

@@ -45,14 +45,14 @@ def prod(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     dims = dims_of(dim, x.ndim)
     rows = c.each(lambda node: as_rows(node, dims), x)
     count, width = rows.shape
-    whole = 1 << max(width - 1, 0).bit_length()
-    if whole != width:
-        spare = np.full((count, whole - width), -1, dtype=np.int64)
+    padded_width = 1 << max(width - 1, 0).bit_length()
+    if padded_width != width:
+        spare = np.full((count, padded_width - width), -1, dtype=np.int64)
         rows = _moved(rows, lambda labels: np.concatenate([labels, spare], 1))
-    while whole > 1:
-        half = whole // 2
+    while padded_width > 1:
+        half = padded_width // 2
         rows = _times(_columns(rows, 0, half), _columns(rows, half, half))
-        whole = half
+        padded_width = half
     return c.each(lambda node: reshape(node, reduced_shape(x.shape, dims, keepdim)), rows)
 
 
@@ -80,12 +80,13 @@ def _later(labels: Labels, by: int) -> Labels:
 def along(x: Any, dim: int, run: Callable[[Any], Any]) -> Any:
     """What ``run`` makes of a matrix whose rows lie along ``dim``, moved back."""
     dims = (dim % x.ndim,) if x.ndim else ()
-    made = run(c.each(lambda node: as_rows(node, dims), x))
+    result = run(c.each(lambda node: as_rows(node, dims), x))
     order = [d for d in range(x.ndim) if d not in dims] + list(dims)
-    back = np.argsort(order).tolist()
+    inverse_order = np.argsort(order).tolist()
     shape = [x.shape[d] for d in order]
     return c.each(
-        lambda node: permute(reshape(node, shape), back) if x.ndim else reshape(node, ()), made
+        lambda node: permute(reshape(node, shape), inverse_order) if x.ndim else reshape(node, ()),
+        result,
     )
 
 
@@ -122,7 +123,7 @@ class Scan(Node):
         return (np.concatenate(lists) if lists else np.empty(0, dtype=np.int64),)
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
-        values, made, begin = given[0].tolist(), [], 0
+        values, results, begin = given[0].tolist(), [], 0
         for _, columns in self._rows(positions):
             count = columns[-1] + 1
             row = values[begin : begin + count]
@@ -131,12 +132,12 @@ class Scan(Node):
                     row[1:], self.step, initial=self.first(None, row[0]) if self.first else row[0]
                 )
             )
-            made += [
+            results += [
                 states[column] if self.end is None else self.end(states[column])
                 for column in columns
             ]
             begin += count
-        return made
+        return results
 
 
 class RunningTotal(Scan):

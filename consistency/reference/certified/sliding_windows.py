@@ -28,8 +28,8 @@ class Windows:
         width."""
         widths = [max(len(window) for window in axis) for axis in self.axes]
         count = math.prod(len(axis) for axis in self.axes)
-        made = np.zeros((*(len(axis) for axis in self.axes), *widths), dtype=np.int64)
-        inside = np.ones_like(made, dtype=bool)
+        plane = np.zeros((*(len(axis) for axis in self.axes), *widths), dtype=np.int64)
+        inside = np.ones_like(plane, dtype=bool)
         rank = len(self.axes)
         for d, (axis, size, width) in enumerate(zip(self.axes, self.spatial, widths, strict=True)):
             table = np.full((len(axis), width), -1, dtype=np.int64)
@@ -39,8 +39,8 @@ class Windows:
             shape[d], shape[rank + d] = table.shape
             table = table.reshape(shape)
             inside &= (table >= 0) & (table < size)
-            made = made * size + np.clip(table, 0, size - 1)
-        return np.where(inside, made, -1).reshape(count, math.prod(widths))
+            plane = plane * size + np.clip(table, 0, size - 1)
+        return np.where(inside, plane, -1).reshape(count, math.prod(widths))
 
     def labels(self, planes: int) -> Labels:
         """The same for a tensor of so many planes."""

@@ -15,13 +15,13 @@ Matrix = Any  # arb_mat | acb_mat
 def hermitian(a: Matrix) -> Matrix:
     """The Hermitian matrix with this lower triangle; the diagonal is taken as real."""
     n = a.nrows()
-    made = type(a)(n, n)
+    matrix = type(a)(n, n)
     for i in range(n):
-        made[i, i] = a[i, i].real if isinstance(a, acb_mat) else a[i, i]
+        matrix[i, i] = a[i, i].real if isinstance(a, acb_mat) else a[i, i]
         for j in range(i):
-            made[i, j] = a[i, j]
-            made[j, i] = _conj(a[i, j])
-    return made
+            matrix[i, j] = a[i, j]
+            matrix[j, i] = _conj(a[i, j])
+    return matrix
 
 
 def _conj(x: Any) -> Any:
@@ -41,24 +41,24 @@ def cholesky(a: Matrix) -> list[list[Any]]:
     """L with L·Lᴴ = A, by rows; A is given by its lower triangle. Unsure unless A is positive
     definite for certain."""
     n = a.nrows()
-    made: list[list[Any]] = []
+    factor: list[list[Any]] = []
     zero = acb(0) if isinstance(a, acb_mat) else arb(0)
-    given = a.tolist()
+    rows = a.tolist()
     for i in range(n):
         row: list[Any] = []
         for j in range(i):
-            other, total = made[j], given[i][j]
-            for x, y in zip(row, other[:j], strict=True):
+            earlier, total = factor[j], rows[i][j]
+            for x, y in zip(row, earlier[:j], strict=True):
                 total -= x * _conj(y)
-            row.append(total / other[j])
-        rest = given[i][i].real if isinstance(a, acb_mat) else given[i][i]
+            row.append(total / earlier[j])
+        diagonal = rows[i][i].real if isinstance(a, acb_mat) else rows[i][i]
         for x in row:
-            rest -= square_modulus(x)
-        if not rest > 0:
+            diagonal -= square_modulus(x)
+        if not diagonal > 0:
             raise Unsure("balls cannot tell whether a matrix is positive definite")
-        root = rest.sqrt()
-        made.append([*row, acb(root) if isinstance(a, acb_mat) else root, *[zero] * (n - 1 - i)])
-    return made
+        root = diagonal.sqrt()
+        factor.append([*row, acb(root) if isinstance(a, acb_mat) else root, *[zero] * (n - 1 - i)])
+    return factor
 
 
 def eigenvalues(a: Matrix) -> tuple[list[arb], list[list[Any]]]:
@@ -116,24 +116,24 @@ def _joined(discs: list[arb]) -> list[arb]:
     return [ball for ball, count in groups for _ in range(count)]
 
 
-def _ascending(found: list[arb]) -> list[arb]:
+def _ascending(values: list[arb]) -> list[arb]:
     """The k-th smallest of numbers lies between the k-th smallest lower and the k-th smallest upper
     end."""
-    lows = sorted((x.lower() for x in found), key=_Key)
-    highs = sorted((x.upper() for x in found), key=_Key)
+    lows = sorted((x.lower() for x in values), key=_Key)
+    highs = sorted((x.upper() for x in values), key=_Key)
     return [low.union(high) for low, high in zip(lows, highs, strict=True)]
 
 
 def _multiple(a: acb_mat) -> tuple[list[arb], list[list[Any]]]:
     """Eigenvalues alone, which need not be simple."""
     try:
-        found = a.eig(multiple=True)
+        values = a.eig(multiple=True)
     except ValueError as error:
         raise Unsure("eigenvalues that these bits do not enclose") from error
-    if not all(value.is_finite() for value in found):
+    if not all(value.is_finite() for value in values):
         raise Unsure("eigenvalues that these bits do not enclose")
     n = a.nrows()
-    return _ascending([value.real for value in found]), [[UNSURE] * n for _ in range(n)]
+    return _ascending([value.real for value in values]), [[UNSURE] * n for _ in range(n)]
 
 
 def _vector(x: Matrix, near: list[list[Any]], discs: list[arb], i: int) -> list[Any]:
@@ -156,18 +156,19 @@ def _vector(x: Matrix, near: list[list[Any]], discs: list[arb], i: int) -> list[
     )
     gaps = [abs(discs[i] - near[j][j]).abs_lower() for j in range(n) if j != i]
     gap = min(gaps, key=_Key)
-    rest = gap - (n - 2) * off
-    if any(discs[i].overlaps(d) for j, d in enumerate(discs) if j != i) or not rest > 0:
+    margin = gap - (n - 2) * off
+    if any(discs[i].overlaps(d) for j, d in enumerate(discs) if j != i) or not margin > 0:
         return unsure
-    bound = (off / rest).abs_upper()
+    bound = (off / margin).abs_upper()
     if not bound < 1:
         return unsure
     wide = arb(0, bound)
     complex_too = isinstance(x, acb_mat)
-    other = acb(wide, wide) if complex_too else wide
-    one = acb(1) if complex_too else arb(1)
+    off_entry = acb(wide, wide) if complex_too else wide
+    unit = acb(1) if complex_too else arb(1)
     vector = [
-        row[0] for row in (x * type(x)(n, 1, [one if j == i else other for j in range(n)])).tolist()
+        row[0]
+        for row in (x * type(x)(n, 1, [unit if j == i else off_entry for j in range(n)])).tolist()
     ]
     length = sum((square_modulus(v) for v in vector), arb(0)).sqrt()
     return [v / length for v in vector]

@@ -51,10 +51,10 @@ class Products(Node):
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
         _, m, n = self.shape
         k = self.inputs[0].shape[2]
-        rest, column = np.divmod(positions, n)
-        batch = rest // m
+        row, column = np.divmod(positions, n)
+        batch = row // m
         along = np.arange(k)
-        return rest[:, None] * k + along, (batch[:, None] * k + along) * n + column[:, None]
+        return row[:, None] * k + along, (batch[:, None] * k + along) * n + column[:, None]
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
         of = balls.dot if self.kind == "real" else _whole_dot
@@ -84,10 +84,10 @@ def dims_of(dim: Any, ndim: int) -> tuple[int, ...]:
 
 def as_rows(x: Node, dims: Sequence[int]) -> Node:
     """A matrix with a row per element of the reduction over ``dims``."""
-    kept = [d for d in range(x.ndim) if d not in dims]
+    other_dims = [d for d in range(x.ndim) if d not in dims]
     width = math.prod(x.shape[d] for d in dims)
-    moved = permute(x, [*kept, *dims]) if x.ndim else x
-    return reshape(moved, (math.prod(x.shape[d] for d in kept), width))
+    permuted = permute(x, [*other_dims, *dims]) if x.ndim else x
+    return reshape(permuted, (math.prod(x.shape[d] for d in other_dims), width))
 
 
 def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> tuple[int, ...]:
@@ -132,32 +132,32 @@ def mean(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
 
 
 def _product(values: list[Element]) -> Element:
-    found: Element = balls.ONE
+    product: Element = balls.ONE
     for value in values:
-        found = balls.mul(found, value)
-    return found
+        product = balls.mul(product, value)
+    return product
 
 
 def _largest(values: list[Element]) -> Element:
     """NaN where one is among them; of zeros of either sign one whose sign nobody knows."""
-    found = values[0]
+    result = values[0]
     for value in values[1:]:
-        found = balls.maximum(found, value)
-    return _either_zero(found, values)
+        result = balls.maximum(result, value)
+    return _either_zero(result, values)
 
 
 def _smallest(values: list[Element]) -> Element:
-    found = values[0]
+    result = values[0]
     for value in values[1:]:
-        found = balls.minimum(found, value)
-    return _either_zero(found, values)
+        result = balls.minimum(result, value)
+    return _either_zero(result, values)
 
 
-def _either_zero(found: Element, values: list[Element]) -> Element:
-    if type(found) is not float or found != 0.0:
-        return found
+def _either_zero(extreme: Element, values: list[Element]) -> Element:
+    if type(extreme) is not float or extreme != 0.0:
+        return extreme
     signs = {math.copysign(1.0, v) for v in values if type(v) is float and v == 0.0}
-    return found if len(signs) == 1 else balls.ZERO
+    return extreme if len(signs) == 1 else balls.ZERO
 
 
 def _whole(of: Callable[[list[Element]], Element]) -> Callable[[list[Element]], Element]:
@@ -181,20 +181,20 @@ class ExtremeShares(Node):
         return rows[:, None] * self.shape[1] + np.arange(self.shape[1]), rows
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
-        made: list[Element] = []
+        shares: list[Element] = []
         for position, row, extreme in zip(
             positions.tolist(), given[0].tolist(), given[1].tolist(), strict=True
         ):
             tests = [balls.equal(balls.real(x), balls.real(extreme)) for x in row]
             sole = sum(test is not False for test in tests) == 1
-            mine = tests[position % self.shape[1]]
-            if mine is False:
-                made.append(0.0 if any(test is not False for test in tests) else math.nan)
+            is_extreme = tests[position % self.shape[1]]
+            if is_extreme is False:
+                shares.append(0.0 if any(test is not False for test in tests) else math.nan)
             elif sole:
-                made.append(balls.ONE)
+                shares.append(balls.ONE)
             else:
-                made.append(balls.UNSURE if None in tests else balls.ONE / tests.count(True))
-        return made
+                shares.append(balls.UNSURE if None in tests else balls.ONE / tests.count(True))
+        return shares
 
 
 def amax(x: Node, dim: Any = None, keepdim: bool = False) -> Node:

@@ -115,15 +115,15 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._keep(tensor)
             storage = self._storages[key] = Constant(_numbers(_whole_storage(tensor)))
         width = 2 if kind.is_complex else 1
-        held = tensor.untyped_storage().nbytes() // max(tensor.element_size() // width, 1)
-        if storage.size != held or (storage.kind == "real") != (
+        capacity = tensor.untyped_storage().nbytes() // max(tensor.element_size() // width, 1)
+        if storage.size != capacity or (storage.kind == "real") != (
             kind.is_floating_point or kind.is_complex
         ):
             return Unknown(tuple(tensor.shape), "bits read as another dtype")
         shape, strides, offset = tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset())
         if not kind.is_complex:
-            found: Tensor = view(storage, shape, strides, offset)
-            return neg(found) if tensor.is_neg() else found
+            real: Tensor = view(storage, shape, strides, offset)
+            return neg(real) if tensor.is_neg() else real
         doubled = [2 * s for s in strides]
         re, im = (
             view(storage, shape, doubled, 2 * offset),
@@ -139,42 +139,42 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         with torch.utils._python_dispatch._disable_current_modes():
             self._write(tensor, made)
 
-    def _write(self, tensor: torch.Tensor, made: Any) -> None:
+    def _write(self, tensor: torch.Tensor, value: Any) -> None:
         kind = tensor.dtype
-        made = coerced(made, kind, tuple(tensor.shape))
+        value = coerced(value, kind, tuple(tensor.shape))
         self._keep(tensor)
         key, width = _key(tensor), 2 if kind.is_complex else 1
-        held = tensor.untyped_storage().nbytes() // max(tensor.element_size() // width, 1)
+        capacity = tensor.untyped_storage().nbytes() // max(tensor.element_size() // width, 1)
         flat: Node
-        if isinstance(made, Pair):
+        if isinstance(value, Pair):
             flat = reshape(
                 cat(
                     [
-                        unsqueeze(made.re, -1),
-                        unsqueeze(neg(made.im) if tensor.is_conj() else made.im, -1),
+                        unsqueeze(value.re, -1),
+                        unsqueeze(neg(value.im) if tensor.is_conj() else value.im, -1),
                     ],
                     -1,
                 ),
                 (-1,),
             )
         else:
-            flat = reshape(neg(made) if tensor.is_neg() else made, (made.size,))
-        plain = (
+            flat = reshape(neg(value) if tensor.is_neg() else value, (value.size,))
+        fills_storage = (
             tensor.is_contiguous()
             and not tensor.storage_offset()
-            and held == width * tensor.numel()
+            and capacity == width * tensor.numel()
         )
-        if plain:
+        if fills_storage:
             self._storages[key] = flat
             return
         labels = _labels(tensor)
-        if held == labels.size and key not in self._storages:
-            inverse = np.empty(held, dtype=np.int64)
-            inverse[labels] = np.arange(held)
-            self._storages[key] = gather(flat, inverse, (held,))
+        if capacity == labels.size and key not in self._storages:
+            inverse = np.empty(capacity, dtype=np.int64)
+            inverse[labels] = np.arange(capacity)
+            self._storages[key] = gather(flat, inverse, (capacity,))
             return
         below = self._storages.get(key)
-        if below is None or below.size != held:
+        if below is None or below.size != capacity:
             below = Constant(_numbers(_whole_storage(tensor)))
         if flat.kind != below.kind:
             flat, below = to_real(flat), to_real(below)
@@ -184,11 +184,11 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        known = signature(func)
-        name = known.name
+        schema = signature(func)
+        name = schema.name
         self.called.add(name)
         Deadline.spend(A_CALL)
-        if known.is_view or (known.is_inplace_view and name != "detach_"):
+        if schema.is_view or (schema.is_inplace_view and name != "detach_"):
             if name == "detach" and self.gradients:
                 return self._detached(args[0])
             return func(*args, **kwargs)
@@ -197,28 +197,28 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return decomposition_table[func](*args, **kwargs)
         if is_uninitialized(name):
             return self._empty(func(*args, **kwargs))
-        bound = known.bound(args, kwargs)
-        given = {
+        bound = schema.bound(args, kwargs)
+        arguments = {
             name: self._given(value)
             for name, value in bound.items()
-            if name not in known.only_written
+            if name not in schema.only_written
         }
         if name.startswith("as_strided"):
-            given |= self._by_strides(bound)
+            arguments |= self._by_strides(bound)
         out = func(*args, **kwargs)
-        sources = _nodes_in(given)
-        made = self._made(known, given, out, sources)
+        sources = _nodes_in(arguments)
+        results = self._made(schema, arguments, out, sources)
         if self.gradients and not torch.is_grad_enabled():
             self.blocked = True
-            made = mapped(_blocked, made)
-        if isinstance(made, Written):
-            for argument, value in made.arguments.items():
+            results = mapped(_blocked, results)
+        if isinstance(results, Written):
+            for argument, value in results.arguments.items():
                 if isinstance(bound.get(argument), torch.Tensor):
                     self._write(bound[argument], value)
-            made = made.outputs
-        self._hand_over(known, bound, out, made, sources)
+            results = results.outputs
+        self._hand_over(schema, bound, out, results, sources)
         if isinstance(out, (bool, int, float, complex)) and name not in METADATA_QUERIES:
-            self._check_number(name, out, made)
+            self._check_number(name, out, results)
         return out
 
     def _by_strides(self, bound: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,9 +237,9 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Memory that nothing was written to holds nothing that anybody knows."""
         with torch.utils._python_dispatch._disable_current_modes():
             if tensor.layout == torch.strided:
-                whole = _whole_storage(tensor)
+                storage = _whole_storage(tensor)
                 self._keep(tensor)
-                size = whole.numel() * (2 if tensor.dtype.is_complex else 1)
+                size = storage.numel() * (2 if tensor.dtype.is_complex else 1)
                 kind = (
                     "bool"
                     if tensor.dtype == torch.bool
@@ -258,15 +258,15 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return mapped(self._given, value) if type(value) in (list, tuple, dict) else value
 
     def _made(
-        self, known: Signature, given: dict[str, Any], out: Any, sources: Sequence[Node]
+        self, schema: Signature, arguments: dict[str, Any], out: Any, sources: Sequence[Node]
     ) -> Any:
-        entry = lookup(known.name) if known.space == "aten" else None
+        entry = lookup(schema.name) if schema.space == "aten" else None
         if entry is None:
-            self.missing.add(known.name)
-            missing = f"torch.ops.{known.space}.{known.name} has no entry"
+            self.missing.add(schema.name)
+            missing = f"torch.ops.{schema.space}.{schema.name} has no entry"
             return mapped(lambda x: _unknown(x, missing, sources), out)
         try:
-            return entry(given, out)
+            return entry(arguments, out)
         except Unsure as reason:
             why = str(reason)
         except (
@@ -277,15 +277,15 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             AttributeError,
             NotImplementedError,
         ) as error:
-            why = f"torch.ops.aten.{known.name}: {type(error).__name__}: {error}"
+            why = f"torch.ops.aten.{schema.name}: {type(error).__name__}: {error}"
         return mapped(lambda x: _unknown(x, why, sources), out)
 
     def _hand_over(
         self,
-        known: Signature,
+        schema: Signature,
         bound: Mapping[str, Any],
         out: Any,
-        made: Any,
+        computed: Any,
         sources: Sequence[Node],
     ) -> None:
         """The results' nodes to the tensors that hold them: those that were written to, and new
@@ -294,11 +294,11 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         What is not known depends on the sources all the same: its gradient is not known either.
         """
         targets: list[Any] = []
-        if known.written:
-            for name in known.written:
+        if schema.written:
+            for name in schema.written:
                 target = bound.get(name)
                 targets += list(target) if isinstance(target, (list, tuple)) else [target]
-            values = list(made) if isinstance(made, (list, tuple)) else [made]
+            values = list(computed) if isinstance(computed, (list, tuple)) else [computed]
             if len(values) == len(targets):
                 pairs = list(zip(targets, values, strict=True))
             else:
@@ -306,7 +306,7 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 # left nothing
                 why = next(
                     (v.why for v in values if isinstance(v, Unknown)),
-                    f"{known} writes in a way of its own",
+                    f"{schema} writes in a way of its own",
                 )
                 pairs = [(t, _unknown(t, why, sources)) for t in targets]
             for target, value in pairs:
@@ -314,12 +314,14 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self._write(target, value)
             return
         results = list(out) if isinstance(out, (list, tuple)) else [out]
-        values = list(made) if isinstance(made, (list, tuple)) else [made]
+        values = list(computed) if isinstance(computed, (list, tuple)) else [computed]
         for position, tensor in enumerate(results):
             if isinstance(tensor, torch.Tensor):
-                more = f"{known} gives more than its entry"
+                surplus = f"{schema} gives more than its entry"
                 value = (
-                    values[position] if position < len(values) else _unknown(tensor, more, sources)
+                    values[position]
+                    if position < len(values)
+                    else _unknown(tensor, surplus, sources)
                 )
                 self._write(tensor, value)
 
@@ -330,24 +332,24 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.write(copy, mapped(_blocked, self.node(tensor)))
         return copy
 
-    def _check_number(self, name: str, out: Any, made: Any) -> None:
+    def _check_number(self, name: str, out: Any, computed: Any) -> None:
         """A number that left the tensors goes on exactly as it is: only where it is the exact value
         may the trace go on."""
         parts = (
-            [(made.re, out.real), (made.im, out.imag)]
-            if isinstance(made, Pair)
-            else [(node_of(made), out)]
+            [(computed.re, out.real), (computed.im, out.imag)]
+            if isinstance(computed, Pair)
+            else [(node_of(computed), out)]
         )
         for node, number in parts:
             if node.size != 1:
                 raise Unsure(f"{name}: a number leaves the tensors in a way of its own")
             value = evaluate(node, np.zeros(1, dtype=np.int64))[0]
-            same = (
+            is_equal = (
                 value == number
                 if not isinstance(value, arb)
                 else value.is_exact() and value == arb(number)
             )
-            if value is None or not (same or (value != value and number != number)):
+            if value is None or not (is_equal or (value != value and number != number)):
                 raise Unsure(f"{name}: a number that is not exact leaves the tensors")
 
 
@@ -361,16 +363,18 @@ def _blocked(x: Any) -> Any:
     return Detached(x) if isinstance(x, Node) else x
 
 
-def _nodes_in(given: Any) -> list[Node]:
+def _nodes_in(arguments: Any) -> list[Node]:
     """Every node among the arguments of a call."""
-    if isinstance(given, Node):
-        return [given]
-    if isinstance(given, Pair):
-        return [given.re, given.im]
-    if type(given) not in (list, tuple, dict):
+    if isinstance(arguments, Node):
+        return [arguments]
+    if isinstance(arguments, Pair):
+        return [arguments.re, arguments.im]
+    if type(arguments) not in (list, tuple, dict):
         return []
     return [
-        node for x in (given.values() if type(given) is dict else given) for node in _nodes_in(x)
+        node
+        for x in (arguments.values() if type(arguments) is dict else arguments)
+        for node in _nodes_in(x)
     ]
 
 
@@ -412,10 +416,13 @@ def coerced(made: Any, dtype: torch.dtype, shape: Sequence[int]) -> Any:
     from .rounding import to_whole
 
     if dtype.is_complex:
-        found = pair(made)
-        if found.shape != tuple(shape):
-            found = Pair(expand(found.re, shape), expand(found.im, shape))
-        return Pair(rounded_to(found.re, dtype.to_real()), rounded_to(found.im, dtype.to_real()))
+        complex_node = pair(made)
+        if complex_node.shape != tuple(shape):
+            complex_node = Pair(expand(complex_node.re, shape), expand(complex_node.im, shape))
+        return Pair(
+            rounded_to(complex_node.re, dtype.to_real()),
+            rounded_to(complex_node.im, dtype.to_real()),
+        )
     if isinstance(made, Pair):
         made = or_(truth(made.re), truth(made.im)) if dtype == torch.bool else made.re
     node = node_of(made)
@@ -456,10 +463,10 @@ def _numbers(tensor: torch.Tensor) -> Any:
 def _labels(tensor: torch.Tensor) -> Any:
     """Where in the storage each element lies, in row-major order of the elements; complex ones take
     two places."""
-    found = np.zeros(tuple(tensor.shape), dtype=np.int64) + int(tensor.storage_offset())
+    offsets = np.zeros(tuple(tensor.shape), dtype=np.int64) + int(tensor.storage_offset())
     for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
-        found += (np.arange(size) * stride).reshape(
+        offsets += (np.arange(size) * stride).reshape(
             [-1 if d == dim else 1 for d in range(tensor.ndim)]
         )
-    flat = found.reshape(-1)
+    flat = offsets.reshape(-1)
     return (2 * flat[:, None] + np.arange(2)).reshape(-1) if tensor.dtype.is_complex else flat

@@ -24,44 +24,44 @@ def lu(a: Any, pivot: bool) -> Sequence[Any]:
     |re| + |im|, which is documented nowhere in torch: where there is a choice, that is unsure.
     """
     rows, columns = a.nrows(), a.ncols()
-    rest = a.tolist()
-    least = min(rows, columns)
+    work = a.tolist()
+    size = min(rows, columns)
     order, pivots = list(range(rows)), []
-    for k in range(least):
-        chosen = _chosen([row[k] for row in rest[k:]], isinstance(a, acb_mat)) + k if pivot else k
+    for k in range(size):
+        chosen = _chosen([row[k] for row in work[k:]], isinstance(a, acb_mat)) + k if pivot else k
         pivots.append(chosen + 1)
-        rest[k], rest[chosen], order[k], order[chosen] = (
-            rest[chosen],
-            rest[k],
+        work[k], work[chosen], order[k], order[chosen] = (
+            work[chosen],
+            work[k],
             order[chosen],
             order[k],
         )
-        top = rest[k]
+        top = work[k]
         for i in range(k + 1, rows):
-            row = rest[i]
+            row = work[i]
             if row[k].contains(0) and row[k] == 0:
                 continue
             factor = row[k] / top[k]
             if not factor.is_finite():
                 raise Unsure("a pivot that balls cannot tell from 0")
-            rest[i] = [
+            work[i] = [
                 *row[:k],
                 factor,
                 *(x - factor * y for x, y in zip(row[k + 1 :], top[k + 1 :], strict=True)),
             ]
     permutation = [[int(order[j] == i) for j in range(rows)] for i in range(rows)]
-    left = [[rest[i][j] if j < i else int(i == j) for j in range(least)] for i in range(rows)]
+    left = [[work[i][j] if j < i else int(i == j) for j in range(size)] for i in range(rows)]
     right: list[list[Any]] = [
-        [rest[i][j] if j >= i else 0 for j in range(columns)] for i in range(least)
+        [work[i][j] if j >= i else 0 for j in range(columns)] for i in range(size)
     ]
     kind = type(a)
-    success = None if any(right[k][k].contains(0) for k in range(least)) else 0
+    success = None if any(right[k][k].contains(0) for k in range(size)) else 0
     return (
         kind(permutation),
         kind(left),
         kind(right),
         [[p] for p in pivots],
-        kind(rest),
+        kind(work),
         [[success]],
     )
 
@@ -69,8 +69,8 @@ def lu(a: Any, pivot: bool) -> Sequence[Any]:
 def _chosen(column: list[Any], is_complex: bool) -> int:
     sizes = [abs(x) for x in column]
     best = max(range(len(sizes)), key=lambda i: float(sizes[i].mid()))
-    others = [size for i, size in enumerate(sizes) if i != best]
-    if not all(size < sizes[best] for size in others):
+    other_sizes = [size for i, size in enumerate(sizes) if i != best]
+    if not all(size < sizes[best] for size in other_sizes):
         raise Unsure("which pivot is the largest")
     if is_complex and not all(x.real.is_zero() or x.imag.is_zero() for x in column):
         raise Unsure("which of complex pivots is the largest")
@@ -78,46 +78,46 @@ def _chosen(column: list[Any], is_complex: bool) -> int:
 
 
 def _results(a: Shape) -> Sequence[MatrixResult]:
-    least = min(a)
+    size = min(a)
     return (
         MatrixResult(a[0], a[0]),
-        MatrixResult(a[0], least),
-        MatrixResult(least, a[1]),
-        MatrixResult(least, 1, "int"),
+        MatrixResult(a[0], size),
+        MatrixResult(size, a[1]),
+        MatrixResult(size, 1, "int"),
         MatrixResult(*a),
         MatrixResult(1, 1, "int"),
     )
 
 
 def _pull_left(
-    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
     """dL = L·tril(L⁻¹·Pᵀ·dA·U⁻¹, −1) of square matrices."""
-    return (_back(made, lower(c.matmul(adjoint(made[1]), lower(g, -1)), -1)),)
+    return (_back(outputs, lower(c.matmul(adjoint(outputs[1]), lower(g, -1)), -1)),)
 
 
 def _pull_right(
-    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
     """dU = triu(L⁻¹·Pᵀ·dA·U⁻¹)·U of square matrices."""
-    return (_back(made, upper(c.matmul(upper(g), adjoint(made[2])))),)
+    return (_back(outputs, upper(c.matmul(upper(g), adjoint(outputs[2])))),)
 
 
 def _pull_packed(
-    given: Sequence[Tensor], made: Sequence[Tensor], g: Tensor
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
     """L below the diagonal, U from there on, in one matrix."""
-    (left,), (right,) = _pull_left(given, made, g), _pull_right(given, made, g)
+    (left,), (right,) = _pull_left(inputs, outputs, g), _pull_right(inputs, outputs, g)
     return (c.add(left, right),)
 
 
-def _back(made: Sequence[Tensor], middle: Tensor) -> Any:
+def _back(outputs: Sequence[Tensor], middle: Tensor) -> Any:
     from .matrix_functions import inverse
 
-    if made[1].shape != made[2].shape:
+    if outputs[1].shape != outputs[2].shape:
         raise Unsure("the gradient of LU factors of matrices that are not square")
-    left, right = (adjoint(inverse(x)[0]) for x in made[1:3])
-    return c.matmul(made[0], c.matmul(c.matmul(left, middle), right))
+    left, right = (adjoint(inverse(x)[0]) for x in outputs[1:3])
+    return c.matmul(outputs[0], c.matmul(c.matmul(left, middle), right))
 
 
 def _factors(pivot: bool) -> MatrixFunction:

@@ -34,8 +34,8 @@ def sgd(
     dampening: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False,
     maximize: bool = False, **how: Any,
 ) -> list[Tensor]:  # fmt: skip
-    for i, (p, given) in enumerate(zip(parameters, gradients, strict=True)):
-        g = _gradient(p, given, weight_decay, maximize)
+    for i, (p, gradient) in enumerate(zip(parameters, gradients, strict=True)):
+        g = _gradient(p, gradient, weight_decay, maximize)
         if momentum:
             buffer = states[0][i]
             buffer.copy_(momentum * buffer + (1 - _number(dampening)) * g)
@@ -53,8 +53,8 @@ def adam(
 ) -> list[Tensor]:  # fmt: skip
     beta1, beta2 = map(_number, betas)
     correction1, correction2 = 1 - beta1 ** (steps + 1), 1 - beta2 ** (steps + 1)
-    for i, (p, given) in enumerate(zip(parameters, gradients, strict=True)):
-        g = _gradient(p, given, 0.0 if decoupled else weight_decay, maximize)
+    for i, (p, gradient) in enumerate(zip(parameters, gradients, strict=True)):
+        g = _gradient(p, gradient, 0.0 if decoupled else weight_decay, maximize)
         mean, square = states[0][i], states[1][i]
         decayed = p * (1 - _number(lr) * weight_decay) if decoupled else p
         mean.copy_(beta1 * mean + (1 - beta1) * g)
@@ -76,8 +76,8 @@ def rmsprop(
     eps: float = 1e-8, weight_decay: float = 0.0, momentum: float = 0.0, maximize: bool = False,
     **how: Any,
 ) -> list[Tensor]:  # fmt: skip
-    for i, (p, given) in enumerate(zip(parameters, gradients, strict=True)):
-        g = _gradient(p, given, weight_decay, maximize)
+    for i, (p, gradient) in enumerate(zip(parameters, gradients, strict=True)):
+        g = _gradient(p, gradient, weight_decay, maximize)
         square = states[0][i]
         square.copy_(alpha * square + (1 - _number(alpha)) * g * g)
         change = g / (torch.sqrt(square) + eps)
@@ -94,8 +94,8 @@ def adagrad(
     weight_decay: float = 0.0, eps: float = 1e-10, maximize: bool = False, **how: Any,
 ) -> list[Tensor]:  # fmt: skip
     rate = _number(lr) / (1 + steps * _number(lr_decay))
-    for i, (p, given) in enumerate(zip(parameters, gradients, strict=True)):
-        g = _gradient(p, given, weight_decay, maximize)
+    for i, (p, gradient) in enumerate(zip(parameters, gradients, strict=True)):
+        g = _gradient(p, gradient, weight_decay, maximize)
         states[0][i].copy_(states[0][i] + g * g)
         p.copy_(p - rate * g / (torch.sqrt(states[0][i]) + eps))
     return _left(parameters, states[0])

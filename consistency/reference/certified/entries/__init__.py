@@ -68,13 +68,13 @@ def lookup(name: str) -> Callable[[Mapping[str, Any], Any], Any] | None:
     """The entry of an ATen operator, called with (arguments by name, what the call gave); None
     where there is none."""
     load()
-    found = (
+    entry = (
         ENTRIES.get(name)
         or ENTRIES.get(name.removesuffix("_"))
         or ENTRIES.get(name.removesuffix("_copy"))
     )
-    if found is not None:
-        return functools.partial(call_entry, found)
+    if entry is not None:
+        return functools.partial(call_entry, entry)
     if name.startswith("_foreach_"):
         from ..foreach import each_of
 
@@ -83,10 +83,10 @@ def lookup(name: str) -> Callable[[Mapping[str, Any], Any], Any] | None:
 
 
 def call_entry(function: Entry, given: Mapping[str, Any], result: Any) -> Any:
-    known = parameters_of(function)
+    parameters = parameters_of(function)
     arguments = {}
     for name, value in given.items():
-        if name in known:
+        if name in parameters:
             arguments[name] = value
         elif (
             name not in _IGNORED
@@ -94,7 +94,7 @@ def call_entry(function: Entry, given: Mapping[str, Any], result: Any) -> Any:
             and not _OUT.fullmatch(name)
         ):
             raise Unsure(f"argument {name} = {value!r:.60}")
-    if "result" in known:
+    if "result" in parameters:
         arguments["result"] = result
     return function(**arguments)
 

@@ -92,11 +92,11 @@ def softplus(self: Any, beta: Any = 1, threshold: Any = 20) -> Any:
 @entry("log_sigmoid", "log_sigmoid_forward")
 def log_sigmoid(self: Any, result: Any) -> Any:
     """The buffer beside it is torch's own affair."""
-    made = a.log_sigmoid(self)
+    value = a.log_sigmoid(self)
     return (
-        (made, Unknown(tuple(result[1].shape), "a buffer"))
+        (value, Unknown(tuple(result[1].shape), "a buffer"))
         if isinstance(result, (list, tuple))
-        else made
+        else value
     )
 
 

@@ -18,12 +18,12 @@ from . import entry
 
 def nonfinite(*xs: Any) -> Node | None:
     """Where any part is infinite or NaN; None where none can be."""
-    found: Node | None = None
+    total: Node | None = None
     for x in xs:
         for part in (x.re, x.im) if isinstance(x, Pair) else (x,) if isinstance(x, Node) else ():
             test = not_(e.is_finite(part))
-            found = test if found is None else or_(found, test)
-    return found
+            total = test if total is None else or_(total, test)
+    return total
 
 
 def beyond_doubt(made: Any, *operands: Any) -> Any:
@@ -79,13 +79,13 @@ def abs_(self: Any) -> Any:
 
 def quotient(a: Any, b: Any) -> Any:
     """a ÷ b, of which nothing is said where a complex divisor is 0."""
-    made = c.div(a, b)
-    if not isinstance(made, Pair):
-        return made
+    result = c.div(a, b)
+    if not isinstance(result, Pair):
+        return result
     doubt = nonfinite(a, b)
     by_zero = e.equal(c.square_modulus(b), 0.0)
     doubt = by_zero if doubt is None else or_(doubt, by_zero)
-    return Pair(doubted(made.re, doubt), doubted(made.im, doubt))
+    return Pair(doubted(result.re, doubt), doubted(result.im, doubt))
 
 
 @entry("div", "true_divide")
@@ -163,11 +163,11 @@ def addcdiv(self: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
 def lerp(self: Any, end: Any, weight: Any) -> Any:
     """start + weight·(end − start). Where an end is infinite, torch's two ways of writing it
     differ: nothing is said."""
-    found = c.add(self, c.mul(weight, c.sub(end, self)))
-    if isinstance(found, Pair):
-        return beyond_doubt(found, self, end, weight)
+    result = c.add(self, c.mul(weight, c.sub(end, self)))
+    if isinstance(result, Pair):
+        return beyond_doubt(result, self, end, weight)
     return doubted(
-        found, or_(e.is_infinite(to_real(node_of(self))), e.is_infinite(to_real(node_of(end))))
+        result, or_(e.is_infinite(to_real(node_of(self))), e.is_infinite(to_real(node_of(end))))
     )
 
 

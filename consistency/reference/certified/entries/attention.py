@@ -28,13 +28,13 @@ def scaling(width: int, scale: float | None) -> Node:
 def in_groups(x: Node, heads: int) -> Node:
     """Keys or values (batch, heads, length, width), repeated for every query head of their
     group."""
-    batch, own, *rest = x.shape
+    batch, own, *trailing = x.shape
     if own == heads:
         return x
     if heads % own:
         raise Unsure("query heads that no number of keys' heads divides")
     return reshape(
-        expand(unsqueeze(x, 2), (batch, own, heads // own, *rest)), (batch, heads, *rest)
+        expand(unsqueeze(x, 2), (batch, own, heads // own, *trailing)), (batch, heads, *trailing)
     )
 
 
@@ -47,8 +47,8 @@ def scores_of(
         key, value = (in_groups(t, query.shape[1]) for t in (key, value))
     scores = e.mul(sums.matmul(query, transpose(key, -2, -1)), scaling(query.shape[-1], scale))
     if is_causal:
-        seen = np.tri(*scores.shape[-2:], dtype=np.bool_)
-        scores = e.where(Constant(seen), scores, float("-inf"))
+        visible = np.tri(*scores.shape[-2:], dtype=np.bool_)
+        scores = e.where(Constant(visible), scores, float("-inf"))
     if mask is not None:
         scores = (
             e.where(mask, scores, float("-inf")) if mask.kind == "bool" else e.add(scores, mask)
@@ -96,8 +96,8 @@ def scaled_dot_product_attention(
 
 
 def _projected(x: Node, weight: Node, bias: Any) -> Node:
-    found = sums.matmul(x, transpose(weight, 0, 1))
-    return found if bias is None else e.add(found, bias)
+    result = sums.matmul(x, transpose(weight, 0, 1))
+    return result if bias is None else e.add(result, bias)
 
 
 def _part(x: Any, number: int) -> Any:
@@ -122,9 +122,9 @@ def multi_head_attention(
 ) -> Any:  # fmt: skip
     """Heads of attention between projections (Vaswani et al. 2017), lengths first; as a whole:
     torch rounds 1/√width."""
-    others = (bias_k, bias_v, key_padding_mask, static_k, static_v)
+    unsupported = (bias_k, bias_v, key_padding_mask, static_k, static_v)
     if (
-        any(x is not None for x in others)
+        any(x is not None for x in unsupported)
         or add_zero_attn
         or is_causal
         or query.ndim != 3
@@ -161,5 +161,5 @@ def _heads(x: Node, count: int) -> Node:
     return permute(reshape(x, (length, batch, count, width // count)), (1, 2, 0, 3))
 
 
-def _attention_weights(shares: Node, asked: bool, averaged: bool) -> Node | None:
-    return None if not asked else sums.mean(shares, 1) if averaged else shares
+def _attention_weights(shares: Node, need_weights: bool, averaged: bool) -> Node | None:
+    return None if not need_weights else sums.mean(shares, 1) if averaged else shares

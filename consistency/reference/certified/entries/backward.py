@@ -37,15 +37,21 @@ def pulled(
     leaves = [None if x is None else Alias(to_real(x)) for x in by]
     result = ENTRIES[name](*leaves, *more, **named)
     root = result[0] if isinstance(result, tuple) and first else result
-    wanted = [leaf for leaf, asked in zip(leaves, mask, strict=True) if leaf is not None and asked]
-    found = iter(gradients([(root, to_real(gradient))], wanted))
-    made: list[Node | None] = []
-    for leaf, asked in zip(leaves, mask, strict=True):
-        part = next(found) if leaf is not None and asked else None
-        made.append(
-            Constant(np.zeros(leaf.shape)) if part is None and leaf is not None and asked else part
+    requested = [
+        leaf
+        for leaf, is_requested in zip(leaves, mask, strict=True)
+        if leaf is not None and is_requested
+    ]
+    results = iter(gradients([(root, to_real(gradient))], requested))
+    gradients_of_leaves: list[Node | None] = []
+    for leaf, is_requested in zip(leaves, mask, strict=True):
+        part = next(results) if leaf is not None and is_requested else None
+        gradients_of_leaves.append(
+            Constant(np.zeros(leaf.shape))
+            if part is None and leaf is not None and is_requested
+            else part
         )
-    return tuple(made)
+    return tuple(gradients_of_leaves)
 
 
 @entry("convolution_backward")
@@ -89,14 +95,16 @@ def native_layer_norm_backward(
             e.mul(normalized, sums.mean(e.mul(pushed, normalized), dims, True)),
         ),
     )
-    rest = list(range(input.ndim - rank))
+    batch_dims = list(range(input.ndim - rank))
     by_weight = (
-        sums.sum_(e.mul(grad_out, normalized), rest) if rest else e.mul(grad_out, normalized)
+        sums.sum_(e.mul(grad_out, normalized), batch_dims)
+        if batch_dims
+        else e.mul(grad_out, normalized)
     )
-    by_bias = sums.sum_(grad_out, rest) if rest else grad_out
+    by_bias = sums.sum_(grad_out, batch_dims) if batch_dims else grad_out
     return tuple(
-        g if asked else None
-        for g, asked in zip((by_input, by_weight, by_bias), output_mask, strict=True)
+        g if is_requested else None
+        for g, is_requested in zip((by_input, by_weight, by_bias), output_mask, strict=True)
     )
 
 
@@ -233,11 +241,11 @@ for _kind in (
         scales_d: Any = None, scales_h: Any = None, scales_w: Any = None,
         _name: str = f"upsample_{_kind}",
     ) -> Any:  # fmt: skip
-        given = {"output_size": output_size, "align_corners": bool(align_corners), "scales": scales,
-        "scales_d": scales_d,
-                 "scales_h": scales_h, "scales_w": scales_w}  # fmt: skip
+        arguments = {"output_size": output_size, "align_corners": bool(align_corners),
+                     "scales": scales, "scales_d": scales_d,
+                     "scales_h": scales_h, "scales_w": scales_w}  # fmt: skip
         leaf = Alias(Constant(np.zeros(tuple(input_size))))
-        root = ENTRIES[_name](self=leaf, result=grad_output, **given)
+        root = ENTRIES[_name](self=leaf, result=grad_output, **arguments)
         return gradients([(root, to_real(grad_output))], [leaf])[0]
 
     ENTRIES[f"upsample_{_kind}_backward"] = _upsample_backward

@@ -105,8 +105,8 @@ between = Function("clamp", on_numbers(_within), (_inside, _below, _above))
 def clamp(self: Any, min: Any = None, max: Any = None) -> Any:
     """The upper bound wins over the lower one."""
     if whole(self, *(b for b in (min, max) if b is not None)):
-        found = self if min is None else w.maximum(self, min)
-        return found if max is None else w.minimum(found, max)
+        result = self if min is None else w.maximum(self, min)
+        return result if max is None else w.minimum(result, max)
     low, high = (
         node_of(end if bound is None else bound)
         for bound, end in ((min, -float("inf")), (max, float("inf")))

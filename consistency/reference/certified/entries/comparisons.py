@@ -175,9 +175,9 @@ def _close(rtol: float, atol: float, equal_nan: bool) -> Function:
         nan = [type(x) is float and x != x for x in (a, b)]
         if any(nan):
             return equal_nan and all(nan)
-        same = balls.equal(a, b)
-        if any(type(x) is float and x - x != 0.0 for x in (a, b)) or same:
-            return same
+        are_equal = balls.equal(a, b)
+        if any(type(x) is float and x - x != 0.0 for x in (a, b)) or are_equal:
+            return are_equal
         allowed = arb(atol) + arb(rtol) * abs(balls.ball(b))
         distance = abs(balls.ball(a) - balls.ball(b))
         return True if distance <= allowed else False if distance > allowed else None
@@ -211,8 +211,8 @@ test_element: Any = None,
     among = reshape(among, (among.size,))
     shape = (*x.shape, among.size)
     rows = e.equal(expand(reshape(x, (*x.shape, 1)), shape), expand(among, shape))
-    found = reduce_rows(_some, rows, -1, kind="bool")
-    return not_(found) if invert else found
+    result = reduce_rows(_some, rows, -1, kind="bool")
+    return not_(result) if invert else result
 
 
 def _some(tests: list[bool | None]) -> bool | None:

@@ -49,8 +49,8 @@ def _half_turn(x: Element) -> Element:
     """0 or π; of −0 it is 0, which is not negative."""
     if type(x) is float:
         return x if x != x else 0.0 if x >= 0.0 else arb.pi()
-    side = balls.sign(x)
-    return balls.UNSURE if side is None else arb.pi() if side < 0 else balls.ZERO
+    sign = balls.sign(x)
+    return balls.UNSURE if sign is None else arb.pi() if sign < 0 else balls.ZERO
 
 
 _angle_of_real = Function("angle", on_numbers(_half_turn))

@@ -49,8 +49,8 @@ def gaussian(
 ) -> Node:
     """½·(log max(var, eps) + (x − t)²/max(var, eps)), and ½·log 2π. Gradients do not see that the
     variance was clamped."""
-    held = _clamped(node_of(var), eps)
-    terms = mul(add(log(held), div(square(sub(input, target)), held)), 0.5)
+    clamped_variance = _clamped(node_of(var), eps)
+    terms = mul(add(log(clamped_variance), div(square(sub(input, target)), clamped_variance)), 0.5)
     return reduced(
         add(terms, mul(Scalar(_log_two_pi), 0.5)) if full else terms, REDUCTIONS[reduction]
     )

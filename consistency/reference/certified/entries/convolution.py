@@ -14,8 +14,8 @@ from . import entry
 
 
 def _spread(value: Any, rank: int) -> list[int]:
-    found = [int(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
-    return found * rank if len(found) == 1 else found
+    values = [int(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
+    return values * rank if len(values) == 1 else values
 
 
 @entry(
@@ -54,10 +54,10 @@ def convolution(
     def of(x: Node, w: Node) -> Node:
         return SlidingProducts(axes, shapes, kind, [w, x] if transposed else [x, w])
 
-    found = c._bilinear(of, input, weight)
+    output = c._bilinear(of, input, weight)
     if bias is None:
-        return found
-    return c.add(found, c.each(lambda b: reshape(b, (1, b.size, *[1] * rank)), bias))
+        return output
+    return c.add(output, c.each(lambda b: reshape(b, (1, b.size, *[1] * rank)), bias))
 
 
 @entry("im2col")

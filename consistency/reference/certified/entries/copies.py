@@ -65,8 +65,8 @@ def unsafe_view(self: Any, size: Any, result: Any) -> Any:
 
 @entry("cat", "concat")
 def cat(tensors: Any, dim: int = 0) -> Any:
-    kept = [t for t in tensors if t.shape != (0,)] or list(tensors)[:1]
-    return c.each(lambda *xs: movement.cat(xs, dim), *kept)
+    parts = [t for t in tensors if t.shape != (0,)] or list(tensors)[:1]
+    return c.each(lambda *xs: movement.cat(xs, dim), *parts)
 
 
 @entry("stack")

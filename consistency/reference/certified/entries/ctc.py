@@ -32,7 +32,7 @@ def _probability(frames: Node, target: list[int], blank: int) -> Node:
     """
     labels = [blank] + [x for label in target for x in (label, blank)]
     count, (steps, classes) = len(labels), frames.shape
-    here = np.array(labels, dtype=np.int64)
+    symbols = np.array(labels, dtype=np.int64)
     before = np.arange(-1, count - 1)
     skipped = np.array(
         [s - 2 if s > 1 and labels[s] not in (blank, labels[s - 2]) else -1 for s in range(count)],
@@ -40,13 +40,13 @@ def _probability(frames: Node, target: list[int], blank: int) -> Node:
     )
     if not steps:
         raise Unsure("a sequence without frames")
-    start = np.where(np.arange(count) < 2, here, -1)
+    start = np.where(np.arange(count) < 2, symbols, -1)
     alpha = gather(frames, start, (count,))
     for t in range(1, steps):
         reached = e.add(
             e.add(alpha, gather(alpha, before, (count,))), gather(alpha, skipped, (count,))
         )
-        alpha = e.mul(reached, gather(frames, t * classes + here, (count,)))
+        alpha = e.mul(reached, gather(frames, t * classes + symbols, (count,)))
     last = view(alpha, (), (), count - 1)
     return last if count == 1 else e.add(last, view(alpha, (), (), count - 2))
 
@@ -67,7 +67,7 @@ def _losses(
     counts = _lengths(target_lengths)
     begins = np.concatenate([[0], np.cumsum(counts)])
     probabilities = f.exp(log_probs)
-    made = []
+    values = []
     for n in range(batch):
         target = (
             numbers[n, : counts[n]]
@@ -77,8 +77,10 @@ def _losses(
         if frames[n] > steps:
             raise Unsure("a sequence longer than its frames")
         own = view(probabilities, (frames[n], classes), (batch * classes, 1), n * classes)
-        made.append(reshape(e.neg(f.log(_probability(own, [int(x) for x in target], blank))), (1,)))
-    losses = cat(made, 0)
+        values.append(
+            reshape(e.neg(f.log(_probability(own, [int(x) for x in target], blank))), (1,))
+        )
+    losses = cat(values, 0)
     return e.where(e.is_infinite(losses), 0.0, losses) if zero_infinity else losses
 
 

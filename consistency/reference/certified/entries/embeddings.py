@@ -81,13 +81,13 @@ def embedding_bag(
     used = rows != padding_idx
     if mode == MAX:
         return _largest(weight, rows[used], bag[used], bags)
-    taken = gather(
+    bag_rows = gather(
         weight, (rows[:, None] * width + np.arange(width)).reshape(-1), (rows.size, width)
     )
     if per_sample_weights is not None:
-        taken = mul(taken, reshape(per_sample_weights, (rows.size, 1)))
+        bag_rows = mul(bag_rows, reshape(per_sample_weights, (rows.size, 1)))
     places = np.where(used[:, None], bag[:, None] * width + np.arange(width), -1)
-    summed = scatter(taken, places.reshape(-1), (bags, width))
+    summed = scatter(bag_rows, places.reshape(-1), (bags, width))
     if mode == SUM:
         return (summed,)
     counts = np.maximum(np.bincount(bag[used], minlength=bags), 1).astype(np.float64).reshape(-1, 1)
@@ -108,8 +108,8 @@ def _largest(weight: Node, rows: Labels, bag: Labels, bags: int) -> tuple[Node, 
     size = filled.size * width
     chosen = labels[filled].reshape(size, table.shape[1])
     zeros = np.zeros(size, dtype=np.int64)
-    found = Lookup(
+    result = Lookup(
         weight, Largest(weight, chosen, False), zeros, unique=Largest(weight, chosen, True)
     )
     places = (filled[:, None] * width + np.arange(width)).reshape(-1)
-    return (scatter(found, places, (bags, width)),)
+    return (scatter(result, places, (bags, width)),)

@@ -35,11 +35,11 @@ def r2c(self: Any, dim: Any, normalization: int, onesided: bool) -> Any:
     if isinstance(self, Pair):
         raise Unsure("a half spectrum of complex numbers")
     periods = [self.shape[d] for d in dim]
-    made = [*periods[:-1], periods[-1] // 2 + 1] if onesided else periods
+    sizes = [*periods[:-1], periods[-1] // 2 + 1] if onesided else periods
     return transform(
         to_real(self),
         dim,
-        made,
+        sizes,
         periods,
         sign=-1,
         count=math.prod(periods),
@@ -53,17 +53,17 @@ def c2r(self: Any, dim: Any, normalization: int, last_dim_size: int) -> Any:
     then the last; of the elements that must be real there, torch ignores the imaginary part
     (documentation of irfft), as the real part of the sum does.
     """
-    made = [*(self.shape[d] for d in dim[:-1]), int(last_dim_size)]
+    sizes = [*(self.shape[d] for d in dim[:-1]), int(last_dim_size)]
     if self.shape[dim[-1]] != last_dim_size // 2 + 1:
         raise Unsure("a half spectrum of another length")
     return transform(
         pair(self),
         dim,
-        made,
-        made,
+        sizes,
+        sizes,
         sign=1,
         half="taken",
-        count=math.prod(made),
+        count=math.prod(sizes),
         normalization=normalization,
         real=True,
     )

@@ -45,13 +45,13 @@ def affine_grid(theta: Any, size: Any, align_corners: bool) -> Any:
         for i, axis in enumerate(axes)
     ]
     ones: Node = Constant(np.ones(shape))
-    found: Node | None = None
+    result: Node | None = None
     for k, base in enumerate([*coordinates, ones]):
         column = reshape(_last(theta, k), (theta.shape[0], *(1,) * len(shape), theta.shape[1]))
         part = mul(column, reshape(base, (1, *shape, 1)))
-        found = part if found is None else add(found, part)
-    assert found is not None
-    return found
+        result = part if result is None else add(result, part)
+    assert result is not None
+    return result
 
 
 def _last(x: Node, k: int) -> Node:
@@ -82,14 +82,14 @@ def _reflected(x: Node, size: int, aligned: bool) -> Node:
     distance = sub(x, low)
     distance = mul(distance, where(less(distance, 0.0), -1.0, 1.0))
     flips = floor(div(distance, span))
-    rest = sub(distance, mul(flips, span))
+    remainder = sub(distance, mul(flips, span))
     odd = Function("odd", _odd, kind="bool")(flips)
-    return add(where(odd, sub(span, rest), rest), low)
+    return add(where(odd, sub(span, remainder), remainder), low)
 
 
 def _odd(x: Element) -> bool | None:
-    found = whole(x)
-    return None if found is None else found % 2 == 1
+    integer = whole(x)
+    return None if integer is None else integer % 2 == 1
 
 
 def _clipped(x: Node, size: int) -> Node:
@@ -156,9 +156,9 @@ def _pixel(picture: Node, at: list[Node], result: Any) -> Node:
         picture, lambda x: np.pad(x, [(0, 0), (0, 0)] + [(1, 1)] * len(sizes), constant_values=-1)
     )
 
-    def place(*found: int | None) -> int | None:
+    def place(*indices: int | None) -> int | None:
         flat = 0
-        for i, size in zip(found, sizes, strict=True):
+        for i, size in zip(indices, sizes, strict=True):
             if i is None:
                 return None
             flat = flat * (size + 2) + (i + 1 if 0 <= i < size else 0)
@@ -191,15 +191,15 @@ def _bicubic(picture: Node, places: list[Node], padding: int, aligned: bool, res
     picture."""
     lows = [floor(x) for x in places]
     weights = [_cubic_weights(sub(x, low)) for x, low in zip(places, lows, strict=True)]
-    found: list[Node] = []
+    terms: list[Node] = []
     for i, j in itertools.product(range(4), repeat=2):
         at = [
             _whole(_padded(add(low, float(step - 1)), size, padding, aligned))
             for low, step, size in zip(lows, (i, j), picture.shape[2:], strict=True)
         ]
-        found.append(
+        terms.append(
             mul(
                 _pixel(picture, at, result), _of_channels(mul(weights[0][i], weights[1][j]), result)
             )
         )
-    return functools.reduce(add, found)
+    return functools.reduce(add, terms)

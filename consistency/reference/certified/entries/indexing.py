@@ -21,17 +21,17 @@ from . import entry
 def taken(self: Any, labels: Callable[[], Labels], shape: Sequence[int], *indices: Any) -> Any:
     """A tensor at flat positions that follow from the numbers of ``indices``: right away where
     those are given."""
-    known = all(isinstance(i, Constant) for i in indices)
-    found: Any = labels() if known else _checked(labels, math.prod(shape))
-    return c.each(lambda x: gather(x, found, shape), self)
+    all_constant = all(isinstance(i, Constant) for i in indices)
+    positions: Any = labels() if all_constant else _checked(labels, math.prod(shape))
+    return c.each(lambda x: gather(x, positions, shape), self)
 
 
 def _checked(labels: Callable[[], Labels], size: int) -> Callable[[], Labels]:
     def find() -> Labels:
-        found = labels()
-        if found.size != size:
-            raise Unknowable(f"there are {found.size} places where the call gave {size}")
-        return found
+        result = labels()
+        if result.size != size:
+            raise Unknowable(f"there are {result.size} places where the call gave {size}")
+        return result
 
     return find
 
@@ -83,9 +83,9 @@ def key_of(indices: Any) -> tuple[Any, ...]:
 
 @entry("index", "_unsafe_index")
 def index_(self: Any, indices: Any, result: Any) -> Any:
-    given = [i for i in indices if i is not None]
+    present = [i for i in indices if i is not None]
     return taken(
-        self, lambda: positions(self)[key_of(indices)].reshape(-1), tuple(result.shape), *given
+        self, lambda: positions(self)[key_of(indices)].reshape(-1), tuple(result.shape), *present
     )
 
 
@@ -97,8 +97,8 @@ def chosen(mask: Any, shape: Sequence[int]) -> Labels:
 @entry("masked_select")
 def masked_select(self: Any, mask: Any, result: Any) -> Any:
     shape = np.broadcast_shapes(self.shape, mask.shape)
-    whole = c.each(lambda x: expand(x, shape), self)
-    return taken(whole, lambda: chosen(mask, shape), tuple(result.shape), mask)
+    expanded = c.each(lambda x: expand(x, shape), self)
+    return taken(expanded, lambda: chosen(mask, shape), tuple(result.shape), mask)
 
 
 def truth(x: Any) -> Node:
@@ -112,10 +112,10 @@ def nonzero(self: Any, result: Any) -> Any:
 
 @entry("nonzero_numpy")
 def nonzero_numpy(self: Any, result: Any) -> Any:
-    found = truth(self)
+    mask = truth(self)
 
     def of(dim: int, shape: Sequence[int]) -> Node:
-        return Deferred(shape, lambda: np.nonzero(whole_numbers(found))[dim])
+        return Deferred(shape, lambda: np.nonzero(whole_numbers(mask))[dim])
 
     return [of(dim, tuple(r.shape)) for dim, r in enumerate(result)]
 
@@ -156,10 +156,10 @@ def _below(a: Element, b: Element, inclusive: bool) -> bool:
     for x in (a, b):
         if type(x) is float and x != x:
             raise Unknowable("NaN among numbers in ascending order")
-    found = balls.less(b, a) if inclusive else balls.less(a, b)
-    if found is None:
+    result = balls.less(b, a) if inclusive else balls.less(a, b)
+    if result is None:
         raise Unsure("a comparison that balls do not decide")
-    return not found if inclusive else found
+    return not result if inclusive else result
 
 
 @entry("searchsorted")

@@ -32,7 +32,7 @@ Axis = Callable[
 def weighted(x: Node, dim: int, taps: list[Taps]) -> Node:
     """Along one dimension, element i is the sum of the input's elements in ``taps[i]`` times their
     weights."""
-    matrix, back = rows_along(x, dim)
+    matrix, restore = rows_along(x, dim)
     rows, width = matrix.shape
     count = max(map(len, taps))
     table = [[*of_one, *[(-1, Fraction(0))] * (count - len(of_one))] for of_one in taps]
@@ -41,7 +41,9 @@ def weighted(x: Node, dim: int, taps: list[Taps]) -> Node:
     )
     labels = np.where(places >= 0, np.arange(rows)[:, None, None] * width + places, -1)
     weights = Fractions([weight for row in table for _, weight in row], (1, len(taps), count))
-    return back(sum_(mul(gather(matrix, labels, labels.shape), expand(weights, labels.shape)), 2))
+    return restore(
+        sum_(mul(gather(matrix, labels, labels.shape), expand(weights, labels.shape)), 2)
+    )
 
 
 def nearest(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
@@ -61,14 +63,14 @@ def _place(i: int, scale: Fraction, aligned: bool) -> Fraction:
 
 def linear(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
     """Between two neighbors; the outermost pixels go on."""
-    made: list[Taps] = []
+    taps: list[Taps] = []
     for i in range(wanted):
         x = max(_place(i, scale, aligned), Fraction(0))
         low = min(math.floor(x), size - 1)
         t = min(x - low, Fraction(1))
         high = min(low + 1, size - 1)
-        made.append([(low, Fraction(1))] if low == high else [(low, 1 - t), (high, t)])
-    return made
+        taps.append([(low, Fraction(1))] if low == high else [(low, 1 - t), (high, t)])
+    return taps
 
 
 def keys_filter(distance: Fraction, a: Fraction) -> Fraction:
@@ -81,13 +83,13 @@ def keys_filter(distance: Fraction, a: Fraction) -> Fraction:
 
 
 def cubic(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
-    made: list[Taps] = []
+    taps: list[Taps] = []
     for i in range(wanted):
         x = _place(i, scale, aligned)
         low = math.floor(x)
         near = range(low - 1, low + 3)
-        made.append([(min(max(j, 0), size - 1), keys_filter(x - j, Fraction(-3, 4))) for j in near])
-    return made
+        taps.append([(min(max(j, 0), size - 1), keys_filter(x - j, Fraction(-3, 4))) for j in near])
+    return taps
 
 
 def triangle(distance: Fraction) -> Fraction:
@@ -102,17 +104,17 @@ def antialiased(kernel: Callable[[Fraction], Fraction], reach: int) -> Axis:
     """The kernel is stretched by the scale where the picture shrinks; weights are divided by their
     sum, as PIL does it."""
 
-    def axis(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
+    def axis(size: int, out_size: int, scale: Fraction, aligned: bool) -> list[Taps]:
         stretch = max(scale, Fraction(1))
-        made: list[Taps] = []
-        for i in range(wanted):
+        taps: list[Taps] = []
+        for i in range(out_size):
             center = scale * (i + Fraction(1, 2))
             begin = max(_towards_zero(center - reach * stretch + Fraction(1, 2)), 0)
             end = min(_towards_zero(center + reach * stretch + Fraction(1, 2)), size)
             weights = [kernel((j - center + Fraction(1, 2)) / stretch) for j in range(begin, end)]
             total = sum(weights)
-            made.append([(j, w / total) for j, w in zip(range(begin, end), weights, strict=True)])
-        return made
+            taps.append([(j, w / total) for j, w in zip(range(begin, end), weights, strict=True)])
+        return taps
 
     return axis
 
@@ -133,19 +135,21 @@ def _entry(rank: int, axis: Axis) -> Callable[..., Any]:
             or [scales_d, scales_h, scales_w if scales is None else scales][3 - rank :]
         )
         for d, factor in enumerate(factors, x.ndim - rank):
-            size, wanted = x.shape[d], int(result.shape[d])
+            size, out_size = x.shape[d], int(result.shape[d])
             x = weighted(
-                x, d, axis(size, wanted, _scale(size, wanted, factor, align_corners), align_corners)
+                x,
+                d,
+                axis(size, out_size, _scale(size, out_size, factor, align_corners), align_corners),
             )
         return reshape(x, tuple(result.shape))
 
     return call
 
 
-def _scale(size: int, wanted: int, factor: Any, aligned: bool) -> Fraction:
+def _scale(size: int, out_size: int, factor: Any, aligned: bool) -> Fraction:
     if aligned:
-        return Fraction(size - 1, wanted - 1) if wanted > 1 else Fraction(0)
-    return 1 / Fraction(factor) if factor else Fraction(size, wanted)
+        return Fraction(size - 1, out_size - 1) if out_size > 1 else Fraction(0)
+    return 1 / Fraction(factor) if factor else Fraction(size, out_size)
 
 
 for _rank, _smooth in enumerate(("linear", "bilinear", "trilinear"), 1):

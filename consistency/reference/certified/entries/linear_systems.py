@@ -33,8 +33,8 @@ def real(x: Any) -> Any:
     return x if c.is_complex(x) else to_real(x)
 
 
-def _info(made: Any, result: Any) -> Any:
-    return reshaped(made, tuple(result.shape))
+def _info(info: Any, result: Any) -> Any:
+    return reshaped(info, tuple(result.shape))
 
 
 @entry("_linalg_check_errors")
@@ -45,26 +45,26 @@ def check_errors(info: Any, api_name: Any, is_matrix: Any) -> Any:
 
 @entry("linalg_inv_ex")
 def inverse(A: Any, result: Any) -> Any:
-    found, info = m.inverse(stack(real(A)))
-    return reshaped(found, A.shape), _info(info, result[1])
+    inverted, info = m.inverse(stack(real(A)))
+    return reshaped(inverted, A.shape), _info(info, result[1])
 
 
 def solved(a: Any, b: Any) -> tuple[Any, Any]:
     """A·X = B with batches broadcast, and what says that A is regular."""
     a, b = real(a), real(b)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    found, info = m.solution(
+    solutions, info = m.solution(
         stack(expanded(a, (*batch, *a.shape[-2:]))), stack(expanded(b, (*batch, *b.shape[-2:])))
     )
-    return reshaped(found, (*batch, *b.shape[-2:])), info
+    return reshaped(solutions, (*batch, *b.shape[-2:])), info
 
 
 def on_either_side(a: Any, b: Any, left: bool) -> tuple[Any, Any]:
     """A·X = B, or X·A = B."""
     if left:
         return solved(a, b)
-    found, info = solved(transposed(a), transposed(b))
-    return transposed(found), info
+    solutions, info = solved(transposed(a), transposed(b))
+    return transposed(solutions), info
 
 
 def is_vector(a: Any, b: Any) -> bool:
@@ -79,10 +79,10 @@ def solve(A: Any, B: Any, result: Any, left: bool = True) -> Any:
     b = reshaped(B, (*B.shape, 1)) if vector else B
     if vector and not left:
         raise Unsure("a vector on the left")
-    found, info = on_either_side(A, b, left)
+    solutions, info = on_either_side(A, b, left)
     shape = tuple(result[0].shape)
     return (
-        reshaped(found, shape),
+        reshaped(solutions, shape),
         *[unfollowed(r, NOT_UNIQUE, A) for r in result[1:3]],
         _info(info, result[3]),
     )
@@ -98,35 +98,35 @@ def solve_triangular(
 
 
 def _triangle(a: Any, above: bool, unit: bool) -> Any:
-    kept = upper(a) if above else lower(a)
+    triangle = upper(a) if above else lower(a)
     if not unit:
-        return kept
+        return triangle
     n = a.shape[-1]
     eye = np.eye(n, dtype=bool)
-    return c.add(masked(kept, ~eye), Constant(np.eye(n)))
+    return c.add(masked(triangle, ~eye), Constant(np.eye(n)))
 
 
 @entry("_linalg_det")
 def det(A: Any, result: Any) -> Any:
-    found = reshaped(m.determinant(stack(real(A)))[0], A.shape[:-2])
-    return found, *[unfollowed(r, NOT_UNIQUE, A) for r in result[1:]]
+    determinants = reshaped(m.determinant(stack(real(A)))[0], A.shape[:-2])
+    return determinants, *[unfollowed(r, NOT_UNIQUE, A) for r in result[1:]]
 
 
 @entry("_linalg_slogdet")
 def slogdet(A: Any, result: Any) -> Any:
     """det/|det| and log|det|."""
-    found = det(A, result[:1])[0]
-    size = c.modulus(found)
-    sign = c.div(found, size) if c.is_complex(found) else f.sign(found)
+    determinants = det(A, result[:1])[0]
+    size = c.modulus(determinants)
+    sign = c.div(determinants, size) if c.is_complex(determinants) else f.sign(determinants)
     return sign, f.log(size), *[unfollowed(r, NOT_UNIQUE, A) for r in result[2:]]
 
 
 @entry("linalg_cholesky_ex")
 def cholesky(self: Any, result: Any, upper: bool = False) -> Any:
     """Of the triangle that the factor is in; the gradient is that by a Hermitian matrix."""
-    found, info = (m.cholesky_of_upper if upper else m.cholesky)(stack(real(self)))
-    found = reshaped(found, self.shape)
-    return adjoint(found) if upper else found, _info(info, result[1])
+    factor, info = (m.cholesky_of_upper if upper else m.cholesky)(stack(real(self)))
+    factor = reshaped(factor, self.shape)
+    return adjoint(factor) if upper else factor, _info(info, result[1])
 
 
 def _from_factor(factor: Any, above: bool) -> Any:
@@ -200,8 +200,8 @@ def lstsq(self: Any, b: Any, result: Any, rcond: Any = None, driver: Any = None)
     )
     a, b = real(self), real(b)
     inverted = pseudo_inverse(a, 0.0, max(relative, 0.0))
-    found = c.matmul(reshaped(inverted, (*a.shape[:-2], *reversed(a.shape[-2:]))), b)
-    return reshaped(found, tuple(result[0].shape)), *[
+    solutions = c.matmul(reshaped(inverted, (*a.shape[:-2], *reversed(a.shape[-2:]))), b)
+    return reshaped(solutions, tuple(result[0].shape)), *[
         unfollowed(r, "they are not unique, or not looked at", self, b) for r in result[1:]
     ]
 
@@ -224,12 +224,12 @@ def householder_product(input: Any, tau: Any) -> Any:
     a = stack(real(input))
     batch, rows, columns = a.shape
     t = reshaped(real(tau), (batch, 1, tau.shape[-1]))
-    found: Any = expanded(Constant(np.eye(rows, columns)), (batch, rows, columns))
+    product: Any = expanded(Constant(np.eye(rows, columns)), (batch, rows, columns))
     unit = c.add(lower(a, -1), Constant(np.eye(rows, columns)))
     for i in reversed(range(tau.shape[-1])):
         v = _column(unit, i)
-        found = c.sub(found, c.matmul(c.mul(v, _column(t, i)), c.matmul(adjoint(v), found)))
-    return reshaped(found, input.shape)
+        product = c.sub(product, c.matmul(c.mul(v, _column(t, i)), c.matmul(adjoint(v), product)))
+    return reshaped(product, input.shape)
 
 
 def _column(x: Any, i: int) -> Any:

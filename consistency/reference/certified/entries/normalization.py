@@ -86,9 +86,11 @@ def batch_norm(
     momentum = momentum if exponential_average_factor is None else exponential_average_factor
     if not training:
         mean, variance = (reshape(to_real(t), shape) for t in (running_mean, running_var))
-        made = _affine(e.mul(e.sub(x, mean), _inverse_root(variance, eps)), weight, bias, shape)
+        normalized = _affine(
+            e.mul(e.sub(x, mean), _inverse_root(variance, eps)), weight, bias, shape
+        )
         return (
-            made,
+            normalized,
             reshape(mean, (x.shape[1],)),
             reshape(_inverse_root(variance, eps), (x.shape[1],)),
         )

@@ -19,13 +19,13 @@ def _padded(x: Labels, pads: Sequence[int], inside: Callable[[Labels, int], Labe
         axis = x.ndim - 1 - i
         size = x.shape[axis]
         places = inside(np.arange(-pads[2 * i], size + pads[2 * i + 1]), size)
-        taken = (
+        padded = (
             np.take(x, np.maximum(places, 0), axis)
             if size
             else np.zeros((*x.shape[:axis], places.size, *x.shape[axis + 1 :]), int)
         )
         x = np.where(
-            (places >= 0).reshape([-1 if d == axis else 1 for d in range(x.ndim)]), taken, -1
+            (places >= 0).reshape([-1 if d == axis else 1 for d in range(x.ndim)]), padded, -1
         )
     return x
 

@@ -110,13 +110,13 @@ def diag_embed(self: Any, result: Any, offset: int = 0, dim1: int = -2, dim2: in
 def block_diag(tensors: Any, result: Any) -> Any:
     """Matrices along the diagonal; vectors are rows."""
     places = np.arange(math.prod(result.shape)).reshape(tuple(result.shape))
-    found: Any = _zeros(tensors[0], tuple(result.shape))
+    matrix: Any = _zeros(tensors[0], tuple(result.shape))
     row = column = 0
     for tensor in tensors:
         h, w = (1,) * (2 - len(tensor.shape)) + tuple(tensor.shape)
-        found = overlaid(found, tensor, places[row : row + h, column : column + w].reshape(-1))
+        matrix = overlaid(matrix, tensor, places[row : row + h, column : column + w].reshape(-1))
         row, column = row + h, column + w
-    return found
+    return matrix
 
 
 def _zeros(like: Any, shape: tuple[int, ...]) -> Node:

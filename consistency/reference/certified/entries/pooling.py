@@ -42,22 +42,22 @@ def _average(
     padding (ceil_mode)."""
     kernel, spatial = spread(kernel_size, rank), self.shape[-rank:]
     steps, pads = spread(stride or kernel_size, rank), spread(padding, rank)
-    wanted = tuple(result.shape[-rank:])
-    windows = sliding(spatial, wanted, kernel, steps, pads, (1,) * rank)
+    out_size = tuple(result.shape[-rank:])
+    windows = sliding(spatial, out_size, kernel, steps, pads, (1,) * rank)
     planes = _planes(self, rank)
     if divisor_override is not None:
-        divisor = np.full(planes * math.prod(wanted), divisor_override)
+        divisor = np.full(planes * math.prod(out_size), divisor_override)
     elif not count_include_pad:
         divisor = windows.counts(planes)
     else:
         sizes = [
             [min(i * s - p + k, size + p) - (i * s - p) for i in range(n)]
-            for n, k, s, p, size in zip(wanted, kernel, steps, pads, spatial, strict=True)
+            for n, k, s, p, size in zip(out_size, kernel, steps, pads, spatial, strict=True)
         ]
-        whole = np.ones((), dtype=np.int64)
+        one = np.ones((), dtype=np.int64)
         for of_axis in sizes:
-            whole = np.multiply.outer(whole, np.asarray(of_axis))
-        divisor = np.tile(whole.reshape(-1), planes)
+            one = np.multiply.outer(one, np.asarray(of_axis))
+        divisor = np.tile(one.reshape(-1), planes)
     if (divisor == 0).any():
         raise Unknowable("the average of a window without elements")
     return reshape(
@@ -108,12 +108,12 @@ def adaptive_average(self: Any, output_size: Any, result: Any) -> Any:
 
 def _largest(row: list[Element]) -> int:
     """Where the largest element of a window is, the first of several; NaN are larger than all."""
-    made = keys(row)
-    found = 0
+    sort_keys = keys(row)
+    best = 0
     for i in range(1, len(row)):
-        if made[found] < made[i]:
-            found = i
-    return found
+        if sort_keys[best] < sort_keys[i]:
+            best = i
+    return best
 
 
 class Largest(Node):
@@ -131,11 +131,11 @@ class Largest(Node):
         self.labels, self.unique = labels, unique
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
-        wanted = self.labels[positions]
-        return (wanted[wanted >= 0],)
+        labels = self.labels[positions]
+        return (labels[labels >= 0],)
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
-        values, begin, made = given[0].tolist(), 0, []
+        values, begin, maxima = given[0].tolist(), 0, []
         for row in self.labels[positions]:
             places = row[row >= 0]
             if not places.size:
@@ -143,9 +143,9 @@ class Largest(Node):
             window = values[begin : begin + places.size]
             if self.unique and sum(map(is_nan, window)) > 1:
                 raise Unknowable("which of several NaN a maximum is")
-            made.append(int(places[_largest(window)]))
+            maxima.append(int(places[_largest(window)]))
             begin += places.size
-        return made
+        return maxima
 
 
 def _maximum(self: Node, windows: Windows, shape: tuple[int, ...]) -> tuple[Node, Node]:
@@ -190,8 +190,8 @@ def max_pool(
         rank), spread(padding, rank),
         spread(dilation, rank),
     )  # fmt: skip
-    found = _maximum(self, windows, shape)
-    return found if isinstance(result, (tuple, list)) else found[0]
+    maxima = _maximum(self, windows, shape)
+    return maxima if isinstance(result, (tuple, list)) else maxima[0]
 
 
 @entry("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")

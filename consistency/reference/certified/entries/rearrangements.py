@@ -28,12 +28,12 @@ def _enter(*names: str) -> Callable[[Callable[..., Move]], Callable[..., Move]]:
 
     def enter(of: Callable[..., Move]) -> Callable[..., Move]:
         count = of.__code__.co_argcount
-        known = of.__code__.co_varnames[:count]
+        parameters = of.__code__.co_varnames[:count]
 
-        def call(self: Any, **given: Any) -> Any:
-            return moved(self, of(**given))
+        def call(self: Any, **arguments: Any) -> Any:
+            return moved(self, of(**arguments))
 
-        call.__signature__ = _signature(known)  # type: ignore[attr-defined]
+        call.__signature__ = _signature(parameters)  # type: ignore[attr-defined]
         for name in names:
             ENTRIES[name] = call
         return of
@@ -88,8 +88,8 @@ def triu(diagonal: int) -> Move:
 
 def _offsets(x: Labels) -> Labels:
     """Column − row in the last two dimensions."""
-    found: Labels = np.arange(x.shape[-1]) - np.arange(x.shape[-2])[:, None]
-    return found
+    offsets: Labels = np.arange(x.shape[-1]) - np.arange(x.shape[-2])[:, None]
+    return offsets
 
 
 @_enter("repeat")
@@ -127,8 +127,10 @@ def channel_shuffle(groups: int) -> Move:
     """Channel k of group g becomes channel k·groups + g."""
 
     def move(x: Labels) -> Labels:
-        batch, channels, *rest = x.shape
-        return x.reshape(batch, groups, channels // groups, *rest).swapaxes(1, 2).reshape(x.shape)
+        batch, channels, *trailing = x.shape
+        return (
+            x.reshape(batch, groups, channels // groups, *trailing).swapaxes(1, 2).reshape(x.shape)
+        )
 
     return move
 

@@ -70,12 +70,12 @@ def sgn(self: Any) -> Any:
 
 
 def _replaced(nan: float, high: float, low: float) -> Function:
-    made = [balls.element(value) for value in (nan, high, low)]
+    replacements = [balls.element(value) for value in (nan, high, low)]
 
     def of(x: Element) -> Element:
         if type(x) is not float or x == 0.0:
             return x
-        return made[0] if x != x else made[1] if x > 0.0 else made[2]
+        return replacements[0] if x != x else replacements[1] if x > 0.0 else replacements[2]
 
     return Function("nan to num", on_numbers(of), (lambda x, y: where(e.is_finite(x), 1.0, 0.0),))
 
@@ -88,12 +88,12 @@ def nan_to_num(
     if not isinstance(self, Pair) and whole(self):
         return self
     form = torch.finfo(result.dtype)
-    given = (
+    replacements = (
         0.0 if nan is None else nan,
         form.max if posinf is None else posinf,
         form.min if neginf is None else neginf,
     )
-    of = _replaced(*map(float, given))
+    of = _replaced(*map(float, replacements))
     return c.each(of, self)
 
 
@@ -128,8 +128,8 @@ def ldexp(self: Any, other: Any) -> Any:
 def heaviside(self: Any, values: Any) -> Any:
     if whole(self, values):
         return where(e.less(self, 0), 0, where(equal(self, 0), values, 1))
-    found = where(e.less(self, 0.0), 0.0, where(equal(self, 0.0), values, 1.0))
-    return doubted(found, is_nan(self))
+    result = where(e.less(self, 0.0), 0.0, where(equal(self, 0.0), values, 1.0))
+    return doubted(result, is_nan(self))
 
 
 def _after(x: Element, y: Element) -> Element:
@@ -159,8 +159,8 @@ def signbit(self: Any) -> Any:
 def _negative(x: Element) -> bool | None:
     if type(x) is float:
         return None if x != x else math.copysign(1.0, x) < 0.0
-    side = balls.sign(x)
-    return None if not side else side < 0
+    sign = balls.sign(x)
+    return None if not sign else sign < 0
 
 
 _sign_bit = Function("sign bit", on_numbers(_negative), kind="bool")

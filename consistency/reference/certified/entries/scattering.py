@@ -187,9 +187,9 @@ def bincount(self: Any, result: Any, weights: Any = None, minlength: int = 0) ->
     ones = node_of(np.ones(self.shape)) if weights is None else to_real(weights)
 
     def labels() -> Labels:
-        found = whole_numbers(self).reshape(-1)
-        if max(int(found.max(initial=-1)) + 1, minlength) != math.prod(result.shape):
+        bins = whole_numbers(self).reshape(-1)
+        if max(int(bins.max(initial=-1)) + 1, minlength) != math.prod(result.shape):
             raise Unknowable("there are other numbers than the call met")
-        return found
+        return bins
 
     return scatter(ones, labels, tuple(result.shape))

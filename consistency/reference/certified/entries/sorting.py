@@ -35,11 +35,11 @@ def _looked_up(matrix: Node, index: Node) -> Node:
 def _sorted(
     self: Any, dim: int, descending: bool, begin: int = 0, end: int | None = None
 ) -> tuple[Node, Node]:
-    matrix, back = rows_along(_real(self), dim)
+    matrix, restore = rows_along(_real(self), dim)
     index: Node = SortedPositions(matrix, descending)
     if begin or end is not None:
         index = labeled(index, lambda x: x[:, begin:end])
-    return back(_looked_up(matrix, index)), back(index)
+    return restore(_looked_up(matrix, index)), restore(index)
 
 
 @entry("sort")

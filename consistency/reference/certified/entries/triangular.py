@@ -20,24 +20,26 @@ from .linear_systems import on_either_side, real, solve_triangular
 
 @entry("linalg_lu")
 def lu(A: Any, result: Any, pivot: bool = True) -> Any:
-    found = (t.pivoted if pivot else t.plain)(stack(real(A)))
-    left, right = (reshaped(x, tuple(r.shape)) for x, r in zip(found[1:3], result[1:], strict=True))
+    factors = (t.pivoted if pivot else t.plain)(stack(real(A)))
+    left, right = (
+        reshaped(x, tuple(r.shape)) for x, r in zip(factors[1:3], result[1:], strict=True)
+    )
     if not result[0].numel():  # without pivots there is no permutation
         return Constant(np.zeros(tuple(result[0].shape))), left, right
-    return c.each(Detached, reshaped(found[0], tuple(result[0].shape))), left, right
+    return c.each(Detached, reshaped(factors[0], tuple(result[0].shape))), left, right
 
 
 @entry("linalg_lu_factor_ex")
 def lu_factor(A: Any, result: Any, pivot: bool = True) -> Any:
     """Both factors in one matrix, the pivots counted from 1, and 0 for success."""
-    found = (t.pivoted if pivot else t.plain)(stack(real(A)))
+    factors = (t.pivoted if pivot else t.plain)(stack(real(A)))
     return tuple(
         reshaped(x, tuple(r.shape))
-        for x, r in zip((found[4], found[3], found[5]), result, strict=True)
+        for x, r in zip((factors[4], factors[3], factors[5]), result, strict=True)
     )
 
 
-def _permuted(x: Any, pivots: Any, back: bool) -> Any:
+def _permuted(x: Any, pivots: Any, inverse: bool) -> Any:
     """Rows exchanged as the pivots say, in their order or backwards."""
     swaps = whole_numbers(pivots)
     batch = x.shape[:-2]
@@ -47,7 +49,7 @@ def _permuted(x: Any, pivots: Any, back: bool) -> Any:
         flat = labels.reshape(-1, *labels.shape[-2:]).copy()
         for matrix, exchanged in zip(flat, swaps.tolist(), strict=True):
             steps = list(enumerate(exchanged))
-            for i, p in reversed(steps) if back else steps:
+            for i, p in reversed(steps) if inverse else steps:
                 matrix[[i, p - 1]] = matrix[[p - 1, i]]
         return flat.reshape(labels.shape)
 
@@ -91,7 +93,7 @@ def ormqr(self: Any, input2: Any, input3: Any, left: bool = True, transpose: boo
     a, tau = stack(real(self)), reshaped(real(input2), (-1, 1, count)) if count else input2
     if not count:
         raise Unsure("no reflections")
-    found = stack(real(input3))
+    product = stack(real(input3))
     unit = c.add(lower(a, -1), Constant(np.eye(rows, a.shape[-1])))
     forwards = left == transpose  # H₁ comes first
     for i in range(count) if forwards else reversed(range(count)):
@@ -101,10 +103,10 @@ def ormqr(self: Any, input2: Any, input3: Any, left: bool = True, transpose: boo
         )
         weight = c.conj(t_i) if transpose else t_i
         if left:
-            found = c.sub(found, c.matmul(c.mul(v, weight), c.matmul(adjoint(v), found)))
+            product = c.sub(product, c.matmul(c.mul(v, weight), c.matmul(adjoint(v), product)))
         else:
-            found = c.sub(found, c.matmul(c.matmul(found, v), c.mul(weight, adjoint(v))))
-    return reshaped(found, (*batch, *input3.shape[-2:]))
+            product = c.sub(product, c.matmul(c.matmul(product, v), c.mul(weight, adjoint(v))))
+    return reshaped(product, (*batch, *input3.shape[-2:]))
 
 
 def _frequencies(result: Any, n: int, d: float, signed: bool) -> Any:

@@ -51,9 +51,9 @@ def _runs(self: Any, dim: int | None, ordered: bool) -> Callable[[], _Runs]:
         values = everything(self)
         if any(is_nan(v) for v in values.reshape(-1).tolist()):
             raise Unknowable("distinct values with NaN among them")
-        made = np.empty(self.size, dtype=object)
-        made[:] = keys(values.reshape(-1).tolist())
-        table = made.reshape(self.shape)
+        result = np.empty(self.size, dtype=object)
+        result[:] = keys(values.reshape(-1).tolist())
+        table = result.reshape(self.shape)
         rows = (
             table.reshape(-1, 1)
             if dim is None
@@ -72,10 +72,10 @@ def _made(
     shape = tuple(result[0].shape)
 
     def first() -> Labels:
-        found = np.take(flat, runs().first, dim or 0)
-        if found.shape != shape:
+        values = np.take(flat, runs().first, dim or 0)
+        if values.shape != shape:
             raise Unknowable("there are other values than the call met")
-        return found
+        return values
 
     def later(position: int, make: Callable[[], Any]) -> Node:
         empty = not result[position].numel()
@@ -133,10 +133,10 @@ def _bin(x: Element, low: Element, high: Element, bins: int) -> int:
     if True in outside:
         return -1
     place = (balls.ball(x) - balls.ball(low)) * bins / (balls.ball(high) - balls.ball(low))
-    found = place.floor().unique_fmpz()
-    if None in outside or found is None:
+    index = place.floor().unique_fmpz()
+    if None in outside or index is None:
         raise Unsure("a bin that balls do not decide")
-    return min(int(found), bins - 1)
+    return min(int(index), bins - 1)
 
 
 @entry("histc")
