@@ -60,16 +60,16 @@ def _call(
         outputs = collect(
             lambda args, kwargs: function(*args, **kwargs), operator, arguments, backward
         )
-    return tuple([_resolved(output) for output in outputs])
+    return tuple([_resolve_lazy_bits(output) for output in outputs])
 
 
-def _but_whole(
+def _adjust_others(
     excluded: tuple[int, ...], adjust: Adjust, base: torch.Tensor, position: int
 ) -> torch.Tensor:
     return base if position in excluded else adjust(base, position)
 
 
-def _resolved(output: Output) -> Output:
+def _resolve_lazy_bits(output: Output) -> Output:
     """With the conjugation and the sign carried out that torch only notes down."""
     tensor = output.tensor
     if tensor is None or not (tensor.is_conj() or tensor.is_neg()):
@@ -248,7 +248,7 @@ class Reference:
                 if np.unique(sample[sample != 0]).size < _LOW_ENTROPY:
                     return True
                 if base.itemsize >= 4 and (
-                    _distinct(base) < _FEW_KINDS or _commonest(base) > _COMMON
+                    _distinct_share(base) < _FEW_KINDS or _largest_share(base) > _COMMON
                 ):
                     return True
         pairs = [
@@ -276,8 +276,8 @@ class Reference:
             numbers = dtypes.real_of(base)
             if wide and (
                 tensor.numel() > base.size
-                or _distinct(numbers) < _VARIED
-                or _commonest(numbers) > _COMMON
+                or _distinct_share(numbers) < _VARIED
+                or _largest_share(numbers) > _COMMON
             ):
                 return True
         return False
@@ -326,7 +326,7 @@ class Reference:
         """
         backward = self.direction == "backward"
         if adjust is not None and self.operator.whole:
-            adjust = functools.partial(_but_whole, self.operator.whole, adjust)
+            adjust = functools.partial(_adjust_others, self.operator.whole, adjust)
         arguments = self.materials.build(
             "float64", gradients=backward and self.operator.leaves, adjust=adjust
         )
@@ -396,13 +396,13 @@ def _nan_as(value: float, base: torch.Tensor, position: int) -> torch.Tensor:
     return torch.where(torch.isnan(base), value, base)
 
 
-def _distinct(base: np.ndarray[Any, Any]) -> float:
+def _distinct_share(base: np.ndarray[Any, Any]) -> float:
     """The share of distinct numbers among those that are not 0."""
     present = base[base != 0.0]
     return np.unique(present).size / present.size if present.size else 1.0
 
 
-def _commonest(base: np.ndarray[Any, Any]) -> float:
+def _largest_share(base: np.ndarray[Any, Any]) -> float:
     """The share of the most frequent number among those that are not 0."""
     present = base[base != 0.0]
     return (

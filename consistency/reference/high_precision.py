@@ -143,7 +143,7 @@ def _long_double(reference: Reference) -> None:
         if exact.dtype.kind == "c":
             high = exact.astype(np.complex128)
             outputs.append(Output(output.name, torch.from_numpy(high), output.dtype))
-            tails.append(torch.from_numpy(_parts_apart(exact, high)))
+            tails.append(torch.from_numpy(_tails_by_part(exact, high)))
             continue
         high = exact.astype(np.float64)
         # Here a tail would be subnormal, and numbers have been rounded twice: the CPU's own,
@@ -163,7 +163,7 @@ def _long_double(reference: Reference) -> None:
     reference.outcome = Outcome(OutcomeStatus.OK, tuple(outputs))
 
 
-def _parts_apart(exact: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _tails_by_part(exact: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """``exact - high``, and 0 in the parts where that is no number."""
     tail = np.empty_like(high)
     for name in ("real", "imag"):

@@ -93,7 +93,7 @@ def as_composed(operator: Operator, materials: Materials) -> Operator | None:
         if (
             steps.rounding < 2
             or steps.elements > _MAX_ELEMENTS
-            or not _faithful(steps, operator, materials)
+            or not _reproduces_function(steps, operator, materials)
         ):
             return None
     except UntraceableError:
@@ -107,7 +107,7 @@ def as_composed(operator: Operator, materials: Materials) -> Operator | None:
     )  # fmt: skip
 
 
-def _faithful(steps: RecordedSteps, operator: Operator, materials: Materials) -> bool:
+def _reproduces_function(steps: RecordedSteps, operator: Operator, materials: Materials) -> bool:
     """Whether a small change of the inputs moves the recorded steps as it moves the function: not
     what passes through NumPy."""
     arguments_at, arguments_moved = (
@@ -169,7 +169,7 @@ def magnitudes(reference: Reference, count: int) -> Magnitudes:
     arguments = reference.materials.build("float64")
     replays = max(MIN_REPLAYS, min(REPLAYS, _MAX_DRAWN // max(steps.elements, 1)))
     generator = seeded_generator()
-    noisy = functools.partial(_rounded, generator)
+    noisy = functools.partial(_add_rounding_noise, generator)
     exact = steps.replay(arguments)
     squares: list[Any] = [None if p is None else torch.zeros_like(p) for p in exact]
     samples: list[list[torch.Tensor]] = [[] for _ in exact]
@@ -185,7 +185,7 @@ def magnitudes(reference: Reference, count: int) -> Magnitudes:
                 samples[i].append(shift.reshape(-1)[:: max(shift.numel() // _SAMPLED, 1)].clone())
     formula = (
         _in_float64(reference.operator, arguments)
-        if _has_another(reference)
+        if _has_own_reference(reference)
         else [None] * len(exact)
     )
     results: list[torch.Tensor | float | None] = []
@@ -207,7 +207,7 @@ def magnitudes(reference: Reference, count: int) -> Magnitudes:
     return tuple(results)
 
 
-def _has_another(reference: Reference) -> bool:
+def _has_own_reference(reference: Reference) -> bool:
     return reference.direction == "forward" and reference.operator.reference not in (
         None,
         reference.operator.callable,
@@ -219,7 +219,7 @@ def _format(tensor: torch.Tensor | None) -> str:
     return name if name in dtypes.FORMATS else "float32"
 
 
-def _rounded(
+def _add_rounding_noise(
     generator: torch.Generator,
     step: RecordedStep,
     number: int,
@@ -232,7 +232,7 @@ def _rounded(
     assert recorded is not None
     spread = ulp(value, dtypes.FORMATS[dtypes.name_of(recorded.dtype)])
     if step.name in _SUMS:
-        p, q = _of_a_sum(step, value, operands)
+        p, q = _sum_variance(step, value, operands)
         size = magnitude_of_step(step, operands)
         spread = (
             spread.square() + 12.0 * _SUM_VARIANCE_FACTOR * (p * value.square() + q * size.square())
@@ -247,7 +247,9 @@ def _rounded(
     return value + rounding_noise(generator, value).mul_(spread).mul_(_SHIFT)
 
 
-def _of_a_sum(step: RecordedStep, value: torch.Tensor, operands: list[Any]) -> tuple[float, float]:
+def _sum_variance(
+    step: RecordedStep, value: torch.Tensor, operands: list[Any]
+) -> tuple[float, float]:
     """σ² = p·sum² + q·S² of a sum in float32, in which torch adds shorter formats, too."""
     tensors = [t for t in operands if isinstance(t, torch.Tensor)]
     if step.name in ("sum", "mean", "cumsum"):

@@ -80,7 +80,7 @@ class Proofs:
                 self.refused |= {(index, position)} if work == math.inf else set()
             else:
                 self.certificates[index, position] = new[position] = certificate
-        return self._put(index, new) if new else False
+        return self._replace_elements(index, new) if new else False
 
     def traced(self) -> bool:
         """Whether the call could be traced at all, to numbers that left its tensors and are
@@ -119,7 +119,7 @@ class Proofs:
     def count(self, index: int) -> int:
         return sum(1 for i, _ in self.certificates if i == index)
 
-    def _put(self, index: int, certificates: dict[int, Certificate]) -> bool:
+    def _replace_elements(self, index: int, certificates: dict[int, Certificate]) -> bool:
         reference, output = self.reference, self.reference.outputs[index]
         tensor = output.tensor
         if tensor is None:
@@ -143,7 +143,7 @@ class Proofs:
             (before == 0) & (high == 0) & ~signed, before, high
         )  # a sign that nobody knows stays
         numbers[places] = high
-        changed = self._changed(index, places, before, high)
+        changed = self._differs(index, places, before, high)
         if numbers.dtype.kind in "fc":
             tails = list(reference.tails)
             old_tail = tails[index]
@@ -164,7 +164,7 @@ class Proofs:
         reference.outputs = (*reference.outputs[:index], replaced, *reference.outputs[index + 1 :])
         return changed
 
-    def _changed(self, index: int, places: Any, before: Any, high: Any) -> bool:
+    def _differs(self, index: int, places: Any, before: Any, high: Any) -> bool:
         """Whether the CPU's numbers were others than those proved, by as much as matters in the
         tested dtype; notes where."""
         if before.dtype.kind not in "fc":

@@ -52,8 +52,8 @@ def provability(operator: Operator, direction: str, examples: int = EXAMPLES) ->
         return Provability(operator.name, direction, 0, 0, "no numbers are defined")
     cases = proved = 0
     reasons: Counter[str] = Counter()
-    for case in _drawn(operator, direction, examples):
-        answer = _proved(operator, case, direction)
+    for case in _draw_cases(operator, direction, examples):
+        answer = _failure_reason(operator, case, direction)
         if answer is None:
             continue
         cases, proved = cases + 1, proved + (not answer)
@@ -67,7 +67,7 @@ def provability(operator: Operator, direction: str, examples: int = EXAMPLES) ->
     )
 
 
-def _drawn(operator: Operator, direction: str, examples: int) -> Iterator[Case]:
+def _draw_cases(operator: Operator, direction: str, examples: int) -> Iterator[Case]:
     fitting = [
         d
         for d in operator.dtypes
@@ -77,7 +77,7 @@ def _drawn(operator: Operator, direction: str, examples: int) -> Iterator[Case]:
         yield from batch(operator, dtype, examples)
 
 
-def _proved(operator: Operator, case: Case, direction: str) -> str | None:
+def _failure_reason(operator: Operator, case: Case, direction: str) -> str | None:
     """Why not all that was asked was proved; empty where it was, None where there is nothing to
     prove."""
     with quiet():

@@ -126,7 +126,7 @@ class RecordedSteps:
         try:
             with torch.no_grad():
                 for step in self.steps:
-                    _take(step, wide, slots, change)
+                    _replay_step(step, wide, slots, change)
                 return [
                     wide(t) if isinstance(t, torch.Tensor) and t.is_floating_point() else None
                     for t in self.outputs
@@ -135,7 +135,7 @@ class RecordedSteps:
             raise UntraceableError(f"{type(error).__name__}: {str(error)[:100]}") from error
 
 
-def _take(
+def _replay_step(
     step: RecordedStep,
     wide: Callable[[Any], Any],
     slots: dict[int, torch.Tensor],
@@ -149,7 +149,7 @@ def _take(
             continue
         if not step.writes:
             storage = _storage(recorded)
-            slots[storage] = torch.zeros(_capacity(recorded), dtype=torch.float64)
+            slots[storage] = torch.zeros(_storage_size(recorded), dtype=torch.float64)
             place = _view_like(slots[storage], recorded)
             place.copy_(new)
             new = place
@@ -174,7 +174,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if signature(func).is_random:
             raise UntraceableError(f"{func} draws random numbers")
         with torch.no_grad():
-            before = map_leaves(_copied, (args, kwargs))
+            before = map_leaves(_copy_to_float64, (args, kwargs))
         result = func(*args, **kwargs)
         results = _results(func, result, args, kwargs)
         theirs = {_storage(tensor) for tensor in operands}
@@ -239,7 +239,7 @@ def _results(func: Any, returned: Any, args: Any, kwargs: Any) -> list[Any]:
     )
 
 
-def _copied(value: Any) -> Any:
+def _copy_to_float64(value: Any) -> Any:
     """A copy in float64 that lies as the original does; dtypes are lifted, too."""
     if isinstance(value, torch.Tensor):
         return value.detach().to(torch.float64, copy=True) if value.is_floating_point() else value
@@ -258,7 +258,7 @@ def _storage(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def _capacity(tensor: torch.Tensor) -> int:
+def _storage_size(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().nbytes() // tensor.element_size()
 
 

@@ -90,13 +90,13 @@ class Certifier:
                 raise Unknowable(self._refused[1])
             try:
                 with balls.precision(BITS[0]):
-                    self._outputs = self._traced()
+                    self._outputs = self._trace_outputs()
             except Unknowable as reason:
                 self._refused = work, str(reason)
                 raise
         return self._outputs
 
-    def _traced(self) -> list[Tensor]:
+    def _trace_outputs(self) -> list[Tensor]:
         if "random" in self.operator.traits:
             raise Unknowable("its numbers are drawn at random")
         return self._backward() if self.direction == "backward" else self._forward()
@@ -118,7 +118,7 @@ class Certifier:
                 if not remaining:
                     break
                 with balls.precision(bits):
-                    certificates |= self._proved(output, remaining, bits)
+                    certificates |= self._prove_elements(output, remaining, bits)
         except Unknowable as reason:
             self.reason = str(reason)
         except Exception as error:
@@ -128,7 +128,7 @@ class Certifier:
             Deadline.until, Deadline.left = before
         return [certificates[p] for p in positions]
 
-    def _proved(
+    def _prove_elements(
         self, output: int, positions: list[int], bits: int
     ) -> dict[int, Certificate | None]:
         node = self.outputs()[output]
@@ -140,7 +140,7 @@ class Certifier:
                     strict=True,
                 )
                 return {
-                    p: _complex(p, re, im, bits)
+                    p: _complex_certificate(p, re, im, bits)
                     for p, (re, im) in zip(positions, parts, strict=True)
                 }
             values = evaluate(node, places).tolist()
@@ -162,10 +162,10 @@ class Certifier:
                 return {}
         certificates: dict[int, Certificate | None] = {}
         for p in positions:  # one of them spoils it for the others
-            certificates |= self._proved(output, [p], bits)
+            certificates |= self._prove_elements(output, [p], bits)
         return certificates
 
-    def _call(self, arguments: Arguments) -> tuple[Output, ...]:
+    def _run_operator(self, arguments: Arguments) -> tuple[Output, ...]:
         function = self._function()
         return collect(
             lambda args, kwargs: function(*args, **kwargs), self.operator, arguments, False
@@ -189,13 +189,15 @@ class Certifier:
 
     def _forward(self) -> list[Tensor]:
         ours = self._declared or self.operator.name.startswith("aten.")
-        factors = factorizations.known(self.operator, self._build, self._call) if ours else None
+        factors = (
+            factorizations.known(self.operator, self._build, self._run_operator) if ours else None
+        )
         if factors is not None:
             return factors
         arguments = self._build()
         trace = CallTrace()
         with torch.no_grad(), trace:
-            outputs = self._call(arguments)
+            outputs = self._run_operator(arguments)
             tensors = [o.tensor for o in outputs]
             if self.operator.observe is not None and outputs:
                 fresh = self._build()
@@ -219,7 +221,7 @@ class Certifier:
         )
         function = self._function()
         with torch.enable_grad(), trace:
-            args = _written_copies(swapped[0], self.operator, arguments, copies)
+            args = _copy_written(swapped[0], self.operator, arguments, copies)
             result = list(_limited(function(*args, **swapped[1])))
         roots = []
         with torch.no_grad():
@@ -230,7 +232,8 @@ class Certifier:
         if trace.blocked and any(g is None for g in flat):
             raise Unknowable("a part is computed under torch.no_grad()")
         by_leaf = [
-            _shaped(g, tuple(t.shape), t.is_complex()) for g, t in zip(flat, leaves, strict=True)
+            _reshape_gradient(g, tuple(t.shape), t.is_complex())
+            for g, t in zip(flat, leaves, strict=True)
         ]
         if self.operator.observe_gradients is None:
             return by_leaf
@@ -247,7 +250,7 @@ class Certifier:
         return [trace.node(t) if t is not None else Constant(np.zeros(())) for t in observed]
 
 
-def _written_copies(
+def _copy_written(
     args: Any, operator: Operator, arguments: Arguments, copies: dict[int, torch.Tensor]
 ) -> Any:
     """Tensors that are written are copied inside of the trace: a leaf cannot be written to."""
@@ -274,7 +277,7 @@ def _flat_leaf(node: Tensor) -> Node:
     return result
 
 
-def _shaped(flat: Node | None, shape: tuple[int, ...], is_complex: bool) -> Tensor:
+def _reshape_gradient(flat: Node | None, shape: tuple[int, ...], is_complex: bool) -> Tensor:
     count = int(np.prod(shape, dtype=np.int64))
     if flat is None:
         zero = Constant(np.zeros(shape))
@@ -296,7 +299,7 @@ def _certificate(position: int, value: Element, bits: int) -> Certificate | None
     )
 
 
-def _complex(position: int, re: Element, im: Element, bits: int) -> Certificate | None:
+def _complex_certificate(position: int, re: Element, im: Element, bits: int) -> Certificate | None:
     a, b = nearest_double(re), nearest_double(im)
     if a is None or b is None:
         return None

@@ -24,19 +24,19 @@ def class_dim(x: Node) -> int:
     return 1 if x.ndim > 1 else 0
 
 
-def _by_class(weight: Node, x: Node) -> Node:
+def _broadcast_weight(weight: Node, x: Node) -> Node:
     dim = class_dim(x)
     return expand(reshape(weight, [weight.size if d == dim else 1 for d in range(x.ndim)]), x.shape)
 
 
-def _chosen(target: Node, ignored: int) -> tuple[Labels, Labels]:
+def _classes_and_mask(target: Node, ignored: int) -> tuple[Labels, Labels]:
     """Classes, 0 where they are ignored, and where they are not."""
     classes = whole_numbers(target).astype(np.int64)
     counted = classes != ignored
     return np.where(counted, classes, 0), counted
 
 
-def _places(x: Node, classes: Labels) -> Labels:
+def _target_positions(x: Node, classes: Labels) -> Labels:
     """Flat positions in x of every target's class."""
     dim = class_dim(x)
     positions = np.arange(x.size).reshape(x.shape)
@@ -57,9 +57,9 @@ def likelihood(
     x: Node, target: Node, weight: Node | None, reduction: int, ignored: int
 ) -> tuple[Node, Node]:
     """−w[t]·x[t], summed or divided by Σ w[t]; and that Σ, which is 0 where nothing is reduced."""
-    classes, counted = _chosen(target, ignored)
+    classes, counted = _classes_and_mask(target, ignored)
     factors = _weights(weight, classes, counted)
-    terms = neg(gather(x, np.where(counted, _places(x, classes), -1), classes.shape))
+    terms = neg(gather(x, np.where(counted, _target_positions(x, classes), -1), classes.shape))
     if weight is not None:
         terms = mul(terms, factors)
     if reduction == NONE:
@@ -75,12 +75,14 @@ def cross_entropy(
     dim = class_dim(x)
     logs, count = log_softmax(x, dim), x.shape[dim]
     if target.kind == "real":
-        return _of_shares(logs, target, weight, reduction, smoothing)
+        return _soft_target_loss(logs, target, weight, reduction, smoothing)
     unsmoothed, total = likelihood(logs, target, weight, reduction, ignored)
     if not smoothing:
         return unsmoothed
-    counted = _chosen(target, ignored)[1]
-    uniform = neg(sums.sum_(logs if weight is None else mul(logs, _by_class(weight, x)), dim))
+    counted = _classes_and_mask(target, ignored)[1]
+    uniform = neg(
+        sums.sum_(logs if weight is None else mul(logs, _broadcast_weight(weight, x)), dim)
+    )
     flat = gather(
         reshape(uniform, (uniform.size,)),
         np.where(counted, np.arange(counted.size).reshape(counted.shape), -1),
@@ -94,7 +96,7 @@ def cross_entropy(
     )
 
 
-def _of_shares(
+def _soft_target_loss(
     logs: Node, target: Node, weight: Node | None, reduction: int, smoothing: float
 ) -> Node:
     """Divided by the number of targets, whatever the weights."""
@@ -104,11 +106,13 @@ def _of_shares(
             mul(target, sub(1.0, node_of(smoothing))), div(node_of(smoothing), logs.shape[dim])
         )
     terms = mul(logs, target)
-    losses = neg(sums.sum_(terms if weight is None else mul(terms, _by_class(weight, logs)), dim))
+    losses = neg(
+        sums.sum_(terms if weight is None else mul(terms, _broadcast_weight(weight, logs)), dim)
+    )
     return reduced(losses, reduction)
 
 
-def _others(x: Node, classes: Labels) -> tuple[Node, Node, Labels]:
+def _target_and_other_scores(x: Node, classes: Labels) -> tuple[Node, Node, Labels]:
     """Of rows of x the chosen class's score beside each other one's, and whose row it is."""
     rows, count = x.shape
     labels = np.arange(rows * count).reshape(rows, count)
@@ -134,7 +138,7 @@ def multi_margin(
     is_vector = x.ndim < 2
     matrix = reshape(x, (1, x.size)) if is_vector else x
     classes = whole_numbers(target).astype(np.int64).reshape(-1)
-    target_scores, other_scores, _ = _others(matrix, classes)
+    target_scores, other_scores, _ = _target_and_other_scores(matrix, classes)
     terms = hinge_power(add(sub(node_of(margin), target_scores), other_scores), p)
     if weight is not None:
         terms = mul(
@@ -160,7 +164,7 @@ def multilabel_margin(x: Node, target: Node, reduction: int) -> tuple[Node, Node
         _margins(matrix, row, targets[row][valid[row]], np.flatnonzero(~chosen[row]))
         for row in range(matrix.shape[0])
     ]
-    summed = reshape(_joined(losses), () if is_vector else (matrix.shape[0],))
+    summed = reshape(_concatenate(losses), () if is_vector else (matrix.shape[0],))
     return reduced(div(summed, count), reduction), Constant(
         chosen.astype(np.float64).reshape(target.shape)
     )
@@ -177,7 +181,7 @@ def _margins(matrix: Node, row: int, labels: Labels, other_labels: Labels) -> No
     return sums.sum_(hinge_power(add(sub(1.0, target_scores), other_scores), 1))
 
 
-def _joined(nodes: list[Node]) -> Node:
+def _concatenate(nodes: list[Node]) -> Node:
     from .movement import cat
 
     return cat([reshape(node, (1,)) for node in nodes], 0)

@@ -60,7 +60,7 @@ class SlidingProducts(Node):
         self.others = [r for r in range(3) if r != role]
         self.kind = "real" if all(node.kind == "real" for node in inputs) else "int"
 
-    def _met(self, position: int) -> list[Labels]:
+    def _triples_at(self, position: int) -> list[Labels]:
         result = []
         for axis in self.axes:
             stride = axis.strides[self.role]
@@ -72,7 +72,7 @@ class SlidingProducts(Node):
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
         lists: tuple[list[Labels], ...] = ([], [])
         for position in positions.tolist():
-            met = self._met(position)
+            met = self._triples_at(position)
             for offsets, role in zip(lists, self.others, strict=True):
                 offsets.append(
                     functools.reduce(
@@ -88,7 +88,7 @@ class SlidingProducts(Node):
         a, b = given[0].tolist(), given[1].tolist()
         sums, begin = [], 0
         for position in positions.tolist():
-            count = math.prod(len(triples) for triples in self._met(position))
+            count = math.prod(len(triples) for triples in self._triples_at(position))
             x, y = a[begin : begin + count], b[begin : begin + count]
             sums.append(
                 balls.dot(x, y)
@@ -130,14 +130,18 @@ def meetings(
     batch, inside, outside = image[0], image[1] // groups, result[1] // groups
     shapes = [image, kernel, result]
     strides = [row_major(shape) for shape in shapes]
-    axes = [_axis(_all(batch, (1, 0, 1)), (strides[0][0], 0, strides[2][0]), (batch, 1, batch))]
+    axes = [
+        _axis(_diagonal(batch, (1, 0, 1)), (strides[0][0], 0, strides[2][0]), (batch, 1, batch))
+    ]
     of_group = (strides[0][1] * inside, strides[1][0] * outside, strides[2][1] * outside)
-    axes.append(_axis(_all(groups, (1, 1, 1)), of_group, (groups, groups, groups)))
+    axes.append(_axis(_diagonal(groups, (1, 1, 1)), of_group, (groups, groups, groups)))
     axes.append(
-        _axis(_all(inside, (1, 1, 0)), (strides[0][1], strides[1][1], 0), (inside, inside, 1))
+        _axis(_diagonal(inside, (1, 1, 0)), (strides[0][1], strides[1][1], 0), (inside, inside, 1))
     )
     axes.append(
-        _axis(_all(outside, (0, 1, 1)), (0, strides[1][0], strides[2][1]), (1, outside, outside))
+        _axis(
+            _diagonal(outside, (0, 1, 1)), (0, strides[1][0], strides[2][1]), (1, outside, outside)
+        )
     )
     for d in range(len(stride)):
         k, o = np.meshgrid(np.arange(kernel[2 + d]), np.arange(result[2 + d]), indexing="ij")
@@ -149,7 +153,7 @@ def meetings(
     return axes, shapes
 
 
-def _all(size: int, present: tuple[int, int, int]) -> Labels:
+def _diagonal(size: int, present: tuple[int, int, int]) -> Labels:
     coordinates: Labels = np.arange(size)[:, None] * np.array(present)
     return coordinates
 

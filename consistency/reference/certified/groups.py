@@ -52,16 +52,16 @@ class GroupReduction(Scatter):
         equal to it, as torch does."""
         source = self.inputs[0]
         if self.how == "prod":
-            return (mul(self._back(gradient), Others(source, self)),)
-        is_extreme = where(equal(source, self._back(self)), 1.0, 0.0)
+            return (mul(self._spread(gradient), Others(source, self)),)
+        is_extreme = where(equal(source, self._spread(self)), 1.0, 0.0)
         return (
             mul(
                 is_extreme,
-                self._back(div(gradient, scatter(is_extreme, lambda: self.labels, self.shape))),
+                self._spread(div(gradient, scatter(is_extreme, lambda: self.labels, self.shape))),
             ),
         )
 
-    def _back(self, per_place: Node) -> Node:
+    def _spread(self, per_place: Node) -> Node:
         return gather(per_place, lambda: self.labels, self.inputs[0].shape)
 
 

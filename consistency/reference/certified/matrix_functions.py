@@ -23,7 +23,7 @@ from .matrix_rank import exact_rank
 Shape = tuple[int, int]
 
 
-def _same(a: Shape, *other_shapes: Shape) -> Sequence[MatrixResult]:
+def _same_shape(a: Shape, *other_shapes: Shape) -> Sequence[MatrixResult]:
     return (MatrixResult(*a),)
 
 
@@ -88,7 +88,7 @@ def _pull_exponential(
 
 
 exponential: MatrixFunction = MatrixFunction(
-    "exponential", _same, lambda a: (a.exp(),), (_pull_exponential,)
+    "exponential", _same_shape, lambda a: (a.exp(),), (_pull_exponential,)
 )
 
 
@@ -159,11 +159,11 @@ def _singular(a: Any) -> Sequence[Any]:
     small = a * adjoint_matrix if a.nrows() <= a.ncols() else adjoint_matrix * a
     values, vectors = spectra.eigenvalues(spectra.hermitian(small))
     missing = len(values) - exact_rank(a)
-    roots = [arb(0) if i < missing else _root(value) for i, value in enumerate(values)]
+    roots = [arb(0) if i < missing else _nonnegative_root(value) for i, value in enumerate(values)]
     return [[root] for root in reversed(roots)], [list(reversed(row)) for row in vectors]
 
 
-def _root(x: arb) -> arb:
+def _nonnegative_root(x: arb) -> arb:
     return x.sqrt() if x >= 0 else x.abs_upper().sqrt().union(0)
 
 
@@ -192,11 +192,11 @@ def full_rank(a: Tensor, absolute: Any, relative: Any) -> Tensor:
     return MatrixFunction(
         "rank",
         lambda a: (MatrixResult(1, 1, "real"),),
-        lambda a: ([[_full(a, absolute, relative)]],),
+        lambda a: ([[_certify_full_rank(a, absolute, relative)]],),
     )(a)[0]
 
 
-def _full(a: Any, absolute: float, relative: float) -> arb:
+def _certify_full_rank(a: Any, absolute: float, relative: float) -> arb:
     """σ_min² ≥ 1/‖(A·Aᴴ)⁻¹‖ and σ_max ≤ ‖A‖, in Frobenius' norm."""
     adjoint_matrix = spectra.conjugate_transposed(a)
     small = a * adjoint_matrix if a.nrows() <= a.ncols() else adjoint_matrix * a

@@ -175,11 +175,11 @@ class Overlay(Node):
             gradient, lambda: np.where(self.owner < 0, np.arange(self.size), -1), below.shape
         )
         return below_gradient, Gather(
-            gradient, lambda: _last_places(self.owner, above.size), above.shape
+            gradient, lambda: _place_of_each(self.owner, above.size), above.shape
         )
 
 
-def _last_places(owner: Labels, size: int) -> Labels:
+def _place_of_each(owner: Labels, size: int) -> Labels:
     places_of = np.full(size, -1, dtype=np.int64)
     places = np.flatnonzero(owner >= 0)
     places_of[owner[places]] = places

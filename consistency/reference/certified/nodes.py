@@ -211,7 +211,7 @@ def evaluate_all(roots: Sequence[Node], positions: Positions) -> list[Elements]:
     while heap:
         node = heapq.heappop(heap)[1]
         requests = demands.pop(node)
-        missing = _sorted_once(requests[0] if len(requests) == 1 else np.concatenate(requests))
+        missing = _sorted_unique(requests[0] if len(requests) == 1 else np.concatenate(requests))
         stored = node.known()
         if stored.size == node.size:
             continue
@@ -236,7 +236,7 @@ def evaluate_all(roots: Sequence[Node], positions: Positions) -> list[Elements]:
     return [root.look_up(places) for root in roots]
 
 
-def _sorted_once(positions: Positions) -> Positions:
+def _sorted_unique(positions: Positions) -> Positions:
     """As np.unique, which takes its time for a few positions."""
     if positions.size < 2 or bool((positions[1:] > positions[:-1]).all()):
         return positions

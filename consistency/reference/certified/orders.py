@@ -133,8 +133,8 @@ def rows_along(x: Node, dim: int) -> tuple[Node, Callable[[Node], Node]]:
     dim %= x.ndim
     other_dims = [d for d in range(x.ndim) if d != dim]
 
-    def back(matrix: Node) -> Node:
+    def restore(matrix: Node) -> Node:
         permuted = reshape(matrix, [*(x.shape[d] for d in other_dims), matrix.shape[1]])
         return permute(permuted, np.argsort([*other_dims, dim]).tolist())
 
-    return as_rows(x, (dim,)), back
+    return as_rows(x, (dim,)), restore

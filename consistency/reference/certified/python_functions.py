@@ -55,13 +55,13 @@ class WholeCalls(TorchFunctionMode):
         return (
             func(*args, **(kwargs or {}))
             if formula is None
-            else self._carried_out(func, formula, args, kwargs or {})
+            else self._compute_formula(func, formula, args, kwargs or {})
         )
 
-    def _carried_out(self, function: Any, formula: Formula, args: Any, kwargs: Any) -> Any:
+    def _compute_formula(self, function: Any, formula: Formula, args: Any, kwargs: Any) -> Any:
         """The function really runs, outside of the trace; what it gives is what the formula
         says."""
-        from .tracing import _blocked, _nodes_in, _unknown, mapped
+        from .tracing import _detach_nodes, _nodes_in, _unknown, mapped
 
         trace = self.trace
         arguments = mapped(
@@ -77,7 +77,7 @@ class WholeCalls(TorchFunctionMode):
             computed = mapped(lambda x: _unknown(x, why, sources), out)
         if trace.gradients and not torch.is_grad_enabled():
             trace.blocked = True
-            computed = mapped(_blocked, computed)
+            computed = mapped(_detach_nodes, computed)
         results, values = (
             list(x) if isinstance(x, (list, tuple)) else [x] for x in (out, computed)
         )

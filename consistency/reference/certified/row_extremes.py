@@ -26,9 +26,11 @@ def of_all(x: Node, largest: bool) -> Node:
         def over(per_row: Node) -> Node:
             return expand(reshape(per_row, (rows.shape[0], 1)), rows.shape)
 
-        lost = where(is_nan(rows), 1.0, 0.0)
-        among = where(equal(lost, 0.0), 0.0, div(over(gradient), over(sums.sum_(lost, 1))))
-        return where(over(is_nan(result)), among, sums._pull_extremum(rows, result, gradient))
+        nan_mask = where(is_nan(rows), 1.0, 0.0)
+        nan_share = where(
+            equal(nan_mask, 0.0), 0.0, div(over(gradient), over(sums.sum_(nan_mask, 1)))
+        )
+        return where(over(is_nan(result)), nan_share, sums._pull_extremum(rows, result, gradient))
 
     of = (
         (sums._largest if largest else sums._smallest)
@@ -38,7 +40,7 @@ def of_all(x: Node, largest: bool) -> Node:
     return sums.reduce_rows(of, x, kind=x.kind, pulled=pulled)
 
 
-def _place(largest: bool) -> Callable[[list[Element]], int | None]:
+def _index_of_extreme(largest: bool) -> Callable[[list[Element]], int | None]:
     """The first of the largest (or smallest); NaN is taken for larger, and for smaller, than any
     number."""
 
@@ -51,7 +53,7 @@ def _place(largest: bool) -> Callable[[list[Element]], int | None]:
                 return i
             beaten = balls.less(values[best], value) if largest else balls.less(value, values[best])
             if i and beaten is None:
-                return _beyond_all(values, largest)
+                return _certain_extreme(values, largest)
             if beaten:
                 best = i
         return best
@@ -59,18 +61,18 @@ def _place(largest: bool) -> Callable[[list[Element]], int | None]:
     return of
 
 
-def _beyond_all(values: list[Element], largest: bool) -> int | None:
+def _certain_extreme(values: list[Element], largest: bool) -> int | None:
     """Where balls overlap: still, one may be beyond all others."""
     for i, value in enumerate(values):
         if type(value) is float and value != value:
             return i
     for i, value in enumerate(values):
-        other_values = (
+        comparisons = (
             balls.less(other, value) if largest else balls.less(value, other)
             for j, other in enumerate(values)
             if j != i
         )
-        if all(test is True for test in other_values):
+        if all(test is True for test in comparisons):
             return i
     return None
 
@@ -79,7 +81,8 @@ def places(x: Node, dim: Any, keepdim: bool, largest: bool) -> Node:
     """The index of the extreme along one dim; in the flat tensor where ``dim`` is None."""
     dims = dims_of(dim, x.ndim)
     return reshape(
-        RowFunction(_place(largest), as_rows(x, dims), "int"), reduced_shape(x.shape, dims, keepdim)
+        RowFunction(_index_of_extreme(largest), as_rows(x, dims), "int"),
+        reduced_shape(x.shape, dims, keepdim),
     )
 
 
@@ -88,7 +91,7 @@ def chosen(x: Node, dim: int, keepdim: bool, largest: bool) -> tuple[Node, Node]
     dims = dims_of(dim, x.ndim)
     shape = reduced_shape(x.shape, dims, keepdim)
     matrix = as_rows(x, dims)
-    place = RowFunction(_place(largest), matrix, "int")
+    place = RowFunction(_index_of_extreme(largest), matrix, "int")
 
     def pulled(rows: Node, result: Node, gradient: Node) -> Node:
         columns = expand(node_of(np.arange(rows.shape[1])), rows.shape)
@@ -110,7 +113,7 @@ def chosen(x: Node, dim: int, keepdim: bool, largest: bool) -> tuple[Node, Node]
 Best = tuple[Element, int | None, int]
 
 
-def _begin(_: Any, value: Element) -> Best:
+def _first_state(_: Any, value: Element) -> Best:
     return value, 0, 0
 
 
@@ -118,7 +121,7 @@ def _is_nan(x: Element) -> bool:
     return type(x) is float and x != x
 
 
-def _further(largest: bool) -> Callable[[Best, Element], Best]:
+def _extreme_step(largest: bool) -> Callable[[Best, Element], Best]:
     """The latest place counts where elements are equal, and the latest NaN, which beats all."""
 
     def step(state: Best, value: Element) -> Best:
@@ -141,7 +144,9 @@ class Running(Scan):
     """The extreme up to each element; its gradient goes to ``chosen``, the places in the row."""
 
     def __init__(self, matrix: Node, largest: bool, chosen: Node) -> None:
-        super().__init__(_further(largest), matrix, matrix.kind, _begin, operator.itemgetter(0))
+        super().__init__(
+            _extreme_step(largest), matrix, matrix.kind, _first_state, operator.itemgetter(0)
+        )
         self.chosen = chosen
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
@@ -154,7 +159,7 @@ def running(x: Node, dim: int, largest: bool) -> tuple[Node, Node]:
     """Extremes up to each element along ``dim``, and their places."""
 
     def places_of(rows: Node) -> Node:
-        return Scan(_further(largest), rows, "int", _begin, operator.itemgetter(1))
+        return Scan(_extreme_step(largest), rows, "int", _first_state, operator.itemgetter(1))
 
     values = along(x, dim, lambda rows: Running(rows, largest, places_of(rows)))
     return values, along(x, dim, places_of)

@@ -32,7 +32,7 @@ def _times(a: Tensor, b: Tensor) -> Any:
     return _whole_mul(a, b) if isinstance(a, Node) and a.kind != "real" else c.mul(a, b)
 
 
-def _moved(x: Tensor, move: Callable[[Labels], Labels]) -> Any:
+def _gather_with_ones(x: Tensor, move: Callable[[Labels], Labels]) -> Any:
     """Moved by labels; −1 is the number 1."""
     if isinstance(x, Pair):
         return Pair(labeled(x.re, move, balls.ONE), labeled(x.im, move))
@@ -48,7 +48,7 @@ def prod(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     padded_width = 1 << max(width - 1, 0).bit_length()
     if padded_width != width:
         spare = np.full((count, padded_width - width), -1, dtype=np.int64)
-        rows = _moved(rows, lambda labels: np.concatenate([labels, spare], 1))
+        rows = _gather_with_ones(rows, lambda labels: np.concatenate([labels, spare], 1))
     while padded_width > 1:
         half = padded_width // 2
         rows = _times(_columns(rows, 0, half), _columns(rows, half, half))
@@ -66,14 +66,16 @@ def running_product(x: Tensor, dim: int) -> Any:
     def run(rows: Any) -> Any:
         reach = 1
         while reach < rows.shape[1]:
-            rows = _times(rows, _moved(rows, lambda labels, by=reach: _later(labels, by)))  # type: ignore[misc]
+            rows = _times(
+                rows, _gather_with_ones(rows, lambda labels, by=reach: _shift_right(labels, by))
+            )  # type: ignore[misc]
             reach *= 2
         return rows
 
     return along(x, dim, run)
 
 
-def _later(labels: Labels, by: int) -> Labels:
+def _shift_right(labels: Labels, by: int) -> Labels:
     return np.concatenate([np.full((labels.shape[0], by), -1, dtype=np.int64), labels[:, :-by]], 1)
 
 

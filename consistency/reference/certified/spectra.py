@@ -78,37 +78,37 @@ def eigenvalues(a: Matrix) -> tuple[list[arb], list[list[Any]]]:
     try:
         near = x.solve(a * x).tolist()
     except ZeroDivisionError:
-        return _multiple(wide)
+        return _multiple_eigenvalues(wide)
     discs = []
     for i, row in enumerate(near):
         radius = sum((abs(value).abs_upper() for j, value in enumerate(row) if j != i), arb(0))
         middle = row[i].real if isinstance(a, acb_mat) else row[i]
         discs.append(middle + arb(0, radius.abs_upper()))
-    size = max((abs(d).abs_upper() for d in discs), key=_Key)
+    size = max((abs(d).abs_upper() for d in discs), key=_MidpointKey)
     if not all(d.is_finite() and d.rad() <= size * tiny for d in discs):
-        return _multiple(wide)
-    order = sorted(range(n), key=lambda i: _Key(discs[i]))
-    vectors = [_vector(x, near, discs, i) for i in order]
-    return _ascending(_joined([discs[i] for i in order])), [
+        return _multiple_eigenvalues(wide)
+    order = sorted(range(n), key=lambda i: _MidpointKey(discs[i]))
+    vectors = [_eigenvector(x, near, discs, i) for i in order]
+    return _ascending(_merge_overlapping([discs[i] for i in order])), [
         list(row) for row in zip(*vectors, strict=True)
     ]
 
 
-class _Key:
+class _MidpointKey:
     """Balls in the order of their midpoints."""
 
     def __init__(self, ball: arb) -> None:
         self.middle = ball.mid()
 
-    def __lt__(self, other: _Key) -> bool:
+    def __lt__(self, other: _MidpointKey) -> bool:
         return bool(self.middle < other.middle)
 
 
-def _joined(discs: list[arb]) -> list[arb]:
+def _merge_overlapping(discs: list[arb]) -> list[arb]:
     """As many circles as meet hold as many eigenvalues together: each of them may lie anywhere in
     their union."""
     groups: list[tuple[arb, int]] = []
-    for disc in sorted(discs, key=lambda d: _Key(d.lower())):
+    for disc in sorted(discs, key=lambda d: _MidpointKey(d.lower())):
         if groups and groups[-1][0].overlaps(disc):
             groups[-1] = groups[-1][0].union(disc), groups[-1][1] + 1
         else:
@@ -119,12 +119,12 @@ def _joined(discs: list[arb]) -> list[arb]:
 def _ascending(values: list[arb]) -> list[arb]:
     """The k-th smallest of numbers lies between the k-th smallest lower and the k-th smallest upper
     end."""
-    lows = sorted((x.lower() for x in values), key=_Key)
-    highs = sorted((x.upper() for x in values), key=_Key)
+    lows = sorted((x.lower() for x in values), key=_MidpointKey)
+    highs = sorted((x.upper() for x in values), key=_MidpointKey)
     return [low.union(high) for low, high in zip(lows, highs, strict=True)]
 
 
-def _multiple(a: acb_mat) -> tuple[list[arb], list[list[Any]]]:
+def _multiple_eigenvalues(a: acb_mat) -> tuple[list[arb], list[list[Any]]]:
     """Eigenvalues alone, which need not be simple."""
     try:
         values = a.eig(multiple=True)
@@ -136,7 +136,7 @@ def _multiple(a: acb_mat) -> tuple[list[arb], list[list[Any]]]:
     return _ascending([value.real for value in values]), [[UNSURE] * n for _ in range(n)]
 
 
-def _vector(x: Matrix, near: list[list[Any]], discs: list[arb], i: int) -> list[Any]:
+def _eigenvector(x: Matrix, near: list[list[Any]], discs: list[arb], i: int) -> list[Any]:
     """The normalized eigenvector of the eigenvalue in disc ``i``.
 
     With W = X⁻¹·A·X, W·y = λ·y and y_i = 1, a row j ≠ i reads (λ − W_jj)·y_j = W_ji + Σ_{k≠i,j}
@@ -152,10 +152,10 @@ def _vector(x: Matrix, near: list[list[Any]], discs: list[arb], i: int) -> list[
             for k, value in enumerate(row)
             if j != k
         ),
-        key=_Key,
+        key=_MidpointKey,
     )
     gaps = [abs(discs[i] - near[j][j]).abs_lower() for j in range(n) if j != i]
-    gap = min(gaps, key=_Key)
+    gap = min(gaps, key=_MidpointKey)
     margin = gap - (n - 2) * off
     if any(discs[i].overlaps(d) for j, d in enumerate(discs) if j != i) or not margin > 0:
         return unsure

@@ -96,7 +96,7 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Gradients will be asked for by this tensor, which must be contiguous and alone in its
         storage."""
         numbers = Leaf(_numbers(tensor))
-        self._keep(tensor)
+        self._keep_alive(tensor)
         self._storages[_key(tensor)] = numbers
         return self.node(tensor)
 
@@ -112,7 +112,7 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         key = _key(tensor)
         storage = self._storages.get(key)
         if storage is None:
-            self._keep(tensor)
+            self._keep_alive(tensor)
             storage = self._storages[key] = Constant(_numbers(_whole_storage(tensor)))
         width = 2 if kind.is_complex else 1
         capacity = tensor.untyped_storage().nbytes() // max(tensor.element_size() // width, 1)
@@ -131,7 +131,7 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         return Pair(re, neg(im)) if tensor.is_conj() else Pair(re, im)
 
-    def _keep(self, tensor: torch.Tensor) -> None:
+    def _keep_alive(self, tensor: torch.Tensor) -> None:
         self._alive.append(tensor)  # or another storage could take its address
 
     def write(self, tensor: torch.Tensor, made: Any) -> None:
@@ -142,7 +142,7 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _write(self, tensor: torch.Tensor, value: Any) -> None:
         kind = tensor.dtype
         value = coerced(value, kind, tuple(tensor.shape))
-        self._keep(tensor)
+        self._keep_alive(tensor)
         key, width = _key(tensor), 2 if kind.is_complex else 1
         capacity = tensor.untyped_storage().nbytes() // max(tensor.element_size() // width, 1)
         flat: Node
@@ -190,38 +190,38 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         Deadline.spend(A_CALL)
         if schema.is_view or (schema.is_inplace_view and name != "detach_"):
             if name == "detach" and self.gradients:
-                return self._detached(args[0])
+                return self._detach(args[0])
             return func(*args, **kwargs)
         if name in _DECOMPOSED and lookup(name) is None and func in decomposition_table:
             with self:
                 return decomposition_table[func](*args, **kwargs)
         if is_uninitialized(name):
-            return self._empty(func(*args, **kwargs))
+            return self._mark_uninitialized(func(*args, **kwargs))
         bound = schema.bound(args, kwargs)
         arguments = {
-            name: self._given(value)
+            name: self._as_nodes(value)
             for name, value in bound.items()
             if name not in schema.only_written
         }
         if name.startswith("as_strided"):
-            arguments |= self._by_strides(bound)
+            arguments |= self._strided_arguments(bound)
         out = func(*args, **kwargs)
         sources = _nodes_in(arguments)
-        results = self._made(schema, arguments, out, sources)
+        results = self._evaluate_entry(schema, arguments, out, sources)
         if self.gradients and not torch.is_grad_enabled():
             self.blocked = True
-            results = mapped(_blocked, results)
+            results = mapped(_detach_nodes, results)
         if isinstance(results, Written):
             for argument, value in results.arguments.items():
                 if isinstance(bound.get(argument), torch.Tensor):
                     self._write(bound[argument], value)
             results = results.outputs
-        self._hand_over(schema, bound, out, results, sources)
+        self._assign_results(schema, bound, out, results, sources)
         if isinstance(out, (bool, int, float, complex)) and name not in METADATA_QUERIES:
             self._check_number(name, out, results)
         return out
 
-    def _by_strides(self, bound: Mapping[str, Any]) -> dict[str, Any]:
+    def _strided_arguments(self, bound: Mapping[str, Any]) -> dict[str, Any]:
         """What operators that address memory need: the view that is asked for, and where every
         element of ``self`` lies."""
         source = bound["self"]
@@ -233,12 +233,12 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 "own_places": _labels(source),
             }
 
-    def _empty(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _mark_uninitialized(self, tensor: torch.Tensor) -> torch.Tensor:
         """Memory that nothing was written to holds nothing that anybody knows."""
         with torch.utils._python_dispatch._disable_current_modes():
             if tensor.layout == torch.strided:
                 storage = _whole_storage(tensor)
-                self._keep(tensor)
+                self._keep_alive(tensor)
                 size = storage.numel() * (2 if tensor.dtype.is_complex else 1)
                 kind = (
                     "bool"
@@ -252,12 +252,12 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 )
         return tensor
 
-    def _given(self, value: Any) -> Any:
+    def _as_nodes(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return self._node(value)
-        return mapped(self._given, value) if type(value) in (list, tuple, dict) else value
+        return mapped(self._as_nodes, value) if type(value) in (list, tuple, dict) else value
 
-    def _made(
+    def _evaluate_entry(
         self, schema: Signature, arguments: dict[str, Any], out: Any, sources: Sequence[Node]
     ) -> Any:
         entry = lookup(schema.name) if schema.space == "aten" else None
@@ -280,7 +280,7 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             why = f"torch.ops.aten.{schema.name}: {type(error).__name__}: {error}"
         return mapped(lambda x: _unknown(x, why, sources), out)
 
-    def _hand_over(
+    def _assign_results(
         self,
         schema: Signature,
         bound: Mapping[str, Any],
@@ -325,11 +325,11 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 )
                 self._write(tensor, value)
 
-    def _detached(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _detach(self, tensor: torch.Tensor) -> torch.Tensor:
         """Of its own storage, so that the numbers are the same and no gradient flows through."""
         with torch.utils._python_dispatch._disable_current_modes():
             copy = tensor.detach().clone()
-        self.write(copy, mapped(_blocked, self.node(tensor)))
+        self.write(copy, mapped(_detach_nodes, self.node(tensor)))
         return copy
 
     def _check_number(self, name: str, out: Any, computed: Any) -> None:
@@ -357,7 +357,7 @@ def _is_real(dtype: torch.dtype) -> bool:
     return dtype.is_floating_point or dtype.is_complex
 
 
-def _blocked(x: Any) -> Any:
+def _detach_nodes(x: Any) -> Any:
     if isinstance(x, Pair):
         return Pair(Detached(x.re), Detached(x.im))
     return Detached(x) if isinstance(x, Node) else x

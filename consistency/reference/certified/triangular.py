@@ -28,7 +28,9 @@ def lu(a: Any, pivot: bool) -> Sequence[Any]:
     size = min(rows, columns)
     order, pivots = list(range(rows)), []
     for k in range(size):
-        chosen = _chosen([row[k] for row in work[k:]], isinstance(a, acb_mat)) + k if pivot else k
+        chosen = (
+            _pivot_index([row[k] for row in work[k:]], isinstance(a, acb_mat)) + k if pivot else k
+        )
         pivots.append(chosen + 1)
         work[k], work[chosen], order[k], order[chosen] = (
             work[chosen],
@@ -66,7 +68,7 @@ def lu(a: Any, pivot: bool) -> Sequence[Any]:
     )
 
 
-def _chosen(column: list[Any], is_complex: bool) -> int:
+def _pivot_index(column: list[Any], is_complex: bool) -> int:
     sizes = [abs(x) for x in column]
     best = max(range(len(sizes)), key=lambda i: float(sizes[i].mid()))
     other_sizes = [size for i, size in enumerate(sizes) if i != best]
@@ -93,14 +95,14 @@ def _pull_left(
     inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
     """dL = L·tril(L⁻¹·Pᵀ·dA·U⁻¹, −1) of square matrices."""
-    return (_back(outputs, lower(c.matmul(adjoint(outputs[1]), lower(g, -1)), -1)),)
+    return (_input_gradient(outputs, lower(c.matmul(adjoint(outputs[1]), lower(g, -1)), -1)),)
 
 
 def _pull_right(
     inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
     """dU = triu(L⁻¹·Pᵀ·dA·U⁻¹)·U of square matrices."""
-    return (_back(outputs, upper(c.matmul(upper(g), adjoint(outputs[2])))),)
+    return (_input_gradient(outputs, upper(c.matmul(upper(g), adjoint(outputs[2])))),)
 
 
 def _pull_packed(
@@ -111,7 +113,7 @@ def _pull_packed(
     return (c.add(left, right),)
 
 
-def _back(outputs: Sequence[Tensor], middle: Tensor) -> Any:
+def _input_gradient(outputs: Sequence[Tensor], middle: Tensor) -> Any:
     from .matrix_functions import inverse
 
     if outputs[1].shape != outputs[2].shape:

@@ -11,7 +11,7 @@ import torch
 from flint import arb, fmpz
 
 from consistency.reference.certified import balls
-from consistency.reference.certified.certificate import _flat_leaf, _real_pairs, _shaped
+from consistency.reference.certified.certificate import _flat_leaf, _real_pairs, _reshape_gradient
 from consistency.reference.certified.gradients import gradients
 from consistency.reference.certified.tracing import CallTrace
 
@@ -43,7 +43,8 @@ def gradient_nodes(
         roots += _real_pairs(trace.node(out), trace.node(cotangent(out.detach())))
     flat = gradients(roots, [_flat_leaf(node) for node in nodes])
     return [
-        _shaped(g, tuple(t.shape), t.is_complex()) for g, t in zip(flat, tensors, strict=True)
+        _reshape_gradient(g, tuple(t.shape), t.is_complex())
+        for g, t in zip(flat, tensors, strict=True)
     ], trace
 
 

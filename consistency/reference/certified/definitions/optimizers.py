@@ -24,7 +24,7 @@ def _gradient(parameter: Tensor, gradient: Tensor, weight_decay: float, maximize
     return g + weight_decay * parameter if weight_decay else g
 
 
-def _left(parameters: list[Tensor], *states: list[Tensor]) -> list[Tensor]:
+def _flatten(parameters: list[Tensor], *states: list[Tensor]) -> list[Tensor]:
     return [*parameters, *(x for state in states for x in state)]
 
 
@@ -41,7 +41,7 @@ def sgd(
             buffer.copy_(momentum * buffer + (1 - _number(dampening)) * g)
             g = g + momentum * buffer if nesterov else buffer
         p.copy_(p - lr * g)
-    return _left(parameters, *states[: 1 if momentum else 0])
+    return _flatten(parameters, *states[: 1 if momentum else 0])
 
 
 def adam(
@@ -63,7 +63,7 @@ def adam(
             states[2][i].copy_(torch.maximum(states[2][i], square))
             square = states[2][i]
         p.copy_(decayed - lr * (mean / correction1) / (torch.sqrt(square / correction2) + eps))
-    return _left(parameters, *states[: 3 if amsgrad else 2])
+    return _flatten(parameters, *states[: 3 if amsgrad else 2])
 
 
 def adamw(*args: Any, weight_decay: float = 0.01, **options: Any) -> list[Tensor]:
@@ -85,7 +85,7 @@ def rmsprop(
             states[1][i].copy_(momentum * states[1][i] + change)
             change = states[1][i]
         p.copy_(p - lr * change)
-    return _left(parameters, *states[: 2 if momentum else 1])
+    return _flatten(parameters, *states[: 2 if momentum else 1])
 
 
 def adagrad(
@@ -98,7 +98,7 @@ def adagrad(
         g = _gradient(p, gradient, weight_decay, maximize)
         states[0][i].copy_(states[0][i] + g * g)
         p.copy_(p - rate * g / (torch.sqrt(states[0][i]) + eps))
-    return _left(parameters, states[0])
+    return _flatten(parameters, states[0])
 
 
 _ALL = {"SGD": sgd, "Adam": adam, "AdamW": adamw, "RMSprop": rmsprop, "Adagrad": adagrad}
