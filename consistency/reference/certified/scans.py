@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -66,9 +67,7 @@ def running_product(x: Tensor, dim: int) -> Any:
     def run(rows: Any) -> Any:
         reach = 1
         while reach < rows.shape[1]:
-            rows = _times(
-                rows, _gather_with_ones(rows, lambda labels, by=reach: _shift_right(labels, by))
-            )  # type: ignore[misc]
+            rows = _times(rows, _gather_with_ones(rows, functools.partial(_shift_right, by=reach)))
             reach *= 2
         return rows
 
