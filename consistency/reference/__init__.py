@@ -1,9 +1,5 @@
-"""What results are judged against: the operator in float64 on the same inputs, and proofs of what
-it should have given.
-
-``float64`` holds the reference of a case, ``certified`` encloses the exact result of single
-elements in ball arithmetic.
-"""
+"""What results are judged against: the operator in float64 on the same inputs (``float64``), and
+proved enclosures of the exact result of single elements (``certified``)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The reference: the operator in float64 on the same inputs, and S, the magnitude that was actually
-summed.
+"""The reference: the operator in float64 on the same inputs, and S, the magnitude of the summed
+terms.
 
-A :class:`Reference` is made once per case and direction and serves every backend. S is computed
-only when an error exceeds what correct rounding explains, because it costs further runs of the
+A :class:`Reference` is built once per case and direction and serves every backend. S is computed
+only when an error exceeds what correct rounding explains, because it takes more runs of the
 operator.
 """
 
@@ -31,22 +31,19 @@ from .magnitudes import MAGNITUDES, floats, unsigned
 from .proofs import Proofs
 
 _LOW_ENTROPY = 16
-_FEW_KINDS, _VARIED = (
-    0.25,
-    0.45,
-)  # distinct shares: fewer make errors add up, or make results err alike
-_COMMON = 0.1  # share of one and the same number, from which on its rounding errors add up
-_HEAVY = 8.0  # largest number ÷ mean magnitude: beyond it a partial sum is soon as large as S
+# Shares of distinct numbers below which rounding errors add up, or errors of results correlate.
+_FEW_KINDS, _VARIED = 0.25, 0.45
+_COMMON = 0.1  # share of the most frequent number beyond which its rounding errors add up
+_HEAVY = 8.0  # largest number ÷ mean magnitude beyond which a partial sum is soon as large as S
 
 
 def _call(
     operator: Operator, arguments: Arguments, backward: bool, absolute: bool = False
 ) -> tuple[Output, ...]:
-    """The operator on float64 arguments, without the shields of a backend: this is our own process
-    and torch's CPU.
+    """The operator on float64 arguments on torch's CPU, in this process.
 
-    ``absolute`` is about numbers only: tensors were adjusted when they were built, and a copy would
-    not be written in place.
+    ``absolute`` takes the absolute values of Python numbers; those of tensors were taken when they
+    were built, so that in-place operators write to the original.
     """
     function = operator.reference or operator
     if absolute:
@@ -70,7 +67,7 @@ def _adjust_others(
 
 
 def _resolve_lazy_bits(output: Output) -> Output:
-    """With the conjugation and the sign carried out that torch only notes down."""
+    """With torch's lazy conjugate and negative bits resolved."""
     tensor = output.tensor
     if tensor is None or not (tensor.is_conj() or tensor.is_neg()):
         return output
@@ -78,29 +75,26 @@ def _resolve_lazy_bits(output: Output) -> Output:
 
 
 class Reference:
-    """The float64 outcome of one case in one direction, with S, n and G on demand.
+    """The float64 outcome of one case in one direction; S, n and G are computed on demand.
 
     ``outcome`` is the raw float64 :class:`Outcome`; ``outputs`` are the quantities to compare
-    (after the operator's ``observe`` hook). ``tails`` hold, per output, what must be added to the
-    float64 value to come closer to the truth (from a wider reference), or None. ``independent`` is
-    False where nothing but the reference's own computation stands behind it. ``verified`` is None
-    unless elements were proved, and then says how many (empty: all of them). Warnings that torch
-    gives on the way pass through: make and use a Reference under :func:`quiet`.
+    (after the operator's ``observe`` hook). ``tails`` are, per output, corrections to add to the
+    float64 values (from a more precise reference), or None. ``independent`` is False if the
+    reference is only the CPU's own computation in the tested dtype. ``verified`` is None unless
+    elements were proved, and then says how many (empty: all of them). Build and use a Reference
+    under :func:`quiet`, because torch's warnings are passed through.
     """
 
     def __init__(self, operator: Operator, materials: Materials, direction: str) -> None:
         self.operator, self.materials, self.direction = operator, materials, direction
         self.verified: str | None = None
         self.integers_too = False  # whether integers were made float64 before the call
-        self.error_models: dict[
-            tuple[int, int], float | tuple[float, float, float]
-        ] = {}  # by output and precision (measure.py)
-        self.of_steps: dict[
-            int, tuple[float, float, float]
-        ] = {}  # by output: what else its own steps told (own_steps.py)
-        self.flattened: dict[
-            int, tuple[Any, ...]
-        ] = {}  # by output: what comparisons share (measure.py)
+        # By output and precision (measure.py):
+        self.error_models: dict[tuple[int, int], float | tuple[float, float, float]] = {}
+        # By output: formula distance, usual RMS error, widening (own_steps.py):
+        self.of_steps: dict[int, tuple[float, float, float]] = {}
+        # By output: flattened arrays that comparisons share (measure.py):
+        self.flattened: dict[int, tuple[Any, ...]] = {}
         self.model = operator.error.of(materials.case.dtype)
         self.independent = dtypes.floats(materials.case.dtype) and materials.case.dtype not in (
             "float64",
@@ -110,7 +104,7 @@ class Reference:
         arguments = materials.build("float64", gradients=backward and operator.leaves)
         try:
             self.outcome = Outcome(OutcomeStatus.OK, _call(operator, arguments, backward))
-        except Exception as error:  # then the case has no reference, and that is what is reported
+        except Exception as error:  # reported as a case without a reference
             self.outcome = failed(error)
         if not backward and not operator.mutates:
             self.arguments = arguments
@@ -123,8 +117,7 @@ class Reference:
             o.tensor for o in self.outputs if o.tensor is not None and o.tensor.dtype == torch.bool
         ]
         if "random" in operator.traits and flags and len(flags) == len(self.outputs):
-            # What a distribution demands is known without a computation of our own, which is as
-            # random as any.
+            # Checks of a random operator must all be True, whatever was drawn here.
             self.independent = True
             self.outputs = tuple(
                 replace(o, tensor=torch.ones_like(f))
@@ -133,28 +126,28 @@ class Reference:
         self.tails: tuple[torch.Tensor | None, ...] = (None,) * len(self.outputs)
 
     def _float_integers(self) -> None:
-        """Integers in, floats out: torch computes such results in float32, so the reference must
-        start from float64 inputs."""
+        """For integer inputs and float results, which torch computes in float32: start again from
+        float64 inputs."""
         try:
             arguments = self.materials.build("float64", integers_too=True)
             self.outcome = Outcome(OutcomeStatus.OK, _call(self.operator, arguments, False))
             self.independent = self.integers_too = True
         except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError):
-            return  # an operator that takes integers only: its own result stays the reference
+            return  # the operator takes integers only: keep its own result as the reference
 
     @functools.cached_property
     def proofs(self) -> Proofs:
-        """What is proved of this reference, element by element."""
+        """The proved elements of this reference."""
         return Proofs(self)
 
     @functools.cached_property
     def arguments(self) -> Arguments:
-        """The case's arguments in float64, untouched by any operator."""
+        """The case's arguments in float64, not yet passed to any operator."""
         return self.materials.build("float64")
 
     def observed(self, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
-        """What is compared in place of ``outputs``: the operator's unique quantities, in float64
-        where they float."""
+        """The quantities to compare in place of ``outputs``: those that the operator determines
+        uniquely; floating-point ones in float64."""
         hook = (
             self.operator.observe_gradients
             if self.direction == "backward"
@@ -180,13 +173,13 @@ class Reference:
         )
 
     def terms(self, index: int) -> float:
-        """n: how many numbers were accumulated into one element of output ``index``."""
+        """n: the number of terms accumulated into one element of output ``index``."""
         if index not in self._terms:
             self._terms[index] = self._count_terms(index)
         return self._terms[index]
 
     def counted(self, index: int) -> float:
-        """n where it is known already, else 0."""
+        """n if already computed, else 0."""
         return self._terms.get(index, 0.0)
 
     @functools.cached_property
@@ -202,7 +195,7 @@ class Reference:
         )
         if self.direction == "forward":
             return n
-        # All products of the forward direction, spread over the elements of this gradient.
+        # All products of the forward pass, spread over the elements of this gradient.
         gradient = self.outcome.outputs[index].tensor
         spread = max(
             n
@@ -210,13 +203,12 @@ class Reference:
             / max(gradient.numel() if gradient is not None else 1, 1),
             1.0,
         )
-        # Of a gradient made of intermediates that are sums themselves, each term has the errors of
-        # such a sum.
+        # If the intermediates are themselves sums, each term has the error of such a sum.
         return max(spread, n) if "through-sums" in self.operator.traits else spread
 
     @functools.cached_property
     def forward_outputs(self) -> tuple[torch.Tensor, ...]:
-        """The raw tensors that the operator returns going forward, in float64."""
+        """The raw float64 tensors of the forward pass."""
         outputs = (
             self.outcome.outputs
             if self.direction == "forward"
@@ -225,23 +217,19 @@ class Reference:
         return tuple(o.tensor for o in outputs if o.tensor is not None)
 
     def growth(self, index: int) -> float:
-        """G(n) for data with some variety: √n for sums in blocks or trees, n for sequential
-        ones."""
+        """G(n) for varied data: √n for blocked or pairwise sums, n for sequential ones."""
         n = self.terms(index)
         return n if self.model.growth == "linear" else math.sqrt(n)
 
     @functools.cached_property
     def _numbers(self) -> list[np.ndarray[Any, Any]]:
-        """The floating numbers of each tensor; of complex ones both parts."""
+        """The floating-point numbers of each tensor; both parts of complex ones."""
         return [dtypes.real_of(base) for base in self.materials.bases if base.dtype.kind in "fc"]
 
     @functools.cached_property
     def low_entropy(self) -> bool:
-        """Whether a long operand holds next to no distinct numbers: then rounding errors add up,
-        and G is n, not √n.
-
-        Or whether most of its numbers are one and the same, as the blanks of a large mean are.
-        """
+        """Whether a long operand has very few distinct numbers, or one very frequent number: then
+        rounding errors add up, and G is n, not √n."""
         for base in self._numbers:
             if base.size > _LOW_ENTROPY:
                 sample = base[-4096:]
@@ -267,12 +255,11 @@ class Reference:
 
     @functools.cached_property
     def repeats(self) -> bool:
-        """Whether an operand's numbers repeat (blanks of a large mean, few integers, overlapping
-        views): results then err alike."""
+        """Whether an operand's numbers repeat (one frequent number, few integers, overlapping
+        views): the errors of results are then correlated."""
         for base, tensor in zip(self.materials.bases, self.arguments.tensors, strict=True):
-            wide = (
-                base.dtype.kind in "fc" and base.itemsize >= 4
-            )  # narrow formats have few numbers to begin with
+            # Narrow formats have few distinct numbers in any case.
+            wide = base.dtype.kind in "fc" and base.itemsize >= 4
             numbers = dtypes.real_of(base)
             if wide and (
                 tensor.numel() > base.size
@@ -284,15 +271,15 @@ class Reference:
 
     @functools.cached_property
     def ordered_signs(self) -> bool:
-        """Whether the signs of some operand follow the position, so that the order of summation
-        matters much."""
+        """Whether the signs of an operand depend on the position, so that errors depend strongly
+        on the order of summation."""
         recipes = (*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs))
         return any(isinstance(t, TensorRecipe) and t.values[0] == "cancelling" for t in recipes)
 
     @functools.cached_property
     def heavy_tailed(self) -> bool:
-        """Whether single numbers of an operand tower above the others: from then on a partial sum
-        is as large as S."""
+        """Whether an operand has a few dominant numbers, after which a partial sum is as large as
+        S."""
         for base in self._numbers:
             if base.size > 1:
                 size = np.abs(base.astype(np.float64))
@@ -302,8 +289,8 @@ class Reference:
 
     @functools.cached_property
     def magnitudes(self) -> tuple[torch.Tensor | float | None, ...]:
-        """S per output: a float64 tensor of its shape, one number for all elements, or None where
-        the model has no S."""
+        """S per output: a float64 tensor of its shape, one number for all elements, or None if the
+        error model has no S."""
         kind = self.model.magnitude if self.direction == "forward" else self.model.backward
         count = len(self.outputs)
         if callable(kind):
@@ -318,12 +305,8 @@ class Reference:
         return MAGNITUDES[kind](self, count)
 
     def evaluate(self, adjust: Adjust | None, *, absolute: bool = False) -> tuple[Output, ...]:
-        """The outputs with inputs changed by ``adjust``; none where the operator refuses the
-        changed inputs.
-
-        Whole numbers, such as a degree, stay what they are: nothing is to be learned from the
-        polynomial before.
-        """
+        """The outputs with inputs changed by ``adjust``; empty if the operator rejects the changed
+        inputs. Integer-valued inputs such as a degree stay unchanged."""
         backward = self.direction == "backward"
         if adjust is not None and self.operator.whole:
             adjust = functools.partial(_adjust_others, self.operator.whole, adjust)
@@ -333,13 +316,13 @@ class Reference:
         try:
             return self.observed(_call(self.operator, arguments, backward, absolute))
         except (RuntimeError, ValueError, IndexError, NotImplementedError, ZeroDivisionError):
-            # a changed argument left the operator's domain, such as a probability above 1
+            # A changed argument left the operator's domain, such as a probability above 1.
             return ()
 
     @functools.cached_property
     def exact_integers(self) -> bool:
-        """Whether all inputs are small whole numbers whose partial sums the tested dtype holds
-        exactly."""
+        """Whether all inputs are small integers whose partial sums are exact in the tested
+        dtype."""
         recipes = [*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs)]
         if not self.model.integers_exact or self.direction == "backward":
             return False
@@ -358,14 +341,13 @@ class Reference:
             float(m.abs().max()) if isinstance(m, torch.Tensor) and m.numel() else 0.0
             for m in self.magnitudes
         ]
-        # Complex products may be made of three real ones, of sums of parts.
+        # A complex product may be computed from three real products of sums of parts.
         factor = 4.0 if self.materials.case.dtype in dtypes.PARTS else 1.0
         return factor * max(sizes, default=0.0) <= 2.0**form.precision
 
     @functools.cached_property
     def without_nan(self) -> tuple[tuple[Output, ...], ...]:
-        """Of operators that pick an extreme: the outputs when NaN inputs count as the lowest, and
-        as the highest number."""
+        """For operators that select an extreme: the outputs with NaN inputs as −∞ and as +∞."""
         if "extremum" not in self.operator.traits or self.direction == "backward":
             return ()
         return tuple(
@@ -373,8 +355,7 @@ class Reference:
         )
 
     def flushed(self) -> tuple[Output, ...] | None:
-        """The outputs when subnormal inputs read as zero; None when there are none among the
-        inputs."""
+        """The outputs with subnormal inputs flushed to zero; None if no input is subnormal."""
         form = dtypes.FORMATS.get(self.materials.case.dtype)
         if form is None:
             return None
@@ -414,7 +395,7 @@ def _largest_share(base: np.ndarray[Any, Any]) -> float:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silence torch's and NumPy's remarks about our own float64 computations."""
+    """Silence warnings of torch and NumPy about the reference computations."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with np.errstate(all="ignore"):

@@ -1,16 +1,15 @@
-"""What stands behind float64 on the CPU: wider numbers where there are any, and certificates, in
-one of three modes.
+"""Checks of the reference by more precise numbers and by certificates, in one of three modes.
 
-``float64``   nothing is proved beforehand ``spot``      of cases in float64, complex128, whole
-numbers and truth values some elements, forwards and backwards: of every case
-              behind which nothing else stands, and of a quarter of the others
-``verified``  of every case all elements up to :data:`LIMIT`, so many of larger outputs
+- ``float64``: nothing is proved beforehand;
+- ``spot``: for cases in float64, complex128, integers and booleans, some elements are proved,
+  forward and backward: in each case without an independent reference, and in a quarter of the
+  others;
+- ``verified``: up to :data:`LIMIT` elements of each output are proved.
 
-What was proved takes the place of float64 on the CPU for every dtype and every backend of the case.
-Whatever the mode, nothing fails before its worst element is proved
-(:mod:`consistency.judge.evidence`). Where NumPy's long double is wider than float64 (x86),
-independent NumPy implementations evaluated in it stand behind all elements of forward results, as
-do NumPy's whole numbers.
+Proved values replace those of float64 on the CPU for every dtype and backend of the case. In any
+mode, nothing fails before its worst element is proved (:mod:`consistency.judge.evidence`). Where
+NumPy's long double is more precise than float64 (x86), independent NumPy implementations in long
+double check all elements of forward results; NumPy's integers check integer results.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from .magnitudes import floats
 from .proofs import SECONDS, spots
 
 MODES = ("float64", "spot", "verified")
-EACH = "each"  # as spot, but for every dtype: what a command asks for that looks at one case
-ITSELF_OFF = "float64 on the CPU is itself off"  # how such a verdict's sentence begins
+EACH = "each"  # as spot, but for every dtype; for commands that look at one case
+ITSELF_OFF = "float64 on the CPU is itself off"  # beginning of the explanation of such a verdict
 LIMIT = 4096
-SPOTS = 4  # elements of an output that are proved in a spot check
-WORK = 20_000  # elements of all nodes together that one output of a spot check may take
-ONE_CASE_IN = 4  # is spot-checked where something else stands behind all elements
-CLOSER = 64  # elements that are proved where one of them shows that the CPU is wrong
-VERIFYING = 60.0  # seconds that all elements of one output may take
+SPOTS = 4  # elements of an output that a spot check proves
+WORK = 20_000  # limit for one output of a spot check, in computed elements of all nodes
+ONE_CASE_IN = 4  # share of cases with an independent reference that are spot-checked
+CLOSER = 64  # elements to prove after one of them showed that the CPU is wrong
+VERIFYING = 60.0  # time limit in seconds for all elements of one output
 
 
 @functools.cache
@@ -59,13 +58,12 @@ def usable(mode: str) -> str:
 
 
 def spot_checked(dtype: str) -> bool:
-    """Whether spot checks look at cases of ``dtype``: the numbers that the reference itself has,
-    and whole ones."""
+    """Whether spot checks include cases of ``dtype``: float64, complex128, integers, booleans."""
     return dtype in ("float64", "complex128") or not dtypes.floats(dtype)
 
 
 def refine(reference: Reference, mode: str = "float64") -> None:
-    """Put something better than the CPU behind ``reference``, where there is something; sets
+    """Check and correct ``reference`` by a more precise computation, where one is available; sets
     ``independent``."""
     dtype = reference.materials.case.dtype
     if (
@@ -98,14 +96,14 @@ def refine(reference: Reference, mode: str = "float64") -> None:
 def _prove(
     reference: Reference, count: int, work: float = math.inf, seconds: float = SECONDS
 ) -> None:
-    """Some elements of every output; more where the CPU turns out to be wrong.
+    """Prove up to ``count`` elements of each output, and more if the CPU turns out to be wrong.
 
-    The reference is ``independent`` if something of every output is proved.
+    The reference is ``independent`` if at least one element of each output is proved.
     """
     proofs, everywhere, total, certified = reference.proofs, True, 0, 0
     for index, output in enumerate(reference.outputs):
         if output.tensor is None:
-            if output.value is not None:  # a trace goes on only with numbers that it finds exact
+            if output.value is not None:  # tracing fails unless such numbers are exact
                 total, certified = total + 1, certified + proofs.traced()
             continue
         if not output.tensor.numel():
@@ -146,8 +144,8 @@ def _long_double(reference: Reference) -> None:
             tails.append(torch.from_numpy(_tails_by_part(exact, high)))
             continue
         high = exact.astype(np.float64)
-        # Here a tail would be subnormal, and numbers have been rounded twice: the CPU's own,
-        # rounded once, may be one step beside.
+        # Tails of these numbers would be subnormal, and the conversion rounds a second time: keep
+        # the CPU's result, rounded once, if it is at most one ulp away.
         rounded_once = output.tensor.numpy()
         high = np.where(
             (np.abs(high) < 2.0**-960) & (np.abs(rounded_once - high) <= np.spacing(np.abs(high))),
@@ -164,7 +162,7 @@ def _long_double(reference: Reference) -> None:
 
 
 def _tails_by_part(exact: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """``exact - high``, and 0 in the parts where that is no number."""
+    """``exact - high``, and 0 in parts that are not finite or too small."""
     tail = np.empty_like(high)
     for name in ("real", "imag"):
         part = getattr(high, name)

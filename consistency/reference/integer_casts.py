@@ -1,9 +1,8 @@
-"""Casts to integers: what may come out where a number lies beyond the integer's range.
+"""Casts to integers: the admissible results for numbers outside the integer's range.
 
-An integer that does not fit into a narrower one wraps modulo 2ⁿ, by definition. A float that does
-not fit, a NaN or an infinity may become anything in C++, and processors differ; still, an answer is
-one of few. x86 gives the lowest integer (of 32 or 64 bits, cut to n), ARM and GPUs saturate, soft
-floats wrap, and shaders give 0 for NaN.
+Integers wrap modulo 2ⁿ by definition. The cast of an out-of-range float, a NaN or an infinity is
+undefined in C++, but only a few results occur: x86 gives the lowest integer (of 32 or 64 bits,
+truncated to n), ARM and GPUs saturate, software floats wrap, and shaders give 0 for NaN.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _TWO_32 = 2.0**32
 
 @dataclass(frozen=True, slots=True)
 class CastErrors:
-    """Masks over the elements: which are wrong, and which are right only for a backend that
+    """Masks of the elements that are wrong, and of those that are right only on a backend that
     saturates."""
 
     wrong: torch.Tensor
@@ -27,8 +26,8 @@ class CastErrors:
 
 
 def judge_casts(x: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) -> CastErrors | None:
-    """``actual``, a cast of ``x`` to an integer dtype, against ``wanted``; None where nothing is to
-    be told apart."""
+    """Compare ``actual``, a cast of ``x`` to an integer dtype, with ``wanted``; None if this is not
+    such a cast, or no element needs a special rule."""
     if (
         actual.dtype == torch.bool
         or actual.is_floating_point()
@@ -56,7 +55,7 @@ def judge_casts(x: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) -> 
         (actual == _wrapped(x, actual.dtype)) | (actual == info.min) | (x.isnan() & (actual == 0))
     )
     if info.bits < 64:
-        admitted |= actual == 0  # the lowest of the 64-bit integers, cut to n bits
+        admitted |= actual == 0  # the lowest 64-bit integer truncated to n bits
     saturated = torch.where(x > 0.0, actual == info.max, (x < 0.0) & (actual == info.min))
     if info.bits < 32:
         saturated |= (x >= 2.0**31) & (
@@ -67,7 +66,7 @@ def judge_casts(x: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) -> 
 
 
 def _wrapped(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The whole part of ``x`` modulo 2ⁿ, exactly; 0 for what is not finite."""
+    """The integer part of ``x`` modulo 2ⁿ, exactly; 0 if ``x`` is not finite."""
     integral = torch.nan_to_num(x.trunc().fmod(2.0**64), nan=0.0, posinf=0.0, neginf=0.0)
     high = (integral / _TWO_32).floor()
     low = integral - high * _TWO_32

@@ -1,4 +1,4 @@
-"""S, the magnitude that was really summed, by the names that error models use: ``products``,
+"""S, the magnitude of the summed terms, by the names that error models use: ``products``,
 ``pointwise``, ``normwise`` …"""
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def floats(tensor: torch.Tensor) -> bool:
 
 
 def unsigned(value: Any, tensors: bool = True) -> Any:
-    """Floats (and, unless told otherwise, floating tensors) by their absolute value, through lists,
+    """Absolute values of floats and, with ``tensors``, of floating-point tensors, in nested lists,
     tuples and dictionaries.
 
-    Complex numbers become real: what is made of moduli bounds either part. Whole numbers stay as
-    they are, for they may be dimensions, except in arguments that are factors (``alpha=-1``).
+    Complex numbers become real, because a sum of moduli bounds either part. Integers, which may be
+    dimensions, stay unchanged, except in arguments that are factors (``alpha=-1``).
     """
     if isinstance(value, torch.Tensor):
         return value.abs() if tensors and floats(value) and not value.requires_grad else value
@@ -59,8 +59,7 @@ def _output(reference: Reference, count: int) -> Magnitudes:
 def _products(reference: Reference, count: int) -> Magnitudes:
     operator = reference.operator
     if reference.direction == "forward" and operator.observe is None and not operator.mutates:
-        # The quick way, because nearly every result of a matrix product comes through here: no
-        # tensors are built anew.
+        # A fast path that builds no new tensors: nearly every matrix product comes here.
         function, arguments = operator.reference or operator, reference.arguments
         result = function(
             *map(unsigned, arguments.args),
@@ -77,7 +76,8 @@ def _products(reference: Reference, count: int) -> Magnitudes:
 
 
 def _pointwise(reference: Reference, count: int) -> Magnitudes:
-    """Σ over inputs of |response| to a relative change of that input alone, per unit of change."""
+    """|result| + Σ over inputs of |response| to a relative change of that input, per unit of
+    change."""
     total: list[Any] = [
         o.tensor.abs() if o.tensor is not None and floats(o.tensor) else None
         for o in reference.outputs
@@ -93,11 +93,8 @@ def _pointwise(reference: Reference, count: int) -> Magnitudes:
 
 
 def _reduced_floor(reference: Reference, index: int, magnitude: Any) -> Any:
-    """Where broadcasting made the gradient a sum, its terms may cancel: take the largest magnitude
-    for all elements.
-
-    What the terms were made of shows when the cotangents get other signs.
-    """
+    """The largest magnitude for all elements, if broadcasting made the gradient a sum, whose terms
+    may cancel. Other signs of the cotangents show the size of the terms."""
     forward = reference.forward_outputs
     if (
         magnitude is None
@@ -120,16 +117,15 @@ def _reduced_floor(reference: Reference, index: int, magnitude: Any) -> Any:
 
 
 def _scale(reference: Reference) -> float:
-    """Root of the number of summed terms × the largest element: what a cancelled sum was made
-    of."""
+    """The largest absolute element of any output."""
     return max(
         (largest(o.tensor.abs()) for o in reference.outputs if o.tensor is not None), default=0.0
     )
 
 
 def _normwise(reference: Reference, count: int) -> Magnitudes:
-    """max |ref| plus the largest response of any element to perturbations of the inputs' norms, per
-    unit of perturbation."""
+    """max |ref| plus the largest responses of any element to perturbations of the inputs relative
+    to their norms, per unit of perturbation."""
     sums: list[Any] = [
         largest(o.tensor.abs()) if o.tensor is not None and floats(o.tensor) else None
         for o in reference.outputs
@@ -144,8 +140,8 @@ def _normwise(reference: Reference, count: int) -> Magnitudes:
 
 
 def _own_steps(reference: Reference, count: int) -> Magnitudes:
-    """What the roundings of a function's own steps do to it; where these cannot be followed, its
-    sensitivity to its inputs."""
+    """The effect of the rounding errors of a function's own steps; if these cannot be traced, the
+    function's sensitivity to its inputs."""
     from .own_steps import magnitudes
     from .recorded_steps import UntraceableError
 

@@ -1,15 +1,14 @@
-"""S of a user's function: by how much the roundings of its own steps move the result.
+"""S of a user's function: the effect of the rounding errors of its own steps on the result.
 
-Every step of a composed function rounds to the format that it is kept in: a softmax written as exp
-÷ sum in float16 rounds four times, where torch's own rounds once. Here the steps are taken in
-float64, each result a little off as rounding would put it, at random and independently; the
-standard deviation σ over such replays is what healthy roundings do to each element (Monte Carlo
-arithmetic: Parker, Pierce and Eggert 2000), cancellation and amplification included. The shifts are
-2⁻²⁰ of real ones, so that σ is of first order, and the random numbers are always the same.
+Each step of a composed function rounds to the format of its result: a softmax written as exp ÷ sum
+in float16 rounds four times, torch's own rounds once. Here the steps are replayed in float64 with
+an independent random rounding error added to each step's result. The standard deviation σ over such
+replays is the effect of healthy rounding on each element (Monte Carlo arithmetic: Parker, Pierce
+and Eggert 2000), including cancellation and amplification. The errors are 2⁻²⁰ of real ones, so
+that σ is of first order, and the random numbers are always the same.
 
-σ says nothing of a fault that is as small as rounding. But a formula can be asked in float64 what
-it gives where nothing is rounded: how far that lies from the reference, in σ, is the other number
-that goes to the judge.
+σ cannot reveal a wrong formula whose error is as small as rounding. Therefore the function is also
+evaluated in float64 without rounding, and its distance from the reference in σ goes to the judge.
 """
 
 from __future__ import annotations
@@ -36,42 +35,24 @@ if TYPE_CHECKING:
 NAME = "own steps"
 DTYPES = ("float16", "bfloat16", "float32")
 REPLAYS, MIN_REPLAYS = 64, 24
-_MAX_ELEMENTS = 1 << 26  # numbers on the way, beyond which the replays would take minutes
-_MAX_DRAWN = 1 << 24  # numbers drawn for all replays of a function, beyond which fewer are made
-_SAMPLED = 1 << 14  # elements, evenly, of which the mean square is taken
-_SHIFT = 2.0**-20  # of a real rounding error
-_SPREAD = 6.0  # standard deviations of the mean square, as replays show them
-_MIN_USUAL_RMS = 1.5  # at least: real roundings are not quite even (ties)
-_MAX_DIFFERENCE = (
-    2.0**-3
-    # of the largest response to a small change: the steps in float64 are those of the function in
-    # float64
-)
-_SUMS = frozenset(
-    {
-        "sum",
-        "mean",
-        "mm",
-        "bmm",
-        "mv",
-        "dot",
-        "addmm",
-        "baddbmm",
-        "addmv",
-        "cumsum",
-        "linear",
-        "matmul",
-    }
-)
-# u·max|result|, the most that is taken for a kernel's own error in float32; in shorter formats it
-# rounds once
+_MAX_ELEMENTS = 1 << 26  # intermediate numbers, beyond which replays would take minutes
+_MAX_DRAWN = 1 << 24  # random numbers of all replays, beyond which there are fewer replays
+_SAMPLED = 1 << 14  # evenly spaced elements from which the mean square is computed
+_SHIFT = 2.0**-20  # size of the simulated rounding errors relative to real ones
+_SPREAD = 6.0  # standard deviations of the mean square over the replays
+_MIN_USUAL_RMS = 1.5  # in σ, because real rounding errors are not quite uniform (ties)
+# Largest difference between the replayed steps and the function in float64, relative to the largest
+# response to a small change of the inputs.
+_MAX_DIFFERENCE = 2.0**-3
+_SUMS = frozenset("sum mean mm bmm mv dot addmm baddbmm addmv cumsum linear matmul".split())
+# Upper limit of a kernel's own error in float32, in u·max|result|; shorter formats are rounded once
 _KERNEL_ERROR = 4.0
 _SUM_VARIANCE_FACTOR = 4.0  # × the variance of a sum in random order: torch 2.13 CPU 2.1 (mm)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Composed(Operator):
-    """An operator that is judged by its own steps, whoever's reference it has."""
+    """An operator that is judged by the rounding errors of its own steps."""
 
     @property
     def ruled_by(self) -> tuple[str, str]:
@@ -79,8 +60,8 @@ class Composed(Operator):
 
 
 def as_composed(operator: Operator, materials: Materials) -> Operator | None:
-    """The operator as one that is judged by its own steps; None where it takes a single one, or
-    where they cannot be followed."""
+    """The operator as one that is judged by its own steps; None if it has fewer than two rounding
+    steps or they cannot be traced."""
     if (
         materials.case.dtype not in DTYPES
         or operator.observe is not None
@@ -108,8 +89,8 @@ def as_composed(operator: Operator, materials: Materials) -> Operator | None:
 
 
 def _reproduces_function(steps: RecordedSteps, operator: Operator, materials: Materials) -> bool:
-    """Whether a small change of the inputs moves the recorded steps as it moves the function: not
-    what passes through NumPy."""
+    """Whether the replayed steps respond to a small change of the inputs as the function does:
+    False where data pass through NumPy."""
     arguments_at, arguments_moved = (
         materials.build("float64", adjust=adjust) for adjust in (None, scale_by_signs)
     )
@@ -139,12 +120,11 @@ def _reproduces_function(steps: RecordedSteps, operator: Operator, materials: Ma
 
 
 def _in_float64(operator: Operator, arguments: Arguments) -> list[torch.Tensor | None]:
-    """What the function gives for float64 numbers, no cast to a shorter format carried out."""
+    """The function on float64 numbers, with casts to shorter formats replaced by float64."""
     from ..backends.base import collect
 
-    own = (
-        arguments.materials.case.kwargs
-    )  # what the reference was given beside, as its dtype's default, is not for the function
+    # The function receives only the case's own arguments, not the reference's dtype defaults.
+    own = arguments.materials.case.kwargs
     try:
         with torch.no_grad(), CastsToFloat64():  # type: ignore[no-untyped-call]
             outputs = collect(
@@ -155,7 +135,7 @@ def _in_float64(operator: Operator, arguments: Arguments) -> list[torch.Tensor |
                 arguments,
                 False,
             )
-    except Exception as error:  # a user's function, under a mode that it may not bear
+    except Exception as error:  # a user's function may not work under a dispatch mode
         raise UntraceableError(f"{type(error).__name__}: {str(error)[:100]}") from error
     return [
         o.tensor if o.tensor is not None and o.tensor.is_floating_point() else None for o in outputs
@@ -163,8 +143,7 @@ def _in_float64(operator: Operator, arguments: Arguments) -> list[torch.Tensor |
 
 
 def magnitudes(reference: Reference, count: int) -> Magnitudes:
-    """σ/u of each output, and in ``reference.of_steps`` what else there is to say. Raises
-    UntraceableError."""
+    """σ/u of each output; also sets ``reference.of_steps``. Raises UntraceableError."""
     steps = RecordedSteps(reference.operator, reference.materials, reference.direction)
     arguments = reference.materials.build("float64")
     replays = max(MIN_REPLAYS, min(REPLAYS, _MAX_DRAWN // max(steps.elements, 1)))
@@ -196,7 +175,7 @@ def magnitudes(reference: Reference, count: int) -> Magnitudes:
         sigma = (squares[i] / replays).sqrt_()
         tested = reference.outputs[i].tensor
         u = dtypes.FORMATS[_format(steps.outputs[i])].unit_roundoff
-        # Few replays may find too little by chance: two standard deviations of σ² are added.
+        # With few replays σ may be too small by chance: add two standard deviations of σ².
         widening = math.sqrt(1.0 + 2.0 * math.sqrt(2.0 / replays))
         reference.of_steps[i] = (
             _formula_distance(formula[i], tested, sigma, u),
@@ -226,8 +205,8 @@ def _add_rounding_noise(
     value: torch.Tensor,
     operands: list[Any],
 ) -> torch.Tensor:
-    """A step's result as rounding would change it: evenly within half an ulp, and by what is lost
-    where many terms are added."""
+    """A step's result with a random rounding error: uniform within ½ ulp, and for sums also the
+    error of adding many terms."""
     recorded = step.results[number]
     assert recorded is not None
     spread = ulp(value, dtypes.FORMATS[dtypes.name_of(recorded.dtype)])
@@ -250,7 +229,8 @@ def _add_rounding_noise(
 def _sum_variance(
     step: RecordedStep, value: torch.Tensor, operands: list[Any]
 ) -> tuple[float, float]:
-    """σ² = p·sum² + q·S² of a sum in float32, in which torch adds shorter formats, too."""
+    """(p, q) of σ² = p·sum² + q·S² for a sum in float32, in which torch also accumulates shorter
+    formats."""
     tensors = [t for t in operands if isinstance(t, torch.Tensor)]
     if step.name in ("sum", "mean", "cumsum"):
         terms = tensors[0].numel() / max(value.numel() if step.name != "cumsum" else 1, 1)
@@ -261,7 +241,7 @@ def _sum_variance(
 
 
 def magnitude_of_step(step: RecordedStep, operands: list[Any]) -> torch.Tensor:
-    """The step on absolute values: the magnitude that it adds up."""
+    """The step on absolute values: the magnitude of the terms that it sums."""
     remaining = iter(operands)
     args, kwargs = map_leaves(lambda _: unsigned(next(remaining)), (step.args, step.kwargs))
     result = step.call(*args, **kwargs)
@@ -272,8 +252,8 @@ def magnitude_of_step(step: RecordedStep, operands: list[Any]) -> torch.Tensor:
 def _formula_distance(
     formula: torch.Tensor | None, tested: torch.Tensor | None, sigma: torch.Tensor, u: float
 ) -> float:
-    """How far the function in float64 lies from its reference at most, in σ of its roundings in the
-    tested dtype."""
+    """The largest distance of the function in float64 from its reference, in σ of its rounding
+    errors in the tested dtype."""
     if formula is None or tested is None or formula.shape != tested.shape or not tested.numel():
         return 0.0
     size = torch.nan_to_num(tested.abs(), nan=0.0, posinf=0.0)
@@ -282,8 +262,8 @@ def _formula_distance(
 
 
 def _usual_rms(samples: list[torch.Tensor], sigma: torch.Tensor) -> float:
-    """Up to what an RMS error in σ is usual: the steps of a row have errors in common, so that few
-    rows scatter much."""
+    """The largest usual RMS error in σ. Elements of a row share errors, so that it scatters widely
+    with few rows."""
     sigma = sigma.reshape(-1)[:: max(sigma.numel() // _SAMPLED, 1)]
     positive = sigma > 0.0
     if not bool(positive.any()):

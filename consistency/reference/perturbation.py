@@ -36,12 +36,12 @@ from ..operators.catalog.signature import signature
 if TYPE_CHECKING:
     from . import Reference
 
-# Relative size of the perturbations that measure sensitivity: far above float64's rounding, far
-# below any curvature.
+# Relative size of the perturbations that measure sensitivity: large compared with float64's
+# rounding, small enough for a linear response.
 RELATIVE_STEP = 2.0**-28
 SAMPLES = 30
-_EARLY = 4  # samples after which a hopeless case is given up
-_HOPELESS = 20.0  # 3σ
+_EARLY = 4  # samples after which a larger excess than _HOPELESS ends the measurement
+_HOPELESS = 20.0  # in units of 3σ
 _EXPONENT = 0x7FF0000000000000
 _BINADES = 16  # binades whose shared rounding errors are drawn separately
 
@@ -74,12 +74,10 @@ def aperiodic_signs(count: int, pattern: int = 0, shift: float = 0.0) -> torch.T
 
 
 def rounding_noise(generator: torch.Generator, value: torch.Tensor) -> torch.Tensor:
-    """Uniform numbers between −½ and ½: mostly one for each element, now and then one for each
-    binade.
+    """Uniform numbers between −½ and ½: in half of the draws one per element, else one per binade.
 
-    What is subtracted from numbers on a coarse grid, such as a mean in bfloat16, is rounded in the
-    same way for all of a binade, and what is multiplied by few numbers with the sign of the
-    product.
+    Subtracting one number from numbers on a coarse grid, such as a mean in bfloat16, gives the same
+    rounding error in a whole binade; multiplying by few numbers gives one with the product's sign.
     """
     kind = int(torch.randint(0, 4, (), generator=generator))
     if kind < 2:
@@ -145,10 +143,10 @@ def change_signs(pattern: int, chosen: int, base: torch.Tensor, position: int) -
 def error_in_sigmas(
     sample: Sample, index: int, error: Doubles, failing: npt.NDArray[Any], samples: int = SAMPLES
 ) -> float:
-    """The largest of the failing elements' errors in 3σ of output ``index`` of ``sample``; infinity
-    where σ is 0, or nothing came.
+    """The largest error of the failing elements in units of 3σ, σ over samples of output ``index``;
+    infinity if σ is 0 or there is no output.
 
-    Gives up, with what it has, after a few samples that leave no hope of 1.
+    Stops early if a few samples already show an error far above 1.
     """
     generator = seeded_generator()
     values: list[Doubles] = []
@@ -232,7 +230,7 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return result
         result = func(*args, **kwargs)
         if signature(func).aliases:
-            # a view, or written in place: no new numbers, or ones that were rounded already
+            # A view or an in-place write: no new numbers, or numbers that are already rounded.
             return result
         return map_leaves(self._round, result)
 
@@ -258,8 +256,8 @@ class ReplicaPerturbation:
     """Perturbs numbers in place by ``scale`` × ±½ ulp, the signs from the bitstream: replica number
     ``replica`` of a model gets the same ones every time, and every tensor gets others."""
 
-    _LENGTH = 1 << 18  # signs that are drawn once
-    _STRIDE = 104_729  # a prime: each tensor begins elsewhere
+    _LENGTH = 1 << 18  # number of signs, drawn once and reused
+    _STRIDE = 104_729  # a prime, so that each tensor starts at another sign
 
     def __init__(self, replica: int, scale: float = 1.0) -> None:
         self._scale = scale
@@ -279,7 +277,7 @@ class ReplicaPerturbation:
         step.nan_to_num_(nan=0.0, posinf=0.0).mul_(self._scale * 2.0**-precision)
         if extra:
             step.add_(self._scale * extra)
-        # dense, in whatever order of dimensions
+        # ``step`` is dense, but its dimensions may be in any order.
         flat = step.view(-1) if step.is_contiguous() else step.as_strided((step.numel(),), (1,))
         self._start = (self._start + self._STRIDE) % self._LENGTH
         self._multiply_by_signs(flat)

@@ -1,5 +1,5 @@
-"""Certified elements of a reference: what was proved takes the place of float64 on the CPU, for
-every dtype and every backend."""
+"""Certified elements of a reference: proved values replace those of float64 on the CPU, for every
+dtype and backend."""
 
 from __future__ import annotations
 
@@ -19,27 +19,25 @@ if TYPE_CHECKING:
     from .certified.certificate import Certificate
     from .float64 import Reference
 
-_TELLS = 2.0**-12  # of an ulp of the tested dtype: a smaller correction changes no verdict
-_OFF = 16.0  # ulp of float64: the CPU's own number is called wrong beyond
-SECONDS = 2.0  # for the elements of one output
+_TELLS = 2.0**-12  # ulp of the tested dtype; smaller corrections cannot change a verdict
+_OFF = 16.0  # ulp of float64; with a larger error, the CPU's own result counts as wrong
+SECONDS = 2.0  # time limit for the elements of one output
 
 
 class Proofs:
-    """What was proved of one :class:`~consistency.reference.Reference`.
+    """The proved elements of one :class:`~consistency.reference.Reference`.
 
-    ``certificates`` by output and flat position. ``wrong`` are those where float64 on the CPU was
-    off by more than 16 ulp, or another number altogether. ``reason`` says why something could not
-    be proved; empty where nothing was asked in vain.
+    ``certificates`` are keyed by output and flat position, as are ``refused`` (no proof) and
+    ``wrong``: floating-point elements where float64 on the CPU was off by more than 16 ulp, and
+    others where it differed. ``reason`` says why an element could not be proved.
     """
 
     def __init__(self, reference: Reference) -> None:
-        from .certified.certificate import (
-            Certifier,  # a worker's side never needs it, nor python-flint
-        )
+        # Imported here, because worker processes need neither this nor python-flint.
+        from .certified.certificate import Certifier
 
-        self._reference = weakref.ref(
-            reference
-        )  # which holds this: a case's tensors are to go when it is judged
+        # Weak, because the reference holds this object: its tensors must be freed after judging.
+        self._reference = weakref.ref(reference)
         self.certificates: dict[tuple[int, int], Certificate] = {}
         self.refused: set[tuple[int, int]] = set()
         self.wrong: set[tuple[int, int]] = set()
@@ -60,10 +58,10 @@ class Proofs:
     def settle(
         self, index: int, positions: Sequence[int], seconds: float = SECONDS, work: float = math.inf
     ) -> bool:
-        """Prove these elements of output ``index`` and put what was proved into the reference;
-        whether anything changed there.
+        """Prove these elements of output ``index`` and write the proved values into the reference;
+        whether that changed it.
 
-        Elements that are too much ``work`` may be asked for again.
+        Elements that failed under a limit on ``work`` may be tried again later.
         """
         pending = [
             p
@@ -83,8 +81,8 @@ class Proofs:
         return self._replace_elements(index, new) if new else False
 
     def traced(self) -> bool:
-        """Whether the call could be traced at all, to numbers that left its tensors and are
-        exact."""
+        """Whether the whole call could be traced, so that every Python number it read from a tensor
+        is exact."""
         try:
             self.certifier.outputs()
         except Exception as reason:
@@ -93,11 +91,8 @@ class Proofs:
         return not self.certifier.missing
 
     def errors(self, index: int, actual: torch.Tensor | None) -> tuple[Any, Any]:
-        """The flat positions of output ``index`` that are proved, and the absolute errors of
-        ``actual``, of float64, there.
-
-        Nothing where ``actual`` does not fit.
-        """
+        """The proved flat positions of output ``index`` and the absolute errors of ``actual``
+        (float64) there; empty where dtype or shape of ``actual`` do not fit."""
         expected = self.reference.outputs[index].tensor
         if (
             actual is None
@@ -139,9 +134,8 @@ class Proofs:
         tail = np.array([c.tail for c in certificates.values()]).astype(numbers.dtype)
         before = numbers[places]
         signed = np.array([c.signed for c in certificates.values()])
-        high = np.where(
-            (before == 0) & (high == 0) & ~signed, before, high
-        )  # a sign that nobody knows stays
+        # A zero of unknown sign keeps the CPU's sign.
+        high = np.where((before == 0) & (high == 0) & ~signed, before, high)
         numbers[places] = high
         changed = self._differs(index, places, before, high)
         if numbers.dtype.kind in "fc":
@@ -165,8 +159,8 @@ class Proofs:
         return changed
 
     def _differs(self, index: int, places: Any, before: Any, high: Any) -> bool:
-        """Whether the CPU's numbers were others than those proved, by as much as matters in the
-        tested dtype; notes where."""
+        """Whether the CPU's numbers differ from the proved ones by an amount that matters in the
+        tested dtype; adds elements that are wrong in float64 to ``wrong``."""
         if before.dtype.kind not in "fc":
             wrong = before != high
         else:
@@ -192,8 +186,8 @@ class Proofs:
 
 
 def spots(digest: str, index: int, size: int, count: int) -> list[int]:
-    """Up to ``count`` flat positions of ``size``, the same for the same case everywhere: the last,
-    and some chosen by its hash."""
+    """Up to ``count`` of ``size`` flat positions: the last one, and others chosen by the case's
+    digest, so that they are the same on every machine."""
     if size <= count:
         return list(range(size))
     seed = int.from_bytes(hashlib.sha256(f"{digest}/{index}".encode()).digest()[:8], "big")

@@ -1,5 +1,5 @@
-"""Which operators can be certified: whether elements of drawn cases are proved, and the most
-frequent reason where they are not."""
+"""Which operators can be certified: whether elements of sampled cases can be proved, and the most
+frequent reason why not."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _KINDS = ("float64", "complex128", "int64", "bool")
 
 @dataclass(frozen=True)
 class Provability:
-    """Of one operator and direction: cases with something to prove, those in which all of it was,
-    and why the others were not."""
+    """For one operator and direction: the number of cases with elements to prove, the number in
+    which all were proved, and the most frequent reason for the others."""
 
     operator: str
     direction: str
@@ -33,7 +33,7 @@ class Provability:
 
     @property
     def certified(self) -> bool:
-        """Most of what is drawn is proved."""
+        """Whether the elements of most cases were proved."""
         return 2 * self.proved > self.cases
 
     @property
@@ -42,8 +42,8 @@ class Provability:
 
 
 def provability(operator: Operator, direction: str, examples: int = EXAMPLES) -> Provability:
-    """Draw some cases and prove some elements of each; where numbers are not defined, or random,
-    nothing is to prove."""
+    """Draw some cases and prove some elements of each; operators with random or undefined values
+    have nothing to prove."""
     if (
         operator.callable is None
         or "random" in operator.traits
@@ -78,7 +78,7 @@ def _draw_cases(operator: Operator, direction: str, examples: int) -> Iterator[C
 
 
 def _failure_reason(operator: Operator, case: Case, direction: str) -> str | None:
-    """Why not all that was asked was proved; empty where it was, None where there is nothing to
+    """Why not all requested elements were proved: empty if they were, None if there is nothing to
     prove."""
     with quiet():
         reference = Reference(operator, prepare(case), direction)

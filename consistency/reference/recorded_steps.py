@@ -1,10 +1,9 @@
-"""The steps of a function, recorded as torch takes them in the tested dtype, and taken again in
-float64.
+"""The steps of a function, recorded in the tested dtype and replayed in float64.
 
-Recorded below autograd, where every step is one of torch's own operators and says in which format
-its result is kept. A step is taken again on float64 numbers that lie as the recorded ones did: one
-flat tensor stands for each storage, so that views and writes in place need no care. What is no
-floating number (positions, masks) is kept as it was.
+They are recorded below autograd, where each step is a torch operator whose result shows its format.
+For a replay, one flat float64 tensor stands for each storage, with the recorded memory layout, so
+that views and in-place writes need no special treatment. Tensors that are not floating-point
+(indices, masks) keep their recorded values.
 """
 
 from __future__ import annotations
@@ -26,22 +25,20 @@ from ..operators.catalog.signature import signature
 from ..operators.declare import Operator
 from .perturbation import ulp
 
-# ulp, in a format shorter than float32; up to that, functions of torch's err in float32, too
-_ROUNDED_ONCE = 0.6
-_FEW = 32  # numbers, which may all be exact by chance
+_ROUNDED_ONCE = 0.6  # ulp; with a smaller error, a result counts as correctly rounded
+_FEW = 32  # numbers below which all may be exact by chance
 
 
 class UntraceableError(Exception):
-    """The steps of a function cannot be recorded, or taken again in float64."""
+    """The steps of a function cannot be recorded or replayed in float64."""
 
 
 @dataclass(slots=True)
 class RecordedStep:
-    """One operator of torch's, its arguments, what it returned or wrote, and whether that was
-    rounded.
+    """One torch operator, its arguments, what it returned or wrote, and whether that was rounded.
 
-    ``off`` are, by result, how far it is from float64 on the same numbers where correct rounding
-    does not explain that: the RMS error, an absolute number, or 0.
+    ``off`` is, per result, the absolute RMS error against float64 on the same numbers, or 0 if
+    correct rounding explains the error.
     """
 
     call: Any
@@ -53,7 +50,7 @@ class RecordedStep:
 
     @property
     def writes(self) -> bool:
-        """Whether its results are arguments that it writes to, not what it returns."""
+        """Whether its results are the arguments that it writes to."""
         return bool(signature(self.call).written)
 
     @property
@@ -62,15 +59,15 @@ class RecordedStep:
         return signature(self.call).name.removesuffix("_")
 
 
-# Of a step and its floating results in float64: the same results, changed.
+# (step, number of the result, result in float64, operands) ↦ the changed result
 StepChange = Callable[[RecordedStep, int, torch.Tensor, list[Any]], torch.Tensor]
 
 
 class RecordedSteps:
-    """What a function does with the arguments of a case, in the case's dtype on the CPU, going
-    forward or for its gradients.
+    """The steps of a function on the arguments of a case, in the case's dtype on the CPU, forward
+    or backward.
 
-    Raises UntraceableError where it draws random numbers, or does what cannot be followed.
+    Raises UntraceableError if it draws random numbers or cannot be traced.
     """
 
     def __init__(self, operator: Operator, materials: Materials, direction: str) -> None:
@@ -88,27 +85,27 @@ class RecordedSteps:
                 )
         except UntraceableError:
             raise
-        except Exception as error:  # a user's function, under a mode that it may not bear
+        except Exception as error:  # a user's function may not work under a dispatch mode
             raise UntraceableError(f"{type(error).__name__}: {str(error)[:100]}") from error
         self.steps, self._constants = recorder.steps, recorder.constants
         self.outputs = [output.tensor for output in outputs]
-        self._alive = arguments  # as long as storages are told apart by their address
+        self._alive = arguments  # because storages are identified by their address
 
     @property
     def rounding(self) -> int:
-        """How many steps round what they return."""
+        """The number of steps that round their result."""
         return sum(step.rounds for step in self.steps)
 
     @property
     def elements(self) -> int:
-        """Numbers that are computed on the way."""
+        """The number of intermediate numbers."""
         return sum(r.numel() for step in self.steps for r in step.results if r is not None)
 
     def replay(
         self, arguments: Arguments, change: StepChange | None = None
     ) -> list[torch.Tensor | None]:
-        """The outputs in float64 on the numbers of ``arguments``, each rounding step's result
-        passed through ``change``."""
+        """The outputs in float64 on ``arguments``, with ``change`` applied to the result of each
+        rounding step."""
         slots = {
             storage: arguments.bases[i].detach().clone() for storage, i in self._inputs.items()
         }
@@ -131,7 +128,7 @@ class RecordedSteps:
                     wide(t) if isinstance(t, torch.Tensor) and t.is_floating_point() else None
                     for t in self.outputs
                 ]
-        except Exception as error:  # an operator that has no float64, or refuses these numbers
+        except Exception as error:  # an operator without float64, or that rejects these numbers
             raise UntraceableError(f"{type(error).__name__}: {str(error)[:100]}") from error
 
 
@@ -158,8 +155,7 @@ def _replay_step(
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Writes down every step that makes numbers, and the numbers that come from nowhere
-    (constants)."""
+    """Records each step that computes numbers, and tensors that no step computed (constants)."""
 
     def __init__(self, storages: set[int]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -205,8 +201,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _measure_rounding(step: RecordedStep, args: Any, kwargs: Any) -> None:
-    """Whether what a step gave is not what float64 gives for the same numbers, and by how much. Few
-    may be exact by chance."""
+    """Set whether a step's results differ from float64 on the same numbers, and by how much. With
+    few numbers, the step counts as rounding even if all are exact by chance."""
     floating = [r for r in step.results if r is not None and r.is_floating_point()]
     if not floating:
         return
@@ -232,7 +228,7 @@ def _measure_rounding(step: RecordedStep, args: Any, kwargs: Any) -> None:
 
 
 def _results(func: Any, returned: Any, args: Any, kwargs: Any) -> list[Any]:
-    """What a call gives: the arguments that it writes to, or else what it returns."""
+    """The results of a call: the arguments that it writes to, or else what it returns."""
     schema = signature(func)
     return _leaves(
         schema.arguments_named(schema.written, args, kwargs) if schema.written else returned
@@ -240,7 +236,7 @@ def _results(func: Any, returned: Any, args: Any, kwargs: Any) -> list[Any]:
 
 
 def _copy_to_float64(value: Any) -> Any:
-    """A copy in float64 that lies as the original does; dtypes are lifted, too."""
+    """A copy in float64 with the same memory layout; floating-point dtypes become float64."""
     if isinstance(value, torch.Tensor):
         return value.detach().to(torch.float64, copy=True) if value.is_floating_point() else value
     return _float64_dtype(value)
@@ -267,7 +263,7 @@ def _view_like(flat: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 class CastsToFloat64(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Whatever a function turns into another floating format is float64: ``x.float()``,
+    """Replaces casts to any floating-point format by float64: ``x.float()``,
     ``dtype=torch.float16``."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""Certificates: what an operator gives at single elements, proved for the inputs of a case."""
+"""Certificates: proved values of single elements of an operator's result for a case's inputs."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ DIGITS = 40
 
 @dataclass(frozen=True)
 class Certificate:
-    """One element: ``high`` is the exact value rounded to float64 (or a whole number, a truth
-    value), ``tail`` what is left over.
+    """The proved value of one element.
 
-    Of complex numbers both are complex. ``digits`` is the value as text, to at most 40 digits, all
-    of them proved; ``bits`` are those of the balls that proved it.
+    ``high`` is the exact value rounded to float64 (or an integer or boolean), ``tail`` the exact
+    value minus ``high``; of complex elements both are complex. ``digits`` is the value as text,
+    with at most 40 digits, all of them proved; ``bits`` is the precision of the balls.
     """
 
     position: int
@@ -51,18 +51,14 @@ class Certificate:
 
     @property
     def signed(self) -> bool:
-        """False of a zero whose sign nobody knows, such as a difference of equal numbers; and of
-        complex ones."""
+        """Whether the sign of a zero is known: not for a difference of equal numbers, and not for
+        complex elements."""
         return self.digits != "0" and type(self.high) is not complex
 
 
 class Certifier:
-    """Proves elements of one case in one direction. ``reason`` says why nothing could be proved,
-    after :meth:`prove` could not.
-
-    ``observed`` turns outputs into the quantities that are compared, as
-    :meth:`consistency.reference.Reference.observed` does.
-    """
+    """Proves elements of one case in one direction. ``reason`` says why :meth:`prove` could not
+    prove an element; ``missing`` are the ATen operators without an entry."""
 
     def __init__(
         self,
@@ -78,12 +74,11 @@ class Certifier:
         self.reason = ""
         self.missing: set[str] = set()
         self._outputs: list[Tensor] | None = None
-        self._refused: tuple[float, str] | None = (
-            None  # after how much work the call could not be traced, and why
-        )
+        # The work limit under which the call could not be traced, and why not.
+        self._refused: tuple[float, str] | None = None
 
     def outputs(self) -> list[Tensor]:
-        """The nodes of what is compared. Raises Unsure, and whatever the operator raises."""
+        """The nodes of the compared quantities. Raises Unsure, and what the operator raises."""
         if self._outputs is None:
             work = Deadline.left
             if self._refused is not None and work <= self._refused[0]:
@@ -104,11 +99,8 @@ class Certifier:
     def prove(
         self, output: int, positions: Sequence[int], seconds: float = 1.0, work: float = math.inf
     ) -> list[Certificate | None]:
-        """Of output number ``output`` the elements at flat ``positions``; None where nothing could
-        be proved.
-
-        That is given up after ``seconds``, or after ``work`` elements of all nodes together.
-        """
+        """Certificates of the elements of output number ``output`` at flat ``positions``; None
+        where nothing could be proved within ``seconds`` and ``work`` elements of all nodes."""
         before = Deadline.until, Deadline.left
         Deadline.until, Deadline.left = time.monotonic() + seconds, work
         certificates: dict[int, Certificate | None] = dict.fromkeys(positions)
@@ -122,7 +114,7 @@ class Certifier:
         except Unknowable as reason:
             self.reason = str(reason)
         except Exception as error:
-            # whatever a formula of ours meets in a case it was not made for: nothing is proved
+            # An entry met a case that it was not written for: nothing is proved.
             self.reason = f"{type(error).__name__}: {error}"
         finally:
             Deadline.until, Deadline.left = before
@@ -161,7 +153,7 @@ class Certifier:
             if len(positions) == 1:
                 return {}
         certificates: dict[int, Certificate | None] = {}
-        for p in positions:  # one of them spoils it for the others
+        for p in positions:  # singly, because one unsure element fails the whole batch
             certificates |= self._prove_elements(output, [p], bits)
         return certificates
 
@@ -172,14 +164,14 @@ class Certifier:
         )
 
     def _function(self) -> Callable[..., Any]:
-        """What is traced: a definition where the operator computes with Python's numbers, which are
-        rounded and leave no trace."""
+        """The function to trace: a definition for operators that compute with Python numbers, whose
+        rounding cannot be traced."""
         definition = DEFINITIONS.get(self.operator.name) if self._declared else None
         return definition or self.operator.reference or self.operator
 
     @functools.cached_property
     def _declared(self) -> bool:
-        """Whether the operator is the registry's, and not one of a user's that has its name."""
+        """Whether the operator is the registered one, not a user's with the same name."""
         registered = operators.registry().get(self.operator.name)
         return registered is not None and registered.callable is self.operator.callable
 
@@ -253,7 +245,7 @@ class Certifier:
 def _copy_written(
     args: Any, operator: Operator, arguments: Arguments, copies: dict[int, torch.Tensor]
 ) -> Any:
-    """Tensors that are written are copied inside of the trace: a leaf cannot be written to."""
+    """The arguments with written tensors copied inside the trace: a leaf cannot be written to."""
     if not operator.mutates:
         return args
     changed = [arguments.tensors[i] for i in operator.mutates if i < len(arguments.tensors)]
@@ -270,7 +262,7 @@ def _real_pairs(root: Tensor, cotangent: Tensor) -> list[tuple[Node, Node]]:
 
 
 def _flat_leaf(node: Tensor) -> Node:
-    """The storage's node behind the tensor of a leaf."""
+    """The node of the storage of a leaf tensor."""
     result = node.re if isinstance(node, Pair) else node
     while result.inputs:
         result = result.inputs[0]

@@ -1,5 +1,5 @@
-"""Losses over classes. Which class is meant must be decided before anything is computed: targets
-are read as arrays."""
+"""Classification losses. Class indices must be decided first, so that targets are read as NumPy
+arrays."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def _broadcast_weight(weight: Node, x: Node) -> Node:
 
 
 def _classes_and_mask(target: Node, ignored: int) -> tuple[Labels, Labels]:
-    """Classes, 0 where they are ignored, and where they are not."""
+    """Class indices, 0 where ignored, and the mask of those that are not ignored."""
     classes = whole_numbers(target).astype(np.int64)
     counted = classes != ignored
     return np.where(counted, classes, 0), counted
 
 
 def _target_positions(x: Node, classes: Labels) -> Labels:
-    """Flat positions in x of every target's class."""
+    """The flat position in x of each target's class."""
     dim = class_dim(x)
     positions = np.arange(x.size).reshape(x.shape)
     result: Labels = np.take_along_axis(
@@ -47,7 +47,7 @@ def _target_positions(x: Node, classes: Labels) -> Labels:
 
 
 def _weights(weight: Node | None, classes: Labels, counted: Labels) -> Node:
-    """Of every target its class's weight, 0 where it is ignored."""
+    """The class weight of each target, 0 where it is ignored."""
     if weight is None:
         return Constant(counted.astype(np.float64))
     return gather(weight, np.where(counted, classes, -1), classes.shape)
@@ -56,7 +56,8 @@ def _weights(weight: Node | None, classes: Labels, counted: Labels) -> Node:
 def likelihood(
     x: Node, target: Node, weight: Node | None, reduction: int, ignored: int
 ) -> tuple[Node, Node]:
-    """−w[t]·x[t], summed or divided by Σ w[t]; and that Σ, which is 0 where nothing is reduced."""
+    """The negative log-likelihood −w[t]·x[t], summed or divided by Σ w[t]; and that sum (0 without
+    a reduction)."""
     classes, counted = _classes_and_mask(target, ignored)
     factors = _weights(weight, classes, counted)
     terms = neg(gather(x, np.where(counted, _target_positions(x, classes), -1), classes.shape))
@@ -71,7 +72,7 @@ def likelihood(
 def cross_entropy(
     x: Node, target: Node, weight: Node | None, reduction: int, ignored: int, smoothing: float
 ) -> Node:
-    """Of the log-softmax; the targets' shares are (1 − smoothing)·share + smoothing/classes."""
+    """Cross-entropy; smoothed target probabilities are (1 − smoothing)·p + smoothing/classes."""
     dim = class_dim(x)
     logs, count = log_softmax(x, dim), x.shape[dim]
     if target.kind == "real":
@@ -99,7 +100,8 @@ def cross_entropy(
 def _soft_target_loss(
     logs: Node, target: Node, weight: Node | None, reduction: int, smoothing: float
 ) -> Node:
-    """Divided by the number of targets, whatever the weights."""
+    """For targets given as probabilities; the mean divides by their number, whatever the
+    weights."""
     dim = class_dim(logs)
     if smoothing:
         target = add(
@@ -113,7 +115,8 @@ def _soft_target_loss(
 
 
 def _target_and_other_scores(x: Node, classes: Labels) -> tuple[Node, Node, Labels]:
-    """Of rows of x the chosen class's score beside each other one's, and whose row it is."""
+    """For each row of x, the target class's score repeated, the scores of all other classes, and
+    their labels."""
     rows, count = x.shape
     labels = np.arange(rows * count).reshape(rows, count)
     others = np.array(

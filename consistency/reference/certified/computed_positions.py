@@ -1,5 +1,4 @@
-"""Nodes whose places depend on numbers: positions that are computed, and elements looked up at
-them."""
+"""Nodes for data-dependent indexing: computed positions, and elements looked up at them."""
 
 from __future__ import annotations
 
@@ -16,10 +15,9 @@ from .nodes import Node, Positions, evaluate, whole_numbers
 
 
 class Deferred(Node):
-    """Whole numbers or truth values that are found all together, when the first of them is asked
-    for.
+    """Integers or booleans that are all computed when the first of them is requested.
 
-    How many there are may depend on numbers, too: the shape is what the call gave, and is compared.
+    Their number may depend on data; it is compared with the shape of the call's result.
     """
 
     def __init__(
@@ -42,11 +40,10 @@ class Deferred(Node):
 
 
 class Lookup(Node):
-    """``source`` at the flat positions ``offset + stride·index``, of which only those that are
-    asked for are found.
+    """``source`` at the flat positions ``offset + stride·index``; only requested ones are computed.
 
-    ``unique`` is the index of the element that gets the gradient, where several ones would give the
-    same number.
+    ``unique`` is the index of the element that receives the gradient where several elements hold
+    the same number.
     """
 
     def __init__(
@@ -76,15 +73,15 @@ class Lookup(Node):
 
 
 def wrapped(index: Labels, size: int) -> Labels:
-    """Positions counted from the end where they are negative. Raises Unknowable where there are
-    none."""
+    """Indices with negative ones counted from the end. Raises Unknowable where one is out of
+    range."""
     if index.size and (index.min() < -size or index.max() >= size):
         raise Unknowable("a position that does not exist")
     return np.where(index < 0, index + size, index)
 
 
 def once_each(labels: Labels) -> Labels:
-    """Labels of which none comes twice: what is written twice to one place is not defined."""
+    """``labels``, if all differ: the result of two writes to one element is not defined."""
     if np.unique(labels).size != labels.size:
         raise Unknowable("a place that is written twice")
     return labels

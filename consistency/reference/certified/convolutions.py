@@ -1,8 +1,8 @@
-"""Convolutions: sums of products over windows, forwards and backwards the same thing.
+"""Convolutions and their gradients, as sums of products over one index set.
 
-A convolution is Σ x·w·y over *meetings* of an image's, a kernel's and a result's elements. Which of
-their coordinates meet is a list of triples per axis; each of the three tensors is the sum over the
-other two, and so the derivatives of a convolution are of its own kind.
+A convolution is the trilinear form Σ x·w·y over *meetings*: triples of elements of an image, a
+kernel and a result. Per axis, the coordinates that meet are listed as triples. Each of the three
+tensors is a sum over the other two, so that gradients of a convolution are of the same form.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ IMAGE, KERNEL, RESULT = range(3)
 
 @dataclass(frozen=True)
 class Axis:
-    """Triples (image, kernel, result) of flat offsets that meet, and for each of the three its
-    stride and size along this axis."""
+    """Triples (image, kernel, result) of flat offsets that meet, and the stride and size of each of
+    the three tensors along this axis."""
 
     triples: Labels
     strides: tuple[int, int, int]
@@ -35,7 +35,7 @@ class Axis:
 
     @functools.cache  # noqa: B019 (axes live as long as their convolution)
     def of(self, role: int) -> list[Labels]:
-        """For every coordinate of one of the three the triples that it is part of."""
+        """For each coordinate of one of the three tensors, the triples that contain it."""
         coordinates = self.triples[:, role] // max(self.strides[role], 1)
         order = np.argsort(coordinates, kind="stable")
         ends = np.searchsorted(coordinates[order], np.arange(self.sizes[role] + 1))
@@ -49,8 +49,8 @@ class Axis:
 
 
 class SlidingProducts(Node):
-    """The sum over all meetings of two of the three, for every element of the third one,
-    ``role``."""
+    """For each element of the tensor in ``role``, the sum of the products of the other two over all
+    meetings."""
 
     def __init__(
         self, axes: Sequence[Axis], shapes: Sequence[Shape], role: int, inputs: Sequence[Node]
@@ -122,10 +122,10 @@ def meetings(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> tuple[list[Axis], list[Shape]]:
-    """Axes for an image (batch, channels, *size), a kernel (channels of the result, channels of a
-    group, *size), a result.
+    """Axes for an image (batch, channels, *size), a kernel (output channels, channels per group,
+    *size) and a result.
 
-    Coordinates i, k, o along a window's axis meet where i = o·stride − padding + k·dilation.
+    Coordinates i, k, o along a spatial axis meet where i = o·stride − padding + k·dilation.
     """
     batch, inside, outside = image[0], image[1] // groups, result[1] // groups
     shapes = [image, kernel, result]
@@ -170,8 +170,8 @@ def windows(
     padding: Sequence[int],
     stride: Sequence[int],
 ) -> Labels:
-    """Of images (…, channels, rows, columns) their windows as columns (…, channels·window, places);
-    −1 where there is padding."""
+    """im2col: windows of images (…, channels, rows, columns) as columns (…, channels·window,
+    positions); −1 stands for padding."""
     rows, columns = labels.shape[-2:]
     edge = [(0, 0)] * (labels.ndim - 2) + [(p, p) for p in padding]
     padded = np.pad(labels, edge, constant_values=-1)

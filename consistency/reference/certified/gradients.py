@@ -1,4 +1,4 @@
-"""Gradients of the definition: nodes differentiated backwards, for given cotangents."""
+"""Reverse-mode differentiation of nodes for given cotangents."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from .elementwise import add
 from .nodes import Deadline, Node
 
-A_NODE = 30  # elements that could be computed in the time that differentiating a node takes
+A_NODE = 30  # cost of differentiating one node, in computed elements
 
 
 def gradients(roots: Sequence[tuple[Node, Node]], leaves: Sequence[Node]) -> list[Node | None]:
-    """Of Σ root·cotangent by every leaf: nodes in the leaves' shapes, None where nothing depends on
-    one."""
+    """The gradient of Σ root·cotangent with respect to each leaf, in the leaf's shape; None where
+    no root depends on the leaf."""
     reach = _between([root for root, _ in roots], leaves)
     by_node: dict[Node, Node] = {}
     for root, cotangent in roots:
@@ -30,7 +30,7 @@ def gradients(roots: Sequence[tuple[Node, Node]], leaves: Sequence[Node]) -> lis
 
 
 def _between(roots: Sequence[Node], leaves: Sequence[Node]) -> set[Node]:
-    """The nodes on a way from a root to a leaf."""
+    """The nodes on a path from a root to a leaf."""
     below: list[Node] = []
     visited: set[Node] = set()
     stack = list(roots)

@@ -1,5 +1,4 @@
-"""Numbers that are brought to places and reduced there: a product or an extreme of all that come
-together."""
+"""Scatter reductions: the product or an extreme of all elements with the same label."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ _OF = {"prod": _product, "amax": _largest, "amin": _smallest}
 
 
 class GroupReduction(Scatter):
-    """Of every place the product, the largest or the smallest of the elements with its label; each
-    place has one at least."""
+    """For each position the product, maximum or minimum (``how``) of the elements with its label,
+    of which there must be at least one."""
 
     def __init__(
         self, how: str, source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int]
@@ -48,8 +47,8 @@ class GroupReduction(Scatter):
         return results
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
-        """To a factor the product of the others; an extreme's is shared evenly by all that are
-        equal to it, as torch does."""
+        """A factor receives the product of the other factors; the gradient of an extreme is shared
+        evenly by all elements equal to it, as in torch."""
         source = self.inputs[0]
         if self.how == "prod":
             return (mul(self._spread(gradient), Others(source, self)),)
@@ -66,7 +65,7 @@ class GroupReduction(Scatter):
 
 
 class Others(Node):
-    """For every element of groups the product of the other ones at its place."""
+    """For each element the product of the other elements with the same label."""
 
     def __init__(self, source: Node, groups: GroupReduction) -> None:
         super().__init__(source.shape, (source,))
@@ -95,11 +94,10 @@ class Others(Node):
 def reduced(
     how: str, below: Node, above: Node, labels: Callable[[], Labels], include_self: bool
 ) -> Node:
-    """``below`` with the elements of ``above`` brought to the labels and reduced there, with or
-    without what was there before.
+    """``below`` with the elements of ``above`` reduced into the positions ``labels``, with or
+    without the previous elements (``include_self``), as torch's ``index_reduce`` does.
 
-    Where nothing is brought everything stays. A mean counts what was there, too, where it takes
-    part.
+    Positions without a label keep their element. A mean counts the previous element if included.
     """
     below, above = to_real(below), to_real(above)
 

@@ -1,5 +1,4 @@
-"""Nodes that only move numbers: strided views, gathers, scatters, and places that were written
-over."""
+"""Nodes that only move numbers: strided views, gathers, scatters and overwritten elements."""
 
 from __future__ import annotations
 
@@ -61,16 +60,15 @@ class View(Node):
         labels = self.needs(np.arange(self.size))[0]
         inverse = np.full(source.size, -1, dtype=np.int64)
         inverse[labels] = np.arange(labels.size)
-        if bool(
-            (inverse[labels] == np.arange(labels.size)).all()
-        ):  # no number is seen twice: there is nothing to sum
+        if bool((inverse[labels] == np.arange(labels.size)).all()):
+            # No element appears twice in the view, so that there is nothing to sum.
             return (Gather(gradient, inverse, source.shape),)
         return (scatter(gradient, labels, source.shape),)
 
 
 class Gather(Node):
-    """``source[labels]``; where a label is −1, ``fill``. Labels may be found later: a function
-    without arguments."""
+    """``source[labels]``, and ``fill`` where a label is −1. ``labels`` may be a function without
+    arguments that computes them later."""
 
     def __init__(
         self,
@@ -85,8 +83,7 @@ class Gather(Node):
 
     @functools.cached_property
     def labels(self) -> Labels:
-        labels = self._labels() if callable(self._labels) else self._labels
-        return np.asarray(labels, dtype=np.int64).reshape(-1)
+        return _flat_labels(self._labels)
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
         labels = self.labels[positions]
@@ -104,8 +101,7 @@ class Gather(Node):
 
 
 class Scatter(Node):
-    """Σ of the source's elements by label, over a tensor of zeros: element j is the sum of all with
-    label j."""
+    """Scatter-add: element j is the sum of the source's elements with label j, 0 without any."""
 
     def __init__(
         self, source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int]
@@ -115,8 +111,7 @@ class Scatter(Node):
 
     @functools.cached_property
     def labels(self) -> Labels:
-        labels = self._labels() if callable(self._labels) else self._labels
-        return np.asarray(labels, dtype=np.int64).reshape(-1)
+        return _flat_labels(self._labels)
 
     @functools.cached_property
     def _sorted(self) -> tuple[Labels, Labels]:
@@ -142,8 +137,8 @@ class Scatter(Node):
 
 
 class Overlay(Node):
-    """A tensor in which the elements at ``labels`` were replaced; the last write to a place
-    counts."""
+    """``below`` with the elements at ``labels`` replaced by those of ``above``; the last write to
+    an element counts."""
 
     def __init__(self, below: Node, above: Node, labels: Labels | Callable[[], Labels]) -> None:
         super().__init__(below.shape, (below, above))
@@ -151,10 +146,8 @@ class Overlay(Node):
 
     @functools.cached_property
     def owner(self) -> Labels:
-        """For every place the element of ``above`` that was written there, or −1."""
-        labels = np.asarray(
-            self._labels() if callable(self._labels) else self._labels, dtype=np.int64
-        ).reshape(-1)
+        """For each element the index of the element of ``above`` written to it, or −1."""
+        labels = _flat_labels(self._labels)
         owner = np.full(self.size, -1, dtype=np.int64)
         owner[labels] = np.arange(labels.size)
         return owner
@@ -179,6 +172,10 @@ class Overlay(Node):
         )
 
 
+def _flat_labels(labels: Labels | Callable[[], Labels]) -> Labels:
+    return np.asarray(labels() if callable(labels) else labels, dtype=np.int64).reshape(-1)
+
+
 def _place_of_each(owner: Labels, size: int) -> Labels:
     places_of = np.full(size, -1, dtype=np.int64)
     places = np.flatnonzero(owner >= 0)
@@ -187,7 +184,7 @@ def _place_of_each(owner: Labels, size: int) -> Labels:
 
 
 def scatter(source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int]) -> Node:
-    """Σ by label; labels of −1 go nowhere."""
+    """The sum by label; elements with label −1 are dropped."""
     return Scatter(source, labels, shape)
 
 
@@ -197,8 +194,8 @@ def row_major(shape: Sequence[int]) -> Shape:
 
 
 def view(source: Node, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Node:
-    """A strided view, of a constant right away; of a contiguous view it is one of what lies
-    below."""
+    """A strided view. Views of constants are evaluated at once; a view of a contiguous view is one
+    of its source."""
     if type(source) is View and source._contiguous:
         return view(source.inputs[0], shape, strides, offset + source.offset)
     if tuple(shape) == source.shape and tuple(strides) == row_major(shape) and not offset:
@@ -218,7 +215,7 @@ def view(source: Node, shape: Sequence[int], strides: Sequence[int], offset: int
 def gather(
     source: Node, labels: Labels | Callable[[], Labels], shape: Sequence[int], fill: Any = 0.0
 ) -> Node:
-    """``source[labels]`` by flat positions (−1: ``fill``), with the labels' shape given."""
+    """``source[labels]`` by flat positions (−1: ``fill``), in the given shape."""
     if (
         type(source) is Constant
         and not callable(labels)
@@ -229,8 +226,8 @@ def gather(
 
 
 def labeled(source: Node, move: Callable[[Labels], Any], fill: Any = 0.0) -> Node:
-    """``source`` moved as ``move`` moves an array: of labels, in the source's shape; −1 stands for
-    ``fill``."""
+    """``source`` rearranged as ``move`` rearranges an array of flat positions in the source's
+    shape; −1 stands for ``fill``."""
     labels = np.asarray(move(np.arange(source.size).reshape(source.shape)), dtype=np.int64)
     return gather(source, labels, labels.shape, fill)
 
@@ -283,7 +280,7 @@ def unsqueeze(source: Node, dim: int) -> Node:
 
 
 def cat(nodes: Sequence[Node], dim: int) -> Node:
-    """Joined along ``dim``."""
+    """Concatenated along ``dim``."""
     sizes = [node.shape[dim] for node in nodes]
     shape = list(nodes[0].shape)
     shape[dim] = sum(sizes)

@@ -1,9 +1,9 @@
-"""Nodes: tensors of a certified computation, whose elements are found when they are asked for.
+"""Nodes: tensors of a certified computation, whose elements are evaluated lazily.
 
-A node knows which elements of its inputs an element needs (:meth:`Node.needs`) and how it follows
-from them (:meth:`Node.compute`); :func:`evaluate` walks down from what is asked for and up again,
-each node once, without recursion. Positions are flat, in row-major order. Values are kept for the
-precision at which they were found.
+A node states which elements of its inputs an element depends on (:meth:`Node.needs`) and computes
+the element from them (:meth:`Node.compute`). :func:`evaluate` collects the dependencies of the
+requested elements from the root to the inputs, then computes in the opposite order, each node once
+and without recursion. Positions are flat, in row-major order. Values are cached per precision.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _NOTHING: Positions = np.empty(0, dtype=np.int64)
 
 
 class Deadline:
-    """When a computation is given up: the nodes look here while they work.
+    """When a computation is given up; nodes check this while they compute.
 
-    ``until`` is in seconds of ``time.monotonic``. ``left`` counts the elements that may still be
-    asked for, which is the same on every machine.
+    ``until`` is a time of ``time.monotonic`` in seconds. ``left`` is the number of elements that
+    may still be computed, a limit that is the same on every machine.
     """
 
     until = math.inf
@@ -51,8 +51,8 @@ class Deadline:
 
 
 class Node:
-    """A tensor of ``shape``; ``kind`` is ``real``, ``int`` or ``bool``. ``pull`` gives the
-    gradients of its inputs."""
+    """A tensor of ``shape``; ``kind`` is ``real``, ``int`` or ``bool``. ``pull`` returns the
+    gradients with respect to its inputs (a vector-Jacobian product)."""
 
     kind = "real"
     inputs: tuple[Node, ...] = ()
@@ -71,8 +71,8 @@ class Node:
         return len(self.shape)
 
     def needs(self, positions: Positions) -> tuple[Positions, ...]:
-        """Of every input, an array of positions, of any shape: :meth:`compute` is given values in
-        these shapes."""
+        """One array of positions per input, of any shape; :meth:`compute` receives the values in
+        the same shapes."""
         return (positions,) * len(self.inputs)
 
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
@@ -80,8 +80,8 @@ class Node:
         raise NotImplementedError
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
-        """Given the gradient of a sum by this node, its gradient by each input; None where there is
-        none."""
+        """The gradient with respect to each input, from the gradient with respect to this node;
+        None where there is none."""
         return (None,) * len(self.inputs)
 
     def known(self) -> Positions:
@@ -117,7 +117,7 @@ class Node:
 
 
 class Constant(Node):
-    """Given numbers: floats are exact; whole numbers and truth values keep their kind."""
+    """Constants: floats are exact; integers and booleans keep their kind."""
 
     def __init__(self, data: npt.NDArray[Any]) -> None:
         super().__init__(data.shape)
@@ -125,21 +125,20 @@ class Constant(Node):
         self.kind = {"f": "real", "b": "bool"}.get(data.dtype.kind, "int")
 
     def known(self) -> Positions:
-        return np.broadcast_to(
-            _ZERO, self.size
-        )  # as many as there are, which is all that anybody asks
+        # All positions are known; callers read only the size of this array.
+        return np.broadcast_to(_ZERO, self.size)
 
     def look_up(self, positions: Positions) -> Elements:
         return elements(self.data.reshape(-1)[positions]).reshape(positions.shape)
 
 
 class Leaf(Constant):
-    """Given numbers by which gradients are asked for."""
+    """Constants with respect to which gradients are computed."""
 
 
 class Unknown(Node):
-    """A tensor of which nothing is known, and why; ``inputs`` are those that it depends on, in a
-    way that is not known either."""
+    """A tensor whose values are not known, and why; ``inputs`` are the nodes that it depends on, by
+    an unknown function."""
 
     def __init__(
         self, shape: Sequence[int], why: str, kind: str = "real", inputs: Sequence[Node] = ()
@@ -158,7 +157,7 @@ class Unknown(Node):
 
 
 class Detached(Node):
-    """The same numbers, of which no gradient is asked: what ``detach`` gives."""
+    """The same numbers without a gradient, as ``detach`` returns them."""
 
     def __init__(self, of: Node) -> None:
         super().__init__(of.shape, (of,))
@@ -169,7 +168,7 @@ class Detached(Node):
 
 
 class Alias(Node):
-    """The same numbers under a node of their own, by which gradients can be asked for."""
+    """The same numbers in a separate node, with respect to which gradients can be computed."""
 
     def __init__(self, of: Node) -> None:
         super().__init__(of.shape, (of,))
@@ -183,7 +182,7 @@ class Alias(Node):
 
 
 class WithoutGradient(Node):
-    """The same numbers, whose gradient is a matter of convention and so not known."""
+    """The same numbers; their gradient depends on a convention and therefore counts as unknown."""
 
     def __init__(self, of: Node, why: str) -> None:
         super().__init__(of.shape, (of,))
@@ -202,7 +201,7 @@ def evaluate(root: Node, positions: Positions) -> Elements:
 
 
 def evaluate_all(roots: Sequence[Node], positions: Positions) -> list[Elements]:
-    """The same of several nodes at the same positions; what they share is computed once. Raises
+    """The elements of several nodes at the same positions; shared inputs are computed once. Raises
     Unsure."""
     places = np.asarray(positions, dtype=np.int64)
     demands: dict[Node, list[Positions]] = {root: [places.reshape(-1)] for root in roots}
@@ -237,7 +236,7 @@ def evaluate_all(roots: Sequence[Node], positions: Positions) -> list[Elements]:
 
 
 def _sorted_unique(positions: Positions) -> Positions:
-    """As np.unique, which takes its time for a few positions."""
+    """np.unique, but fast for few positions."""
     if positions.size < 2 or bool((positions[1:] > positions[:-1]).all()):
         return positions
     positions = np.sort(positions)
@@ -251,8 +250,8 @@ def everything(node: Node) -> Elements:
 
 
 def whole_numbers(node: Node) -> npt.NDArray[Any]:
-    """All elements of a node of whole numbers or truth values as an array of NumPy's. Raises Unsure
-    where one is undecided."""
+    """All elements of a node of integers or booleans as a NumPy array. Raises Unsure where one is
+    undecided."""
     if isinstance(node, Constant):
         return node.data
     values = everything(node)

@@ -1,4 +1,4 @@
-"""Rational numbers as tensors, exact to as many bits as are asked for."""
+"""Tensors of rational numbers, evaluated in the requested precision."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .nodes import Node, Positions
 
 
 class Fractions(Node):
-    """Given rational numbers, in row-major order."""
+    """Constant rational numbers, in row-major order."""
 
     def __init__(self, values: Sequence[Fraction | int], shape: Sequence[int]) -> None:
         super().__init__(shape)
@@ -27,8 +27,7 @@ class Fractions(Node):
 
 
 def of_fraction(value: Fraction | int) -> Element:
-    """A rational number as an element: a ball around it, exact where its denominator is a power of
-    two."""
+    """A rational number as a ball, which is exact if the denominator is a power of two."""
     if not value:
         return 0.0
     return arb(fmpq(value.numerator, value.denominator))

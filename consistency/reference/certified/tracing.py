@@ -1,11 +1,10 @@
-"""From a call of torch's functions to nodes: every ATen operator that is called is carried out in
-nodes as well.
+"""Tracing of a call of torch's functions to nodes.
 
-The call really runs, on tensors that hold the same numbers; shapes, strides and which storage a
-view belongs to are read off its tensors. Beside every storage stands a node with one element per
-number in memory (two per complex number), so that views of any kind and writes through them need no
-entries of their own. What is computed is looked up in :mod:`.entries` by the operator's name, its
-arguments by the names in torch's schema.
+The call runs in torch, and each ATen operator that it dispatches is evaluated in nodes as well;
+shapes, strides and storages are read from torch's tensors. Each storage has a node with one element
+per number in memory (two per complex number), so that views and writes through them need no
+entries. :mod:`.entries` defines operators by name; arguments are passed by their names in torch's
+schema.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ from .nodes import Constant, Deadline, Detached, Leaf, Node, Unknown, evaluate
 from .python_functions import WholeCalls
 from .rounding import rounded_to
 
-# Gradients whose decomposition in torch is the derivative itself, without constants that are
-# rounded.
+# Gradients whose decomposition in torch is the exact derivative, without rounded constants.
 _DECOMPOSED = frozenset(
     f"{name}_backward"
     for name in (
@@ -43,29 +41,29 @@ _DECOMPOSED = frozenset(
         "soft_margin_loss", "native_dropout",
     )
 )  # fmt: skip
-A_CALL = 100  # elements that could be computed in the time that tracing one call takes
+A_CALL = 100  # cost of tracing one call, in computed elements
 
 
 @dataclass
 class Written:
-    """What an entry returns that also writes to arguments which the schema does not mark: their new
-    values by name."""
+    """The result of an entry that also writes to arguments which the schema does not mark: their
+    new values by name."""
 
     outputs: Any
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While it is entered, keeps nodes beside the tensors that calls make. ``missing`` names the
+    """A dispatch mode that keeps a node for each tensor that calls create. ``missing`` names the
     operators without an entry.
 
-    With ``gradients``, what is computed under ``torch.no_grad()`` or detached is of no gradient;
-    ``blocked`` says that it happened.
+    With ``gradients``, no gradient flows through what is detached or computed under
+    ``torch.no_grad()``; ``blocked`` is True if the latter happened.
     """
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """No: what torch does to skip its compiler here is to import it, which takes seconds."""
+        """False, because otherwise torch imports its compiler, which takes seconds."""
         return False
 
     def __init__(self, gradients: bool = False) -> None:
@@ -79,9 +77,8 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._whole_calls: list[WholeCalls] = []
 
     def __enter__(self) -> CallTrace:
-        self._whole_calls.append(
-            WholeCalls(self)
-        )  # not for longer than needed: each holds the other
+        # Removed in __exit__, because the two modes refer to each other.
+        self._whole_calls.append(WholeCalls(self))
         self._whole_calls[-1].__enter__()  # type: ignore[no-untyped-call]
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
@@ -93,15 +90,15 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     # --- tensors and their nodes
 
     def leaf(self, tensor: torch.Tensor) -> Tensor:
-        """Gradients will be asked for by this tensor, which must be contiguous and alone in its
-        storage."""
+        """The node of a tensor with respect to which gradients will be computed; it must be
+        contiguous and own its storage."""
         numbers = Leaf(_numbers(tensor))
         self._keep_alive(tensor)
         self._storages[_key(tensor)] = numbers
         return self.node(tensor)
 
     def node(self, tensor: torch.Tensor) -> Tensor:
-        """The node of a tensor as it is now; of numbers that no call made, a constant."""
+        """The node of a tensor's present values; a constant if no traced call wrote them."""
         with torch.utils._python_dispatch._disable_current_modes():
             return self._node(tensor)
 
@@ -132,10 +129,10 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return Pair(re, neg(im)) if tensor.is_conj() else Pair(re, im)
 
     def _keep_alive(self, tensor: torch.Tensor) -> None:
-        self._alive.append(tensor)  # or another storage could take its address
+        self._alive.append(tensor)  # otherwise another storage could reuse its address
 
     def write(self, tensor: torch.Tensor, made: Any) -> None:
-        """A tensor holds these numbers now, rounded to its dtype."""
+        """Set the node of a tensor to these numbers, rounded to its dtype."""
         with torch.utils._python_dispatch._disable_current_modes():
             self._write(tensor, made)
 
@@ -222,8 +219,8 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out
 
     def _strided_arguments(self, bound: Mapping[str, Any]) -> dict[str, Any]:
-        """What operators that address memory need: the view that is asked for, and where every
-        element of ``self`` lies."""
+        """Arguments for operators that address memory: the requested view, and the positions in
+        the storage of the view's elements and of the elements of ``self``."""
         source = bound["self"]
         with torch.utils._python_dispatch._disable_current_modes():
             part = torch.as_strided(source, bound["size"], bound["stride"], bound["storage_offset"])
@@ -234,7 +231,7 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             }
 
     def _mark_uninitialized(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Memory that nothing was written to holds nothing that anybody knows."""
+        """Mark the values of uninitialized memory as unknown."""
         with torch.utils._python_dispatch._disable_current_modes():
             if tensor.layout == torch.strided:
                 storage = _whole_storage(tensor)
@@ -288,10 +285,9 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         computed: Any,
         sources: Sequence[Node],
     ) -> None:
-        """The results' nodes to the tensors that hold them: those that were written to, and new
-        ones.
+        """Assign the computed nodes to the tensors that were written to or returned.
 
-        What is not known depends on the sources all the same: its gradient is not known either.
+        Unknown results still depend on ``sources``, so that the gradients of these are unknown too.
         """
         targets: list[Any] = []
         if schema.written:
@@ -302,8 +298,7 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if len(values) == len(targets):
                 pairs = list(zip(targets, values, strict=True))
             else:
-                # of nothing that was written anything is known, not even where an entry gave up and
-                # left nothing
+                # Nothing is known about any written tensor, even if the entry returned no result.
                 why = next(
                     (v.why for v in values if isinstance(v, Unknown)),
                     f"{schema} writes in a way of its own",
@@ -326,15 +321,15 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._write(tensor, value)
 
     def _detach(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Of its own storage, so that the numbers are the same and no gradient flows through."""
+        """A copy in a storage of its own: the same numbers, but no gradient flows through it."""
         with torch.utils._python_dispatch._disable_current_modes():
             copy = tensor.detach().clone()
         self.write(copy, mapped(_detach_nodes, self.node(tensor)))
         return copy
 
     def _check_number(self, name: str, out: Any, computed: Any) -> None:
-        """A number that left the tensors goes on exactly as it is: only where it is the exact value
-        may the trace go on."""
+        """Raise Unsure unless a Python number read from a tensor equals the exact value: the call
+        continues with this number."""
         parts = (
             [(computed.re, out.real), (computed.im, out.imag)]
             if isinstance(computed, Pair)
@@ -364,7 +359,7 @@ def _detach_nodes(x: Any) -> Any:
 
 
 def _nodes_in(arguments: Any) -> list[Node]:
-    """Every node among the arguments of a call."""
+    """All nodes among the arguments of a call."""
     if isinstance(arguments, Node):
         return [arguments]
     if isinstance(arguments, Pair):
@@ -379,7 +374,7 @@ def _nodes_in(arguments: Any) -> list[Node]:
 
 
 def mapped(function: Callable[[Any], Any], value: Any) -> Any:
-    """``function`` of a value, or of every item of a list, a tuple, a dict, however deep."""
+    """``function`` of a value, or of each leaf of nested lists, tuples and dictionaries."""
     if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
         return [mapped(function, x) for x in value]
     if type(value) is dict:
@@ -388,7 +383,7 @@ def mapped(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def unknown(x: Any, why: str, arguments: Any) -> Any:
-    """In place of a tensor of a result, of which an entry says nothing; it depends on these
+    """The unknown node for a result tensor that an entry does not define; it depends on these
     arguments."""
     return _unknown(x, why, _nodes_in(arguments))
 
@@ -410,8 +405,8 @@ def _unknown(x: Any, why: str, inputs: Sequence[Node] = ()) -> Any:
 
 
 def coerced(made: Any, dtype: torch.dtype, shape: Sequence[int]) -> Any:
-    """A node as a tensor of ``dtype`` holds it, in a shape that it broadcasts to. Raises Unsure
-    where the shapes do not fit."""
+    """A node rounded to ``dtype`` and broadcast to ``shape``. Raises Unsure where the shapes do not
+    fit."""
     from .movement import expand
     from .rounding import to_whole
 
@@ -461,8 +456,8 @@ def _numbers(tensor: torch.Tensor) -> Any:
 
 
 def _labels(tensor: torch.Tensor) -> Any:
-    """Where in the storage each element lies, in row-major order of the elements; complex ones take
-    two places."""
+    """The position of each element in the storage, in row-major order; complex elements take two
+    positions."""
     offsets = np.zeros(tuple(tensor.shape), dtype=np.int64) + int(tensor.storage_offset())
     for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
         offsets += (np.arange(size) * stride).reshape(
