@@ -44,7 +44,10 @@ _MIN_USUAL_RMS = 1.5  # in σ, because real rounding errors are not quite unifor
 # Largest difference between the replayed steps and the function in float64, relative to the largest
 # response to a small change of the inputs.
 _MAX_DIFFERENCE = 2.0**-3
-_SUMS = frozenset("sum mean mm bmm mv dot addmm baddbmm addmv cumsum linear matmul".split())
+_SUMS = frozenset((
+    "sum", "mean", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv",
+    "cumsum", "linear", "matmul",
+))  # fmt: skip
 # Upper limit of a kernel's own error in float32, in u·max|result|; shorter formats are rounded once
 _KERNEL_ERROR = 4.0
 _SUM_VARIANCE_FACTOR = 4.0  # × the variance of a sum in random order: torch 2.13 CPU 2.1 (mm)

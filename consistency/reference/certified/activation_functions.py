@@ -1,8 +1,7 @@
-"""Activation functions. Where a formula meets an infinity and gives NaN, or torch's kernels differ,
-nothing is said.
+"""Activation functions. Results are unknown where an infinity makes the formula NaN, or torch's
+kernels differ.
 
-Of the real line's special places torch's conventions hold: a slope at a kink is that of the side
-that torch's ``>`` chooses.
+At a kink the slope is that of the side chosen by torch's ``>``.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def _regular(
 
 
 def _of_regular(slope: Any) -> Any:
-    """A slope, of which nothing is said at infinities."""
+    """A slope that is unknown at infinities."""
     return lambda x, y: unless(slope(x, y), not_(is_finite(x)))
 
 
@@ -145,12 +144,12 @@ _nan_in = Function(
 
 
 def _step(x: Node, gradient: Node) -> Node:
-    """A slope made of comparisons: of NaN nobody says what it is."""
+    """A slope made of comparisons, unknown for NaN."""
     return unless(gradient, is_nan(x))
 
 
 def hardtanh(x: Node, low: Any, high: Any) -> Node:
-    """Between two bounds; at the bounds the slope is 0."""
+    """Clamping between two bounds; at the bounds the slope is 0."""
     of = Function(
         "hardtanh",
         on_numbers(lambda v, a, b: balls.minimum(balls.maximum(v, a), b)),
@@ -164,7 +163,7 @@ def threshold(x: Node, bound: Any, value: Any) -> Node:
 
 
 def _sloped(x: Node, right: Any, left: Any) -> Node:
-    """A function of x right of 0 and one left of it, NaN kept. Each sees 0 on the other's side,
+    """One function for x > 0 and one for x ≤ 0; NaN is kept. Each receives 0 on the other's side,
     where it may be infinite."""
     test = less(0.0, x)
     return _nan_in(x, where(test, right(where(test, x, 0.0)), left(where(test, 0.0, x))))
@@ -210,7 +209,7 @@ def hardsigmoid(x: Node) -> Node:
 
 
 def hardswish(x: Node) -> Node:
-    """x·min(max(x + 3, 0), 6)/6; at −∞ that is −∞·0."""
+    """x·min(max(x + 3, 0), 6)/6, which is −∞·0 at −∞."""
     inner = where(is_finite(x), x, 0.0)
     result = where(
         less_equal(x, -3.0), 0.0, where(less_equal(3.0, x), x, mul(inner, _third(inner)))
@@ -228,7 +227,7 @@ SELU_AS_CALLED = (1.6732632423543772848170429916717, 1.0507009873554804934193349
 
 
 def documented_selu() -> tuple[Node, Node]:
-    """Alpha and scale."""
+    """The documented constants alpha and scale."""
     return Scalar(lambda: arb("1.6732632423543772848170429916717")), Scalar(
         lambda: arb("1.0507009873554804934193349852946")
     )

@@ -1,10 +1,10 @@
-"""One number of a certified computation: a ball where it is a regular number, a Python float where
-IEEE's rules apply.
+"""Elements of certified computations: balls for regular numbers, Python floats where the special
+rules of IEEE 754 apply.
 
-An *element* is an ``arb`` (a finite ball that holds the exact value; exactly 0 stands for a zero
-whose sign nobody knows) or one of the floats NaN, ±infinity, 0.0 and −0.0, which obey IEEE 754. A
-ball that is not finite is *unsure*: more bits may help. Elements of whole numbers are ``int``,
-truth values ``bool``, and None where balls overlap and so cannot tell.
+An *element* is an ``arb`` (a finite ball that contains the exact value; exactly 0 is a zero of
+unknown sign) or one of the floats NaN, ±infinity, 0.0 and −0.0, which obey IEEE 754. A ball that is
+not finite is *unsure*: higher precision may help. Integer elements are ``int``, booleans ``bool``;
+None where overlapping balls leave them undecided.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _NAN = math.nan
 
 
 class Unsure(Exception):  # noqa: N818 (an answer, not an error)
-    """Nothing can be proved here; the text says why."""
+    """Nothing can be proved in this precision; the text says why."""
 
 
 class Unknowable(Unsure):
-    """And more bits would not help."""
+    """Nothing can be proved in any precision."""
 
 
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
-    """Balls of this many bits, in this process, until the context ends."""
+    """Set the precision of balls in bits, in this process, until the context ends."""
     before = flint.ctx.prec
     flint.ctx.prec = bits
     try:
@@ -55,8 +55,7 @@ def element(value: float | int) -> Element:
 
 
 def elements(array: npt.NDArray[Any]) -> Elements:
-    """Numbers of a NumPy array as elements, flat: floats exactly, whole numbers as ``int``, truth
-    values as ``bool``."""
+    """A NumPy array as flat elements: floats exactly, integers as ``int``, booleans as ``bool``."""
     values = array.reshape(-1).tolist()
     result = np.empty(len(values), dtype=object)
     result[:] = [element(v) for v in values] if array.dtype.kind == "f" else values
@@ -73,7 +72,7 @@ def ball(x: Element) -> arb:
 
 
 def real(x: Element) -> Element:
-    """A whole number or a truth value as a number."""
+    """An integer or boolean as a real number."""
     kind = type(x)
     if kind is arb or kind is float:
         return x
@@ -81,7 +80,7 @@ def real(x: Element) -> Element:
 
 
 def sign(x: Element) -> int | None:
-    """−1, 0 or 1; None where a ball cannot tell, and for NaN."""
+    """−1, 0 or 1; None for NaN and where a ball does not decide it."""
     if type(x) is float:
         return None if x != x else (x > 0.0) - (x < 0.0)
     if x > 0:
@@ -183,7 +182,7 @@ def equal(a: Element, b: Element) -> bool | None:
 
 
 def choose(test: bool | None, a: Element, b: Element) -> Element:
-    """``a`` or ``b``; where nobody knows which, a ball around both."""
+    """``a`` or ``b``; a ball around both if ``test`` is undecided."""
     if test is None:
         return union(a, b)
     return a if test else b
@@ -200,7 +199,7 @@ def _regular(x: Element) -> bool:
 
 
 def maximum(a: Element, b: Element) -> Element:
-    """The larger one; NaN where either is."""
+    """The larger one; NaN if either is NaN."""
     for x in (a, b):
         if type(x) is float and x != x:
             return x
@@ -215,7 +214,7 @@ def minimum(a: Element, b: Element) -> Element:
 
 
 def total(values: list[Element]) -> Element:
-    """The exact sum; IEEE's rules where infinities or NaN are among them."""
+    """The exact sum, with the rules of IEEE 754 for infinities and NaN."""
     regular, special = ZERO, 0.0
     zeros = None
     for v in values:
@@ -231,7 +230,7 @@ def total(values: list[Element]) -> Element:
 
 
 def dot(a: Any, b: Any) -> Element:
-    """Σ aᵢ·bᵢ, exactly enclosed."""
+    """An enclosure of Σ aᵢ·bᵢ."""
     try:
         product_sum = ZERO
         for x, y in zip(a, b, strict=True):
@@ -253,10 +252,9 @@ def function(
     at_high: Element = _NAN,
     zero: str | Element = "", nan_outside: bool = True,
 ) -> Callable[[Element], Element]:  # fmt: skip
-    """A real function as one of elements. It lives on [low, high] (NaN outside); ``at_low`` and
-    ``at_high`` are its values at these bounds where those are infinite. ``zero``: ``odd`` keeps a
-    zero with its sign; another element is the value there.
-    """
+    """A real function of elements, defined on [low, high] (NaN outside); ``at_low`` and ``at_high``
+    are its values at infinite bounds. ``zero``: ``odd`` returns a zero with its sign; another
+    element is the value at 0."""
 
     def call(x: Element) -> Element:
         if type(x) is float:

@@ -1,5 +1,5 @@
-"""Bessel functions and Airy's, of whole orders and real arguments. At infinity torch often makes
-NaN: nothing is said."""
+"""Bessel and Airy functions of integer order and real argument. Unknown at infinities, where torch
+often returns NaN."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _plain(
 def _positive(
     name: str, of: Callable[[arb], arb], at_zero: Element, at_high: Element = balls.UNSURE
 ) -> Function:
-    """Only right of 0."""
+    """A function defined only for x > 0."""
     return Function(name, on_numbers(function(of, low=0.0, at_high=at_high, zero=at_zero)))
 
 
@@ -70,7 +70,7 @@ i1e: Function = Function(
 
 
 def _i0e_slope(x: Node, y: Node) -> Node:
-    """At 0, a kink, it is 0."""
+    """0 at the kink at 0."""
     return sub(i1e(x), mul(sign(x), y))
 
 

@@ -1,5 +1,5 @@
-"""Elementary functions of complex numbers, on their branch cuts as C99 has it: the sign of a zero
-says on which side one stands."""
+"""Elementary functions of complex numbers, with the branch cuts of C99: the sign of a zero
+determines the side of the cut."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def _no_cut(of: Callable[[acb], acb]) -> Callable[[Element, Element], acb | None
 def on_real_cut(
     of: Callable[[acb], acb], cut: Cut, above: Callable[[arb], tuple[arb, arb]]
 ) -> Callable[[Element, Element], acb | None]:
-    """With a cut on the real axis, where ``cut`` holds; ``above`` is the value there on the side of
-    +0. Real on real arguments."""
+    """A function with a cut on the real axis where ``cut`` holds; ``above`` is its value there on
+    the side of +0. Real on real arguments."""
 
     def value(re: Element, im: Element) -> acb | None:
         x, y = balls.ball(re), balls.ball(im)
@@ -49,7 +49,7 @@ def on_real_cut(
 def turned(
     value: Callable[[Element, Element], acb | None],
 ) -> Callable[[Element, Element], acb | None]:
-    """g(z) = −i·f(i·z): what asinh is to asin, and atan to atanh."""
+    """g(z) = −i·f(i·z), as asinh from asin and atan from atanh."""
 
     def call(re: Element, im: Element) -> acb | None:
         result = value(-im, re)
@@ -67,8 +67,8 @@ def analytic(
 ) -> Callable[[Any], Pair]:
     """A holomorphic function of complex tensors. ``slope(z, f(z))`` is its derivative as a pair.
 
-    With ``cuts`` it is a function of elements, which gives None where nobody knows. Nothing is said
-    of infinities and NaN.
+    With ``cuts`` it is a function of elements that returns None where the side is unknown. Results
+    for infinities and NaN are unknown.
     """
     function: Any = of if cuts else _no_cut(of)  # type: ignore[arg-type]
 
@@ -158,8 +158,8 @@ def _logarithm(scale: Callable[[], Node] | None) -> Callable[[Any], Pair]:
 
 
 def _one_less_square(z: Any) -> Any:
-    """√(1 − z)·√(1 + z). Subtracting from z keeps the sign of a zero, which says on which side of
-    the roots' cuts it is."""
+    """√(1 − z)·√(1 + z). Subtracting from z keeps the sign of a zero, which determines the side of
+    the roots' cuts."""
     return mul(sqrt(neg(sub(z, 1.0))), sqrt(sub(z, -1.0)))
 
 
@@ -208,8 +208,7 @@ atanh = analytic("atanh", _atanh_value, lambda z, y: div(1.0, sub(1.0, mul(z, z)
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """exp(w·log z); whole numbers and halves as exponents go their own way, past the logarithm's
-    cut."""
+    """exp(w·log z); integer and half-integer exponents avoid the logarithm and its cut."""
     if isinstance(exponent, (int, float)) and float(exponent).is_integer() and abs(exponent) <= 64:
         result: Any = 1.0
         for _ in range(abs(int(exponent))):
@@ -224,7 +223,7 @@ def power(base: Any, exponent: Any) -> Any:
 
 
 def _reciprocal(z: Any) -> Any:
-    """1/z, of which nothing is said at 0."""
+    """1/z, unknown at 0."""
     result = div(1.0, z)
     doubt = real.equal(square_modulus(z), 0.0)
     return Pair(real.doubted(result.re, doubt), real.doubted(result.im, doubt))

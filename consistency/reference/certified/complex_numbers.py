@@ -1,4 +1,4 @@
-"""Complex tensors as pairs of real ones, and the arithmetic that takes either."""
+"""Complex tensors as pairs of real ones, and arithmetic for real and complex tensors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Tensor = Node | Pair
 
 
 def pair(x: Any) -> Pair:
-    """Anything as a complex tensor."""
+    """A node, a pair or a number as a complex tensor."""
     if isinstance(x, Pair):
         return x
     if isinstance(x, complex):
@@ -49,7 +49,7 @@ def is_complex(*xs: Any) -> bool:
 
 
 def each(of: Callable[..., Any], *xs: Any) -> Any:
-    """A movement or a linear function, of both parts where any argument is complex."""
+    """A movement or linear function, applied to both parts if any argument is complex."""
     if not is_complex(*xs):
         return of(*(node_of(x) for x in xs))
     pairs = [pair(x) for x in xs]
@@ -107,7 +107,7 @@ def div(a: Any, b: Any) -> Any:
 
 
 def _share(part: Node, size: Node) -> Node:
-    """A part over the modulus, 0 of zero."""
+    """A part divided by the modulus; 0 at zero."""
     zero = real.equal(size, 0.0)
     return real.where(zero, 0.0, real.div(part, real.where(zero, 1.0, size)))
 
@@ -142,5 +142,5 @@ def where(test: Any, a: Any, b: Any) -> Any:
 def real_or_complex(
     of_real: Callable[[Node], Node], of_complex: Callable[[Any], Pair]
 ) -> Callable[[Any], Any]:
-    """A function that takes either kind of tensor."""
+    """A function with separate definitions for real and complex tensors."""
     return lambda x: of_complex(x) if is_complex(x) else of_real(to_real(node_of(x)))

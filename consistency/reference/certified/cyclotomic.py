@@ -11,10 +11,10 @@ _DEGREE = 20_000
 
 
 def vanishes(numbers: Sequence[acb], exponents: Sequence[int], order: int, part: int) -> bool:
-    """Whether the real (``part`` 0) or imaginary (1) part of Σ z·exp(2πi·e/order) is 0; False where
-    it is not, or nobody knows.
+    """Whether the real (``part`` 0) or imaginary (1) part of Σ z·exp(2πi·e/order) is 0; False if it
+    is not, or if undecided.
 
-    Parts are made of cosines of multiples of 2π/m, with m a multiple of 4, and 2·cos(2πf/m) = ζᶠ +
+    Parts are sums of cosines of multiples of 2π/m, with m a multiple of 4, and 2·cos(2πf/m) = ζᶠ +
     ζᵐ⁻ᶠ with ζ = exp(2πi/m). A polynomial in ζ with rational coefficients is 0 if and only if the
     m-th cyclotomic polynomial divides it.
     """

@@ -1,5 +1,4 @@
-"""Functions of corresponding elements, each with its derivatives, and the choice between two
-tensors."""
+"""Elementwise functions with their derivatives, and the selection between two tensors."""
 
 from __future__ import annotations
 
@@ -17,12 +16,12 @@ Slope = Callable[..., "Node | float | None"]
 
 
 class Function:
-    """A function of one or more elements. ``slopes`` are its partial derivatives, from the inputs'
-    nodes and the result's.
+    """A function of one or more elements. ``slopes`` are its partial derivatives, as functions of
+    the inputs' nodes and the result's.
 
-    A slope of None has no gradient; with slopes left out altogether the function has none by any
-    input. Called with nodes and numbers, it gives the node of its values, with operands broadcast.
-    ``kind`` is that of its results.
+    Where a slope is None, or without slopes, there is no gradient. Called with nodes and numbers,
+    it returns the node of its values for the broadcast operands. ``kind`` is the kind of the
+    results.
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class Function:
 
 
 def node_of(value: Any) -> Node:
-    """A node as it is; a number as the node of a tensor without dimensions."""
+    """A node unchanged; a number as the node of a zero-dimensional tensor."""
     if isinstance(value, Node):
         return value
     if isinstance(value, np.ndarray):
@@ -52,8 +51,7 @@ def _long(value: Any) -> bool:
 
 
 class Scalar(Node):
-    """One number that NumPy has no type for, such as an ``arb`` or a whole number of many
-    digits."""
+    """One number without a NumPy type, such as an ``arb`` or a long integer."""
 
     def __init__(self, value: Any) -> None:
         super().__init__(())
@@ -125,12 +123,12 @@ _REAL = Function("real", _identity, (lambda x, y: 1.0,))
 
 
 def to_real(x: Node) -> Node:
-    """Whole numbers and truth values as real numbers."""
+    """Integers and booleans as real numbers."""
     return x if x.kind == "real" else _REAL(x)
 
 
 def on_numbers(of: Callable[..., Element]) -> Callable[..., Element]:
-    """A function of real elements for whole numbers and truth values, too."""
+    """A function of real elements, extended to integers and booleans."""
 
     def call(*xs: Element) -> Element:
         return of(*map(balls.real, xs))
@@ -160,8 +158,8 @@ equal = Function("equal", on_numbers(balls.equal), kind="bool")
 
 
 def _share(a: Node, b: Node) -> Node:
-    """What ``a`` gets of the gradient of max(a, b): all, nothing, or, where both are equal, half.
-    Of NaN nobody says what."""
+    """The share of ``a`` in the gradient of max(a, b): 1, 0, or ½ if both are equal; unknown for
+    NaN."""
     return unless(where(less(b, a), 1.0, where(equal(a, b), 0.5, 0.0)), or_(is_nan(a), is_nan(b)))
 
 
@@ -207,11 +205,10 @@ unless: Function = Function(
 
 
 def doubted(x: Node, doubt: Node) -> Node:
-    """``x``, of which nothing is known where ``doubt`` holds: neither the number nor what gradient
-    flows through it."""
+    """``x``, with unknown value and gradient where ``doubt`` holds."""
     return unless(to_real(x), doubt)
 
 
 def less_equal(a: Any, b: Any) -> Node:
-    """a ≤ b, which NaN is to nothing."""
+    """a ≤ b, False for NaN."""
     return or_(less(a, b), equal(a, b))

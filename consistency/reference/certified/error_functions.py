@@ -1,4 +1,4 @@
-"""The error function and its relatives: the normal distribution, its logarithm and its inverse."""
+"""The error function, the normal distribution, its logarithm and its inverse."""
 
 from __future__ import annotations
 

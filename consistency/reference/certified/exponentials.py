@@ -1,5 +1,5 @@
-"""Sums of exponentials: softmax and its kin, with the row's largest element taken out, as torch
-defines them."""
+"""Softmax and other sums of exponentials, shifted by the row's largest element, as torch defines
+them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .nodes import Node
 
 
 def _exact_largest(values: list[Element]) -> Element:
-    """A number at the largest element: exact, and so not the element itself where that is a ball.
-    NaN if one is among them."""
+    """An exact number near the largest element (the midpoint, if that is a ball). NaN if any is
+    NaN."""
     largest: Element = None
     for value in values:
         if type(value) is float and value != value:
@@ -35,11 +35,10 @@ def _exact_largest_finite(values: list[Element]) -> Element:
 
 
 def shift(x: Node, dim: Any, *, finite: bool = False) -> Node:
-    """What is taken out of rows before the exponential; of no gradient, as nothing depends on it
-    but infinities.
+    """The number subtracted from each row before the exponential; without a gradient, because it
+    affects only infinities.
 
-    With an infinity taken out (``finite`` says no), rows become NaN where torch's become NaN: ∞ −
-    ∞.
+    If it is an infinity (not with ``finite``), rows become NaN as in torch: ∞ − ∞.
     """
     return sums.reduce_rows(
         _exact_largest_finite if finite else _exact_largest, to_real(x), dim, True
@@ -57,7 +56,7 @@ def log_softmax(x: Node, dim: Any) -> Node:
 
 
 def safe_softmax(x: Node, dim: Any) -> Node:
-    """Rows of nothing but −∞ become 0."""
+    """Softmax in which rows of only −∞ become 0."""
     hidden = e.equal(sums.amax(x, dim, True), float("-inf"))
     return e.where(hidden, 0.0, softmax(e.where(hidden, 0.0, x), dim))
 

@@ -1,7 +1,7 @@
-"""What is compared of factorizations, known by definition.
+"""The compared quantities of factorizations, known by definition.
 
-Factors are not unique, but what :mod:`consistency.operators.decompositions` compares of them is,
-and exactly known: they multiply to the matrix, and their columns are orthonormal.
+Factors are not unique, but what :mod:`consistency.operators.decompositions` compares is, and is
+known exactly: the product of the factors is the matrix, and their columns are orthonormal.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Observed = Callable[[tuple[Any, ...], Kwargs, Sequence[Any]], Sequence[Tensor]]
 
 
 def _identity(x: Any) -> Tensor:
-    """Shaped like a stack of square matrices that was observed."""
+    """A stack of identity matrices in the shape of the observed one."""
     return expanded(Constant(np.eye(x.shape[-1])), tuple(x.shape))  # type: ignore[no-any-return]
 
 
@@ -46,7 +46,7 @@ def _ones(x: Any) -> Tensor:
 
 
 def _hermitian(a: Any, triangle: str = "L") -> Tensor:
-    """The matrix with this triangle."""
+    """The Hermitian matrix with this triangle."""
     a = adjoint(a) if triangle.upper() == "U" else a
     diagonal = c.sub(lower(a), lower(a, -1))
     diagonal = diagonal.re if isinstance(diagonal, Pair) else diagonal
@@ -71,8 +71,8 @@ def _eigh(args: tuple[Any, ...], kwargs: Kwargs, observed: Sequence[Any]) -> Seq
 
 
 def _qr(args: tuple[Any, ...], kwargs: Kwargs, observed: Sequence[Any]) -> Sequence[Tensor]:
-    """Q·R and the orthonormal columns of Q, or Rᴴ·R where there is no Q; and nothing below the
-    diagonal of R."""
+    """Q·R and the orthonormal columns of Q, or Rᴴ·R without Q; and zeros below the diagonal of
+    R."""
     a = args[0]
     if len(observed) == 2:
         return c.matmul(adjoint(a), a), _zeros(observed[1])
@@ -101,8 +101,7 @@ def _eig(args: tuple[Any, ...], kwargs: Kwargs, observed: Sequence[Any]) -> Sequ
 
 
 def _lu(args: tuple[Any, ...], kwargs: Kwargs, observed: Sequence[Any]) -> Sequence[Tensor]:
-    """P·L·U, and no deviation from the shapes and the size that partial pivoting gives the
-    factors."""
+    """P·L·U, and no deviation from the shapes and sizes of factors by partial pivoting."""
     if not kwargs.get("pivot", True):
         raise Unsure("factors without pivots")
     return (
@@ -131,9 +130,8 @@ _OBSERVED: dict[Any, Observed] = {
 
 
 def known(operator: Operator, build: Build, call: CallOf) -> list[Tensor] | None:
-    """The unique quantities that the operator's hook makes of outputs, or None where nothing is
-    known of them. Of what ``call`` gives in torch only shapes are looked at.
-    """
+    """The unique quantities that the operator's hook computes from the outputs, or None if they are
+    not known. Only the shapes of ``call``'s outputs are used."""
     observe = _OBSERVED.get(operator.observe)
     if observe is None:
         return None

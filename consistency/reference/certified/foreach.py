@@ -1,5 +1,5 @@
-"""Operators over lists of tensors (``torch._foreach_*``), one tensor after the other by the entry
-of the plain operator."""
+"""Operators over lists of tensors (``torch._foreach_*``), evaluated tensor by tensor with the entry
+of the operator for one tensor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NUMBER = {
 
 
 def each_of(name: str) -> Callable[[Mapping[str, Any], Any], Any] | None:
-    """The entry of ``_foreach_<name>``; None where the plain operator has none."""
+    """The entry of ``_foreach_<name>``; None if the operator for one tensor has none."""
     from .entries import ENTRIES, call_entry
 
     single = ENTRIES.get(_ENTRY.get(name, name))

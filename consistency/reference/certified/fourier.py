@@ -1,5 +1,5 @@
-"""Discrete Fourier transforms: every element is one sum of products with exact roots of unity,
-found on demand."""
+"""Discrete Fourier transforms: each element is a sum of products with exact roots of unity,
+evaluated on demand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TERMS = 1 << 22  # of one element; more would take minutes
 
 
 class Roots:
-    """exp(2πi·e/order) in one precision, made when they are asked for."""
+    """Roots of unity exp(2πi·e/order) in one precision, computed on demand."""
 
     def __init__(self, order: int) -> None:
         self.order = order
@@ -41,8 +41,7 @@ class Roots:
             return [roots[e] for e in exponents]
 
     def _root(self, e: int) -> acb:
-        """By symmetries from an angle of at most a quarter of π, of which there are an eighth as
-        many."""
+        """By symmetry, from an angle of at most π/4."""
         a, b = 2 * e, self.order  # the angle is π·a/b
         below = a > b
         a = 2 * b - a if below else a
@@ -64,18 +63,18 @@ class Roots:
 
 @functools.lru_cache(maxsize=32)
 def roots_of_unity(order: int, bits: int) -> Roots:
-    """Those of the present precision, which is ``bits``."""
+    """The roots in the current precision, ``bits``, which is part of the cache key."""
     return Roots(order)
 
 
 @dataclass(frozen=True)
 class TransformPlan:
-    """Σⱼ xⱼ·exp(sign·2πi·Σ_d j_d·k_d/period_d) for every k, times the scale: ``count`` to the power
-    0, −½ or −1.
+    """Σⱼ xⱼ·exp(sign·2πi·Σ_d j_d·k_d/period_d) for each k, times ``count`` to the power 0, −½ or
+    −1.
 
-    ``taken`` and ``made`` are the numbers of indices j and k per dimension. Where one of them is
-    ``half`` a spectrum in its last dimension, its elements stand for their mirror images as well
-    and count twice, except the ends that have none.
+    ``taken`` and ``made`` are the numbers of indices j and k per dimension. If one of them is
+    ``half`` a spectrum in its last dimension, its elements count twice, for their mirror images,
+    except the ends that have none.
     """
 
     taken: tuple[int, ...]
@@ -96,7 +95,7 @@ class TransformPlan:
 
     @functools.cached_property
     def steps(self) -> Any:
-        """Of every flat j the exponents of the root that a step of each k brings."""
+        """For each flat j, the change of the root's exponent per step of each k."""
         along = np.indices(self.taken).reshape(len(self.taken), -1)
         return along * np.asarray([self.order // p for p in self.periods])[:, None]
 
@@ -106,8 +105,7 @@ class TransformPlan:
         return result
 
     def weight(self, side: str, index: int) -> int:
-        """How often the element with this flat index counts, of those that are ``taken`` or
-        ``made``."""
+        """How often the element with this flat index counts, on the ``taken`` or ``made`` side."""
         if self.half != side:
             return 1
         last = index % (self.taken if side == "taken" else self.made)[-1]
@@ -120,8 +118,8 @@ class TransformPlan:
 
 
 class Transform(Node):
-    """Rows of ``parts`` (real, or real and imaginary) transformed: B × K × 1 (real parts) or 2
-    numbers."""
+    """Transformed rows of ``parts`` (real, or real and imaginary): B × K × (1 real part or 2
+    parts)."""
 
     def __init__(self, parts: Sequence[Node], plan: TransformPlan, out_parts: int) -> None:
         super().__init__((parts[0].shape[0], math.prod(plan.made), out_parts), parts)
@@ -131,7 +129,7 @@ class Transform(Node):
         self._elements: dict[tuple[int, int], tuple[Element, Element]] = {}  # by row and k
 
     def _forget(self) -> None:
-        """What was found in another precision."""
+        """Clear values computed in another precision."""
         if self._terms_bits != flint.ctx.prec:
             self._terms_bits = flint.ctx.prec
             self._terms, self._elements = {}, {}
@@ -163,7 +161,7 @@ class Transform(Node):
         return values
 
     def _row(self, parts: list[list[Element]]) -> tuple[list[int], list[acb]]:
-        """The indices of what is not zero, and these numbers."""
+        """The indices of the nonzero numbers, and these numbers."""
         indices, numbers = [], []
         for j, xs in enumerate(zip(*parts, strict=True)):
             if xs == (0.0,) or xs == (0.0, 0.0):
@@ -216,7 +214,7 @@ def transform(
     half: str = "",
     count: int, normalization: int, real: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor transformed along ``dims``. ``real``: the result is known to be."""
+    """A tensor transformed along ``dims``. ``real``: the result is known to be real."""
     dims = [d % x.ndim for d in dims]
     if len(set(dims)) != len(dims):
         raise balls.Unsure("a dimension is transformed twice")

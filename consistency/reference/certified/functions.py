@@ -1,4 +1,4 @@
-"""Elementary functions of one and two elements, with their derivatives."""
+"""Elementary functions of one or two elements, with their derivatives."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _INF, _NAN = math.inf, math.nan
 
 
 def _unary(name: str, of: Any, slope: Any, **bounds: Any) -> Function:
-    """Of a function that lives on a part of the line nothing is said about slopes elsewhere."""
+    """A function; where it is not defined, its slope is unknown."""
     if "low" not in bounds and "high" not in bounds:
         return Function(name, on_numbers(function(of, **bounds)), (slope,))
 
@@ -65,7 +65,7 @@ def _one_less(x: Node) -> Node:
 
 
 def _at_zero(of: Any) -> Any:
-    """A function of numbers from 0 on that is infinite at 0."""
+    """A function of numbers ≥ 0 that is infinite at 0."""
 
     def value(x: arb) -> Element:
         return _INF if x.is_zero() else of(x)
@@ -168,7 +168,7 @@ tanh = Function(
 
 
 def _sigmoid(x: Element) -> Element:
-    """1/(1 + e⁻ˣ), so that no exponential is large."""
+    """1/(1 + e⁻ˣ), arranged so that no exponential is large."""
     if type(x) is float:
         return x if x != x else arb(0.5) if x == 0.0 else arb(1) if x > 0.0 else 0.0
     power = (-abs(x)).exp()
@@ -215,7 +215,7 @@ def _truncated(x: arb) -> arb:
 
 
 def nearest_even(x: arb) -> arb:
-    """The nearest whole number, ties to the even one."""
+    """The nearest integer, ties to even."""
     low = (x - arb(0.5)).ceil()
     high = (x + arb(0.5)).floor()
     if low.is_exact() and high.is_exact() and low == high:
@@ -329,7 +329,7 @@ def _angle(y: Element, x: Element) -> Element:
 
 
 def _squares(x: Node, y: Node) -> Node:
-    """Where both are 0 the angle has no slope, whatever torch makes of it."""
+    """x² + y²; unknown where both are 0, because the angle has no slope there."""
     return unless(add(square(x), square(y)), and_(equal(x, 0.0), equal(y, 0.0)))
 
 
@@ -365,7 +365,8 @@ def _copy_sign(x: Element, y: Element) -> Element:
 
 
 def _pull_sign(a: Node, b: Node, y: Node) -> Node:
-    """Whether x keeps its sign; 0 at 0, as torch has it. Of an infinity torch takes ∞/∞."""
+    """1 or −1, whether x keeps its sign; 0 at 0, as in torch; unknown at infinities, where torch
+    divides ∞ by ∞."""
     return unless(mul(sign(a), copysign_of_one(b)), not_(is_finite(a)))
 
 
@@ -405,7 +406,7 @@ def _modulo(x: Element, y: Element, whole: Any) -> Element:
 
 
 def _by_divisor(whole: Function) -> Any:
-    """Nothing is said of slopes where there is no remainder."""
+    """The slopes of a remainder, unknown where the remainder is not defined."""
     return (
         lambda a, b, y: unless(1.0, is_nan(y)),
         lambda a, b, y: unless(neg(whole(div(a, b))), or_(is_nan(y), not_(is_finite(b)))),

@@ -1,4 +1,5 @@
-"""The gamma function's relatives: lgamma, digamma, polygamma, incomplete gamma, Hurwitz' zeta."""
+"""Functions related to the gamma function: lgamma, digamma, polygamma, incomplete gamma, Hurwitz
+zeta."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _LARGE = 1000  # beyond it a single value may take minutes
 
 
 def _pole(x: arb) -> bool:
-    """0 or a negative whole number."""
+    """Whether x is 0 or a negative integer."""
     return bool(x.is_exact() and x <= 0 and x.is_integer())
 
 
@@ -36,14 +37,14 @@ def _digamma(x: arb) -> Element:
 
 
 def _digamma_of(x: Element) -> Element:
-    """At a zero the infinity of its side; NaN at the other poles and at −∞."""
+    """At ±0 an infinity by the sign of the zero; NaN at the other poles and at −∞."""
     if type(x) is float:
         return -math.copysign(_INF, x) if x == 0.0 else x if x != x or x > 0.0 else _NAN
     return _digamma(x)
 
 
 def _slope_of_digamma(x: Node) -> Node:
-    """Nothing is said of slopes where there is no value."""
+    """The slope, unknown where there is no value."""
     return unless(polygamma(1)(x), is_nan(digamma(x)))
 
 
@@ -59,8 +60,7 @@ lgamma = Function(
 
 @functools.cache
 def polygamma(order: int) -> Function:
-    """The derivative of digamma, so many times. At a pole its limit, where both sides have the
-    same."""
+    """The derivative of digamma of this order; at a pole its limit, if both sides agree."""
     if order == 0:
         return digamma
 
@@ -111,7 +111,7 @@ def _slope_of(p: int) -> Any:
 
 
 def _zeta(s: Element, q: Element) -> Element:
-    """Σ (q + k)^(−s), where all that is regular."""
+    """Σ (q + k)^(−s), for regular arguments."""
     if type(s) is not arb or type(q) is not arb:
         return balls.UNSURE
     return s.zeta(q) if s > 1 and s <= _LARGE and q > 0 and q <= _LARGE else balls.UNSURE

@@ -1,8 +1,6 @@
-"""Arithmetic of whole numbers, carried out exactly; what a tensor holds of the results wraps around
-when it is written.
+"""Exact integer arithmetic; results wrap around when they are written to a tensor.
 
-Where nothing is defined (division by zero, negative exponents, shifts by too much) an element is
-None: undecided.
+Undefined results (division by zero, negative exponents, too large shifts) are None: undecided.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ _SPAN = 1 << 64  # a multiple of every dtype's
 
 
 def whole(*xs: Any) -> bool:
-    """Whether all are tensors of whole numbers or truth values, or numbers of that kind."""
+    """Whether all are integer or boolean tensors or numbers."""
     return all(x.kind in ("int", "bool") if isinstance(x, Node) else isinstance(x, int) for x in xs)
 
 
@@ -53,8 +51,8 @@ def _power(a: int, b: int) -> int | None:
 
 
 def shifts(bits: int) -> tuple[Function, Function]:
-    """To the left and to the right, of numbers of so many bits; C++ leaves open what shifts by
-    ``bits`` or more give."""
+    """Left and right shifts of numbers with ``bits`` bits; C++ leaves shifts by ``bits`` or more
+    undefined."""
 
     def left(a: int, b: int) -> int | None:
         return a << b if 0 <= b < bits else None

@@ -1,4 +1,5 @@
-"""Functions made of logarithms: sums of exponentials, entropies, odds; and the cardinal sine."""
+"""Functions composed of logarithms: sums of exponentials, entropies, logits; and the cardinal
+sine."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def _sum_of_powers(
 
 
 def _shares(of: Callable[[Node], Node]) -> tuple[Callable[..., Node], Callable[..., Node]]:
-    """Each one's power over the sum of both; of equal infinities nothing is said."""
+    """The share of each power in the sum of both; unknown for equal infinities."""
 
     def share(a: Node, b: Node) -> Node:
         doubt = and_(is_infinite(a), equal(a, b))
@@ -74,7 +75,7 @@ logaddexp2 = Function(
 
 
 def _times_log(logarithm: Callable[[Element], Element]) -> Callable[[Element, Element], Element]:
-    """x·log y, and 0 for x = 0 whatever y is, but for NaN."""
+    """x·log y; 0 for x = 0 and any y but NaN."""
 
     def of(x: Element, y: Element) -> Element:
         if type(y) is float and y != y:
@@ -129,7 +130,7 @@ logit = Function(
 
 @functools.cache
 def logit_between(eps: float) -> Function:
-    """The logit of x after it is moved to within [eps, 1 − eps]."""
+    """The logit of x clamped to [eps, 1 − eps]."""
     low, high = balls.element(eps), 1 - arb(eps)
     value = logit.of
 
@@ -146,7 +147,7 @@ def logit_between(eps: float) -> Function:
 
 
 def _sinc_slope(x: arb) -> Element:
-    """(cos πx − sinc x)/x; next to 0 by its alternating series Σ (−1)ᵏ·2k/(2k + 1)!·π²ᵏ·x²ᵏ⁻¹."""
+    """(cos πx − sinc x)/x; near 0 by its alternating series Σ (−1)ᵏ·2k/(2k + 1)!·π²ᵏ·x²ᵏ⁻¹."""
     if not abs(x) < 0.01:
         return (x.cos_pi() - x.sinc_pi()) / x
     square, total, k = (arb.pi() * x) ** 2, arb(0), 1

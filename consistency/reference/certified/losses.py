@@ -1,4 +1,4 @@
-"""Losses of single elements, and how they are reduced."""
+"""Elementwise losses and their reductions."""
 
 from __future__ import annotations
 
@@ -62,14 +62,15 @@ def huber(x: Node, target: Node, delta: float) -> Node:
 
 
 def smooth_l1(x: Node, target: Node, beta: float) -> Node:
-    """Huber's over beta; with beta = 0 the absolute difference."""
+    """The Huber loss divided by beta; the absolute difference if beta is 0."""
     if not beta:
         return abs_(sub(x, target))
     return div(_huber_of(sub(x, target), beta), beta)
 
 
 def _certain(x: Node, y: Node) -> Node:
-    """At 0 and 1 the logarithms are held at −100, and torch's slope is neither theirs nor 0."""
+    """Unknown slope at 0 and 1: there the logarithms are clamped at −100, and torch's slope is
+    neither theirs nor 0."""
     return unless(1.0, not_(and_(less(0.0, x), less(x, 1.0))))
 
 
@@ -77,7 +78,7 @@ _probability = Function("probability", on_numbers(lambda x: x), (_certain,))
 
 
 def cross_entropy(x: Node, target: Node) -> Node:
-    """−t·log x − (1 − t)·log(1 − x), logarithms no less than −100, as documented."""
+    """−t·log x − (1 − t)·log(1 − x), with logarithms ≥ −100, as documented."""
     x = _probability(x)
     first = mul(target, maximum(log(x), -100.0))
     second = mul(sub(1.0, target), maximum(log1p(neg(x)), -100.0))
@@ -97,6 +98,6 @@ def weighted(terms: Node, weight: Node | None) -> Node:
 
 
 def hinge_power(z: Node, p: Any) -> Node:
-    """max(0, z)ᵖ for p of 1 or 2; at 0 its slope is 0."""
+    """max(0, z)ᵖ for p = 1 or 2; its slope at 0 is 0."""
     raised = square(z) if p == 2 else z
     return where(less(0.0, z), raised, mul(Detached(z), 0.0))

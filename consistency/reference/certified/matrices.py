@@ -1,8 +1,8 @@
-"""Functions of whole matrices: one of a batch is computed at once, in python-flint's balls, and
-kept for the precision.
+"""Functions of matrices: each matrix of a batch is computed as a whole in python-flint's balls, and
+cached per precision.
 
-A *stack* is a tensor of three dimensions, a batch of matrices. What is not finite is not computed
-with.
+A *stack* is a tensor of three dimensions, a batch of matrices. Matrices with infinities or NaN are
+unsure.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENTRIES = 1 << 14  # of one matrix; more would take minutes
 
 @dataclass(frozen=True)
 class MatrixResult:
-    """One result of a function. ``kind`` is ``same`` (complex where the arguments are), ``real`` or
+    """One result of a function. ``kind`` is ``same`` (complex if the arguments are), ``real`` or
     ``int``."""
 
     rows: int
@@ -38,10 +38,9 @@ class MatrixResult:
 
 @dataclass(frozen=True)
 class MatrixFunction:
-    """``of`` takes matrices and gives rows of numbers per result, as lists or as a matrix.
-    ``pulls`` have a function per result: (arguments, results, gradient of this result) ↦ gradients
-    of the arguments, in tensors; None where there is none.
-    """
+    """``of`` takes matrices and returns the rows of each result, as lists or as a matrix. ``pulls``
+    has a function per result: (arguments, results, gradient of this result) ↦ gradients of the
+    arguments; None where there is none."""
 
     name: str
     results: Callable[..., Sequence[MatrixResult]]  # from the arguments' shapes
@@ -51,12 +50,12 @@ class MatrixFunction:
     ] = ()
 
     def __call__(self, *arguments: Tensor) -> list[Tensor]:
-        """Of stacks with one batch size."""
+        """The results for stacks with one batch size."""
         return MatrixCall(self, arguments).results
 
 
 class MatrixCall:
-    """A function's arguments and results, and what has been computed of them."""
+    """The arguments and results of a function, and the values computed so far."""
 
     def __init__(self, function: MatrixFunction, arguments: Sequence[Tensor]) -> None:
         self.function, self.arguments = function, arguments
@@ -83,7 +82,7 @@ class MatrixCall:
         return self._found
 
     def compute(self, given: Sequence[Elements]) -> list[list[Any]]:
-        """From the numbers of one matrix of each node."""
+        """The results for one matrix, from the elements of each node."""
         Deadline.check()
         parts = iter(given)
         matrices: list[Matrix] = []
@@ -117,7 +116,7 @@ def _numbers(x: Any) -> list[Any]:
 
 
 class MatrixBlock(Node):
-    """One result of a call: batch × rows × columns × 1, or 2 for complex numbers."""
+    """One result of a call: batch × rows × columns × (1, or 2 for complex numbers)."""
 
     def __init__(self, call: MatrixCall, number: int, batch: int, result: MatrixResult) -> None:
         parts = 2 if call.complex and result.kind == "same" else 1
@@ -183,12 +182,12 @@ def transposed(x: Tensor) -> Any:
 
 
 def adjoint(x: Tensor) -> Any:
-    """The conjugate transpose, of stacks and of matrices alone."""
+    """The conjugate transpose of each matrix."""
     return c.conj(transposed(x))
 
 
 def masked(x: Tensor, keep: Any) -> Any:
-    """Zeros but where ``keep`` (rows × columns) holds."""
+    """The matrices with zeros where ``keep`` (rows × columns) is False."""
 
     def of(node: Node) -> Node:
         labels = np.where(keep, np.arange(node.size).reshape(node.shape), -1)
@@ -206,7 +205,7 @@ def upper(x: Tensor) -> Any:
 
 
 def stack(x: Tensor) -> Any:
-    """All batch dimensions as one."""
+    """All batch dimensions merged into one."""
     shape = (math.prod(x.shape[:-2]), *x.shape[-2:])
     return c.each(lambda node: movement.reshape(node, shape), x)
 

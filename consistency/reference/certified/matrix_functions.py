@@ -1,8 +1,7 @@
 """Inverses, solutions, determinants, exponentials, factors and spectra as functions of matrices,
 with their derivatives.
 
-Gradients are Re⟨G, dY⟩ = Re⟨gradient, dA⟩ solved for what stands beside dA, from dY as given at
-each function.
+Gradients follow from Re⟨G, dY⟩ = Re⟨gradient, dA⟩ with the dY that is given at each function.
 """
 
 from __future__ import annotations
@@ -73,8 +72,8 @@ determinant = MatrixFunction(
 def _pull_exponential(
     inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
-    """The derivative in direction E is the corner of exp [[A, E], [0, A]]; its adjoint is the one
-    at Aᴴ."""
+    """The derivative in direction E is the upper right block of exp [[A, E], [0, A]]; its adjoint
+    is the one at Aᴴ."""
     n = inputs[0].shape[-1]
     a = adjoint(inputs[0])
     top = c.each(lambda x, y: movement.cat([x, y], -1), a, g)
@@ -95,11 +94,10 @@ exponential: MatrixFunction = MatrixFunction(
 def _pull_cholesky(
     inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
-    """dL = L·Φ(L⁻¹·dA·L⁻ᴴ), Φ the lower triangle with half the diagonal (Murray 2016), by Hermitian
-    matrices.
+    """dL = L·Φ(L⁻¹·dA·L⁻ᴴ), Φ the lower triangle with half the diagonal (Murray 2016).
 
-    Many gradients agree on these. This is torch's, which is Hermitian unless G has imaginary parts
-    where L is real.
+    Only its action on Hermitian matrices is determined. This is torch's choice, which is Hermitian
+    unless G has imaginary parts where L is real.
     """
     inverse_adjoint = inverse(adjoint(outputs[0]))[0]
     inner = c.mul(0.5, c.matmul(adjoint(outputs[0]), g))
@@ -109,7 +107,7 @@ def _pull_cholesky(
 
 
 def _cholesky(name: str, lower_triangle: Callable[[Any], Any]) -> MatrixFunction:
-    """L of a Hermitian matrix of which ``read`` gives the lower triangle."""
+    """L of the Hermitian matrix whose lower triangle is ``lower_triangle`` of the argument."""
     return MatrixFunction(
         name,
         lambda a: (MatrixResult(*a), _INFO),
@@ -130,8 +128,7 @@ def _values_and_vectors(a: Any) -> Sequence[Any]:
 def _pull_eigenvalues(
     inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
-    """dλ = vᴴ·dA·v of simple eigenvalues, with |v| = 1. What comes of it is Hermitian, its diagonal
-    real."""
+    """dλ = vᴴ·dA·v for simple eigenvalues, with |v| = 1; the gradient is Hermitian."""
     product = _scaled_product(outputs[1], g, adjoint(outputs[1]))
     if not c.is_complex(product):
         return (product,)
@@ -153,8 +150,8 @@ eigen = MatrixFunction(
 
 
 def _singular(a: Any) -> Sequence[Any]:
-    """By A·Aᴴ or Aᴴ·A, whichever is smaller; with its eigenvectors, which are the left or the right
-    singular vectors."""
+    """Singular values from A·Aᴴ or Aᴴ·A, whichever is smaller, and its eigenvectors, which are the
+    left or right singular vectors."""
     adjoint_matrix = spectra.conjugate_transposed(a)
     small = a * adjoint_matrix if a.nrows() <= a.ncols() else adjoint_matrix * a
     values, vectors = spectra.eigenvalues(spectra.hermitian(small))
@@ -187,8 +184,8 @@ singular_values = MatrixFunction(
 
 
 def full_rank(a: Tensor, absolute: Any, relative: Any) -> Tensor:
-    """1 for every matrix of which it is certain that all singular values are larger than
-    max(absolute, relative × the largest)."""
+    """1 for each matrix whose singular values all certainly exceed max(absolute, relative × the
+    largest)."""
     return MatrixFunction(
         "rank",
         lambda a: (MatrixResult(1, 1, "real"),),
@@ -197,7 +194,7 @@ def full_rank(a: Tensor, absolute: Any, relative: Any) -> Tensor:
 
 
 def _certify_full_rank(a: Any, absolute: float, relative: float) -> arb:
-    """σ_min² ≥ 1/‖(A·Aᴴ)⁻¹‖ and σ_max ≤ ‖A‖, in Frobenius' norm."""
+    """From σ_min² ≥ 1/‖(A·Aᴴ)⁻¹‖ and σ_max ≤ ‖A‖ in the Frobenius norm."""
     adjoint_matrix = spectra.conjugate_transposed(a)
     small = a * adjoint_matrix if a.nrows() <= a.ncols() else adjoint_matrix * a
     min_singular = 1 / _frobenius(small.inv()).sqrt()

@@ -1,4 +1,4 @@
-"""The rank of a matrix of exact numbers, by whole numbers."""
+"""The rank of a matrix of exact numbers, in integer arithmetic."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _BITS = 1 << 12
 
 
 def exact_rank(a: Any) -> int:
-    """Of an ``arb_mat`` or ``acb_mat``; where its numbers are not exact, or spread over too many
-    bits, the largest it can be.
+    """The rank of an ``arb_mat`` or ``acb_mat``; its upper limit if the numbers are not exact or
+    spread over too many bits.
 
     A complex matrix X + iY has half the rank of [[X, −Y], [Y, X]].
     """
@@ -28,7 +28,7 @@ def exact_rank(a: Any) -> int:
 
 
 def _rank(rows: list[list[arb]]) -> int | None:
-    """By row scaled to whole numbers, which the rank does not mind."""
+    """The rank after scaling each row to integers."""
     integers = []
     for row in rows:
         if not all(x.is_exact() for x in row):

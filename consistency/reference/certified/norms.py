@@ -1,4 +1,4 @@
-"""Norms of rows, with torch's conventions at kinks: at 0 a norm has the gradient 0, and extremes
+"""Norms of rows, with torch's conventions at kinks: the gradient of a norm is 0 at 0, and extremes
 share it evenly."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ modulus = Function(
 
 
 def sizes(x: Tensor) -> Node:
-    """Of every element its absolute value."""
+    """The absolute value of each element."""
     return modulus(x.re, x.im) if isinstance(x, Pair) else abs_(to_real(x))
 
 
@@ -78,8 +78,8 @@ def _pull_power(order: float) -> Callable[[Node, Node, Node], Node]:
 
 
 def vector_norm(x: Any, order: float, dim: Any = None, keepdim: bool = False) -> Node:
-    """(Σ |x|ᵖ)^(1/p) for any p but 0 and ±∞: the number of those that are not 0, and the largest
-    and the smallest size."""
+    """(Σ |x|ᵖ)^(1/p); for p = 0 the number of nonzero elements, for ±∞ the largest or smallest
+    absolute value."""
     order = float(order)
     if order == 2.0:
         if isinstance(x, Pair):
@@ -103,8 +103,7 @@ def vector_norm(x: Any, order: float, dim: Any = None, keepdim: bool = False) ->
 
 
 def farthest(x: Node, dim: Any) -> Node:
-    """The largest size; where several elements have it, nobody knows which of them a distance gives
-    its gradient to."""
+    """The largest absolute value; its gradient is unknown where several elements have it."""
 
     def pulled(matrix: Node, result: Node, gradient: Node) -> Node:
         is_extreme = where(equal(matrix, _spread(matrix, result)), 1.0, 0.0)

@@ -1,5 +1,5 @@
-"""Orders of rows: comparisons of exact numbers are certain, those of balls as far as the balls lie
-apart."""
+"""Sorting of rows: comparisons of exact numbers are certain, those of balls only if they are
+disjoint."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ UNDECIDED = "an order that balls do not decide"
 
 
 def keys(values: list[Element]) -> list[Any]:
-    """Elements as something that Python can compare: numbers where all are exact, else balls. NaN
-    are larger than all."""
+    """Sort keys of elements: numbers if all are exact, else balls. NaN is larger than all
+    numbers."""
     exact = [_number(v) for v in values]
     return [_Ball(v) for v in values] if any(x is None for x in exact) else exact
 
 
 def _number(x: Element) -> Any:
-    """(whether it is NaN, the number) of an exact element; None of a ball."""
+    """(is NaN, the number) of an exact element; None for a ball."""
     if type(x) is not arb:
         return None if x is None else (True, 0) if x != x else (False, x)
     if not x.is_exact():
@@ -38,7 +38,7 @@ def _number(x: Element) -> Any:
 
 @functools.total_ordering
 class _Ball:
-    """An element in the order of sort. Raises Unsure where balls overlap."""
+    """A sort key of an element. Raises Unsure where balls overlap."""
 
     def __init__(self, value: Element) -> None:
         self.value = balls.real(value)
@@ -65,14 +65,13 @@ def _decided(answer: bool | None) -> bool:
 
 
 def order(values: list[Element], descending: bool = False) -> list[int]:
-    """Positions in sorted order, equal ones in the order in which they came. NaN are larger than
-    all numbers."""
+    """Indices in stable sorted order. NaN is larger than all numbers."""
     sort_keys = keys(values)
     return sorted(range(len(values)), key=sort_keys.__getitem__, reverse=descending)
 
 
 class SortedPositions(Node):
-    """Of every row of a matrix the positions of its elements in sorted order."""
+    """For each row of a matrix, the indices of its elements in sorted order."""
 
     kind = "int"
 
@@ -96,20 +95,20 @@ class SortedPositions(Node):
 
 
 def middle(values: list[Element]) -> int:
-    """Where the lower median is; where NaN are, the first of these."""
+    """The index of the lower median, or of the first NaN."""
     indices = order(values)
     nan = [i for i, v in enumerate(values) if is_nan(v)]
     return nan[0] if nan else indices[(len(values) - 1) // 2]
 
 
 def middle_of_numbers(values: list[Element]) -> int:
-    """Where the lower median of all that are not NaN is; of nothing but NaN, the first."""
+    """The index of the lower median of all that are not NaN; the first if all are NaN."""
     count = sum(not is_nan(v) for v in values)
     return order(values)[max(count - 1, 0) // 2]
 
 
 def most_frequent(values: list[Element]) -> int:
-    """Where the value is that comes most often, the smallest of several; of its places the last."""
+    """The last index of the most frequent value, the smallest of several such values."""
     sort_keys = keys(values)
     positions = order(values)
     best, best_count, begin = positions[0], 0, 0
@@ -126,8 +125,8 @@ def is_nan(x: Element) -> bool:
 
 
 def rows_along(x: Node, dim: int) -> tuple[Node, Callable[[Node], Node]]:
-    """A matrix whose rows go along a dimension, and how a matrix of as many rows goes back to the
-    tensor's shape."""
+    """A matrix with rows along a dimension, and the function that restores the tensor's shape from
+    a matrix with as many rows."""
     if not x.ndim:
         return reshape(x, (1, 1)), lambda made: reshape(made, ())
     dim %= x.ndim

@@ -37,8 +37,8 @@ def _legendre(k: int, x: arb, last: arb, before: arb) -> arb:
 def polynomial(
     name: str, first: Callable[[arb], arb], step: Step, *, shifted: bool = False
 ) -> Function:
-    """Of degree n, with p₀ = 1, p₁ = ``first`` and p₊₁ = ``step`` of (k, x, pₖ, pₖ₋₁); ``shifted``:
-    of 2x − 1."""
+    """The polynomial of degree n with p₀ = 1, p₁ = ``first`` and p₊₁ = ``step`` of (k, x, pₖ,
+    pₖ₋₁); ``shifted``: of 2x − 1."""
 
     def of(x: Element, n: Element) -> Element:
         if type(x) is float and x != 0.0:

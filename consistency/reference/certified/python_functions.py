@@ -1,8 +1,8 @@
-"""Functions of torch that are taken as a whole: their own code rounds constants, or leaves the
-gradient, before ATen sees anything.
+"""Functions of torch that are traced as a whole, because their code rounds constants or leaves
+autograd before ATen is called.
 
-Such are attention, whose factor 1/√width torch rounds, and cosine similarity, whose lower bounds no
-gradient sees.
+Examples are attention, whose factor 1/√width torch rounds, and cosine similarity, whose lower
+bounds have no gradient.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _NOT_MADE_FOR = (
 
 
 def whole(*functions: Any) -> Callable[[Formula], Formula]:
-    """Enter a formula for functions of torch: it has their parameters, and is handed nodes in place
-    of tensors."""
+    """Register a formula for functions of torch: it has their parameters and receives nodes in
+    place of tensors."""
 
     def enter(formula: Formula) -> Formula:
         for function in functions:
@@ -44,7 +44,7 @@ def whole(*functions: Any) -> Callable[[Formula], Formula]:
 
 
 class WholeCalls(TorchFunctionMode):
-    """Sees torch's functions before they are taken apart."""
+    """Intercepts torch's functions before they are decomposed into ATen operators."""
 
     def __init__(self, trace: CallTrace) -> None:
         super().__init__()
@@ -59,8 +59,7 @@ class WholeCalls(TorchFunctionMode):
         )
 
     def _compute_formula(self, function: Any, formula: Formula, args: Any, kwargs: Any) -> Any:
-        """The function really runs, outside of the trace; what it gives is what the formula
-        says."""
+        """Run the function outside the trace, and set its results' nodes from the formula."""
         from .tracing import _detach_nodes, _nodes_in, _unknown, mapped
 
         trace = self.trace

@@ -1,5 +1,5 @@
-"""From exact values to what a format holds: nearest numbers, ties to even, and whole numbers that
-wrap."""
+"""Rounding of exact values to number formats: nearest numbers, ties to even, and integers that wrap
+around."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _UNSIGNED = {torch.uint8: 8, torch.uint16: 16, torch.uint32: 32, torch.uint64: 6
 
 
 def rounded_to(node: Node, dtype: torch.dtype) -> Node:
-    """As a tensor of a floating ``dtype`` holds it. float64 is the reference's own dtype and stands
-    for exact numbers."""
+    """The node rounded to a floating-point ``dtype``. float64, the reference's own dtype, stands
+    for exact numbers and is not rounded."""
     if dtype == torch.float64:
         return node
     name = dtypes.name_of(dtype)
@@ -53,8 +53,8 @@ def _rounding(name: str) -> Function:
 
 
 def nearest(x: arb, precision: int, lowest: int, overflow: int) -> Element:
-    """An exact ball, rounded to so many bits, the last one 2 to the power ``lowest`` or more;
-    infinite from 2**overflow on."""
+    """An exact ball rounded to ``precision`` significant bits, the last one 2**``lowest`` or more;
+    infinite from 2**``overflow`` on."""
     if x.is_zero():
         return balls.ZERO
     mantissa, exponent = x.mid().man_exp()
@@ -67,7 +67,7 @@ def nearest(x: arb, precision: int, lowest: int, overflow: int) -> Element:
 
 
 def to_whole(node: Node, dtype: torch.dtype) -> Node:
-    """As a tensor of whole numbers or truth values holds it: towards zero, wrapping around."""
+    """Conversion to an integer or boolean dtype: truncated, wrapping around."""
     if dtype == torch.bool:
         if node.kind == "bool":
             return node
@@ -93,7 +93,7 @@ def _wrapping(dtype: torch.dtype) -> Function:
 
 
 def whole(x: Element) -> int | None:
-    """An element without its fraction; None where nothing is defined or nobody can tell."""
+    """An element without its fraction; None where it is undefined or undecided."""
     if x is None or isinstance(x, (bool, int)):
         return None if x is None else int(x)
     if type(x) is float:
@@ -103,10 +103,9 @@ def whole(x: Element) -> int | None:
 
 
 def nearest_double(x: Element) -> tuple[float, float] | None:
-    """An element as the nearest float64 and what it leaves over; None where the ball is wider than
-    2⁻²⁰ ulp.
+    """An element as the nearest float64 and the remainder; None if the ball is wider than 2⁻²⁰ ulp.
 
-    The rest is 0 where the number is infinite or below 2⁻⁹⁶⁰, where it would itself be subnormal.
+    The remainder is 0 where the number is infinite or below 2⁻⁹⁶⁰, where it would be subnormal.
     """
     if type(x) is float:
         return x, 0.0

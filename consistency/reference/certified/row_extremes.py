@@ -1,5 +1,4 @@
-"""Where the extreme of a row is, and the element that is there; of whole rows, and up to each
-element."""
+"""Maxima and minima of rows and their indices: of whole rows, and cumulative."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ from .sums import RowFunction, _largest, _smallest, _whole, as_rows, dims_of, re
 
 
 def of_all(x: Node, largest: bool) -> Node:
-    """The extreme of all elements, which share its gradient; that of NaN is shared by NaN, as torch
-    has it."""
+    """The extreme of all elements, which share its gradient evenly; if it is NaN, all NaN share it,
+    as in torch."""
 
     def pulled(rows: Node, result: Node, gradient: Node) -> Node:
         def over(per_row: Node) -> Node:
@@ -41,8 +40,7 @@ def of_all(x: Node, largest: bool) -> Node:
 
 
 def _index_of_extreme(largest: bool) -> Callable[[list[Element]], int | None]:
-    """The first of the largest (or smallest); NaN is taken for larger, and for smaller, than any
-    number."""
+    """The first index of the largest (or smallest) element; NaN comes before any number."""
 
     def of(values: list[Element]) -> int | None:
         best = 0
@@ -62,7 +60,8 @@ def _index_of_extreme(largest: bool) -> Callable[[list[Element]], int | None]:
 
 
 def _certain_extreme(values: list[Element], largest: bool) -> int | None:
-    """Where balls overlap: still, one may be beyond all others."""
+    """The index of an element beyond all others, which may exist although some balls overlap; else
+    None."""
     for i, value in enumerate(values):
         if type(value) is float and value != value:
             return i
@@ -87,7 +86,7 @@ def places(x: Node, dim: Any, keepdim: bool, largest: bool) -> Node:
 
 
 def chosen(x: Node, dim: int, keepdim: bool, largest: bool) -> tuple[Node, Node]:
-    """The extreme along ``dim`` and its place, to which the gradient goes."""
+    """The extreme along ``dim`` and its index; the gradient goes to the element at this index."""
     dims = dims_of(dim, x.ndim)
     shape = reduced_shape(x.shape, dims, keepdim)
     matrix = as_rows(x, dims)
@@ -122,7 +121,7 @@ def _is_nan(x: Element) -> bool:
 
 
 def _extreme_step(largest: bool) -> Callable[[Best, Element], Best]:
-    """The latest place counts where elements are equal, and the latest NaN, which beats all."""
+    """A scan step: the latest of equal elements counts, and the latest NaN before any number."""
 
     def step(state: Best, value: Element) -> Best:
         best, place, last = state[0], state[1], state[2] + 1
@@ -141,7 +140,8 @@ def _extreme_step(largest: bool) -> Callable[[Best, Element], Best]:
 
 
 class Running(Scan):
-    """The extreme up to each element; its gradient goes to ``chosen``, the places in the row."""
+    """The cumulative extreme; its gradient goes to the elements at ``chosen``, indices in the
+    row."""
 
     def __init__(self, matrix: Node, largest: bool, chosen: Node) -> None:
         super().__init__(
@@ -156,7 +156,7 @@ class Running(Scan):
 
 
 def running(x: Node, dim: int, largest: bool) -> tuple[Node, Node]:
-    """Extremes up to each element along ``dim``, and their places."""
+    """Cumulative extremes along ``dim``, and their indices."""
 
     def places_of(rows: Node) -> Node:
         return Scan(_extreme_step(largest), rows, "int", _first_state, operator.itemgetter(1))

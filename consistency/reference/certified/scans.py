@@ -1,4 +1,4 @@
-"""Products of rows, and scans: of every element a function of its row up to there."""
+"""Products of rows, and scans: for each element, a function of its row up to that element."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def _times(a: Tensor, b: Tensor) -> Any:
 
 
 def _gather_with_ones(x: Tensor, move: Callable[[Labels], Labels]) -> Any:
-    """Moved by labels; −1 is the number 1."""
+    """Rearranged by labels; −1 stands for the number 1."""
     if isinstance(x, Pair):
         return Pair(labeled(x.re, move, balls.ONE), labeled(x.im, move))
     return labeled(x, move, balls.ONE if x.kind == "real" else 1)
 
 
 def prod(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-    """The product of every row, by halves: the gradient by a factor is then the product of the
-    others, zeros among them or not."""
+    """The product of each row, by pairwise multiplication: then the gradient of a factor is the
+    product of the others, even if some are zero."""
     dims = dims_of(dim, x.ndim)
     rows = c.each(lambda node: as_rows(node, dims), x)
     count, width = rows.shape
@@ -62,7 +62,7 @@ def _columns(rows: Any, begin: int, width: int) -> Any:
 
 
 def running_product(x: Tensor, dim: int) -> Any:
-    """Products of all elements up to each, by doubling."""
+    """Cumulative products, by doubling."""
 
     def run(rows: Any) -> Any:
         reach = 1
@@ -79,7 +79,7 @@ def _shift_right(labels: Labels, by: int) -> Labels:
 
 
 def along(x: Any, dim: int, run: Callable[[Any], Any]) -> Any:
-    """What ``run`` makes of a matrix whose rows lie along ``dim``, moved back."""
+    """``run`` applied to the matrix whose rows lie along ``dim``, in the shape of ``x``."""
     dims = (dim % x.ndim,) if x.ndim else ()
     result = run(c.each(lambda node: as_rows(node, dims), x))
     order = [d for d in range(x.ndim) if d not in dims] + list(dims)
@@ -92,8 +92,8 @@ def along(x: Any, dim: int, run: Callable[[Any], Any]) -> Any:
 
 
 class Scan(Node):
-    """States from ``step(state, element)``, beginning with ``first(element)``; ``end`` makes an
-    element of a state."""
+    """States from ``step(state, element)``, starting with ``first(element)``; ``end`` converts a
+    state to an element."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Scan(Node):
         self.step, self.kind, self.first, self.end = step, kind, first, end
 
     def _rows(self, positions: Positions) -> list[tuple[int, list[int]]]:
-        """Rows that are asked for, and which of their columns, in order."""
+        """Requested rows, and their requested columns in ascending order."""
         rows, columns = np.divmod(positions, max(self.shape[1], 1))
         ends = [*np.flatnonzero(np.diff(rows)).tolist(), rows.size - 1] if rows.size else []
         starts = [0, *(end + 1 for end in ends[:-1])]
@@ -142,7 +142,7 @@ class Scan(Node):
 
 
 class RunningTotal(Scan):
-    """Sums up to each element. The gradient: sums from each on."""
+    """Cumulative sums; the gradient is the reverse cumulative sum."""
 
     def __init__(self, matrix: Node) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Windows that pass over the last dimensions of a tensor: which elements each of them holds."""
+"""Sliding windows over the last dimensions of a tensor: the elements that each window contains."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Ranges = list[list[int]]
 
 @dataclass(frozen=True)
 class Windows:
-    """Per spatial dimension and output position the input positions of a window, negative or too
-    large in the padding."""
+    """For each spatial dimension and output position, the input positions of a window; positions in
+    the padding are negative or too large."""
 
     spatial: tuple[int, ...]
     axes: tuple[tuple[tuple[int, ...], ...], ...]
 
     @functools.cached_property
     def plane(self) -> Labels:
-        """Per window of a plane the flat positions in the plane, −1 in the padding; all of a
-        width."""
+        """For each window of a plane, the flat positions in the plane, −1 in the padding; all of
+        one width."""
         widths = [max(len(window) for window in axis) for axis in self.axes]
         count = math.prod(len(axis) for axis in self.axes)
         plane = np.zeros((*(len(axis) for axis in self.axes), *widths), dtype=np.int64)
@@ -43,7 +43,7 @@ class Windows:
         return np.where(inside, plane, -1).reshape(count, math.prod(widths))
 
     def labels(self, planes: int) -> Labels:
-        """The same for a tensor of so many planes."""
+        """The same for a tensor with this number of planes."""
         plane = self.plane
         size = math.prod(self.spatial)
         return np.where(plane >= 0, np.arange(planes)[:, None, None] * size + plane, -1).reshape(
@@ -51,7 +51,7 @@ class Windows:
         )
 
     def counts(self, planes: int) -> Labels:
-        """How many elements of the tensor each window holds."""
+        """The number of elements of the tensor in each window."""
         return np.tile((self.plane >= 0).sum(axis=1), planes)
 
 
@@ -60,8 +60,7 @@ def sliding(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Windows:  # fmt: skip
-    """Window i begins at i·stride − padding and takes every ``dilation``-th of the elements from
-    there on."""
+    """Window i starts at i·stride − padding and takes every ``dilation``-th element."""
     axes = []
     for n, k, s, p, d in zip(wanted, kernel, stride, padding, dilation, strict=True):
         axes.append(tuple(tuple(i * s - p + j * d for j in range(k)) for i in range(n)))
@@ -77,6 +76,6 @@ def adaptive(spatial: Sequence[int], wanted: Sequence[int]) -> Windows:
 
 
 def spread(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
-    """One number for every dimension, as torch takes it."""
+    """One number repeated for each dimension, as torch does."""
     values = (value,) if isinstance(value, int) else tuple(value)
     return values * rank if len(values) == 1 else values

@@ -1,4 +1,4 @@
-"""Cholesky factors, eigenvalues and eigenvectors of Hermitian matrices, enclosed."""
+"""Enclosures of Cholesky factors, eigenvalues and eigenvectors of Hermitian matrices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _conj(x: Any) -> Any:
 
 
 def square_modulus(x: Any) -> arb:
-    """By products: the square that python-flint makes of a ball around 0 with ``**`` is NaN."""
+    """By products, because python-flint's ``**`` returns NaN for a ball around 0."""
     return x.real * x.real + x.imag * x.imag if isinstance(x, acb) else x * x
 
 
@@ -38,8 +38,8 @@ def conjugate_transposed(a: Matrix) -> Matrix:
 
 
 def cholesky(a: Matrix) -> list[list[Any]]:
-    """L with L·Lᴴ = A, by rows; A is given by its lower triangle. Unsure unless A is positive
-    definite for certain."""
+    """L with L·Lᴴ = A, as rows; A is given by its lower triangle. Raises Unsure unless A is
+    certainly positive definite."""
     n = a.nrows()
     factor: list[list[Any]] = []
     zero = acb(0) if isinstance(a, acb_mat) else arb(0)
@@ -62,11 +62,12 @@ def cholesky(a: Matrix) -> list[list[Any]]:
 
 
 def eigenvalues(a: Matrix) -> tuple[list[arb], list[list[Any]]]:
-    """Of a Hermitian matrix in ascending order, and normalized eigenvectors as columns of rows;
-    those of eigenvalues that are multiple, or that these bits do not separate, are unsure.
+    """The eigenvalues of a Hermitian matrix in ascending order, and normalized eigenvectors as
+    columns; eigenvectors of eigenvalues that are multiple or not separated in this precision are
+    unsure.
 
-    X⁻¹·A·X with the columns of X near eigenvectors is near a diagonal matrix, and Gershgorin's
-    circles enclose its eigenvalues.
+    If the columns of X are near eigenvectors, X⁻¹·A·X is near a diagonal matrix, and Gershgorin's
+    discs enclose its eigenvalues.
     """
     n = a.nrows()
     if n == 1:
@@ -95,7 +96,7 @@ def eigenvalues(a: Matrix) -> tuple[list[arb], list[list[Any]]]:
 
 
 class _MidpointKey:
-    """Balls in the order of their midpoints."""
+    """A sort key that orders balls by their midpoints."""
 
     def __init__(self, ball: arb) -> None:
         self.middle = ball.mid()
@@ -105,8 +106,8 @@ class _MidpointKey:
 
 
 def _merge_overlapping(discs: list[arb]) -> list[arb]:
-    """As many circles as meet hold as many eigenvalues together: each of them may lie anywhere in
-    their union."""
+    """Overlapping discs replaced by their union: it contains as many eigenvalues as there are
+    discs."""
     groups: list[tuple[arb, int]] = []
     for disc in sorted(discs, key=lambda d: _MidpointKey(d.lower())):
         if groups and groups[-1][0].overlaps(disc):
@@ -117,15 +118,15 @@ def _merge_overlapping(discs: list[arb]) -> list[arb]:
 
 
 def _ascending(values: list[arb]) -> list[arb]:
-    """The k-th smallest of numbers lies between the k-th smallest lower and the k-th smallest upper
-    end."""
+    """Enclosures in ascending order: the k-th smallest number lies between the k-th smallest lower
+    and the k-th smallest upper bound."""
     lows = sorted((x.lower() for x in values), key=_MidpointKey)
     highs = sorted((x.upper() for x in values), key=_MidpointKey)
     return [low.union(high) for low, high in zip(lows, highs, strict=True)]
 
 
 def _multiple_eigenvalues(a: acb_mat) -> tuple[list[arb], list[list[Any]]]:
-    """Eigenvalues alone, which need not be simple."""
+    """Eigenvalues that need not be simple, with unsure eigenvectors."""
     try:
         values = a.eig(multiple=True)
     except ValueError as error:

@@ -19,7 +19,7 @@ from .nodes import Node, Positions
 class RowFunction(Node):
     """One element per row of a matrix, by a function of the row's elements.
 
-    ``pulled`` gives the matrix's gradient from (the matrix, this node, this node's gradient);
+    ``pulled`` returns the matrix's gradient from (the matrix, this node, this node's gradient);
     without it there is none.
     """
 
@@ -83,7 +83,7 @@ def dims_of(dim: Any, ndim: int) -> tuple[int, ...]:
 
 
 def as_rows(x: Node, dims: Sequence[int]) -> Node:
-    """A matrix with a row per element of the reduction over ``dims``."""
+    """A matrix with one row per element of the reduction over ``dims``."""
     other_dims = [d for d in range(x.ndim) if d not in dims]
     width = math.prod(x.shape[d] for d in dims)
     permuted = permute(x, [*other_dims, *dims]) if x.ndim else x
@@ -99,7 +99,7 @@ def reduce_rows(
     kind: str = "real",
     pulled: Callable[[Node, Node, Node], Node | None] | None = None,
 ) -> Node:  # fmt: skip
-    """A function of the elements of every row along ``dim`` (None: of all elements)."""
+    """A function of the elements of each row along ``dim`` (None: of all elements)."""
     dims = dims_of(dim, x.ndim)
     return reshape(
         RowFunction(of, as_rows(x, dims), kind, pulled), reduced_shape(x.shape, dims, keepdim)
@@ -107,7 +107,7 @@ def reduce_rows(
 
 
 def _over_rows(matrix: Node, per_row: Node) -> Node:
-    """One element per row, for every element of the row."""
+    """One element per row, repeated for each element of the row."""
     return expand(reshape(per_row, (matrix.shape[0], 1)), matrix.shape)
 
 
@@ -120,7 +120,7 @@ def _whole_total(values: list[Element]) -> int | None:
 
 
 def sum_(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
-    """Whole numbers and truth values have a whole sum."""
+    """The sum; of integers and booleans, an exact integer."""
     if x.kind != "real":
         return reduce_rows(_whole_total, x, dim, keepdim, kind="int")
     return reduce_rows(balls.total, x, dim, keepdim, pulled=_pull_sum)
@@ -139,7 +139,7 @@ def _product(values: list[Element]) -> Element:
 
 
 def _largest(values: list[Element]) -> Element:
-    """NaN where one is among them; of zeros of either sign one whose sign nobody knows."""
+    """The maximum; NaN if any is NaN; a zero of unknown sign for zeros of either sign."""
     result = values[0]
     for value in values[1:]:
         result = balls.maximum(result, value)
@@ -165,13 +165,13 @@ def _whole(of: Callable[[list[Element]], Element]) -> Callable[[list[Element]], 
 
 
 def _pull_extremum(matrix: Node, result: Node, gradient: Node) -> Node:
-    """Shared evenly by all that are the extreme, as torch's amax does."""
+    """The gradient is shared evenly by all elements equal to the extreme, as in torch's amax."""
     return mul(_over_rows(matrix, gradient), ExtremeShares(matrix, result))
 
 
 class ExtremeShares(Node):
-    """What each element of a row gets of the gradient of the row's extreme: if only one can be it,
-    that one gets all."""
+    """The share of each element in the gradient of its row's extreme; an element that alone can be
+    the extreme gets all of it."""
 
     def __init__(self, matrix: Node, extremes: Node) -> None:
         super().__init__(matrix.shape, (matrix, extremes))
@@ -220,7 +220,7 @@ def amin(x: Node, dim: Any = None, keepdim: bool = False) -> Node:
 
 
 def matmul(a: Node, b: Node) -> Node:
-    """As torch.matmul does it, for one or more dimensions each; of whole numbers if both are."""
+    """As torch.matmul, for one or more dimensions each; exact integers if both operands are."""
     if "real" in (a.kind, b.kind):
         a, b = to_real(a), to_real(b)
     lone_a, lone_b = a.ndim == 1, b.ndim == 1

@@ -1,5 +1,5 @@
-"""LU factors with partial pivoting, where balls decide every pivot, and what is solved with factors
-that are given."""
+"""LU factors with partial pivoting, where balls decide each pivot, and solutions by given
+factors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Shape = tuple[int, int]
 
 
 def lu(a: Any, pivot: bool) -> Sequence[Any]:
-    """P, L, U with A = P·L·U, the row (counted from 1) that each step exchanged with its own, both
-    factors in one matrix, and 0 where U is certainly regular.
+    """P, L, U with A = P·L·U; the row (counted from 1) exchanged in each step; both factors in one
+    matrix; 0 if U is certainly regular.
 
-    The pivot is the largest number of the rest of its column. Of complex numbers LAPACK compares
-    |re| + |im|, which is documented nowhere in torch: where there is a choice, that is unsure.
+    The pivot is the largest remaining number of its column. For complex numbers LAPACK compares
+    |re| + |im|, which torch does not document: where that matters, the pivot is unsure.
     """
     rows, columns = a.nrows(), a.ncols()
     work = a.tolist()
@@ -108,7 +108,7 @@ def _pull_right(
 def _pull_packed(
     inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
 ) -> Sequence[Tensor | None]:
-    """L below the diagonal, U from there on, in one matrix."""
+    """L below the diagonal and U from the diagonal on, in one matrix."""
     (left,), (right,) = _pull_left(inputs, outputs, g), _pull_right(inputs, outputs, g)
     return (c.add(left, right),)
 

@@ -1,5 +1,5 @@
-"""Operators that compute with Python's own numbers on the way, written again in tensors, so that
-the trace sees all of it."""
+"""Operators that compute with Python numbers, rewritten in tensors, so that the trace covers every
+step."""
 
 from __future__ import annotations
 

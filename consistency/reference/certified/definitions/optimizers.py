@@ -1,7 +1,7 @@
-"""One step of ``torch.optim``'s optimizers, of the algorithms in its documentation.
+"""One step of ``torch.optim``'s optimizers, by the algorithms in its documentation.
 
 Arguments are those of ``step`` in :mod:`consistency.operators.optimizers`; ``foreach`` and
-``fused`` say how a step is computed, not what it is.
+``fused`` choose an implementation, not the result.
 """
 
 from __future__ import annotations

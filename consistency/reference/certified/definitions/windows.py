@@ -1,4 +1,4 @@
-"""``torch.signal.windows``, of the formulas in its documentation."""
+"""``torch.signal.windows``, by the formulas in its documentation."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""What torch's ATen operators compute, one entry per operator, in nodes.
+"""Definitions of torch's ATen operators by nodes, one entry per operator.
 
 An entry is a function whose parameters have the names of torch's schema (``self``, ``other``,
-``alpha`` …); it is handed nodes in place of tensors and gives the node of the result, or a tuple
-where there are several. One entry serves all overloads, the in-place and the ``out=`` form, which
-differ by where the result goes. A parameter called ``result`` is handed what the call really gave,
-for its shape and dtype; its numbers are never looked at.
+``alpha`` …); it receives nodes in place of tensors and returns the node of the result, or a tuple
+of several. One entry serves all overloads, the in-place and the ``out=`` form. A parameter called
+``result`` receives the call's actual result, for its shape and dtype; its numbers are never read.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _OUT = re.compile(r"out\d*")
 
 
 def entry(*names: str) -> Callable[[Entry], Entry]:
-    """Enter a function under the names of ATen operators, without overloads."""
+    """Register a function under the names of ATen operators, without overloads."""
 
     def enter(function: Entry) -> Entry:
         for name in names:
@@ -59,14 +58,14 @@ def entry(*names: str) -> Callable[[Entry], Entry]:
 
 @functools.cache
 def load() -> None:
-    """Import every module of this folder, which enters its functions."""
+    """Import every module of this folder, which registers its entries."""
     for family in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{family.name}")
 
 
 def lookup(name: str) -> Callable[[Mapping[str, Any], Any], Any] | None:
-    """The entry of an ATen operator, called with (arguments by name, what the call gave); None
-    where there is none."""
+    """The entry of an ATen operator, called with (arguments by name, the call's result); None if
+    there is none."""
     load()
     entry = (
         ENTRIES.get(name)

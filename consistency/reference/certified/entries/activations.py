@@ -91,7 +91,7 @@ def softplus(self: Any, beta: Any = 1, threshold: Any = 20) -> Any:
 
 @entry("log_sigmoid", "log_sigmoid_forward")
 def log_sigmoid(self: Any, result: Any) -> Any:
-    """The buffer beside it is torch's own affair."""
+    """The second result is an internal buffer of torch."""
     value = a.log_sigmoid(self)
     return (
         (value, Unknown(tuple(result[1].shape), "a buffer"))

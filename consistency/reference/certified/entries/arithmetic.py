@@ -1,5 +1,4 @@
-"""Sums, products, quotients and choices of corresponding elements; whole numbers exactly, wrapping
-around."""
+"""Elementwise arithmetic and selection; exact integers, which wrap around when written."""
 
 from __future__ import annotations
 
@@ -27,10 +26,10 @@ def nonfinite(*xs: Any) -> Node | None:
 
 
 def beyond_doubt(made: Any, *operands: Any) -> Any:
-    """Complex ``made``, of which nothing is known where an operand is infinite or NaN.
+    """A complex result, unknown where an operand is infinite or NaN.
 
-    C99 recovers infinities from products that are NaN part by part, torch's vector code does not,
-    and nothing is documented.
+    C99 recovers infinities from products whose parts are NaN, torch's vectorized code does not, and
+    nothing is documented.
     """
     doubt = nonfinite(*operands) if isinstance(made, Pair) else None
     return made if doubt is None else Pair(doubted(made.re, doubt), doubted(made.im, doubt))
@@ -78,7 +77,7 @@ def abs_(self: Any) -> Any:
 
 
 def quotient(a: Any, b: Any) -> Any:
-    """a ÷ b, of which nothing is said where a complex divisor is 0."""
+    """a ÷ b, unknown where a complex divisor is 0."""
     result = c.div(a, b)
     if not isinstance(result, Pair):
         return result
@@ -99,7 +98,7 @@ def div(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
 
 @entry("floor_divide")
 def floor_divide(self: Any, other: Any) -> Any:
-    """Of infinities Python's rule and the floor of the quotient differ: nothing is said."""
+    """Unknown for infinities, where Python's rule and the floor of the quotient differ."""
     if whole(self, other):
         return w.floor_divide(self, other)
     doubt = or_(e.is_infinite(node_of(self)), e.is_infinite(node_of(other)))
@@ -161,8 +160,8 @@ def addcdiv(self: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
 
 @entry("lerp")
 def lerp(self: Any, end: Any, weight: Any) -> Any:
-    """start + weight·(end − start). Where an end is infinite, torch's two ways of writing it
-    differ: nothing is said."""
+    """start + weight·(end − start); unknown for infinite ends, where torch's two formulas
+    differ."""
     result = c.add(self, c.mul(weight, c.sub(end, self)))
     if isinstance(result, Pair):
         return beyond_doubt(result, self, end, weight)

@@ -21,13 +21,12 @@ from . import entry
 
 
 def scaling(width: int, scale: float | None) -> Node:
-    """1/√width, where no scale is given."""
+    """1/√width if no scale is given."""
     return Scalar(lambda: 1 / arb(width).sqrt()) if scale is None else e.node_of(float(scale))
 
 
 def in_groups(x: Node, heads: int) -> Node:
-    """Keys or values (batch, heads, length, width), repeated for every query head of their
-    group."""
+    """Keys or values (batch, heads, length, width), repeated for each query head of their group."""
     batch, own, *trailing = x.shape
     if own == heads:
         return x
@@ -41,7 +40,7 @@ def in_groups(x: Node, heads: int) -> Node:
 def scores_of(
     query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float | None
 ) -> tuple[Node, Node]:
-    """Scores, −∞ where nothing is seen, and the values for every head of the query."""
+    """Scores, −∞ where masked, and the values for each head of the query."""
     query, key, value = (to_real(t) for t in (query, key, value))
     if query.ndim == 4:
         key, value = (in_groups(t, query.shape[1]) for t in (key, value))
@@ -57,7 +56,7 @@ def scores_of(
 
 
 def _shares(scores: Node) -> Node:
-    """Queries that see nothing have shares of 0 since torch 2.5; before, of 0/0."""
+    """Attention weights. For fully masked queries they are 0 since torch 2.5, and 0/0 before."""
     return (exponentials.softmax if torch.__version__ < "2.5" else exponentials.safe_softmax)(
         scores, -1
     )
@@ -87,7 +86,7 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None, enable_gqa: bool = False,
 ) -> Node:  # fmt: skip
-    """As a whole: ATen is handed √scale, rounded."""
+    """Traced as a whole, because ATen receives a rounded √scale."""
     if dropout_p:
         raise Unsure("dropout is random")
     if enable_gqa and query.ndim != 4:
@@ -101,7 +100,7 @@ def _projected(x: Node, weight: Node, bias: Any) -> Node:
 
 
 def _part(x: Any, number: int) -> Any:
-    """One third of what the packed projections hold."""
+    """One third of the packed projections."""
     if x is None:
         return None
     shape = (x.shape[0] // 3, *x.shape[1:])
@@ -120,8 +119,8 @@ def multi_head_attention(
     static_k: Any = None, static_v: Any = None,
     average_attn_weights: bool = True, is_causal: bool = False,
 ) -> Any:  # fmt: skip
-    """Heads of attention between projections (Vaswani et al. 2017), lengths first; as a whole:
-    torch rounds 1/√width."""
+    """Multi-head attention with projections (Vaswani et al. 2017), sequence first; traced as a
+    whole, because torch rounds 1/√width."""
     unsupported = (bias_k, bias_v, key_padding_mask, static_k, static_v)
     if (
         any(x is not None for x in unsupported)

@@ -1,9 +1,7 @@
-"""Gradients that a program's trace holds as calls of their own: ``convolution_backward`` and its
-like.
+"""Gradients that a program calls as operators: ``convolution_backward`` and the like.
 
-Each is the gradient of its forward entry, by :mod:`..gradients`, at the arguments that it is given.
-Where such an operator is given the result going forward in place of the argument, it is a function
-of that result.
+Each is the gradient of its forward entry by :mod:`..gradients`, at the given arguments. Where such
+an operator receives the forward result in place of the argument, it is a function of that result.
 """
 
 from __future__ import annotations
@@ -32,8 +30,8 @@ def pulled(
     first: bool = True,
     **named: Any,
 ) -> Any:
-    """Gradients of entry ``name`` of (by…, more…), by those of ``by`` that ``mask`` asks for; the
-    others are None."""
+    """Gradients of entry ``name`` of (by…, more…) with respect to those of ``by`` that ``mask``
+    selects; None for the others."""
     leaves = [None if x is None else Alias(to_real(x)) for x in by]
     result = ENTRIES[name](*leaves, *more, **named)
     root = result[0] if isinstance(result, tuple) and first else result
@@ -81,8 +79,7 @@ def native_layer_norm_backward(
     grad_out: Any, input: Any, normalized_shape: Any, mean: Any, rstd: Any, weight: Any, bias: Any,
     output_mask: Sequence[bool]
 ) -> Any:  # fmt: skip
-    """From the mean and the reciprocal deviation that were kept, which are numbers of their own
-    here."""
+    """From the saved mean and reciprocal deviation, which are independent arguments here."""
     rank = len(normalized_shape)
     dims = list(range(input.ndim - rank, input.ndim))
     center, scale = (_broadcast_kept(x, input.ndim) for x in (mean, rstd))
@@ -204,7 +201,7 @@ def max_pool_backward(
     grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
     ceil_mode: bool, indices: Any
 ) -> Any:  # fmt: skip
-    """Every gradient to the place in its plane that the index names."""
+    """Each gradient goes to the position in its plane given by the index."""
     rank = 2 if isinstance(kernel_size, int) else max(len(kernel_size), 2)
     plane, windows = int(np.prod(self.shape[-rank:])), int(np.prod(grad_output.shape[-rank:]))
     places = whole_numbers(indices).reshape(-1, windows)
@@ -218,7 +215,7 @@ def attention_backward(
     is_causal: bool,
     attn_mask: Any = None, scale: Any = None,
 ) -> Any:  # fmt: skip
-    """Of the arguments alone: what was kept of the result is not looked at."""
+    """From the arguments alone; saved results are not used."""
     name, everyone = "_scaled_dot_product_flash_attention_for_cpu", (True, True, True)
     return pulled(
         name, grad_out, (query, key, value), everyone, dropout_p, is_causal, attn_mask, scale

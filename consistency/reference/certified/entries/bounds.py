@@ -1,4 +1,4 @@
-"""The larger and the smaller of two numbers, and numbers between bounds."""
+"""Maxima and minima of two numbers, and clamping."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from . import entry
 
 
 def _fmax(a: Element, b: Element) -> Element:
-    """The larger one; a number rather than NaN."""
+    """The larger one; a number in preference to NaN."""
     if type(a) is float and a != a:
         return b
     return a if type(b) is float and b != b else balls.maximum(a, b)
@@ -42,7 +42,7 @@ def _both_nan(a: Node, b: Node) -> Node:
 
 
 def _first_is_larger(a: Node, b: Node, y: Node) -> Node:
-    """Of two equal numbers the first gets the whole gradient, as torch has it."""
+    """Of two equal numbers the first gets the whole gradient, as in torch."""
     return unless(where(or_(less_equal(b, a), is_nan(b)), 1.0, 0.0), _both_nan(a, b))
 
 
@@ -77,7 +77,7 @@ def _within(x: Element, low: Element, high: Element) -> Element:
 
 
 def _inside(x: Node, low: Node, high: Node, y: Node) -> Node:
-    """At the bounds it flows. Of NaN nobody says where."""
+    """At the bounds the gradient flows; unknown for NaN."""
     return unless(
         where(and_(less_equal(low, x), less_equal(x, high)), 1.0, 0.0),
         or_(is_nan(x), or_(is_nan(low), is_nan(high))),
@@ -85,7 +85,7 @@ def _inside(x: Node, low: Node, high: Node, y: Node) -> Node:
 
 
 def _empty(x: Node, low: Node, high: Node) -> Node:
-    """Both bounds are equal, and the number is neither: then torch gives the gradient to none of
+    """Both bounds are equal and differ from the number: then torch gives a gradient to none of
     them."""
     return or_(is_nan(x), and_(equal(low, high), or_(less(x, low), less(high, x))))
 
@@ -103,7 +103,7 @@ between = Function("clamp", on_numbers(_within), (_inside, _below, _above))
 
 @entry("clamp", "clip")
 def clamp(self: Any, min: Any = None, max: Any = None) -> Any:
-    """The upper bound wins over the lower one."""
+    """The upper bound takes precedence over the lower one."""
     if whole(self, *(b for b in (min, max) if b is not None)):
         result = self if min is None else w.maximum(self, min)
         return result if max is None else w.minimum(result, max)

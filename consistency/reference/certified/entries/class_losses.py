@@ -1,4 +1,4 @@
-"""Losses over classes."""
+"""Classification losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons, classes of numbers, logic, bits, divisors."""
+"""Comparisons, tests of numbers, logic, bits, divisors."""
 
 from __future__ import annotations
 
@@ -162,14 +162,14 @@ def _all(tests: list[bool | None]) -> bool | None:
 
 @entry("equal")
 def equal(self: Any, other: Any) -> Any:
-    """Of the same shape and everywhere equal, as a Python bool."""
+    """Whether shapes and all elements are equal, as a Python bool."""
     if self.shape != other.shape:
         return False
     return reduce_rows(_all, eq(self, other), kind="bool")
 
 
 def _close(rtol: float, atol: float, equal_nan: bool) -> Function:
-    """|a − b| ≤ atol + rtol·|b|; infinities are close to themselves."""
+    """|a − b| ≤ atol + rtol·|b|; equal infinities are close."""
 
     def of(a: Element, b: Element) -> bool | None:
         nan = [type(x) is float and x != x for x in (a, b)]
@@ -205,7 +205,7 @@ def allclose(
 def isin(elements: Any = None, test_elements: Any = None, element: Any = None,
 test_element: Any = None,
          assume_unique: bool = False, invert: bool = False) -> Any:  # fmt: skip
-    """Whether an element occurs among others; NaN does not."""
+    """Whether an element occurs among the test elements; NaN does not."""
     x = node_of(elements if elements is not None else element)
     among = node_of(test_elements if test_elements is not None else test_element)
     among = reshape(among, (among.size,))

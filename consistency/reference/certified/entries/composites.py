@@ -1,5 +1,4 @@
-"""Functions that torch composes of operators with rounded numbers among them, such as log 2π: taken
-as a whole."""
+"""Functions that torch composes with rounded constants such as log 2π; traced as a whole."""
 
 from __future__ import annotations
 
@@ -47,8 +46,8 @@ def gaussian(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Node:
-    """½·(log max(var, eps) + (x − t)²/max(var, eps)), and ½·log 2π. Gradients do not see that the
-    variance was clamped."""
+    """½·(log max(var, eps) + (x − t)²/max(var, eps)), and ½·log 2π. The clamping of the variance
+    has no effect on gradients."""
     clamped_variance = _clamped(node_of(var), eps)
     terms = mul(add(log(clamped_variance), div(square(sub(input, target)), clamped_variance)), 0.5)
     return reduced(

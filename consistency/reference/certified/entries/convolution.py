@@ -1,4 +1,4 @@
-"""Convolutions, their transposes, and the windows that they are made of."""
+"""Convolutions, transposed convolutions, and the extraction of windows."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def convolution(
     deterministic: bool = False,
     cudnn_enabled: bool = False, allow_tf32: bool = False, kernel_size: Any = None,
 ) -> Any:  # fmt: skip
-    """Transposed, the input stands where the result of a convolution would, and the result where
-    its image would."""
+    """A transposed convolution exchanges the roles of image and result."""
     out = result[0] if isinstance(result, tuple) else result
     rank = weight.ndim - 2
     shape = tuple(out.shape)

@@ -1,4 +1,4 @@
-"""Copies, joins, and other movements that are no views."""
+"""Copies, concatenations, and other movements that are not views."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def copy(self: Any, src: Any, result: Any) -> Any:
 
 
 def converted(source: Any, dtype: torch.dtype) -> Any:
-    """Floats as whole numbers lose their fraction; beyond the dtype's range, and of NaN, C++ leaves
-    open what they become."""
+    """Floats lose their fraction when converted to integers; NaN and numbers beyond the dtype's
+    range are undefined in C++."""
     if isinstance(source, Pair) and not (
         dtype.is_floating_point or dtype.is_complex or dtype == torch.bool
     ):

@@ -1,4 +1,4 @@
-"""Tensors that are made of nothing but numbers."""
+"""Tensors created from numbers only."""
 
 from __future__ import annotations
 

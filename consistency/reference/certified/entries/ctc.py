@@ -1,5 +1,5 @@
-"""The loss of connectionist temporal classification (Graves et al. 2006): −log of the probability
-of all paths to a target."""
+"""Connectionist temporal classification loss (Graves et al. 2006): −log of the probability of all
+paths to a target."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def _lengths(values: Any) -> list[int]:
 
 
 def _probability(frames: Node, target: list[int], blank: int) -> Node:
-    """Of frames (time, classes): the sum over all paths, frame after frame. Between labels, and
-    around them, there may be blanks.
+    """The sum over all paths through frames (time, classes), by the forward recursion. Blanks may
+    occur between labels and around them.
 
-    A label follows the one before it directly if the two differ.
+    A label follows its predecessor directly if the two differ.
     """
     labels = [blank] + [x for label in target for x in (label, blank)]
     count, (steps, classes) = len(labels), frames.shape
@@ -55,7 +55,7 @@ def _losses(
     log_probs: Node, targets: Node, input_lengths: Any, target_lengths: Any, blank: int,
     zero_infinity: bool
 ) -> Node:  # fmt: skip
-    """One per sequence, whose targets are rows of a matrix or follow each other."""
+    """One loss per sequence; targets are rows of a matrix, or concatenated."""
     # torch's gradient is that by the numbers from which a log_softmax made these, which is not the
     # derivative of the loss.
     log_probs = WithoutGradient(
@@ -102,8 +102,8 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Node:  # fmt: skip
-    """As a whole, for lengths become tensors that no operator writes. The mean is of losses over
-    their targets' lengths, 0 as 1."""
+    """Traced as a whole, because lengths become tensors that no operator writes. The mean is over
+    losses divided by their targets' lengths (0 counts as 1)."""
     losses = _losses(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
     if reduction == "sum":
         return sums.sum_(losses)

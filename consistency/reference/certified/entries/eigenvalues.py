@@ -1,5 +1,5 @@
-"""Eigenvalues and singular values. Vectors are not unique: what is unique of them,
-:mod:`..definitions` gives."""
+"""Eigenvalues and singular values. Vectors are not unique; see :mod:`..factorizations` for what
+is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .linear_systems import real, unfollowed
 
 @entry("_linalg_eigh")
 def eigh(A: Any, result: Any, UPLO: str = "L", compute_v: bool = True) -> Any:
-    """Of the Hermitian matrix with this triangle; the gradient is that by a Hermitian matrix."""
+    """The eigenvalues of the Hermitian matrix with this triangle; the gradient is Hermitian."""
     a = adjoint(real(A)) if UPLO.upper() == "U" else real(A)
     values = m.eigen(stack(a))[0]
     return reshaped(values, tuple(result[0].shape)), unfollowed(

@@ -1,4 +1,4 @@
-"""Look-ups in tables, and bags of them."""
+"""Embedding lookups, and bags of embeddings."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SUM, MEAN, MAX = 0, 1, 2
 
 
 class TableRows(Gather):
-    """Rows of a table. Of the padding's row no gradient is told; the others' may be divided by how
-    often they come."""
+    """Rows of a table. The padding row gets no gradient; those of the others may be divided by
+    their frequency."""
 
     def __init__(self, table: Node, rows: Labels, padding: int, by_frequency: bool) -> None:
         self.rows, self.padding, self.by_frequency, self.width = (
@@ -62,8 +62,8 @@ def embedding_bag(
     mode: int = 0, sparse: bool = False,
     per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: int = -1,
 ) -> Any:  # fmt: skip
-    """Bags of rows, by where each bag begins; rows of the padding take no part, and empty bags are
-    0."""
+    """Reduced bags of rows, from the start of each bag; padding rows are skipped, and empty bags
+    are 0."""
     if scale_grad_by_freq:
         raise Unknowable("gradients of bags that are divided by how often a row comes")
     rows = wrapped(whole_numbers(indices).reshape(-1), weight.shape[0])
@@ -95,7 +95,7 @@ def embedding_bag(
 
 
 def _largest(weight: Node, rows: Labels, bag: Labels, bags: int) -> tuple[Node, ...]:
-    """The largest of every column; of several equal ones the first has the gradient."""
+    """The maximum of each column; the first of several equal ones gets the gradient."""
     width = weight.shape[1]
     counts = np.bincount(bag, minlength=bags)
     table = np.full((bags, max(int(counts.max(initial=0)), 1)), -1, dtype=np.int64)

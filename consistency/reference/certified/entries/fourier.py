@@ -31,7 +31,7 @@ def c2c(self: Any, dim: Any, normalization: int, forward: bool) -> Any:
 
 @entry("_fft_r2c")
 def r2c(self: Any, dim: Any, normalization: int, onesided: bool) -> Any:
-    """With ``onesided`` the first half of the last of ``dim``: the other one mirrors it."""
+    """With ``onesided`` the first half of the last of ``dim``; the other half mirrors it."""
     if isinstance(self, Pair):
         raise Unsure("a half spectrum of complex numbers")
     periods = [self.shape[d] for d in dim]

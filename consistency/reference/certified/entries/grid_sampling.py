@@ -1,5 +1,5 @@
-"""Sampling at places that are computed: affine_grid and grid_sample, as torch.nn.functional
-documents them."""
+"""Sampling at computed positions: affine_grid and grid_sample, as torch.nn.functional documents
+them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ ZEROS, BORDER, REFLECTION = 0, 1, 2
 
 
 def _base(size: int, aligned: bool) -> Node:
-    """Centers of so many pixels between −1 and 1; with aligned corners the outermost ones lie on
-    the ends."""
+    """Pixel centers between −1 and 1; with aligned corners the outermost ones lie on the bounds."""
     if aligned:
         values = [Fraction(2 * i, size - 1) - 1 if size > 1 else Fraction(0) for i in range(size)]
     else:
@@ -36,7 +35,7 @@ def _base(size: int, aligned: bool) -> Node:
 
 @entry("affine_grid_generator")
 def affine_grid(theta: Any, size: Any, align_corners: bool) -> Any:
-    """theta·(x, y, …, 1) of every pixel's center."""
+    """theta·(x, y, …, 1) for each pixel's center."""
     spatial = list(size[2:])
     axes = [_base(n, align_corners) for n in reversed(spatial)]  # x is the last dimension
     shape = tuple(spatial)
@@ -55,7 +54,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool) -> Any:
 
 
 def _last(x: Node, k: int) -> Node:
-    """Number k along the last dimension."""
+    """Component k of the last dimension."""
     return labeled(x, lambda labels: labels[..., k])
 
 
@@ -68,14 +67,15 @@ _nearest = Function(
 
 
 def _unnormalized(grid: Node, size: int, aligned: bool) -> Node:
-    """From −1 … 1 to pixels."""
+    """From [−1, 1] to pixel coordinates."""
     if aligned:
         return mul(add(grid, 1.0), (size - 1) / 2)
     return mul(sub(mul(add(grid, 1.0), float(size)), 1.0), 0.5)
 
 
 def _reflected(x: Node, size: int, aligned: bool) -> Node:
-    """Mirrored at the borders as often as it takes; on the mirror torch goes on as from inside."""
+    """Reflected at the borders repeatedly; at a border the slope is that of the inside, as in
+    torch."""
     low, span = (0.0, float(size - 1)) if aligned else (-0.5, float(size))
     if span == 0.0:
         return mul(x, 0.0)
@@ -93,7 +93,7 @@ def _odd(x: Element) -> bool | None:
 
 
 def _clipped(x: Node, size: int) -> Node:
-    """Of the border pixels nothing moves, and on the border neither."""
+    """Clamped to the border pixels; the slope is 0 outside and on the border."""
     top = float(size - 1)
     inside = and_(less(0.0, x), less(x, top))
     return where(inside, x, where(less(0.0, x), top, 0.0))
@@ -145,12 +145,12 @@ def grid_sampler(
 
 
 def _of_channels(x: Node, result: Any) -> Node:
-    """The same for all channels."""
+    """The same index for all channels."""
     return expand(reshape(x, (x.shape[0], 1, *x.shape[1:])), tuple(result.shape))
 
 
 def _pixel(picture: Node, at: list[Node], result: Any) -> Node:
-    """The pixels at whole places in every channel, 0 outside."""
+    """The pixels at integer positions in each channel, 0 outside."""
     sizes = picture.shape[2:]
     padded = labeled(
         picture, lambda x: np.pad(x, [(0, 0), (0, 0)] + [(1, 1)] * len(sizes), constant_values=-1)
@@ -187,8 +187,7 @@ def _cubic_weights(t: Node) -> list[Node]:
 
 
 def _bicubic(picture: Node, places: list[Node], padding: int, aligned: bool, result: Any) -> Node:
-    """Sixteen pixels around a place that is not padded itself; each of them is, outside of the
-    picture."""
+    """Sixteen pixels around an unpadded position; each of them is padded if outside the image."""
     lows = [floor(x) for x in places]
     weights = [_cubic_weights(sub(x, low)) for x, low in zip(places, lows, strict=True)]
     terms: list[Node] = []
