@@ -135,7 +135,7 @@ def _kept(x: Element, gradient: Element) -> Element:
     return x if type(x) is float and x != x else gradient
 
 
-# ``made``, and NaN where x is: there nobody says what the slope is.
+# A result that is NaN where x is; its slope is unknown there.
 _nan_in = Function(
     "NaN kept",
     on_numbers(_kept),

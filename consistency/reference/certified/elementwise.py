@@ -201,7 +201,7 @@ def _unless(x: Element, doubt: bool | None) -> Element:
 is_finite = Function("is finite", _is_finite, kind="bool")
 unless: Function = Function(
     "unless", _unless, (lambda x, doubt, y: unless(1.0, doubt), None)
-)  # unsure where in doubt
+)  # unsure where ``doubt`` holds or is undecided
 
 
 def doubted(x: Node, doubt: Node) -> Node:

@@ -12,9 +12,9 @@ from .complex_numbers import Pair
 from .movement import view
 from .nodes import Node
 
-# Under which operator's entry a list goes whose name differs from it.
+# Operators for lists whose operator for one tensor has another name.
 _ENTRY = {"norm": "linalg_vector_norm"}
-# What the numbers beside the lists are called in the schema of the plain operator, where it is not
+# Names of the numbers beside the lists in the schema of the operator for one tensor, if not
 # ``other``.
 _NUMBER = {
     "addcmul": "value",

@@ -195,7 +195,7 @@ def _sign(x: Element) -> Element:
 sign = Function("sign", on_numbers(_sign))
 abs_ = Function(
     "abs", on_numbers(_abs), (lambda x, y: unless(sign(x), is_nan(x)),)
-)  # of NaN torch makes 0
+)  # torch returns 0 for NaN
 
 
 def _whole(of: Any) -> Any:
@@ -313,7 +313,7 @@ def _angle(y: Element, x: Element) -> Element:
     for z in (x, y):
         if type(z) is float and z != z:
             return _NAN
-    if type(x) is float:  # ±0 or ±∞ beside a regular y
+    if type(x) is float:  # x is ±0 or ±∞ and y regular
         sign = balls.sign(y)
         if not sign:
             return balls.UNSURE

@@ -65,9 +65,8 @@ class MatrixCall:
         ]
         batch = arguments[0].shape[0]
         self._bits = 0
-        self._found: dict[
-            int, list[list[Any]]
-        ] = {}  # by number in the batch: the numbers of every result
+        # By index in the batch: the elements of each result.
+        self._found: dict[int, list[list[Any]]] = {}
         self.results: list[Tensor] = []
         for number, result in enumerate(function.results(*(x.shape[1:] for x in arguments))):
             block = MatrixBlock(self, number, batch, result)
@@ -138,7 +137,7 @@ class MatrixBlock(Node):
     def compute(self, positions: Positions, given: Sequence[Elements]) -> Any:
         results = self.call.found()
         for i, b in enumerate(self._asked):
-            if b not in results:  # another result of the call may have been asked for in between
+            if b not in results:  # another result of the call may have been computed meanwhile
                 results[b] = self.call.compute([g[i] for g in given])
         _, _, _, parts = self.shape
         size = math.prod(self.shape[1:3])

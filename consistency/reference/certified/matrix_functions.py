@@ -34,7 +34,7 @@ def _pull_inverse(
     return (c.neg(c.matmul(c.matmul(inverse_adjoint, g), inverse_adjoint)),)
 
 
-_INFO = MatrixResult(1, 1, "int")  # 0, LAPACK's word for success: the matrix is regular for certain
+_INFO = MatrixResult(1, 1, "int")  # LAPACK's info; 0 means that the matrix is certainly regular
 _SUCCESS = [[0]]
 inverse = MatrixFunction(
     "inverse", lambda a: (MatrixResult(*a), _INFO), lambda a: (a.inv(), _SUCCESS), (_pull_inverse,)

@@ -19,7 +19,7 @@ from .nodes import Node
 
 _INF = math.inf
 
-# |z| of a complex number; at 0 its gradient is 0.
+# |z| of a complex number, with gradient 0 at 0.
 modulus = Function(
     "modulus",
     hypot.of,

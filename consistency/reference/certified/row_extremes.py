@@ -106,8 +106,7 @@ def chosen(x: Node, dim: int, keepdim: bool, largest: bool) -> tuple[Node, Node]
     return reshape(value, shape), reshape(place, shape)
 
 
-# --- scans: states are (element, its place, the place of the last element seen); a place of None is
-# undecided ------------------
+# --- scans: states are (element, its index, index of the last element); None is undecided ---------
 
 Best = tuple[Element, int | None, int]
 

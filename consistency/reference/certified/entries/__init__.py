@@ -20,8 +20,7 @@ from ..balls import Unsure
 
 Entry = Callable[..., Any]
 ENTRIES: dict[str, Entry] = {}
-# Arguments that say how results are held, not what they are: the tensors that come back are read
-# for that.
+# Arguments that determine dtype, layout or memory of results; these are read from the results.
 _IGNORED = frozenset(
     [
         "dtype",
@@ -36,7 +35,7 @@ _IGNORED = frozenset(
         "output_dtype",
         "out_int32",
         "dtype_opt",
-        "part",  # of operators that address memory (as_strided…), for those that ask for them
+        "part",  # extra arguments of operators that address memory (as_strided…)
         "places",
         "own_places",
     ]

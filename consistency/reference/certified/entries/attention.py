@@ -140,7 +140,7 @@ def multi_head_attention(
         _heads(_projected(to_real(x), to_real(w), _part(in_proj_bias, i)), num_heads)
         for x, w, i in tensors
     )
-    if attn_mask is not None and attn_mask.kind == "bool":  # here True is what is hidden
+    if attn_mask is not None and attn_mask.kind == "bool":  # here True means masked
         attn_mask = e.where(attn_mask, float("-inf"), 0.0)
     if attn_mask is not None and attn_mask.ndim == 3:
         attn_mask = reshape(attn_mask, (q.shape[0], num_heads, *attn_mask.shape[1:]))

@@ -79,7 +79,7 @@ def poisson(
         held, target = (
             target,
             where(less_equal(target, 1.0), 2.0, target),
-        )  # elsewhere there may be no logarithm
+        )  # elsewhere the logarithm may not exist
         stirling = add(
             sub(mul(target, log(target)), target), mul(add(Scalar(_log_two_pi), log(target)), 0.5)
         )

@@ -56,7 +56,7 @@ def _losses(
     zero_infinity: bool
 ) -> Node:  # fmt: skip
     """One loss per sequence; targets are rows of a matrix, or concatenated."""
-    # torch's gradient is that by the numbers from which a log_softmax made these, which is not the
+    # torch's gradient is with respect to the inputs of a preceding log_softmax, and not the
     # derivative of the loss.
     log_probs = WithoutGradient(
         log_probs, "the gradient of the ctc loss is one by what stands before a softmax"

@@ -1,4 +1,4 @@
-"""Reading at positions and masks, and looking positions up."""
+"""Reading by indices and masks, and index searches."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from . import entry
 
 
 def taken(self: Any, labels: Callable[[], Labels], shape: Sequence[int], *indices: Any) -> Any:
-    """A tensor at flat positions that follow from the numbers of ``indices``: right away where
-    those are given."""
+    """A tensor at flat positions computed from ``indices``: immediately if these are constants."""
     all_constant = all(isinstance(i, Constant) for i in indices)
     positions: Any = labels() if all_constant else _checked(labels, math.prod(shape))
     return c.each(lambda x: gather(x, positions, shape), self)
@@ -37,12 +36,12 @@ def _checked(labels: Callable[[], Labels], size: int) -> Callable[[], Labels]:
 
 
 def positions(self: Any) -> Labels:
-    """The flat positions of a tensor in its shape."""
+    """The flat positions of a tensor, in its shape."""
     return np.arange(self.size).reshape(self.shape)
 
 
 def along(shape: Sequence[int], dim: int, index: Labels) -> Labels:
-    """Flat positions in a tensor of ``shape`` of the elements that an index picks along one
+    """Flat positions in a tensor of ``shape`` of the elements selected by an index along one
     dimension (gather, scatter)."""
     if not shape:
         return np.zeros(index.size, dtype=np.int64)
@@ -77,7 +76,7 @@ def take(self: Any, index: Any) -> Any:
 
 
 def key_of(indices: Any) -> tuple[Any, ...]:
-    """What stands between NumPy's brackets: positions, masks, and all where there is no tensor."""
+    """The NumPy key: positions, masks, and a full slice where there is no tensor."""
     return tuple(slice(None) if i is None else whole_numbers(i) for i in indices)
 
 
@@ -90,7 +89,7 @@ def index_(self: Any, indices: Any, result: Any) -> Any:
 
 
 def chosen(mask: Any, shape: Sequence[int]) -> Labels:
-    """The flat positions in ``shape`` where a mask holds that is broadcast to it."""
+    """The flat positions in ``shape`` where a mask that is broadcast to it holds."""
     return np.flatnonzero(np.broadcast_to(whole_numbers(mask), tuple(shape)))
 
 
@@ -121,8 +120,8 @@ def nonzero_numpy(self: Any, result: Any) -> Any:
 
 
 class CountBelow(Node):
-    """How many of the ascending numbers in a row lie below a value; with ``right`` also those that
-    equal it."""
+    """The number of the row's ascending elements below a value; with ``right`` also those equal to
+    it."""
 
     kind = "int"
 

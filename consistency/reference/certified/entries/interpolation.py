@@ -1,9 +1,9 @@
-"""Resampling at regular places: each output element is a sum of neighbors, weighted along one axis
-after the other.
+"""Resampling on regular grids: each output element is a weighted sum of neighbors, one axis after
+the other.
 
-Scales and places are rational numbers and computed as such: a scale is the input's size divided by
-the output's, or one divided by the scale factor where one is given; with aligned corners it is that
-of the outermost pixels' centers.
+Scales and positions are rational numbers: a scale is input size ÷ output size, or 1 ÷ scale factor
+if that is given; with aligned corners it is the ratio of the distances of the outermost pixels'
+centers.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _place(i: int, scale: Fraction, aligned: bool) -> Fraction:
 
 
 def linear(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
-    """Between two neighbors; the outermost pixels go on."""
+    """Between two neighbors; the outermost pixels are extended."""
     taps: list[Taps] = []
     for i in range(wanted):
         x = max(_place(i, scale, aligned), Fraction(0))
@@ -101,8 +101,8 @@ def catmull_rom(distance: Fraction) -> Fraction:
 
 
 def antialiased(kernel: Callable[[Fraction], Fraction], reach: int) -> Axis:
-    """The kernel is stretched by the scale where the picture shrinks; weights are divided by their
-    sum, as PIL does it."""
+    """When downsampling, the kernel is stretched by the scale; weights are divided by their sum, as
+    in PIL."""
 
     def axis(size: int, out_size: int, scale: Fraction, aligned: bool) -> list[Taps]:
         stretch = max(scale, Fraction(1))

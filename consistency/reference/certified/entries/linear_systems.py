@@ -1,5 +1,5 @@
-"""Inverses, solutions of linear systems, determinants, Cholesky's factor, and what is made of
-these."""
+"""Inverses, solutions of linear systems, determinants, Cholesky factors, and functions composed of
+them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ NOT_UNIQUE = "factors and pivots are not unique"
 
 
 def unfollowed(result: torch.Tensor, why: str, *arguments: Any) -> Any:
-    """In place of a result of which nothing is said; it depends on these arguments, and so its
-    gradient is unknown, too."""
+    """An unknown result, which depends on these arguments, so that their gradients are unknown,
+    too."""
     from ..tracing import _nodes_in, _unknown
 
     return _unknown(result, why, _nodes_in(list(arguments)))
@@ -39,7 +39,7 @@ def _info(info: Any, result: Any) -> Any:
 
 @entry("_linalg_check_errors")
 def check_errors(info: Any, api_name: Any, is_matrix: Any) -> Any:
-    """It raises where a factorization failed, and did not."""
+    """Raises if a factorization failed; here none did."""
     return ()
 
 
@@ -50,7 +50,7 @@ def inverse(A: Any, result: Any) -> Any:
 
 
 def solved(a: Any, b: Any) -> tuple[Any, Any]:
-    """A·X = B with batches broadcast, and what says that A is regular."""
+    """The solution of A·X = B with broadcast batches, and the info that A is regular."""
     a, b = real(a), real(b)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     solutions, info = m.solution(
@@ -60,7 +60,7 @@ def solved(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def on_either_side(a: Any, b: Any, left: bool) -> tuple[Any, Any]:
-    """A·X = B, or X·A = B."""
+    """The solution of A·X = B or X·A = B."""
     if left:
         return solved(a, b)
     solutions, info = solved(transposed(a), transposed(b))
@@ -68,8 +68,7 @@ def on_either_side(a: Any, b: Any, left: bool) -> tuple[Any, Any]:
 
 
 def is_vector(a: Any, b: Any) -> bool:
-    """Whether the right side is one vector per matrix, as the documentation of torch.linalg.solve
-    says."""
+    """Whether the right side is one vector per matrix, as torch.linalg.solve documents it."""
     return bool(b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1]))
 
 
@@ -92,7 +91,7 @@ def solve(A: Any, B: Any, result: Any, left: bool = True) -> Any:
 def solve_triangular(
     self: Any, B: Any, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
-    """Of A one triangle is read, without its diagonal where that is taken as ones."""
+    """Only one triangle of A is read, with a diagonal of ones if unitriangular."""
     a = _triangle(real(self), upper, unitriangular)
     return on_either_side(a, B, left)[0]
 
@@ -123,7 +122,7 @@ def slogdet(A: Any, result: Any) -> Any:
 
 @entry("linalg_cholesky_ex")
 def cholesky(self: Any, result: Any, upper: bool = False) -> Any:
-    """Of the triangle that the factor is in; the gradient is that by a Hermitian matrix."""
+    """The factor of the Hermitian matrix with this triangle; the gradient is Hermitian."""
     factor, info = (m.cholesky_of_upper if upper else m.cholesky)(stack(real(self)))
     factor = reshaped(factor, self.shape)
     return adjoint(factor) if upper else factor, _info(info, result[1])
@@ -151,7 +150,7 @@ def matrix_exp(self: Any) -> Any:
 
 
 def _exact(x: Any) -> float | None:
-    """A tolerance, given as a number or as a tensor of one."""
+    """A tolerance given as a number or as a one-element tensor."""
     if x is None or isinstance(x, (int, float)):
         return x
     if not isinstance(x, Constant) or x.size != 1:
@@ -160,7 +159,7 @@ def _exact(x: Any) -> float | None:
 
 
 def pseudo_inverse(a: Any, absolute: float, relative: float) -> Any:
-    """Of matrices that certainly have full rank: (Aᴴ·A)⁻¹·Aᴴ or Aᴴ·(A·Aᴴ)⁻¹."""
+    """For matrices that certainly have full rank: (Aᴴ·A)⁻¹·Aᴴ or Aᴴ·(A·Aᴴ)⁻¹."""
     a = stack(a)
     sure = c.each(Detached, m.full_rank(a, absolute, relative))
     if a.shape[1] == a.shape[2]:
@@ -192,7 +191,7 @@ def pinv(
 
 @entry("linalg_lstsq")
 def lstsq(self: Any, b: Any, result: Any, rcond: Any = None, driver: Any = None) -> Any:
-    """Of full rank: the least-squares solution, or the shortest one."""
+    """For full rank: the least-squares or the minimum-norm solution."""
     if is_vector(self, b):
         b = reshaped(b, (*b.shape, 1))
     relative = (

@@ -1,4 +1,4 @@
-"""Losses, but for those that choose classes."""
+"""Losses other than classification losses."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def variance(x: Any, dim: Any, correction: Any, keepdim: bool) -> Node:
     )
 
 
-# A deviation of 0 has the gradient 0, as torch has it.
+# A deviation of 0 has the gradient 0, as in torch.
 _root = Function(
     "deviation", f.sqrt.of, (lambda x, y: e.where(e.equal(y, 0.0), 0.0, e.div(0.5, y)),)
 )

@@ -19,7 +19,7 @@ from . import entry
 
 
 def _moments(x: Node, dims: Sequence[int]) -> tuple[Node, Node]:
-    """Mean and variance (of all elements, not of a sample) over ``dims``, which are kept."""
+    """Mean and (biased) variance over ``dims``, which are kept."""
     mean = sums.mean(x, dims, True)
     return mean, sums.mean(f.square(e.sub(x, mean)), dims, True)
 
@@ -74,10 +74,10 @@ def batch_norm(
     momentum: float = 0.1, eps: float = 1e-5, epsilon: float | None = None,
     exponential_average_factor: float | None = None,
 ) -> Any:  # fmt: skip
-    """In training also new running statistics, which the schema does not say: (1 − momentum)·old +
-    momentum·the batch's.
+    """In training also new running statistics, which the schema does not mark as written: (1 −
+    momentum)·old + momentum·batch.
 
-    The running variance is that of a sample (n − 1); the one that is divided by is not.
+    The running variance is unbiased (n − 1), the variance used for normalization is not.
     """
     x = to_real(input)
     shape = (x.shape[1], *[1] * (x.ndim - 2))
@@ -127,8 +127,8 @@ def rms_norm(
 
 @entry("renorm")
 def renorm(self: Any, p: Any, dim: int, maxnorm: Any) -> Any:
-    """Documented is what happens to short rows: nothing. By how much longer ones are shortened is
-    documented as an inequality."""
+    """Rows within the limit stay unchanged. For longer ones the result is unknown, because the
+    documentation gives only an inequality."""
     from ..norms import vector_norm
 
     dims = [d for d in range(self.ndim) if d != dim % self.ndim]

@@ -43,16 +43,16 @@ _at_least = e.Function(
 
 @whole(torch.cosine_similarity)
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
-    """Σ x·y ÷ (max(‖x‖, eps)·max(‖y‖, eps)); as a whole, for torch takes the maxima where no
-    gradient sees them."""
+    """Σ x·y ÷ (max(‖x‖, eps)·max(‖y‖, eps)); traced as a whole, because torch takes the maxima
+    outside autograd."""
     a, b = broadcast(to_real(x1), to_real(x2))
     lengths = (_at_least(norms.vector_norm(x, 2, dim), eps) for x in (a, b))
     return e.div(sums.sum_(e.mul(a, b), dim), e.mul(*lengths))
 
 
 def _distance(difference: Any, p: float) -> Any:
-    """Along the last dim. Of the maximum norm, which of several equal differences a gradient goes
-    to is not documented."""
+    """The distance along the last dimension. For the maximum norm, torch does not document which of
+    several equal differences gets the gradient."""
     if math.isinf(p):
         return norms.farthest(difference, -1)
     return norms.vector_norm(difference, p, -1)
@@ -70,7 +70,7 @@ def euclidean(x1: Any, x2: Any) -> Any:
 
 @entry("_pdist_forward")
 def pdist(self: Any, p: float = 2) -> Any:
-    """Between every two rows i < j, in the order of (i, j)."""
+    """The distances of all pairs of rows i < j, in the order of (i, j)."""
     count, width = self.shape
     first, second = np.triu_indices(count, 1)
     a, b = (

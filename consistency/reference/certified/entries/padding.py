@@ -1,4 +1,4 @@
-"""Padding: what stands at a place outside of a tensor."""
+"""Padding, by its mode."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .rearrangements import moved
 
 
 def _padded(x: Labels, pads: Sequence[int], inside: Callable[[Labels, int], Labels]) -> Labels:
-    """Of every dimension, from the last one on, (left, right) more elements: ``inside`` says which
-    stands there (−1: none)."""
+    """Each dimension, from the last one on, extended by (left, right) elements; ``inside`` maps
+    positions to source positions (−1: none)."""
     for i in range(len(pads) // 2):
         axis = x.ndim - 1 - i
         size = x.shape[axis]
@@ -32,7 +32,7 @@ def _padded(x: Labels, pads: Sequence[int], inside: Callable[[Labels, int], Labe
 
 @entry("constant_pad_nd")
 def constant(self: Any, pad: Any, value: Any = 0) -> Any:
-    """Negative paddings crop."""
+    """Negative padding crops."""
 
     def inside(places: Labels, size: int) -> Labels:
         return np.where((places >= 0) & (places < size), places, -1)
@@ -42,8 +42,8 @@ def constant(self: Any, pad: Any, value: Any = 0) -> Any:
 
 @entry("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
 def reflection(self: Any, padding: Any) -> Any:
-    """Mirrored at the outermost elements, which are not repeated: torch allows less padding than
-    the dimension is long."""
+    """Reflected at the outermost elements, which are not repeated; torch requires less padding than
+    the dimension's size."""
 
     def inside(places: Labels, size: int) -> Labels:
         places = np.abs(places)
@@ -54,7 +54,7 @@ def reflection(self: Any, padding: Any) -> Any:
 
 @entry("replication_pad1d", "replication_pad2d", "replication_pad3d")
 def replication(self: Any, padding: Any) -> Any:
-    """The outermost element goes on."""
+    """The outermost element is repeated."""
     return moved(
         self, lambda x: _padded(x, padding, lambda places, size: np.clip(places, 0, size - 1))
     )

@@ -1,4 +1,4 @@
-"""One tensor written into a part of another, out of place; and tensors put together from parts."""
+"""Writing one tensor into a part of another, out of place, and assembling tensors from parts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def overlaid(
     labels: Labels | Callable[[], Labels],
     shape: tuple[int, ...] | None = None,
 ) -> Any:
-    """``below`` with the elements of ``above`` at ``labels``, of its shape or of a ``shape`` that
-    it is broadcast to."""
+    """``below`` with the elements at ``labels`` replaced by those of ``above``, broadcast to
+    ``shape`` if given."""
 
     def of(x: Node, y: Node) -> Node:
         if x.kind != y.kind:
@@ -73,7 +73,7 @@ def as_strided_scatter(
     stride: Any,
     storage_offset: Any,
 ) -> Any:
-    """Elements are addressed as they lie in the memory of ``self``."""
+    """Elements are addressed by their position in the memory of ``self``."""
     if c.is_complex(self):  # two numbers each
         places, own_places = places[::2] // 2, own_places[::2] // 2
     if np.unique(places).size != places.size or np.unique(own_places).size != own_places.size:
@@ -88,7 +88,7 @@ def as_strided_scatter(
 
 @entry("fill_diagonal")
 def fill_diagonal(self: Any, fill_value: Any, wrap: bool = False) -> Any:
-    """The main diagonal of all dimensions; ``wrap`` starts it again below, in tall matrices."""
+    """The main diagonal of all dimensions; with ``wrap`` it starts again below in tall matrices."""
     step = sum(math.prod(self.shape[d + 1 :]) for d in range(len(self.shape)))
     labels = np.arange(0, self.size, step)[: None if wrap else min(self.shape)]
     return overlaid(
@@ -108,7 +108,7 @@ def diag_embed(self: Any, result: Any, offset: int = 0, dim1: int = -2, dim2: in
 
 @entry("block_diag")
 def block_diag(tensors: Any, result: Any) -> Any:
-    """Matrices along the diagonal; vectors are rows."""
+    """Matrices along the diagonal; vectors count as rows."""
     places = np.arange(math.prod(result.shape)).reshape(tuple(result.shape))
     matrix: Any = _zeros(tensors[0], tuple(result.shape))
     row = column = 0
@@ -130,7 +130,7 @@ def _zeros(like: Any, shape: tuple[int, ...]) -> Node:
 def repeat_interleave(
     repeats: Any, result: Any, self: Any = None, dim: Any = None, output_size: Any = None
 ) -> Any:
-    """Of counts alone the positions 0, 0, 1 …, each as often as it says."""
+    """For counts alone, the indices 0, 0, 1 …, each repeated by its count."""
     if self is None:
         return Deferred(
             tuple(result.shape), lambda: np.repeat(np.arange(repeats.size), whole_numbers(repeats))

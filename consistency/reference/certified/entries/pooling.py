@@ -1,4 +1,4 @@
-"""Pooling: averages and maxima of windows, and maxima put back to their places."""
+"""Average and maximum pooling, and max-unpooling."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def _average(
     count_include_pad: bool,
     divisor_override: Any,
 ) -> Node:
-    """Divided by the window's elements, with the padding or without; never by what lies beyond the
-    padding (ceil_mode)."""
+    """Divided by the number of elements in the window, with or without padding, but never beyond
+    the padding (ceil_mode)."""
     kernel, spatial = spread(kernel_size, rank), self.shape[-rank:]
     steps, pads = spread(stride or kernel_size, rank), spread(padding, rank)
     out_size = tuple(result.shape[-rank:])
@@ -107,7 +107,7 @@ def adaptive_average(self: Any, output_size: Any, result: Any) -> Any:
 
 
 def _largest(row: list[Element]) -> int:
-    """Where the largest element of a window is, the first of several; NaN are larger than all."""
+    """The index of the window's first maximum; NaN is larger than all numbers."""
     sort_keys = keys(row)
     best = 0
     for i in range(1, len(row)):
@@ -117,11 +117,10 @@ def _largest(row: list[Element]) -> int:
 
 
 class Largest(Node):
-    """Of every window the flat position of its largest element; what lies in the padding takes no
-    part.
+    """For each window the flat position of its maximum, ignoring padding.
 
-    A maximum is NaN where NaN is in the window; which of several it is nobody documents, and with
-    ``unique`` nobody is told.
+    The maximum is NaN if the window contains NaN; which of several NaN is undocumented, and unsure
+    with ``unique``.
     """
 
     kind = "int"
@@ -149,7 +148,7 @@ class Largest(Node):
 
 
 def _maximum(self: Node, windows: Windows, shape: tuple[int, ...]) -> tuple[Node, Node]:
-    """Values, and where they are in their plane."""
+    """Maxima, and their positions in the plane."""
     rank = len(windows.axes)
     labels = windows.labels(_planes(self, rank))
     at = Largest(self, labels, True)
@@ -206,7 +205,7 @@ def adaptive_max_pool(self: Any, output_size: Any, result: Any) -> Any:
 def max_unpool(
     self: Any, indices: Any, output_size: Any, result: Any, stride: Any = None, padding: Any = None
 ) -> Any:
-    """Every element at its place in a plane of zeros."""
+    """Each element at its position in a plane of zeros."""
     rank = len(output_size)
     plane = math.prod(result.shape[-rank:])
 

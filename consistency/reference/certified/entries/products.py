@@ -11,7 +11,7 @@ from . import entry
 
 def _plus(self: Any, product: Any, beta: Any, alpha: Any) -> Any:
     product = product if alpha == 1 else c.mul(product, alpha)
-    if beta == 0:  # then the summand is not even looked at: NaN in it are lost
+    if beta == 0:  # then the summand is not read, and NaN in it are ignored
         return product
     return c.add(self if beta == 1 else c.mul(self, beta), product)
 
@@ -78,8 +78,8 @@ def trilinear(
     sumdim: Any,
     unroll_dim: int = 1,
 ) -> Any:
-    """Σ i1·i2·i3 over ``sumdim``, with dimensions of size 1 put into each at its ``expand``
-    before."""
+    """Σ i1·i2·i3 over ``sumdim``, after inserting dimensions of size 1 into each at its
+    ``expand``."""
     factors = []
     for x, dims in ((i1, expand1), (i2, expand2), (i3, expand3)):
         for dim in sorted(dims):

@@ -1,5 +1,5 @@
-"""Movements of one tensor that are no views: turned, rolled, repeated, shuffled; and views' twins
-that copy."""
+"""Rearrangements of one tensor that are not views (rotated, rolled, repeated, shuffled), and
+copying variants of views."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ Move = Callable[[Labels], Labels]
 
 
 def moved(x: Any, move: Move, fill: Any = 0.0) -> Any:
-    """A real or a complex tensor, moved as ``move`` moves labels; −1 stands for ``fill``, and the
-    imaginary part's 0."""
+    """A real or complex tensor, rearranged as ``move`` rearranges labels; −1 stands for ``fill`` (0
+    in the imaginary part)."""
     if not c.is_complex(x):
         return labeled(x, move, fill)
     return c.Pair(labeled(x.re, move, fill), labeled(x.im, move))
 
 
 def _enter(*names: str) -> Callable[[Callable[..., Move]], Callable[..., Move]]:
-    """Enter a movement of labels, which is given the operator's arguments besides ``self``."""
+    """Register a rearrangement of labels, which receives the operator's arguments other than
+    ``self``."""
 
     def enter(of: Callable[..., Move]) -> Callable[..., Move]:
         count = of.__code__.co_argcount
@@ -56,7 +57,7 @@ def flip(dims: Any) -> Move:
 
 @_enter("roll")
 def roll(shifts: Any, dims: Any = ()) -> Move:
-    """Of the flat tensor where no dimensions are named."""
+    """The flat tensor is rolled if no dimensions are given."""
     shifts, dims = _tuple(shifts), _tuple(dims)
     return lambda x: (
         np.roll(x.reshape(-1), shifts[0]).reshape(x.shape) if not dims else np.roll(x, shifts, dims)
@@ -65,7 +66,7 @@ def roll(shifts: Any, dims: Any = ()) -> Move:
 
 @_enter("rot90")
 def rot90(k: int, dims: Any) -> Move:
-    """Turned from the first towards the second dimension: rot90([[0, 1], [2, 3]]) is [[1, 3], [0,
+    """Rotated from the first towards the second dimension: rot90([[0, 1], [2, 3]]) is [[1, 3], [0,
     2]]."""
 
     def turn(x: Labels) -> Labels:
@@ -175,7 +176,7 @@ def narrow(dim: int, start: int, length: int) -> Move:
 
 @_enter("unfold_copy")
 def unfold(dimension: int, size: int, step: int) -> Move:
-    """Windows along a dimension, their elements in a new last one."""
+    """Windows along a dimension, with their elements in a new last dimension."""
 
     def move(x: Labels) -> Labels:
         if not x.ndim:
@@ -188,7 +189,7 @@ def unfold(dimension: int, size: int, step: int) -> Move:
 
 
 def _reshaped(self: Any, result: Any) -> Any:
-    """In the order of the elements."""
+    """Reshaped in row-major order."""
     return moved(self, lambda x: x.reshape(tuple(result.shape)))
 
 
@@ -237,7 +238,7 @@ def split_with_sizes(self: Any, split_sizes: Any, dim: int = 0) -> Any:
 
 @entry("unsafe_split", "split_copy")
 def split(self: Any, split_size: int, dim: int = 0) -> Any:
-    """Parts of equal sizes, the last one perhaps smaller."""
+    """Parts of equal size; the last one may be smaller."""
     size = self.shape[dim]
     return [
         _range(self, dim, begin, min(begin + split_size, size))

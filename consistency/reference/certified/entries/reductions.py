@@ -1,4 +1,4 @@
-"""Sums, means, products, counts and truths of rows."""
+"""Sums, means, products, counts and logical reductions of rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def mean(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return c.mean(self, dim, keepdim)
 
 
-# NaN as 0, with a slope of 0: an infinite gradient times that is NaN, where a mean is of nothing.
+# NaN as 0 with slope 0; times the infinite gradient of a mean of no elements, that is NaN.
 _numbers = Function(
     "numbers",
     lambda x: 0.0 if type(x) is float and x != x else x,
@@ -51,7 +51,7 @@ def trace(self: Any) -> Any:
 
 
 def truths(x: Any) -> Node:
-    """Which elements are not 0, NaN among them."""
+    """Which elements are not 0; NaN counts as nonzero."""
     return e.or_(e.truth(x.re), e.truth(x.im)) if isinstance(x, Pair) else e.truth(x)
 
 

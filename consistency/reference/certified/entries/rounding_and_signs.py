@@ -1,4 +1,4 @@
-"""Rounding to whole numbers, signs, and what floats are made of."""
+"""Rounding to integers, signs, and the components of floats."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def frac(self: Any) -> Any:
 
 @entry("round")
 def round_(self: Any, decimals: int = 0) -> Any:
-    """To the nearest, ties to even; with decimals of x·10ᵈ, exactly."""
+    """To the nearest, ties to even; with ``decimals``, x·10ᵈ is rounded exactly."""
     if whole(self):
         if decimals < 0:
             raise Unsure("whole numbers rounded to tens")
@@ -55,7 +55,7 @@ def round_(self: Any, decimals: int = 0) -> Any:
 
 @entry("sign")
 def sign(self: Any) -> Any:
-    """Of NaN torch gives 0 and documents nothing."""
+    """For NaN torch returns 0, which is not documented."""
     return w.sign(self) if whole(self) else doubted(f.sign(self), is_nan(self))
 
 
@@ -84,7 +84,7 @@ def _replaced(nan: float, high: float, low: float) -> Function:
 def nan_to_num(
     self: Any, result: Any, nan: Any = None, posinf: Any = None, neginf: Any = None
 ) -> Any:
-    """By default NaN is 0 and an infinity the dtype's largest number."""
+    """By default NaN becomes 0 and an infinity the dtype's largest number."""
     if not isinstance(self, Pair) and whole(self):
         return self
     form = torch.finfo(result.dtype)
@@ -133,7 +133,7 @@ def heaviside(self: Any, values: Any) -> Any:
 
 
 def _after(x: Element, y: Element) -> Element:
-    """The float64 next to x towards y, for exact ones."""
+    """The float64 next to x in the direction of y, for exact elements."""
     numbers = [float(z) if type(z) is float else float(z.mid()) for z in (x, y)]
     for z, number in zip((x, y), numbers, strict=True):
         if type(z) is not float and not (z.is_exact() and z == number):

@@ -1,4 +1,4 @@
-"""Largest and smallest elements of rows, and where they are."""
+"""Maxima and minima of rows, and their indices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def aminmax(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 @entry("max")
 def max_(self: Any, dim: Any = None, keepdim: bool = False, other: Any = None) -> Any:
-    """Of two tensors, of all elements, or along a dim: then with places."""
+    """Of two tensors, of all elements, or along a dimension: then with indices."""
     if other is not None:
         return e.maximum(self, other)
     return (

@@ -1,4 +1,4 @@
-"""Running sums and products."""
+"""Cumulative sums and products."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def cumprod(self: Any, dim: int) -> Any:
 
 @entry("logcumsumexp")
 def logcumsumexp(self: Any, dim: int) -> Any:
-    """log Σ exp(x), of the elements up to each. Any number may be taken out of the sums: here the
-    row's largest finite one."""
+    """log Σ exp(x) of the elements up to each, shifted by the row's largest finite element."""
     if c.is_complex(self):
         raise Unsure("which branch of the logarithm a running sum is on is not documented")
     x = to_real(self)

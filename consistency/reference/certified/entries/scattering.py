@@ -1,4 +1,4 @@
-"""Writing at positions and masks, adding up or reducing what comes to one place."""
+"""Writing, adding and reducing at indices and masks."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _HOW = {"add": "sum", "multiply": "prod"}
 
 
 def written(self: Any, source: Any, labels: Callable[[], Labels], shape: tuple[int, ...]) -> Any:
-    """The elements of ``source``, broadcast to ``shape``, at labels of ``self``. One number may go
-    to a place twice."""
+    """``self`` with the elements of ``source``, broadcast to ``shape``, written at labels,
+    which must be distinct unless the source is a single number."""
     source = _node(source)
     single = source.size == 1
     return overlaid(self, source, labels if single else lambda: once_each(labels()), shape)
@@ -42,7 +42,7 @@ def _node(x: Any) -> Any:
 
 
 def _part(source: Any, index: Any) -> Any:
-    """The corner of a source that an index is as large as (scatter)."""
+    """The leading part of a source in the index's shape (scatter)."""
     source = _node(source)
     if source.shape == index.shape or not source.shape:
         return source
@@ -97,7 +97,7 @@ def _means_of_floats(how: str, x: Any) -> None:
 
 
 def slices(self: Any, dim: int, index: Any) -> Callable[[], Labels]:
-    """The flat positions of the slices along a dimension that an index names, in the order of the
+    """The flat positions of the slices along a dimension selected by an index, in the order of the
     source's elements."""
 
     def find() -> Labels:
@@ -151,10 +151,10 @@ def index_reduce(
 def index_put(
     self: Any, indices: Any, values: Any, accumulate: bool = False, unsafe: bool = False
 ) -> Any:
-    """Values are broadcast to what the indices select."""
+    """Values are broadcast to the shape selected by the indices."""
     shape = positions(self)[
         key_of(indices)
-    ].shape  # masks must be known here: how many they select is the shape
+    ].shape  # masks must be known here, because their counts determine the shape
     labels = lambda: positions(self)[key_of(indices)].reshape(-1)  # noqa: E731
     return (added if accumulate else written)(self, values, labels, shape)
 
@@ -173,9 +173,11 @@ def masked_fill(self: Any, mask: Any, value: Any) -> Any:
 
 @entry("masked_scatter")
 def masked_scatter(self: Any, mask: Any, source: Any) -> Any:
-    """Place number k where the mask holds takes element number k."""
+    """The k-th position where the mask holds gets the k-th element."""
     shape = np.broadcast_shapes(self.shape, mask.shape)
-    count = chosen(mask, shape).size  # known here: how much of the source is used
+    count = chosen(
+        mask, shape
+    ).size  # known here, because it determines how much of the source is used
     from .rearrangements import moved
 
     used = moved(source, lambda x: x.reshape(-1)[:count])

@@ -1,5 +1,5 @@
-"""Tensors of regular numbers: ranges, identity matrices, indices of triangles, windows of signal
-processing."""
+"""Tensors computed from positions: ranges, identity matrices, triangle indices, window
+functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from . import entry
 
 
 class Sequence(Node):
-    """Numbers by their position."""
+    """Elements as a function of their position."""
 
     def __init__(self, count: int, of: Callable[[int], Element]) -> None:
         super().__init__((count,))
@@ -110,7 +110,7 @@ def hann_window(window_length: int, periodic: bool = True) -> Any:
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: Any = None, beta: Any = None
 ) -> Any:
-    """α − β·cos(2πi/n); 0.54 and 0.46 unless it says otherwise."""
+    """α − β·cos(2πi/n), by default with 0.54 and 0.46."""
     a = Fraction(54, 100) if alpha is None else Fraction(alpha)
     b = Fraction(46, 100) if beta is None else Fraction(beta)
     return _window(window_length, periodic, lambda i, last: _ball(a) - _ball(b) * cosine(i, last))

@@ -1,5 +1,4 @@
-"""Sorting and what selects by order. Ties go to the element that comes first, unless it says
-otherwise."""
+"""Sorting and selection by order. Ties go to the first element unless stated otherwise."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ def _real(x: Any) -> Node:
 
 
 def _looked_up(matrix: Node, index: Node) -> Node:
-    """Of every row the elements at the positions in the row of ``index``."""
+    """For each row the elements at the positions in the row of ``index``."""
     offset = np.repeat(np.arange(index.shape[0]) * matrix.shape[1], index.shape[1])
     return Lookup(matrix, index, offset)
 
@@ -59,8 +58,7 @@ def msort(self: Any) -> Any:
 
 @entry("topk")
 def topk(self: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """In descending order; in which order they come where ``sorted`` is False nobody says, and so
-    not what their gradients are."""
+    """In descending order; with ``sorted=False`` the order, and hence the gradient, is unknown."""
     if not sorted and k > 1 and isinstance(self, Node):
         self = WithoutGradient(self, "the order of what topk gives without sorting it")
     return _sorted(self, dim, largest, 0, k)

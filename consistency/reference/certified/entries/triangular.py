@@ -1,4 +1,4 @@
-"""LU factors, where they are unique, and solutions with them; products with Householder's
+"""LU factors, where they are unique, and solutions with them; products with Householder
 reflections."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def lu_factor(A: Any, result: Any, pivot: bool = True) -> Any:
 
 
 def _permuted(x: Any, pivots: Any, inverse: bool) -> Any:
-    """Rows exchanged as the pivots say, in their order or backwards."""
+    """Rows exchanged according to the pivots, in forward or reverse order."""
     swaps = whole_numbers(pivots)
     batch = x.shape[:-2]
     swaps = np.broadcast_to(swaps, (*batch, swaps.shape[-1])).reshape(-1, swaps.shape[-1])
@@ -110,7 +110,7 @@ def ormqr(self: Any, input2: Any, input3: Any, left: bool = True, transpose: boo
 
 
 def _frequencies(result: Any, n: int, d: float, signed: bool) -> Any:
-    """0, 1, 2 … over n·d; with the sign, the upper half is counted from −⌊n/2⌋."""
+    """0, 1, 2 … over n·d; if signed, the upper half starts from −⌊n/2⌋."""
     count = np.arange(result.numel())
     whole = np.where(signed & (count >= (n + 1) // 2), count - n, count)
     return div(Constant(whole.astype(np.float64)), c.mul(node_of(float(n)), node_of(float(d))))

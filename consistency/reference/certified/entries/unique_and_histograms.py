@@ -1,4 +1,4 @@
-"""Distinct values, slices and runs, how often they come, and histograms."""
+"""Distinct values, slices and runs with their counts, and histograms."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from . import entry
 
 
 class _Runs:
-    """Rows that are equal, one after the other in an order: the first of each run, the run of each
-    row, how long runs are.
+    """Runs of equal rows in a given order: the first row of each run, the run of each row, the
+    lengths of the runs.
 
-    Of rows that are equal the first one in the tensor stands for all; zeros of either sign are
-    equal.
+    Equal rows are represented by the first one in the tensor; zeros of either sign are equal.
     """
 
     def __init__(self, rows: list[tuple[Any, ...]], ordered: bool) -> None:
@@ -125,8 +124,8 @@ def unique_consecutive(
 
 
 def _bin(x: Element, low: Element, high: Element, bins: int) -> int:
-    """The bin of a number, −1 outside; bins are half open but for the last, which holds its upper
-    bound."""
+    """The bin of a number, −1 outside; bins are half open, except the last one, which includes its
+    upper bound."""
     if type(x) is float and x - x != 0.0:
         return -1
     outside = [balls.less(x, low), balls.less(high, x)]
