@@ -32,7 +32,7 @@ _spent = [0.0]  # seconds of this process for minimizing failures
 _standings: dict[
     str, list[dict[str, object]]
 ] = {}  # by item, until its report: what became of the expectations that cover it
-_left = [200]  # folders that this process may still write; nobody reads more
+_artifacts_left = [200]  # folders that this process may still write; nobody reads more
 ARTIFACTS = "reports/pytest"
 _CONFIG = pytest.StashKey["RunConfig"]()
 # Short names are convenient and common: where a project has an option of that name, only
@@ -132,10 +132,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     from .engine import engine
 
     chosen = _run_config(metafunc.config)
-    given = metafunc.config.getoption("consistency_artifacts")
+    artifacts = metafunc.config.getoption("consistency_artifacts")
     folder = (
-        metafunc.config.invocation_params.dir / (ARTIFACTS if given is None else given)
-        if given != ""
+        metafunc.config.invocation_params.dir / (ARTIFACTS if artifacts is None else artifacts)
+        if artifacts != ""
         else None
     )
     items = [
@@ -290,16 +290,20 @@ class Item:
         from .report.failure import message
 
         count = f"\n  {failing} of {self.config.examples} cases fail" if failing > 1 else ""
-        return message(shown, spec=self.config.specs.get(self.backend)) + count + self._kept(shown)
+        return (
+            message(shown, spec=self.config.specs.get(self.backend))
+            + count
+            + self._write_artifact(shown)
+        )
 
-    def _kept(self, result: Result) -> str:
+    def _write_artifact(self, result: Result) -> str:
         """Write the script and the issue; return a line that names their folder."""
-        if self.artifacts is None or _left[0] <= 0:
+        if self.artifacts is None or _artifacts_left[0] <= 0:
             return ""
         from .report import repro_script
         from .storage.bundle import failure_id
 
-        _left[0] -= 1
+        _artifacts_left[0] -= 1
         folder = self.artifacts / failure_id(result)
         spec = self.config.specs.get(self.backend)
         (identity,) = (b.identity for b in self.config.backends if b.name == self.backend)
@@ -307,12 +311,9 @@ class Item:
             repro_script.write(folder, result, spec=spec, identity=identity)
         except OSError as error:
             return f"\n  artifact: {folder} cannot be written: {error.strerror}"
-        here = Path.cwd()
-        return (
-            f"\n  artifact: "
-            f"{folder.relative_to(here) if folder.is_relative_to(here) else folder} (repro.py, "
-            f"issue.md)"
-        )
+        current = Path.cwd()
+        shown = folder.relative_to(current) if folder.is_relative_to(current) else folder
+        return f"\n  artifact: {shown} (repro.py, issue.md)"
 
 
 def _reason(results: list[Result]) -> str:

@@ -204,8 +204,8 @@ def _judged(
     ):
         return first
     with quiet():
-        own = own_steps.as_composed(model, prepare(case))
-    return by(own or model, DiagnosisBudget())
+        step_model = own_steps.as_composed(model, prepare(case))
+    return by(step_model or model, DiagnosisBudget())
 
 
 def _source(fn: Callable[..., Any], reference: Callable[..., Any] | None, model: Operator) -> str:

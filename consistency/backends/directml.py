@@ -156,13 +156,13 @@ def _ends_the_process(operator: Operator, materials: Materials, dtype: str | Non
     first."""
     arguments = materials.build(dtype)
     outcome = _PLAIN.run(operator, materials, "forward", dtype)
-    given = [
+    inputs = [
         item
         for item in flatten((arguments.args, arguments.kwargs))
         if isinstance(item, (torch.Tensor, torch.dtype))
     ]
     for item in (
-        *given,
+        *inputs,
         *(output.tensor for output in outcome.outputs if output.tensor is not None),
     ):
         name = dtypes.name_of(item if isinstance(item, torch.dtype) else item.dtype)

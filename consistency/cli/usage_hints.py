@@ -10,7 +10,7 @@ import click
 from ..errors import did_you_mean
 
 # Names in other tools; used only if the command has the option on the right.
-_OTHER_NAMES = {
+_SYNONYMS = {
     "n": "examples", "cases": "examples", "count": "examples", "iterations": "examples",
     "max-examples": "examples", "o": "out",
     "output": "out", "dir": "out", "device": "backend", "devices": "backend", "d": "dtype",
@@ -66,7 +66,7 @@ def _meant(word_given: str, command: click.Command | None, path: str) -> str:
         for name in p.opts
         if name.startswith("--")
     }
-    other = _OTHER_NAMES.get(word.lower())
+    other = _SYNONYMS.get(word.lower())
     near = other if other in options else stem if stem in options else None
     if near is None:
         return did_you_mean(word, options).replace("mean ", "mean --").replace(" or ", " or --")

@@ -122,14 +122,16 @@ class Case:
                 "number"
             )
         decoded = {name: recipe.decode(value, literals) for name, value in kwargs.items()}
-        found = tuple(recipe.decode(a, literals) for a in args)
+        arguments = tuple(recipe.decode(a, literals) for a in args)
         against = data.get("cotangents", [])
         if not isinstance(against, list):
             raise RecipeError("a case's 'cotangents' are a list of literal tensors and nulls")
         cotangents = tuple(recipe.decode(c, literals) for c in against)
         if not all(c is None or isinstance(c, recipe.Literal) for c in cotangents):
             raise RecipeError("a case's 'cotangents' are a list of literal tensors and nulls")
-        return Case(operator, dtype, found, decoded, recipe.position(cotangent), source, cotangents)
+        return Case(
+            operator, dtype, arguments, decoded, recipe.position(cotangent), source, cotangents
+        )
 
     @staticmethod
     def from_line(line: str, literals: Mapping[str, bytes] | None = None) -> Case:

@@ -76,7 +76,7 @@ def plan(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUni
 
 def drawn(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
     """Freshly drawn units of a run without a corpus."""
-    seen: set[str] = set()  # later rounds draw some simple cases again
+    drawn_ids: set[str] = set()  # later rounds draw some simple cases again
     round_number = 0
     while round_number == 0 or (config.time_budget is not None and not out_of_time()):
         for operator, dtype in operator_dtypes(config):
@@ -84,8 +84,8 @@ def drawn(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUn
                 operator, dtype, examples_of(config, dtype), config.seed + round_number
             )
             if config.time_budget is not None:
-                cases = [case for case in cases if case.id not in seen]
-                seen.update(case.id for case in cases)
+                cases = [case for case in cases if case.id not in drawn_ids]
+                drawn_ids.update(case.id for case in cases)
             yield WorkUnit(
                 operator,
                 dtype,

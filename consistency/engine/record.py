@@ -105,19 +105,19 @@ def record(
     """
     if isinstance(source, Path):
         header = read_header(source)
-        said, found = dict(header.settings), list(read_cases(source))
-        total = sum(len(entry.directions) for entry in found)
-        batches: Iterator[tuple[int, int, list[CaseEntry]]] = iter([(1, 1, found)])
-        if not found:
+        settings, cases = dict(header.settings), list(read_cases(source))
+        total = sum(len(entry.directions) for entry in cases)
+        batches: Iterator[tuple[int, int, list[CaseEntry]]] = iter([(1, 1, cases)])
+        if not cases:
             raise BundleError(f"{source} holds no case")
         if source.resolve() == folder.resolve():
             raise UsageError(f"{folder} is the corpus itself: name another folder with -o")
         each = 0
     else:
-        said, batches = settings_of(source, literal=False), entries(source)
+        settings, batches = settings_of(source, literal=False), entries(source)
         each, total = source.examples * len(source.directions), 0
     writer = RecordingWriter(
-        folder, Header(RECORDING, backend.name, backend.identity, said), resume=resume
+        folder, Header(RECORDING, backend.name, backend.identity, settings), resume=resume
     )
     done = 0
     try:

@@ -63,9 +63,9 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
         else:
             distinct[same] = case
         if len(distinct) == examples:
-            raise _Found  # enough: the only way to tell Hypothesis to stop early
+            raise _MatchFoundError  # enough: the only way to tell Hypothesis to stop early
 
-    with hypothesis_alone(), contextlib.suppress(_Found):
+    with hypothesis_alone(), contextlib.suppress(_MatchFoundError):
         collect()
     digests = {case.digest for case in distinct.values()}
     extra = (case for digest, case in similar.items() if digest not in digests)
@@ -110,7 +110,7 @@ def _blank(case: Case) -> bool:
     )
 
 
-class _Found(Exception):  # noqa: N818 - a signal to Hypothesis, never seen by a user
+class _MatchFoundError(Exception):  # a signal to Hypothesis, never seen by a user
     pass
 
 
@@ -154,9 +154,9 @@ def smallest(
             verdicts[case.digest] = time.monotonic() < until and predicate(case)
         if verdicts[case.digest]:
             best[:] = [case]
-            raise _Found
+            raise _MatchFoundError
 
-    with hypothesis_alone(), contextlib.suppress(_Found, hypothesis.errors.Flaky):
+    with hypothesis_alone(), contextlib.suppress(_MatchFoundError, hypothesis.errors.Flaky):
         search()
     return best[0] if best else None
 

@@ -25,7 +25,7 @@ Array = npt.NDArray[np.float64]
 Raw = npt.NDArray[Any]
 
 
-def _whole(low: int, high: int) -> tuple[int, int]:
+def _integer_range(low: int, high: int) -> tuple[int, int]:
     """Both ends of a range of whole numbers that int64 holds."""
     if not -(2**62) <= operator.index(low) <= operator.index(high) <= 2**62:
         raise ValueError(f"range {low} … {high}"[:80])
@@ -91,7 +91,7 @@ def _wide(
     signed: int = 1,
 ) -> Array:
     """Magnitudes 2**low … 2**(high+1), every binade equally likely, both signs if ``signed``."""
-    if max(map(abs, _whole(low, high))) > 1100:
+    if max(map(abs, _integer_range(low, high))) > 1100:
         raise ValueError(f"exponents {low} … {high}")
     exponent = low + ((bits & np.uint64(0x7FF)).astype(np.int64) % (high - low + 1))
     numbers = np.ldexp(1.0 + (bits >> np.uint64(12)).astype(np.float64) * 2.0**-52, exponent)
@@ -121,7 +121,7 @@ def _integers(
     bits: bitstream.Bits, blanks: int, first: int, form: Format, low: int, high: int
 ) -> Raw:
     """Whole numbers low … high, both included; as int64."""
-    low, high = _whole(low, high)
+    low, high = _integer_range(low, high)
     span = high - low + 1
     # The multiply-shift method on the top 32 bits; wide ranges take the remainder of all 63.
     top = (

@@ -1,4 +1,4 @@
-"""Which aten operators a call reaches, as the dispatcher sees it."""
+"""The aten operators that a call reaches, according to the dispatcher."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from .catalog.signature import signature
 
 
 class AtenCallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While it is entered, notes what is called: ``names`` without overloads, ``random`` those that
-    say they may be random.
+    """A context that records calls: ``names`` without overloads, ``random`` those tagged as
+    possibly random.
 
-    With ``seed`` torch's generator begins there before each of these, whatever state somebody else
-    has just put it in.
+    With ``seed`` torch's generator is reset before each of these, whatever state it was left in.
     """
 
     def __init__(self, seed: int | None = None) -> None:

@@ -168,8 +168,8 @@ def power(d: Drawing) -> Call:
         case "base":
             return call(d.choice(2.0, 0.5, 10.0, 1.0), d.tensor(shape, Domain(-4.0, 4.0)))
         case "corners":
-            whole = d.tensor(d.broadcastable(shape), SIMPLE, values=("integers", -3, 3))
-            return call(d.tensor(shape, fitting(d, SIMPLE, positive)), whole)
+            integer_exponents = d.tensor(d.broadcastable(shape), SIMPLE, values=("integers", -3, 3))
+            return call(d.tensor(shape, fitting(d, SIMPLE, positive)), integer_exponents)
     return call(d.tensor(shape, positive), d.tensor(d.broadcastable(shape), Domain(-reach, reach)))
 
 

@@ -21,7 +21,7 @@ def shares(
     reduction: str,
     smoothing: float,
 ) -> tuple[torch.Tensor, float]:
-    """Target share × weight of every class, and what the sum is divided by."""
+    """Target share × weight of every class, and the divisor of the sum."""
     dim, indices = (1 if x.ndim > 1 else 0), not target.dtype.is_floating_point
     count = x.shape[dim]
     counted = (target != ignore_index) if indices else torch.ones(())
@@ -128,7 +128,7 @@ def of_multilabel_slope(gradients: Tensors, x: torch.Tensor, *args: Any, **kwarg
 
 
 def steps(x: torch.Tensor) -> float:
-    """What a path's log-probability is added up from."""
+    """The terms of a path's log-probability."""
     return float(x.shape[0]) * (largest(x) + 2.0)
 
 
@@ -147,7 +147,7 @@ def of_alignment_slope(gradients: Tensors, x: torch.Tensor, *args: Any, **kwargs
 
 @hook
 def all_inputs(outputs: Tensors, x: Any, *_: Any, **__: Any) -> float:
-    """n: everything that one result sums up, over classes and over the batch."""
+    """n: all numbers that one result sums, over classes and over the batch."""
     return float(max(x.numel() / max(outputs[0].numel(), 1), 1.0))
 
 

@@ -198,8 +198,8 @@ def family(name: str, *, prefix: str = "", **defaults: Any) -> Callable[..., Ope
         dtypes: tuple[str, ...] | None = None,
         **fields: Any,
     ) -> Operator:
-        given = {"error": error, "dtypes": dtypes}
-        fields |= {field: value for field, value in given.items() if value is not None}
+        overrides = {"error": error, "dtypes": dtypes}
+        fields |= {field: value for field, value in overrides.items() if value is not None}
         return Operator(name=prefix + operator, family=name, sample=sample, **defaults | fields)
 
     return op

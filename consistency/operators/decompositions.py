@@ -1,5 +1,5 @@
-"""Factorizations. Factors are not unique (signs, phases, bases of an eigenspace, pivots), so what
-they multiply to is compared."""
+"""Factorizations. Factors are not unique (signs, phases, bases of an eigenspace, pivots), so their
+products are compared."""
 
 from __future__ import annotations
 

@@ -32,12 +32,12 @@ FINITE = ("0", "-0", "1", "-1", "tiny", "subnormal")
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Where an argument lives, and what is worth trying there.
+    """The numbers that an argument is drawn from.
 
-    Numbers stay within [low, high]. ``points`` are boundaries of behavior (overflow thresholds,
-    branch points), ``specials`` the tokens of :data:`consistency.generate.value_classes.SPECIAL`
-    that mean something, ``wide`` the binades 2**a … 2**b of magnitudes, ``sums`` adds fillings that
-    stress summation (cancelling, large mean, exact integers).
+    They stay within [low, high]. ``points`` are boundaries of behavior (overflow thresholds, branch
+    points), ``specials`` the useful tokens of :data:`consistency.generate.value_classes.SPECIAL`,
+    ``wide`` the binades 2**a … 2**b of magnitudes, ``sums`` adds fillings that stress summation
+    (cancelling, large mean, exact integers).
     """
 
     low: float = -math.inf

@@ -1,5 +1,5 @@
-"""The dropout family and rrelu, compared as :mod:`.random` says; in evaluation nothing is drawn,
-and outputs are as they are."""
+"""The dropout family and rrelu, compared as in :mod:`.random`; in evaluation nothing is drawn, and
+outputs are compared directly."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def of_slopes(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 
 def undecided(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
-    """Nothing to compare where the gradient depends on what was drawn."""
+    """The gradients, emptied if they depend on drawn numbers."""
     random = (
         kwargs.get("training", False) if len(args) < 3 else args[2] and args[1] not in (0.0, 1.0)
     )

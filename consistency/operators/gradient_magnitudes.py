@@ -11,10 +11,9 @@ from .hooks import Tensors, hook
 
 
 def gradient_of(step: Any) -> Any:
-    """S of a gradient |cotangent|·step(x)·|f'(x)|, with ``step(x)`` what was lost on the way,
-    relative to f'.
+    """S of a gradient |cotangent|·step(x)·|f'(x)|, where ``step(x)`` is the relative error of f'.
 
-    Where all of it was lost, as of 1 − y for a y of 1, S is 1: no cotangent is larger.
+    Where all digits are lost, as in 1 − y at y = 1, S is 1: no cotangent is larger.
     """
 
     @hook
@@ -31,16 +30,16 @@ def from_output(step: Any) -> ErrorModel:
 
 
 def one_minus_sigmoid(x: torch.Tensor) -> torch.Tensor:
-    """What is lost of y·(1 − y), relative to it."""
+    """The relative error of y·(1 − y)."""
     return 1 + torch.exp(x.clamp(max=300)) + x.abs()
 
 
 def one_minus_tanh_squared(x: torch.Tensor) -> torch.Tensor:
-    """What is lost of 1 − y², relative to it."""
+    """The relative error of 1 − y²."""
     return torch.cosh(x.clamp(-300, 300)) ** 2 + x.abs()
 
 
 def sloping(step: Any, magnitude: str = "output") -> ErrorModel:
-    """Functions of complex numbers whose gradient is formed from their own rounded result, with
-    ``step(x)`` what is lost on the way."""
+    """Functions of complex numbers whose gradient is formed from their own rounded result;
+    ``step(x)`` is its relative error."""
     return ErrorModel("rounded", magnitude, backward=gradient_of(step))

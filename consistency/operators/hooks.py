@@ -1,7 +1,7 @@
-"""Hooks: functions that a declaration hands to the judge, such as S, n, and what is observed.
+"""Hooks: functions of a declaration that the judge calls, such as S, n, and observed quantities.
 
-The judge calls each of them as ``hook(args, kwargs, outputs)``, with the call's arguments as they
-were given, in float64. Written with :func:`hook`, one names the arguments of its operator instead.
+The judge calls each as ``hook(args, kwargs, outputs)`` with the call's arguments in float64. With
+:func:`hook`, a function names its operator's arguments instead.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ Terms = Callable[[Args, Kwargs, Tensors], float]
 
 def hook(function: Callable[..., Any]) -> Magnitude:
     """A hook from a function ``(outputs, …)`` that takes the operator's own arguments, by position
-    and by name, as the operator itself does. ``*_`` and ``**__`` stand for those it does not need.
-    """
+    and by name. ``*_`` and ``**__`` stand for those it does not use."""
 
     @wraps(function)
     def by_name(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:

@@ -67,8 +67,7 @@ def chosen(d: Drawing) -> Call:
 
 
 def key(d: Drawing, shape: Shape, *, positions: bool = True) -> tuple[Arg, ...]:
-    """What stands between the brackets: slices, whole numbers, one tensor of positions, None and an
-    ellipsis."""
+    """The index in brackets: slices, integers, one tensor of positions, None and an ellipsis."""
     items: list[Arg] = []
     for size in shape[: d.integer(1, len(shape))]:
         match d.choice("slice", "number", "all", *["positions"] * positions):
@@ -104,7 +103,7 @@ def item(d: Drawing) -> Call:
 
 def few_nonzero(d: Drawing) -> Call:
     values = ("sparse", 0.5) if d.dtype != "bool" else ("integers", 0, 1)
-    min_rank = 0 if d.integer(0, 7) == 7 else 1  # of a 0-d tensor no position is told
+    min_rank = 0 if d.integer(0, 7) == 7 else 1  # a 0-d tensor has no positions
     return call(d.tensor(filled_shape(d, min_rank, 3), values=values))
 
 

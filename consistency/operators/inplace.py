@@ -1,8 +1,8 @@
-"""Operators that write into their first argument. What is returned and the whole storage behind it
-are compared.
+"""Operators that write into their first argument. The result and the whole storage behind it are
+compared.
 
-Most are declared as the ``inplace`` field of the operator that they are a form of; here stand those
-without one. Gradients are those of the function, taken through a copy of the destination.
+Most are declared as the ``inplace`` field of their out-of-place form; the others are here.
+Gradients are those of the function, taken through a copy of the destination.
 """
 
 from __future__ import annotations

@@ -183,8 +183,8 @@ def condition(d: Drawing) -> Call:
 
 
 def solution(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The least-squares solution alone: which of the other results are filled depends on the
-    device's driver."""
+    """The least-squares solution alone: the device's driver decides which other results are
+    filled."""
     return torch.linalg.lstsq(a, b).solution  # type: ignore[no-any-return]
 
 
@@ -196,8 +196,8 @@ def of_size(outputs: Tensors, x: Any, *_: Any, **__: Any) -> float:
 
 @hook
 def of_exponential(outputs: Tensors, a: torch.Tensor) -> torch.Tensor:
-    """The terms of the power series add up to at most the exponential of |A|, and are cut off to
-    the precision of the whole.
+    """The terms of the power series add up to at most the exponential of |A|, truncated to the
+    precision of the whole.
 
     The gradient is a block of the exponential of [[A, G], [0, A]].
     """

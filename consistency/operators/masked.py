@@ -71,16 +71,16 @@ def pairs(d: Drawing) -> Call:
 
 
 def twice(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """As of products: the roundings of factors lean to one side."""
+    """As for products: rounding errors of the factors are biased."""
     return tuple(2.0 * torch.nan_to_num(output.abs(), posinf=0.0) for output in outputs)
 
 
 def filled(inner: Magnitude, value: float) -> Magnitude:
-    """S as of the operator without a mask, where what is left out is ``value``."""
+    """S of the operator without a mask, with ``value`` for masked elements."""
 
     def size(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
         mask = torch.as_tensor(kwargs["mask"])
-        more = {name: given for name, given in kwargs.items() if name != "mask"}
+        more = {name: item for name, item in kwargs.items() if name != "mask"}
         return inner((args[0].masked_fill(~mask, value), *args[1:]), more, outputs)
 
     return size

@@ -1,7 +1,7 @@
-"""What can be compared of outputs that are not unique: values at indices, tie-free sums, admissible
-neighbors.
+"""Comparable quantities of outputs that are not unique: values at indices, tie-free sums,
+admissible neighbors.
 
-Nothing here may fail on a faulty backend's outputs: positions that do not exist read as NaN.
+Nothing here may raise on a faulty backend's outputs: invalid positions read as NaN.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .hooks import Args, Kwargs, Tensors
 
 
 def gather_or_nan(values: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor:
-    """``values`` at ``index`` along ``dim``, in float64; NaN where a position does not exist or the
-    shapes do not fit."""
+    """``values`` at ``index`` along ``dim``, in float64; NaN for invalid positions or if the shapes
+    do not fit."""
     values, shape = values.detach().to(torch.float64), index.shape
     if values.ndim == 0:
         values, index = values.reshape(1), index.reshape(1) if index.numel() == 1 else index
@@ -37,12 +37,12 @@ def gather_or_nan(values: torch.Tensor, dim: int, index: torch.Tensor) -> torch.
 
 
 def plain_zeros(tensor: torch.Tensor) -> torch.Tensor:
-    """-0.0 as 0.0: where ties between zeros of either sign are broken is not defined."""
+    """-0.0 as 0.0: the order of zeros of either sign is undefined."""
     return tensor + 0.0 if tensor.dtype.is_floating_point else tensor
 
 
 def argument(name: str, position: int, default: Any, args: Args, kwargs: Kwargs) -> Any:
-    """An argument that was given by position or by name."""
+    """An argument given by position or by name."""
     return kwargs.get(name, args[position] if len(args) > position else default)
 
 
@@ -92,7 +92,7 @@ def selection_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 
 def distinct(index: torch.Tensor, dim: int) -> torch.Tensor:
-    """1 where a position follows another one in ascending order, 0 where one comes twice."""
+    """1 where a position follows another one in ascending order, 0 where it is repeated."""
     if index.ndim == 0:
         return torch.ones_like(index)
     return (index.sort(dim).values.diff(dim=dim) != 0).to(torch.int64)
@@ -116,10 +116,10 @@ def order_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 
 def tied_sums(dim: Any) -> Any:
-    """Gradients of what selects elements: each element's is summed over all that equal it in its
-    row, whichever was selected.
+    """Gradients of selections: each is summed over all equal elements in its row, whichever was
+    selected.
 
-    ``dim`` finds the dimension from ``(args, kwargs)``; None stands for all elements.
+    ``dim`` finds the dimension from ``(args, kwargs)``; None means all elements.
     """
 
     def observe(
@@ -157,8 +157,8 @@ def of_shares(args: Args, kwargs: Kwargs, gradients: Tensors) -> tuple[float, ..
 
 
 def unit_of(args: Args) -> float:
-    """Twice the unit roundoff of the narrowest format that holds every argument: what the tested
-    dtype's rounding may be."""
+    """Twice the unit roundoff of the narrowest format that holds every argument: a bound for the
+    tested dtype's rounding."""
     tensors = [
         arg.detach().double()
         for arg in args
@@ -176,8 +176,8 @@ def unit_of(args: Args) -> float:
 
 
 def beside(exact: torch.Tensor, step: float, unit: float) -> torch.Tensor:
-    """Where ``exact`` (before it is rounded to a multiple of 1, shifted by ``step``) lies within
-    rounding of the jump."""
+    """Where ``exact`` (before it is rounded to a multiple of 1, shifted by ``step``) is within
+    rounding error of a jump."""
     distance = (exact - step - torch.round(exact - step)).abs()
     return distance <= 2.0 * unit * torch.clamp(exact.abs(), min=1.0)
 
@@ -188,8 +188,8 @@ def neighbors(at: torch.Tensor, output: torch.Tensor, step: torch.Tensor | float
 
 
 def quotient_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
-    """floor_divide, div with a rounding mode: one beside where the exact quotient is within
-    rounding of a whole number."""
+    """floor_divide, div with a rounding mode: the next integer where the exact quotient is within
+    rounding error of one."""
     if not outputs[0].dtype.is_floating_point or kwargs.get("rounding_mode", "floor") is None:
         return []
     return neighbors(
@@ -198,8 +198,8 @@ def quotient_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Ten
 
 
 def remainder_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
-    """remainder, fmod: one divisor beside where the quotient is within rounding of a whole
-    number."""
+    """remainder, fmod: shifted by one divisor where the quotient is within rounding error of an
+    integer."""
     if not outputs[0].dtype.is_floating_point:
         return []
     divisor = args[1].abs() if isinstance(args[1], torch.Tensor) else abs(args[1])
@@ -209,8 +209,8 @@ def remainder_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Te
 
 
 def decimal_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
-    """round with decimals: one unit of the last place beside where the scaled number is within
-    rounding of a half."""
+    """round with decimals: one unit of the last place off where the scaled number is within
+    rounding error of a half."""
     decimals = kwargs.get("decimals", 0)
     if not decimals or not outputs[0].dtype.is_floating_point:
         return []

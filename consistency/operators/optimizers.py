@@ -30,7 +30,7 @@ def step(
     states: list[list[torch.Tensor]],
     steps: int = 1, **options: Any,
 ) -> list[torch.Tensor]:  # fmt: skip
-    """The parameters and states after a step. ``steps`` is the number of those before."""
+    """The parameters and states after a step. ``steps`` is the number of earlier steps."""
     leaves = [x.detach().requires_grad_(True) for x in parameters]
     built = getattr(torch.optim, optimizer)(leaves, **options)
     names = [

@@ -1,4 +1,4 @@
-"""What the families of neural networks and linear algebra share: drawing sizes, options and
+"""Helpers of the families of neural networks and linear algebra: drawing sizes, options and
 factors."""
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ def summed(d: Drawing, terms: int) -> Domain:
 
 
 def extent(d: Drawing, most: int = 64) -> int:
-    """A size from 1, and once in a while 0."""
+    """A size of at least 1, rarely 0."""
     return 0 if d.integer(0, 39) == 39 else d.size(1, most)
 
 
 def per_dim(d: Drawing, rank: int, low: int, high: int) -> int | list[int]:
-    """One whole number for all dimensions, or a list with one for each. Shrinks towards ``low``."""
+    """One integer for all dimensions, or a list with one for each. Shrinks towards ``low``."""
     return [d.integer(low, high) for _ in range(rank)] if d.flag() else d.integer(low, high)
 
 

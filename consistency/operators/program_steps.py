@@ -1,4 +1,5 @@
-"""The steps of short programs: what each does to tensors, and to the sizes of what was rounded."""
+"""The steps of short programs: the effect of each on tensors, and on the sizes of rounded
+numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def perform(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torc
 
 
 def sizes(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torch.Tensor:
-    """One step on the sizes of what was rounded: they add up where numbers may cancel."""
+    """One step on the sizes of rounded numbers: they add up where numbers may cancel."""
     match name:
         case "sub":
             return operands[0] + operands[1]
@@ -52,7 +53,7 @@ def sizes(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torch.
 def interpret(
     steps: Sequence[Step], tensors: Sequence[torch.Tensor], perform: Perform = perform
 ) -> list[torch.Tensor]:
-    """Runs the steps; returns every register. ``perform`` is for those who play a backend's
+    """Run the steps; return every register. ``perform`` may be replaced to simulate a backend's
     faults."""
     registers = list(tensors)
     for name, *arguments in steps:

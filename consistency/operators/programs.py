@@ -1,10 +1,10 @@
-"""Short programs: views, writes in place, arithmetic and reductions in a row, over one to three
+"""Short programs: sequences of views, in-place writes, arithmetic and reductions, over one to three
 tensors.
 
-Aliasing defects only show in sequence. A program is plain data: the first argument is a list of
+Aliasing defects only show in sequences. A program is plain data: the first argument is a list of
 steps, the tensors follow. A step is ``[operation, register, …]``; the tensors are the first
-registers, and every step that is no write adds one. What is judged is the final state of every
-register, and the storages behind the tensors.
+registers, and every step but a write adds one. The final state of every register is judged, and the
+storages behind the tensors.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ MOST_STEPS = 6
 
 
 class ProgramBuilder:
-    """Draws steps that are valid: knows every register's shape, which memory it belongs to, and
-    whether elements share some."""
+    """Draws valid steps: tracks every register's shape, the memory it belongs to, and whether
+    elements share memory."""
 
     def __init__(self, d: Drawing, shapes: Sequence[tuple[int, ...]]) -> None:
         self.d = d
@@ -38,7 +38,7 @@ class ProgramBuilder:
         self.products = [1] * len(shapes)  # by memory: how many factors a number there may have
 
     def pick(self, fits: Callable[[int], bool] = lambda i: True) -> int | None:
-        """A register, the latest ones first: programs tell most when steps build on each other."""
+        """A register, preferably a recent one: steps that build on each other test more."""
         fitting = [i for i in reversed(range(len(self.registers))) if fits(i)]
         return self.d.choice(*fitting) if fitting else None
 
@@ -177,7 +177,7 @@ def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[torch.Tensor
 
 
 def terms(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
-    """How many roundings a number may have behind it: one a step, and those of the sums."""
+    """The largest number of roundings behind a number: one per step, and those of the sums."""
     registers = [torch.empty_like(t, device="meta") for t in args[1:]]
     total = 0
     for name, *arguments in args[0]:

@@ -1,11 +1,12 @@
-"""Random operators. Numbers differ from run to run; what is compared is whether they are possible,
+"""Random operators. Numbers differ from run to run; the judge compares whether they are possible,
 and whether they are likely.
 
 ``observe`` turns every output into two: flags of elements whose value the distribution can give (0
 or x/(1 − p) from dropout), and flags of the tests in :mod:`.distribution_tests` (how many are 0).
-Of a healthy result all are True, whatever the seed, but for one in some 10⁸. torch's generator on
-the CPU is seeded from the case while such an operator runs, and then put back, so that a case gives
-the same numbers whatever ran before; generators of other devices run on.
+For a healthy result all are True, whatever the seed, except once in some 10⁸ runs. torch's
+generator on the CPU is seeded from the case while such an operator runs, and restored afterwards,
+so that a case gives the same numbers whatever ran before; generators of other devices are
+untouched.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ NUMBERS = Domain(-64.0, 64.0, wide=(-6, 4))
 
 
 def sizes(d: Drawing, low: int = 1, high: int = 3) -> tuple[int, ...]:
-    """Half of the time so many numbers that tests tell something. Shrinks towards few."""
+    """Half of the time enough numbers for conclusive tests. Shrinks towards few."""
     if not d.flag():
         return shape_of(d, low, high, elements=2048)
     return (*(d.integer(1, 9) for _ in range(low - 1)), d.size(256, 2049))

@@ -1,4 +1,4 @@
-"""What the families' ``sample`` functions share: shapes, operands that broadcast, dims to reduce
+"""Helpers of the families' ``sample`` functions: shapes, operands that broadcast, dims to reduce
 over, scalars."""
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def filled_shape(
 
 
 def scalar(d: Drawing, low: float = -4.0, high: float = 4.0) -> complex:
-    """A Python number as a user would give it for the case's dtype: beside complex tensors a real
-    one or a complex one."""
+    """A Python number as a user would give it for the case's dtype: with complex tensors a real or
+    a complex one."""
     if d.complex and d.choice(False, False, True):
         return complex(d.number(low, high), d.number(low, high))
     return real_scalar(d, low, high)
@@ -48,13 +48,13 @@ def real_scalar(d: Drawing, low: float = -4.0, high: float = 4.0) -> float | int
 
 
 def within(d: Drawing, domain: Domain, low: float = -4.0, high: float = 4.0) -> complex:
-    """A Python number inside of ``domain``."""
+    """A Python number in ``domain``."""
     return scalar(d, max(low, domain.low), min(high, domain.high))
 
 
 def fitting(d: Drawing, domain: Domain, half: Domain | None) -> Domain:
-    """``half`` for float16, where it is given: gradients there are formed in float16, and their
-    intermediates overflow early."""
+    """``half`` for float16 if given: its gradients are formed in float16, and their intermediates
+    overflow early."""
     return half if half is not None and d.dtype == "float16" else domain
 
 
@@ -63,7 +63,7 @@ def unary(
     points: Mapping[str, tuple[float, ...]] | None = None,
     half: Domain | None = None,
 ) -> Sample:
-    """One tensor. ``points`` are boundaries that depend on the dtype, such as where exp overflows:
+    """One tensor. ``points`` are boundaries that depend on the dtype, such as where exp overflows;
     nothing is drawn beyond."""
 
     def sample(d: Drawing) -> Call:

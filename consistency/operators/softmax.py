@@ -42,9 +42,9 @@ def with_dtype(d: Drawing) -> Call:
 def precision(x: torch.Tensor, dim: int) -> torch.Tensor:
     """|x − max| + 1, the relative error of exp(x − max) in units of u; 1 where it is not finite.
 
-    The 1 grows with the number z of zeros to √(1 + z²/n): the blanks of a tape, which a plain sum
-    would not notice, make equal terms here, whose roundings lean to one side. G is √n, so z = n
-    gives the n roundings of a sum one after the other.
+    The 1 grows with the number z of zeros to √(1 + z²/n): blanks of the bitstream, negligible in a
+    plain sum, are equal terms here, whose rounding errors are biased. G is √n, so z = n gives the n
+    roundings of a sequential sum.
     """
     if not x.numel():
         return x

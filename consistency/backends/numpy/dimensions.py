@@ -33,10 +33,10 @@ def fold_rows(x: Array, dim: Dims, keepdim: bool) -> tuple[Array, tuple[int, ...
     `pointwise` of `implements`).
     """
     reduced = axes(dim, x.ndim)
-    kept = [d for d in range(x.ndim) if d not in reduced]
-    outer = tuple(x.shape[d] for d in kept)
-    order = (*kept, *(d for d in reduced if d < x.ndim))
-    length = count(x.shape[d] for d in order[len(kept) :])
+    remaining = [d for d in range(x.ndim) if d not in reduced]
+    outer = tuple(x.shape[d] for d in remaining)
+    order = (*remaining, *(d for d in reduced if d < x.ndim))
+    length = count(x.shape[d] for d in order[len(remaining) :])
     rows = np.ascontiguousarray(x.transpose(order)).reshape(*(outer or (1,)), length)
     return rows, tuple(
         1 if d in reduced else size for d, size in enumerate(x.shape)

@@ -77,16 +77,16 @@ def tensordot(a: Array, b: Array, dims: int | Sequence[Sequence[int]] = 2) -> Ar
     summed_a, summed_b = (
         [axis(d, one.ndim) for d in which] for one, which in zip((a, b), dims, strict=True)
     )
-    kept_a, kept_b = (
+    free_a, free_b = (
         [d for d in range(one.ndim) if d not in summed]
         for one, summed in ((a, summed_a), (b, summed_b))
     )
     if [a.shape[d] for d in summed_a] != [b.shape[d] for d in summed_b]:
         raise NotImplementedError("contracting dimensions of different sizes")
-    rows, columns = [a.shape[d] for d in kept_a], [b.shape[d] for d in kept_b]
+    rows, columns = [a.shape[d] for d in free_a], [b.shape[d] for d in free_b]
     length = count(a.shape[d] for d in summed_a)
-    left = a.transpose(*kept_a, *summed_a).reshape(count(rows), length)
-    right = b.transpose(*summed_b, *kept_b).reshape(length, count(columns))
+    left = a.transpose(*free_a, *summed_a).reshape(count(rows), length)
+    right = b.transpose(*summed_b, *free_b).reshape(length, count(columns))
     return matmul(left, right).reshape(rows + columns)
 
 

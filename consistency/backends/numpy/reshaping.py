@@ -94,7 +94,7 @@ def clone(input: Array, *, memory_format: object = None) -> Array:
     return input.copy()
 
 
-def _offer_at_least(ndim: int, function: Callable[..., Any]) -> None:
+def _offer_minimum_rank(ndim: int, function: Callable[..., Any]) -> None:
     @implements(f"atleast_{ndim}d", wide=True, complex=True)
     def call(*tensors: Array | Sequence[Array]) -> Any:
         if len(tensors) == 1 and isinstance(tensors[0], np.ndarray):
@@ -102,8 +102,8 @@ def _offer_at_least(ndim: int, function: Callable[..., Any]) -> None:
         return tuple(function(one) for one in (tensors[0] if len(tensors) == 1 else tensors))
 
 
-for _ndim, _at_least in enumerate((np.atleast_1d, np.atleast_2d, np.atleast_3d), 1):
-    _offer_at_least(_ndim, _at_least)
+for _ndim, _minimum_rank in enumerate((np.atleast_1d, np.atleast_2d, np.atleast_3d), 1):
+    _offer_minimum_rank(_ndim, _minimum_rank)
 
 
 @implements("tile", wide=True, complex=True)

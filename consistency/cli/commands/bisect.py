@@ -115,7 +115,7 @@ def _environments(
     setup = BisectionSetup.of(where)
     if setup.python:
         raise UsageError(f"{where!r} names an interpreter already; leave @{setup.python} out")
-    found: dict[str, Any] = {}
+    by_version: dict[str, Any] = {}
     for text in versions:
         version, _, python = text.partition("@")
         name = str(environments.version_of(version))
@@ -138,8 +138,8 @@ def _environments(
                 setup.kind, setup.place, setup.switches, path, setup.variables
             ).spec
 
-        found[name] = spec
-    return sorted(found, key=environments.version_of), found
+        by_version[name] = spec
+    return sorted(by_version, key=environments.version_of), by_version
 
 
 class _Judge:

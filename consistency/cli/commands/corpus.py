@@ -72,13 +72,13 @@ def make(
 
     _unused(out, ())
     chosen = configure(list(operators) or None, ["cpu"], list(dtypes) or None)
-    found = standard(operator_dtypes(chosen), examples=examples or EXAMPLES, told=progress())
-    write(out, [CaseEntry(case) for case in found.cases], name or out.resolve().name)
+    result = standard(operator_dtypes(chosen), examples=examples or EXAMPLES, told=progress())
+    write(out, [CaseEntry(case) for case in result.cases], name or out.resolve().name)
     click.echo(
-        f"{len(found.cases):,} cases of "
-        f"{pluralize(len({c.operator for c in found.cases}), 'operator')} in {out}"
+        f"{len(result.cases):,} cases of "
+        f"{pluralize(len({c.operator for c in result.cases}), 'operator')} in {out}"
     )
-    click.echo(f"digest {found.digest}")
+    click.echo(f"digest {result.digest}")
 
 
 @corpus.command(cls=Command, short_help="Put corpora, and what runs found by exploring, into one.")

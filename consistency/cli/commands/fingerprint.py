@@ -240,7 +240,7 @@ def card(found: Fingerprint, backend: Backend, everything: bool = False) -> Iter
     ran_on = backend.identity
     shown = [
         ran_on[key] if key == "processor" else f"{key} {ran_on[key]}"
-        for key in _TOLD
+        for key in _SHOWN
         if ran_on.get(key)
     ]
     yield f"{found.backend}: how it computes  ·  {' · '.join(shown)}"
@@ -256,7 +256,7 @@ def card(found: Fingerprint, backend: Backend, everything: bool = False) -> Iter
     )
 
 
-_TOLD = ("torch", "processor", "device", "driver", "threads", "blas")
+_SHOWN = ("torch", "processor", "device", "driver", "threads", "blas")
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:

@@ -280,7 +280,7 @@ def _hand_on(
         if r is not result and r.case.id == result.case.id and r.direction == result.direction
     ]
     if ran.chosen is not None and (issue or out is not None):
-        failing += _on_others(result, [result, *failing], ran.chosen)
+        failing += _judge_on_other_backends(result, [result, *failing], ran.chosen)
     spec, identity = ran.specs.get(result.backend), ran.identities.get(result.backend, {})
     if out is not None:
         repro_script.write(
@@ -298,7 +298,9 @@ def _hand_on(
         )
 
 
-def _on_others(result: Result, done: Sequence[Result], chosen: RunConfig) -> list[Result]:
+def _judge_on_other_backends(
+    result: Result, done: Sequence[Result], chosen: RunConfig
+) -> list[Result]:
     """The same case and direction on every available backend that has not judged it."""
     from ... import backends as known
     from ...engine import engine
@@ -306,22 +308,22 @@ def _on_others(result: Result, done: Sequence[Result], chosen: RunConfig) -> lis
 
     tried = {r.backend for r in done}
     operator, case, direction = operator_of(result.case), result.case, result.direction
-    other_backends = [
+    candidates = [
         known.isolated(b, b.name) for b in known.default_backends() if b.name not in tried
     ]
     try:
-        other_backends = [
+        candidates = [
             b
-            for b in other_backends
+            for b in candidates
             if not known.availability(b) and not known.refusal(b, operator, case.dtype, direction)
         ]
         return (
             engine.judge_case(
-                case, operator, other_backends, chosen.tolerances, (direction,), against=engine.EACH
+                case, operator, candidates, chosen.tolerances, (direction,), against=engine.EACH
             )
-            if other_backends
+            if candidates
             else []
         )
     finally:
-        for backend in other_backends:
+        for backend in candidates:
             backend.close()

@@ -116,7 +116,7 @@ def run(
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"
     if cluster is not None:
-        asked = ClusterOptions(
+        cluster_settings = ClusterOptions(
             cluster,
             resources,
             workers,
@@ -129,8 +129,8 @@ def run(
             probed,
         )
         with opened(json_file) as rows:
-            sys.exit(run_on_cluster(config, asked, rows))
-    elsewhere = () if options.backends else _not_here()
+            sys.exit(run_on_cluster(config, cluster_settings, rows))
+    elsewhere = () if options.backends else _unavailable_names()
     screen = Screen(
         stream=sys.stderr if to_stdout else None,
         out=folder,
@@ -170,7 +170,7 @@ def run(
     sys.exit(exit_status(screen.summary, asked=bool(options.backends)))
 
 
-def _not_here() -> list[str]:
+def _unavailable_names() -> list[str]:
     """The known backends that cannot be used here."""
     from ... import backends
 

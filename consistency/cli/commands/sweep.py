@@ -176,11 +176,11 @@ def _write(
         "findings": numbers,
         "measurements": [m.to_json() for m in series.measurements],
     }  # fmt: skip
-    svg, found = folder / "sweep.svg", folder / "sweep.json"
+    svg, json_path = folder / "sweep.svg", folder / "sweep.json"
     svg.write_text(picture, encoding="utf-8", newline="\n")
-    found.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8", newline="\n")
+    json_path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8", newline="\n")
     if not png:
-        return [svg, found]
+        return [svg, json_path]
     from ...report.screenshot import render_png
 
-    return [svg, render_png(svg, folder / "sweep.png"), found]
+    return [svg, render_png(svg, folder / "sweep.png"), json_path]

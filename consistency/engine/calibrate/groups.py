@@ -13,7 +13,7 @@ from .observe import Fate, Observation
 
 FEWEST = 5  # planted faults from which a share is meaningful
 DECISIVE = ("16 ulp in all", "TF32")  # the faults that a rule should detect
-_MOST_PROBLEMS = 5
+_MAX_PROBLEMS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class ObservationGroup:
     def add(self, one: Observation) -> None:
         for fault, fate in one.planted.items():
             self.shares[fault].add(fate)
-        if one.problem and len(self.problems) < _MOST_PROBLEMS:
+        if one.problem and len(self.problems) < _MAX_PROBLEMS:
             self.problems.append((one.case.id, one.problem))
         if one.demands is None:
             return

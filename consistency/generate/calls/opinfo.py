@@ -83,9 +83,9 @@ def select(patterns: Iterable[str | Operator] | None = None) -> list[Operator]:
     first = {name: _plain(variants[0]) for name, variants in entries.items()}
     chosen = operators.select(patterns, first)
     return [
-        found
+        variants
         for o in chosen
-        for found in ([_operator(e) for e in entries[o.name]] if o.name in entries else [o])
+        for variants in ([_operator(e) for e in entries[o.name]] if o.name in entries else [o])
     ]
 
 

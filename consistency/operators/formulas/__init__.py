@@ -28,8 +28,8 @@ for _formula in OPERATOR_FORMULAS:
 
 
 def declared(given: OperatorFormula) -> Operator:
-    """The formula as an operator of its own, whose float64 reference is the operator that it is a
-    formula for."""
+    """The formula as an operator of its own; its float64 reference is the operator that it
+    replaces."""
     formula = given.formula
     return Operator(
         name=f"formula.{given.name}",

@@ -1,9 +1,9 @@
-"""What is declared of a formula, and what the samples of several formulas share.
+"""The declaration of a formula, and shared helpers of the samples.
 
-A formula is a function ``(call, …)`` of an operator's arguments, where ``call(name, …)`` runs a
-named operator, wherever the formula is tried. What only moves data (views, cat, indexing) is
-written plainly; every step that computes goes through ``call``. By how much softmax is shifted
-makes no difference to its gradient, so the shift is detached.
+A formula is a function ``(call, …)`` of an operator's arguments; ``call(name, …)`` runs a named
+operator on the backend under test. Data movement (views, cat, indexing) is written directly; every
+computing step goes through ``call``. softmax's shift does not affect its gradient, so the shift is
+detached.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ THROUGH_SUMS = frozenset({"through-sums"})
 
 @dataclass(frozen=True)
 class OperatorFormula:
-    """``operator`` in terms of others, judged as ``formula.<name>``; ``words`` say it to people.
+    """``operator`` in terms of others, judged as ``formula.<name>``; ``words`` describe it.
 
     ``reference(operator, …)`` runs the operator in float64.
     """
@@ -70,8 +70,8 @@ def rows(
     several: bool = False,
     distinct: bool = False,
 ) -> Sample:
-    """A tensor whose last dimension is worked on, named where ``dims``; ``distinct`` where constant
-    rows have no gradient."""
+    """A tensor whose last dimension is worked on, named if ``dims``; ``distinct`` if constant rows
+    have no gradient."""
 
     def sample(d: Drawing) -> Call:
         x = d.tensor(

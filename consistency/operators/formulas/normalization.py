@@ -161,7 +161,7 @@ FORMULAS = [
     OperatorFormula(
         "var", "var", "the mean of squared differences written out", var, rows(SUMS, least=2)
     ),
-    # Of equal numbers (a tape begins with some) the gradient is not defined.
+    # For equal numbers (a bitstream begins with blanks) the gradient is not defined.
     OperatorFormula(
         "std",
         "std",

@@ -1,5 +1,5 @@
-"""S of a formula: how far its result moves when what goes into a step, or comes out of it, is a
-little off, added up over its steps. Of gradients, the steps are those of the formula in reverse."""
+"""S of a formula: the change of its result when operands or results of its steps are slightly
+perturbed, summed over the steps. For gradients, the steps are those of the formula in reverse."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _OF_STEPS: dict[str, Formula] = {"softmax": softmax, "log_softmax": log_softmax}
 
 
 def stirred(value: torch.Tensor, salt: float) -> torch.Tensor:
-    """Every number a little off, up or down by a fixed, aperiodic sequence."""
+    """Every number slightly perturbed, up or down by a fixed, aperiodic sequence."""
     return value * (1.0 + _STEP * signs(value.numel(), salt).reshape(value.shape))
 
 
 def signs(count: int, salt: float) -> torch.Tensor:
-    """So many times ±1."""
+    """A sequence of ±1 of this length."""
     return (
         torch.frac(torch.arange(1, count + 1, dtype=torch.float64) * (2.0**0.5 + 0.1 * salt))
         .sub_(0.5)
@@ -38,11 +38,11 @@ def signs(count: int, salt: float) -> torch.Tensor:
 
 
 class _Stirring:
-    """Runs the steps of a formula, one of whose operands or results is stirred: number ``chosen``,
-    counted over all of them.
+    """Runs the steps of a formula with one operand or result perturbed: number ``chosen``, counted
+    over all of them.
 
-    From the last one on it is their gradients' turn, in the same order. ``pattern`` chooses among
-    sequences: in few numbers, one of them may happen to cancel.
+    Higher numbers are the gradients of these, in the same order. ``pattern`` selects the sequence:
+    with few numbers, one of them may happen to cancel.
     """
 
     def __init__(self, chosen: int, last: int = 0, pattern: int = 0) -> None:
@@ -66,7 +66,7 @@ class _Stirring:
         value, salt = (
             value.view_as(value),
             self._salt,
-        )  # a hook on the argument itself would see the gradients of all its uses
+        )  # a hook on the argument itself would see the gradients of all uses
         value.register_hook(lambda gradient: stirred(gradient, salt))  # type: ignore[no-untyped-call]
         return value
 
@@ -82,8 +82,8 @@ class _Stirring:
 
 
 def responses(evaluate: Callable[[_Stirring], list[torch.Tensor]], backward: bool) -> list[float]:
-    """By output: the largest response to each step's operands and results (and gradients), all
-    added up."""
+    """Per output: the sum of the largest responses to each step's operands and results (and
+    gradients)."""
     counting = _Stirring(0)
     plain = evaluate(counting)
     totals = [0.0] * len(plain)
@@ -98,7 +98,7 @@ def responses(evaluate: Callable[[_Stirring], list[torch.Tensor]], backward: boo
 
 
 def of_steps(formula: Formula) -> Callable[..., Any]:
-    """S: |result|, and the largest response to each step's operands and results, all added up."""
+    """S: |result|, plus the sum of the largest responses to each step's operands and results."""
 
     def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
         return outputs[0].abs() + responses(lambda how: [formula(how, *args, **kwargs)], False)[0]

@@ -118,7 +118,7 @@ FORMULAS = [
         avg_pool2d,
         avg_pool2d_arguments,
     ),
-    # Among equal numbers (a tape begins with some) the gradients are defined differently.
+    # For equal numbers (a bitstream begins with blanks) the gradients are defined differently.
     OperatorFormula(
         "max_pool2d",
         "nn.functional.max_pool2d",
