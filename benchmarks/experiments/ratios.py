@@ -40,7 +40,7 @@ class Pairs(precision_scaling.ScalingPool):
                 max((element_group.abs_max for element_group in o.element_groups), default=0.0)
                 for o in (narrow, wide)
             )
-            largest = precision_scaling._largest(reference, index)
+            largest = precision_scaling._largest_magnitude(reference, index)
             self.pairs.append((e32, e64, e64 / (2.0**-52 * largest) if largest else 0.0))
 
 

@@ -1,5 +1,5 @@
-"""One case through everything, and what is made of a failure: run again, perturbed, attributed,
-bisected, made smaller.
+"""Evaluation of one case, and diagnosis of a failure: repetition, perturbation, attribution,
+bisection, minimization.
 
-Nothing is written to disk here, nothing is told to people, and no run is planned.
+Nothing here writes to disk, prints, or plans runs.
 """

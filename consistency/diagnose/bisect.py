@@ -1,8 +1,7 @@
-"""Where a failure begins or ends: the first version that behaves otherwise, or the switches that
-make it vanish.
+"""Bisection of a failure: the first version that behaves differently, or the switches that make it
+vanish.
 
-This module decides which one to try next and what follows; what a try is, and how it is shown, is
-for the caller.
+This module chooses configurations and draws the conclusion; the caller runs and shows them.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from ..errors import UsageError
 
 @dataclass(frozen=True)
 class Trial:
-    """One configuration, and what came out: ``result`` is None where nothing could be tested, and
-    ``reason`` says why."""
+    """One configuration and its result; ``result`` is None if it could not be tested, for
+    ``reason``."""
 
     name: str
     result: Result | None = None
@@ -26,8 +25,7 @@ class Trial:
 
     @property
     def state(self) -> str:
-        """``fails`` (also where somebody has explained the failure: ``known``), ``passes`` or
-        ``not tested``."""
+        """``fails`` (including known failures), ``passes`` or ``not tested``."""
         if self.result is None or not self.result.verdict.tested:
             return "not tested"
         return "fails" if self.result.verdict.diverges else "passes"
@@ -35,8 +33,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class BisectionResult:
-    """All tries in the order in which they were made, and the conclusion. ``found``: something
-    makes the difference."""
+    """All tries in order, and the conclusion. ``found``: whether a difference was found."""
 
     tries: tuple[Trial, ...]
     words: str
@@ -47,10 +44,10 @@ Judge = Callable[[str], Trial]
 
 
 def bisect_versions(names: Sequence[str], judge: Judge, what: str = "torch") -> BisectionResult:
-    """The step between two neighbors of ``names`` (in order) at which the state changes; what
-    cannot be tested is passed over.
+    """The two neighbors in the ordered ``names`` between which the state changes; untestable ones
+    are skipped.
 
-    The two ends are tried first; between two ends in the same state nothing more is looked for.
+    Both ends are tried first; if they agree, the search ends.
     """
     tried: dict[int, Trial] = {}
 
@@ -109,15 +106,15 @@ class BisectionSetup:
 
     @staticmethod
     def of(text: str) -> BisectionSetup:
-        """The parts of a spec. Raises UsageError."""
-        found = apart(text) or Apart(text)
-        spec = parse(found.spec)
+        """Parse a spec. Raises UsageError."""
+        parts = apart(text) or Apart(text)
+        spec = parse(parts.spec)
         return BisectionSetup(
             spec.kind,
             spec.place,
             tuple(spec.switches.items()),
-            found.python,
-            tuple(found.environment.items()),
+            parts.python,
+            tuple(parts.environment.items()),
         )
 
     @property
@@ -130,22 +127,22 @@ class BisectionSetup:
         )
 
     def differences(self, other: BisectionSetup) -> list[SetupDifference]:
-        """What has to be changed here, piece by piece, to become ``other``."""
-        found = []
+        """The changes that turn this setup into ``other``."""
+        differences = []
         if self.python != other.python:
-            found.append(SetupDifference("python", "", other.python))
+            differences.append(SetupDifference("python", "", other.python))
         for part in ("switches", "variables"):
             own_parts, other_parts = dict(getattr(self, part)), dict(getattr(other, part))
             keys = [*own_parts, *(key for key in other_parts if key not in own_parts)]
-            found += [
+            differences += [
                 SetupDifference(part, key, other_parts.get(key))
                 for key in keys
                 if own_parts.get(key) != other_parts.get(key)
             ]
-        return found
+        return differences
 
     def changed(self, differences: Sequence[SetupDifference]) -> BisectionSetup:
-        """This setup with some of the differences made."""
+        """This setup with ``differences`` applied."""
         switches, variables, python = dict(self.switches), dict(self.variables), self.python
         for difference in differences:
             table = switches if difference.part == "switches" else variables
@@ -162,7 +159,7 @@ class BisectionSetup:
 
 @dataclass(frozen=True)
 class SetupDifference:
-    """One piece of a spec: ``value`` is what it becomes, None where it goes away."""
+    """One piece of a spec: ``value`` is the new value, None if it is removed."""
 
     part: str
     key: str
@@ -178,11 +175,9 @@ class SetupDifference:
 
 
 def bisect_switches(failing: str, passing: str, judge: Judge) -> BisectionResult:
-    """The fewest of the pieces by which two specs differ that turn the failing one into one that
-    passes.
+    """The fewest differences between two specs that make the failing one pass.
 
-    Pieces are taken away one after the other from all of them, so that each of those that remain is
-    needed.
+    Differences are removed one after the other, so that each remaining one is necessary.
     """
     failing_setup, passing_setup = BisectionSetup.of(failing), BisectionSetup.of(passing)
     tries = [judge(failing), judge(passing)]
@@ -220,7 +215,7 @@ def bisect_switches(failing: str, passing: str, judge: Judge) -> BisectionResult
     )
 
 
-# What is tried where nothing is named: each alone, on top of the backend that fails.
+# Tried one at a time on the failing backend if no passing backend is named.
 KNOWN = {
     "cpu": (
         "+onednn=off", "+threads=1", "+env:ATEN_CPU_CAPABILITY=default",
@@ -234,8 +229,8 @@ KNOWN = {
 
 
 def try_known_switches(failing: str, judge: Judge) -> BisectionResult:
-    """Each switch that is known for the backend, alone: which ones make the failure vanish. Raises
-    UsageError."""
+    """Try each known switch of the backend alone, and report which make the failure vanish.
+    Raises UsageError."""
     failing_setup = BisectionSetup.of(failing)
     if failing_setup.kind not in KNOWN:
         raise UsageError(
@@ -254,14 +249,14 @@ def try_known_switches(failing: str, judge: Judge) -> BisectionResult:
             BisectionSetup.of(failing_setup.kind + text)
         )
     ]
-    fresh = [
+    new_pieces = [
         p for p in pieces if not (p.part == "switches" and p.key in dict(failing_setup.switches))
     ]
-    tries = [(piece, judge(failing_setup.changed([piece]).spec)) for piece in fresh]
-    curing = [str(piece) for piece, attempt in tries if attempt.state == "passes"]
+    tries = [(piece, judge(failing_setup.changed([piece]).spec)) for piece in new_pieces]
+    effective = [str(piece) for piece, attempt in tries if attempt.state == "passes"]
     words = (
-        f"on {failing}, {' or '.join(curing)} makes it vanish"
-        if curing
+        f"on {failing}, {' or '.join(effective)} makes it vanish"
+        if effective
         else f"none of the known switches of {failing_setup.kind} cures it"
     )
-    return BisectionResult((first, *(attempt for _, attempt in tries)), words, bool(curing))
+    return BisectionResult((first, *(attempt for _, attempt in tries)), words, bool(effective))

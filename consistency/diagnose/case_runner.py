@@ -1,4 +1,4 @@
-"""One case on several backends: its results, whatever happens."""
+"""Results of one case on several backends; errors become results."""
 
 from __future__ import annotations
 
@@ -17,11 +17,8 @@ from . import evaluation
 from .diagnosis import DiagnosisBudget
 
 JUDGING_FAILED = "the harness itself failed to judge this case"
-_NOT_AS_DECLARED = (
-    LookupError,
-    TypeError,
-    AttributeError,
-)  # raised by error models on calls that are written otherwise
+# Raised by error models for calls with an unexpected signature.
+_NOT_AS_DECLARED = (LookupError, TypeError, AttributeError)
 
 
 def judge_case(
@@ -30,9 +27,9 @@ def judge_case(
     diagnosis_budget: DiagnosisBudget | None = None,
     against: str = "float64",
 ) -> list[Result]:  # fmt: skip
-    """Results of one case. A case that cannot be built or judged is that case's own verdict, never
-    the end of the run."""
-    judged = functools.partial(
+    """Results of one case. A case that cannot be built or judged is inconclusive and never ends
+    the run."""
+    evaluate = functools.partial(
         evaluation.evaluate,
         case,
         backends,
@@ -45,11 +42,11 @@ def judge_case(
     detail: Detail | None = None
     try:
         try:
-            return judged(operator=operator)
+            return evaluate(operator=operator)
         except (*_NOT_AS_DECLARED, RuntimeError):
             if not case.source:
                 raise
-            return judged(operator=generically(operator))
+            return evaluate(operator=generically(operator))
     except Untestable as reason:
         text = str(reason)
     except RecipeError as error:

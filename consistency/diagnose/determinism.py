@@ -1,11 +1,10 @@
-"""Whether a backend gives the same bits again: from run to run, with other threads, and for a row
-alone as within its batch.
+"""Determinism: whether a backend gives the same bits in another run, with other threads, and for a
+single row of a batch.
 
-These comparisons need no tolerance and no reference: an answer depends on the inputs only. *Runs*
-repeats the same call; *threads* asks a variant of the backend with another number of threads;
-*batch* gives the operator the first row of its first tensor alone. A row is known to stand for
-itself by float64: where the result of the row is the row of the result, to 2⁻⁴⁰ of the largest
-number.
+These comparisons need no tolerance and no reference. *Runs* repeats the same call; *threads* uses a
+variant of the backend with another number of threads; *batch* passes only the first row of the
+first tensor. Rows are independent if in float64 the result of the row equals the row of the result,
+to 2⁻⁴⁰ of the largest number.
 """
 
 from __future__ import annotations
@@ -35,20 +34,19 @@ KINDS = MappingProxyType(
         "batch": "alone as in a batch",
     }
 )
-TITLE = "determinism"  # of its section in the summary
+TITLE = "determinism"  # of the section in the summary
 LOOKED_AT = 4  # cases of each operator × dtype
-_THREADS = "one thread"  # what backends call the variant
-_SAME_ROW = 2.0**-40
-_NOT_REPEATED = frozenset({"random", "uninitialized"})
+_THREADS = "one thread"  # name of the backend variant
+_ROW_TOLERANCE = 2.0**-40
+_UNREPEATABLE_TRAITS = frozenset({"random", "uninitialized"})
 
 
 @dataclass(frozen=True, slots=True)
 class Repeatability:
-    """Of one operator, dtype, direction and backend: in how many of ``cases`` the bits differed,
-    and by how much at most.
+    """For one operator, dtype, direction and backend: in how many of ``cases`` bits differed.
 
-    ``ulp`` is the largest difference in ulp of the dtype at the larger number; infinity where NaN,
-    an infinity or a shape differed.
+    ``ulp`` is the largest difference in ulp of the dtype at the larger number; infinity if NaN, an
+    infinity or a shape differed.
     """
 
     operator: str
@@ -72,22 +70,23 @@ class Repeatability:
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> Repeatability:
-        """What :meth:`to_json` wrote, without the example. Raises what unfit data raise."""
-        operator, dtype, direction, backend, way = (
+        """The inverse of :meth:`to_json`, without the example. Raises ValueError, KeyError or
+        TypeError for malformed data."""
+        operator, dtype, direction, backend, kind = (
             str(row[x]) for x in ("operator", "dtype", "direction", "backend", "kind")
         )
-        if way not in KINDS:
-            raise ValueError(f"{way[:40]!r} is no way to repeat a case")
+        if kind not in KINDS:
+            raise ValueError(f"{kind[:40]!r} is no way to repeat a case")
         ulp = float(row["ulp"])
         ulp = math.inf if ulp >= 1e300 else ulp
         return Repeatability(
-            operator, dtype, direction, backend, way, int(row["cases"]), int(row["differing"]), ulp
+            operator, dtype, direction, backend, kind, int(row["cases"]), int(row["differing"]), ulp
         )
 
 
 @dataclass
 class RepeatCheck:
-    """Repeats the cases it is given, ``repeats`` times each, and keeps what differed."""
+    """Repeats each added case ``repeats`` times and records differences."""
 
     operator: Operator
     repeats: int
@@ -95,10 +94,13 @@ class RepeatCheck:
 
     @property
     def applies(self) -> bool:
-        return not self.operator.traits & _NOT_REPEATED and self.operator.error.kind != "structure"
+        return (
+            not self.operator.traits & _UNREPEATABLE_TRAITS
+            and self.operator.error.kind != "structure"
+        )
 
     def add(self, case: Case, direction: str, backends: Iterable[Backend]) -> None:
-        """Look at one case on each backend. Nothing is concluded where it does not run."""
+        """Check one case on each backend; skips backends on which it does not run."""
         materials = prepare(case)
         row = _first_row(self.operator, materials) if direction == "forward" else None
         with quiet():
@@ -106,50 +108,60 @@ class RepeatCheck:
                 first = backend.run(self.operator, materials, direction)
                 if first.status != "ok":
                     continue
-                again = [
+                repeated = [
                     backend.run(self.operator, materials, direction) for _ in range(self.repeats)
                 ]
-                self._keep(
+                self._record(
                     case,
                     direction,
                     backend,
                     "runs",
-                    max((largest_difference(first, other) for other in again), default=0.0),
+                    max(
+                        (largest_difference(first, threaded) for threaded in repeated), default=0.0
+                    ),
                 )
-                other = backend.variants().get(_THREADS)
-                if other is not None:
-                    self._keep(
+                threaded = backend.variants().get(_THREADS)
+                if threaded is not None:
+                    self._record(
                         case,
                         direction,
                         backend,
                         "threads",
-                        largest_difference(first, other.run(self.operator, materials, direction)),
+                        largest_difference(
+                            first, threaded.run(self.operator, materials, direction)
+                        ),
                     )
                 if row is not None:
-                    alone = backend.run(self.operator, row, direction)
-                    self._keep(
-                        case, direction, backend, "batch", largest_difference(_row_of(first), alone)
+                    row_outcome = backend.run(self.operator, row, direction)
+                    self._record(
+                        case,
+                        direction,
+                        backend,
+                        "batch",
+                        largest_difference(_row_of(first), row_outcome),
                     )
 
-    def _keep(self, case: Case, direction: str, backend: Backend, kind: str, ulp: float) -> None:
+    def _record(self, case: Case, direction: str, backend: Backend, kind: str, ulp: float) -> None:
         key = (case.dtype, direction, backend.name, kind)
-        known = self._found.get(key) or Repeatability(
+        previous = self._found.get(key) or Repeatability(
             self.operator.name, case.dtype, direction, backend.name, kind
         )
-        worse = ulp > known.ulp
+        is_larger = ulp > previous.ulp
         self._found[key] = replace(
-            known, cases=known.cases + 1, differing=known.differing + (ulp > 0.0), ulp=max(ulp,
-            known.ulp),
-            example=case if worse else known.example,
-        )  # fmt: skip
+            previous,
+            cases=previous.cases + 1,
+            differing=previous.differing + (ulp > 0.0),
+            ulp=max(ulp, previous.ulp),
+            example=case if is_larger else previous.example,
+        )
 
     def found(self) -> tuple[Repeatability, ...]:
         return tuple(self._found.values())
 
 
 def largest_difference(a: Outcome, b: Outcome) -> float:
-    """The largest difference of two outcomes in ulp: 0 for the same bits (any NaN is a NaN),
-    infinity for another kind."""
+    """The largest difference of two outcomes in ulp: 0 for equal bits (all NaNs are equal),
+    infinity for differences in kind."""
     if a.status != b.status or len(a.outputs) != len(b.outputs):
         return float("inf")
     return max(
@@ -177,14 +189,11 @@ def _difference(x: torch.Tensor | None, y: torch.Tensor | None) -> float:
     form = dtypes.FORMATS[dtypes.name_of(x.dtype)]
     larger = torch.maximum(a.abs(), b.abs()).numpy()
     ulp = dtypes.spacing(larger, form, larger.copy())
-    return (
-        float(((a - b).abs().numpy() / ulp).max()) or 0.5
-    )  # zeros of either sign are half an ulp apart
+    return float(((a - b).abs().numpy() / ulp).max()) or 0.5  # +0 and −0 differ by half an ulp
 
 
 def _first_row(operator: Operator, materials: Materials) -> Materials | None:
-    """The case with only the first row of its first tensor; None where a row's result is not the
-    row of the result."""
+    """The case with only the first row of its first tensor; None if rows are not independent."""
     case = materials.case
     if operator.mutates or operator.observe is not None or operator.alternatives is not None:
         return None
@@ -198,37 +207,37 @@ def _first_row(operator: Operator, materials: Materials) -> Materials | None:
     except ConsistencyError:
         return None
     plain = Backend()
-    whole, alone = (
+    full, row_only = (
         plain.run(operator, materials, dtype="float64"),
         plain.run(operator, row, dtype="float64"),
     )
-    if whole.status != "ok" or not alone.ok:
+    if full.status != "ok" or not row_only.ok:
         return None
-    pairs = [(a.tensor, b.tensor) for a, b in zip(whole.outputs, alone.outputs, strict=False)]
+    pairs = [(a.tensor, b.tensor) for a, b in zip(full.outputs, row_only.outputs, strict=False)]
     return (
         row
         if pairs
-        and len(whole.outputs) == len(alone.outputs)
-        and all(_is_row(a, b) for a, b in pairs)
+        and len(full.outputs) == len(row_only.outputs)
+        and all(_matches_first_row(a, b) for a, b in pairs)
         else None
     )
 
 
-def _is_row(whole: torch.Tensor | None, alone: torch.Tensor | None) -> bool:
+def _matches_first_row(full: torch.Tensor | None, row: torch.Tensor | None) -> bool:
     if (
-        whole is None
-        or alone is None
-        or whole.ndim < 1
-        or whole.shape[0] < 2
-        or alone.shape != (1, *whole.shape[1:])
+        full is None
+        or row is None
+        or full.ndim < 1
+        or full.shape[0] < 2
+        or row.shape != (1, *full.shape[1:])
     ):
         return False
-    if not whole.dtype.is_floating_point or not alone.numel():
+    if not full.dtype.is_floating_point or not row.numel():
         return False
-    a, b = whole[:1], alone
+    a, b = full[:1], row
     finite = a.isfinite() & b.isfinite()
     scale = float(a[finite].abs().max()) if bool(finite.any()) else 0.0
-    return bool(finite.all()) and bool(((a - b).abs() <= _SAME_ROW * scale).all())
+    return bool(finite.all()) and bool(((a - b).abs() <= _ROW_TOLERANCE * scale).all())
 
 
 def _row_of(outcome: Outcome) -> Outcome:
@@ -239,12 +248,12 @@ def _row_of(outcome: Outcome) -> Outcome:
 
 
 def failure(found: Repeatability, operator: Operator, allowed: str) -> Result | None:
-    """A result for what must not be: other bits from run to run where the policy does not admit
-    them, or at another place.
+    """A result if the bits may not differ: between runs where the policy forbids it, or in any case
+    for elementwise operators.
 
     ``allowed`` is the policy ``nondeterminism``: ``none``, or ``rounding`` (sums by atomic
-    additions). Elementwise operators have no sums, so that other threads and other neighbors must
-    not change a bit.
+    additions). Elementwise operators have no sums, so other threads or neighbors must not change a
+    bit.
     """
     if not found.differing or found.example is None:
         return None
@@ -255,7 +264,7 @@ def failure(found: Repeatability, operator: Operator, allowed: str) -> Result | 
         return None
     text = (
         f"other bits {KINDS[found.kind]} in {found.differing} of {found.cases} cases, "
-        f"{_size(found.ulp)}"
+        f"{_size_text(found.ulp)}"
     )
     numbers = {"ulp_max": min(found.ulp, 1e300)}
     verdict = Verdict(VerdictKind.NONDETERMINISTIC)
@@ -271,12 +280,12 @@ def failure(found: Repeatability, operator: Operator, allowed: str) -> Result | 
     )
 
 
-def _size(ulp: float) -> str:
+def _size_text(ulp: float) -> str:
     return "not only in rounding" if ulp == float("inf") else f"up to {ulp:.3g} ulp"
 
 
 def summary(found: Sequence[Repeatability]) -> list[str]:
-    """The section of the summary: a line per kind and backend on which anything was repeated."""
+    """The section of the summary: one line per kind and backend."""
     lines: list[str] = []
     groups: dict[tuple[str, str], list[Repeatability]] = {}
     for item in found:
@@ -292,8 +301,8 @@ def summary(found: Sequence[Repeatability]) -> list[str]:
         text = (
             f"{len(names) - len(worst)} of {len(names)} operators give the same bits {KINDS[kind]}"
         )
-        others = sorted(worst, key=lambda name: -worst[name])
-        shown = ", ".join(f"{name} ({_size(worst[name])})" for name in others[:3])
-        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        lines.append(f"  {backend}: {text}" + (f"; not {shown}{more}" if others else ""))
+        sorted_names = sorted(worst, key=lambda name: -worst[name])
+        shown = ", ".join(f"{name} ({_size_text(worst[name])})" for name in sorted_names[:3])
+        more = f" and {len(sorted_names) - 3} more" if len(sorted_names) > 3 else ""
+        lines.append(f"  {backend}: {text}" + (f"; not {shown}{more}" if sorted_names else ""))
     return [TITLE, *lines] if lines else []

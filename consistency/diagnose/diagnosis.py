@@ -1,9 +1,9 @@
-"""The diagnosis of a failing result: repeat it, change layout, formula or precision, and find its
+"""Diagnosis of a failing result: repeat it, change layout, formula or precision, and find its
 cause.
 
-Everything that needs a tensor or a backend happens here; what it means for the verdict is decided
-by :func:`consistency.judge.judge.reconsider`. Only failing results are diagnosed, so that cost
-matters only in runs in which everything fails: see the limits.
+Everything that needs a tensor or a backend happens here; :func:`consistency.judge.judge.reconsider`
+decides what it means for the verdict. Only failing results are diagnosed; a budget limits the time
+if everything fails.
 """
 
 from __future__ import annotations
@@ -40,59 +40,57 @@ from .experiments import (
 from .layout_and_batch_causes import cause_by_experiment, cause_by_float64
 
 REPEATS = 3
-_BY_PRECISION = ("approximation", "early-overflow")  # what float64 on the same backend tells
-_FORMULA_SHARE = (
-    0.998  # share of an error that a formula must explain where the budget would have admitted it
-)
-_SMALLEST_LOSSES = frozenset(
-    {"bfloat16x3-inputs"}
-)  # the loss of precision that is smaller than what a healthy sum may err
-SECONDS = 5.0  # for one result: what is slow is not tried as often
+_FLOAT64_CAUSES = (
+    "approximation",
+    "early-overflow",
+)  # found by running in float64 on the same backend
+_FORMULA_SHARE = 0.998  # of an error within budget that a formula must explain
+# The loss of precision whose errors are smaller than those of some healthy sums.
+_SMALLEST_LOSSES = frozenset({"bfloat16x3-inputs"})
+SECONDS = 5.0  # for one result
 
 
 class DiagnosisBudget:
-    """The budget of diagnoses: the first few results of a kind are diagnosed in full, later ones
-    only for the causes found in these.
+    """Limits diagnoses: the first ``full`` results of a kind are diagnosed in full, later ones only
+    for the causes found in these.
 
-    ``effort`` is the time (seconds) that all full diagnoses may take: where everything fails,
-    nobody reads every cause.
+    ``effort`` is the time (seconds) for all full diagnoses together.
     """
 
     def __init__(self, effort: float = 90.0, full: int = 3) -> None:
         self.effort, self.full = effort, full
-        self._seen: dict[tuple[str, ...], int] = {}
-        self._causes: dict[tuple[str, ...], Counter[str]] = {}
+        self._counts: dict[tuple[str, ...], int] = {}
+        self._known_causes: dict[tuple[str, ...], Counter[str]] = {}
 
     def diagnose(self, flagged: FlaggedResult) -> Evidence:
         case = flagged.materials.case
-        kind = (
+        key = (
             case.operator,
             case.dtype,
             flagged.direction,
             flagged.backend.name,
             flagged.judgment.verdict.value,
         )
-        count = self._seen[kind] = self._seen.get(kind, 0) + 1
-        known = self._causes.setdefault(kind, Counter())
-        began = time.monotonic()
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        cause_counts = self._known_causes.setdefault(key, Counter())
+        start_time = time.monotonic()
         full = count <= self.full and self.effort > 0.0
         evidence = diagnose(
-            flagged, only=None if full else tuple(name for name, _ in known.most_common())
+            flagged, only=None if full else tuple(name for name, _ in cause_counts.most_common())
         )
         if full:
-            self.effort -= time.monotonic() - began
+            self.effort -= time.monotonic() - start_time
             if evidence.cause is not None:
-                known[evidence.cause.name] += 1
+                cause_counts[evidence.cause.name] += 1
         return evidence
 
 
 def diagnose(
     flagged: FlaggedResult, *, only: tuple[str, ...] | None = None, quick: bool = False
 ) -> Evidence:
-    """Diagnose a failing result. With ``only``, no causes but these are tried, and no work-arounds.
+    """Diagnose a failing result. With ``only``, only these causes are tried, and no workarounds.
 
-    ``quick``: one repeat is enough, and where the cause is found, nobody asks how well the case is
-    conditioned.
+    ``quick``: repeat once, and measure the condition only if no cause is found.
     """
     judgment = flagged.judgment
     evidence = Evidence(judgment.verdict.value)
@@ -102,12 +100,12 @@ def diagnose(
         "divergent",
         "special-values",
     ):
-        return evidence  # whatever is tried gives other numbers, which explains nothing
+        return evidence  # every run gives other numbers, which explains nothing
     context = _context(flagged.reference, flagged.outcome, judgment)
     deadline = time.monotonic() + SECONDS
-    rerun = not flagged.backend.is_recorded
-    if rerun and "random" not in flagged.operator.traits:
-        evidence = _repeat(flagged, evidence, context, 1 if quick else REPEATS)
+    can_rerun = not flagged.backend.is_recorded
+    if can_rerun and "random" not in flagged.operator.traits:
+        evidence = _measure_repeatability(flagged, evidence, context, 1 if quick else REPEATS)
     if evidence.other and evidence.within:
         return replace(
             evidence,
@@ -137,7 +135,7 @@ def diagnose(
         and _may_be_ill_conditioned(flagged)
     ):
         evidence = _measure_condition(flagged, evidence, context)
-    if not rerun:
+    if not can_rerun:
         return replace(evidence, backend_agreement=backend_agreement(flagged, context))
     if only is not None:
         return (
@@ -145,23 +143,23 @@ def diagnose(
             if evidence.cause is not None
             else _diagnose_known_causes(flagged, evidence, context, only)
         )
-    tried: dict[str, float] = {}
-    for words, trial in experiments(flagged):
+    trial_rhos: dict[str, float] = {}
+    for name, trial in experiments(flagged):
         if time.monotonic() > deadline:
             break
         outcome = trial()
         if outcome is not None and outcome.ok:
-            tried[words] = flagged.rho(outcome)
-    float64_outputs = run_in_float64(flagged, context, tried)
-    same = (
+            trial_rhos[name] = flagged.rho(outcome)
+    float64_outputs = run_in_float64(flagged, context, trial_rhos)
+    error_ratio = (
         float64_error_ratio(context, float64_outputs)
         if context is not None and float64_outputs is not None
         else None
     )
     evidence = replace(
         evidence,
-        trials=tried,
-        float64_error_ratio=same,
+        trials=trial_rhos,
+        float64_error_ratio=error_ratio,
         backend_agreement=backend_agreement(flagged, context),
     )
     if evidence.cause is None:
@@ -176,33 +174,33 @@ def diagnose(
 def diagnose_precision_loss(
     operator: Operator, reference: Reference, outcome: Outcome, judgment: Judgment
 ) -> Cause | None:
-    """What explains the errors of a result within budget that may have been computed in fewer bits.
+    """The loss of precision that explains the errors of a result within budget.
 
-    Which results these are says :func:`consistency.judge.judge.exceeds_baseline`. Of those that err
-    no more than the CPU only one loss is tried, the one that leaves less than healthy sums of some
-    orders do: whatever leaves more would stand out by its size.
+    :func:`consistency.judge.judge.exceeds_baseline` selects these results. If they are no worse
+    than the CPU, only the loss whose errors are smaller than those of healthy sums is tried: any
+    other would stand out by its size.
     """
     if reference.model.magnitude != "products":
         return None
-    single = FORMATS["float32"].precision
+    float32_precision = FORMATS["float32"].precision
     form = form_of(reference.materials.case.dtype)
-    every = unusual(judgment)
-    if not every and (form is None or form.precision != single):
+    is_unusual = unusual(judgment)
+    if not is_unusual and (form is None or form.precision != float32_precision):
         return None
     if reference.low_entropy or reference.repeats:
-        return None  # errors of equal numbers are alike, and so agree with a prediction by chance
+        return None  # errors of equal numbers are equal and may match a prediction by chance
     try:
         context = AttributionContext(
             reference, outcome, judgment.output, special=False, everywhere=True
         )
     except REFUSALS:
         return None
-    return precision_loss(context) if every else precision_loss(context, only=_SMALLEST_LOSSES)
+    return precision_loss(context) if is_unusual else precision_loss(context, only=_SMALLEST_LOSSES)
 
 
 def diagnose_formula(reference: Reference, outcome: Outcome, judgment: Judgment) -> Cause | None:
-    """The mistaken formula that explains all of a result within budget which the CPU gives far
-    better."""
+    """The wrong formula that explains all errors of a result within budget for which the CPU is
+    far more accurate."""
     if reference.operator.name not in VARIANCES or reference.direction == "backward":
         return None
     try:
@@ -221,23 +219,24 @@ def _diagnose_known_causes(
     context: AttributionContext | None,
     known: tuple[str, ...],
 ) -> Evidence:
-    """The same for a later result: only those trials whose outcome was a cause before (the most
-    frequent first)."""
-    tried: dict[str, float] = {}
+    """Run only the experiments that can confirm a cause in ``known`` (the most frequent first)."""
+    trial_rhos: dict[str, float] = {}
     if "depends-on-layout" in known:
         for words, trial in experiments(flagged):
             outcome = trial() if words == CONTIGUOUS else None
             if outcome is not None and outcome.ok:
-                tried[words] = flagged.rho(outcome)
+                trial_rhos[words] = flagged.rho(outcome)
     float64_outputs = (
-        run_in_float64(flagged, context, tried) if known and known[0] in _BY_PRECISION else None
+        run_in_float64(flagged, context, trial_rhos)
+        if known and known[0] in _FLOAT64_CAUSES
+        else None
     )
-    same = (
+    error_ratio = (
         float64_error_ratio(context, float64_outputs)
         if context is not None and float64_outputs is not None
         else None
     )
-    evidence = replace(evidence, trials=tried, float64_error_ratio=same)
+    evidence = replace(evidence, trials=trial_rhos, float64_error_ratio=error_ratio)
     cause = (
         cause_by_experiment(flagged, evidence, context)
         if any(name.startswith("depends-on") for name in known)
@@ -249,8 +248,7 @@ def _diagnose_known_causes(
 
 
 def cause_of(reference: Reference, outcome: Outcome, judgment: Judgment) -> Cause | None:
-    """What explains a failing judgment of tensors that came from elsewhere, without running
-    anything there again."""
+    """The cause of a failing judgment of tensors from elsewhere, without running anything again."""
     context = _context(reference, outcome, judgment)
     return explain(context) if context is not None else None
 
@@ -258,7 +256,7 @@ def cause_of(reference: Reference, outcome: Outcome, judgment: Judgment) -> Caus
 def _context(
     reference: Reference, outcome: Outcome, judgment: Judgment
 ) -> AttributionContext | None:
-    """What there is to explain; None for results without comparable numbers."""
+    """The attribution context; None for results without comparable numbers."""
     value = judgment.verdict.value
     if value not in ("divergent", "special-values") or not reference.outputs:
         return None
@@ -275,33 +273,35 @@ def _context(
         return None
 
 
-def _repeat(
+def _measure_repeatability(
     flagged: FlaggedResult, evidence: Evidence, context: AttributionContext | None, repeats: int
 ) -> Evidence:
-    """The same call, some times more: how many gave another answer, and how many passed."""
-    other = within = 0
+    """Repeat the call: count how many runs gave another answer, and how many passed."""
+    changed = passed = 0
     outcomes = []
     for _ in range(repeats):
         outcome = flagged.rerun()
         outcomes.append(outcome)
         judgment = flagged.judge_comparison(compare(outcome, flagged.reference, flagged.baseline))
         passes = not judgment.verdict.fails
-        within += passes
-        other += passes or judgment.verdict != flagged.judgment.verdict or differs(context, outcome)
+        passed += passes
+        changed += (
+            passes or judgment.verdict != flagged.judgment.verdict or differs(context, outcome)
+        )
     cause = (
         Cause("stale", "a result on top of the one before", 1.0)
-        if other and accumulates(context, outcomes)
+        if changed and accumulates(context, outcomes)
         else None
     )
-    return replace(evidence, repeats=repeats, other=other, within=within, cause=cause)
+    return replace(evidence, repeats=repeats, other=changed, within=passed, cause=cause)
 
 
 def _may_be_ill_conditioned(flagged: FlaggedResult) -> bool:
-    """Functions of single elements have a right answer to the last bit; sums and factorizations are
-    as good as their data."""
+    """Whether input errors may be amplified: elementwise functions must be correct to the last
+    bit; sums and factorizations are only as accurate as their data."""
     traits, error = flagged.operator.traits, flagged.reference.model
     if error.magnitude == OWN_STEPS:
-        return False  # what its steps amplify is part of the budget, and its inputs are exact
+        return False  # amplification by its steps is in the budget, and its inputs are exact
     floating = floats(flagged.materials.case.dtype)
     return (
         floating
@@ -315,21 +315,19 @@ def _measure_condition(
     flagged: FlaggedResult, evidence: Evidence, context: AttributionContext
 ) -> Evidence:
     if flagged.judgment.metrics.get("rho_max", 0.0) <= 1.0:
-        return evidence  # only statistics objected, and these no element explains
+        return evidence  # only the statistics failed, which no element explains
     failing, error = context.failing, np.abs(context.actual - context.expected)
     measure = functools.partial(
         perturbation.error_in_sigmas, index=context.index, error=error, failing=failing
     )
     try:
-        conditioned = measure(
+        perturbed = measure(
             functools.partial(perturbation.with_perturbed_inputs, flagged.reference)
         )
     except REFUSALS:
-        conditioned = 0.0
+        perturbed = 0.0
     try:
         rounded = measure(functools.partial(perturbation.with_random_rounding, flagged.reference))
-    except (
-        Exception
-    ):  # torch's decompositions raise whatever they like; then this was not looked at
+    except Exception:  # torch's decompositions may raise anything
         rounded = 0.0
-    return replace(evidence, input_perturbation_ratio=conditioned, random_rounding_ratio=rounded)
+    return replace(evidence, input_perturbation_ratio=perturbed, random_rounding_ratio=rounded)

@@ -1,5 +1,5 @@
-"""Python environments that hold another torch: made once with venv and pip, kept in the user's
-cache, and found again."""
+"""Python environments with other versions of torch, made with venv and pip and kept in the
+user's cache."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ASK_SECONDS = 120.0
 
 
 class CannotInstallError(ConsistencyError):
-    """An environment that could not be made, and why in one line."""
+    """An environment that could not be made; the message is one line."""
 
 
 def version_of(text: str) -> Version:
-    """A version as pip spells it. Raises UsageError."""
+    """Parse a version. Raises UsageError."""
     try:
         return Version(text.strip())
     except InvalidVersion:
@@ -48,28 +48,28 @@ def place_of(version: str) -> Path:
 
 
 def kept(version: str) -> Path | None:
-    """The interpreter of an environment that is there already, or None."""
+    """The interpreter of an existing environment, or None."""
     python = python_in(place_of(version))
     return python if python.exists() else None
 
 
 def made(version: str, *, arguments: Sequence[str] = ()) -> Path:
-    """The interpreter of an environment with this torch, made now if it is not there; ``arguments``
-    go to ``pip install``.
+    """The interpreter of an environment with this torch, made if needed; ``arguments`` go to ``pip
+    install``.
 
-    It is made beside its place and moved there when it works, so that what was interrupted is never
-    taken for one. Raises CannotInstallError with pip's own reason.
+    It is made in a temporary folder and moved when it works, so that an interrupted installation is
+    never used. Raises CannotInstallError with pip's own reason.
     """
-    found = kept(version)
-    if found is not None:
-        return found
-    place = place_of(version)
-    scratch = place.with_name(f"{place.name}.{uuid.uuid4().hex[:8]}.tmp")
+    existing = kept(version)
+    if existing is not None:
+        return existing
+    folder = place_of(version)
+    temporary = folder.with_name(f"{folder.name}.{uuid.uuid4().hex[:8]}.tmp")
     title = f"torch {version_of(version)} for Python {platform.python_version()}"
     try:
-        scratch.parent.mkdir(parents=True, exist_ok=True)
-        _run([sys.executable, "-m", "venv", str(scratch)], title)
-        python = str(python_in(scratch))
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        _run([sys.executable, "-m", "venv", str(temporary)], title)
+        python = str(python_in(temporary))
         _run(
             [
                 python,
@@ -84,22 +84,22 @@ def made(version: str, *, arguments: Sequence[str] = ()) -> Path:
             title,
         )
         _run([python, "-c", "import torch, numpy"], title, seconds=ASK_SECONDS)
-        scratch.replace(place)
+        temporary.replace(folder)
     except OSError as error:
-        other = kept(version)  # another process was faster
-        if other is not None:
-            return other
+        concurrent = kept(version)  # another process was faster
+        if concurrent is not None:
+            return concurrent
         raise CannotInstallError(
-            f"{title} cannot be installed under {place.parent}: {error.strerror or error}"
+            f"{title} cannot be installed under {folder.parent}: {error.strerror or error}"
         ) from None
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    return python_in(place)
+        shutil.rmtree(temporary, ignore_errors=True)
+    return python_in(folder)
 
 
 def _run(command: list[str], title: str, *, seconds: float = INSTALL_SECONDS) -> None:
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             capture_output=True,
             text=True,
@@ -111,14 +111,14 @@ def _run(command: list[str], title: str, *, seconds: float = INSTALL_SECONDS) ->
         raise CannotInstallError(
             f"{title} cannot be installed: it took longer than {seconds:.0f} s"
         ) from None
-    if done.returncode:
+    if process.returncode:
         raise CannotInstallError(
-            f"{title} cannot be installed: {_reason(done.stderr or done.stdout)}"
+            f"{title} cannot be installed: {_reason(process.stderr or process.stdout)}"
         )
 
 
 def _reason(text: str) -> str:
-    """The line of pip's output that says what is wrong."""
+    """The line of pip's output that explains the failure."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     return ([*errors, *lines[-1:]] or ["no reason was given"])[0][:200]

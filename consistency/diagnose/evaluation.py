@@ -1,5 +1,4 @@
-"""One case through the whole pipeline: materialize, reference, execute on every backend, compare,
-judge."""
+"""Evaluation of one case: materialize, reference, run on every backend, compare, judge."""
 
 from __future__ import annotations
 
@@ -42,8 +41,8 @@ _CPU = Cpu()
 
 
 class Rules(Protocol):
-    """Where rules come from: :class:`consistency.judge.tolerances.Tolerances`, or anything that
-    answers the same questions."""
+    """The source of rules: :class:`consistency.judge.tolerances.Tolerances`, or anything with
+    the same interface."""
 
     @property
     def expectations(self) -> tuple[Expectation, ...]: ...
@@ -75,12 +74,11 @@ def evaluate(
     diagnosis_budget: DiagnosisBudget | None = None,
     against: str = "float64",
 ) -> list[Result]:
-    """Results of one case on every backend and direction; pairs in ``done`` (by Result.key) are
-    left out.
+    """Results of one case on every backend and direction, except for the pairs in ``done`` (by
+    Result.key).
 
-    ``diagnosis_budget`` says how closely flagged results are looked at a second time; None leaves
-    it at the first look. ``against`` is the mode of
-    :func:`consistency.reference.high_precision.refine`.
+    ``diagnosis_budget`` limits the diagnosis of flagged results; None means no diagnosis.
+    ``against`` is the mode of :func:`consistency.reference.high_precision.refine`.
 
     Raises RecipeError when the case cannot be built, UsageError for an unknown operator.
     """
@@ -89,21 +87,27 @@ def evaluate(
     results: list[Result] = []
     with quiet():
         for direction in directions:
-            wanted = [b for b in backends if (case.id, b.name, direction) not in done]
-            if wanted and (direction == "forward" or differentiates(operator, case.dtype)):
-                results += _one_direction(
-                    case, operator, materials, direction, wanted, rules, diagnosis_budget, against
+            requested = [b for b in backends if (case.id, b.name, direction) not in done]
+            if requested and (direction == "forward" or differentiates(operator, case.dtype)):
+                results += _evaluate_direction(
+                    case,
+                    operator,
+                    materials,
+                    direction,
+                    requested,
+                    rules,
+                    diagnosis_budget,
+                    against,
                 )
     return results
 
 
 def differentiates(operator: Operator, dtype: str) -> bool:
-    """Whether the backward direction means anything: the operator has gradients and the dtype is a
-    floating one."""
+    """Whether the operator has gradients and the dtype is floating-point."""
     return operator.differentiable and floats(dtype)
 
 
-def _one_direction(
+def _evaluate_direction(
     case: Case, operator: Operator, materials: Materials, direction: str,
     backends: Sequence[Backend], rules: Rules,
     diagnosis_budget: DiagnosisBudget | None, against: str,
@@ -114,35 +118,47 @@ def _one_direction(
     outcomes = [
         baseline
         if isinstance(b, Cpu) and not b.switched
-        else _run(b, operator, materials, direction)
+        else _run_if_supported(b, operator, materials, direction)
         for b in backends
     ]
-    trial = _Trial(case, operator, direction, backends, outcomes, baseline, reference, rules)
-    everyone = {backend.name: outcome for backend, outcome in zip(backends, outcomes, strict=True)}
+    case_judgment = _CaseJudgment(
+        case, operator, direction, backends, outcomes, baseline, reference, rules
+    )
+    outcomes_by_name = {
+        backend.name: outcome for backend, outcome in zip(backends, outcomes, strict=True)
+    }
     results = []
-    for backend, outcome, (comparison, found) in zip(
-        backends, outcomes, trial.heard(), strict=True
+    for backend, outcome, (comparison, judged) in zip(
+        backends, outcomes, case_judgment.settle(), strict=True
     ):
-        judged = functools.partial(
-            judgment, operator, backend, direction, trial.twin, reference, rules
+        judge_comparison = functools.partial(
+            judgment,
+            operator,
+            backend,
+            direction,
+            case_judgment.baseline_comparison,
+            reference,
+            rules,
         )
         policy = policy_of(operator, backend, case.dtype, rules)
         evidence: Evidence | None = None
-        known = found.verdict.fails and _is_known(case, backend, direction, found, rules)
-        proved = (
-            evidence_of_numbers(reference, outcome, found)
-            if evidence_is_needed(found, reference) and not known
+        known = judged.verdict.fails and _is_known(case, backend, direction, judged, rules)
+        proof = (
+            evidence_of_numbers(reference, outcome, judged)
+            if evidence_is_needed(judged, reference) and not known
             else None
         )
         wide = case.dtype in ("float64", "complex128")
         is_reference = (
-            _plain(backend) and wide and (reference.verified is not None or proved is not None)
+            _is_plain_cpu(backend)
+            and wide
+            and (reference.verified is not None or proof is not None)
         )
-        if evidence_is_needed(found, reference) and not known and proved is None:
-            found = inconclusive(reference, found, backend.name)
+        if evidence_is_needed(judged, reference) and not known and proof is None:
+            judged = inconclusive(reference, judged, backend.name)
         elif is_reference:
-            found = _of_float64_itself(found, reference)
-        elif diagnosis_budget is not None and found.verdict.fails and not known:
+            judged = _describe_reference_judgment(judged, reference)
+        elif diagnosis_budget is not None and judged.verdict.fails and not known:
             flagged = FlaggedResult(
                 operator,
                 materials,
@@ -151,44 +167,46 @@ def _one_direction(
                 outcome,
                 reference,
                 baseline,
-                found,
                 judged,
-                everyone,
+                judge_comparison,
+                outcomes_by_name,
             )
             evidence = diagnosis_budget.diagnose(flagged)
-            found = reconsider(found, evidence, policy)
-        elif outcome is not baseline and exceeds_baseline(found):
-            found = with_cause(
-                found, diagnose_precision_loss(operator, reference, outcome, found), policy
+            judged = reconsider(judged, evidence, policy)
+        elif outcome is not baseline and exceeds_baseline(judged):
+            judged = with_cause(
+                judged, diagnose_precision_loss(operator, reference, outcome, judged), policy
             )
-        if outcome is not baseline and far_from_the_cpu(found):
-            found = with_cause(found, diagnose_formula(reference, outcome, found), policy)
-        if proved is None and evidence_is_needed(found, reference) and not known:
-            proved = evidence_of_numbers(reference, outcome, found)
-            found = found if proved is not None else inconclusive(reference, found, backend.name)
-        if proved is not None and found.verdict.fails:
-            found = replace(found, explanation=f"{found.explanation}; {evidence_in_words(proved)}")
+        if outcome is not baseline and far_from_the_cpu(judged):
+            judged = with_cause(judged, diagnose_formula(reference, outcome, judged), policy)
+        if proof is None and evidence_is_needed(judged, reference) and not known:
+            proof = evidence_of_numbers(reference, outcome, judged)
+            judged = judged if proof is not None else inconclusive(reference, judged, backend.name)
+        if proof is not None and judged.verdict.fails:
+            judged = replace(
+                judged, explanation=f"{judged.explanation}; {evidence_in_words(proof)}"
+            )
         results.append(
             _result(
                 case,
                 operator,
                 backend,
                 direction,
-                found,
+                judged,
                 comparison,
                 evidence,
                 reference,
                 rules,
-                proved,
+                proof,
             )
         )
     return results
 
 
 @dataclass
-class _Trial:
-    """One case on all backends: judged, what fails proved, and judged again as long as that changes
-    what is right."""
+class _CaseJudgment:
+    """Judgment of one case on all backends: failures are checked against exact values, which may
+    refine the reference; then everything is judged again."""
 
     case: Case
     operator: Operator
@@ -198,73 +216,74 @@ class _Trial:
     baseline: Outcome
     reference: Reference
     rules: Rules
-    twin: Comparison | None = None
+    baseline_comparison: Comparison | None = None
 
-    def heard(self) -> list[tuple[Comparison, Judgment]]:
-        rows = self._once()
+    def settle(self) -> list[tuple[Comparison, Judgment]]:
+        judged_backends = self._judge_backends()
         for count in ROUNDS:
             changed = False
-            for backend, outcome, (_, found) in zip(
-                self.backends, self.outcomes, rows, strict=True
+            for backend, outcome, (_, judged) in zip(
+                self.backends, self.outcomes, judged_backends, strict=True
             ):
-                if evidence_is_needed(found, self.reference) and not _is_known(
-                    self.case, backend, self.direction, found, self.rules
+                if evidence_is_needed(judged, self.reference) and not _is_known(
+                    self.case, backend, self.direction, judged, self.rules
                 ):
-                    changed |= settled(self.reference, outcome, found, count)
+                    changed |= settled(self.reference, outcome, judged, count)
             if not changed:
                 break
-            rows = self._once()
-        return rows
+            judged_backends = self._judge_backends()
+        return judged_backends
 
-    def _once(self) -> list[tuple[Comparison, Judgment]]:
-        self.twin = compare(self.baseline, self.reference)
-        rows = []
+    def _judge_backends(self) -> list[tuple[Comparison, Judgment]]:
+        self.baseline_comparison = compare(self.baseline, self.reference)
+        judged_backends = []
         for backend, outcome in zip(self.backends, self.outcomes, strict=True):
             comparison = (
-                self.twin
+                self.baseline_comparison
                 if outcome is self.baseline
                 else compare(outcome, self.reference, self.baseline)
             )
-            found = judgment(
+            judged = judgment(
                 self.operator,
                 backend,
                 self.direction,
-                self.twin,
+                self.baseline_comparison,
                 self.reference,
                 self.rules,
                 comparison,
             )
-            rows.append((comparison, found))
-        return rows
+            judged_backends.append((comparison, judged))
+        return judged_backends
 
 
-def _plain(backend: Backend) -> bool:
+def _is_plain_cpu(backend: Backend) -> bool:
     return isinstance(backend, Cpu) and not backend.switched
 
 
-def _of_float64_itself(found: Judgment, reference: Reference) -> Judgment:
-    """The sentence for float64 on the CPU where proofs judge it: a second look would only compare
-    it with itself."""
-    worst = found.worst
-    if found.verdict.fails and worst is not None:
+def _describe_reference_judgment(judged: Judgment, reference: Reference) -> Judgment:
+    """The explanation for float64 on the CPU where certified values judge it: a diagnosis would
+    compare it with itself."""
+    worst = judged.worst
+    if judged.verdict.fails and worst is not None:
         size = abs(worst.expected)
         error = (
             f"{abs(worst.actual - worst.expected) / size:.1e} relative"
             if 0.0 < size < float("inf")
             else "wrong"
         )
-        place = _numbers_at(reference, worst.index) if found.output.startswith("out/") else ""
-        where = f"x = {place}" if place else f"{list(worst.index)}"
-        text = f"{ITSELF_OFF}: {error} at {where}: {reference.operator.name}; {found.explanation}"
-        return replace(found, explanation=text, detail=ReferenceWrong())
-    if reference.verified and found.verdict.passes:
-        return replace(found, explanation=f"{found.explanation} ({reference.verified})")
-    return found
+        inputs = (
+            _input_values_at(reference, worst.index) if judged.output.startswith("out/") else ""
+        )
+        where = f"x = {inputs}" if inputs else f"{list(worst.index)}"
+        text = f"{ITSELF_OFF}: {error} at {where}: {reference.operator.name}; {judged.explanation}"
+        return replace(judged, explanation=text, detail=ReferenceWrong())
+    if reference.verified and judged.verdict.passes:
+        return replace(judged, explanation=f"{judged.explanation} ({reference.verified})")
+    return judged
 
 
-def _numbers_at(reference: Reference, index: tuple[int, ...]) -> str:
-    """The numbers that corresponding elements of the arguments hold; empty where they are not of
-    the result's shape."""
+def _input_values_at(reference: Reference, index: tuple[int, ...]) -> str:
+    """The values of the inputs at ``index``; empty if they do not have the shape of the result."""
     output = reference.outputs[0].tensor
     tensors = reference.arguments.tensors
     if output is None or not tensors or "elementwise" not in reference.operator.traits:
@@ -274,7 +293,9 @@ def _numbers_at(reference: Reference, index: tuple[int, ...]) -> str:
     return ", ".join(repr(t[index[: output.ndim]].item()) for t in tensors)
 
 
-def _run(backend: Backend, operator: Operator, materials: Materials, direction: str) -> Outcome:
+def _run_if_supported(
+    backend: Backend, operator: Operator, materials: Materials, direction: str
+) -> Outcome:
     reason = refusal(backend, operator, materials.case.dtype, direction)
     return (
         Outcome(OutcomeStatus.UNSUPPORTED, message=reason)
@@ -288,13 +309,13 @@ def judgment(
     reference: Reference, rules: Rules,
     comparison: Comparison,
 ) -> Judgment:  # fmt: skip
-    """A comparison judged by the rules that hold for this operator, dtype, direction and backend;
-    ``twin`` is the CPU's."""
+    """Judge a comparison by the rules for this operator, dtype, direction and backend; ``twin``
+    is the comparison of the CPU."""
     dtype = reference.materials.case.dtype
-    # Integers in, floats out (the sine of an int64): what is judged is the float.
-    floating = [o.dtype for o in comparison.outputs if o.dtype in FORMATS]
-    judged_as = _judged_as(dtype, floating)
-    where = {
+    # Integers may give floats (the sine of an int64): the float is judged.
+    output_formats = [o.dtype for o in comparison.outputs if o.dtype in FORMATS]
+    judged_as = _judged_as(dtype, output_formats)
+    device = {
         "device": backend.identity.get("device", ""),
         "driver": backend.identity.get("driver", ""),
     }
@@ -305,14 +326,14 @@ def judgment(
         family=family,
         direction=direction,
         backend=backend.tolerance_key or backend.name,
-        **where,
+        **device,
     )
-    plain = (
+    is_plain_cpu = (
         backend.name.partition("#")[0] == "cpu"
         if backend.is_recorded
         else isinstance(backend, Cpu) and not backend.switched
     )
-    is_reference = plain and not reference.independent
+    is_reference = is_plain_cpu and not reference.independent
     return judge(
         comparison,
         twin,
@@ -323,7 +344,7 @@ def judgment(
 
 
 def _judged_as(dtype: str, floating: Sequence[str]) -> str:
-    """The format whose rules hold: the case's, or that of its results where they are shorter
+    """The format whose rules apply: that of the case, or that of its results if shorter
     (``sum(x, dtype=torch.float16)``)."""
     if dtype not in FORMATS:
         return dtype if dtype in PARTS else next(iter(floating), dtype)
@@ -332,35 +353,33 @@ def _judged_as(dtype: str, floating: Sequence[str]) -> str:
 
 
 def policy_of(operator: Operator, backend: Backend, dtype: str, rules: Rules) -> Policy:
-    where = {
+    device = {
         "device": backend.identity.get("device", ""),
         "driver": backend.identity.get("driver", ""),
     }
     return rules.policy(
-        backend.tolerance_key or backend.name, operator=operator.ruled_by[0], dtype=dtype, **where
+        backend.tolerance_key or backend.name, operator=operator.ruled_by[0], dtype=dtype, **device
     )
 
 
 def _result(
-    case: Case, operator: Operator, backend: Backend, direction: str, found: Judgment,
+    case: Case, operator: Operator, backend: Backend, direction: str, judged: Judgment,
     comparison: Comparison,
-    evidence: Evidence | None, reference: Reference, rules: Rules, proved: Proof | None,
+    evidence: Evidence | None, reference: Reference, rules: Rules, proof: Proof | None,
 ) -> Result:  # fmt: skip
     result = Result(
-        case, backend.name, direction, found.verdict, found.explanation,
-        MappingProxyType(dict(found.metrics)), operator.family,
-        found.worst, found.output, _shapes(reference), comparison, reference.materials.sha256,
-        evidence, proof=proved, detail=found.detail,
+        case, backend.name, direction, judged.verdict, judged.explanation,
+        MappingProxyType(dict(judged.metrics)), operator.family,
+        judged.worst, judged.output, _shapes(reference), comparison, reference.materials.sha256,
+        evidence, proof=proof, detail=judged.detail,
     )  # fmt: skip
     return expected(result, rules, backend) if result.verdict.fails else result
 
 
 def expected(result: Result, rules: Rules, backend: Backend) -> Result:
-    """A failure that somebody has already explained: verdict ``known``, with the reason and the
-    ticket.
+    """Mark a failure that a known divergence explains: verdict ``known``, with reason and ticket.
 
-    One that an entry would explain if it had not expired, or the error not grown, stays a failure
-    and says so.
+    A failure whose entry has expired, or whose error has grown, stays a failure and says so.
     """
     if not rules.expectations:
         return result
@@ -368,8 +387,8 @@ def expected(result: Result, rules: Rules, backend: Backend) -> Result:
     verdict, rho = result.verdict.value, result.metrics.get("rho_max", 0.0)
     entry = occasion.known(rules.expectations, verdict, rho)
     if entry is None:
-        near = occasion.nearly(rules.expectations, verdict, rho)
-        return replace(result, explanation=f"{result.explanation}; {near}") if near else result
+        hint = occasion.nearly(rules.expectations, verdict, rho)
+        return replace(result, explanation=f"{result.explanation}; {hint}") if hint else result
     reason = entry.reason + (f"; {entry.ticket}" if entry.ticket else "")
     known = Known(
         entry.id,
@@ -386,13 +405,13 @@ def expected(result: Result, rules: Rules, backend: Backend) -> Result:
     )
 
 
-def _is_known(case: Case, backend: Backend, direction: str, found: Judgment, rules: Rules) -> bool:
-    """Whether a failure meets an expectation, so that nobody needs to look at it again."""
+def _is_known(case: Case, backend: Backend, direction: str, judged: Judgment, rules: Rules) -> bool:
+    """Whether a failure matches a known divergence and needs no diagnosis."""
     if not rules.expectations:
         return False
     occasion = Occasion(case, backend.name, direction, backend.identity)
     return (
-        occasion.known(rules.expectations, found.verdict.value, found.metrics.get("rho_max", 0.0))
+        occasion.known(rules.expectations, judged.verdict.value, judged.metrics.get("rho_max", 0.0))
         is not None
     )
 
@@ -413,6 +432,5 @@ def unavailable(
     reason: str,
     verdict: str = "unavailable",
 ) -> Result:
-    """A result that stands for all cases of an operator × dtype × direction which a backend cannot
-    run."""
+    """One result for all cases of an operator × dtype × direction that a backend cannot run."""
     return Result(case, backend.name, direction, Verdict(verdict), reason, family=operator.family)

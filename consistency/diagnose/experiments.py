@@ -1,5 +1,5 @@
-"""Experiments of a diagnosis: the same numbers computed with another layout, formula, backend
-variant, or in float64."""
+"""Experiments of a diagnosis: the same numbers with another layout, formula or backend variant,
+or in float64."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .attribution import MIN_SHARE, AttributionContext
 from .attribution.context import REFUSALS, flat
 
 CONTIGUOUS = ".contiguous() on the inputs"
-DIFFERENT_ANSWER = 4.0  # ulp + G·u·S: answers further apart are different answers
+DIFFERENT_ANSWER = 4.0  # ulp + G·u·S: larger differences are different answers
 
 
 @dataclass(frozen=True)
 class FlaggedResult:
-    """A failing result with all that made it; ``judged`` gives the judgment of another outcome of
-    the same case."""
+    """A failing result with all its inputs; ``judge_comparison`` judges another outcome of the
+    same case."""
 
     operator: Operator
     materials: Materials
@@ -55,7 +55,7 @@ class FlaggedResult:
         )
 
     def rho(self, outcome: Outcome) -> float:
-        """× budget of another outcome; infinity where it fails in another way."""
+        """× budget of another outcome; infinity if it fails in another way."""
         return _rho(self.judge_comparison(compare(outcome, self.reference, self.baseline)))
 
 
@@ -67,10 +67,11 @@ def _rho(judgment: Judgment) -> float:
 
 
 def differs(context: AttributionContext | None, outcome: Outcome) -> bool:
+    """Whether the outcome gives a different answer at the flagged output."""
     if context is None or not outcome.ok:
         return False
-    seen = context.reference.observed(outcome.outputs)
-    tensor = seen[context.index].tensor if context.index < len(seen) else None
+    observed = context.reference.observed(outcome.outputs)
+    tensor = observed[context.index].tensor if context.index < len(observed) else None
     if tensor is None or tensor.numel() * (2 if tensor.is_complex() else 1) != context.actual.size:
         return True
     values = flat(tensor)
@@ -83,8 +84,8 @@ def differs(context: AttributionContext | None, outcome: Outcome) -> bool:
 
 
 def accumulates(context: AttributionContext | None, outcomes: Sequence[Outcome]) -> bool:
-    """Whether each answer is the right one plus the answer, or the right answer, of the call
-    before: a buffer nobody cleared."""
+    """Whether each answer is the correct one plus the previous answer (or plus the correct
+    answer): a buffer that was not cleared."""
     if context is None or not np.isfinite(context.expected).all() or not context.expected.any():
         return False
     tensors = [
@@ -99,39 +100,42 @@ def accumulates(context: AttributionContext | None, outcomes: Sequence[Outcome])
         or any(v.size != context.expected.size for v in values)
     ):
         return False
-    close = (1.0 - MIN_SHARE) * np.linalg.norm(context.expected)
-    added = [later - context.expected for later in values[1:]]
+    tolerance = (1.0 - MIN_SHARE) * np.linalg.norm(context.expected)
+    differences = [later - context.expected for later in values[1:]]
     growing = all(
-        np.linalg.norm(a - earlier) <= close for a, earlier in zip(added, values, strict=False)
+        np.linalg.norm(a - earlier) <= tolerance
+        for a, earlier in zip(differences, values, strict=False)
     )
-    return growing or all(np.linalg.norm(a - context.expected) <= close for a in added)
+    return growing or all(np.linalg.norm(a - context.expected) <= tolerance for a in differences)
 
 
 def experiments(flagged: FlaggedResult) -> Iterator[tuple[str, Callable[[], Outcome | None]]]:
+    """Named experiments that rerun the case: contiguous inputs, backend variants,
+    decompositions."""
     tensors = flagged.reference.arguments.tensors
     if (
         any(not t.is_contiguous() or t.storage_offset() for t in tensors)
         and not flagged.operator.mutates
     ):
-        yield CONTIGUOUS, functools.partial(_contiguous, flagged)
-    for words, backend in flagged.backend.variants().items():
-        yield words, functools.partial(flagged.rerun, backend)
+        yield CONTIGUOUS, functools.partial(_run_contiguous, flagged)
+    for name, backend in flagged.backend.variants().items():
+        yield name, functools.partial(flagged.rerun, backend)
     if flagged.direction == "forward":
-        for words, how in FORMULAS.get(flagged.operator.name, ()):
+        for name, formula in FORMULAS.get(flagged.operator.name, ()):
             yield (
-                words,
-                functools.partial(flagged.rerun, flagged.backend.with_decomposition(words, how)),
+                name,
+                functools.partial(flagged.rerun, flagged.backend.with_decomposition(name, formula)),
             )
 
 
-def _contiguous(flagged: FlaggedResult) -> Outcome:
+def _run_contiguous(flagged: FlaggedResult) -> Outcome:
     return flagged.rerun(materials=literal_case(flagged, lambda tensor: tensor.contiguous()))
 
 
 def literal_case(
     flagged: FlaggedResult, change: Callable[[torch.Tensor], torch.Tensor]
 ) -> Materials:
-    """The case with each tensor changed and given literally."""
+    """The case with ``change`` applied to each tensor, as literals."""
     case = flagged.materials.case
     arguments = flagged.materials.build()
 
@@ -140,14 +144,17 @@ def literal_case(
 
     args = tuple(map_tensors(literal, arguments.args))
     kwargs = map_tensors(literal, arguments.kwargs)
-    made = case_of(case.operator, case.dtype, args, kwargs, case.cotangent)
-    return prepare(replace(made, source=case.source))  # or a worker would call another operator
+    changed = case_of(case.operator, case.dtype, args, kwargs, case.cotangent)
+    return prepare(
+        replace(changed, source=case.source)
+    )  # a worker selects the operator by its source
 
 
 def run_in_float64(
-    flagged: FlaggedResult, context: AttributionContext | None, experiments: dict[str, float]
+    flagged: FlaggedResult, context: AttributionContext | None, trial_rhos: dict[str, float]
 ) -> tuple[Output, ...] | None:
-    """What the backend gives for the same numbers in float64; also tried as a work-around."""
+    """Outputs of the backend for the same numbers in float64; their × budget is added to the
+    experiments."""
     dtype = flagged.materials.case.dtype
     if (
         context is None
@@ -161,14 +168,14 @@ def run_in_float64(
     outcome = flagged.rerun(dtype="float64")
     if not outcome.ok:
         return None
-    kept = {"float64": PARTS.get(dtype, dtype), "complex128": beside(dtype)}
-    narrow = tuple(
-        replace(o, tensor=o.tensor.to(TORCH[kept[o.dtype]]), dtype=kept[o.dtype])
-        if o.tensor is not None and o.dtype in kept
+    target_dtypes = {"float64": PARTS.get(dtype, dtype), "complex128": beside(dtype)}
+    rounded = tuple(
+        replace(o, tensor=o.tensor.to(TORCH[target_dtypes[o.dtype]]), dtype=target_dtypes[o.dtype])
+        if o.tensor is not None and o.dtype in target_dtypes
         else o
         for o in outcome.outputs
     )
-    experiments["computing in float64"] = flagged.rho(replace(outcome, outputs=narrow))
+    trial_rhos["computing in float64"] = flagged.rho(replace(outcome, outputs=rounded))
     try:
         return flagged.reference.observed(outcome.outputs)
     except REFUSALS:
@@ -178,20 +185,19 @@ def run_in_float64(
 def float64_error_ratio(
     context: AttributionContext, float64_outputs: tuple[Output, ...]
 ) -> float | None:
-    """The largest error in float64 as a share of the largest here, over the failing elements."""
-    seen = float64_outputs[context.index].tensor if context.index < len(float64_outputs) else None
-    if seen is None or flat(seen).size != context.expected.size:
+    """The largest float64 error divided by the largest error, over the failing elements."""
+    tensor = float64_outputs[context.index].tensor if context.index < len(float64_outputs) else None
+    if tensor is None or flat(tensor).size != context.expected.size:
         return None
     where = context.failing & context.finite
     with np.errstate(all="ignore"):
         error_here = float(np.max(np.abs(context.actual - context.expected)[where], initial=0.0))
-        float64_error = float(np.max(np.abs(flat(seen) - context.expected)[where], initial=0.0))
+        float64_error = float(np.max(np.abs(flat(tensor) - context.expected)[where], initial=0.0))
     return float64_error / error_here if error_here > 0.0 else None
 
 
 def backend_agreement(flagged: FlaggedResult, context: AttributionContext | None) -> str:
-    """Who else gives this answer, where at least three backends ran: names the one that stands
-    alone."""
+    """Which other backends give this answer, if at least three ran."""
     others = {
         name: o
         for name, o in flagged.others.items()
@@ -208,11 +214,11 @@ def backend_agreement(flagged: FlaggedResult, context: AttributionContext | None
         return f"all {len(others) + 1} backends give this answer"
     correct = [name for name in different if flagged.rho(others[name]) <= 1.0]
     if len(correct) == len(others):
-        who = " and ".join(correct) if len(correct) < 4 else f"{len(correct)} others"
-        return f"only {flagged.backend.name} is off: {who} match float64"
-    same = [name for name in others if name not in different]
+        names = " and ".join(correct) if len(correct) < 4 else f"{len(correct)} others"
+        return f"only {flagged.backend.name} is off: {names} match float64"
+    agreeing = [name for name in others if name not in different]
     return (
-        f"{' and '.join(same)} {'gives' if len(same) == 1 else 'give'} this answer too"
-        if same
+        f"{' and '.join(agreeing)} {'gives' if len(agreeing) == 1 else 'give'} this answer too"
+        if agreeing
         else ""
     )

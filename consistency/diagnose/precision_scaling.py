@@ -1,19 +1,19 @@
-"""Precision scaling: from float32 to float64 the rounding of one computation shrinks by about 2²⁹;
-a wrong formula does not.
+"""Precision scaling: from float32 to float64 rounding errors shrink by about 2²⁹; errors of a wrong
+formula do not.
 
-Each float32 case has a *twin*: the same recipe in float64, whose numbers agree to 24 bits and have
-full mantissas. Two rules:
+Each float32 case has a *float64 counterpart*: the same recipe in float64, whose numbers agree to 24
+bits and have full mantissas. Two rules:
 
-- one-sided, per case: ``e64 ≤ max(1e-6 · e32, max(16, 4·G) · eps64 · max|ref|)``, errors as the
-  largest absolute one of an output. Where sums cancel, S stands in for \\|ref\\|: a sum's error is
-  relative to what was summed, and grows with G (√n of n terms).
-- two-sided, pooled: the geometric mean of RMS32/RMS64 over the cases in which both err, at the same
-  elements. Above 2³⁴ the float32 path is degraded (TF32 gives about 2⁴²), below 2²⁰ the float64
-  path is. Expected is 2²⁹; torch's CPU gives 2.6e7 to 2.4e9 for nine tenths of its operators.
+- one-sided, per case: ``e64 ≤ max(1e-6 · e32, max(16, 4·G) · eps64 · max|ref|)``, where e is the
+  largest absolute error of an output. Where sums cancel, S replaces \\|ref\\|: the error of a sum
+  is relative to its terms, and grows with G (√n of n terms).
+- two-sided, pooled: the geometric mean of RMS32/RMS64 over the cases with errors in both, at the
+  same elements. Above 2³⁴ the float32 path is degraded (TF32 gives about 2⁴²), below 2²⁰ the
+  float64 path is. Expected is 2²⁹; nine tenths of torch's CPU operators give 2.6e7 to 2.4e9.
 
-0/0 says nothing. The float64 error is measured at elements whose exact value is certified; where
-none is, nothing is measured. A two-sided window per sample would misfire on half of all healthy
-ones: many are exact in one precision or in both.
+0/0 is not informative. The float64 error is measured at elements whose exact value is certified, if
+there are any. A two-sided limit per sample would reject half of all healthy ones, because many are
+exact in one or both precisions.
 """
 
 from __future__ import annotations
@@ -43,23 +43,24 @@ from ..reference.proofs import spots
 
 EXPECTED = 2.0**29
 LOWEST, HIGHEST = 2.0**20, 2.0**34
-ENOUGH = 8  # pairs in which both precisions err; fewer say nothing about a mean
+ENOUGH = 8  # pairs with errors in both precisions, needed for a mean
 PROVED = 4  # elements of an output whose float64 error is measured
 _SHRINKS = 1e-6
 _EPS = 2.0**-52
-_UNEVEN = (
+_EXACT_IN_FLOAT64 = (
     "nn.functional.tanhshrink",
 )  # x − tanh x is exact in float64 for large x, and never in float32
-_OF_THE_FORMAT = ("subnormal", "tokens", "near")  # value classes
+_FORMAT_DEPENDENT_CLASSES = ("subnormal", "tokens", "near")  # value classes
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """How one operator scales on one backend. ``ratio`` is the pooled RMS32/RMS64 (NaN where
-    ``pairs`` is 0).
+    """How the errors of one operator scale on one backend. ``ratio`` is the pooled RMS32/RMS64 (NaN
+    if ``pairs`` is 0).
 
-    ``measured`` cases had a reference above float64; in ``pairs`` of them both precisions err.
-    ``violations`` are twins that break the one-sided rule, with both errors.
+    ``measured`` cases had a reference above float64; ``pairs`` of them have errors in both
+    precisions. ``violations`` are float64 counterparts that violate the one-sided rule, with both
+    errors.
     """
 
     operator: str
@@ -68,14 +69,12 @@ class Scaling:
     pairs: int = 0
     ratio: float = math.nan
     violations: tuple[tuple[Case, float, float], ...] = ()
-    told: str = (
-        ""  # the problem of a scaling that was read from a bundle, which keeps no violations
-    )
+    told: str = ""  # the problem, if read from a bundle, which does not store the violations
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> Scaling:
-        """What :meth:`to_json` wrote; the violations are not in it. Raises what unfit data
-        raise."""
+        """The inverse of :meth:`to_json`, without violations. Raises ValueError, KeyError or
+        TypeError for malformed data."""
         measured, pairs, ratio = (
             int(row["measured"]),
             int(row["pairs"]),
@@ -93,7 +92,7 @@ class Scaling:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As a row for a bundle; a ratio that was not measured is left out."""
+        """A row for a bundle; a ratio that was not measured is omitted."""
         row = {
             "operator": self.operator,
             "backend": self.backend,
@@ -117,11 +116,11 @@ class Scaling:
 
     @property
     def problem(self) -> str:
-        """What is wrong, in a sentence; empty where nothing is."""
+        """The problem in a sentence; empty if there is none."""
         if self.told:
             return self.told
         if self.direction == "case":
-            _, e32, e64 = max(self.violations, key=_least_shrunk)
+            _, e32, e64 = max(self.violations, key=_error_ratio)
             many = f"{len(self.violations)} of {self.measured} cases"
             return (
                 f"float64 errs by {e64:.3g} where float32 errs by {e32:.3g} ({many}): it does "
@@ -140,7 +139,7 @@ class Scaling:
         return ""
 
 
-def _least_shrunk(violation: tuple[Case, float, float]) -> float:
+def _error_ratio(violation: tuple[Case, float, float]) -> float:
     return violation[2] / max(violation[1], 1e-300)
 
 
@@ -150,13 +149,13 @@ def power(ratio: float) -> str:
 
 
 def float64_counterpart(case: Case) -> Case | None:
-    """The same case in float64; None where its numbers would be others: literal ones, or limits of
-    the format."""
+    """The same case in float64; None if its numbers would change: literals, or limits of the
+    format."""
 
     def widened(value: recipe.Arg) -> recipe.Arg:
         match value:
             case TensorRecipe(dtype="float32"):
-                if value.special or value.values[0] in _OF_THE_FORMAT:
+                if value.special or value.values[0] in _FORMAT_DEPENDENT_CLASSES:
                     raise RecipeError("numbers that depend on the format have no float64 twin")
                 return replace(value, dtype="float64")
             case recipe.Literal():
@@ -179,12 +178,12 @@ def float64_counterpart(case: Case) -> Case | None:
 
 
 def applies(operator: Operator) -> bool:
-    """Whether errors of this operator are rounding to begin with: not for data movement, jumps, and
-    random numbers."""
+    """Whether errors of this operator are rounding errors: not for data movement,
+    discontinuities and random numbers."""
     return (
         operator.error.kind in ("rounded", "accumulated")
         and operator.alternatives is None
-        and operator.name not in _UNEVEN
+        and operator.name not in _EXACT_IN_FLOAT64
         and not operator.mutates
         and not operator.traits & {"random", "discontinuous", "ties"}
     )
@@ -192,18 +191,20 @@ def applies(operator: Operator) -> bool:
 
 @dataclass
 class ScalingPool:
-    """Collects pairs of one operator: hand it float32 results, then ask for the scalings."""
+    """Collects pairs of one operator: add float32 results, then read the scalings."""
 
     operator: Operator
     backends: Mapping[str, Backend]
-    _logs: dict[str, list[float]] = field(default_factory=dict)
+    _log_ratios: dict[str, list[float]] = field(default_factory=dict)
     _measured: dict[str, int] = field(default_factory=dict)
     _violations: dict[str, list[tuple[Case, float, float]]] = field(default_factory=dict)
 
     def add(self, results: Iterable[Result]) -> None:
-        """Run the twin of one case, whose forward float32 results on the backends are given."""
+        """Run the float64 counterpart of one case, given its float32 forward results."""
         backends = [
-            self.backends[r.backend] for r in results if r.backend in self.backends and _tells(r)
+            self.backends[r.backend]
+            for r in results
+            if r.backend in self.backends and _is_comparable(r)
         ]
         case = next(iter(results)).case if backends else None
         double = float64_counterpart(case) if case is not None else None
@@ -216,53 +217,66 @@ class ScalingPool:
                 return
 
     def _pair(self, single: Case, double: Case, backends: Sequence[Backend]) -> None:
-        narrow, wide = (
+        float32_reference, float64_reference = (
             Reference(self.operator, prepare(case), "forward") for case in (single, double)
         )
-        if not narrow.outcome.ok or not wide.outcome.ok:
+        if not float32_reference.outcome.ok or not float64_reference.outcome.ok:
             return
-        for index, output in enumerate(wide.outputs):
+        for index, output in enumerate(float64_reference.outputs):
             if output.tensor is not None and output.tensor.dtype == torch.float64:
-                wide.proofs.settle(
+                float64_reference.proofs.settle(
                     index, spots(double.digest, index, output.tensor.numel(), PROVED), work=WORK
                 )
-        if not wide.proofs.certificates:
+        if not float64_reference.proofs.certificates:
             return
         for backend in backends:
             if refusal(backend, self.operator, "float64", "forward"):
                 continue
             outcomes = [
-                backend.run(self.operator, reference.materials) for reference in (narrow, wide)
+                backend.run(self.operator, reference.materials)
+                for reference in (float32_reference, float64_reference)
             ]
-            if all(outcome.ok for outcome in outcomes) and not compare(outcomes[1], wide).structure:
-                self._record(backend.name, double, narrow, wide, outcomes)
+            if (
+                all(outcome.ok for outcome in outcomes)
+                and not compare(outcomes[1], float64_reference).structure
+            ):
+                self._record(backend.name, double, float32_reference, float64_reference, outcomes)
 
     def _record(
-        self, name: str, case: Case, narrow: Reference, wide: Reference, outcomes: Sequence[Outcome]
+        self,
+        name: str,
+        case: Case,
+        float32_reference: Reference,
+        float64_reference: Reference,
+        outcomes: Sequence[Outcome],
     ) -> None:
         self._measured[name] = self._measured.get(name, 0) + 1
         pairs = zip(
-            narrow.observed(outcomes[0].outputs), wide.observed(outcomes[1].outputs), strict=True
+            float32_reference.observed(outcomes[0].outputs),
+            float64_reference.observed(outcomes[1].outputs),
+            strict=True,
         )
-        for index, (single, double) in enumerate(pairs):
-            places, e64 = wide.proofs.errors(index, double.tensor)
-            e32 = _errors(narrow.outputs[index].tensor, single.tensor, places)
-            kept = np.isfinite(e32) & np.isfinite(e64)
-            if not kept.any():
+        for index, (float32_output, float64_output) in enumerate(pairs):
+            indices, e64 = float64_reference.proofs.errors(index, float64_output.tensor)
+            e32 = _errors(float32_reference.outputs[index].tensor, float32_output.tensor, indices)
+            finite = np.isfinite(e32) & np.isfinite(e64)
+            if not finite.any():
                 continue
-            e32, e64 = e32[kept], e64[kept]
+            e32, e64 = e32[finite], e64[finite]
             if e32.any() and e64.any():
-                self._logs.setdefault(name, []).append(_log_rms(e32) - _log_rms(e64))
-            if e64.max() > _SHRINKS * e32.max() and e64.max() > 16.0 * _EPS * _largest(wide, index):
+                self._log_ratios.setdefault(name, []).append(_log_rms(e32) - _log_rms(e64))
+            if e64.max() > _SHRINKS * e32.max() and e64.max() > 16.0 * _EPS * _largest_magnitude(
+                float64_reference, index
+            ):
                 self._violations.setdefault(name, []).append(
                     (case, float(e32.max()), float(e64.max()))
                 )
 
     def scalings(self) -> tuple[Scaling, ...]:
-        """One per backend on which anything was measured."""
+        """One scaling per measured backend."""
         return tuple(
             Scaling(
-                self.operator.name, name, count, len(logs := self._logs.get(name, [])),
+                self.operator.name, name, count, len(logs := self._log_ratios.get(name, [])),
                 2.0 ** (sum(logs) / len(logs)) if logs else math.nan,
                 tuple(self._violations.get(name, ())),
             )
@@ -270,47 +284,52 @@ class ScalingPool:
         )  # fmt: skip
 
 
-def _tells(result: Result) -> bool:
-    found = result.comparison
-    return result.direction == "forward" and found is not None and found.ok and not found.structure
+def _is_comparable(result: Result) -> bool:
+    comparison = result.comparison
+    return (
+        result.direction == "forward"
+        and comparison is not None
+        and comparison.ok
+        and not comparison.structure
+    )
 
 
 def _log_rms(errors: Any) -> float:
-    """log2 of the root of the mean square, which squares of large errors would overflow."""
+    """log2 of the root mean square, without overflow in the squares."""
     largest = float(errors.max())
     return math.log2(largest) + 0.5 * math.log2(float(np.mean((errors / largest) ** 2)))
 
 
-def _errors(expected: torch.Tensor | None, actual: torch.Tensor | None, places: Any) -> Any:
-    """Absolute errors at flat ``places``; NaN where there is nothing to compare."""
+def _errors(expected: torch.Tensor | None, actual: torch.Tensor | None, indices: Any) -> Any:
+    """Absolute errors at flat ``indices``; NaN if tensors cannot be compared."""
     if (
         expected is None
         or actual is None
         or expected.shape != actual.shape
         or not expected.is_floating_point()
     ):
-        return np.full(places.size, np.nan)
-    gap = (
-        actual.detach().reshape(-1)[places].to(torch.float64)
-        - expected.detach().reshape(-1)[places]
+        return np.full(indices.size, np.nan)
+    difference = (
+        actual.detach().reshape(-1)[indices].to(torch.float64)
+        - expected.detach().reshape(-1)[indices]
     )
-    return gap.abs().numpy()
+    return difference.abs().numpy()
 
 
-def _largest(reference: Reference, index: int) -> float:
-    """max \\|ref\\|, or the largest S where that is larger and known, × a quarter of the growth of
-    a sum."""
-    tensor = reference.outputs[index].tensor
-    found = _finite_max(tensor)
+def _largest_magnitude(reference: Reference, index: int) -> float:
+    """max \\|ref\\|, or the largest S × a quarter of the growth of a sum if that is known and
+    larger."""
+    output = reference.outputs[index].tensor
+    magnitude = _finite_max(output)
     magnitudes = reference.magnitudes
-    s: Any = magnitudes[index] if index < len(magnitudes) else None
-    if s is not None:
-        found = max(
-            found,
-            (_finite_max(s) if isinstance(s, torch.Tensor) else float(s))
+    term_sum: Any = magnitudes[index] if index < len(magnitudes) else None
+    if term_sum is not None:
+        magnitude = max(
+            magnitude,
+            (_finite_max(term_sum) if isinstance(term_sum, torch.Tensor) else float(term_sum))
             * max(reference.growth(index) / 4.0, 1.0),
         )
-    return found
+    return magnitude
 
 
 def _finite_max(tensor: torch.Tensor | None) -> float:
@@ -320,15 +339,15 @@ def _finite_max(tensor: torch.Tensor | None) -> float:
 
 
 def failure(scaling: Scaling, case: Case, family: str) -> Result:
-    """A scaling that is out of bounds, as a result of the run: about the worst twin, or that of
-    ``case`` if the mean is off."""
+    """A scaling out of bounds as a result: of the worst violation, or, if the mean is off, of
+    the counterpart of ``case``."""
     worst = (
-        max(scaling.violations, key=_least_shrunk)[0]
+        max(scaling.violations, key=_error_ratio)[0]
         if scaling.violations
         else float64_counterpart(case) or case
     )
     numbers = {"scaling_ratio": scaling.ratio, "scaling_pairs": float(scaling.pairs)}
-    kept = MappingProxyType(
+    metrics = MappingProxyType(
         {name: value for name, value in numbers.items() if not math.isnan(value)}
     )
     return Result(
@@ -337,22 +356,21 @@ def failure(scaling: Scaling, case: Case, family: str) -> Result:
         "forward",
         Verdict(VerdictKind.PRECISION_SCALING),
         scaling.problem,
-        kept,
+        metrics,
         family,
         detail=PrecisionScaling(scaling.direction),
     )
 
 
 def summary(scalings: Sequence[Scaling]) -> str:
-    """One line for a person: how many were measured, the median ratio, and what is out of
-    bounds."""
+    """One line: number of measured operators, median ratio, and how many are out of bounds."""
     ratios = sorted(s.ratio for s in scalings if s.pairs >= 1)
     if not ratios:
         return ""
     off = sum(bool(s.problem) for s in scalings)
     median = ratios[len(ratios) // 2]
-    told = (
+    text = (
         f"float32 error ÷ float64 error: median 2^{math.log2(median):.1f} over {len(ratios)} "
         f"operators × backends"
     )
-    return f"{told} (rounding: 2^29), {off or 'none'} out of bounds"
+    return f"{text} (rounding: 2^29), {off or 'none'} out of bounds"

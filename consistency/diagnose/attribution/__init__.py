@@ -1,10 +1,8 @@
-"""Which fault explains a divergence: fault hypotheses are simulated in float64 and compared with
-what the backend really returned.
+"""Attribution: fault hypotheses are simulated in float64 and compared with the backend's result.
 
 A hypothesis becomes the cause if it explains at least nine tenths of the error (in units of the
-budget); where few elements are wrong, which many hypotheses could hit by accident, only if what it
-leaves is no more than rounding. The first of equals wins; sources are tried from the simplest fault
-to the most particular.
+budget); if few elements are wrong, which many hypotheses could hit by chance, only rounding may
+remain. The first of equals wins; sources are ordered from the simplest fault to the most specific.
 """
 
 from __future__ import annotations
@@ -18,9 +16,9 @@ from . import wrong_elements as access
 from .context import REFUSALS, AttributionContext, FaultHypothesis
 
 MIN_SHARE = 0.9
-_FEW_ELEMENTS = 6  # wrong elements that many hypotheses may explain by accident
-_ROUNDING = 2.0  # ulp + G·u·S that an element may be off after its fault was simulated
-_CLEAR_MARGIN = 0.02  # a later hypothesis must explain so much more to be preferred
+_FEW_ELEMENTS = 6  # wrong elements, which many hypotheses may explain by chance
+_ROUNDING = 2.0  # ulp + G·u·S that may remain per element after the simulation
+_CLEAR_MARGIN = 0.02  # by which a later hypothesis must be better
 SECONDS = 4.0
 
 __all__ = ["MIN_SHARE", "AttributionContext", "explain", "precision_loss"]
@@ -29,14 +27,14 @@ __all__ = ["MIN_SHARE", "AttributionContext", "explain", "precision_loss"]
 def explain(
     context: AttributionContext, seconds: float = SECONDS, only: frozenset[str] | None = None
 ) -> Cause | None:
-    """The cause that explains most of the error, or None if none explains enough. Gives up
-    after ``seconds``.
+    """The cause that explains most of the error, or None if none explains enough. Gives up after
+    ``seconds``.
 
-    ``only``: no other causes (by their ids) are tried.
+    ``only``: try no causes but these (ids).
     """
     deadline = time.monotonic() + seconds
     best: tuple[float, FaultHypothesis] | None = None
-    unchanged = _unchanged(context)
+    baseline_share = _baseline_share(context)
     wrong_elements = int(context.failing.sum())
     required = (
         MIN_SHARE
@@ -53,8 +51,10 @@ def explain(
     ]
     sources.insert(
         2 if wrong_elements > _FEW_ELEMENTS else 3, corrupted_results.plain
-    )  # a few zeros say little
-    if context.whole:  # places and counts: shorter inputs move them, too, but seldom are the reason
+    )  # a few zeros prove little
+    if (
+        context.whole
+    ):  # integer outputs: reduced precision changes them, too, but is seldom the cause
         sources.append(sources.pop(0))
         sources[:0] = [access.narrowed, corrupted_results.narrowed]
     sources.insert(0, devices.hypotheses)
@@ -71,7 +71,7 @@ def explain(
             if (
                 not math.isfinite(share)
                 or share < required
-                or share <= unchanged + _CLEAR_MARGIN
+                or share <= baseline_share + _CLEAR_MARGIN
                 or wrong_elements < 2 * hypothesis.fitted
             ):
                 continue
@@ -84,24 +84,24 @@ def explain(
 
 _INPUTS = frozenset({"tf32-inputs", "bfloat16-inputs", "bfloat16x3-inputs"})
 _WITHIN_BUDGET = _INPUTS | {"truncating-accumulator"}
-# of the root mean square; errors that have nothing to do with the fault would grow instead
+# of the root mean square; errors unrelated to the fault would grow instead
 _MIN_REDUCTION = 0.25
-_SIGNIFICANT = 6.0  # standard deviations, by which errors follow a prediction
+_SIGNIFICANT = 6.0  # standard deviations of the correlation with a prediction
 
 
 def precision_loss(
     context: AttributionContext, only: frozenset[str] = _WITHIN_BUDGET
 ) -> Cause | None:
-    """The loss of precision that the errors of a result within budget follow, or None. ``only``: no
-    others are tried.
+    """The loss of precision that explains errors within budget, or None. ``only``: try no others.
 
-    Errors of a healthy sum are independent of what a hypothesis predicts: taking a prediction of
-    size p from errors of size e leaves √(e² + p²). A quarter less needs a correlation of 0.66, over
-    128 elements more than seven standard deviations. The share need not be nine tenths here: the
-    backend's own rounding, of a like size, is in these errors, too. Where that is the larger part,
-    errors may still follow a prediction of shorter inputs by more than chance does
-    (:meth:`AttributionContext.correlation`); a share above 0 then says that they do so to more than
-    half its size. Truncation has one sign everywhere, and that alone proves nothing.
+    Errors of a healthy sum are independent of the prediction of a hypothesis: subtracting a
+    prediction of size p from errors of size e leaves √(e² + p²). A reduction by a quarter needs a
+    correlation of 0.66, over 128 elements more than seven standard deviations. The share may be
+    below nine tenths because the errors include the backend's own rounding, of similar size. If
+    that dominates, the errors may still correlate with a prediction of reduced-precision inputs
+    more than by chance (:meth:`AttributionContext.correlation`); a share above 0 then means that
+    they contain more than half of it. Truncation has the same sign everywhere, so correlation alone
+    does not prove it.
     """
     best: Cause | None = None
     for hypothesis in precision.hypotheses(context):
@@ -120,9 +120,9 @@ def precision_loss(
     return best
 
 
-def _unchanged(context: AttributionContext) -> float:
-    """What plain float64 explains: where something better stands behind it, a fault that changes
-    nothing would have this share."""
+def _baseline_share(context: AttributionContext) -> float:
+    """The share that plain float64 explains for float64 results: the share of a fault that
+    changes nothing if the reference is more precise."""
     if context.dtype != "float64":
         return 0.0
     try:

@@ -1,5 +1,5 @@
-"""The right computation with another argument: a flag flipped, an option taken as its default, an
-optional tensor not given."""
+"""The right computation with another argument: a flag flipped, an option at its default, an
+optional tensor omitted."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import torch
 from ...generate.materialize import Arguments
 from .context import AttributionContext, FaultHypothesis, Hypotheses
 
-# Options that callers leave out most of the time, with the values that a faulty backend may take
-# for granted.
+# Options that calls usually omit, with values that a faulty backend may assume.
 UNSAID: dict[str, tuple[Any, ...]] = {
     "align_corners": (True,), "count_include_pad": (False,), "ceil_mode": (True,),
     "unbiased": (False,), "correction": (0,),
@@ -76,19 +75,18 @@ def _replaced(
 ) -> tuple[list[Any], dict[str, Any]]:
     args, kwargs = list(arguments.args), dict(arguments.kwargs)
     current = args[place] if isinstance(place, int) else kwargs.get(place)
-    made = value(current) if callable(value) else value
+    new_value = value(current) if callable(value) else value
     if isinstance(place, int):
-        args[place] = made
+        args[place] = new_value
     else:
-        kwargs[place] = made
+        kwargs[place] = new_value
     return args, kwargs
 
 
 def _others(value: Any, name: str, distinct: int) -> Iterator[tuple[Any, str]]:
-    """Other values that a backend might have used in place of ``value``, with words for them.
+    """Values that a faulty backend might use instead of ``value``, each with a description.
 
-    ``distinct`` is how many different numbers are wrong: a single one is what many tensors could
-    give.
+    ``distinct`` is the number of distinct wrong values: a single one could come from many tensors.
     """
     match value:
         case bool():

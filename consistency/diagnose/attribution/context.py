@@ -1,5 +1,5 @@
-"""The context of an attribution: one failing output of one backend, and how much of its error a
-fault hypothesis explains."""
+"""The context of an attribution: one failing output of one backend, and the share of its error
+that a hypothesis explains."""
 
 from __future__ import annotations
 
@@ -36,11 +36,9 @@ REFUSALS = (
 
 @dataclass(frozen=True, slots=True)
 class FaultHypothesis:
-    """A possible fault: its id, its name in a sentence, and a function that simulates it in
-    float64.
+    """A possible fault: its id, its description, and its simulation in float64.
 
-    ``fitted`` counts the parameters that are adjusted to the result, which therefore needs more
-    elements to mean anything.
+    ``fitted`` is the number of parameters fitted to the result, which then needs more elements.
     """
 
     name: str
@@ -53,10 +51,10 @@ Hypotheses = Iterator[FaultHypothesis]
 
 
 class AttributionContext:
-    """One flagged output: what came back, the reference, and the unit in which errors count.
+    """One flagged output: the result, the reference, and the unit of errors.
 
     ``actual``, ``expected`` and ``unit`` (ulp + G·u·S) are flat float64 arrays; ``failing`` are the
-    elements to explain: those beyond one unit of the budget, or all where only statistics objected.
+    elements to explain: those beyond four units, or all if only the statistics failed.
     """
 
     def __init__(
@@ -72,27 +70,33 @@ class AttributionContext:
         self.backward = reference.direction == "backward"
         self.dtype = reference.materials.case.dtype
         self.form = dtypes.form_of(self.dtype)
-        seen = reference.observed(outcome.outputs)
+        observed = reference.observed(outcome.outputs)
         names = [o.name for o in reference.outputs]
         self.index = names.index(output) if output in names else 0
-        self.raw = seen[self.index].tensor if self.index < len(seen) else None
-        want = reference.outputs[self.index].tensor
-        if self.raw is None or want is None or self.raw.shape != want.shape:
+        self.raw = observed[self.index].tensor if self.index < len(observed) else None
+        expected_tensor = reference.outputs[self.index].tensor
+        if self.raw is None or expected_tensor is None or self.raw.shape != expected_tensor.shape:
             raise ValueError("nothing to explain: no tensors, or not of one shape")
-        self.shape = (*want.shape, 2) if want.is_complex() else tuple(want.shape)
-        self.actual, self.expected = flat(self.raw), flat(want)
+        self.shape = (
+            (*expected_tensor.shape, 2)
+            if expected_tensor.is_complex()
+            else tuple(expected_tensor.shape)
+        )
+        self.actual, self.expected = flat(self.raw), flat(expected_tensor)
         self.unit = self._unit()
         with np.errstate(all="ignore"):
-            excess = np.abs(self.actual - self.expected) / self.unit
-        self.mismatch = ~_agree_in_kind(self.actual, self.expected)
+            relative_error = np.abs(self.actual - self.expected) / self.unit
+        self.mismatch = ~_same_class(self.actual, self.expected)
         finite = np.isfinite(self.actual) & np.isfinite(self.expected)
         if np.isinf(
             self.actual[np.isfinite(self.expected)]
-        ).any():  # measured as a number, but to be explained as an infinity
+        ).any():  # infinities are explained as special values
             self.special = special = True
-        beyond = finite & (excess > 4.0)
+        beyond_budget = finite & (relative_error > 4.0)
         self.failing = (
-            self.mismatch if special else (finite if everywhere or not beyond.any() else beyond)
+            self.mismatch
+            if special
+            else (finite if everywhere or not beyond_budget.any() else beyond_budget)
         )
         self.finite = finite
         self.distinct = np.unique(self.actual[self.failing]).size
@@ -100,55 +104,61 @@ class AttributionContext:
         with np.errstate(all="ignore"):
             self.size = _norm(
                 ((self.actual - self.expected) / self.unit)[self.failing]
-            )  # ‖error‖ in units of the budget
+            )  # in units of the budget
 
     def _unit(self) -> Doubles:
         ulp = dtypes.spacing(
             self.expected, self.form or dtypes.FORMATS["float32"], np.empty_like(self.expected)
         )
-        found = self.reference.magnitudes
-        s: Any = found[self.index] if self.index < len(found) else None
-        if isinstance(s, torch.Tensor):
-            if s.numel() != self.expected.size:
-                paired = self.raw is not None and self.raw.is_complex() and s.shape != self.shape
-                s = torch.broadcast_to(s.unsqueeze(-1) if paired else s, self.shape)
-            s = np.nan_to_num(flat(s), posinf=0.0)
-            s = s if s.size == self.expected.size else None
-        if s is None:
+        magnitudes = self.reference.magnitudes
+        term_sum: Any = magnitudes[self.index] if self.index < len(magnitudes) else None
+        if isinstance(term_sum, torch.Tensor):
+            if term_sum.numel() != self.expected.size:
+                paired = (
+                    self.raw is not None and self.raw.is_complex() and term_sum.shape != self.shape
+                )
+                term_sum = torch.broadcast_to(
+                    term_sum.unsqueeze(-1) if paired else term_sum, self.shape
+                )
+            term_sum = np.nan_to_num(flat(term_sum), posinf=0.0)
+            term_sum = term_sum if term_sum.size == self.expected.size else None
+        if term_sum is None:
             return ulp
         roundoff = (self.form or dtypes.FORMATS["float32"]).unit_roundoff
-        return np.asarray(ulp + self.reference.growth(self.index) * roundoff * s)
+        return np.asarray(ulp + self.reference.growth(self.index) * roundoff * term_sum)
 
     def share(self, predicted: Predicted) -> float:
-        """How much of the error ``predicted`` explains: 1 − ‖actual − predicted‖/‖actual −
+        """The share of the error that ``predicted`` explains: 1 − ‖actual − predicted‖/‖actual −
         reference‖, in units of the budget.
 
-        Over the failing elements and those that the supposed fault would have changed. Of special
-        values: the share of the elements that come out right.
+        It covers the failing elements and those that the fault would have changed. For special
+        values: the share of the elements that are reproduced.
         """
         tensor = predicted[self.index].tensor if self.index < len(predicted) else None
         if tensor is None:
             return 0.0
-        p = flat(tensor)
-        if p.size != self.expected.size:
+        prediction = flat(tensor)
+        if prediction.size != self.expected.size:
             return 0.0
         with np.errstate(all="ignore"):
             if self.special:
-                return self._special_share(p)
-            spoiled = np.abs(p - self.expected) > 4.0 * self.unit
-            where = (self.failing | (spoiled & self.finite)) & np.isfinite(p)
-            after = ((self.actual - p) / self.unit)[where]
-            missing = ((self.actual - self.expected) / self.unit)[self.failing & ~np.isfinite(p)]
-            left = math.hypot(_norm(after), _norm(missing))
-        return 1.0 - left / self.size if self.size > 0.0 and math.isfinite(left) else 0.0
+                return self._special_share(prediction)
+            changed = np.abs(prediction - self.expected) > 4.0 * self.unit
+            compared = (self.failing | (changed & self.finite)) & np.isfinite(prediction)
+            residual = ((self.actual - prediction) / self.unit)[compared]
+            unexplained = ((self.actual - self.expected) / self.unit)[
+                self.failing & ~np.isfinite(prediction)
+            ]
+            remaining = math.hypot(_norm(residual), _norm(unexplained))
+        return 1.0 - remaining / self.size if self.size > 0.0 and math.isfinite(remaining) else 0.0
 
     def correlation(self, predicted: Predicted) -> float:
-        """By how many standard deviations the errors follow a prediction: Σ e·p / √Σ (e·p)², of
-        both what differs from their means.
+        """The correlation of errors e with predictions p in standard deviations: Σ e·p / √Σ (e·p)²,
+        both centered.
 
-        If the signs of e have nothing to do with p, this exceeds t with a probability of exp(−t²/2)
-        at most, however sizes differ. Means are left out because healthy sums may lean to one side,
-        as those of a large mean with little added to it do.
+        If the signs of e are independent of p, this exceeds t with a probability of at most
+        exp(−t²/2), whatever the sizes. Centering is needed because healthy sums may be biased, e.g.
+        those of a large mean and small terms.
         """
         tensor = predicted[self.index].tensor if self.index < len(predicted) else None
         if tensor is None or flat(tensor).size != self.expected.size:
@@ -157,41 +167,38 @@ class AttributionContext:
             error, expected = (
                 (values - self.expected) / self.unit for values in (self.actual, flat(tensor))
             )
-            both = self.failing & np.isfinite(error) & np.isfinite(expected)
-            error, expected = error[both], expected[both]
-            together = (
+            compared = self.failing & np.isfinite(error) & np.isfinite(expected)
+            error, expected = error[compared], expected[compared]
+            products = (
                 (error - error.mean()) * (expected - expected.mean()) if error.size else error
             )
-        size = _norm(together)
-        return float(together.sum()) / size if size > 0.0 else 0.0
+        size = _norm(products)
+        return float(products.sum()) / size if size > 0.0 else 0.0
 
-    def _special_share(self, p: Doubles) -> float:
-        near = np.abs(self.actual - p) <= 0.01 * np.abs(self.actual) + 4.0 * self.unit
-        close = _agree_in_kind(self.actual, p) & (~np.isfinite(p) | near)
-        # What the fault leaves as it should be is not spoiled by it, even if something else is
-        # wrong there.
-        kept = _agree_in_kind(self.expected, p) & (
-            ~np.isfinite(p) | (np.abs(self.expected - p) <= 4.0 * self.unit)
+    def _special_share(self, prediction: Doubles) -> float:
+        is_near = np.abs(self.actual - prediction) <= 0.01 * np.abs(self.actual) + 4.0 * self.unit
+        matches = _same_class(self.actual, prediction) & (~np.isfinite(prediction) | is_near)
+        # Elements that the fault leaves correct do not contradict it.
+        harmless = _same_class(self.expected, prediction) & (
+            ~np.isfinite(prediction) | (np.abs(self.expected - prediction) <= 4.0 * self.unit)
         )
-        hits, spoiled = (
-            np.count_nonzero(close & self.mismatch),
-            np.count_nonzero(~close & ~self.mismatch & ~kept),
+        hits, contradicted = (
+            np.count_nonzero(matches & self.mismatch),
+            np.count_nonzero(~matches & ~self.mismatch & ~harmless),
         )
         total = np.count_nonzero(self.mismatch)
-        return float(hits) / (total + spoiled) if total else 0.0
-
-    # How hypotheses simulate their faults.
+        return float(hits) / (total + contradicted) if total else 0.0
 
     def with_inputs(self, adjust: Adjust) -> Predicted:
-        """The outputs when ``adjust(base, position)`` has changed the inputs (going back also the
+        """The outputs with inputs changed by ``adjust(base, position)`` (in backward also the
         cotangent)."""
         return self.reference.evaluate(adjust)
 
     def with_call(
         self, change: Callable[[Arguments], tuple[list[Any], dict[str, Any]]], function: Any = None
     ) -> Predicted:
-        """The outputs of another call: ``change`` gives its arguments from untouched float64 ones,
-        ``function`` what is called."""
+        """The outputs of another call: ``change`` makes its arguments from float64 ones,
+        ``function`` replaces the operator."""
         leaves = self.backward and self.operator.leaves
         arguments = self.reference.materials.build("float64", gradients=leaves)
         args, kwargs = change(arguments)
@@ -219,8 +226,8 @@ class AttributionContext:
 
 
 def _as_safe(before: Any, after: Any) -> bool:
-    """Whether a call differs in floating numbers and in words only: what a kernel computes
-    addresses from is as it was."""
+    """Whether two calls differ only in floating-point numbers and strings, so that an unchecked
+    kernel computes the same addresses."""
     if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
         if before.shape != after.shape or before.dtype != after.dtype:
             return False
@@ -233,8 +240,8 @@ def _as_safe(before: Any, after: Any) -> bool:
     if isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
         return len(before) == len(after) and all(map(_as_safe, before, after))
     if isinstance(before, dict) and isinstance(after, dict):
-        named = {name: (before.get(name, value), value) for name, value in after.items()}
-        return before.keys() <= after.keys() and all(_as_safe(*pair) for pair in named.values())
+        values = {name: (before.get(name, value), value) for name, value in after.items()}
+        return before.keys() <= after.keys() and all(_as_safe(*pair) for pair in values.values())
     if isinstance(before, (float, str)):
         return type(before) is type(after)
     return before is after or (type(before) is type(after) and bool(before == after))
@@ -247,8 +254,8 @@ def flat(tensor: torch.Tensor) -> Doubles:
     return np.ascontiguousarray(tensor.to(torch.float64).reshape(-1).numpy())
 
 
-def _agree_in_kind(a: Doubles, b: Doubles) -> npt.NDArray[np.bool_]:
-    """Elementwise: both NaN, the same infinity, or both finite and, where zero, of one sign."""
+def _same_class(a: Doubles, b: Doubles) -> npt.NDArray[np.bool_]:
+    """Elementwise: both NaN, the same infinity, or both finite and, if zero, of the same sign."""
     nan_a, nan_b, inf = np.isnan(a), np.isnan(b), np.isinf(a) | np.isinf(b)
     zeros = (a == 0.0) & (b == 0.0) & (np.signbit(a) != np.signbit(b))
     return np.asarray((nan_a == nan_b) & ~(inf & (a != b) & ~nan_a) & ~zeros)

@@ -1,4 +1,4 @@
-"""A right result spoiled afterwards: all zeros, off by a factor, moved, another tensor's."""
+"""A correct result corrupted afterwards: zeroed, scaled, moved, or replaced by another tensor."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import torch
 
 from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted
 
-_LARGE = 100.0  # units: smaller errors leave everything in nearly the same order
-_FEW = 1e-3  # relative: factors closer to 1 are named by their distance from it
+_MIN_ERROR = 100.0  # units: smaller errors hardly change the order
+_NEAR_ONE = 1e-3  # closer factors are shown by their distance from 1
 
 
 def plain(context: AttributionContext) -> Hypotheses:
-    """Nothing but zeros, or the other sign: asked first, because zeros have many other
-    explanations."""
+    """All zeros, or negated: tried first, because zeros have many other explanations."""
     r = context.expected
     yield FaultHypothesis(
         "zero", _noun(context) + " all zeros", functools.partial(context.outputs, np.zeros_like(r))
@@ -26,7 +25,7 @@ def plain(context: AttributionContext) -> Hypotheses:
 
 
 def narrowed(context: AttributionContext) -> Hypotheses:
-    """A result of int64 in 32 bits."""
+    """An int64 result truncated to 32 bits."""
     if context.raw is not None and context.raw.dtype == torch.int64:
         cut = context.expected.astype(np.int64).astype(np.int32).astype(np.float64)
         yield FaultHypothesis(
@@ -35,14 +34,14 @@ def narrowed(context: AttributionContext) -> Hypotheses:
 
 
 def hypotheses(context: AttributionContext) -> Hypotheses:
-    yield from _moved(context)
-    yield from _others(context)
+    yield from _rearranged(context)
+    yield from _copied_inputs(context)
 
 
 def fitted(context: AttributionContext) -> Hypotheses:
-    """What has a number of its own, taken from the result: asked last, because it explains much
-    that has a better name."""
-    yield from _spoiled(context)
+    """Faults with a fitted parameter: tried last, because they explain much that has a better
+    name."""
+    yield from _scaled_or_offset(context)
     yield from _out_of_range(context)
     yield FaultHypothesis(
         "shifted", f"{_noun(context)} in another order", functools.partial(_permuted, context)
@@ -53,8 +52,8 @@ def _noun(context: AttributionContext) -> str:
     return "a gradient" if context.backward else "a result"
 
 
-def _spoiled(context: AttributionContext) -> Hypotheses:
-    """A constant factor or summand, fitted over the elements to explain."""
+def _scaled_or_offset(context: AttributionContext) -> Hypotheses:
+    """A constant factor or summand, fitted over the failing elements."""
     a, r = context.actual[context.failing], context.expected[context.failing]
     if a.size < 2 or context.special:
         return
@@ -65,7 +64,7 @@ def _spoiled(context: AttributionContext) -> Hypotheses:
     if np.isfinite(factor) and factor != 0.0:
         words = (
             f"a factor of {factor:.6g}"
-            if abs(factor - 1.0) > _FEW
+            if abs(factor - 1.0) > _NEAR_ONE
             else f"a factor of 1 {factor - 1.0:+.2g}"
         )
         yield FaultHypothesis(
@@ -80,7 +79,7 @@ def _spoiled(context: AttributionContext) -> Hypotheses:
         )
 
 
-def _moved(context: AttributionContext) -> Hypotheses:
+def _rearranged(context: AttributionContext) -> Hypotheses:
     tensor = torch.from_numpy(context.expected)
     if tensor.numel() != int(np.prod(context.shape)):  # complex numbers, as pairs
         return
@@ -128,29 +127,33 @@ def _moved(context: AttributionContext) -> Hypotheses:
             "transposed", f"{noun} transposed", functools.partial(context.outputs, tensor.mT)
         )
     elif tensor.ndim >= 2 and min(context.shape[-2:]) > 1:
-        read = tensor.mT.reshape(context.shape)
+        reinterpreted = tensor.mT.reshape(context.shape)
         yield FaultHypothesis(
-            "transposed", f"{noun} transposed", functools.partial(context.outputs, read)
+            "transposed", f"{noun} transposed", functools.partial(context.outputs, reinterpreted)
         )
-        back = tensor.reshape(*context.shape[:-2], context.shape[-1], context.shape[-2]).mT
+        reverse = tensor.reshape(*context.shape[:-2], context.shape[-1], context.shape[-2]).mT
         yield FaultHypothesis(
-            "transposed", f"{noun} transposed", functools.partial(context.outputs, back)
+            "transposed", f"{noun} transposed", functools.partial(context.outputs, reverse)
         )
 
 
 def _permuted(context: AttributionContext) -> Predicted:
-    """The right numbers at the wrong places: explains everything if both, sorted, agree."""
+    """The correct numbers in the wrong order: explains everything if both agree when sorted."""
     a, r = np.sort(context.actual), np.sort(context.expected)
     unit = context.unit[np.argsort(context.expected, kind="stable")]
     if r.size < 4 or float(np.median(np.diff(r))) < 10.0 * float(np.median(unit)):
-        return []  # neighbors cannot be told apart
-    if context.size < _LARGE or np.unique(r).size < 4 or not np.all(np.abs(a - r) <= 4.0 * unit):
+        return []  # neighbors are indistinguishable
+    if (
+        context.size < _MIN_ERROR
+        or np.unique(r).size < 4
+        or not np.all(np.abs(a - r) <= 4.0 * unit)
+    ):
         return []
     return context.outputs(context.actual)
 
 
-def _others(context: AttributionContext) -> Hypotheses:
-    """An input returned as it is, or left as it was."""
+def _copied_inputs(context: AttributionContext) -> Hypotheses:
+    """An input returned as it is, or an output left unchanged."""
     for i, base in enumerate(context.reference.arguments.bases):
         for tensor, words in (
             (base.reshape(-1), f"argument {i} left unchanged"),
@@ -173,11 +176,11 @@ def _out_of_range(context: AttributionContext) -> Hypotheses:
         infinite = np.isinf(a) & np.isfinite(r)
         if infinite.any():
             threshold = float(np.min(np.abs(r[infinite])))
-            early = np.where(np.abs(r) >= threshold, np.copysign(np.inf, r), r)
+            overflowed = np.where(np.abs(r) >= threshold, np.copysign(np.inf, r), r)
             yield FaultHypothesis(
                 "early-overflow",
                 f"overflow already at {threshold:.4g}",
-                functools.partial(context.outputs, early),
+                functools.partial(context.outputs, overflowed),
             )
         wrong = context.failing & np.isfinite(a)
         if np.count_nonzero(wrong) >= 2:

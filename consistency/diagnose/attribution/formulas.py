@@ -1,4 +1,4 @@
-"""Unstable or mistaken formulas of single operators, as torch functions of the operator's own
+"""Unstable or wrong formulas of single operators, as torch functions of the operator's
 arguments."""
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
             ):  # the same formula cancels elsewhere
                 name, words = "approximation", "an unstable formula"
             yield FaultHypothesis(
-                name, words, functools.partial(context.with_call, _as_they_are, formula)
+                name, words, functools.partial(context.with_call, _unchanged_call, formula)
             )
     if context.operator.name in NORMS and not context.special:
         yield FaultHypothesis(
-            "one-pass-variance", "one-pass variance", functools.partial(_wrong_spread, context), 1
+            "one-pass-variance", "one-pass variance", functools.partial(_fit_variance, context), 1
         )
     if context.operator.name in ("var", "std", "var_mean", "std_mean"):
         yield FaultHypothesis(
@@ -40,7 +40,7 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
         )
 
 
-def _as_they_are(arguments: Any) -> tuple[list[Any], dict[str, Any]]:
+def _unchanged_call(arguments: Any) -> tuple[list[Any], dict[str, Any]]:
     return list(arguments.args), dict(arguments.kwargs)
 
 
@@ -195,13 +195,13 @@ def _pixel_corners(
 def _fixed_pool(kind: str) -> Formula:
     def pool(x: Any, size: Any, *rest: Any, **more: Any) -> Any:
         rank = int(kind[-2])
-        wanted = (
+        sizes = (
             [size] * rank
             if isinstance(size, int)
             else [s if s is not None else n for s, n in zip(size, x.shape[-rank:], strict=True)]
         )
-        stride = [n // s for n, s in zip(x.shape[-rank:], wanted, strict=True)]
-        kernel = [n - (s - 1) * t for n, s, t in zip(x.shape[-rank:], wanted, stride, strict=True)]
+        stride = [n // s for n, s in zip(x.shape[-rank:], sizes, strict=True)]
+        kernel = [n - (s - 1) * t for n, s, t in zip(x.shape[-rank:], sizes, stride, strict=True)]
         return getattr(F, kind)(x, kernel, stride)
 
     return pool
@@ -219,9 +219,8 @@ def _plain_scan(x: Any, dim: int) -> Any:
     return torch.stack(rows, dim)
 
 
-def _in_single(formula: Formula) -> Formula:
-    """A formula of single elements, computed in float32, where its exponentials and squares
-    overflow."""
+def _computed_in_float32(formula: Formula) -> Formula:
+    """An elementwise formula computed in float32, where its exponentials and squares overflow."""
 
     def compute(*args: Any, **kwargs: Any) -> Any:
         narrow = [a.to(torch.float32) if isinstance(a, torch.Tensor) else a for a in args]
@@ -257,7 +256,7 @@ OVERFLOWING: list[tuple[tuple[str, ...], Formula]] = [
 
 
 def _rows() -> list[tuple[tuple[str, ...], str, str, Formula]]:
-    found: list[tuple[tuple[str, ...], str, str, Formula]] = []
+    rows: list[tuple[tuple[str, ...], str, str, Formula]] = []
     for moments, root, name, words in (
         (_one_pass, _inside, "one-pass-variance", "one-pass variance"),
         (_negative, _inside, "one-pass-variance", "one-pass variance"),
@@ -270,17 +269,17 @@ def _rows() -> list[tuple[tuple[str, ...], str, str, Formula]]:
             "the variance of a sample (n − 1) in place of the population's",
         ),
     ):
-        found += [
+        rows += [
             ((operator,), name, words, formula)
             for operator, formula in _standard(moments, root).items()
         ]
     rms = "nn.functional.rms_norm"
-    found += [
+    rows += [
         ((rms,), "eps-misplaced", words, _rms_norm(root))
         for root, words in ((_outside, "eps added after the root"), (_without, "eps left out"))
     ]
     shares = ("softmax", "softmax.with_dtype")
-    found += [
+    rows += [
         (shares, "no-max-shift", "exponentials without the shift by the maximum", _softmax),
         (
             ("log_softmax", "log_softmax.with_dtype"),
@@ -309,8 +308,8 @@ def _rows() -> list[tuple[tuple[str, ...], str, str, Formula]]:
         ),
         (("logcumsumexp",), "nan-pairs", "a scan in which two −∞ in a row give NaN", _plain_scan),
     ]
-    found += [
-        (names, "early-overflow", "an intermediate that overflows", _in_single(formula))
+    rows += [
+        (names, "early-overflow", "an intermediate that overflows", _computed_in_float32(formula))
         for names, formula in OVERFLOWING
     ]
     for kind in (
@@ -322,7 +321,7 @@ def _rows() -> list[tuple[tuple[str, ...], str, str, Formula]]:
         "max_pool3d",
     ):
         names = (f"nn.functional.adaptive_{kind}",)
-        found.append(
+        rows.append(
             (
                 names,
                 "argument-ignored",
@@ -330,7 +329,7 @@ def _rows() -> list[tuple[tuple[str, ...], str, str, Formula]]:
                 _fixed_pool(kind),
             )
         )
-    return found
+    return rows
 
 
 TABLE = _rows()
@@ -345,8 +344,8 @@ NORMS = (
 def _groups(
     context: AttributionContext,
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
-    """Actual and expected output of a norm without weight and bias, one row for each mean and
-    variance."""
+    """Actual and expected output of a normalization without weight and bias, one row per mean
+    and variance."""
     args = context.reference.arguments.args
     shape, name = context.shape, context.operator.name
     if name.endswith("layer_norm"):
@@ -365,9 +364,9 @@ def _groups(
     )
 
 
-def _wrong_spread(context: AttributionContext) -> Predicted:
-    """Each row α·reference + β, where the mean is far above the spread: only the variance was
-    wrong."""
+def _fit_variance(context: AttributionContext) -> Predicted:
+    """Each row as α·reference + β, if the mean is far larger than the standard deviation: only
+    the variance was wrong."""
     rows = _groups(context)
     x = context.reference.arguments.args[0].detach()
     if rows is None or rows[0].shape[1] < 8 or not _large_mean(context, x):
@@ -393,7 +392,7 @@ def _large_mean(context: AttributionContext, x: torch.Tensor) -> bool:
 
 
 def _cancelled_variance(context: AttributionContext) -> Predicted:
-    """Errors as large as mean²·u, which E x² − (E x)² makes, beside a much smaller variance."""
+    """Errors of about mean²·u, typical of E x² − (E x)² when the variance is much smaller."""
     x = context.reference.arguments.args[0].detach()
     if not _large_mean(context, x) or context.form is None:
         return []

@@ -1,4 +1,4 @@
-"""Fewer bits than promised: in the inputs, in the accumulator, in the result."""
+"""Reduced precision of inputs, accumulator or result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .context import REFUSALS, AttributionContext, FaultHypothesis, Hypotheses, 
 
 MOST_STEPS = 4096  # of a replayed accumulation
 MOST_TERMS = 1 << 22
-_VARIED = 4  # distinct numbers: fewer may fit a short format by accident
+_MIN_DISTINCT = 4  # distinct numbers: fewer may fit a short format by chance
 
 
 def hypotheses(context: AttributionContext) -> Hypotheses:
@@ -23,19 +23,19 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
         return
     yield from _inputs(context)
     if context.dtype == "float64":
-        yield from _as_float32(context)
+        yield from _float32_arithmetic(context)
     yield from _results(context)
     if context.dtype != "float64" and not context.backward:
         yield from _accumulators(context)
 
 
 def rounded(tensor: torch.Tensor, bits: int, *, truncate: bool = False) -> torch.Tensor:
-    """float64 numbers with ``bits`` significand bits, to nearest even or towards zero (no limit on
-    the exponent)."""
+    """float64 numbers rounded to ``bits`` significand bits, to nearest even or toward zero, with
+    unlimited exponent."""
     mantissa, exponent = torch.frexp(tensor)
     scaled = torch.ldexp(mantissa, torch.tensor(bits))
-    kept = torch.ldexp(scaled.trunc() if truncate else scaled.round(), exponent - bits)
-    return torch.where(torch.isfinite(tensor), kept, tensor)
+    result = torch.ldexp(scaled.trunc() if truncate else scaled.round(), exponent - bits)
+    return torch.where(torch.isfinite(tensor), result, tensor)
 
 
 _FORMATS = (
@@ -54,16 +54,16 @@ def _inputs(context: AttributionContext) -> Hypotheses:
         yield FaultHypothesis(
             name,
             words,
-            functools.partial(context.with_inputs, functools.partial(_shorter, bits, False)),
+            functools.partial(context.with_inputs, functools.partial(_round_floats, bits, False)),
         )
         yield FaultHypothesis(
             name,
             f"truncated {words}",
-            functools.partial(context.with_inputs, functools.partial(_shorter, bits, True)),
+            functools.partial(context.with_inputs, functools.partial(_round_floats, bits, True)),
         )
-        yield from _some_inputs(context, name, words, functools.partial(_shorter, bits, False))
+        yield from _some_inputs(context, name, words, functools.partial(_round_floats, bits, False))
     yield FaultHypothesis(
-        "flushed-subnormals", "flushed subnormals", functools.partial(_flushed, context)
+        "flushed-subnormals", "flushed subnormals", functools.partial(_flush_outputs, context)
     )
     if context.form.precision > 11:
         if context.operator.error.magnitude == "products":
@@ -73,19 +73,19 @@ def _inputs(context: AttributionContext) -> Hypotheses:
                 functools.partial(_three_products, context),
             )
         yield FaultHypothesis(
-            "float16-inputs", "float16 inputs", functools.partial(_as_half, context)
+            "float16-inputs", "float16 inputs", functools.partial(_float16_inputs, context)
         )
 
 
 def _some_inputs(context: AttributionContext, name: str, words: str, adjust: Adjust) -> Hypotheses:
-    """One input in few bits; going back, all inputs but not the cotangent."""
+    """One input in reduced precision; in backward also all inputs without the cotangent."""
     count = len(context.reference.materials.bases)
     if context.backward:
         yield FaultHypothesis(
             name,
             words,
             functools.partial(
-                context.with_inputs, functools.partial(_only, tuple(range(count)), adjust)
+                context.with_inputs, functools.partial(_adjust_some, tuple(range(count)), adjust)
             ),
         )
     if count > 1 or context.backward:
@@ -99,68 +99,76 @@ def _some_inputs(context: AttributionContext, name: str, words: str, adjust: Adj
             yield FaultHypothesis(
                 name,
                 text,
-                functools.partial(context.with_inputs, functools.partial(_only, (i,), adjust)),
+                functools.partial(
+                    context.with_inputs, functools.partial(_adjust_some, (i,), adjust)
+                ),
             )
 
 
-def _only(
+def _adjust_some(
     chosen: tuple[int, ...], adjust: Adjust, base: torch.Tensor, position: int
 ) -> torch.Tensor:
-    """``adjust`` for some of the inputs."""
+    """Apply ``adjust`` to some of the inputs."""
     return adjust(base, position) if position in chosen else base
 
 
-def _shorter(bits: int, truncate: bool, base: torch.Tensor, position: int) -> torch.Tensor:
+def _round_floats(bits: int, truncate: bool, base: torch.Tensor, position: int) -> torch.Tensor:
     return rounded(base, bits, truncate=truncate) if base.dtype == torch.float64 else base
 
 
-def _as_half(context: AttributionContext) -> Predicted:
-    """Only where some input was rounded: zeros and infinities of float16 look like those of many
-    other faults."""
-    made = context.with_inputs(_half)
-    tensor = made[context.index].tensor if context.index < len(made) else None
+def _float16_inputs(context: AttributionContext) -> Predicted:
+    """Only if some failing result stays finite and nonzero: zeros and infinities of float16
+    match many faults."""
+    outputs = context.with_inputs(_to_float16_and_back)
+    tensor = outputs[context.index].tensor if context.index < len(outputs) else None
     if tensor is None or tensor.numel() != context.expected.size:
         return []
     values = flat(tensor)[context.failing]
     return (
-        made if np.count_nonzero(np.isfinite(values) & (values != 0.0)) > values.size // 2 else []
+        outputs
+        if np.count_nonzero(np.isfinite(values) & (values != 0.0)) > values.size // 2
+        else []
     )
 
 
-def _half(base: torch.Tensor, position: int) -> torch.Tensor:
+def _to_float16_and_back(base: torch.Tensor, position: int) -> torch.Tensor:
     return base.to(torch.float16).to(base.dtype)
 
 
-def _bfloat(base: torch.Tensor) -> torch.Tensor:
+def _to_bfloat16_and_back(base: torch.Tensor) -> torch.Tensor:
     return base.to(torch.bfloat16).to(base.dtype)
 
 
 def _three_products(context: AttributionContext) -> Predicted:
-    """hi·hi + hi·lo + lo·hi, which is all of (hi + lo)·(hi + lo) but lo·lo."""
+    """hi·hi + hi·lo + lo·hi: (hi + lo)·(hi + lo) without lo·lo."""
 
     def two_parts(base: torch.Tensor, position: int) -> torch.Tensor:
-        high = _bfloat(base)
-        return high + _bfloat(base - high)
+        high = _to_bfloat16_and_back(base)
+        return high + _to_bfloat16_and_back(base - high)
 
     def low_parts(base: torch.Tensor, position: int) -> torch.Tensor:
-        return _bfloat(base - _bfloat(base)) if position < 2 else base * 0.0
+        return (
+            _to_bfloat16_and_back(base - _to_bfloat16_and_back(base))
+            if position < 2
+            else base * 0.0
+        )
 
-    whole, low = context.with_inputs(two_parts), context.with_inputs(low_parts)
+    two_part_outputs, low_outputs = context.with_inputs(two_parts), context.with_inputs(low_parts)
     return [Output(a.name,
     a.tensor - b.tensor if a.tensor is not None and b.tensor is not None else None)
-            for a, b in zip(whole, low, strict=True)]  # fmt: skip
+            for a, b in zip(two_part_outputs, low_outputs, strict=True)]  # fmt: skip
 
 
-def _flushed(context: AttributionContext) -> Predicted:
+def _flush_outputs(context: AttributionContext) -> Predicted:
     assert context.form is not None
-    tiny, outputs = (
+    smallest_normal, outputs = (
         context.form.smallest_normal,
         context.reference.flushed() or context.reference.outputs,
     )
     return [
         Output(
             o.name,
-            torch.where(o.tensor.abs() < tiny, o.tensor * 0.0, o.tensor)
+            torch.where(o.tensor.abs() < smallest_normal, o.tensor * 0.0, o.tensor)
             if o.tensor is not None
             else None,
         )
@@ -168,8 +176,8 @@ def _flushed(context: AttributionContext) -> Predicted:
     ]
 
 
-def _as_float32(context: AttributionContext) -> Hypotheses:
-    """The same operator run in float32, or a result that holds float32 numbers only."""
+def _float32_arithmetic(context: AttributionContext) -> Hypotheses:
+    """The operator run in float32, or a result that contains only float32 numbers."""
 
     def single() -> Predicted:
         from ...backends.base import collect
@@ -178,10 +186,10 @@ def _as_float32(context: AttributionContext) -> Hypotheses:
         arguments = context.reference.materials.build(
             "float32", gradients=backward and context.operator.leaves
         )
-        made = collect(
+        outputs = collect(
             lambda a, k: context.operator(*a, **k), context.operator, arguments, backward
         )
-        return context.reference.observed(made)
+        return context.reference.observed(outputs)
 
     yield FaultHypothesis(
         "float32-instead-of-float64", "float32 arithmetic in place of float64", single
@@ -192,7 +200,8 @@ def _as_float32(context: AttributionContext) -> Hypotheses:
 
 
 def _results(context: AttributionContext) -> Hypotheses:
-    """Results rounded to a shorter format, or made of its numbers from the first sum on."""
+    """Results rounded to a shorter format, or representable in it because it was the
+    accumulator."""
     assert context.form is not None
     for name, words, kind, bits in (
         ("bfloat16-accumulator", "bfloat16", None, 8),
@@ -213,24 +222,24 @@ def _rounded_result(context: AttributionContext, bits: int) -> Predicted:
 def _representable(
     context: AttributionContext, name: str, words: str, kind: Any
 ) -> FaultHypothesis:
-    """Explains everything if every number of a varied result fits a format that the true ones do
-    not fit."""
+    """Explains everything if every number of a varied result fits a format that the expected
+    ones do not fit."""
 
     def simulate() -> Predicted:
         values = context.actual[context.failing & (context.actual != 0.0)]
-        truth = context.expected[context.failing & (context.expected != 0.0)]
-        # A number of float64 fits float32 once in 2²⁹ times: a few are enough, if they are not
-        # round.
-        few = (
+        expected = context.expected[context.failing & (context.expected != 0.0)]
+        # A float64 number is representable in float32 with probability 2⁻²⁹: a few suffice,
+        # unless they are round.
+        float32_only = (
             kind is np.float32
             and values.size > 0
             and not _fits(values, np.float16)
-            and _near(values, truth)
+            and _close_in_float32(values, expected)
         )
         if (
-            (np.unique(values).size < _VARIED and not few)
+            (np.unique(values).size < _MIN_DISTINCT and not float32_only)
             or not _fits(values, kind)
-            or _fits(truth[:64], kind)
+            or _fits(expected[:64], kind)
         ):
             return []
         return context.outputs(context.actual)
@@ -238,32 +247,35 @@ def _representable(
     return FaultHypothesis(name, words, simulate)
 
 
-def _near(values: Any, truth: Any) -> bool:
+def _close_in_float32(values: Any, expected: Any) -> bool:
     """Whether the numbers agree to about half of float32's digits."""
-    return values.shape == truth.shape and bool(np.allclose(values, truth, rtol=2.0**-12, atol=0.0))
+    return values.shape == expected.shape and bool(
+        np.allclose(values, expected, rtol=2.0**-12, atol=0.0)
+    )
 
 
 def _fits(values: Any, kind: Any) -> bool:
     tensor = torch.from_numpy(np.ascontiguousarray(values))
-    there = (
+    format = (
         torch.float32
         if kind is np.float32
         else torch.float16
         if kind is np.float16
         else torch.bfloat16
     )
-    return bool((tensor.to(there).to(torch.float64) == tensor).all())
+    return bool((tensor.to(format).to(torch.float64) == tensor).all())
 
 
 def _accumulators(context: AttributionContext) -> Hypotheses:
-    """Sums replayed term by term, in order or in blocks, with every partial sum cut or rounded."""
+    """Sums replayed term by term, in order or in blocks, with every partial sum truncated or
+    rounded."""
     rounders: tuple[tuple[str, str, Callable[[torch.Tensor], torch.Tensor]], ...] = (
         (
             "truncating-accumulator",
             "a truncating accumulator",
             functools.partial(rounded, bits=24, truncate=True),
         ),
-        ("bfloat16-accumulator", "a bfloat16 accumulator", _bfloat),
+        ("bfloat16-accumulator", "a bfloat16 accumulator", _to_bfloat16_and_back),
         (
             "float16-accumulator",
             "a float16 accumulator",
@@ -271,28 +283,32 @@ def _accumulators(context: AttributionContext) -> Hypotheses:
         ),
     )
     for block in (1, 4, 8, 16, 32):
-        for name, words, cut in rounders:
+        for name, label, rounder in rounders:
             if context.dtype != "float32" and not name.startswith(context.dtype):
                 continue
-            yield FaultHypothesis(name, words, functools.partial(_accumulated, context, cut, block))
+            yield FaultHypothesis(
+                name, label, functools.partial(_replay_sum, context, rounder, block)
+            )
 
 
-def _accumulated(
-    context: AttributionContext, cut: Callable[[torch.Tensor], torch.Tensor], block: int
+def _replay_sum(
+    context: AttributionContext,
+    round_partial_sum: Callable[[torch.Tensor], torch.Tensor],
+    block: int,
 ) -> Predicted:
     terms = terms_of(context)
     if terms is None or terms.shape[0] < 2 * block or terms.shape[0] > MOST_STEPS * block:
         return []
     total = torch.zeros(terms.shape[1:], dtype=torch.float64)
     for start in range(0, terms.shape[0], block):
-        total = cut(total + terms[start : start + block].sum(0))
+        total = round_partial_sum(total + terms[start : start + block].sum(0))
     scale = terms.shape[0] if context.operator.name == "mean" else 1
     return context.outputs((total / scale).reshape(context.shape).numpy())
 
 
 def terms_of(context: AttributionContext) -> torch.Tensor | None:
-    """The terms of each output element along a new first dimension, for operators whose terms have
-    one obvious order."""
+    """The terms of each output element along a new first dimension, for operators with a natural
+    order of terms."""
     args, kwargs = context.reference.arguments.args, context.reference.arguments.kwargs
     try:
         return _terms(context.operator.name, args, kwargs)

@@ -1,9 +1,9 @@
-"""Minimizing: from a failing case, wherever it came from, to one that a person can compute by hand
-and that fails in the same way.
+"""Minimization: reduces any failing case to one that a person can compute by hand and that fails in
+the same way.
 
-Hypothesis's shrinking comes first where our strategies drew the case, then sizes, layout,
-arguments, dtype and single numbers of the tensors as they are. The verdict and its cause are what
-every step keeps (:mod:`consistency.diagnose.shrink.failure_predicate`).
+Hypothesis shrinks cases that our strategies generated; then passes reduce sizes, layouts,
+arguments, dtype and single numbers of the literal tensors. Every step keeps the verdict and its
+cause (:mod:`consistency.diagnose.shrink.failure_predicate`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .minimizer import MinimalCase, Minimizer
 
 __all__ = ["MinimalCase", "Progress", "minimize"]
 
-_KEPT = 4.0  # seconds, at most, of the time that are kept for the last look and the rate …
-_KEPT_SHARE = 0.15  # … and their share of it
+_RESERVED_SECONDS = 4.0  # kept for the final diagnosis and the failure rate, but at most …
+_RESERVED_SHARE = 0.15  # … this share of the time
 
 
 def minimize(
@@ -36,15 +36,15 @@ def minimize(
     examples: int = 50, against: str = "float64", progress: Callable[[Progress],
     None] | None = None,
 ) -> MinimalCase:  # fmt: skip
-    """The smallest case that fails on ``backend`` as ``result`` does: with the same verdict and the
-    same cause, if one is known.
+    """The smallest case that fails on ``backend`` like ``result``: with the same verdict and, if
+    known, the same cause.
 
-    ``seed`` and ``examples`` are those of the run that drew the case, which Hypothesis's shrinking
-    begins from. ``against`` is the reference (:mod:`consistency.reference.high_precision`).
-    ``progress`` is called before every judgment. Ctrl-C ends the search; the best so far is
-    returned.
+    ``seed`` and ``examples`` are those of the run that generated the case; Hypothesis's shrinking
+    starts from them. ``against`` is the reference (:mod:`consistency.reference.high_precision`).
+    ``progress`` is called before every judgment. Ctrl-C ends the search and returns the best case
+    so far.
 
-    A known divergence (``known``) is made small as what it would be if nobody had listed it.
+    A known divergence (``known``) is judged without the list of known divergences.
 
     Raises UsageError for a result that does not fail, and for a backend that cannot run here.
     """
@@ -59,17 +59,19 @@ def minimize(
             f"backend {backend.name!r} was recorded elsewhere and cannot run a smaller case; "
             f"name one that runs here"
         )
-    reason = availability(backend)
-    if reason:
-        raise UsageError(f"backend {backend.name!r} cannot run here: {reason}")
-    limit = time.monotonic() + seconds - min(_KEPT, _KEPT_SHARE * seconds)
-    kind = (
+    unavailable_reason = availability(backend)
+    if unavailable_reason:
+        raise UsageError(f"backend {backend.name!r} cannot run here: {unavailable_reason}")
+    limit = time.monotonic() + seconds - min(_RESERVED_SECONDS, _RESERVED_SHARE * seconds)
+    predicate_class = (
         nondeterministic_failures.RepeatPredicate
         if nondeterministic_failures.is_nondeterministic(result)
         else FailurePredicate
     )
     rules = replace(rules, expectations=()) if known else rules
-    predicate = kind(operator, backend, rules, result.direction, against, limit, progress)
+    predicate = predicate_class(
+        operator, backend, rules, result.direction, against, limit, progress
+    )
     if isinstance(predicate, nondeterministic_failures.RepeatPredicate):
         predicate.kind = nondeterministic_failures.kind_of(result)
     original = predicate.judged(result.case, DiagnosisBudget()) if known else result
@@ -79,8 +81,8 @@ def minimize(
         )
     with backend.retry_scope(
         seconds / 15 if initial_verdict(result) == "timeout" else None
-    ) as allowed:
-        found = Minimizer(original, predicate, seed, examples)
-        if allowed is not None:
-            found.notes.append(f"each try had {allowed:g} s before it counted as a timeout")
-        return replace(found.run(), original=result)
+    ) as try_seconds:
+        minimizer = Minimizer(original, predicate, seed, examples)
+        if try_seconds is not None:
+            minimizer.notes.append(f"each try had {try_seconds:g} s before it counted as a timeout")
+        return replace(minimizer.run(), original=result)

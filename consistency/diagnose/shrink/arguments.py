@@ -1,5 +1,4 @@
-"""Simpler arguments: left out, or 0, 1, None, False, wherever the failure does not need what they
-were."""
+"""Simpler arguments: omitted, or 0, 1, None, False, as long as the case still fails."""
 
 from __future__ import annotations
 
@@ -12,30 +11,30 @@ from ...core import recipe
 from ...core.model import Case
 from .failure_predicate import Search
 
-_IN_PAIRS = 6  # tensors
+_MAX_PAIRED_TENSORS = 6  # tensors
 Path = tuple[Any, ...]  # ("args" or "kwargs", position or name, positions within lists …)
 
 
 def simplify_arguments(search: Search) -> None:
-    """Leave out what can be left out, then make every value as simple as it can be."""
+    """Remove arguments where possible, then simplify every value."""
     search.report("arguments")
-    _fewer(search)
+    _remove_arguments(search)
     for path, _ in list(values_of(search.case)):
         while (value := value_at(search.case, path)) is not None and any(
             search.accept(with_value(search.case, path, other))
             for other in simpler(value)
-            if _may_go(search, value, other)
+            if _may_replace(search, value, other)
         ):
             search.report("arguments")
 
 
-def _may_go(search: Search, value: recipe.Arg, other: recipe.Arg) -> bool:
-    """Tensors are not taken away from operators that write to some: these are known by their
-    numbers."""
+def _may_replace(search: Search, value: recipe.Arg, other: recipe.Arg) -> bool:
+    """Tensors of mutating operators are not removed, because mutated ones are identified by
+    position."""
     return not (search.predicate.operator.mutates and list(recipe.tensors(value)) and other is None)
 
 
-def _fewer(search: Search) -> None:
+def _remove_arguments(search: Search) -> None:
     case = search.case
     if search.predicate.operator.mutates:
         kept = {name: value for name, value in case.kwargs.items() if list(recipe.tensors(value))}
@@ -44,30 +43,29 @@ def _fewer(search: Search) -> None:
         search.accept(replace(case, kwargs={}))
     for name in list(search.case.kwargs):
         case = search.case
-        if _may_go(search, case.kwargs[name], None):
+        if _may_replace(search, case.kwargs[name], None):
             search.accept(
                 replace(
                     case, kwargs={key: value for key, value in case.kwargs.items() if key != name}
                 )
             )
-    _tensors_in_pairs(search)
-    while len(search.case.args) > 1 and _may_go(search, search.case.args[-1], None):
+    _remove_tensor_pairs(search)
+    while len(search.case.args) > 1 and _may_replace(search, search.case.args[-1], None):
         if not search.accept(replace(search.case, args=search.case.args[:-1])):
             break
 
 
-def _tensors_in_pairs(search: Search) -> None:
-    """None in place of two tensors that are left out together or not at all, such as a running mean
-    and variance."""
+def _remove_tensor_pairs(search: Search) -> None:
+    """Replace two tensors by None together, such as a running mean and variance."""
     if search.predicate.operator.mutates:
         return
-    places = [
+    paths = [
         path
         for path, value in values_of(search.case)
         if isinstance(value, recipe.TENSORS) and path != ("args", 0)
     ]
-    for i, first in enumerate(places[:_IN_PAIRS]):
-        for second in places[i + 1 : _IN_PAIRS]:
+    for i, first in enumerate(paths[:_MAX_PAIRED_TENSORS]):
+        for second in paths[i + 1 : _MAX_PAIRED_TENSORS]:
             if (
                 value_at(search.case, first) is not None
                 and value_at(search.case, second) is not None
@@ -91,7 +89,7 @@ def values_of(case: Case) -> Iterator[tuple[Path, recipe.Arg]]:
 
 
 def value_at(case: Case, path: Path) -> recipe.Arg:
-    """The argument at a path; None where there is none (any more)."""
+    """The argument at a path; None if there is none."""
     value: Any = case.args if path[0] == "args" else case.kwargs
     for key in path[1:]:
         try:
@@ -119,20 +117,20 @@ def with_value(case: Case, path: Path, other: recipe.Arg) -> Case:
 
 
 def simpler(value: recipe.Arg) -> list[recipe.Arg]:
-    """Values to try in place of ``value``, the simplest first; every one of them is simpler, so
-    that this comes to an end."""
+    """Values to try instead, the simplest first; each is strictly simpler, so the search
+    terminates."""
     match value:
         case None:
             return []
         case bool():
             return [False] if value else []
         case int():
-            nearer = [
+            candidates = [
                 v
                 for v in (0, 1, 2, abs(value), value // 2)
                 if (abs(v), v < 0) < (abs(value), value < 0)
             ]
-            return list(dict.fromkeys(nearer))
+            return list(dict.fromkeys(candidates))
         case float():
             return _simpler_number(value)
         case complex():
@@ -151,7 +149,7 @@ def simpler(value: recipe.Arg) -> list[recipe.Arg]:
 def _simpler_number(value: float) -> list[recipe.Arg]:
     if not math.isfinite(value):
         return [0.0, 1.0]
-    tried = [
+    candidates = [
         0.0,
         1.0,
         abs(value),
@@ -159,7 +157,7 @@ def _simpler_number(value: float) -> list[recipe.Arg]:
         _few_digits(value, 1),
         _few_digits(value, 2),
     ]
-    return [v for v in dict.fromkeys(tried) if digits(v) < digits(value)]
+    return [v for v in dict.fromkeys(candidates) if digits(v) < digits(value)]
 
 
 def _few_digits(value: float, count: int) -> float:
@@ -167,7 +165,7 @@ def _few_digits(value: float, count: int) -> float:
 
 
 def digits(value: float) -> tuple[int, bool, float]:
-    """How much there is to read of a number: 0 and 1 nothing, then its length, then a sign."""
+    """The reading complexity of a number: 0 and 1 are simplest, then by length, then by sign."""
     if value in (0.0, 1.0):
         return 0, False, value
     return len(repr(abs(value))), value < 0, abs(value)

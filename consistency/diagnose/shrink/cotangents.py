@@ -1,5 +1,4 @@
-"""Cotangents: what gradients are taken against comes from the bitstream, and is given by its bits
-to be made simpler."""
+"""Cotangents: switch between the bitstream and literal tensors, which can be simplified."""
 
 from __future__ import annotations
 
@@ -16,19 +15,19 @@ from ...operators.declare import Operator
 from ...reference import quiet
 from .failure_predicate import Search
 
-_FAR = 1 << 14  # a window's end in the bitstream, beyond which few cotangents are longer
+_FAR = 1 << 14  # end of the window in the bitstream, enough for almost all cotangents
 
 
 def simplify_drawn_cotangents(search: Search) -> None:
-    """Cotangents from the bitstream in place of literal ones, if the case still fails so: they
-    follow whatever shape the result has."""
+    """Replace literal cotangents by the bitstream if the case still fails: those adapt to the
+    shape of the result."""
     if search.case.cotangents:
         search.report("cotangents")
         search.accept(replace(search.case, cotangents=(), cotangent=_FAR))
 
 
 def simplify_literal_cotangents(search: Search) -> None:
-    """Give the cotangents by their bits, if the case still fails so."""
+    """Make the cotangents literal if the case still fails."""
     case = search.case
     if search.predicate.direction != "backward" or case.cotangents:
         return
@@ -38,14 +37,13 @@ def simplify_literal_cotangents(search: Search) -> None:
 
 
 def _with_cotangents(case: Case, operator: Operator) -> Case | None:
-    """The case with the cotangents that its window in the bitstream gives; None where the CPU
-    refuses the call."""
+    """The case with its bitstream cotangents as literals; None if the CPU rejects the call."""
     try:
         arguments = prepare(case).build(gradients=operator.leaves)
-        written = {id(arguments.tensors[i]) for i in operator.mutates if i < len(arguments.tensors)}
-        args = [a.clone() if id(a) in written else a for a in arguments.args]
+        mutated = {id(arguments.tensors[i]) for i in operator.mutates if i < len(arguments.tensors)}
+        args = [a.clone() if id(a) in mutated else a for a in arguments.args]
         with torch.enable_grad():
-            found = [
+            cotangents = [
                 literal(cotangent(root, case.cotangent, arguments))
                 if isinstance(root, torch.Tensor) and root.requires_grad
                 else None
@@ -53,4 +51,4 @@ def _with_cotangents(case: Case, operator: Operator) -> Case | None:
             ]
     except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, RecipeError):
         return None
-    return replace(case, cotangent=0, cotangents=tuple(found)) if any(found) else None
+    return replace(case, cotangent=0, cotangents=tuple(cotangents)) if any(cotangents) else None

@@ -1,5 +1,5 @@
-"""The signature of a failure, which a smaller case must share with the original, and diagnoses that
-look for nothing else."""
+"""The signature of a failure, which a smaller case must share with the original, and diagnoses
+restricted to it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from .. import diagnosis
 from ..diagnosis import DiagnosisBudget
 from ..experiments import FlaggedResult
 
-_HUGE, _CLEAR = 100.0, 10.0  # × budget: what began so large shall not end below this
-_SAME_WIDE = 0.1  # relative: an error that float64 has as well
-_SAME_FIT = 0.02  # relative: a factor or a summand that is the same one
+_LARGE_RHO, _MIN_RHO = 100.0, 10.0  # × budget: an original above the first stays above the second
+_FLOAT64_RATIO_TOLERANCE = 0.1  # relative, of the float64 error ratio
+_FIT_TOLERANCE = 0.02  # relative, of a fitted factor or summand
 
 
 def initial_verdict(result: Result) -> str:
-    """The verdict of the first look, before anything was found out about it."""
+    """The verdict before diagnosis."""
     return result.evidence.initial_verdict if result.evidence is not None else result.verdict.value
 
 
 @dataclass(frozen=True)
 class FailureSignature:
-    """What a smaller case must have in common with the original: both verdicts and the cause.
+    """What a smaller case must share with the original: both verdicts and the cause.
 
-    ``cause_found``: the cause is found by a diagnosis of the original here and now. Where it is not
-    (it was found elsewhere, or in a larger case), it cannot be asked of smaller ones. By ``worst``,
-    an element, and ``wide``, the error in float64, a fitted cause (a factor, a summand, a formula)
-    is recognized where too few numbers are left to find it anew. ``min_rho`` is the × budget below
-    which a case may not come: what just fails convinces nobody.
+    ``cause_found``: diagnosing the original here finds the cause again; otherwise smaller cases
+    need not have it. ``worst`` (an element) and ``float64_error_ratio`` identify a fitted cause
+    (factor, summand, formula) where too few numbers remain to fit it again. ``min_rho`` is a lower
+    limit of × budget: a case that barely fails is not convincing.
     """
 
     initial_verdict: str
@@ -44,10 +43,10 @@ class FailureSignature:
 
     @staticmethod
     def of(original: Result, again: Result, *, flaky: bool) -> FailureSignature:
-        """What ``original`` was found to be, there, and ``again``, here."""
+        """The signature of ``original`` and its rerun ``again``."""
         cause = original.cause or again.cause
         evidence = again.evidence
-        known = [
+        causes = [
             r.evidence.cause
             for r in (original, again)
             if r.evidence is not None and r.evidence.cause is not None
@@ -56,8 +55,8 @@ class FailureSignature:
             initial_verdict(original), original.verdict.value, cause, again.cause == cause, flaky,
             again.worst or original.worst,
             evidence.float64_error_ratio if evidence is not None else None,
-            known[0] if known else None,
-            _CLEAR if again.metrics.get("rho_max", 0.0) > _HUGE else 0.0,
+            causes[0] if causes else None,
+            _MIN_RHO if again.metrics.get("rho_max", 0.0) > _LARGE_RHO else 0.0,
         )  # fmt: skip
 
     def met_by(self, result: Result) -> bool:
@@ -79,8 +78,8 @@ class FailureSignature:
         )
 
     def _same_fit(self, result: Result) -> bool:
-        """Whether one wrong number, too few to find a factor by, is off by the same factor (or
-        summand, or bound)."""
+        """Whether the worst element, where too few are left to fit a cause, has the same factor
+        (or summand, or bound) as before."""
         worst, evidence = result.worst, result.evidence
         if worst is None or self.worst is None or evidence is None or evidence.cause is not None:
             return False
@@ -91,7 +90,7 @@ class FailureSignature:
         ):
             return (
                 abs(evidence.float64_error_ratio - self.float64_error_ratio)
-                <= _SAME_WIDE * self.float64_error_ratio
+                <= _FLOAT64_RATIO_TOLERANCE * self.float64_error_ratio
             )
         if self.cause == "nan-dropped":
             return (
@@ -103,38 +102,40 @@ class FailureSignature:
             return False
         match self.cause:
             case "scaled" if self.worst.expected and worst.expected:
-                before, now = (a / e - 1.0 for a, e in pair)
+                reference, fitted = (a / e - 1.0 for a, e in pair)
             case "offset-added":
-                before, now = (a - e for a, e in pair)
+                reference, fitted = (a - e for a, e in pair)
             case "saturated":
-                before, now = (abs(a) for a, _ in pair)
+                reference, fitted = (abs(a) for a, _ in pair)
             case _:
                 return False
-        return abs(now - before) <= _SAME_FIT * abs(before)
+        return abs(fitted - reference) <= _FIT_TOLERANCE * abs(reference)
 
 
 class SingleCauseDiagnosis(DiagnosisBudget):
-    """A diagnosis that looks for one cause only, and only where the initial verdict is the expected
+    """A diagnosis that looks for one cause only, and only if the initial verdict is the expected
     one."""
 
-    def __init__(self, first: str, cause: str) -> None:
+    def __init__(self, verdict: str, cause: str) -> None:
         super().__init__()
-        self._first, self._only = first, (cause,) if cause else ()
+        self._initial_verdict, self._only = verdict, (cause,) if cause else ()
 
     def diagnose(self, flagged: FlaggedResult) -> Evidence:
-        found = flagged.judgment.verdict.value
-        if found != self._first:
-            return Evidence(found)
+        verdict = flagged.judgment.verdict.value
+        if verdict != self._initial_verdict:
+            return Evidence(verdict)
         return diagnosis.diagnose(
-            flagged, only=self._only, quick=self._only not in (("stale",), ("nondeterministic",))
+            flagged,
+            only=self._only,
+            quick=self._only not in (("stale",), ("nondeterministic",)),
         )
 
 
 class CausePreservingDiagnosis(DiagnosisBudget):
-    """A full diagnosis of the smallest case, which keeps the cause that every step kept.
+    """A full diagnosis of the smallest case that preserves the cause of the larger ones.
 
-    A few numbers may fit another cause by accident, or be too few to find any: the larger case told
-    more. Nor is there a cause where the larger case contradicted them all.
+    A few numbers may fit another cause by chance or be too few to find any, so the larger case
+    decides, even if it ruled out every cause.
     """
 
     def __init__(self, signature: FailureSignature) -> None:
@@ -148,9 +149,9 @@ class CausePreservingDiagnosis(DiagnosisBudget):
             or (evidence.cause.name if evidence.cause is not None else "") == signature.cause
         ):
             return evidence
-        carried = (
+        cause = (
             diagnosis.diagnose(flagged, only=(signature.cause,)).cause
             if signature.cause and signature.cause_found
             else None
         )
-        return replace(evidence, cause=carried or signature.known)
+        return replace(evidence, cause=cause or signature.known)

@@ -1,5 +1,4 @@
-"""Plainer layouts and dtypes: contiguous from the beginning of the storage, float32, as far as the
-failure lets them be."""
+"""Simpler layouts and dtypes: contiguous, offset 0, float32, as long as the case still fails."""
 
 from __future__ import annotations
 
@@ -31,18 +30,18 @@ from .tensor_edits import (
 
 
 def simplify_layouts(search: Search) -> None:
-    """All tensors contiguous at once, then each by itself, then as nearly so as it can be."""
+    """Make all tensors contiguous at once, else each as simple as possible."""
     search.report("layout")
-    if search.accept(_all_plain(search.case)):
+    if search.accept(_all_contiguous(search.case)):
         return
     for i, _ in list(literals_in(search.case)):
-        while any(search.accept(candidate) for candidate in _plainer(search.case, i)):
+        while any(search.accept(candidate) for candidate in _simpler_cases(search.case, i)):
             pass
 
 
-def _all_plain(case: Case) -> Case | None:
-    """Every tensor contiguous; None where that would take more numbers (expanded and overlapping
-    ones)."""
+def _all_contiguous(case: Case) -> Case | None:
+    """Every tensor contiguous; None if that needs more numbers (expanded or overlapping
+    tensors)."""
     tensors = tensors_of(case)
     for i, tensor in literals_in(case):
         piece = pieces_of(tensor)
@@ -51,7 +50,7 @@ def _all_plain(case: Case) -> Case | None:
     return plain if numbers_in(plain) <= numbers_in(case) else None
 
 
-def _plainer(case: Case, i: int) -> Iterator[Case]:
+def _simpler_cases(case: Case, i: int) -> Iterator[Case]:
     tensors = tensors_of(case)
     tensor = tensors[i]
     assert isinstance(tensor, Literal)
@@ -59,23 +58,23 @@ def _plainer(case: Case, i: int) -> Iterator[Case]:
     if piece.layout.plain and size_of(tensor) == piece.elements.size:
         return
     for layout in _layouts(piece):
-        laid = piece.laid(layout=layout)
-        if laid is not None and _awkward(laid) < _awkward(tensor):
-            yield with_tensors(case, [*tensors[:i], laid, *tensors[i + 1 :]])
+        candidate = piece.laid(layout=layout)
+        if candidate is not None and _complexity(candidate) < _complexity(tensor):
+            yield with_tensors(case, [*tensors[:i], candidate, *tensors[i + 1 :]])
 
 
-def _awkward(tensor: Literal) -> tuple[int, ...]:
-    """How far a layout is from plain: what is tried is always nearer to it, so that trying comes to
-    an end."""
+def _complexity(tensor: Literal) -> tuple[int, ...]:
+    """The distance of a layout from contiguous; every accepted step reduces it, so the search
+    terminates."""
     layout = pieces_of(tensor).layout
-    places = [dim for dim in layout.order if tensor.shape[dim] > 1]
-    turned = sum(a > b for i, a in enumerate(places) for b in places[i + 1 :])
-    strange = layout.strides is not None
+    dims = [dim for dim in layout.order if tensor.shape[dim] > 1]
+    inversions = sum(a > b for i, a in enumerate(dims) for b in dims[i + 1 :])
+    has_explicit_strides = layout.strides is not None
     return (
         size_of(tensor),
-        strange,
+        has_explicit_strides,
         len(layout.expanded),
-        turned,
+        inversions,
         sum(layout.pads),
         layout.offset,
         sum(tensor.stride),
@@ -83,7 +82,7 @@ def _awkward(tensor: Literal) -> tuple[int, ...]:
 
 
 def _layouts(piece: TensorPiece) -> Iterator[StridedLayout]:
-    """Simpler layouts than a piece's own, the simplest first."""
+    """Simpler layouts of a piece, the simplest first."""
     own, rank = piece.layout, piece.elements.ndim
     order = tuple(range(rank))
     yield plain_layout(rank)
@@ -100,11 +99,11 @@ def _layouts(piece: TensorPiece) -> Iterator[StridedLayout]:
     if own.offset > 1:
         yield replace(own, offset=1)
         yield replace(own, offset=own.offset // 2)
-    if len(piece.hidden) or own.offset:  # what lies behind the last element
+    if len(piece.hidden) or own.offset:  # drops what follows the last element
         yield own
 
 
-_TOWARDS = {
+_SIMPLER_DTYPES = {
     "float64": "float32",
     "float16": "float32",
     "bfloat16": "float32",
@@ -113,23 +112,23 @@ _TOWARDS = {
 
 
 def simplify_dtype(search: Search) -> None:
-    """float32 in place of other floating dtypes, where the operator takes it."""
+    """Replace other floating-point dtypes by float32 if the operator supports it."""
     case = search.case
-    wanted = _TOWARDS.get(case.dtype)
+    target = _SIMPLER_DTYPES.get(case.dtype)
     if (
-        wanted is None
-        or wanted not in search.predicate.operator.dtypes
+        target is None
+        or target not in search.predicate.operator.dtypes
         or parse_source(case.source).kind == CALL
     ):
         return
-    search.report(f"dtype {wanted}")
+    search.report(f"dtype {target}")
 
     def swap(value: recipe.Arg) -> Any:
         match value:
             case recipe.DType(name) if name == case.dtype:
-                return recipe.DType(wanted)
-            case Literal() if value.dtype in _TOWARDS:
-                return _cast(value, _TOWARDS[value.dtype])
+                return recipe.DType(target)
+            case Literal() if value.dtype in _SIMPLER_DTYPES:
+                return _cast(value, _SIMPLER_DTYPES[value.dtype])
             case list() | tuple():
                 return type(value)([swap(item) for item in value])
         return value
@@ -139,7 +138,7 @@ def simplify_dtype(search: Search) -> None:
     search.accept(
         replace(
             case,
-            dtype=wanted,
+            dtype=target,
             args=tuple(map(swap, case.args)),
             kwargs=kwargs,
             cotangents=cotangents,
@@ -150,5 +149,5 @@ def simplify_dtype(search: Search) -> None:
 def _cast(tensor: Literal, dtype: str) -> Literal:
     numbers = reals_of(bits_of(tensor), tensor.dtype)
     count = numbers.size // (2 if dtype in dtypes.PARTS else 1)
-    fresh = np.zeros(count, dtype=dtype)
-    return replace(tensor, data=put(fresh, dtype, slice(None), numbers).tobytes(), dtype=dtype)
+    storage = np.zeros(count, dtype=dtype)
+    return replace(tensor, data=put(storage, dtype, slice(None), numbers).tobytes(), dtype=dtype)

@@ -1,5 +1,5 @@
-"""The course of minimizing: how often it fails, what Hypothesis finds, the passes, where failing
-begins, the last look."""
+"""Minimization of one failing case: failure rate, Hypothesis's shrinking, simplifying passes,
+thresholds, and a final diagnosis."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from .failure_signature import CausePreservingDiagnosis, initial_verdict
 from .tensor_edits import numbers_in, with_literals
 from .value_bisection import thresholds
 
-_DRAWING = 0.3  # share of the time that Hypothesis may take
-_ROUNDS = 4
-_ANOTHER_WAY = (
-    0.2  # of the time that is left, which the first way may have taken if there shall be another
+_HYPOTHESIS_SHARE = 0.3  # of the time, for Hypothesis's shrinking
+_MAX_ROUNDS = 4
+_SECOND_ORDER_SHARE = (
+    0.2  # of the remaining time: if the first order of passes took longer, the second is skipped
 )
-_LARGE = 1 << 14  # numbers, with which every try takes long: sizes come first
-_LAST_LOOKS = 8  # at a flaky case, until it is seen failing as the original did
-_COSTLY = ("crash", "timeout")  # each run costs a process, or a time limit
+_LARGE_CASE = 1 << 14  # numbers: every try takes long, so sizes are reduced first
+_CONFIRMATION_RUNS = 8  # of a flaky case, to reproduce the original verdict and cause
+_COSTLY_VERDICTS = ("crash", "timeout")  # each run costs a process, or a time limit
 
 
 @dataclass(frozen=True)
 class MinimalCase:
-    """A failing case made small. ``result`` is that of the smallest case, ``original`` the one that
-    was given.
+    """A failing case reduced to a small one. ``result`` belongs to the smallest case, ``original``
+    to the case before minimization.
 
-    ``calls`` counts judged cases. ``steps`` say what became smaller, ``thresholds`` where failing
-    begins. ``rate`` is (failed, runs) of the smallest case repeated: (3, 3) is a steady failure,
-    (0, n) one that does not happen here at all, of which nothing was made smaller; after Ctrl-C it
-    is that of the original. ``interrupted``: Ctrl-C, or the time was up; then this is the best so
-    far.
+    ``calls`` counts judged cases. ``steps`` describe what became smaller, ``thresholds`` where the
+    failure begins. ``rate`` is (failures, runs) of the smallest case: (3, 3) is a steady failure;
+    (0, n) means that the original did not fail again and nothing was minimized. ``interrupted``
+    (Ctrl-C or time limit): the result is the best case so far, and after Ctrl-C ``rate`` is that of
+    the original.
     """
 
     result: Result
@@ -61,7 +61,7 @@ class MinimalCase:
 
 
 class Minimizer:
-    """One run of :func:`minimize`: what was found so far, and what comes next."""
+    """The state and the steps of one call of :func:`minimize`."""
 
     def __init__(
         self, original: Result, predicate: FailurePredicate, seed: int, examples: int
@@ -82,102 +82,106 @@ class Minimizer:
     def run(self) -> MinimalCase:
         interrupted = True
         try:
-            if self._happens():
-                self._smaller()
-                self._last()
+            if self._reproduces():
+                self._minimize()
+                self._confirm_smallest()
             interrupted = self.unfinished
         except OutOfTimeError:
-            self._last_if_any()
+            self._confirm_if_possible()
         except KeyboardInterrupt:
             pass
-        return self._minimal(interrupted)
+        return self._minimal_case(interrupted)
 
-    def _happens(self) -> bool:
-        """Whether the failure happens here at all, and how often."""
+    def _reproduces(self) -> bool:
+        """Whether the failure can be reproduced; measures its rate and sets the signature."""
         predicate, case = self.predicate, self.original.case
         predicate.report("how often it fails", case)
         if nondeterministic_failures.is_precision_scaling(self.original):
-            self._scaling()
+            self._minimize_scaling()
             return False
         first, failed, runs = initial_verdict(self.original), 0, 0
-        again = predicate.judged(case, DiagnosisBudget())
-        enough = first in _COSTLY and initial_verdict(again) == first
-        if enough:
+        rerun = predicate.judged(case, DiagnosisBudget())
+        decided = first in _COSTLY_VERDICTS and initial_verdict(rerun) == first
+        if decided:
             failed = runs = 1
-        while not enough:
+        while not decided:
             failed, runs = failed + predicate.rate(case, first, 1), runs + 1
-            enough = runs >= FLAKY or failed == runs >= STEADY or predicate.left < 0.0
+            decided = runs >= FLAKY or failed == runs >= STEADY or predicate.left < 0.0
         self.rate = (failed, runs)
         if not failed:
-            before = (
+            hint = (
                 "; it may depend on what ran before"
                 if self.original.verdict.kind is VerdictKind.NONDETERMINISTIC
                 else ""
             )
             self.notes.append(
-                f"it did not happen in {runs} runs here: nothing was made smaller{before}"
+                f"it did not happen in {runs} runs here: nothing was made smaller{hint}"
             )
             return False
-        predicate.set_signature(self.original, again, failed, runs)
+        predicate.set_signature(self.original, rerun, failed, runs)
         return True
 
-    def _scaling(self) -> None:
-        small = nondeterministic_failures.smaller_scaling(
+    def _minimize_scaling(self) -> None:
+        smallest = nondeterministic_failures.smaller_scaling(
             self.original, self.predicate, max(self.predicate.left, 0.0), self.examples, self.seed
         )
-        if small is None:
+        if smallest is None:
             self.notes.append(
                 "the errors of many cases together are what is wrong: there is no single case "
                 "to "
                 "make smaller"
             )
         else:
-            self.search.case, self.result, self.rate = small.case, small, (1, 1)
+            self.search.case, self.result, self.rate = smallest.case, smallest, (1, 1)
 
-    def _smaller(self) -> None:
+    def _minimize(self) -> None:
         search, predicate = self.search, self.predicate
-        drawn = self._drawn()
-        small = drawn if drawn is not None else self.original.case
-        search.case = small
-        if not self._literal(small) and not (
-            small is not self.original.case and self._literal(self.original.case)
+        shrunk = self._shrink_with_hypothesis()
+        start = shrunk if shrunk is not None else self.original.case
+        search.case = start
+        if not self._use_literals(start) and not (
+            start is not self.original.case and self._use_literals(self.original.case)
         ):
             self.notes.append("drawn tensors are needed: given by their bits they do not fail")
-            self._passes(recipes.simplify_recipes, sizes_first=False)
+            self._run_passes(recipes.simplify_recipes, sizes_first=False)
             return
         with predicate.time_share(0.9) as share:
-            self._both_ways()
+            self._run_passes_in_both_orders()
         self.unfinished = share.over
         literal = Search(predicate, search.case)
-        if drawn is not None and summary.weight(drawn) <= summary.weight(search.case):
-            search.case = drawn  # of a recipe the judge knows what its numbers are
+        if shrunk is not None and summary.weight(shrunk) <= summary.weight(search.case):
+            search.case = shrunk  # a recipe tells the judge how its numbers were made
         for sentence in thresholds(literal):
             self.found.append(sentence)
 
-    def _drawn(self) -> Case | None:
-        """What Hypothesis finds, starting from the seed; None where it was not our strategies that
-        drew the case."""
+    def _shrink_with_hypothesis(self) -> Case | None:
+        """The smallest case found by Hypothesis's shrinking; None if our strategies did not
+        generate the original, or if nothing smaller fails."""
         original, predicate = self.original.case, self.predicate
-        if original.source or self.predicate.operator.cases is not None or not _is_drawn(original):
+        if (
+            original.source
+            or self.predicate.operator.cases is not None
+            or not _is_generated(original)
+        ):
             return None
         predicate.report("drawing smaller cases", original)
-        seconds = _DRAWING * max(predicate.left, 0.0)
-        until = time.monotonic() + seconds
+        seconds = _HYPOTHESIS_SHARE * max(predicate.left, 0.0)
+        deadline = time.monotonic() + seconds
 
         def fails(case: Case) -> bool:
-            if time.monotonic() >= until:
+            if time.monotonic() >= deadline:
                 return False
             try:
-                holds = predicate.fails_alike(case)
+                fails_alike = predicate.fails_alike(case)
             except OutOfTimeError:
                 return False
-            if holds and summary.weight(case) <= summary.weight(self.search.case):
-                self.search.case = case  # kept even if it is interrupted now
+            if fails_alike and summary.weight(case) <= summary.weight(self.search.case):
+                self.search.case = case  # so that an interrupt does not lose it
                 predicate.report("drawing smaller cases", case)
-            return holds
+            return fails_alike
 
         try:
-            found = generate.smallest(
+            smallest = generate.smallest(
                 predicate.operator,
                 original.dtype,
                 fails,
@@ -185,13 +189,15 @@ class Minimizer:
                 seed=self.seed,
                 seconds=seconds,
             )
-        except Exception:  # the case as it was drawn is there already
+        except Exception:  # minimization continues from the original case
             return None
-        return self.search.case if found is not None and self.search.case is not original else None
+        return (
+            self.search.case if smallest is not None and self.search.case is not original else None
+        )
 
-    def _literal(self, case: Case) -> bool:
-        """Go on from the case with its tensors given by their bits; with the chains of views only
-        where these are needed."""
+    def _use_literals(self, case: Case) -> bool:
+        """Continue with the tensors as literals; keep chains of views only if the case does not
+        fail without them."""
         search = self.search
         for chains in (False, True):
             try:
@@ -202,63 +208,62 @@ class Minimizer:
                 return True
         return False
 
-    def _both_ways(self) -> None:
-        """The passes with arguments first and with sizes first, which end in different places; the
-        smaller case is kept.
-
-        Where one way took long, there is no other.
-        """
-        search, began = self.search, time.monotonic()
-        start, sizes_first = search.case, numbers_in(search.case) > _LARGE
-        self._passes(layouts.simplify_layouts, sizes_first=sizes_first)
-        small = search.case
-        if numbers_in(small) > 1 and time.monotonic() - began < _ANOTHER_WAY * self.predicate.left:
+    def _run_passes_in_both_orders(self) -> None:
+        """Run the passes with arguments first and with sizes first, and keep the smaller result.
+        The second order is skipped if the first took long."""
+        search, start_time = self.search, time.monotonic()
+        start, sizes_first = search.case, numbers_in(search.case) > _LARGE_CASE
+        self._run_passes(layouts.simplify_layouts, sizes_first=sizes_first)
+        first_result = search.case
+        if (
+            numbers_in(first_result) > 1
+            and time.monotonic() - start_time < _SECOND_ORDER_SHARE * self.predicate.left
+        ):
             search.case = start
             try:
-                self._passes(layouts.simplify_layouts, sizes_first=not sizes_first)
+                self._run_passes(layouts.simplify_layouts, sizes_first=not sizes_first)
             finally:
-                if summary.weight(small) <= summary.weight(search.case):
-                    search.case = small
+                if summary.weight(first_result) <= summary.weight(search.case):
+                    search.case = first_result
 
-    def _passes(self, plainer: Callable[[Search], None], *, sizes_first: bool) -> None:
+    def _run_passes(self, simplify: Callable[[Search], None], *, sizes_first: bool) -> None:
         search = self.search
         cotangents.simplify_drawn_cotangents(search)
         if sizes_first:
             shapes.reduce_sizes(search)
-        for _ in range(_ROUNDS):
-            before = search.case.digest
+        for _ in range(_MAX_ROUNDS):
+            previous_digest = search.case.digest
             arguments.simplify_arguments(search)
-            plainer(search)
+            simplify(search)
             shapes.reduce_sizes(search)
             layouts.simplify_dtype(search)
             cotangents.simplify_literal_cotangents(search)
             elements.set_zeros_and_ones(search)
             elements.shorten_mantissas(search)
-            plainer(search)
-            if search.case.digest == before:
+            simplify(search)
+            if search.case.digest == previous_digest:
                 return
 
-    def _last(self) -> None:
-        """The diagnosis of the smallest case, and how often it fails; a larger one if it never
-        fails again.
+    def _confirm_smallest(self) -> None:
+        """Diagnose the smallest case and measure its failure rate; go back to a larger case if it
+        does not fail again.
 
-        That happens where an answer depends on the calls before: on the way to the smallest case
-        others were made in between.
+        A case may fail only after other calls, such as those made during minimization.
         """
         smallest = self.search.case
         for case in (smallest, *self.search.earlier(), self.original.case):
             self.search.case = case
-            if self._confirmed(case):
+            if self._confirm(case):
                 break
         if self.search.case is not smallest:
             self.found.clear()
             self.notes.append("smaller cases failed after other calls only")
 
-    def _confirmed(self, case: Case) -> bool:
+    def _confirm(self, case: Case) -> bool:
         predicate, signature = self.predicate, self.predicate.signature
         assert signature is not None
         predicate.report("the last look", case)
-        for _ in range(_LAST_LOOKS if signature.flaky else 1):
+        for _ in range(_CONFIRMATION_RUNS if signature.flaky else 1):
             result = predicate.judged(case, CausePreservingDiagnosis(signature))
             if (
                 initial_verdict(result) == signature.initial_verdict
@@ -266,21 +271,21 @@ class Minimizer:
             ):
                 self.result = result
                 break
-        if signature.initial_verdict in _COSTLY:
+        if signature.initial_verdict in _COSTLY_VERDICTS:
             self.rate = (int(self.result is not None), 1)
         else:
             runs = FLAKY if signature.flaky else STEADY
             self.rate = (predicate.rate(case, signature.initial_verdict, runs), runs)
         return self.rate[0] > 0
 
-    def _last_if_any(self) -> None:
+    def _confirm_if_possible(self) -> None:
         if self.predicate.signature is not None:
             try:
-                self._last()
+                self._confirm_smallest()
             except KeyboardInterrupt:
                 return
 
-    def _minimal(self, interrupted: bool) -> MinimalCase:
+    def _minimal_case(self, interrupted: bool) -> MinimalCase:
         predicate, case = self.predicate, self.search.case
         result = (
             self.result
@@ -302,7 +307,7 @@ class Minimizer:
         )  # fmt: skip
 
 
-def _is_drawn(case: Case) -> bool:
+def _is_generated(case: Case) -> bool:
     return (
         bool(case.tensors)
         and all(isinstance(t, TensorRecipe) for t in case.tensors)

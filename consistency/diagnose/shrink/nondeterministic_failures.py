@@ -1,10 +1,10 @@
-"""Results that come about otherwise than from one judged outcome: other bits from call to call, and
-errors that do not shrink.
+"""Failures that are not a judgment of a single outcome: nondeterminism, and errors that do not
+scale with precision.
 
-*Other bits* (:mod:`consistency.diagnose.determinism`): a smaller case must differ from call to call
+*Nondeterminism* (:mod:`consistency.diagnose.determinism`): a smaller case must differ between calls
 in the same way. *Precision scaling* (:mod:`consistency.diagnose.precision_scaling`): a smaller
-float32 recipe must break the rule together with its float64 counterpart; a mean over many cases
-that is out of bounds has no smaller case.
+float32 recipe must violate the rule together with its float64 counterpart; a mean over many cases
+has no smaller case.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _REPEATS = 5
 
 
 def is_nondeterministic(result: Result) -> bool:
-    """Whether a result says that other bits came out of another call, thread count or batch (and
-    nothing was judged wrong)."""
+    """Whether the result reports different bits from another call, thread count or batch, and no
+    wrong numbers."""
     return (
         result.verdict.kind is VerdictKind.NONDETERMINISTIC
         and result.evidence is None
@@ -40,8 +40,8 @@ def kind_of(result: Result) -> str:
 
 
 class RepeatPredicate(FailurePredicate):
-    """Judges whether a case gives other bits on another call (with other threads, alone as in a
-    batch), as the original does."""
+    """Judges whether a case gives different bits in another call (thread count, batch), like the
+    original."""
 
     kind = ""  # of determinism.KINDS
 
@@ -49,17 +49,17 @@ class RepeatPredicate(FailurePredicate):
         self, case: Case, diagnosis_budget: diagnosis.DiagnosisBudget | None = None
     ) -> Result:
         self.calls += 1
-        self._tell()
+        self._report_progress()
         check = determinism.RepeatCheck(self.operator, _REPEATS)
         try:
             check.add(case, self.direction, [self.backend])
         except RecipeError as error:
             return self.inconclusive(case, f"the case cannot be built: {error}")
         policy = evaluation.policy_of(self.operator, self.backend, case.dtype, self.rules)
-        for found in check.found():
+        for repeatability in check.found():
             failed = (
-                determinism.failure(found, self.operator, policy.nondeterminism)
-                if found.kind == self.kind
+                determinism.failure(repeatability, self.operator, policy.nondeterminism)
+                if repeatability.kind == self.kind
                 else None
             )
             if failed is not None:
@@ -68,8 +68,8 @@ class RepeatPredicate(FailurePredicate):
 
 
 def is_precision_scaling(result: Result) -> bool:
-    """Whether a result says that float64 does not err as much less than float32 as rounding
-    would."""
+    """Whether the result reports that float64 errors are not as much smaller than float32 errors
+    as rounding predicts."""
     return (
         result.verdict.kind is VerdictKind.PRECISION_SCALING
         and result.evidence is None
@@ -80,48 +80,48 @@ def is_precision_scaling(result: Result) -> bool:
 def smaller_scaling(
     result: Result, predicate: FailurePredicate, seconds: float, examples: int, seed: int
 ) -> Result | None:
-    """The smallest float64 counterpart that breaks the one-sided rule; None where a mean over many
-    cases is what is off."""
-    single_cases = result.detail == PrecisionScaling("case")
-    if result.metrics.get("scaling_ratio") is not None and not single_cases:
+    """The smallest float64 counterpart that violates the one-sided rule; None if the mean over
+    many cases is out of bounds."""
+    per_case = result.detail == PrecisionScaling("case")
+    if result.metrics.get("scaling_ratio") is not None and not per_case:
         return None
-    found: dict[str, Result] = {}
+    failures: dict[str, Result] = {}
 
     def breaks(single: Case) -> bool:
         failed = _violation(predicate, single)
         if failed is not None:
-            found[single.digest] = failed
+            failures[single.digest] = failed
         return failed is not None
 
-    until = time.monotonic() + seconds
-    narrow = _narrowed(result.case)
-    if narrow is None or not breaks(narrow):
+    deadline = time.monotonic() + seconds
+    start = _float32_case(result.case)
+    if start is None or not breaks(start):
         return None
-    small = search.smallest(
+    smallest = search.smallest(
         predicate.operator,
         "float32",
         breaks,
         examples=examples,
         seed=seed,
-        seconds=max(until - time.monotonic(), 0.0),
+        seconds=max(deadline - time.monotonic(), 0.0),
     )
-    return found[(small or narrow).digest]
+    return failures[(smallest or start).digest]
 
 
 def _violation(predicate: FailurePredicate, single: Case) -> Result | None:
     pool = precision_scaling.ScalingPool(
         predicate.operator, {predicate.backend.name: predicate.backend}
     )
-    judged = predicate.judged(single)
-    pool.add([judged])
-    for measured in pool.scalings():
-        if measured.violations:
-            failed = precision_scaling.failure(measured, single, predicate.operator.family)
+    result = predicate.judged(single)
+    pool.add([result])
+    for scaling in pool.scalings():
+        if scaling.violations:
+            failed = precision_scaling.failure(scaling, single, predicate.operator.family)
             return replace(failed, metrics=MappingProxyType(dict(failed.metrics)))
     return None
 
 
-def _narrowed(case: Case) -> Case | None:
+def _float32_case(case: Case) -> Case | None:
     """The float32 case of which ``case`` is the float64 counterpart."""
 
     def swap(value: object) -> object:

@@ -1,9 +1,8 @@
-"""Simpler recipes, where tensors given by their bits do not fail: the judge knows of a recipe what
-its numbers are.
+"""Simpler recipes, for failures that literal tensors do not reproduce: the judge knows how the
+numbers of a recipe were made.
 
-Contiguous, without special values, a plainer value class, and a window nearer to the beginning of
-the bitstream, where all is blank. Sizes are for :mod:`consistency.diagnose.shrink.shapes`, as those
-of literal tensors.
+Contiguous, without special values, a simpler value class, and a window nearer to the beginning of
+the bitstream, which is zero. :mod:`consistency.diagnose.shrink.shapes` reduces the sizes.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from ...generate.materialize import prepare
 from .failure_predicate import Search
 from .tensor_edits import tensors_of, with_tensors
 
-_SINGLY = 16  # positions in the bitstream, up to which each one is tried
+_MAX_SINGLE_STEPS = 16  # positions in the bitstream, tried one by one
 
 
 def simplify_recipes(search: Search) -> None:
-    """Make every tensor's recipe as plain as the failure lets it be."""
+    """Simplify every tensor's recipe as far as the case still fails."""
     search.report("recipes")
-    search.accept(_plain(search.case))
+    search.accept(_contiguous(search.case))
     for i, tensor in enumerate(tensors_of(search.case)):
         if isinstance(tensor, TensorRecipe):
-            _one(search, i)
-            _earlier(search, i)
+            _simplify_recipe(search, i)
+            _reduce_window(search, i)
 
 
-def _plain(case: Case, only: int | None = None) -> Case | None:
-    """Every tensor (or one) contiguous; None for a recipe that makes no sense."""
+def _contiguous(case: Case, only: int | None = None) -> Case | None:
+    """Every tensor (or one) contiguous; None for an invalid recipe."""
     try:
         shapes = [tuple(t.shape) for t in prepare(case).build().tensors]
     except RecipeError:
@@ -46,25 +45,25 @@ def _plain(case: Case, only: int | None = None) -> Case | None:
     return with_tensors(case, tensors)
 
 
-def _with(case: Case, i: int, **changes: object) -> Case:
+def _with_changes(case: Case, i: int, **changes: object) -> Case:
     tensors = tensors_of(case)
     tensors[i] = replace(tensors[i], **changes)  # type: ignore[arg-type]
     return with_tensors(case, tensors)
 
 
-def _one(search: Search, i: int) -> None:
-    search.accept(_plain(search.case, i))
+def _simplify_recipe(search: Search, i: int) -> None:
+    search.accept(_contiguous(search.case, i))
     tensor = tensors_of(search.case)[i]
     assert isinstance(tensor, TensorRecipe)
     if tensor.special:
-        search.accept(_with(search.case, i, special=()))
-    for values in _classes(tensor):
-        if search.accept(_with(search.case, i, values=values)):
+        search.accept(_with_changes(search.case, i, special=()))
+    for values in _simpler_value_classes(tensor):
+        if search.accept(_with_changes(search.case, i, values=values)):
             return
 
 
-def _classes(tensor: TensorRecipe) -> Iterator[tuple[object, ...]]:
-    """Plainer value classes than the tensor's, the plainest first."""
+def _simpler_value_classes(tensor: TensorRecipe) -> Iterator[tuple[object, ...]]:
+    """Simpler value classes, the simplest first."""
     match tensor.values:
         case ("integers", int(low), int(high)) if (low, high) != (0, 1):
             yield ("integers", 0, 1)
@@ -76,20 +75,23 @@ def _classes(tensor: TensorRecipe) -> Iterator[tuple[object, ...]]:
             yield ("uniform", -1.0, 1.0)
 
 
-def _earlier(search: Search, i: int) -> None:
-    """The window further down the bitstream: to where it begins, by halves, then position by
-    position."""
+def _reduce_window(search: Search, i: int) -> None:
+    """Move the window toward the beginning of the bitstream: to the start, by halves, by single
+    positions."""
     tensor = tensors_of(search.case)[i]
     assert isinstance(tensor, TensorRecipe)
     size = math.prod(tensor.base)
     for stop in dict.fromkeys((0, 1, 2, 3, size, 2 * size)):
-        if stop < tensor.stop and search.accept(_with(search.case, i, stop=stop)):
+        if stop < tensor.stop and search.accept(_with_changes(search.case, i, stop=stop)):
             return
     while True:
-        now = tensors_of(search.case)[i].stop  # type: ignore[union-attr]
-        steps = [now // 2, *(now - back for back in (size, size // 2, *range(1, _SINGLY)))]
+        current = tensors_of(search.case)[i].stop  # type: ignore[union-attr]
+        steps = [
+            current // 2,
+            *(current - back for back in (size, size // 2, *range(1, _MAX_SINGLE_STEPS))),
+        ]
         if not any(
-            0 <= stop < now and search.accept(_with(search.case, i, stop=stop))
+            0 <= stop < current and search.accept(_with_changes(search.case, i, stop=stop))
             for stop in dict.fromkeys(steps)
         ):
             return

@@ -1,5 +1,5 @@
-"""Cases with fewer indices, fewer dimensions or larger numbers; and which dimensions belong
-together."""
+"""Candidates with fewer indices, fewer dimensions or larger numbers, and groups of related
+dimensions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .tensor_edits import (
 )
 
 Group = tuple[tuple[int, int], ...]  # (tensor, dimension)
-_ALL_PAIRS = 6  # dimensions of one size, up to which every two of them are tried together
+_MAX_PAIRED_DIMS = 6  # dimensions of one size, for which all pairs are tried
 
 
 def sizes_of(case: Case) -> list[int]:
@@ -36,71 +36,71 @@ def sizes_of(case: Case) -> list[int]:
 
 
 def shape_of(tensor: Tensor) -> tuple[int, ...]:
-    """The sizes that can be changed: not those that a chain of views leads to."""
+    """The sizes that can be changed: none for a recipe with views."""
     return tensor.shape if isinstance(tensor, Literal) else () if tensor.view else tensor.base
 
 
 def groups_of(case: Case, n: int) -> list[Group]:
-    """Which dimensions of size ``n`` may belong together: all, those at one place from the right or
-    left, pairs, single ones."""
+    """Groups of dimensions of size ``n`` that may be related: all, same position from the right
+    or left, pairs, single ones."""
     shapes = [shape_of(t) for t in tensors_of(case)]
-    found = [(t, d) for t, shape in enumerate(shapes) for d, size in enumerate(shape) if size == n]
-    groups: dict[Group, None] = {tuple(found): None}
-    for place in sorted({d - len(shapes[t]) for t, d in found}):
-        groups.setdefault(tuple((t, d) for t, d in found if d - len(shapes[t]) == place))
-    for place in sorted({d for _, d in found}):
-        groups.setdefault(tuple((t, d) for t, d in found if d == place))
-    if len(found) <= _ALL_PAIRS:
-        for i, first in enumerate(found):
-            for second in found[i + 1 :]:
+    dims = [(t, d) for t, shape in enumerate(shapes) for d, size in enumerate(shape) if size == n]
+    groups: dict[Group, None] = {tuple(dims): None}
+    for position in sorted({d - len(shapes[t]) for t, d in dims}):
+        groups.setdefault(tuple((t, d) for t, d in dims if d - len(shapes[t]) == position))
+    for position in sorted({d for _, d in dims}):
+        groups.setdefault(tuple((t, d) for t, d in dims if d == position))
+    if len(dims) <= _MAX_PAIRED_DIMS:
+        for i, first in enumerate(dims):
+            for second in dims[i + 1 :]:
                 groups.setdefault((first, second))
-    for one in found:
-        groups.setdefault((one,))
+    for single in dims:
+        groups.setdefault((single,))
     return list(groups)
 
 
 def reduce_shape(case: Case, group: Group, kept: list[int]) -> Iterator[Case]:
     """The case with only the indices ``kept`` along the dimensions of ``group``, and its variants.
 
-    Whole numbers among the arguments that equal the size follow it, or stay; positions in integer
-    tensors follow, or stay.
+    Integer arguments equal to the size, and positions in integer tensors, are adapted in some
+    variants.
     """
     tensors = tensors_of(case)
-    n, where = shape_of(tensors[group[0][0]])[group[0][1]], np.asarray(kept, dtype=np.intp)
+    n, indices = shape_of(tensors[group[0][0]])[group[0][1]], np.asarray(kept, dtype=np.intp)
     smaller = [
-        _kept(tensor, [dim for i, dim in group if i == t], where)
+        _take(tensor, [dim for i, dim in group if i == t], indices)
         for t, tensor in enumerate(tensors)
     ]
     if None in smaller:
         return
-    plain = with_tensors(case, [tensor for tensor in smaller if tensor is not None])
-    following = _numbers_follow(plain, n, len(where))
-    variants = [plain] if following == plain else [following, plain]
+    reduced = with_tensors(case, [tensor for tensor in smaller if tensor is not None])
+    with_numbers = _adapt_numbers(reduced, n, len(indices))
+    variants = [reduced] if with_numbers == reduced else [with_numbers, reduced]
     for variant in variants:
         yield variant
-        moved = _positions_follow(variant, n, where)
-        if moved is not None:
-            yield moved
+        adapted = _adapt_positions(variant, n, indices)
+        if adapted is not None:
+            yield adapted
 
 
-def _kept(tensor: Tensor, dims: list[int], where: Any) -> Tensor | None:
-    """The tensor with only the indices ``where`` along some dimensions; of a recipe only their
-    number counts."""
+def _take(tensor: Tensor, dims: list[int], indices: Any) -> Tensor | None:
+    """The tensor with only ``indices`` along some dimensions; for a recipe only their number
+    matters."""
     if not dims:
         return tensor
     if isinstance(tensor, TensorRecipe):
         return replace(
-            tensor, base=tuple(where.size if d in dims else n for d, n in enumerate(tensor.base))
+            tensor, base=tuple(indices.size if d in dims else n for d, n in enumerate(tensor.base))
         )
     piece = pieces_of(tensor)
     elements = piece.elements
     for dim in dims:
-        elements = np.take(elements, where, axis=dim)
+        elements = np.take(elements, indices, axis=dim)
     return piece.laid(elements)
 
 
-def _numbers_follow(case: Case, n: int, k: int) -> Case:
-    def follow(value: recipe.Arg) -> recipe.Arg:
+def _adapt_numbers(case: Case, n: int, k: int) -> Case:
+    def adapt(value: recipe.Arg) -> recipe.Arg:
         match value:
             case bool():
                 return value
@@ -109,22 +109,22 @@ def _numbers_follow(case: Case, n: int, k: int) -> Case:
             case recipe.Index(start, stop, step):
                 return recipe.Index(start, k if stop == n else stop, step)
             case list() | tuple():
-                return type(value)([follow(item) for item in value])
+                return type(value)([adapt(item) for item in value])
         return value
 
     return replace(
         case,
-        args=tuple(map(follow, case.args)),
-        kwargs={name: follow(v) for name, v in case.kwargs.items()},
+        args=tuple(map(adapt, case.args)),
+        kwargs={name: adapt(v) for name, v in case.kwargs.items()},
     )
 
 
-def _positions_follow(case: Case, n: int, where: Any) -> Case | None:
-    """Positions that integer tensors hold go where their elements went, others to the first; None
-    where there are none beyond."""
+def _adapt_positions(case: Case, n: int, indices: Any) -> Case | None:
+    """Map positions in integer tensors to the new indices of their elements (removed ones to the
+    first); None if all are valid."""
     tensors = tensors_of(case)
-    place = np.zeros(n, dtype=np.int64)
-    place[where] = np.arange(where.size)
+    new_position = np.zeros(n, dtype=np.int64)
+    new_position[indices] = np.arange(indices.size)
     changed = False
     for i, tensor in enumerate(tensors):
         if (
@@ -133,30 +133,31 @@ def _positions_follow(case: Case, n: int, where: Any) -> Case | None:
             or tensor.dtype == case.dtype
         ):
             continue
-        storage = bits_of(tensor)  # with what a view does not show: a backend may read it
+        storage = bits_of(tensor)  # including what the view hides: a backend may read it
         inside = (storage >= -n) & (storage < n)
-        if not inside.any() or not (np.abs(storage[inside]) >= where.size).any():
+        if not inside.any() or not (np.abs(storage[inside]) >= indices.size).any():
             continue
         tensors[i] = with_bits(
-            tensor, np.where(inside, place[storage % n], storage).astype(storage.dtype)
+            tensor, np.where(inside, new_position[storage % n], storage).astype(storage.dtype)
         )
         changed = True
     return with_tensors(case, tensors) if changed else None
 
 
 def times(case: Case, factor: float) -> Case:
-    """The case with every finite floating number of literal tensors multiplied."""
+    """The case with every finite floating-point number of literal tensors multiplied by
+    ``factor``."""
     tensors = tensors_of(case)
     for i, tensor in literals_in(case):
         if tensor.dtype in FORMATS:
             numbers = reals_of(bits_of(tensor), tensor.dtype)
-            larger = np.where(np.isfinite(numbers), numbers * factor, numbers)
-            tensors[i] = with_bits(tensor, put(bits_of(tensor), tensor.dtype, slice(None), larger))
+            scaled = np.where(np.isfinite(numbers), numbers * factor, numbers)
+            tensors[i] = with_bits(tensor, put(bits_of(tensor), tensor.dtype, slice(None), scaled))
     return with_tensors(case, tensors)
 
 
 def flat(case: Case) -> Case:
-    """Every tensor with one dimension."""
+    """The case with every tensor flattened."""
     tensors: list[Any] = tensors_of(case)
     for i, tensor in literals_in(case):
         piece = pieces_of(tensor)

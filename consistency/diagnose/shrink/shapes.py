@@ -1,8 +1,8 @@
-"""Smaller sizes: dimensions of equal size shrink together, also with whole numbers among the
-arguments that equal them.
+"""Smaller sizes: dimensions of equal size shrink together, along with integer arguments of that
+value.
 
-Of a dimension the first or last few indices are kept, then the shortest beginning and the shortest
-end that still fail (by bisection), then blocks and single indices are left out.
+First only a few indices at either end are kept, then the shortest failing prefix or suffix is
+bisected, then blocks and single indices are dropped.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .shape_reduction import (
 )
 from .tensor_edits import tensors_of, with_tensors
 
-_FEW = (1, 2, 3)
-_MANY = 9  # indices, from which on larger numbers in fewer places are tried
-_SINGLY = 40  # indices, up to which each one is tried to be left out
+_SMALL_SIZES = (1, 2, 3)
+_MIN_SCALED_SIZE = 9  # indices, for trying fewer but larger numbers
+_MAX_SINGLE_INDICES = 40  # indices, for dropping them one by one
 
 
 def reduce_sizes(search: Search) -> None:
-    """Shrink sizes until none of them goes down any more: of literal tensors, and of recipes
-    without views."""
+    """Reduce sizes of literal tensors and of recipes without views until nothing more is
+    possible."""
     hopeless: set[tuple[str, Group]] = set()
     while _one_round(search, hopeless):
         pass
@@ -45,27 +45,30 @@ def _one_round(search: Search, hopeless: set[tuple[str, Group]]) -> bool:
             if _shrink(search, group, n):
                 return True
             hopeless.add(key)
-    return _fewer_dimensions(search) or _without_groups(search)
+    return _remove_dimension(search) or _reduce_channel_groups(search)
 
 
 def _shrink(search: Search, group: Group, n: int) -> bool:
-    """Whether the dimensions of ``group`` could be made smaller than ``n``."""
+    """Whether the dimensions of ``group`` could be reduced below ``n``."""
     search.report(f"size {n}")
-    for k in _FEW:
-        if k < n and (_keeps(search, group, range(k)) or _keeps(search, group, range(n - k, n))):
+    for k in _SMALL_SIZES:
+        if k < n and (
+            _accept_indices(search, group, range(k))
+            or _accept_indices(search, group, range(n - k, n))
+        ):
             return True
-    if n <= _FEW[-1]:
+    if n <= _SMALL_SIZES[-1]:
         return False
     return (
-        _shortest(search, group, n)
-        or _left_out(search, group, n)
-        or _larger_numbers(search, group, n)
+        _bisect_length(search, group, n)
+        or _drop_blocks(search, group, n)
+        or _scale_up(search, group, n)
     )
 
 
-def _without_groups(search: Search) -> bool:
-    """Where a whole number among the arguments divides sizes (groups of channels): one group of as
-    many as it had."""
+def _reduce_channel_groups(search: Search) -> bool:
+    """Reduce an integer argument that divides sizes (groups of channels) to 1, with the sizes of
+    one group."""
     for path, count in list(values_of(search.case)):
         if not isinstance(count, int) or isinstance(count, bool) or count < 2:
             continue
@@ -79,11 +82,11 @@ def _without_groups(search: Search) -> bool:
     return False
 
 
-def _larger_numbers(search: Search, group: Group, n: int) -> bool:
-    """One or two indices, with larger numbers: where only their sum counts."""
-    if n < _MANY:
+def _scale_up(search: Search, group: Group, n: int) -> bool:
+    """Keep one or two indices with larger numbers, in case only the sum matters."""
+    if n < _MIN_SCALED_SIZE:
         return False
-    kept = (list(range(k)) for k in _FEW[:2])
+    kept = (list(range(k)) for k in _SMALL_SIZES[:2])
     return any(
         search.accept(times(candidate, factor))
         for indices in kept
@@ -92,15 +95,14 @@ def _larger_numbers(search: Search, group: Group, n: int) -> bool:
     )
 
 
-def _shortest(search: Search, group: Group, n: int) -> bool:
-    """The shortest beginning that fails, if failing goes on from some length on; or the shortest
-    end."""
-    for from_the_end in (False, True):
-        low, high = _FEW[-1], n
+def _bisect_length(search: Search, group: Group, n: int) -> bool:
+    """Bisect for the shortest failing prefix, then for the shortest failing suffix."""
+    for from_end in (False, True):
+        low, high = _SMALL_SIZES[-1], n
         while high - low > 1:
             middle = (low + high) // 2
-            kept = range(high - middle, high) if from_the_end else range(middle)
-            if _keeps(search, group, kept):
+            kept = range(high - middle, high) if from_end else range(middle)
+            if _accept_indices(search, group, kept):
                 high = middle
             else:
                 low = middle
@@ -109,18 +111,17 @@ def _shortest(search: Search, group: Group, n: int) -> bool:
     return False
 
 
-def _left_out(search: Search, group: Group, n: int) -> bool:
-    """Blocks of powers of two, which leave the remainder by 8, 16 … what it is, then single
-    indices."""
+def _drop_blocks(search: Search, group: Group, n: int) -> bool:
+    """Drop blocks of powers of two, which keep remainders modulo 8, 16 …, then single indices."""
     block = 1 << (n - 1).bit_length() - 1
     while block >= 1:
         starts: Iterable[int] = (
             range(0, n - block + 1, block)
-            if block >= max(n // 8, 1) or n <= _SINGLY
+            if block >= max(n // 8, 1) or n <= _MAX_SINGLE_INDICES
             else (0, n - block)
         )
         for start in starts:
-            if n > block and _keeps(
+            if n > block and _accept_indices(
                 search, group, [i for i in range(n) if not start <= i < start + block]
             ):
                 return True
@@ -128,33 +129,33 @@ def _left_out(search: Search, group: Group, n: int) -> bool:
     return False
 
 
-def _keeps(search: Search, group: Group, kept: Sequence[int] | Iterable[int]) -> bool:
+def _accept_indices(search: Search, group: Group, kept: Sequence[int] | Iterable[int]) -> bool:
     return any(
         search.accept(candidate) for candidate in reduce_shape(search.case, group, list(kept))
     )
 
 
-def _fewer_dimensions(search: Search) -> bool:
-    """Leave out a dimension of size 1 from every tensor that has it, or from one; ``dim`` arguments
-    may have to follow."""
+def _remove_dimension(search: Search) -> bool:
+    """Flatten all tensors, or drop a dimension of size 1 from every tensor that has it, or from
+    one."""
     tensors = tensors_of(search.case)
     if any(len(shape_of(t)) > 1 for t in tensors):
         search.report("one dimension")
         if search.accept(flat(search.case)):
             return True
     ranks = {len(shape_of(t)) for t in tensors if shape_of(t)}
-    for place in range(max(ranks, default=0)):
+    for position in range(max(ranks, default=0)):
         group = [
-            (i, place)
+            (i, position)
             for i, t in enumerate(tensors)
-            if len(shape_of(t)) > place and shape_of(t)[place] == 1
+            if len(shape_of(t)) > position and shape_of(t)[position] == 1
         ]
-        for chosen in (group, *([one] for one in group if len(group) > 1)):
-            if not chosen:
+        for dims in (group, *([single] for single in group if len(group) > 1)):
+            if not dims:
                 continue
             search.report("fewer dimensions")
             replaced = list(tensors)
-            for i, dim in chosen:
+            for i, dim in dims:
                 replaced[i] = squeezed(tensors[i], dim)
             if search.accept(with_tensors(search.case, replaced)):
                 return True

@@ -1,5 +1,4 @@
-"""Cases taken apart: tensors by their bits, dimension by dimension, over a storage that can be laid
-out anew."""
+"""Edits of the tensors of a case: literal bits, elements, strided layouts."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from ...generate.materialize import Arguments, Materials, literal, prepare
 
 Raw = npt.NDArray[Any]
 Tensor = TensorRecipe | Literal
-_SMALL = 1 << 14  # bytes
+_CACHED_BYTES = 1 << 14  # bytes
 
 
 def tensors_of(case: Case) -> list[Tensor]:
@@ -29,7 +28,7 @@ def tensors_of(case: Case) -> list[Tensor]:
 
 
 def with_tensors(case: Case, tensors: Sequence[Tensor]) -> Case:
-    """The case with other tensors in their places (as :func:`tensors_of` orders them)."""
+    """The case with other tensors (ordered as by :func:`tensors_of`)."""
     source = iter(tensors)
 
     def swap(value: recipe.Arg) -> recipe.Arg:
@@ -46,15 +45,15 @@ def with_tensors(case: Case, tensors: Sequence[Tensor]) -> Case:
 
 
 def size_of(tensor: Tensor) -> int:
-    """How many numbers the tensor's storage holds."""
+    """The number of elements in the tensor's storage."""
     if isinstance(tensor, TensorRecipe):
         return math.prod(tensor.base)
     return len(tensor.data) // np.dtype(bits.array_dtype(tensor.dtype)).itemsize
 
 
 def numbers_in(case: Case) -> int:
-    """The numbers in the storages of all arguments. Cotangents are not counted: those of the
-    bitstream have no size of their own."""
+    """The number of elements in the storages of all arguments, without cotangents: those of the
+    bitstream have no size."""
     return sum(map(size_of, case.tensors))
 
 
@@ -69,17 +68,16 @@ def with_bits(tensor: Literal, storage: Raw) -> Literal:
 
 
 def with_literals(case: Case, *, chains: bool = False) -> Case:
-    """The case with every tensor given by its bits; with ``chains`` the chain of views that led to
-    its strides is kept.
+    """The case with every tensor as a literal; with ``chains`` the chain of views is kept.
 
-    Raises RecipeError for a recipe that makes no sense.
+    Raises RecipeError for an invalid recipe.
     """
     materials = prepare(case)
     arguments = materials.build()
-    found = [
+    literals = [
         _literal(materials, arguments, i, tensor, chains) for i, tensor in enumerate(case.tensors)
     ]
-    return with_tensors(case, [*found, *(c for c in case.cotangents if c is not None)])
+    return with_tensors(case, [*literals, *(c for c in case.cotangents if c is not None)])
 
 
 def _literal(
@@ -104,11 +102,11 @@ def _literal(
 
 @dataclass(frozen=True)
 class StridedLayout:
-    """How elements lie in memory, for any sizes: dimensions from the outermost to the innermost,
-    and what lies between them.
+    """A memory layout for any sizes: the order of dimensions from outermost to innermost, and the
+    gaps.
 
-    ``pads``: by how many elements a dimension's stride exceeds what lies inside it. ``expanded``
-    ones have stride 0. ``strides`` are given where elements overlap, and then taken as they are.
+    ``pads``: the excess of a dimension's stride over the extent inside it. ``expanded`` dimensions
+    have stride 0. ``strides`` are explicit if elements overlap.
     """
 
     order: tuple[int, ...]
@@ -126,15 +124,15 @@ class StridedLayout:
     def strides_for(self, shape: Sequence[int]) -> tuple[int, ...]:
         if self.strides is not None:
             return self.strides
-        strides, inside = [0] * len(shape), 1
+        strides, extent = [0] * len(shape), 1
         for dim in reversed(self.order):
             if dim not in self.expanded:
-                strides[dim] = inside + self.pads[dim]
-                inside = strides[dim] * max(shape[dim], 1)
+                strides[dim] = extent + self.pads[dim]
+                extent = strides[dim] * max(shape[dim], 1)
         return tuple(strides)
 
     def without(self, dim: int) -> StridedLayout:
-        """The layout of the tensor without a dimension of size 1."""
+        """The layout without a dimension of size 1."""
         order = tuple(d - (d > dim) for d in self.order if d != dim)
         pads = (*self.pads[:dim], *self.pads[dim + 1 :])
         strides = None if self.strides is None else (*self.strides[:dim], *self.strides[dim + 1 :])
@@ -159,21 +157,20 @@ def layout_of(tensor: Literal) -> StridedLayout:
     order = sorted(
         (d for d in range(len(shape)) if d not in expanded), key=lambda d: (-stride[d], d)
     )
-    pads, inside = [0] * len(shape), 1
+    pads, extent = [0] * len(shape), 1
     for dim in reversed(order):
-        pads[dim] = stride[dim] - inside if shape[dim] > 1 else max(stride[dim] - inside, 0)
+        pads[dim] = stride[dim] - extent if shape[dim] > 1 else max(stride[dim] - extent, 0)
         if pads[dim] < 0:
             return StridedLayout(
                 tuple(range(len(shape))), (0,) * len(shape), expanded, tensor.offset, stride
             )
-        inside = (inside + pads[dim]) * max(shape[dim], 1)
+        extent = (extent + pads[dim]) * max(shape[dim], 1)
     return StridedLayout((*sorted(expanded), *order), tuple(pads), expanded, tensor.offset)
 
 
 @dataclass(frozen=True, eq=False)
 class TensorPiece:
-    """One literal tensor taken apart: its elements in its shape, its layout, and what its storage
-    holds besides."""
+    """A literal tensor split into its elements, its layout, and the hidden rest of its storage."""
 
     tensor: Literal
     elements: Raw
@@ -183,11 +180,10 @@ class TensorPiece:
     def laid(
         self, elements: Raw | None = None, layout: StridedLayout | None = None
     ) -> Literal | None:
-        """Such elements in such a layout as a literal tensor; None where overlapping elements would
-        have to differ.
+        """A literal tensor with these elements and this layout; None if overlapping elements would
+        differ.
 
-        Nor is there one that needs a longer storage than the tensor has (gaps multiply when
-        dimensions change places).
+        Also None if it needs a longer storage (reordering dimensions multiplies gaps).
         """
         elements = self.elements if elements is None else elements
         layout = layout or self.layout
@@ -217,24 +213,23 @@ class TensorPiece:
 
 
 def pieces_of(tensor: Literal) -> TensorPiece:
-    """A literal tensor taken apart; its arrays are not to be written to. Small ones are
-    remembered."""
-    return _remembered(tensor) if len(tensor.data) <= _SMALL else _split(tensor)
+    """Split a literal tensor. Small results are cached; do not write to the arrays."""
+    return _cached_split(tensor) if len(tensor.data) <= _CACHED_BYTES else _split(tensor)
 
 
 @functools.lru_cache(maxsize=256)
-def _remembered(tensor: Literal) -> TensorPiece:
+def _cached_split(tensor: Literal) -> TensorPiece:
     return _split(tensor)
 
 
 def _split(tensor: Literal) -> TensorPiece:
     storage = bits_of(tensor)
-    seen = np.zeros(storage.size, dtype=bool)
-    _view(seen, tensor.shape, tensor.stride, tensor.offset)[...] = True
+    visible = np.zeros(storage.size, dtype=bool)
+    _view(visible, tensor.shape, tensor.stride, tensor.offset)[...] = True
     elements = np.ascontiguousarray(
         _view(storage, tensor.shape, tensor.stride, tensor.offset)
     ).reshape(tensor.shape)
-    return TensorPiece(tensor, elements, layout_of(tensor), storage[~seen])
+    return TensorPiece(tensor, elements, layout_of(tensor), storage[~visible])
 
 
 def _view(storage: Raw, shape: Sequence[int], strides: Sequence[int], offset: int) -> Raw:
@@ -246,9 +241,6 @@ def _view(storage: Raw, shape: Sequence[int], strides: Sequence[int], offset: in
     )
 
 
-# Numbers.
-
-
 def reals_of(storage: Raw, dtype: str) -> npt.NDArray[np.float64]:
     """A storage's numbers in float64 (int64 beyond 2**53 is rounded); complex ones as pairs."""
     if dtype == "bfloat16":
@@ -257,8 +249,8 @@ def reals_of(storage: Raw, dtype: str) -> npt.NDArray[np.float64]:
 
 
 def put(storage: Raw, dtype: str, places: Any, numbers: Any) -> Raw:
-    """A copy of a storage with float64 ``numbers`` (rounded to its dtype) at ``places``, which
-    count the parts of complex ones."""
+    """A copy of a storage with ``numbers`` (float64, rounded to its dtype) at ``places``; parts
+    of complex numbers count separately."""
     copy = storage.copy()
     parts = dtypes.real_of(copy)
     with np.errstate(all="ignore"):
@@ -269,5 +261,5 @@ def put(storage: Raw, dtype: str, places: Any, numbers: Any) -> Raw:
 
 
 def literals_in(case: Case) -> Iterator[tuple[int, Literal]]:
-    """The literal tensors with their places among :func:`tensors_of`."""
+    """The literal tensors with their positions in :func:`tensors_of`."""
     return ((i, t) for i, t in enumerate(tensors_of(case)) if isinstance(t, Literal))

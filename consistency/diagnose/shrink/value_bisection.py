@@ -1,8 +1,9 @@
-"""Where failing begins: of a decisive number by bisection over the bit patterns of its dtype, of a
-size by one more or less."""
+"""Thresholds of a failure: bisects the value of a number over the bit patterns of its dtype, and
+tries sizes one larger and one smaller."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,14 +19,20 @@ from .failure_predicate import Search
 from .shape_reduction import Group, groups_of, reduce_shape, sizes_of
 from .tensor_edits import bits_of, literals_in, reals_of, tensors_of
 
-_MOST = 3  # numbers, and sizes, that are looked at
-_SHARES = (0.0133, 0.1171, 0.3719, 0.6113, 0.9137)  # with long mantissas
+_MAX_NUMBERS = 3  # numbers, and sizes
+_SAMPLE_SHARES = (
+    0.0133,
+    0.1171,
+    0.3719,
+    0.6113,
+    0.9137,
+)  # long mantissas
 
 
 @dataclass(frozen=True)
 class TestedNumber:
-    """One number of a case: what it is called, its dtype, its value, and the case with another one
-    in its place."""
+    """One number of a case: its name, dtype and value, and ``put``, which makes the case with
+    another value."""
 
     name: str
     dtype: str
@@ -34,62 +41,61 @@ class TestedNumber:
 
 
 def thresholds(search: Search) -> Iterator[str]:
-    """Sentences, as they are found. Raises OutOfTimeError."""
-    for number in _decisive(search.case):
+    """Yield sentences about thresholds. Raises OutOfTimeError."""
+    for number in _candidate_numbers(search.case):
         search.report(f"threshold{' of ' + number.name if number.name else ''}")
-        for wall in _walls(number):
-            words = _between(search, number, wall)
-            if words:
-                yield words
-    yield from _of_sizes(search)
+        for end in _search_ends(number):
+            text = _bisect(search, number, end)
+            if text:
+                yield text
+    yield from _size_thresholds(search)
 
 
-def _decisive(case: Case) -> list[TestedNumber]:
-    """The numbers that are not 0, hardest to read first, and floating arguments."""
-    found: list[TestedNumber] = []
+def _candidate_numbers(case: Case) -> list[TestedNumber]:
+    """Nonzero tensor elements (without ±1 if there are many), and floating-point arguments."""
+    candidates: list[TestedNumber] = []
     for i, tensor in literals_in(case):
         if tensor.dtype not in dtypes.FORMATS:
             continue
         numbers = reals_of(bits_of(tensor), tensor.dtype)
-        places = np.flatnonzero(np.isfinite(numbers) & (numbers != 0.0))[: _MOST + 1]
-        found += [
-            _element(case, i, tensor, int(place), float(numbers[place]), numbers.size)
-            for place in places
+        indices = np.flatnonzero(np.isfinite(numbers) & (numbers != 0.0))[: _MAX_NUMBERS + 1]
+        candidates += [
+            _element(case, i, tensor, int(index), float(numbers[index]), numbers.size)
+            for index in indices
         ]
-    if len(found) > _MOST:
-        found = [number for number in found if abs(number.value) != 1.0]
-    if len(found) > _MOST:  # none of so many is the decisive one
-        found = []
+    if len(candidates) > _MAX_NUMBERS:
+        candidates = [number for number in candidates if abs(number.value) != 1.0]
+    if len(candidates) > _MAX_NUMBERS:  # among so many, no single number decides
+        candidates = []
     for path, value in values_of(case):
         if isinstance(value, float) and math.isfinite(value) and value != 0.0:
             name = f"argument {path[1]}" if path[0] == "args" else str(path[1])
-            found.append(
+            candidates.append(
                 TestedNumber(name, "float64", value, lambda v, path=path: with_value(case, path, v))  # type: ignore[misc]
             )
-    return found
+    return candidates
 
 
 def _element(
-    case: Case, i: int, tensor: Literal, place: int, value: float, size: int
+    case: Case, i: int, tensor: Literal, index: int, value: float, size: int
 ) -> TestedNumber:
-    alone = sum(t.data != b"" for _, t in literals_in(case)) == 1 and size == 1
-    where = f"number {place} of " if size > 1 else ""
-    name = "" if alone else f"{where}{_called(case, i)}"
+    is_only_number = sum(t.data != b"" for _, t in literals_in(case)) == 1 and size == 1
+    where = f"number {index} of " if size > 1 else ""
+    name = "" if is_only_number else f"{where}{_tensor_name(case, i)}"
     return TestedNumber(
-        name, tensor.dtype, value, lambda v: assigned(case, {i: np.array([place])}, v)
+        name, tensor.dtype, value, lambda v: assigned(case, {i: np.array([index])}, v)
     )
 
 
-def _called(case: Case, i: int) -> str:
-    """``argument 0``, ``weight``, or the cotangent."""
+def _tensor_name(case: Case, i: int) -> str:
     if i >= len(case.tensors):
         return "the cotangent"
     return f"tensor {i}"
 
 
-def _walls(number: TestedNumber) -> Iterator[float]:
-    """Numbers on either side at which failing may have ended: 0, and the largest (or, of small
-    numbers, 1)."""
+def _search_ends(number: TestedNumber) -> Iterator[float]:
+    """Values on either side where the failure may have ended: 0, and the largest power of two
+    (±1 for small numbers)."""
     yield 0.0
     form = dtypes.FORMATS[number.dtype]
     if abs(number.value) < 1.0:
@@ -98,46 +104,51 @@ def _walls(number: TestedNumber) -> Iterator[float]:
         yield math.copysign(2.0**form.max_exponent, number.value)
 
 
-def _between(search: Search, number: TestedNumber, wall: float) -> str:
-    """``passes at 88.0, fails at 88.0000076``; empty where everything up to ``wall`` fails, or what
-    does not fail is no pass."""
-    fails, stops = _code(number.value, number.dtype), _code(wall, number.dtype)
-    if search.predicate.fails(number.put(wall)):
+def _bisect(search: Search, number: TestedNumber, end: float) -> str:
+    """``passes at 88.0, fails at 88.0000076``; empty if everything up to ``end`` fails, or if
+    the passing side was not tested."""
+    failing, passing = _ordinal(number.value, number.dtype), _ordinal(end, number.dtype)
+    if search.predicate.fails(number.put(end)):
         return ""
-    while abs(fails - stops) > 1:
-        middle = (fails + stops) // 2
-        if search.predicate.fails(number.put(_value(middle, number.dtype))):
-            fails = middle
+    while abs(failing - passing) > 1:
+        midpoint = (failing + passing) // 2
+        if search.predicate.fails(number.put(_value(midpoint, number.dtype))):
+            failing = midpoint
         else:
-            stops = middle
-    at, beyond = _value(stops, number.dtype), _value(fails, number.dtype)
-    verdict = search.predicate.verdict_of(number.put(at)).verdict
-    form = dtypes.form_of(search.case.dtype) or dtypes.FORMATS[number.dtype]
-    trivial = abs(beyond) <= form.smallest_normal * 2.0**form.precision and abs(wall) < abs(
-        number.value
-    )
-    if trivial or verdict.fails or not verdict.tested or not _goes_on(search, number, beyond, wall):
+            passing = midpoint
+    passing_value, failing_value = _value(passing, number.dtype), _value(failing, number.dtype)
+    verdict = search.predicate.verdict_of(number.put(passing_value)).verdict
+    format = dtypes.form_of(search.case.dtype) or dtypes.FORMATS[number.dtype]
+    trivial = abs(failing_value) <= format.smallest_normal * 2.0**format.precision and abs(
+        end
+    ) < abs(number.value)
+    if (
+        trivial
+        or verdict.fails
+        or not verdict.tested
+        or not _is_single_threshold(search, number, failing_value, end)
+    ):
         return ""
-    words = (
-        f"passes at {number_text(at, number.dtype)}, fails at {number_text(beyond, number.dtype)}"
-    )
-    return f"{number.name}: {words}" if number.name else words
+    value_text = functools.partial(number_text, dtype=number.dtype)
+    text = f"passes at {value_text(passing_value)}, fails at {value_text(failing_value)}"
+    return f"{number.name}: {text}" if number.name else text
 
 
-def _goes_on(search: Search, number: TestedNumber, edge: float, wall: float) -> bool:
-    """Whether failing does end at ``edge``, rather than at this number and that: a few beyond it
-    pass, a few before it fail."""
-    outward = 1.0 if abs(wall) > abs(edge) else -0.5
-    beyond = [edge * (1.0 + outward * share) for share in _SHARES]
-    before = [edge + (number.value - edge) * share for share in _SHARES]
+def _is_single_threshold(
+    search: Search, number: TestedNumber, threshold: float, end: float
+) -> bool:
+    """Whether samples beyond ``threshold`` pass and samples before it fail; otherwise failures
+    are scattered."""
+    outward = 1.0 if abs(end) > abs(threshold) else -0.5
+    beyond = [threshold * (1.0 + outward * share) for share in _SAMPLE_SHARES]
+    before = [threshold + (number.value - threshold) * share for share in _SAMPLE_SHARES]
     return not any(map(search.predicate.fails, map(number.put, beyond))) and all(
         map(search.predicate.fails, map(number.put, before))
     )
 
 
-def _code(value: float, dtype: str) -> int:
-    """The place of a number among all of its dtype, in ascending order of magnitude, negative ones
-    below 0."""
+def _ordinal(value: float, dtype: str) -> int:
+    """The signed position of a number among all values of its dtype, ordered by magnitude."""
     if dtype == "bfloat16":
         code = int(np.array([abs(value)], dtype=np.float32).view(np.uint32)[0] >> 16)
     else:
@@ -159,20 +170,18 @@ _DIGITS = {
     "float32": 9,
     "float16": 5,
     "bfloat16": 4,
-}  # that tell every two numbers apart
+}  # that distinguish neighboring values
 
 
 def number_text(value: float, dtype: str) -> str:
-    """A number with as many digits as tell it from its neighbors: ``88.0``, ``88.0000076``."""
+    """A number with enough digits to distinguish it from its neighbors: ``88.0``,
+    ``88.0000076``."""
     short = f"{value:.{_DIGITS[dtype]}g}"
     short = repr(value) if dtype == "float64" else short
     return short if any(c in short for c in ".en") else f"{short}.0"
 
 
-# Sizes.
-
-
-def _of_sizes(search: Search) -> Iterator[str]:
+def _size_thresholds(search: Search) -> Iterator[str]:
     count = 0
     for n in sizes_of(search.case):
         for group in _smallest_groups(search, n):
@@ -181,12 +190,14 @@ def _of_sizes(search: Search) -> Iterator[str]:
                 search, group, list(range(1, n))
             ):
                 continue
-            sized, where = _sized(search.case, group)
-            above = f", {sized(n + 1)} passes" if _passes(search, group, [*range(n), n - 1]) else ""
-            yield f"{sized(n - 1)} passes, {sized(n)} fails{above}{where}"
+            size_text, suffix = _size_text(search.case, group)
+            above = (
+                f", {size_text(n + 1)} passes" if _passes(search, group, [*range(n), n - 1]) else ""
+            )
+            yield f"{size_text(n - 1)} passes, {size_text(n)} fails{above}{suffix}"
             count += 1
             break
-        if count == _MOST:
+        if count == _MAX_NUMBERS:
             return
 
 
@@ -195,7 +206,7 @@ def _smallest_groups(search: Search, n: int) -> list[Group]:
 
 
 def _passes(search: Search, group: Group, kept: list[int]) -> bool:
-    """Whether the case passes with these indices; an index that stands twice is repeated."""
+    """Whether the case passes with these indices; an index may be repeated."""
     for candidate in reduce_shape(search.case, group, kept):
         if search.predicate.fails(candidate):
             return False
@@ -208,12 +219,12 @@ def _passes(search: Search, group: Group, kept: list[int]) -> bool:
 _PRODUCTS = ("matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "nn.functional.linear")
 
 
-def _sized(case: Case, group: Group) -> tuple[Callable[[int], str], str]:
-    """How a size is called: ``K = 385`` where a matrix product sums, by the shape of a single
-    tensor, else by its dimensions."""
+def _size_text(case: Case, group: Group) -> tuple[Callable[[int], str], str]:
+    """How to name a size: ``K = 385`` for the inner dimension of a matrix product, the whole
+    shape of a single tensor, else the dimensions."""
     shapes = [list(tensor.shape) for tensor in tensors_of(case) if isinstance(tensor, Literal)]
-    (first, dim), others = group[0], {t for t, _ in group[1:]}
-    if case.operator in _PRODUCTS and others and dim == len(shapes[first]) - 1:
+    (first, dim), other_tensors = group[0], {t for t, _ in group[1:]}
+    if case.operator in _PRODUCTS and other_tensors and dim == len(shapes[first]) - 1:
         return (lambda size: f"K = {size}"), ""
     if len(shapes) == 1:
         return (
@@ -221,5 +232,5 @@ def _sized(case: Case, group: Group) -> tuple[Callable[[int], str], str]:
                 str(size if (0, d) in group else n) for d, n in enumerate(shapes[0])
             )
         ), ""
-    places = ", ".join(f"dimension {d} of tensor {t}" for t, d in group)
-    return (lambda size: f"size {size}"), f" ({places})"
+    dimensions = ", ".join(f"dimension {d} of tensor {t}" for t, d in group)
+    return (lambda size: f"size {size}"), f" ({dimensions})"
