@@ -1,7 +1,7 @@
-"""Compare an outcome with its reference: structure, special values, and the measurements that the
-judge needs.
+"""Comparison of an outcome with its reference: structure, special values, and the measurements for
+the judge.
 
-No tolerance enters here. What is recorded (see :class:`~consistency.core.model.Measured`) gives the
+No tolerance is used here. The measurements (:class:`~consistency.core.model.Measured`) give the
 exact max ρ for any c and λ.
 """
 
@@ -21,35 +21,36 @@ from .measurement import Floating
 
 
 def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = None) -> Comparison:
-    """Measure ``outcome`` against ``reference``; ``baseline`` (the CPU in the same dtype) says
-    which dtypes to expect.
+    """Measure ``outcome`` against ``reference``; ``baseline`` (the CPU in the same dtype) gives the
+    expected dtypes.
 
-    NumPy's floating warnings are expected on the way: call it under
-    :func:`consistency.reference.quiet`.
+    NumPy emits floating-point warnings: call it under :func:`consistency.reference.quiet`.
     """
     if outcome.unsteady:
         return replace(
             compare(replace(outcome, unsteady=""), reference, baseline), unsteady=outcome.unsteady
         )
     if outcome.status == OutcomeStatus.FALLBACK and outcome.outputs and reference.outcome.ok:
-        # What fell back is not tested; but it may come back wrong, or empty.
-        found = compare(replace(outcome, status=OutcomeStatus.OK), reference, baseline)
-        return replace(found, status=OutcomeStatus.FALLBACK, note=outcome.message)
+        # A fallback is not tested, but its result may be wrong or empty.
+        comparison = compare(replace(outcome, status=OutcomeStatus.OK), reference, baseline)
+        return replace(comparison, status=OutcomeStatus.FALLBACK, note=outcome.message)
     if not outcome.ok:
-        both = outcome.status == reference.outcome.status == OutcomeStatus.RAISED
+        both_raised = outcome.status == reference.outcome.status == OutcomeStatus.RAISED
         text = f"{outcome.exception}: {outcome.message}" if outcome.exception else outcome.message
-        late = TimedOut(outcome.seconds) if outcome.status == OutcomeStatus.TIMEOUT else None
+        timed_out = TimedOut(outcome.seconds) if outcome.status == OutcomeStatus.TIMEOUT else None
         return Comparison(
-            OutcomeStatus.BOTH_RAISED if both else outcome.status, note=text, detail=late
+            OutcomeStatus.BOTH_RAISED if both_raised else outcome.status,
+            note=text,
+            detail=timed_out,
         )
     if not reference.outcome.ok:
         return Comparison(
             OutcomeStatus.NO_REFERENCE,
             note=f"{reference.outcome.exception}: {reference.outcome.message}",
         )
-    wrong = _structure(outcome, reference, baseline)
-    if wrong:
-        return Comparison(OutcomeStatus.OK, structure=wrong)
+    mismatch = _structure_mismatch(outcome, reference, baseline)
+    if mismatch:
+        return Comparison(OutcomeStatus.OK, structure=mismatch)
     if outcome.modified:
         position = outcome.modified[0]
         text = f"argument {position} was modified although the operator does not write to it"
@@ -76,60 +77,73 @@ def _shape(output: Output) -> tuple[int, ...]:
     return tuple(output.tensor.shape) if output.tensor is not None else ()
 
 
-def _structure(outcome: Outcome, reference: Reference, baseline: Outcome | None) -> str:
-    """What is wrong with number, shape, dtype or device of the outputs, or with inputs that were
-    modified; empty if nothing."""
+def _structure_mismatch(outcome: Outcome, reference: Reference, baseline: Outcome | None) -> str:
+    """The mismatch in number, shape, dtype or layout of the outputs; empty if none."""
     expected = reference.outcome.outputs
     if len(outcome.outputs) != len(expected):
         return f"returned {len(outcome.outputs)} outputs instead of {len(expected)}"
-    same = baseline.outputs if baseline is not None and baseline.ok else None
-    for position, (got, want) in enumerate(zip(outcome.outputs, expected, strict=True)):
-        if (got.tensor is None) != (want.tensor is None):
-            return f"{got.name} is {_what(got)} instead of {_what(want)}"
-        if got.tensor is None or want.tensor is None:
-            if want.value is not None and type(got.value) is not type(want.value):
-                return f"{got.name} is {_what(got)} instead of {_what(want)}"
+    baseline_outputs = baseline.outputs if baseline is not None and baseline.ok else None
+    for position, (actual, reference_output) in enumerate(
+        zip(outcome.outputs, expected, strict=True)
+    ):
+        if (actual.tensor is None) != (reference_output.tensor is None):
+            return _wrong_kind(actual, reference_output)
+        if actual.tensor is None or reference_output.tensor is None:
+            if reference_output.value is not None and type(actual.value) is not type(
+                reference_output.value
+            ):
+                return _wrong_kind(actual, reference_output)
             continue
-        if got.tensor.shape != want.tensor.shape:
+        if actual.tensor.shape != reference_output.tensor.shape:
             return (
-                f"{got.name} has shape {list(got.tensor.shape)} instead of "
-                f"{list(want.tensor.shape)}"
+                f"{actual.name} has shape {list(actual.tensor.shape)} instead of "
+                f"{list(reference_output.tensor.shape)}"
             )
-        dtype = same[position].dtype if same is not None and len(same) > position else None
-        if dtype is not None and got.dtype != dtype:
-            return f"{got.name} has dtype {got.dtype} instead of {dtype}"
-        if got.tensor.layout != torch.strided:
-            return f"{got.name} is a {got.tensor.layout} tensor"
+        dtype = (
+            baseline_outputs[position].dtype
+            if baseline_outputs is not None and len(baseline_outputs) > position
+            else None
+        )
+        if dtype is not None and actual.dtype != dtype:
+            return f"{actual.name} has dtype {actual.dtype} instead of {dtype}"
+        if actual.tensor.layout != torch.strided:
+            return f"{actual.name} is a {actual.tensor.layout} tensor"
     return ""
 
 
-def _what(output: Output) -> str:
+def _wrong_kind(actual: Output, expected: Output) -> str:
+    return f"{actual.name} is {_describe_output(actual)} instead of {_describe_output(expected)}"
+
+
+def _describe_output(output: Output) -> str:
     if output.tensor is not None:
         return f"a tensor of shape {list(output.tensor.shape)}"
     return "None" if output.value is None else f"a {type(output.value).__name__}"
 
 
 def _measure(index: int, output: Output, reference: Reference) -> Measured:
-    want = reference.outputs[index]
-    if output.tensor is None or want.tensor is None:
+    expected_output = reference.outputs[index]
+    if output.tensor is None or expected_output.tensor is None:
         differs = bool(
-            output.value != want.value
-            and not (output.value != output.value and want.value != want.value)
+            output.value != expected_output.value
+            and not (
+                output.value != output.value and expected_output.value != expected_output.value
+            )
         )
         element_group = ElementGroup(
             None,
             ulp_max=float(differs),
             abs_max=float(differs),
-            worst=_show_numbers(output.value, want.value) if differs else (),
+            worst=_show_numbers(output.value, expected_output.value) if differs else (),
         )
         return Measured(
             output.name, output.dtype, (), 1, (element_group,), exact=True, differing=int(differs)
         )
-    actual, expected = output.tensor, want.tensor
+    actual, expected = output.tensor, expected_output.tensor
     shape, dtype, paired = tuple(actual.shape), output.dtype, False
     if not (expected.dtype.is_floating_point and actual.dtype.is_floating_point):
         if not (actual.is_complex() or expected.is_complex()):
-            return _exact(output.name, dtype, shape, actual, expected, reference)
+            return _measure_exact(output.name, dtype, shape, actual, expected, reference)
         actual, expected = _as_real(actual), _as_real(expected)
         shape, dtype, paired = tuple(actual.shape), PARTS.get(dtype, "float32"), True
     form = form_of(dtype) or form_of(reference.materials.case.dtype) or FORMATS["float32"]
@@ -147,7 +161,7 @@ def _measure(index: int, output: Output, reference: Reference) -> Measured:
 
 
 def _show_numbers(actual: object, expected: object) -> tuple[Worst, ...]:
-    """Both values, where they are numbers."""
+    """Both values, if they are numbers."""
     if not isinstance(actual, (bool, int, float)) or not isinstance(expected, (bool, int, float)):
         return ()
     return (Worst((), float(actual), float(expected)),)
@@ -158,7 +172,7 @@ def _as_real(tensor: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(tensor.to(torch.complex128).resolve_conj())
 
 
-def _exact(
+def _measure_exact(
     name: str,
     dtype: str,
     shape: tuple[int, ...],
@@ -166,14 +180,14 @@ def _exact(
     expected: torch.Tensor,
     reference: Reference,
 ) -> Measured:
-    """Integers and booleans: every difference counts. The reference is wider and wraps as the
-    result's dtype does."""
-    wanted = expected.to(actual.dtype)
-    unequal = torch.ne(actual, wanted)
+    """Integers and booleans: every difference counts. The wider reference is wrapped to the
+    dtype of the result."""
+    expected_values = expected.to(actual.dtype)
+    unequal = torch.ne(actual, expected_values)
     special: dict[str, int] = {}
     special_worst: Worst | None = None
     cast = (
-        judge_casts(reference.arguments.tensors[0], actual, wanted)
+        judge_casts(reference.arguments.tensors[0], actual, expected_values)
         if "cast" in reference.operator.traits
         else None
     )
@@ -182,15 +196,17 @@ def _exact(
         if bool(cast.saturated.any()):
             special, special_worst = (
                 {cast.kind: int(cast.saturated.sum())},
-                _first(cast.saturated, actual, wanted),
+                _first_mismatch(cast.saturated, actual, expected_values),
             )
     differing = int(unequal.sum())
     worst: tuple[Worst, ...] = ()
     largest = 0.0
     if differing:
-        gap = torch.where(unequal, (actual.to(torch.float64) - wanted.to(torch.float64)).abs(), 0.0)
-        largest = max(float(torch.nan_to_num(gap, nan=1.0).max()), 1.0)
-        worst = (_first(unequal, actual, wanted),)
+        difference = torch.where(
+            unequal, (actual.to(torch.float64) - expected_values.to(torch.float64)).abs(), 0.0
+        )
+        largest = max(float(torch.nan_to_num(difference, nan=1.0).max()), 1.0)
+        worst = (_first_mismatch(unequal, actual, expected_values),)
     element_group = ElementGroup(None, ulp_max=largest, abs_max=largest, worst=worst)
     vacuous = "empty output: only shape and dtype could be checked" if not actual.numel() else ""
     if cast is not None and cast.nothing_defined:
@@ -205,14 +221,14 @@ def _exact(
     )  # fmt: skip
 
 
-# Random operators are seen as flags of what is possible, and of what is likely.
+# Outputs of random operators are flags: values that are possible, and a likely distribution.
 _IMPOSSIBLE, _UNLIKELY = (
     "numbers that its distribution does not have",
     "not distributed as it should be (beyond 6 σ)",
 )
 
 
-def _first(mask: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) -> Worst:
+def _first_mismatch(mask: torch.Tensor, actual: torch.Tensor, expected: torch.Tensor) -> Worst:
     """The first element of ``mask``."""
     index = tuple(int(i) for i in torch.nonzero(mask)[0])
-    return Worst(index, float(actual[index]), float(wanted[index]))
+    return Worst(index, float(actual[index]), float(expected[index]))

@@ -1,11 +1,10 @@
-"""Rules of evidence: nobody is accused before the element that accuses him is proved.
+"""Evidence: a result fails by its numbers only if the reference of its worst element is certified.
 
-- A result fails by its numbers only if its worst element is certified
-  (:mod:`consistency.reference.certified`).
-- What is proved takes the place of float64 on the CPU. Where that was wrong, it is the CPU's own
-  verdict in float64, and everybody else, in every dtype, is judged by what was proved.
-- Where nothing can be proved, the result is inconclusive and names both sides: nobody is accused by
-  majority or by position.
+- Certificates come from :mod:`consistency.reference.certified`.
+- A certified value replaces float64 on the CPU. If float64 was wrong, that is the CPU's own
+  verdict in float64, and all other results are judged by the certified value.
+- Without a certificate the result is inconclusive and shows both values: neither majority nor
+  position decides.
 """
 
 from __future__ import annotations
@@ -29,21 +28,16 @@ if TYPE_CHECKING:
 
 BY_NUMBERS = frozenset({"divergent", "special-values", "reduced-precision"})
 BY_DEFINITION = frozenset({"random", "cast"})
-ROUNDS = (
-    8,
-    64,
-    512,
-    4096,
-)  # elements that are proved before the next look, as long as the reference keeps changing
-UNPROVED = "inconclusive"  # how the sentence of a result begins that nothing could be proved of
+# Elements certified per round, as long as the reference keeps changing.
+ROUNDS = (8, 64, 512, 4096)
+UNPROVED = "inconclusive"  # prefix of the explanation of a result without certificate
 
 
 def needs_proof(judgment: Judgment, reference: Reference) -> bool:
-    """Whether a judgment accuses by numbers of float64, so that these must be proved.
+    """Whether a judgment relies on numbers of float64, so that these must be certified.
 
-    What random numbers must obey is known by definition, what may become of numbers beyond an
-    integer's range by a list (:mod:`consistency.reference.integer_casts`), and that infinities
-    among complex numbers leave something infinite by C99, Annex G.
+    Not for random numbers, whose distribution is known by definition, casts beyond an integer's
+    range (:mod:`consistency.reference.integer_casts`), and complex infinities (C99, Annex G).
     """
     if (
         judgment.verdict.value not in BY_NUMBERS
@@ -58,65 +52,64 @@ def needs_proof(judgment: Judgment, reference: Reference) -> bool:
 
 
 def settled(reference: Reference, outcome: Outcome, judgment: Judgment, count: int) -> bool:
-    """Prove the worst elements of a failing result, ``count`` of them at most; whether that changed
-    the reference."""
-    index = _index(reference, judgment)
+    """Certify the worst elements of a failing result, at most ``count``; returns whether that
+    changed the reference."""
+    index = _output_index(reference, judgment)
     if index is None:
         return False
-    worst = _place(reference, index, judgment)
-    first = [] if worst is None else [worst]
-    changed = reference.proofs.settle(index, first)
+    worst = _worst_position(reference, index, judgment)
+    worst_only = [] if worst is None else [worst]
+    changed = reference.proofs.settle(index, worst_only)
     if changed or worst is None or count > ROUNDS[0]:
         changed |= reference.proofs.settle(
-            index, [p for p in _largest(reference, outcome, index, count) if p not in first]
+            index,
+            [p for p in _largest_errors(reference, outcome, index, count) if p not in worst_only],
         )
     return changed
 
 
 def proof(reference: Reference, outcome: Outcome, judgment: Judgment) -> Proof | None:
-    """The certificate of a failing result's worst element; None where there is none, or where it
-    speaks for the accused."""
-    index = _index(reference, judgment)
+    """The certificate of the worst element; None if there is none, or if it contradicts the
+    reference."""
+    index = _output_index(reference, judgment)
     if index is None:
         return None
     output = reference.outputs[index]
-    if (
-        output.tensor is None
-    ):  # a number of Python's: a trace goes on only with those that it finds exact
+    if output.tensor is None:  # a Python number: tracing succeeds only if it is exact
         return (
             Proof(judgment.output, (), str(output.value), 0) if reference.proofs.traced() else None
         )
-    place = _place(reference, index, judgment)
-    for position in [place] if place is not None else _largest(reference, outcome, index, 1):
+    place = _worst_position(reference, index, judgment)
+    for position in [place] if place is not None else _largest_errors(reference, outcome, index, 1):
         if reference.proofs.settle(index, [position]):
-            return None  # it was judged by a number that is wrong
+            return None  # the reference was wrong
         certificate = reference.proofs.certificates.get((index, position))
         if certificate is not None:
-            zeros = (
+            only_signs_differ = (
                 judgment.worst is not None
                 and judgment.worst.actual == judgment.worst.expected == 0.0
-            )  # only their signs differ
+            )
             return (
                 None
-                if zeros and not certificate.signed
+                if only_signs_differ and not certificate.signed
                 else _proof_of(reference, index, certificate, judgment)
             )
     return None
 
 
 def inconclusive(reference: Reference, judgment: Judgment, who: str) -> Judgment:
-    """A failing judgment of which nothing could be proved."""
-    both = "another answer than float64 on the CPU"
+    """The judgment for a failure without certificate."""
+    answers = "another answer than float64 on the CPU"
     if judgment.worst is not None:
         where = f" at {list(judgment.worst.index)}" if judgment.worst.index else ""
-        both = (
+        answers = (
             f"{judgment.worst.actual!r}{where}, float64 on the CPU says {judgment.worst.expected!r}"
         )
     reason = (
         reference.proofs.reason or "float64 on the CPU is wrong at more elements than are looked at"
     )
     text = (
-        f"{UNPROVED}: {who} says {both}, and neither is proved ({reason}); would be "
+        f"{UNPROVED}: {who} says {answers}, and neither is proved ({reason}); would be "
         f"{judgment.verdict}: {judgment.explanation}"
     )
     return Judgment(
@@ -139,14 +132,14 @@ def words(proved: Proof) -> str:
     return f"the true value is {text[:19]}…{power}, proved to {count} digits"
 
 
-def _index(reference: Reference, judgment: Judgment) -> int | None:
+def _output_index(reference: Reference, judgment: Judgment) -> int | None:
     return next(
         (i for i, output in enumerate(reference.outputs) if output.name == judgment.output), None
     )
 
 
-def _place(reference: Reference, index: int, judgment: Judgment) -> int | None:
-    """The flat position of the worst element; of a complex one both parts have the same."""
+def _worst_position(reference: Reference, index: int, judgment: Judgment) -> int | None:
+    """The flat position of the worst element; both parts of a complex number share one."""
     tensor = reference.outputs[index].tensor
     if tensor is None or judgment.worst is None:
         return None
@@ -161,9 +154,8 @@ def _place(reference: Reference, index: int, judgment: Judgment) -> int | None:
     )
 
 
-def _largest(reference: Reference, outcome: Outcome, index: int, count: int) -> list[int]:
-    """Positions of the largest errors in ulp + G·u·S, where NaN and infinities that differ come
-    first."""
+def _largest_errors(reference: Reference, outcome: Outcome, index: int, count: int) -> list[int]:
+    """Positions of the largest errors in ulp + G·u·S; mismatching NaN and infinities first."""
     outputs = reference.observed(outcome.outputs)
     actual, expected = outputs[index].tensor, reference.outputs[index].tensor
     if actual is None or expected is None or actual.shape != expected.shape or not expected.numel():
@@ -189,19 +181,19 @@ def _largest(reference: Reference, outcome: Outcome, index: int, count: int) -> 
 
 def _scale(reference: Reference, index: int, expected_values: Any, form: dtypes.Format) -> Any:
     magnitudes = reference.magnitudes
-    s: Any = magnitudes[index] if index < len(magnitudes) else None
-    if s is None:
+    magnitude: Any = magnitudes[index] if index < len(magnitudes) else None
+    if magnitude is None:
         return 0.0
-    if not isinstance(s, float):
-        numbers = np.nan_to_num(flat(s, wide=True), posinf=0.0)
-        s = (
+    if not isinstance(magnitude, float):
+        numbers = np.nan_to_num(flat(magnitude, wide=True), posinf=0.0)
+        magnitude = (
             np.repeat(numbers, 2)
             if expected_values.size == 2 * numbers.size
             else numbers
             if numbers.size == expected_values.size
             else 0.0
         )
-    return reference.growth(index) * form.unit_roundoff * s
+    return reference.growth(index) * form.unit_roundoff * magnitude
 
 
 def _proof_of(
@@ -209,9 +201,9 @@ def _proof_of(
 ) -> Proof:
     tensor = reference.outputs[index].tensor
     shape: Sequence[int] = tuple(tensor.shape) if tensor is not None else ()
-    where = (
+    element = (
         tuple(int(i) for i in np.unravel_index(certificate.position, shape))
         if math.prod(shape) and shape
         else ()
     )
-    return Proof(judgment.output, where, certificate.digits, certificate.bits)
+    return Proof(judgment.output, element, certificate.digits, certificate.bits)

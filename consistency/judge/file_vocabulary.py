@@ -1,5 +1,4 @@
-"""What keys of several configuration files have in common: kinds of values, globs of backends,
-ranges of versions."""
+"""Common definitions for configuration files: value types, backend globs, version ranges."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ UNSAID: Any = None  # the default of keys that were not given
 
 
 def mistake(words: str) -> PydanticCustomError:
-    """What a validator raises: the sentence behind ``file:line:column  key``."""
+    """The error for validators: the text after ``file:line:column key``."""
     return PydanticCustomError("mistake", "{words}", {"words": words})
 
 
@@ -77,14 +76,14 @@ class FileModel(BaseModel):
 
 
 def in_range(version: str, wanted: str) -> bool:
-    """Whether a version lies in a range such as ``>=31.0.15,<32``; one without any number lies in
-    none."""
+    """Whether a version lies in a range such as ``>=31.0.15,<32``; a version without a number
+    never does."""
     if not wanted:
         return True
-    found = re.search(r"\d{1,9}(\.\d{1,9})*", version)
-    return found is not None and all(
+    match = re.search(r"\d{1,9}(\.\d{1,9})*", version)
+    return match is not None and all(
         _COMPARE[sign](
-            *zip(*zip_longest(_numbers(found[0]), _numbers(other), fillvalue=0), strict=True)
+            *zip(*zip_longest(_numbers(match[0]), _numbers(other), fillvalue=0), strict=True)
         )
         for sign, other in _CLAUSE.findall(wanted)
     )
@@ -95,7 +94,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def is_backend(spec: str, glob: str) -> bool:
-    """Whether a key such as ``cuda`` or ``cuda*+tf32`` speaks of a spec such as ``cuda:1+tf32``."""
+    """Whether a key such as ``cuda`` or ``cuda*+tf32`` matches a spec such as ``cuda:1+tf32``."""
     return fnmatchcase(spec, glob) or fnmatchcase(base_of(spec), glob)
 
 
@@ -105,7 +104,7 @@ def base_of(spec: str) -> str:
 
 
 def without_clutter(part: Any) -> Any:
-    """A JSON schema less pydantic's titles, and less the defaults that stand for "not said"."""
+    """A JSON schema without pydantic's titles and without defaults that stand for missing keys."""
     if isinstance(part, list):
         return [without_clutter(item) for item in part]
     if not isinstance(part, dict):

@@ -1,8 +1,8 @@
-"""The judge: a comparison, the same comparison of the CPU in that dtype, and a rule give a verdict.
-Sees no tensor.
+"""The judge: a comparison, the CPU's comparison in the same dtype, and a rule give a verdict. Sees
+no tensor.
 
-The ladder of docs: structure, special values, budget, statistics, and only for what would pass:
-could the case have told?
+The order of checks: structure, special values, budget, statistics, and, for passing results,
+whether the case could have shown an error.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _BIAS_FROM = 256
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """A verdict with its sentence, numbers and the worst element. ``output`` names the output it is
-    about.
+    """A verdict with its explanation, numbers and worst element. ``output`` is the name of the
+    output.
 
-    ``leans``: by how many standard deviations its errors lean to one side.
+    ``leans``: the sign bias of the errors, in standard deviations.
     """
 
     verdict: Verdict
@@ -50,18 +50,18 @@ def judge(
     """Judge one comparison. ``baseline`` is the CPU's in the same dtype; ``is_reference``: this
     outcome is its own reference."""
     if comparison.unsteady and comparison.status in ("ok", "fallback"):
-        once = judge(
+        judgment = judge(
             replace(comparison, unsteady=""), baseline, rule, policy, is_reference=is_reference
         )
         return replace(
-            once,
+            judgment,
             verdict=Verdict(VerdictKind.NONDETERMINISTIC),
-            explanation=f"{comparison.unsteady}; here: {once.explanation}",
+            explanation=f"{comparison.unsteady}; here: {judgment.explanation}",
         )
     if comparison.status == OutcomeStatus.FALLBACK:
-        return _fallen_back(comparison, baseline, rule, policy)
+        return _judge_fallback(comparison, baseline, rule, policy)
     if not comparison.ok:
-        return _without_outputs(comparison, baseline)
+        return _judge_status(comparison, baseline)
     if comparison.structure:
         return Judgment(
             Verdict(VerdictKind.STRUCTURE), comparison.structure, detail=comparison.detail
@@ -72,17 +72,17 @@ def judge(
     ]
     if not judgments:
         return Judgment(_INCONCLUSIVE, "the operator returned nothing to compare")
-    worst = judgments[0] if len(judgments) == 1 else _worst_of(judgments)
+    worst = judgments[0] if len(judgments) == 1 else _most_severe(judgments)
     if is_reference and worst.verdict.passes:
         text = "the CPU in this dtype is itself the reference: nothing independent to compare with"
         return Judgment(_INCONCLUSIVE, text, worst.metrics)
     return worst
 
 
-def _fallen_back(
+def _judge_fallback(
     comparison: Comparison, baseline: Comparison | None, rule: Rule, policy: Policy
 ) -> Judgment:
-    """An operator that fell back to the CPU has not been tested, unless what came back is wrong."""
+    """A fallback to the CPU is not tested, unless its result is wrong."""
     if comparison.outputs or comparison.structure:
         judgment = judge(replace(comparison, status=OutcomeStatus.OK), baseline, rule, policy)
         if judgment.verdict.fails:
@@ -92,8 +92,8 @@ def _fallen_back(
     return Judgment(Verdict(VerdictKind.FALLBACK), comparison.note or "fallback")
 
 
-def _worst_of(judgments: list[Judgment]) -> Judgment:
-    """The most severe one, with the largest of all their numbers."""
+def _most_severe(judgments: list[Judgment]) -> Judgment:
+    """The most severe judgment, with the maxima of all metrics."""
     numbers: dict[str, float] = {}
     for judgment in judgments:
         for name, value in judgment.metrics.items():
@@ -101,7 +101,7 @@ def _worst_of(judgments: list[Judgment]) -> Judgment:
     return replace(max(judgments, key=_severity), metrics=numbers)
 
 
-_REDUCED = (
+_PRECISION_LOSSES = (
     "tf32-inputs",
     "bfloat16-inputs",
     "float16-inputs",
@@ -112,21 +112,21 @@ _REDUCED = (
 
 
 def reconsider(judgment: Judgment, evidence: Evidence, policy: Policy) -> Judgment:
-    """The final judgment of a flagged result. The rules, the first that holds:
+    """The final judgment of a flagged result. The first rule that applies decides:
 
     - a repeat passed, or gave an answer that differs by more than rounding: ``nondeterministic``;
-    - a backend that computes float64 in float32, by its cause: ``precision-scaling``;
-    - shorter inputs or accumulators, by their cause: ``reduced-precision`` (a warning where the
-      policy allows it);
-    - no cause, and every flagged error lies within 3σ of what half an ulp in the inputs, or other
-      roundings of the operator's own steps, would change: ``ill-conditioned``;
-    - else the verdict stays, and its sentence says what was found out.
+    - float64 computed in float32, by its cause: ``precision-scaling``;
+    - reduced precision of inputs or accumulators, by its cause: ``reduced-precision`` (a warning if
+      the policy allows it);
+    - no cause, and every flagged error lies within 3σ of the effect of half an ulp in the inputs,
+      or of other roundings of the operator's own steps: ``ill-conditioned``;
+    - else the verdict stays, and the explanation includes the findings.
     """
     cause = evidence.cause.name if evidence.cause is not None else ""
-    verdict, more = judgment.verdict, []
+    verdict, findings = judgment.verdict, []
     if evidence.other:
         verdict = Verdict(VerdictKind.NONDETERMINISTIC)
-        more.append(
+        findings.append(
             f"{evidence.other} of {evidence.repeats} repeats gave another answer, "
             f"{evidence.within} passed"
         )
@@ -135,7 +135,7 @@ def reconsider(judgment: Judgment, evidence: Evidence, policy: Policy) -> Judgme
         and verdict == judgment.verdict
         and cause == "float32-instead-of-float64"
     ):
-        verdict = Verdict(VerdictKind.PRECISION_SCALING)  # it overflowed or vanished there
+        verdict = Verdict(VerdictKind.PRECISION_SCALING)  # overflow or underflow in float32
     if (
         judgment.verdict.kind is VerdictKind.DIVERGENT
         and verdict == judgment.verdict
@@ -143,7 +143,7 @@ def reconsider(judgment: Judgment, evidence: Evidence, policy: Policy) -> Judgme
     ):
         if cause == "float32-instead-of-float64":
             verdict = Verdict(VerdictKind.PRECISION_SCALING)
-        elif cause in _REDUCED:
+        elif cause in _PRECISION_LOSSES:
             verdict = Verdict(VerdictKind.REDUCED_PRECISION, allowed=policy.reduced_precision)
         elif (
             not cause
@@ -154,69 +154,71 @@ def reconsider(judgment: Judgment, evidence: Evidence, policy: Policy) -> Judgme
             <= 1.0
         ):
             verdict = Verdict(VerdictKind.ILL_CONDITIONED)
-            more.append(
+            findings.append(
                 "no more than half an ulp in the inputs changes"
                 if 0.0 < evidence.input_perturbation_ratio <= 1.0
                 else "its own steps cancel"
             )
     if evidence.cause is not None and cause != "nondeterministic":
-        more.append(str(evidence.cause))
+        findings.append(str(evidence.cause))
     if (
         evidence.float64_error_ratio is not None
         and evidence.float64_error_ratio > _SAME_IN_FLOAT64
         and verdict == judgment.verdict
         and cause != "approximation"
     ):
-        more.append("float64 has the same error: not a matter of precision")
+        findings.append("float64 has the same error: not a matter of precision")
     if evidence.backend_agreement:
-        more.append(evidence.backend_agreement)
+        findings.append(evidence.backend_agreement)
     if verdict.fails:
-        vanishes = [words for words, rho in evidence.trials.items() if rho <= 1.0]
-        if vanishes:
-            more.append(f"{vanishes[0]} makes it vanish")
-    text = judgment.explanation + (": " + "; ".join(more) if more else "")
+        workarounds = [trial for trial, rho in evidence.trials.items() if rho <= 1.0]
+        if workarounds:
+            findings.append(f"{workarounds[0]} makes it vanish")
+    text = judgment.explanation + (": " + "; ".join(findings) if findings else "")
     return replace(judgment, verdict=verdict, explanation=text)
 
 
 _SUSPECT_RATIO = (
-    1.4  # RMS error ÷ the CPU's; a healthy sum in another order reaches several times as much
+    1.4  # RMS error ÷ the CPU's; a healthy sum in another order may reach several times this
 )
-_SUSPECT_LEAN = 6.0  # standard deviations; the largest of many healthy results leans by 4.3
+_SUSPECT_LEAN = (
+    6.0  # standard deviations of the sign bias; the largest of many healthy results is 4.3
+)
 _SUSPECT_ULP = 1.0  # beyond the rounding of the result itself
 _SUSPECT_FROM = 128  # elements
 
 
 def exceeds_baseline(judgment: Judgment) -> bool:
-    """Whether fewer bits may be the reason for the errors of a result within budget (or only
-    another order of the same sum).
+    """Whether reduced precision may cause the errors of a result within budget (or only another
+    order of the sum).
 
-    The CPU alone cannot tell: which kernel its library chose, nobody knows, and it may err more
-    than three products of bfloat16.
+    The CPU alone cannot decide: the kernel of its library is unknown and may err more than three
+    bfloat16 products.
     """
     numbers = judgment.metrics
-    few = numbers.get("differing", 0.0) < _SUSPECT_FROM
+    few_differ = numbers.get("differing", 0.0) < _SUSPECT_FROM
     return (
         judgment.verdict.kind is VerdictKind.ROUNDING
-        and not few
+        and not few_differ
         and (numbers.get("ulp_max", 0.0) > _SUSPECT_ULP or unusual(judgment))
     )
 
 
 def unusual(judgment: Judgment) -> bool:
-    """Whether a result that exceeds the baseline errs much more than the CPU, or to one side: then
-    every loss of precision is worth a try."""
+    """Whether a result that exceeds the baseline errs much more than the CPU, or with a sign
+    bias: then every loss of precision is tried."""
     return (
         judgment.metrics.get("rmse_ratio", 0.0) > _SUSPECT_RATIO or judgment.leans > _SUSPECT_LEAN
     )
 
 
-# × the RMS error of the CPU, from which on a result within budget is worth a look at formulas
+# × the RMS error of the CPU: beyond it, formulas are tried for a result within budget
 BETTER_ELSEWHERE = 20.0
 
 
 def far_from_the_cpu(judgment: Judgment) -> bool:
-    """Whether a result within budget is so much worse than the CPU's that a mistaken formula may
-    hide in the budget."""
+    """Whether a result within budget is so much worse than the CPU's that the budget may hide a
+    wrong formula."""
     return (
         judgment.verdict.kind is VerdictKind.ROUNDING
         and judgment.metrics.get("rmse_ratio", 0.0) > BETTER_ELSEWHERE
@@ -224,11 +226,11 @@ def far_from_the_cpu(judgment: Judgment) -> bool:
 
 
 def with_cause(judgment: Judgment, cause: Cause | None, policy: Policy) -> Judgment:
-    """The final judgment of a result that exceeds the baseline: with a cause that explains its
-    errors it was computed in fewer bits."""
+    """The final judgment of a result that exceeds the baseline: a cause that explains its errors
+    makes it a failure."""
     if cause is None:
         return judgment
-    reduced = cause.name in _REDUCED
+    reduced = cause.name in _PRECISION_LOSSES
     verdict = (
         Verdict(VerdictKind.REDUCED_PRECISION, allowed=policy.reduced_precision)
         if reduced
@@ -236,26 +238,25 @@ def with_cause(judgment: Judgment, cause: Cause | None, policy: Policy) -> Judgm
     )
     ratio = judgment.metrics.get("rmse_ratio", 0.0)
     rho = format_factor(judgment.metrics.get("rho_max", 0.0))
-    seen = (
+    observation = (
         f"RMS error is {min(ratio, 1e6):.1f} times the CPU's"
         if ratio > _SUSPECT_RATIO
         else "errors are not random"
     )
-    text = f"{rho} × budget, but its {seen}: {cause}"
+    text = f"{rho} × budget, but its {observation}: {cause}"
     return replace(
         judgment,
         verdict=verdict,
         explanation=text,
-        detail=BeyondStatistics(f"its {seen}: {cause}"),
+        detail=BeyondStatistics(f"its {observation}: {cause}"),
     )
 
 
-_SAME_IN_FLOAT64 = 0.5  # of the error here; rounding would leave 2⁻²⁹ of it
+_SAME_IN_FLOAT64 = 0.5  # of the error; rounding would leave 2⁻²⁹ of it
 
 
 def _severity(judgment: Judgment) -> tuple[int, float]:
-    """Failures first (by ρ), then passes, and `inconclusive` only when no output could be
-    decided."""
+    """Failures first (by ρ), then passes; `inconclusive` only if nothing could be judged."""
     rank = {"failed": 3, "warned": 2, "passed": 1, "not tested": 0}[judgment.verdict.group]
     return rank, judgment.metrics.get("rho_max", 0.0)
 
@@ -266,7 +267,7 @@ def _matching_output(output: Measured, baseline: Comparison | None) -> Measured 
     return next((other for other in baseline.outputs if other.name == output.name), None)
 
 
-def _without_outputs(comparison: Comparison, baseline: Comparison | None) -> Judgment:
+def _judge_status(comparison: Comparison, baseline: Comparison | None) -> Judgment:
     note = comparison.note
     match comparison.status:
         case "both-raised":
@@ -300,25 +301,29 @@ _EXACT, _ROUNDING, _DIVERGENT, _INCONCLUSIVE = (
 def _judge_output(
     output: Measured, baseline_output: Measured | None, rule: Rule, policy: Policy
 ) -> Judgment:
-    special = _special(output, policy)
-    if special:
+    mismatch = _special_value_mismatch(output, policy)
+    if mismatch:
         numbers = {"special_mismatches": float(sum(output.special.values()))}
         return Judgment(
-            Verdict(VerdictKind.SPECIAL_VALUES), special, numbers, output.special_worst, output.name
+            Verdict(VerdictKind.SPECIAL_VALUES),
+            mismatch,
+            numbers,
+            output.special_worst,
+            output.name,
         )
     if not output.element_groups:
         return Judgment(
             _EXACT, "only shape and dtype are defined here, and they agree", {}, None, output.name
         )
-    rho, element_group, pareto_point = _budget(output, rule, policy)
-    every = output.element_groups
+    rho, element_group, pareto_point = _max_rho(output, rule, policy)
+    groups = output.element_groups
     numbers = {
         "rho_max": rho,
-        "ulp_max": element_group.ulp_max if len(every) == 1 else max(s.ulp_max for s in every),
+        "ulp_max": element_group.ulp_max if len(groups) == 1 else max(s.ulp_max for s in groups),
         "scaled_max": element_group.scaled_max
-        if len(every) == 1
-        else max(s.scaled_max for s in every),
-        "abs_max": element_group.abs_max if len(every) == 1 else max(s.abs_max for s in every),
+        if len(groups) == 1
+        else max(s.scaled_max for s in groups),
+        "abs_max": element_group.abs_max if len(groups) == 1 else max(s.abs_max for s in groups),
         "differing": float(output.differing),
     }
     if baseline_output is not None:
@@ -335,22 +340,22 @@ def _judge_output(
     statistics = (
         ""
         if rho > 1.0
-        else _of_steps(output)
+        else _step_statistics(output)
         if output.of_steps is not None
         else _statistics(output, baseline_output, rule)
     )
     if (
         (rho > 1.0 or statistics)
         and policy.reduced_precision
-        and _budget(output, _with_reduced_inputs(rule), policy)[0] <= 1.0
+        and _max_rho(output, _with_reduced_inputs(rule), policy)[0] <= 1.0
     ):
-        size = format_factor(rho)
-        text = f"{size} × budget, within what the reduced precision that was asked for explains"
+        factor = format_factor(rho)
+        text = f"{factor} × budget, within what the reduced precision that was asked for explains"
         return Judgment(
             Verdict(VerdictKind.REDUCED_PRECISION, allowed=True), text, numbers, worst, output.name
         )
     if rho > 1.0:
-        text = f"{format_factor(rho)} × budget{_where(output)}"
+        text = f"{format_factor(rho)} × budget{_location_text(output)}"
         return Judgment(_DIVERGENT, text, numbers, worst, output.name)
     if statistics:
         return Judgment(
@@ -377,7 +382,7 @@ def _judge_output(
         numbers,
         worst,
         output.name,
-        _bias(output),
+        _sign_bias(output),
     )
 
 
@@ -385,7 +390,7 @@ def _capped(value: float) -> float:
     return min(value, 1e300)
 
 
-_SPECIAL = {
+_SPECIAL_VALUE_TEXTS = {
     "nan": "NaN differs", "inf": "an infinity differs", "zero-sign": "the sign of zero differs",
     "nan-dropped": "NaN is left out and the other number returned",
     "flushed": "NaN or an infinity differs, as if subnormal inputs were zero,",
@@ -395,9 +400,9 @@ _SPECIAL = {
 }  # fmt: skip
 
 
-def _special(output: Measured, policy: Policy) -> str:
-    """A sentence when NaN, infinities, the sign of zero or saturated integers are not where the
-    policy admits them."""
+def _special_value_mismatch(output: Measured, policy: Policy) -> str:
+    """A description of NaN, infinities, zero signs or saturated integers that the policy does
+    not allow."""
     if not output.special:
         return ""
     counts = dict(output.special)
@@ -416,18 +421,18 @@ def _special(output: Measured, policy: Policy) -> str:
     if not counts:
         return ""
     parts = [
-        f"{_SPECIAL.get(kind, kind)} in {count} of {output.elements} elements"
+        f"{_SPECIAL_VALUE_TEXTS.get(kind, kind)} in {count} of {output.elements} elements"
         for kind, count in counts.items()
     ]
     return "; ".join(parts)
 
 
-def _budget(output: Measured, rule: Rule, policy: Policy) -> tuple[float, ElementGroup, int]:
-    """max ρ over the output's element groups, with the group and the Pareto point that cause it."""
+def _max_rho(output: Measured, rule: Rule, policy: Policy) -> tuple[float, ElementGroup, int]:
+    """max ρ over the element groups, with the group and the Pareto point that cause it."""
     best: tuple[float, ElementGroup, int] = (0.0, output.element_groups[0], -1)
     for element_group in output.element_groups:
         rho, pareto_point = _group_rho(
-            element_group, output, _for_range(rule, element_group, output), policy
+            element_group, output, _rule_for_group(rule, element_group, output), policy
         )
         if rho > best[0]:
             best = (rho, element_group, pareto_point)
@@ -435,16 +440,15 @@ def _budget(output: Measured, rule: Rule, policy: Policy) -> tuple[float, Elemen
 
 
 def _with_reduced_inputs(rule: Rule) -> Rule:
-    """The rule plus 2·2⁻¹¹·S, what inputs of 11 significand bits (TF32, float16) cost: 2¹⁴ times u
-    of float32."""
+    """The rule plus 2·2⁻¹¹·S, the effect of inputs of 11 significand bits (TF32, float16): 2¹⁴
+    times u of float32."""
     return replace(rule, lam=rule.lam + 2.0**14)
 
 
-def _for_range(rule: Rule, element_group: ElementGroup, output: Measured) -> Rule | None:
-    """The rule for a group's elements: with a range's own numbers inside it, None where a backend
-    may return anything.
+def _rule_for_group(rule: Rule, element_group: ElementGroup, output: Measured) -> Rule | None:
+    """The rule for a group: the numbers of its range if it has one; None if any result is allowed.
 
-    A range that the comparison did not tell apart (the operator does not declare it) changes
+    Ranges that the operator does not declare, and the comparison thus does not separate, change
     nothing.
     """
     if not rule.ranges:
@@ -470,12 +474,9 @@ def _group_rho(
 ) -> tuple[float, int]:
     if rule is None:
         return 0.0, -1
-    c = (
-        0.5 if output.exact else max(rule.c, 0.5)
-    )  # half an ulp is correct rounding: no budget can be smaller
+    c = 0.5 if output.exact else max(rule.c, 0.5)  # half an ulp: correct rounding
     lam = 0.0 if output.exact else rule.lam
-    # Each element's budget/e is c·ulp/e + λ·G·u·S/e, hence at least c/max(e/ulp) +
-    # λ/max(e/(G·u·S)).
+    # budget/e = c·ulp/e + λ·G·u·S/e ≥ c/max(e/ulp) + λ/max(e/(G·u·S)) for each element.
     rho, pareto_point = element_group.ulp_max / c, -1
     if lam > 0.0 and element_group.scaled_max > 0.0 and rho > 0.0:
         rho = 1.0 / (1.0 / rho + lam / element_group.scaled_max)
@@ -491,62 +492,61 @@ def _group_rho(
     return _capped(rho), pareto_point
 
 
-# × σ of the roundings of its own steps, up to which a function may differ from its reference in
-# float64: constants of few digits, polynomials. In float32 these are rounding as large as any
-# other.
+# × σ of the roundings of its own steps: how far a function may be from its reference in float64
+# (short constants, polynomials). In float32 this is as small as other rounding.
 _ANOTHER_FORMULA = {"float16": 0.0625, "bfloat16": 0.0625}
 
 
-def _of_steps(output: Measured) -> str:
-    """What a function that is judged by its own steps shows although every element is within
-    budget; empty if nothing."""
-    apart, usual = output.of_steps or (0.0, 0.0)
-    if apart > _ANOTHER_FORMULA.get(output.dtype, 1.0):
+def _step_statistics(output: Measured) -> str:
+    """The problem of an output judged by its own steps although every element is within budget;
+    empty if none."""
+    float64_deviation, usual_rms = output.of_steps or (0.0, 0.0)
+    if float64_deviation > _ANOTHER_FORMULA.get(output.dtype, 1.0):
         return (
             f"where nothing is rounded, in float64, it is off from its reference by "
-            f"{format_factor(apart)} times what its roundings explain"
+            f"{format_factor(float64_deviation)} times what its roundings explain"
         )
-    if output.sigma_rms > usual:
+    if output.sigma_rms > usual_rms:
         return (
             f"its RMS error is {output.sigma_rms:.1f} times what the roundings of its own "
-            f"steps explain{_where(output)}"
+            f"steps explain{_location_text(output)}"
         )
     return ""
 
 
 def _statistics(output: Measured, baseline_output: Measured | None, rule: Rule) -> str:
-    """What the error distribution shows although every element is within budget; empty if
-    nothing."""
-    m = output.elements
+    """The problem in the error distribution although every element is within budget; empty if
+    none."""
+    count = output.elements
     if not output.independent or output.sigma_rms == 0.0 or output.exact:
         return ""
-    scatter = metrics.scatter(m)
-    usual = max(baseline_output.sigma_rms if baseline_output is not None else 0.0, 1.0)
-    if output.sigma_rms > rule.rmse_ratio * scatter * usual:
+    scatter = metrics.scatter(count)
+    usual_rms = max(baseline_output.sigma_rms if baseline_output is not None else 0.0, 1.0)
+    if output.sigma_rms > rule.rmse_ratio * scatter * usual_rms:
         return (
-            f"its RMS error is {output.sigma_rms / usual:.1f} times what rounding "
-            f"explains{_where(output)}"
+            f"its RMS error is {output.sigma_rms / usual_rms:.1f} times what rounding "
+            f"explains{_location_text(output)}"
         )
     peak = max(baseline_output.sigma_max if baseline_output is not None else 0.0, _HEALTHY_PEAK)
     if output.sigma_max > rule.scaled_ratio * peak:
         return (
             f"its largest error is {output.sigma_max / peak:.1f} times what rounding "
-            f"explains{_where(output)}"
+            f"explains{_location_text(output)}"
         )
     if output.cluster is not None:
-        rms, members, where = output.cluster
-        # The elements of a row share an operand, and so part of their errors.
-        if rms > 2.0 * rule.rmse_ratio * metrics.scatter(members) * usual:
+        rms, members, location = output.cluster
+        # Elements of a row share an operand and therefore part of their errors.
+        if rms > 2.0 * rule.rmse_ratio * metrics.scatter(members) * usual_rms:
             return (
-                f"its errors cluster {where}: their RMS is {rms / usual:.1f} times what "
+                f"its errors cluster {location}: their RMS is {rms / usual_rms:.1f} times what "
                 f"rounding explains"
             )
-    bias = _bias(output)
+    bias = _sign_bias(output)
     if (
-        m >= _BIAS_FROM
+        count >= _BIAS_FROM
         and output.sigma_rms > 1.0
         and bias > rule.sign_bias
-        and (baseline_output is None or _bias(baseline_output) < rule.sign_bias / 2)
+        and (baseline_output is None or _sign_bias(baseline_output) < rule.sign_bias / 2)
     ):
         return (
             f"its errors lean to one side by {bias:.0f} standard deviations: truncation "
@@ -555,7 +555,7 @@ def _statistics(output: Measured, baseline_output: Measured | None, rule: Rule) 
     return ""
 
 
-def _bias(output: Measured) -> float:
+def _sign_bias(output: Measured) -> float:
     signed = output.positive + output.negative
     if signed < _BIAS_FROM:
         return 0.0
@@ -565,5 +565,5 @@ def _bias(output: Measured) -> float:
     )
 
 
-def _where(output: Measured) -> str:
+def _location_text(output: Measured) -> str:
     return f", {output.pattern}" if output.pattern else ""

@@ -1,5 +1,5 @@
-"""YAML read into a pydantic model, with ``file:line:column`` and plain words for everything that is
-wrong with it."""
+"""YAML validated by a pydantic model; every mistake has ``file:line:column`` and a plain
+sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Keys = tuple[str | int, ...]
 Place = tuple[int, int]  # line and column, both counted from 1
 Model = TypeVar("Model", bound=BaseModel)
 
-_WANTED = {
+_EXPECTED_TYPES = {
     "bool_type": "true or false",
     "date_from_datetime_inexact": "a date such as 2026-11-30",
     "date_type": "a date such as 2026-11-30",
@@ -42,39 +42,39 @@ _LIMITS = {
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader without what only an attacker has a use for: aliases, tags, endless
-    nesting."""
+    """The safe loader without aliases, tags and deep nesting."""
 
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent):
-            raise _refused(
+            raise _yaml_error(
                 event, f"an alias (*{event.anchor}) is not allowed here; write the value out again"
             )
         if getattr(event, "tag", None) is not None:
-            raise _refused(event, f"a tag ({event.tag}) is not allowed here; write the plain value")
+            raise _yaml_error(
+                event, f"a tag ({event.tag}) is not allowed here; write the plain value"
+            )
         if self.depth >= MAX_DEPTH:
-            raise _refused(event, f"more than {MAX_DEPTH} levels of nesting")
+            raise _yaml_error(event, f"more than {MAX_DEPTH} levels of nesting")
         self.depth += 1
         node: yaml.Node | None = super().compose_node(parent, index)
         self.depth -= 1
         return node
 
 
-# YAML 1.1, which PyYAML follows, reads 8e-4 as text; everybody who writes it means the number.
+# PyYAML follows YAML 1.1, which reads 8e-4 as text.
 _EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$")
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
 
 
-def _refused(event: Any, problem: str) -> yaml.MarkedYAMLError:
+def _yaml_error(event: Any, problem: str) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
 
 
 class Located:
-    """Plain data from a YAML text, the place of every key and list item, and the mistakes met so
-    far."""
+    """Data from a YAML text, the location of every key and list item, and mistakes."""
 
     def __init__(self, text: str, label: str) -> None:
         self.label = label
@@ -91,8 +91,8 @@ class Located:
             loader = _Loader(text)
             node = loader.get_single_node()
         except yaml.reader.ReaderError as error:
-            before = text[: error.position]
-            place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
+            preceding = text[: error.position]
+            place = (preceding.count("\n") + 1, len(preceding) - preceding.rfind("\n"))
             self._mistake(
                 place, f"not valid YAML: character U+{ord(text[error.position]):04X} is not allowed"
             )
@@ -146,8 +146,8 @@ class Located:
         return result
 
     def find(self, location: tuple[str | int, ...]) -> tuple[Keys, Place]:
-        """The part of ``location`` that stands in the file, and where; steps that only the model
-        knows are left out."""
+        """The part of ``location`` that exists in the file, and its place; steps of the model
+        only are skipped."""
         path: Keys = ()
         for step in location:
             if (*path, step) in self.places:
@@ -159,23 +159,21 @@ class Located:
         return f"{self.label}:{self.find(location)[1][0]}"
 
     def validate(self, model: type[Model], synonyms: Mapping[str, str]) -> Model:
-        """The data as ``model``. ``synonyms`` are wrong names for keys, with the right one, for
-        "did you mean".
+        """The data as ``model``. ``synonyms`` maps wrong key names to the right ones for
+        suggestions.
 
-        Raises ConfigurationError with one line per mistake, in the order of the file.
+        Raises ConfigurationError with one line per mistake, in file order.
         """
         validated = None
         if self.data is not None:
             try:
                 validated = model.model_validate(self.data)
             except ValidationError as error:
-                said = {place for place, _ in self.mistakes}
-                for detail in error.errors(include_url=False):
-                    path, place = self.find(detail["loc"])
-                    if (
-                        place not in said
-                    ):  # a value that could not even be read was reported already
-                        self._mistake(place, _words(detail, path, model, synonyms))
+                reported = {place for place, _ in self.mistakes}
+                for error_detail in error.errors(include_url=False):
+                    path, place = self.find(error_detail["loc"])
+                    if place not in reported:
+                        self._mistake(place, _error_text(error_detail, path, model, synonyms))
         if validated is None or self.mistakes:
             lines = [
                 f"{self.label}:{line}:{column}  {words}"
@@ -195,7 +193,7 @@ def _place(mark: Any) -> Place:
     return mark.line + 1, mark.column + 1
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, (dict, list)):
         return "a list" if isinstance(value, list) else "keys with values"
     text = (
@@ -208,44 +206,44 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _words(
+def _error_text(
     error: ErrorDetails, path: Keys, model: type[BaseModel], synonyms: Mapping[str, str]
 ) -> str:
-    """One of pydantic's errors as a sentence that contains the remedy."""
-    name, kind, got, last = (
+    """One of pydantic's errors as a sentence with the remedy."""
+    name, kind, value_text, last = (
         dotted(path),
         error["type"],
-        _shown(error["input"]),
+        _value_text(error["input"]),
         str(("", *error["loc"])[-1]),
     )
     context = error.get("ctx", {})
     if kind == "extra_forbidden":
         known = _keys(model, error["loc"][:-1])
-        meant = synonyms.get(_nearest(last, synonyms))
-        hint = f"; did you mean {meant}?" if meant in known else did_you_mean(last, known)
+        suggestion = synonyms.get(_closest(last, synonyms))
+        hint = f"; did you mean {suggestion}?" if suggestion in known else did_you_mean(last, known)
         return f"{name} is not a key here{hint or '; known: ' + ', '.join(known)}"
     if kind == "missing":
-        where = "here, or one level up for all that stands below it" if last == "source" else "here"
-        return f"{name} has no {last}; add it {where}"
+        place = "here, or one level up for all that stands below it" if last == "source" else "here"
+        return f"{name} has no {last}; add it {place}"
     if kind == "literal_error":
         known = re.findall(r"'([^']+)'", context["expected"])
-        meant = did_you_mean(str(error["input"]), known)
+        suggestion = did_you_mean(str(error["input"]), known)
         if last == "[key]":
-            return f"{name} is not a key here{meant or '; known: ' + ', '.join(known)}"
-        return f"{name} is {got}; it must be {context['expected']}{meant}"
-    if kind in _WANTED:
-        return f"{name} wants {_WANTED[kind]}, not {got}"
+            return f"{name} is not a key here{suggestion or '; known: ' + ', '.join(known)}"
+        return f"{name} is {value_text}; it must be {context['expected']}{suggestion}"
+    if kind in _EXPECTED_TYPES:
+        return f"{name} wants {_EXPECTED_TYPES[kind]}, not {value_text}"
     if kind in _LIMITS:
-        return f"{name} is {got}; it must {_LIMITS[kind].format(**context)}"
+        return f"{name} is {value_text}; it must {_LIMITS[kind].format(**context)}"
     return f"{name} {error['msg']}"
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
+def _closest(word: str, known: Iterable[str]) -> str:
     return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.75)), "")
 
 
 def _keys(model: type[BaseModel], location: tuple[str | int, ...]) -> list[str]:
-    """The keys that ``model`` has at a location; those in brackets are its own and no user's."""
+    """The keys of ``model`` at a location, without internal ones in brackets."""
     kind: Any = model
     for step in location:
         while get_origin(kind) is Annotated:

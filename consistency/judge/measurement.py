@@ -1,4 +1,4 @@
-"""One floating-point output: from two tensors to the numbers of a
+"""Measurement of one floating-point output: from two tensors to a
 :class:`~consistency.core.model.Measured`."""
 
 from __future__ import annotations
@@ -17,29 +17,22 @@ from ..reference.rounding_variance import healthy_variance
 from . import metrics
 from .elements import Elements, flat
 
-# Below this many ulp (and this share of G·u·S) no rule in use could object, and the two maxima
-# alone are kept.
+# Errors below these (ulp, G·u·S) satisfy every rule in use; only the two maxima are kept.
 _SETTLED_ULP = 0.5
 _SETTLED_SCALED = 1.0
 _MOST_ZEROS = 0.65
-_FEW_TERMS = 8  # with so few, √n and n are much the same
-_LEANING, _ALL = (
-    3.0,
-    0.9,
-    # standard deviations from which on signs are looked at more closely, and the share that proves
-    # a fault
-)
-# × √u, the relative range of numbers below which sums of their products lean (seen up to 2 × √u)
+_FEW_TERMS = 8  # up to which √n and n hardly differ
+_LEANING, _ALL = 3.0, 0.9  # sign bias: suspicious (standard deviations), certain (share)
+# × √u: relative range of operands below which healthy sums of products have a sign bias (observed
+# up to 2 × √u)
 _HALF_OF_THE_DIGITS = 4.0
-_NOTABLE, _MOST_GROUPED = (
-    9.0,
-    1 << 20,
-)  # σ² of the largest error, and elements, between which groups are compared
+# Groups are compared above this largest error (σ²), up to this number of elements.
+_NOTABLE, _MOST_GROUPED = 9.0, 1 << 20
 
 
 class Floating(Elements):
-    """Measures one output. Quick path first; special values, ranges and the hull only where they
-    are needed."""
+    """Measures one output. Special values, ranges and the Pareto front are computed only if
+    needed."""
 
     cluster: tuple[float, int, str] | None = None
 
@@ -53,9 +46,9 @@ class Floating(Elements):
         sums = metrics.absolute_and_ulp(
             self.actual, self.expected, self.tail, self.form, self.known
         )
-        # The largest number in place of an infinity is off by half a step at least.
-        far = self.form.overflow * self.form.unit_roundoff
-        if sums.bad or (sums.abs_max >= far and self.held().any()):
+        # The largest number in place of an infinity has an error of at least half a step.
+        largest_step = self.form.overflow * self.form.unit_roundoff
+        if sums.bad or (sums.abs_max >= largest_step and self.held().any()):
             self.set_special_aside()
             sums = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form)
         if sums.nonzero < self.expected.size and self.signed_zeros_matter():
@@ -64,9 +57,11 @@ class Floating(Elements):
         element_groups: tuple[ElementGroup, ...] = (
             ElementGroup(None, sums.ulp_max, abs_max=sums.abs_max),
         )
-        simple = self.model.kind == "rounded" and not self.complex
-        if sums.ulp_max > _SETTLED_ULP and (sums.ulp_max > 1.0 or not simple or self._subnormal()):
-            element_groups, exact = self._closer(sums)
+        elementwise_rounding = self.model.kind == "rounded" and not self.complex
+        if sums.ulp_max > _SETTLED_ULP and (
+            sums.ulp_max > 1.0 or not elementwise_rounding or self._subnormal()
+        ):
+            element_groups, exact = self._measure_groups(sums)
         pattern = ""
         if sums.ulp_max > 2.0 and element_groups[0].pareto_front:
             pattern = metrics.pattern_of(
@@ -76,19 +71,18 @@ class Floating(Elements):
             self.name, self.dtype, self.shape, n, element_groups, exact, sums.differing,
             math.sqrt(sums.squares / n), math.sqrt(sums.sigma_squares / n),
             math.sqrt(sums.sigma_max), self._independent(sums),
-            *self._signs(sums), self.special, self.special_worst, self._vacuous(sums, n), pattern,
-            self.cluster, self._terms(),
-            self._of_steps(),
+            *self._signs(sums), self.special, self.special_worst, self._vacuous_reason(sums, n),
+            pattern, self.cluster, self._term_count(), self._step_statistics(),
         )  # fmt: skip
 
     def _signs(self, sums: metrics.Sums) -> tuple[int, int, int]:
-        """How many errors are positive, negative, and away from zero; none are counted where that
-        proves nothing.
+        """How many errors are positive, negative, and away from zero; zeros if a sign bias proves
+        nothing.
 
-        Of numbers 2ᵐ + a, all alike but for their last digits, products are 2²ᵐ + 2ᵐ(a + b) + ab,
-        of which a running sum keeps the first two terms whole: what is rounded away has the one
-        sign of ab, also in healthy sums, of which up to 86% then err to one side. Truncation makes
-        all of them.
+        For numbers 2ᵐ + a that agree in all but their last digits, products are 2²ᵐ + 2ᵐ(a + b) +
+        ab; a running sum keeps the first two terms exactly, and what is rounded away has the sign
+        of ab. Healthy sums then have up to 86% of their errors on one side; truncation has all of
+        them.
         """
         counts = (sums.positive, sums.negative, sums.outward)
         signed = sums.positive + sums.negative
@@ -96,24 +90,24 @@ class Floating(Elements):
         if (
             2 * leaning - signed > _LEANING * math.sqrt(signed)
             and leaning < _ALL * signed
-            and self._alike()
+            and self._operands_nearly_equal()
         ):
             return 0, 0, 0
         return counts
 
-    def _alike(self) -> bool:
+    def _operands_nearly_equal(self) -> bool:
         """Whether the numbers of every operand agree in nearly half of their digits."""
         numbers = [
             dtypes.real_of(base)
             for base in self.reference.materials.bases
             if base.dtype.kind in "fc" and base.size
         ]
-        least = _HALF_OF_THE_DIGITS * math.sqrt(self.form.unit_roundoff)
-        return all(float(np.ptp(x)) < least * float(np.abs(x).max()) for x in numbers)
+        max_range = _HALF_OF_THE_DIGITS * math.sqrt(self.form.unit_roundoff)
+        return all(float(np.ptp(x)) < max_range * float(np.abs(x).max()) for x in numbers)
 
-    def _terms(self) -> float:
-        """n, for a picture of errors against it; 0 where nothing is accumulated, or counting would
-        cost another run."""
+    def _term_count(self) -> float:
+        """n, for charts of errors; 0 if nothing is accumulated, or counting would need another
+        run."""
         if self.model.kind != "accumulated":
             return 0.0
         return (
@@ -122,13 +116,13 @@ class Floating(Elements):
             else self.reference.counted(self.index)
         )
 
-    def _of_steps(self) -> tuple[float, float] | None:
-        found = self.reference.of_steps.get(self.index)
-        return None if found is None else found[:2]
+    def _step_statistics(self) -> tuple[float, float] | None:
+        statistics = self.reference.of_steps.get(self.index)
+        return None if statistics is None else statistics[:2]
 
     def _subnormal(self) -> bool:
-        """Whether numbers are so small that a backend may flush them, which the judge can only tell
-        from the hull."""
+        """Whether numbers are so small that a backend may flush them, which requires the Pareto
+        front."""
         return bool(
             (
                 (np.abs(self.expected) < 4.0 * self.form.smallest_normal) & (self.expected != 0.0)
@@ -136,10 +130,10 @@ class Floating(Elements):
         )
 
     def _independent(self, sums: metrics.Sums) -> bool:
-        """Whether rounding errors of different elements are independent, so that their signs and
-        mean square mean something.
+        """Whether rounding errors of different elements are independent, so that statistics are
+        meaningful.
 
-        Where numbers repeat, results err alike. That is looked at only if errors are unusual.
+        Repeated numbers give equal errors. This is checked only if errors are unusual.
         """
         if sums.sigma_squares == 0.0 or not self._sums_products():
             return False
@@ -158,8 +152,8 @@ class Floating(Elements):
         return kind == "products" and self.model.growth == "sqrt"
 
     def _unit_roundoff(self) -> float:
-        """u of the accumulation: half-precision results are accumulated in float32 going forward,
-        in themselves going back."""
+        """u of the accumulation: half-precision results are accumulated in float32 in forward,
+        in their own format in backward."""
         wide = (
             self.form.precision < 24
             and self.model.wide_accumulation
@@ -167,22 +161,22 @@ class Floating(Elements):
         )
         return 2.0**-24 if wide else self.form.unit_roundoff
 
-    def _closer(self, sums: metrics.Sums) -> tuple[tuple[ElementGroup, ...], bool]:
-        """S, the alternatives, the ranges and the hull: for outputs with an error above correct
+    def _measure_groups(self, sums: metrics.Sums) -> tuple[tuple[ElementGroup, ...], bool]:
+        """S, alternatives, ranges and Pareto fronts: for outputs with an error above correct
         rounding."""
         reference, u = self.reference, self._unit_roundoff()
         if reference.operator.alternatives is not None and reference.direction == "forward":
             self._admit_alternatives(sums)
-        s = self._magnitude()
+        magnitude = self._magnitude()
         exact = self.moves_only or (self.model.integers_exact and reference.exact_integers)
         growth = reference.growth(self.index)
-        if s is not None:
+        if magnitude is not None:
             model = self._error_model(growth, u)
             metrics.scaled(
                 self.actual,
                 self.expected,
                 self.tail,
-                s,
+                magnitude,
                 model,
                 sums,
                 self._sizes if self.paired else None,
@@ -202,7 +196,7 @@ class Floating(Elements):
                     self.actual,
                     self.expected,
                     self.tail,
-                    s,
+                    magnitude,
                     (model[0], model[1], max(model[1], model[2])),
                     sums,
                     self._sizes,
@@ -212,98 +206,106 @@ class Floating(Elements):
                 and sums.sigma_max > _NOTABLE
                 and metrics.SIGNS_FROM <= self.expected.size <= _MOST_GROUPED
             ):
-                self.cluster = self._clustered(s, model)
-            doubtful = (
+                self.cluster = self._find_cluster(magnitude, model)
+            is_doubtful = (
                 sums.scaled_max > 0.5 * _SETTLED_SCALED
                 or sums.sigma_squares > 4.0 * self.expected.size
             )
-            if doubtful and reference.terms(self.index) > _FEW_TERMS and reference.low_entropy:
+            if is_doubtful and reference.terms(self.index) > _FEW_TERMS and reference.low_entropy:
                 sums.scaled_max *= growth / reference.terms(self.index)
-                sums.sigma_squares = sums.sigma_max = (
-                    0.0  # errors of equal numbers add up: their statistics mean nothing
-                )
+                # Errors of equal numbers add up: their statistics are meaningless.
+                sums.sigma_squares = sums.sigma_max = 0.0
                 growth = reference.terms(self.index)
             if self.model.kind != "rounded" and not exact and sums.scaled_max <= _SETTLED_SCALED:
                 return (ElementGroup(None, sums.ulp_max, sums.scaled_max, sums.abs_max),), False
-            if isinstance(s, np.ndarray):
-                s = np.nan_to_num(s, nan=0.0, posinf=1e300)
+            if isinstance(magnitude, np.ndarray):
+                magnitude = np.nan_to_num(magnitude, nan=0.0, posinf=1e300)
         unit = growth * u
-        if s is not None:
-            # Below the smallest normal number intermediates round to a fixed step, of which half is
-            # lost in double precision.
+        if magnitude is not None:
+            # Below the smallest normal number intermediates are rounded to a fixed step.
             step = max(self.form.smallest_normal, 2.0**-1074 / u)
-            s = np.where(s == 0.0, 0.0, s + step) if isinstance(s, np.ndarray) else s and s + step
+            magnitude = (
+                np.where(magnitude == 0.0, 0.0, magnitude + step)
+                if isinstance(magnitude, np.ndarray)
+                else magnitude and magnitude + step
+            )
         error = metrics.errors(self.actual, self.expected, self.tail)
         if reference.direction == "backward":
-            # Gradient formulas square and divide: their intermediates underflow, or overflow to a
+            # Intermediates of gradient formulas (squares, quotients) underflow, or overflow to a
             # zero, before the gradient does.
             error = np.maximum(error - self.form.smallest_normal, 0.0)
             error[
                 (self.actual == 0.0) & (np.abs(self.expected) <= 1.0 / self.square_overflows())
             ] = 0.0
         ulp = self._ulp()
-        scale = None if s is None else s * unit
-        elsewhere = self._span(None, error, ulp, scale, self._outside_ranges())
+        scale = None if magnitude is None else magnitude * unit
+        outside_ranges = self._element_group(None, error, ulp, scale, self._outside_ranges())
         return (
-            elsewhere,
-            *(self._span(interval, error, ulp, scale, mask) for interval, mask in self._ranges()),
+            outside_ranges,
+            *(
+                self._element_group(interval, error, ulp, scale, mask)
+                for interval, mask in self._ranges()
+            ),
         ), exact
 
     def _error_model(self, growth: float, u: float) -> float | tuple[float, float, float]:
-        """G·u, with p and q of σ² where sums of products are measured in σ; the same for every
-        backend."""
+        """G·u, with p and q of σ² for sums of products; cached for all backends."""
         key = (self.index, self.form.precision)
-        known = self.reference.error_models.get(key)
-        if known is None:
-            known = growth * u
+        model = self.reference.error_models.get(key)
+        if model is None:
+            model = growth * u
             if self._sums_products():
                 terms, ordered = self.reference.terms(self.index), self.reference.ordered_signs
-                known = (
-                    known,
+                model = (
+                    model,
                     *healthy_variance(terms, u, self.form.unit_roundoff, ordered=ordered),
                 )
             elif self.index in self.reference.of_steps:
-                known = (known, u * u / 12.0, (u / self.reference.of_steps[self.index][2]) ** 2)
-            self.reference.error_models[key] = known
-        return known
+                model = (model, u * u / 12.0, (u / self.reference.of_steps[self.index][2]) ** 2)
+            self.reference.error_models[key] = model
+        return model
 
     @functools.cached_property
     def _sizes(self) -> Any:
-        """Moduli, where parts are differences of sums as large as they: of ac and bd for (a +
-        ib)·(c + id). Else None."""
+        """Moduli of complex numbers, whose parts are differences of sums of that size: ac and bd
+        for (a + ib)·(c + id). Else None."""
         if not self.paired or self.keep is not None:
             return None
         return np.repeat(np.hypot(self.expected[::2], self.expected[1::2]), 2)
 
     def _ulp(self) -> Any:
-        """ulp of the reference, or of the result where that lies just across the next power of two
-        and so is rounded to its ulp.
+        """ulp of the reference, or of the result if that lies across the next power of two and was
+        rounded to its ulp.
 
-        Beyond the largest number nothing is rounded to: there is only infinity.
+        Not beyond the largest number, where there is only infinity.
         """
         ulp = dtypes.spacing(self.expected, self.form, np.empty_like(self.expected))
-        across = dtypes.spacing(
+        actual_ulp = dtypes.spacing(
             self.actual.astype(np.float64), self.form, np.empty_like(self.expected)
         )
         return np.where(
-            (across == 2.0 * ulp) & (np.abs(self.actual) < self.form.overflow), across, ulp
+            (actual_ulp == 2.0 * ulp) & (np.abs(self.actual) < self.form.overflow), actual_ulp, ulp
         )
 
-    def _clustered(
-        self, s: Any, model: tuple[float, float, float]
+    def _find_cluster(
+        self, magnitude: Any, model: tuple[float, float, float]
     ) -> tuple[float, int, str] | None:
-        """Where errors of a few σ lie together; nothing where elements were set aside, which leaves
-        no rows and tiles."""
-        plain = (
+        """The cluster of errors of a few σ; None if elements were excluded, which leaves no rows
+        and tiles."""
+        independent_roundings = (
             self.form.precision >= 24 and self.reference.direction == "forward"
-        )  # others share too many of their roundings
-        if not plain or self.keep is not None or math.prod(self.shape) != self.expected.size:
+        )  # others share many roundings
+        if (
+            not independent_roundings
+            or self.keep is not None
+            or math.prod(self.shape) != self.expected.size
+        ):
             return None
         _, p, q = model
         q = max(p, q) if self.reference.heavy_tailed else q
         variance = np.maximum(
             p * (self.expected if self._sizes is None else self._sizes) ** 2
-            + q * np.nan_to_num(s, nan=0.0, posinf=1e150) ** 2,
+            + q * np.nan_to_num(magnitude, nan=0.0, posinf=1e150) ** 2,
             1e-300,
         )
         return metrics.clustered(
@@ -311,20 +313,23 @@ class Floating(Elements):
         )
 
     def _magnitude(self) -> Any:
-        """S as a flat array of the elements that are kept, or one number for all of them, or None.
-        May hold NaN and infinities."""
+        """S as a flat array of the kept elements, or one number for all, or None. May contain
+        NaN and infinities."""
         magnitudes = self.reference.magnitudes
-        s: Any = magnitudes[self.index] if self.index < len(magnitudes) else None
-        if not isinstance(s, torch.Tensor):
-            return s
-        if s.numel() != self.elements:  # of complex results both parts have one S
-            s = torch.broadcast_to(
-                s.unsqueeze(-1) if self.paired and s.shape != self.shape else s, self.shape
+        magnitude: Any = magnitudes[self.index] if self.index < len(magnitudes) else None
+        if not isinstance(magnitude, torch.Tensor):
+            return magnitude
+        if magnitude.numel() != self.elements:  # both parts of a complex result share one S
+            magnitude = torch.broadcast_to(
+                magnitude.unsqueeze(-1)
+                if self.paired and magnitude.shape != self.shape
+                else magnitude,
+                self.shape,
             )
-        s = flat(s, wide=True)
-        return s[self.keep] if self.keep is not None else s
+        magnitude = flat(magnitude, wide=True)
+        return magnitude[self.keep] if self.keep is not None else magnitude
 
-    def _span(
+    def _element_group(
         self, interval: tuple[int, float, float] | None, error: Any, ulp: Any, scale: Any, mask: Any
     ) -> ElementGroup:
         if mask is not None:
@@ -333,8 +338,10 @@ class Floating(Elements):
         if not error.size:
             return ElementGroup(interval)
         pareto_points, elements = metrics.pareto_front(error, ulp, scale)
-        places = np.flatnonzero(mask) if mask is not None else None
-        worst = tuple(self.worst(int(places[i]) if places is not None else i) for i in elements)
+        positions = np.flatnonzero(mask) if mask is not None else None
+        worst = tuple(
+            self.worst(int(positions[i]) if positions is not None else i) for i in elements
+        )
         flushed = self._flushed_pareto_front(error, ulp, scale, mask) if pareto_points else None
         quotient = None if scale is None else float(np.max(error / np.maximum(scale, 1e-300)))
         return ElementGroup(
@@ -350,31 +357,31 @@ class Floating(Elements):
     def _flushed_pareto_front(
         self, error: Any, ulp: Any, scale: Any, mask: Any
     ) -> tuple[tuple[float, float], ...] | None:
-        """The hull for a backend that may read or write subnormals as zero; None where that makes
-        no difference."""
-        tiny = self.form.smallest_normal
+        """The Pareto front for a backend that may flush subnormals; None if that makes no
+        difference."""
+        smallest_normal = self.form.smallest_normal
         outputs = self.reference.flushed()
-        if outputs is None and not (np.abs(self.expected) < 4.0 * tiny).any():
+        if outputs is None and not (np.abs(self.expected) < 4.0 * smallest_normal).any():
             return None
         admitted = error
         if outputs is not None and outputs[self.index].tensor is not None:
-            other = flat(outputs[self.index].tensor, wide=True)  # type: ignore[arg-type]
-            other = other[self.keep] if self.keep is not None else other
-            both = np.abs(self.actual.astype(np.float64) - other)
-            both = both[mask] if mask is not None else both
-            admitted = np.fmin(error, both)
-        return metrics.pareto_front(np.maximum(admitted - tiny, 0.0), ulp, scale)[0]
+            flushed = flat(outputs[self.index].tensor, wide=True)  # type: ignore[arg-type]
+            flushed = flushed[self.keep] if self.keep is not None else flushed
+            flushed_error = np.abs(self.actual.astype(np.float64) - flushed)
+            flushed_error = flushed_error[mask] if mask is not None else flushed_error
+            admitted = np.fmin(error, flushed_error)
+        return metrics.pareto_front(np.maximum(admitted - smallest_normal, 0.0), ulp, scale)[0]
 
     def _ranges(self) -> list[tuple[tuple[int, float, float], Any]]:
         """The operator's declared argument ranges as masks over the elements (elementwise
         operators, same shape only)."""
-        found = []
+        masks = []
         for interval in self.reference.operator.ranges:
             position, low, high = interval
             values = self._argument(position + self.reference.operator.leading)
             if values is not None:
-                found.append((interval, (values >= low) & (values <= high)))
-        return found
+                masks.append((interval, (values >= low) & (values <= high)))
+        return masks
 
     def _outside_ranges(self) -> Any:
         masks = [mask for _, mask in self._ranges()]
@@ -382,44 +389,47 @@ class Floating(Elements):
 
     def _argument(self, position: int) -> Any:
         tensors = self.reference.arguments.tensors
-        given = (
+        argument = (
             tensors[position]
             if position < len(tensors) and not tensors[position].is_complex()
             else None
         )
-        if given is not None and self.name.startswith("arg/"):
-            given = self._where_written(given, int(self.name.removeprefix("arg/")))
-        if given is None or tuple(given.shape) != self.shape:
+        if argument is not None and self.name.startswith("arg/"):
+            argument = self._values_at_destination(argument, int(self.name.removeprefix("arg/")))
+        if argument is None or tuple(argument.shape) != self.shape:
             return None
-        values = flat(given, wide=True)
+        values = flat(argument, wide=True)
         return values[self.keep] if self.keep is not None else values
 
-    def _where_written(self, given: torch.Tensor, destination: int) -> torch.Tensor | None:
-        """An argument's numbers at the places of a storage that the destination covers, NaN around
-        them; None if none fit."""
+    def _values_at_destination(
+        self, argument: torch.Tensor, destination: int
+    ) -> torch.Tensor | None:
+        """An argument's numbers at the positions of the mutated view in its storage, NaN
+        elsewhere."""
         view, base = (
             self.reference.arguments.tensors[destination],
             self.reference.arguments.bases[destination],
         )
-        if view.shape != given.shape:
-            return given
-        return written(torch.full_like(base, torch.nan, dtype=torch.float64), view, given)
+        if view.shape != argument.shape:
+            return argument
+        return written(torch.full_like(base, torch.nan, dtype=torch.float64), view, argument)
 
     def _admit_alternatives(self, sums: metrics.Sums) -> None:
-        """Discontinuous operators: where another admissible answer is nearer, measure against that
-        one."""
+        """Discontinuous operators: measure against the nearest admissible result."""
         hook, reference = self.reference.operator.alternatives, self.reference
         assert hook is not None
         raw = tuple(o.tensor for o in reference.outcome.outputs if o.tensor is not None)
         nearest = metrics.errors(self.actual, self.expected, self.tail)
         for outputs in hook(tuple(reference.arguments.args), reference.arguments.kwargs, raw):
-            other = flat(torch.as_tensor(outputs[self.index]).broadcast_to(self.shape), wide=True)
-            other = other[self.keep] if self.keep is not None else other
-            closer = np.abs(self.actual - other) < nearest
+            alternative = flat(
+                torch.as_tensor(outputs[self.index]).broadcast_to(self.shape), wide=True
+            )
+            alternative = alternative[self.keep] if self.keep is not None else alternative
+            closer = np.abs(self.actual - alternative) < nearest
             if closer.any():
-                self.expected = np.where(closer, other, self.expected)
+                self.expected = np.where(closer, alternative, self.expected)
                 nearest = metrics.errors(self.actual, self.expected, self.tail)
-        again = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form)
+        updated = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form)
         for name in (
             "ulp_max",
             "abs_max",
@@ -430,9 +440,9 @@ class Floating(Elements):
             "outward",
             "error",
         ):
-            setattr(sums, name, getattr(again, name))
+            setattr(sums, name, getattr(updated, name))
 
-    def _vacuous(self, sums: metrics.Sums, n: int) -> str:
+    def _vacuous_reason(self, sums: metrics.Sums, n: int) -> str:
         """Why agreement would prove nothing: all NaN, mostly zeros, constant."""
         if not self.expected.size:
             return (
@@ -442,10 +452,14 @@ class Floating(Elements):
             )
         if self.moves_only or "constant" in self.reference.operator.traits or n == 1:
             return ""
-        # Elements of an elementwise operator are tests of their own: one that is not zero can tell.
-        # So are those of the gradient of what was moved or chosen, zero wherever nothing was read.
-        alone = "elementwise" in self.reference.operator.traits or self.model.kind == "exact"
-        if sums.nonzero < (1.0 - _MOST_ZEROS) * n and (sums.nonzero == 0 or not alone):
+        # Elements of an elementwise operator are independent tests: one nonzero element suffices.
+        # So are those of the gradient of data movement, which is zero where nothing was read.
+        independent_elements = (
+            "elementwise" in self.reference.operator.traits or self.model.kind == "exact"
+        )
+        if sums.nonzero < (1.0 - _MOST_ZEROS) * n and (
+            sums.nonzero == 0 or not independent_elements
+        ):
             return f"{n - sums.nonzero} of {n} elements are zero or not finite"
         if (
             n > 2

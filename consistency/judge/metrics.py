@@ -1,8 +1,8 @@
-"""Measuring one output against its reference: errors in ulp and in G·u·S, and the few numbers that
-any rule can be applied to.
+"""Measurement of one output against its reference: errors in ulp and in G·u·S, reduced to a few
+numbers to which any rule can be applied.
 
-Works in blocks of 8 K elements with reused buffers, so that a large tensor stays bound by memory
-bandwidth and a small one by some twenty NumPy calls. Knows no tolerance: see
+Works in blocks of 8 K elements with reused buffers, so that large tensors are limited by memory
+bandwidth and small ones need about twenty NumPy calls. Uses no tolerance: see
 :mod:`consistency.judge.judge`.
 """
 
@@ -21,15 +21,11 @@ from ..core.dtypes import Format, binade
 
 Doubles = npt.NDArray[np.float64]
 
-BLOCK = (
-    1 << 13
-    # below the 10,000 elements from which OpenBLAS takes several threads for a dot product, and
-    # waits for them
-)
-_FLOOR = 1e-300  # stands for an S of 0, so that no quotient is 0/0
+BLOCK = 1 << 13  # OpenBLAS uses several threads for dot products from 10,000 elements on
+_FLOOR = 1e-300  # replaces an S of 0, so that no quotient is 0/0
 _SQUARE_ROOT_OF_FLOOR = 1e-150
 _SMALLEST_GROUP = 16
-SIGNS_FROM = 256  # sign statistics mean nothing for fewer elements
+SIGNS_FROM = 256  # elements needed for sign statistics
 UNUSUAL_PEAK = 36.0  # σ²: the largest of many healthy errors stays below 6 σ
 
 
@@ -45,11 +41,11 @@ _SCRATCH = _Scratch()
 
 @dataclass(slots=True)
 class Sums:
-    """Running totals over blocks. ``bad`` turns True at the first NaN or infinity, and the careful
-    path takes over.
+    """Running totals over blocks. ``bad`` is set at the first NaN or infinity, which need the
+    slower path.
 
-    ``error`` is |actual − reference| where one block held all of it: valid until the next look at
-    anything.
+    ``error`` is |actual − reference| if one block holds all of it: valid until the next
+    measurement.
     """
 
     ulp_max: float = 0.0
@@ -68,11 +64,10 @@ class Sums:
 
 
 class ReferenceBinades:
-    """What every comparison with the same reference asks of it, found out once: how many numbers
-    are not 0, and their binades.
+    """Properties of a reference that every comparison needs: the number of nonzero elements, and
+    binades.
 
-    Of references that fit into one block; a larger one would take as long to read again as to
-    compute.
+    Only for references that fit into one block; for larger ones reading costs as much as computing.
     """
 
     def __init__(self, reference: Doubles) -> None:
@@ -81,12 +76,12 @@ class ReferenceBinades:
         self._binades: dict[int, Doubles] = {}
 
     def binade(self, form: Format) -> Doubles:
-        found = self._binades.get(form.precision)
-        if found is None:
-            found = self._binades[form.precision] = binade(
+        binades = self._binades.get(form.precision)
+        if binades is None:
+            binades = self._binades[form.precision] = binade(
                 self._reference, form, np.empty_like(self._reference)
             )
-        return found
+        return binades
 
 
 def absolute_and_ulp(
@@ -96,8 +91,8 @@ def absolute_and_ulp(
     form: Format,
     known: ReferenceBinades | None = None,
 ) -> Sums:
-    """First look: max e, max e/ulp and the sums that need no S. ``actual`` is any floating dtype,
-    both are flat."""
+    """First part: max e, max e/ulp and the sums that need no S. ``actual`` has any floating
+    dtype, both are flat."""
     sums, n = Sums(), reference.size
     if 0 < n <= BLOCK:
         _accumulate(actual, reference, tail, form, sums, n, known)
@@ -122,7 +117,7 @@ def _accumulate(
     n: int,
     known: ReferenceBinades | None = None,
 ) -> None:
-    """One block of the first look; leaves |actual − reference| in the scratch."""
+    """One block of the first part; leaves |actual − reference| in the scratch buffer."""
     e, t = _SCRATCH.a[: r.size], _SCRATCH.b[: r.size]
     np.subtract(actual, r, out=e)
     if tail is not None:
@@ -142,13 +137,13 @@ def _accumulate(
         sums.abs_max = max(sums.abs_max, largest)
         sums.differing += int(np.count_nonzero(e))
         sums.squares += float(e.dot(e))
-        # e/ulp without a pass for the constant factor: a power of two changes no digit.
+        # e/ulp; the constant factor, a power of two, is applied to the maximum.
         np.divide(e, binade(r, form, t) if known is None else known.binade(form), out=t)
         sums.ulp_max = max(sums.ulp_max, _largest(t) * 2.0 ** (form.precision - 1))
 
 
 def _largest(array: Doubles) -> float:
-    """The largest element, NaN if there is one: for a few numbers in a third of the time of
+    """The largest element, or NaN if there is one; for small arrays three times as fast as
     ``max``."""
     return float(array.item(array.argmax()))
 
@@ -164,11 +159,11 @@ def scaled(
 ) -> None:
     """Second part, for errors above correct rounding: max e/(unit·S) with unit = G(n)·u.
 
-    ``model`` is the unit, or ``(unit, p, q)`` where errors in units of a healthy computation's σ
-    are wanted, too: σ² = p·ref² + q·S² per element (see
-    :mod:`consistency.reference.rounding_variance`). As σ ≥ √q·S, the first quotient bounds them:
-    where few elements are unremarkable by that bound, they stay 0. ``sizes`` stand for ref in σ, if
-    given.
+    ``model`` is the unit, or ``(unit, p, q)`` for errors in units of the σ of a healthy
+    computation: σ² = p·ref² + q·S² per element (see
+    :mod:`consistency.reference.rounding_variance`). As σ ≥ √q·S, the first quotient bounds them: if
+    there are few elements and none is unusual by that bound, the σ statistics stay 0. ``sizes``
+    replaces ref in σ, if given.
     """
     unit, p, q = model if isinstance(model, tuple) else (model, 0.0, 0.0)
     n = reference.size
@@ -176,19 +171,19 @@ def scaled(
         sums.scaled_max = sums.abs_max / max(magnitude * unit, _FLOOR)
         return
     for start in range(0, n, BLOCK):
-        one = n <= BLOCK  # then nothing needs to be cut, and e may be there already
+        single_block = n <= BLOCK  # no slicing needed, and e may already be computed
         block = slice(start, start + BLOCK)
-        r = reference if one else reference[block]
+        r = reference if single_block else reference[block]
         e, t = _SCRATCH.a[: r.size], _SCRATCH.b[: r.size]
         if sums.error is None:
-            np.subtract(actual if one else actual[block], r, out=e)
+            np.subtract(actual if single_block else actual[block], r, out=e)
             if tail is not None:
-                np.subtract(e, tail if one else tail[block], out=e)
+                np.subtract(e, tail if single_block else tail[block], out=e)
             np.abs(e, out=e)
-        s = magnitude if one or not isinstance(magnitude, np.ndarray) else magnitude[block]
+        s = magnitude if single_block or not isinstance(magnitude, np.ndarray) else magnitude[block]
         np.divide(e, s, out=t)
         largest = _largest(t)
-        if not largest < np.inf:  # an S of 0 somewhere, or of NaN, which counts as 0
+        if not largest < np.inf:  # an S of 0 or NaN, which counts as 0
             s = np.fmax(s, _FLOOR)
             largest = _largest(np.divide(e, s, out=t))
         sums.scaled_max = max(sums.scaled_max, largest / unit)
@@ -197,19 +192,19 @@ def scaled(
             or largest * largest > UNUSUAL_PEAK * q
             or float(t.dot(t)) > _unusual_squares(n) * q
         ):
-            _in_sigmas(e, r if sizes is None else sizes[block], s, p / q, q, sums)
+            _add_sigma_statistics(e, r if sizes is None else sizes[block], s, p / q, q, sums)
 
 
 def _unusual_squares(elements: int) -> float:
-    """The least sum of squares, in σ², that an RMS may have which rules object to: twice σ, with
-    what chance adds."""
+    """The smallest suspicious sum of squares, in σ²: an RMS of twice σ, with the scatter of its
+    estimate."""
     return elements * (2.0 * scatter(elements)) ** 2
 
 
-def _in_sigmas(
+def _add_sigma_statistics(
     e: Doubles, r: Doubles, s: Doubles | float, ratio: float, q: float, sums: Sums
 ) -> None:
-    """e² / (q·(S² + ratio·ref²)), summed up and its largest."""
+    """Add e² / (q·(S² + ratio·ref²)) to the sum and the maximum."""
     t, v = _SCRATCH.b[: r.size], _SCRATCH.c[: r.size]
     np.multiply(r, ratio, out=t)
     np.multiply(t, r, out=t)
@@ -226,11 +221,11 @@ def _in_sigmas(
 
 
 def clustered(squares: Doubles, shape: tuple[int, ...]) -> tuple[float, int, str] | None:
-    """The group of elements whose errors (``squares``, in σ²) stand out most: RMS, members, and
-    where they are.
+    """The group of elements with the most unusual errors (``squares``, in σ²): RMS, members, and
+    location.
 
-    Groups are the slices of each dimension, tiles of 16 × 16 of the last two, and the last of each
-    vector that fill no 8. Groups of fewer than 16 elements scatter too much to tell anything.
+    Groups are the slices of each dimension, tiles of 16 × 16 of the last two, and the remainders
+    modulo 8 of the last. Groups of fewer than 16 elements scatter too much.
     """
     best: tuple[float, int, str] | None = None
     array = squares.reshape(shape)
@@ -246,19 +241,19 @@ def clustered(squares: Doubles, shape: tuple[int, ...]) -> tuple[float, int, str
 
     for dim, size in enumerate(shape):
         if size > 1:
-            others = tuple(d for d in range(len(shape)) if d != dim)
+            other_dims = tuple(d for d in range(len(shape)) if d != dim)
             consider(
-                array.mean(others),
+                array.mean(other_dims),
                 squares.size // size,
                 lambda i, dim=dim: f"where index {dim} is {i}",  # type: ignore[misc]
             )
-    left = shape[-1] % 8 if shape else 0
-    if left and shape[-1] > 8:
-        tail = array[..., -left:]
+    remainder = shape[-1] % 8 if shape else 0
+    if remainder and shape[-1] > 8:
+        tail = array[..., -remainder:]
         consider(
             np.asarray([tail.mean()]),
             tail.size,
-            lambda i: f"in the last {left} of each {shape[-1]}",
+            lambda i: f"in the last {remainder} of each {shape[-1]}",
         )
     if len(shape) >= 2 and min(shape[-2:]) >= 32:
         rows, columns = shape[-2] // 16, shape[-1] // 16
@@ -274,12 +269,12 @@ def clustered(squares: Doubles, shape: tuple[int, ...]) -> tuple[float, int, str
 
 
 def scatter(members: int) -> float:
-    """By how much the RMS of so many healthy errors may lie above its expectation."""
+    """The factor by which the RMS of that many healthy errors may exceed its expectation."""
     return 1.0 + 3.0 / math.sqrt(members)
 
 
 def errors(actual: npt.NDArray[Any], reference: Doubles, tail: Doubles | None) -> Doubles:
-    """|actual − reference| as a fresh array."""
+    """|actual − reference| as a new array."""
     e = actual.astype(np.float64) - reference
     if tail is not None:
         e -= tail
@@ -289,76 +284,78 @@ def errors(actual: npt.NDArray[Any], reference: Doubles, tail: Doubles | None) -
 def pareto_front(
     error: Doubles, ulp: Doubles, scale: Doubles | float | None
 ) -> tuple[tuple[tuple[float, float], ...], tuple[int, ...]]:
-    """Corners (ulp/e, G·u·S/e) of the lower-left convex hull over the elements with e > 0, and the
-    element behind each.
+    """Points (ulp/e, G·u·S/e) of the lower-left convex hull over the elements with e > 0, and the
+    element of each.
 
-    max ρ over all elements is 1 / min(c·a + λ·b) over these corners, for any c, λ ≥ 0. Without S, b
+    max ρ over all elements is 1 / min(c·a + λ·b) over these points, for any c, λ ≥ 0. Without S, b
     is 0.
     """
-    where = np.flatnonzero(error > 0.0)
-    if not where.size:
+    nonzero = np.flatnonzero(error > 0.0)
+    if not nonzero.size:
         return (), ()
     with np.errstate(over="ignore", divide="ignore"):
-        a = ulp[where] / error[where]
+        a = ulp[nonzero] / error[nonzero]
         b = (
             np.zeros_like(a)
             if scale is None
-            else (scale[where] if isinstance(scale, np.ndarray) else scale) / error[where]
+            else (scale[nonzero] if isinstance(scale, np.ndarray) else scale) / error[nonzero]
         )
     low_a, low_b = int(np.argmin(a)), int(np.argmin(b))
-    inside = np.flatnonzero(
+    candidates = np.flatnonzero(
         (a <= a[low_b]) & (b <= b[low_a])
     )  # nothing outside this box can be a corner
-    order = inside[np.lexsort((b[inside], a[inside]))]
-    front = order[np.r_[True, b[order][1:] < np.minimum.accumulate(b[order])[:-1]]]
+    sorted_candidates = candidates[np.lexsort((b[candidates], a[candidates]))]
+    front = sorted_candidates[
+        np.r_[True, b[sorted_candidates][1:] < np.minimum.accumulate(b[sorted_candidates])[:-1]]
+    ]
     pareto_points: list[int] = []
     for i in front.tolist():
-        while len(pareto_points) >= 2 and _not_convex(
+        while len(pareto_points) >= 2 and _is_not_convex(
             a, b, pareto_points[-2], pareto_points[-1], i
         ):
             pareto_points.pop()
         pareto_points.append(i)
     return tuple((float(a[i]), float(b[i])) for i in pareto_points), tuple(
-        int(where[i]) for i in pareto_points
+        int(nonzero[i]) for i in pareto_points
     )
 
 
-def _not_convex(a: Doubles, b: Doubles, i: int, j: int, k: int) -> bool:
+def _is_not_convex(a: Doubles, b: Doubles, i: int, j: int, k: int) -> bool:
     x, y = float(a[i]), float(b[i])  # Python's floats overflow without a warning
     return (float(a[j]) - x) * (float(b[k]) - y) - (float(b[j]) - y) * (float(a[k]) - x) <= 0.0
 
 
 def rho(pareto_points: tuple[tuple[float, float], ...], c: float, lam: float) -> tuple[float, int]:
-    """max ρ (× budget) for one rule, and which corner causes it. No corners: (0, -1)."""
+    """max ρ (× budget) for one rule, and the Pareto point that causes it. No points: (0, -1)."""
     if not pareto_points:
         return 0.0, -1
     budgets = [c * a + lam * b for a, b in pareto_points]
-    least = min(range(len(budgets)), key=budgets.__getitem__)
-    return (1.0 / budgets[least] if budgets[least] > 0.0 else float("inf")), least
+    min_index = min(range(len(budgets)), key=budgets.__getitem__)
+    return (1.0 / budgets[min_index] if budgets[min_index] > 0.0 else float("inf")), min_index
 
 
 def pattern_of(error: Doubles, shape: tuple[int, ...]) -> str:
-    """Where the large errors lie, if they lie together: a tail, a row, one position in every
-    vector. Empty if scattered."""
-    where = (
+    """Where the large errors lie if they lie together: a tail, a row, one position modulo a
+    width. Empty if scattered."""
+    large = (
         np.flatnonzero(error > 0.25 * error.max()) if error.size else np.empty(0, dtype=np.int64)
     )
-    if error.size < 16 or not 2 <= where.size <= error.size // 2:
+    if error.size < 16 or not 2 <= large.size <= error.size // 2:
         return ""
-    first, last = int(where[0]), int(where[-1])
-    if last == error.size - 1 and where.size == last - first + 1:
-        return f"only in the last {where.size} of {error.size} elements"
-    if first == 0 and where.size == last + 1:
-        return f"only in the first {where.size} of {error.size} elements"
-    index = np.unravel_index(where, shape)
+    first, last = int(large[0]), int(large[-1])
+    if last == error.size - 1 and large.size == last - first + 1:
+        return f"only in the last {large.size} of {error.size} elements"
+    if first == 0 and large.size == last + 1:
+        return f"only in the first {large.size} of {error.size} elements"
+    index = np.unravel_index(large, shape)
     for dim, size in enumerate(shape):
-        hit = np.unique(index[dim])
-        if size >= 8 and hit.size == 1 and where.size >= 4:
-            return f"only where index {dim} is {int(hit[0])}"
-        if size >= 16 and where.size >= 8:  # fewer lie at such places by chance
+        indices = np.unique(index[dim])
+        if size >= 8 and indices.size == 1 and large.size >= 4:
+            return f"only where index {dim} is {int(indices[0])}"
+        if size >= 16 and large.size >= 8:  # fewer lie at such places by chance
             for width in (32, 16, 8, 4):
-                if np.unique(hit % width).size == 1 and hit.size >= 2:
-                    return f"only where index {dim} is {int(hit[0] % width)} modulo {width}"
-            if hit.min() >= size - size % 8 and size % 8:
+                if np.unique(indices % width).size == 1 and indices.size >= 2:
+                    return f"only where index {dim} is {int(indices[0] % width)} modulo {width}"
+            if indices.min() >= size - size % 8 and size % 8:
                 return f"only in the last {size % 8} of {size} along dimension {dim}"
     return ""

@@ -1,5 +1,5 @@
-"""What a tolerances file may say, as a pydantic model; its descriptions and ranges also become the
-JSON schema."""
+"""The schema of a tolerances file as a pydantic model; descriptions and ranges also appear in
+the JSON schema."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def _check_dtypes(key: str) -> str:
         if name in ALL and name not in DTYPE_KEYS:
             raise mistake("needs no entry: integers and booleans are always compared exactly")
         if name not in DTYPE_KEYS:
-            meant = (
+            suggestion = (
                 did_you_mean(name, (*DTYPE_KEYS, "backward", "source"))
                 or f"; known: {', '.join(DTYPE_KEYS)}"
             )
-            raise mistake(f"is not a key here: {name!r} is no dtype{meant}")
+            raise mistake(f"is not a key here: {name!r} is no dtype{suggestion}")
     return key
 
 
@@ -81,7 +81,7 @@ Family = Annotated[Literal[
 ], BeforeValidator(lambda name: OLD_FAMILIES.get(name, name))]  # fmt: skip
 
 
-# Only `absolute` may be null in the file, which takes an inherited bound away.
+# Only `absolute` may be null in the file, which removes an inherited bound.
 
 
 class Range(FileModel):
@@ -151,7 +151,7 @@ class Freedoms(FileModel):
 
 
 def _source_is_optional(schema: dict[str, Any]) -> None:
-    schema.pop("required")  # for an editor: it may stand one level up
+    schema.pop("required")  # for editors: it may be given one level up
 
 
 class RuleNumbers(FileModel):
@@ -201,7 +201,7 @@ def _hand_down_all(source: Any, table: Any) -> Any:
 
 
 def _name_dtypes(schema: dict[str, Any]) -> None:
-    """For an editor: the dtype keys by name, which the model keeps in dictionaries."""
+    """For editors: list the dtype keys, which the model keeps in dictionaries, by name."""
     several = rf"^({'|'.join(DTYPE_KEYS)})(, *({'|'.join(DTYPE_KEYS)}))+$"
     for table, target in (
         (schema["properties"].pop("(dtypes)"), schema),
@@ -291,7 +291,7 @@ Overrides = Annotated[
 
 
 class _Start(FileModel):
-    # A base class only so that it is read before `defaults`, whose check needs it.
+    # A base class so that it is validated before `defaults`, whose check needs it.
     extends: Literal["packaged"] | None = Field(
         default=UNSAID, description="add this file to the packaged one"
     )
@@ -316,13 +316,13 @@ class File(Scope, _Start):
             for name in split(key)
             if {"c", "lam"} <= entry.model_fields_set
         }
-        wanting = [
+        missing = [
             name
             for name in FLOATING
             if not covered & {name, "any", "float32" if name == "float64" else name}
         ]
-        if wanting and info.data.get("extends") is None:
-            dtypes = ", ".join(wanting)
+        if missing and info.data.get("extends") is None:
+            dtypes = ", ".join(missing)
             raise mistake(
                 f"lacks c and lambda for {dtypes}; add defaults.any with both, or extends: packaged"
             )
@@ -331,5 +331,5 @@ class File(Scope, _Start):
 
 def json_schema() -> dict[str, Any]:
     """The JSON schema of a tolerances file, for editors."""
-    found: dict[str, Any] = without_clutter(File.model_json_schema())
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | found
+    schema: dict[str, Any] = without_clutter(File.model_json_schema())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema

@@ -1,8 +1,8 @@
 """Known divergences: entries in files, and predicates on cases.
 
-``predicate`` reads conditions, ``case_facts`` answers them from a recipe (with ``argument_names``
-and ``dimensions``); ``entries`` are the values and ``schema`` the files. What became of entries in
-a run, and writing new ones: :mod:`consistency.engine.known`.
+``predicate`` parses conditions, ``case_facts`` evaluates them on a recipe (with ``argument_names``
+and ``dimensions``); ``entries`` are the values and ``schema`` the files. The status of entries in a
+run, and proposing new ones: :mod:`consistency.engine.known`.
 """
 
 from .entries import Expectation, Occasion

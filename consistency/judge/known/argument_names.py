@@ -1,5 +1,5 @@
-"""How the arguments of an operator are called, and where they stand: by signature, torch's
-documentation, or aten's schema."""
+"""Names and positions of an operator's arguments, from signatures, torch's documentation, or
+ATen schemas."""
 
 from __future__ import annotations
 
@@ -17,36 +17,35 @@ from ...operators.declare import Operator
 _LINE = re.compile(
     r"^[ \t]*(?:\.\. \w+:: *)?[\w.]+\(([^()]*(?:\([^()]*\)[^()]*)*)\) *(?:->.*)?$", re.MULTILINE
 )
-_FIRST = frozenset(
-    {"input", "self", "x"}
-)  # what the first argument of nearly everything is called, or may be
+# Interchangeable names of the first argument.
+_FIRST_ARGUMENT_NAMES = frozenset({"input", "self", "x"})
 MOST_NAMES = 64
 
 
 def position_of(case: Case, name: str) -> int | None:
-    """Where the argument of that name stands among the positional ones; None where the operator has
-    none of that name."""
+    """The position of the named argument; None if the operator has none of that name."""
     return _positions(case.source if parse_source(case.source).kind == ATEN else case.operator).get(
         name
     )
 
 
 def names_of(operator: str) -> frozenset[str]:
-    """The names by which a predicate may call an operator's arguments, those given by keyword
-    included."""
+    """The argument names that a predicate may use, including keyword-only ones."""
     return frozenset(_positions(operator)) | _keywords(operator)
 
 
 @functools.lru_cache(maxsize=4096)
 def _positions(name: str) -> dict[str, int]:
-    found: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for names, _ in _signatures(name):
         for position, argument in enumerate(names[:MOST_NAMES]):
-            found[argument] = min(position, found.get(argument, position))
-    first = min((found[alias] for alias in _FIRST & found.keys()), default=0)
-    for alias in _FIRST if first in found.values() else ():
-        found.setdefault(alias, first)
-    return found
+            positions[argument] = min(position, positions.get(argument, position))
+    first_position = min(
+        (positions[alias] for alias in _FIRST_ARGUMENT_NAMES & positions.keys()), default=0
+    )
+    for alias in _FIRST_ARGUMENT_NAMES if first_position in positions.values() else ():
+        positions.setdefault(alias, first_position)
+    return positions
 
 
 @functools.lru_cache(maxsize=4096)
@@ -56,21 +55,21 @@ def _keywords(name: str) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _signatures(name: str) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
-    """(positional names, names by keyword only) of every form that is known of an operator."""
+    """(positional names, keyword-only names) of every known overload."""
     if name.startswith(f"{ATEN}/"):
         return tuple(argument_names(name.removeprefix(f"{ATEN}/").partition(".")[0]))
     declared = operators.registry().get(name)
     if declared is None:
         return ()
     if declared.form_of is not None:
-        before = ("out", "out1", "out2", "out3")[: declared.leading]
+        output_names = ("out", "out1", "out2", "out3")[: declared.leading]
         return tuple(
-            ((*before, *names), words) for names, words in _signatures(declared.form_of.name)
+            ((*output_names, *names), words) for names, words in _signatures(declared.form_of.name)
         )
-    return (*_of_python(declared), *argument_names(name.rpartition(".")[2]))
+    return (*_python_signatures(declared), *argument_names(name.rpartition(".")[2]))
 
 
-def _of_python(declared: Operator) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+def _python_signatures(declared: Operator) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     function = declared.callable
     if function is None:
         return
@@ -83,23 +82,22 @@ def _of_python(declared: Operator) -> Iterator[tuple[tuple[str, ...], tuple[str,
                 for part in re.split(r",(?![^(\[]*[)\]])", line)
             ]
             names, _, keywords = ",".join(words).partition("*")
-            own = tuple(word for word in names.split(",") if word.isidentifier())
-            method = inspect.ismethoddescriptor(function) and own[:1] != ("input",)
+            positional = tuple(word for word in names.split(",") if word.isidentifier())
+            method = inspect.ismethoddescriptor(function) and positional[:1] != ("input",)
             yield (
-                (("input", *own) if method else own),
+                (("input", *positional) if method else positional),
                 tuple(word for word in keywords.split(",") if word.isidentifier()),
             )
         return
-    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional_kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     yield (
-        tuple(p.name for p in parameters if p.kind in plain),
+        tuple(p.name for p in parameters if p.kind in positional_kinds),
         tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY),
     )
 
 
 def argument_name(case: Case, position: int) -> str:
-    """How a predicate calls the positional argument of a case: by its name where one is known and
-    no other means it, else argN."""
+    """The name of a positional argument in predicates: its own if unambiguous, else argN."""
     source = case.source if parse_source(case.source).kind == ATEN else case.operator
     known = _signatures(source)
     names = known[0][0] if known else ()

@@ -1,7 +1,7 @@
-"""What a predicate can ask of a case: everything that its recipe says, without making a tensor.
+"""Facts of a case for predicates, read from its recipe without making a tensor.
 
-Shapes, strides and offsets are those of torch's own views of a tensor without data (device
-``meta``), remembered by recipe.
+Shapes, strides and offsets come from torch's views of a tensor without data (device ``meta``),
+cached by recipe.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ LAYOUTS = (
     "scalar",
     "empty",
 )
-# Functions of an argument, and of which vocabulary their answers are: words of these may stand
-# beside them without quotes.
+# Functions of an argument, and the vocabulary of their values, whose words need no quotes.
 FUNCTIONS: Final[Mapping[str, str]] = {
     "layout": "layout", "values": "value class", "dtype": "dtype", "special": "special value",
     "shape": "", "stride": "", "dim": "",
@@ -45,11 +44,11 @@ VOCABULARY: Final[Mapping[str, tuple[str, ...]]] = {
     "layout": LAYOUTS, "value class": (*CLASSES, "literal"), "dtype": tuple(dtypes.TORCH),
     "special value": tuple(SPECIAL),
 }  # fmt: skip
-_OF_SPECIALS = {"has_nan": {"nan", "-nan"}, "has_inf": {"inf", "-inf"}}
+_SPECIAL_TOKENS = {"has_nan": {"nan", "-nan"}, "has_inf": {"inf", "-inf"}}
 
 
 class _Unknown:
-    """What does not apply to a case: neither true nor false."""
+    """A fact that does not apply to a case: neither true nor false."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -59,38 +58,42 @@ UNKNOWN: Final = _Unknown()
 
 
 class Words(frozenset[str]):
-    """Several words that are true of one tensor; it equals each of them."""
+    """Several words that apply to one tensor; it equals each of them."""
 
 
 class Facts:
-    """A case as predicates see it."""
+    """The facts of one case."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
 
     def named(self, name: str) -> Any:
-        """The argument or the dimension of that name; UNKNOWN where the case has none."""
+        """The argument or dimension of that name; UNKNOWN if the case has none."""
         if name.startswith("arg") and name[3:].isdecimal():
             return self._position(int(name[3:5]) if len(name) < 6 else -1)
         if name in self.case.kwargs:
-            return _plain(self.case.kwargs[name])
+            return _comparable(self.case.kwargs[name])
         position = position_of(self.case, name)
         if position is not None:
             return self._position(position)
-        found = dimensions_of(self.case.operator, self).get(name)
-        return UNKNOWN if found is None else found
+        dimension = dimensions_of(self.case.operator, self).get(name)
+        return UNKNOWN if dimension is None else dimension
 
-    def _position(self, place: int) -> Any:
-        return _plain(self.case.args[place]) if 0 <= place < len(self.case.args) else UNKNOWN
+    def _position(self, position: int) -> Any:
+        return (
+            _comparable(self.case.args[position])
+            if 0 <= position < len(self.case.args)
+            else UNKNOWN
+        )
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """The shape of a tensor argument, None where there is none."""
-        found = self.described("shape", self.named(name))
-        return found if isinstance(found, tuple) else None
+        """The shape of a tensor argument; None if there is none."""
+        shape = self.described("shape", self.named(name))
+        return shape if isinstance(shape, tuple) else None
 
     def described(self, function: str, tensor: Any) -> Any:
-        """What one of :data:`FUNCTIONS` says of an argument; UNKNOWN where it is no tensor, or its
-        recipe cannot be built."""
+        """The value of one of :data:`FUNCTIONS` for an argument; UNKNOWN if it is no tensor or
+        its recipe is invalid."""
         if not isinstance(tensor, (TensorRecipe, Literal)):
             return UNKNOWN
         match function:
@@ -103,14 +106,16 @@ class Facts:
                     else "literal"
                 )
             case "special" | "has_nan" | "has_inf":
-                found = _specials(tensor)
+                specials = _specials(tensor)
                 return (
-                    found if function == "special" else not found.isdisjoint(_OF_SPECIALS[function])
+                    specials
+                    if function == "special"
+                    else not specials.isdisjoint(_SPECIAL_TOKENS[function])
                 )
         form = (
-            _form(tensor.base, tensor.view)
+            _view_form(tensor.base, tensor.view)
             if isinstance(tensor, TensorRecipe)
-            else _form_of(*tensor.strided)
+            else _memory_form(*tensor.strided)
         )
         if form is None:
             return UNKNOWN
@@ -125,12 +130,11 @@ class Facts:
         )
 
 
-def _plain(value: Any) -> Any:
-    """An argument as it can be compared: lists are tuples, dtypes and memory formats their
-    names."""
+def _comparable(value: Any) -> Any:
+    """An argument in comparable form: lists as tuples, dtypes and memory formats as names."""
     match value:
         case list() | tuple():
-            return tuple(_plain(item) for item in value)
+            return tuple(_comparable(item) for item in value)
         case recipe.DType(name) | recipe.MemoryFormat(name):
             return name
         case complex() | recipe.Index():
@@ -142,18 +146,20 @@ Form = tuple[tuple[int, ...], tuple[int, ...], int, Words]
 
 
 @functools.lru_cache(maxsize=65536)
-def _form(base: tuple[int, ...], view: tuple[recipe.Step, ...]) -> Form | None:
+def _view_form(base: tuple[int, ...], view: tuple[recipe.Step, ...]) -> Form | None:
     try:
-        made = view_of(
+        view_tensor = view_of(
             torch.empty(math.prod(base), device="meta"), TensorRecipe(base, "float32", view=view)
         )
     except RecipeError:
         return None
-    return _form_of(tuple(made.shape), made.stride(), made.storage_offset())
+    return _memory_form(
+        tuple(view_tensor.shape), view_tensor.stride(), view_tensor.storage_offset()
+    )
 
 
 @functools.lru_cache(maxsize=65536)
-def _form_of(shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Form | None:
+def _memory_form(shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Form | None:
     try:
         return (
             shape,
@@ -166,59 +172,60 @@ def _form_of(shape: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Fo
 
 
 def _layouts(tensor: torch.Tensor, offset: int) -> set[str]:
-    """The words for how a tensor lies in memory; it can have several."""
-    found = {"offset"} if offset else set()
+    """The words for a memory layout; there may be several."""
+    words = {"offset"} if offset else set()
     if tensor.ndim == 0 or not tensor.numel():
-        return found | {"contiguous", "scalar" if tensor.ndim == 0 else "empty"}
+        return words | {"contiguous", "scalar" if tensor.ndim == 0 else "empty"}
     if tensor.is_contiguous():
-        return found | {"contiguous"}
+        return words | {"contiguous"}
     dims = sorted(
         (stride, size)
         for stride, size in zip(tensor.stride(), tensor.shape, strict=True)
         if size > 1
     )
     if dims[0][0] == 0:
-        found.add("expanded")
-    reach, dense = 0, True
+        words.add("expanded")
+    extent, dense = 0, True
     for stride, size in dims:
-        if stride <= reach:
-            return found | {"overlapping"}
-        dense, reach = dense and stride == reach + 1, reach + stride * (size - 1)
+        if stride <= extent:
+            return words | {"overlapping"}
+        dense, extent = dense and stride == extent + 1, extent + stride * (size - 1)
     if not dense:
-        return found | {"strided"}
+        return words | {"strided"}
     last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.ndim)
     return (
-        found
+        words
         | {"transposed"}
         | ({"channels_last"} if last and tensor.is_contiguous(memory_format=last) else set())
     )
 
 
 def _specials(tensor: TensorRecipe | Literal) -> Words:
-    """Special values by name: those that a recipe puts somewhere, NaN and infinities among the
-    numbers of a literal tensor."""
+    """Special values by name: those of a recipe, or NaN and infinities of a literal tensor."""
     if isinstance(tensor, TensorRecipe):
-        drawn = tensor.values[1:] if tensor.values[:1] == ("tokens",) else ()
+        tokens = tensor.values[1:] if tensor.values[:1] == ("tokens",) else ()
         return Words(
             [
                 *(token for _, token in tensor.special),
-                *(token for token in drawn if isinstance(token, str)),
+                *(token for token in tokens if isinstance(token, str)),
             ]
         )
-    return _of_literal(tensor.data, tensor.dtype)
+    return _literal_specials(tensor.data, tensor.dtype)
 
 
 @functools.lru_cache(maxsize=256)
-def _of_literal(data: bytes, dtype: str) -> Words:
+def _literal_specials(data: bytes, dtype: str) -> Words:
     real = dtypes.PARTS.get(dtype, dtype)
     if real == "bfloat16":
         numbers = (np.frombuffer(data[: len(data) // 2 * 2], "<u2").astype(np.uint32) << 16).view(
             np.float32
         )
     elif real in dtypes.FORMATS:
-        kind = np.dtype(real).newbyteorder("<")
-        numbers = np.frombuffer(data[: len(data) // kind.itemsize * kind.itemsize], kind)
+        dtype_format = np.dtype(real).newbyteorder("<")
+        numbers = np.frombuffer(
+            data[: len(data) // dtype_format.itemsize * dtype_format.itemsize], dtype_format
+        )
     else:
         return Words()
-    where = {"nan": np.isnan(numbers), "inf": np.isposinf(numbers), "-inf": np.isneginf(numbers)}
-    return Words(token for token, there in where.items() if bool(there.any()))
+    masks = {"nan": np.isnan(numbers), "inf": np.isposinf(numbers), "-inf": np.isneginf(numbers)}
+    return Words(token for token, mask in masks.items() if bool(mask.any()))

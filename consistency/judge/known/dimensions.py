@@ -1,5 +1,5 @@
-"""The dimensions that an operator has names for, as `consistency sweep` calls them: K of a product,
-C of an image, N of a row."""
+"""Named dimensions of operators, as in `consistency sweep`: K of a product, C of an image, N of
+a row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Shape = tuple[int, ...]
 
 
 class Shapes(Protocol):
-    """As much of a case as is asked here."""
+    """The part of a case that is needed here."""
 
     @property
     def case(self) -> Case: ...
@@ -41,8 +41,8 @@ def _linear(case: Shapes) -> Sizes:
 
 
 def _convolution(transposed: bool, case: Shapes) -> Sizes:
-    """x (N, C, H, W or less) by W (M, C ÷ groups, k, …), or (C, M ÷ groups, k, …); K counts the
-    terms of a sum."""
+    """x (N, C, H, W or fewer) by W (M, C ÷ groups, k, …), or (C, M ÷ groups, k, …); K is the
+    number of terms of a sum."""
     x, w = case.shape("arg0"), case.shape("arg1")
     if not x or not w or len(w) < 3 or len(x) < len(w) - 1:
         return {}
@@ -52,8 +52,8 @@ def _convolution(transposed: bool, case: Shapes) -> Sizes:
     return sizes | ({"H": spatial[-2]} if len(spatial) > 1 else {})
 
 
-def _row(case: Shapes) -> Sizes:
-    """N, how many numbers make one result: those along ``dim``, or all."""
+def _reduced(case: Shapes) -> Sizes:
+    """N, the number of elements per result: those along ``dim``, or all."""
     x, dim = case.shape("arg0"), case.named("dim")
     if x is None:
         return {}
@@ -64,7 +64,7 @@ def _row(case: Shapes) -> Sizes:
 
 
 def _normalized(case: Shapes) -> Sizes:
-    """N, how many numbers share a mean: the last dimensions as ``normalized_shape`` says."""
+    """N, the number of elements that share a mean: the product of ``normalized_shape``."""
     x, shape = case.shape("arg0"), case.named("arg1")
     if not x or not isinstance(shape, tuple) or not all(type(size) is int for size in shape):
         return {}
@@ -72,7 +72,7 @@ def _normalized(case: Shapes) -> Sizes:
 
 
 def _grouped(case: Shapes) -> Sizes:
-    """C channels; N numbers of a group share a mean."""
+    """C channels; N elements of a group share a mean."""
     x, groups = case.shape("arg0"), case.named("arg1")
     if not x or len(x) < 2 or type(groups) is not int or groups < 1:
         return {}
@@ -88,14 +88,15 @@ def _images(case: Shapes) -> Sizes:
 
 
 def _transformed(case: Shapes) -> Sizes:
-    """N, the length of a Fourier transform, and P, its largest prime factor: of several, where P is
-    largest and not all of N."""
+    """N, the length of a Fourier transform, and P, its largest prime factor; of several
+    transforms, the one with the largest P below N."""
     x, operator = case.shape("arg0"), case.case.operator
     if not x:
         return {}
     name = operator.rpartition(".")[2].removesuffix("_")
     size, dim = (
-        _given(case.case, *place) for place in (("s" if name[-1] in "2n" else "n", 1), ("dim", 2))
+        _argument(case.case, *place)
+        for place in (("s" if name[-1] in "2n" else "n", 1), ("dim", 2))
     )
     dims = (
         dim
@@ -110,34 +111,34 @@ def _transformed(case: Shapes) -> Sizes:
         dims = tuple(range(-len(size), 0)) if isinstance(size, tuple) else tuple(range(-len(x), 0))
     if not all(type(d) is int and -len(x) <= d < len(x) for d in dims):
         return {}
-    given = size if isinstance(size, tuple) else (size,) if type(size) is int else ()
-    lengths = list(given) if len(given) == len(dims) else [x[d] for d in dims]
-    if name in _FROM_HALF and not given:
+    given_sizes = size if isinstance(size, tuple) else (size,) if type(size) is int else ()
+    lengths = list(given_sizes) if len(given_sizes) == len(dims) else [x[d] for d in dims]
+    if name in _HALF_SPECTRUM and not given_sizes:
         lengths[-1] = 2 * (lengths[-1] - 1)
     if not all(type(n) is int and n > 0 for n in lengths):
         return {}
-    found = [(n, _largest_prime(n)) for n in lengths]
-    n, p = max(found, key=lambda pair: (pair[0] != pair[1], pair[1]))
+    factors = [(n, _largest_prime(n)) for n in lengths]
+    n, p = max(factors, key=lambda pair: (pair[0] != pair[1], pair[1]))
     return {"N": n, "P": p}
 
 
-def _given(case: Case, name: str, position: int) -> Any:
+def _argument(case: Case, name: str, position: int) -> Any:
     value = case.kwargs.get(name, case.args[position] if position < len(case.args) else None)
     return tuple(value) if isinstance(value, list) else value
 
 
-_FROM_HALF = frozenset({"irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn"})
+_HALF_SPECTRUM = frozenset({"irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn"})
 
 
 @functools.lru_cache(maxsize=4096)
 def _largest_prime(n: int) -> int:
-    """The largest prime factor; 1 of 1."""
-    found, p = 1, 2
+    """The largest prime factor; 1 for 1."""
+    largest, p = 1, 2
     while p * p <= n:
         while n % p == 0:
-            found, n = p, n // p
+            largest, n = p, n // p
         p += 1
-    return max(found, n) if n > 1 else found
+    return max(largest, n) if n > 1 else largest
 
 
 _BY_NAME: Mapping[str, tuple[str, Callable[[Shapes], Sizes]]] = {
@@ -162,7 +163,7 @@ _BY_NAME: Mapping[str, tuple[str, Callable[[Shapes], Sizes]]] = {
     "nn.functional.group_norm": ("C N", _grouped),
 }
 _BY_FAMILY: Mapping[str, tuple[str, Callable[[Shapes], Sizes]]] = {
-    **dict.fromkeys(("reduction", "softmax", "cumulative"), ("N", _row)),
+    **dict.fromkeys(("reduction", "softmax", "cumulative"), ("N", _reduced)),
     "fft": ("N P", _transformed),
     **dict.fromkeys(("pooling", "interpolate", "normalization"), ("C H W", _images)),
 }
@@ -182,11 +183,10 @@ def _declared(operator: str) -> tuple[str, Callable[[Shapes], Sizes]]:
 
 
 def dimension_names(operator: str) -> tuple[str, ...]:
-    """The dimensions that an operator has names for, such as ``("K", "M", "N")``."""
+    """The names of an operator's dimensions, such as ``("K", "M", "N")``."""
     return tuple(_declared(operator)[0].split())
 
 
 def dimensions_of(operator: str, case: Shapes) -> Sizes:
-    """The dimensions of a case by name; empty where the operator has none, or its arguments do not
-    fit."""
+    """The named dimensions of a case; empty if there are none or its arguments do not fit."""
     return _declared(operator)[1](case)

@@ -1,4 +1,4 @@
-"""Known divergences as values: what an entry is about, what it covers, and what it explains."""
+"""Known divergences as values: what an entry covers and explains."""
 
 from __future__ import annotations
 
@@ -18,25 +18,22 @@ from ..file_vocabulary import in_range, is_backend
 from .case_facts import Facts
 from .predicate import Predicate
 
-INSTRUCTIONS = "mkl instructions"  # how environments call it
-IMPROBABLE = 1e-3  # from here on, that an expected failure stayed away by chance
-RATE_ALONE, RATE_DESCRIBED, RATE_FLAKY = (
-    0.03,
-    0.5,
-    0.01,
-)  # share of failing results, where an entry does not say it
-LEAST = 3  # results, before anything is said to happen no longer
+INSTRUCTIONS = "mkl instructions"  # its key in environments
+IMPROBABLE = 1e-3  # probability that an expected failure is absent by chance
+# Assumed share of failing results if an entry gives none: without and with `when`, and flaky.
+RATE_ALONE, RATE_DESCRIBED, RATE_FLAKY = 0.03, 0.5, 0.01
+LEAST = 3  # results needed to declare a divergence gone
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """A known divergence with its ticket; ``since`` and ``expires`` are the first and the last day
-    it holds.
+    it is valid.
 
-    ``when`` says on which cases it happens, ``torch`` and ``driver`` in which versions,
-    ``instructions`` where MKL takes them. ``max_rho`` (× budget) is the ratchet: what errs more is
-    another failure. ``rate`` is the share of the results covered that fail (None: not said),
-    ``flaky`` says that the same case fails sometimes only. ``place`` is ``tolerances.yaml:41``.
+    ``when`` restricts the cases, ``torch`` and ``driver`` the versions, ``instructions`` the
+    instruction set of MKL. ``max_rho`` (× budget) is an upper limit: larger errors are another
+    failure. ``rate`` is the share of covered results that fail (None: not given); ``flaky``: the
+    same case fails only sometimes. ``place`` is ``tolerances.yaml:41``.
     """
 
     operator: str
@@ -60,10 +57,10 @@ class Expectation:
 
     @property
     def id(self) -> str:
-        """Ten digits that stay the same when the entry moves in its file, is renewed or explained
-        otherwise."""
+        """Ten digits that do not change when the entry moves in its file, is renewed, or gets
+        another reason."""
         when = self.when.text if self.when is not None else ""
-        said = [
+        identity = [
             self.operator,
             self.dtype,
             self.direction,
@@ -73,20 +70,21 @@ class Expectation:
             self.torch,
             when,
         ]
-        said += [] if self.instructions == "*" else [self.instructions]
-        return hashlib.sha256(json.dumps([*said, sorted(self.verdicts)]).encode()).hexdigest()[:10]
+        identity += [] if self.instructions == "*" else [self.instructions]
+        return hashlib.sha256(json.dumps([*identity, sorted(self.verdicts)]).encode()).hexdigest()[
+            :10
+        ]
 
     @property
     def likely(self) -> float:
-        """The share of the results covered that should fail, as the entry says or as is assumed."""
+        """The share of covered results that should fail, given or assumed."""
         if self.rate is not None:
             return self.rate
         return RATE_FLAKY if self.flaky else RATE_ALONE if self.when is None else RATE_DESCRIBED
 
     @property
     def enough(self) -> int:
-        """How many results must all pass before it is improbable (p < 1e-3) that the divergence is
-        still there."""
+        """How many results must pass before the divergence is improbable (p < 1e-3)."""
         return (
             LEAST
             if self.likely >= 1.0
@@ -98,7 +96,7 @@ class Expectation:
         driver: str = "", torch: str = "",
         instructions: str = "",
     ) -> bool:  # fmt: skip
-        """Whether results of this kind are covered; of which cases, ``when`` says."""
+        """Whether results of this kind are covered; ``when`` restricts the cases."""
         return (
             fnmatchcase(operator, self.operator)
             and fnmatchcase(dtype, self.dtype)
@@ -111,13 +109,12 @@ class Expectation:
         )
 
     def describes(self, case: Case | None) -> bool:
-        """Whether ``when`` is true of a case; where nothing is known of the case, only entries
-        without one hold."""
+        """Whether ``when`` is true of a case; if the case is unknown, only entries without
+        ``when`` match."""
         return self.when is None or (case is not None and self.when.holds(Facts(case)))
 
     def admits(self, rho: float | None) -> bool:
-        """The ratchet: where ``max_rho`` is given, an error that is larger or unknown is another
-        failure."""
+        """With ``max_rho``, an error that is larger or unknown is another failure."""
         return self.max_rho is None or (rho is not None and rho <= self.max_rho)
 
     def holds_on(self, today: date) -> bool:
@@ -130,8 +127,8 @@ class Expectation:
         instructions: str = "",
         case: Case | None = None,
     ) -> bool:  # fmt: skip
-        """Whether a failing result was expected."""
-        where = {
+        """Whether a failing result is covered by this entry."""
+        conditions = {
             "dtype": dtype,
             "direction": direction,
             "backend": backend,
@@ -139,10 +136,10 @@ class Expectation:
             "driver": driver,
             "torch": torch,
         }
-        where |= {"instructions": instructions}
+        conditions |= {"instructions": instructions}
         return (
             verdict in self.verdicts
-            and self.speaks_of(operator=operator, **where)
+            and self.speaks_of(operator=operator, **conditions)
             and self.admits(rho)
             and self.holds_on(today or date.today())
             and self.describes(case)
@@ -150,15 +147,15 @@ class Expectation:
 
     def __str__(self) -> str:
         """``matmul float32 on cuda when K > 256``."""
-        said = [self.operator, *(part for part in (self.dtype, self.direction) if part != "*")]
-        said += [] if self.backend == "*" else ["on", self.backend]
-        return " ".join(said) + (f" when {self.when}" if self.when is not None else "")
+        words = [self.operator, *(part for part in (self.dtype, self.direction) if part != "*")]
+        words += [] if self.backend == "*" else ["on", self.backend]
+        return " ".join(words) + (f" when {self.when}" if self.when is not None else "")
 
 
 @dataclass(frozen=True)
 class Occasion:
-    """A case on a backend in a direction: what entries are asked about. ``identity`` is what the
-    backend ran on."""
+    """A case on a backend in a direction, to be matched with entries. ``identity`` describes the
+    device and versions."""
 
     case: Case
     backend: str
@@ -167,7 +164,7 @@ class Occasion:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the operator is called: aten.convolution is known as nn.functional.conv2d, too."""
+        """Names of the operator: aten.convolution is also nn.functional.conv2d."""
         return (
             _names(self.case)
             if parse_source(self.case.source).kind == ATEN
@@ -175,10 +172,12 @@ class Occasion:
         )
 
     def spoken_of_by(self, entry: Expectation) -> bool:
-        where = {key: str(self.identity.get(key, "")) for key in ("device", "driver", "torch")}
-        where |= {"instructions": str(self.identity.get(INSTRUCTIONS, ""))}
-        asked = {"dtype": self.case.dtype, "direction": self.direction, "backend": self.backend}
-        return any(entry.speaks_of(operator=name, **asked, **where) for name in self.names)
+        environment = {
+            key: str(self.identity.get(key, "")) for key in ("device", "driver", "torch")
+        }
+        environment |= {"instructions": str(self.identity.get(INSTRUCTIONS, ""))}
+        query = {"dtype": self.case.dtype, "direction": self.direction, "backend": self.backend}
+        return any(entry.speaks_of(operator=name, **query, **environment) for name in self.names)
 
     def known(
         self,
@@ -187,10 +186,15 @@ class Occasion:
         rho: float | None,
         today: date | None = None,
     ) -> Expectation | None:
-        """The entry that explains a failure here, or None."""
+        """The entry that explains a failure, or None."""
         day = today or date.today()
         return next(
-            (e for e in self._about(entries, verdict) if e.admits(rho) and e.holds_on(day)), None
+            (
+                e
+                for e in self._matching_entries(entries, verdict)
+                if e.admits(rho) and e.holds_on(day)
+            ),
+            None,
         )
 
     def nearly(
@@ -200,22 +204,24 @@ class Occasion:
         rho: float | None,
         today: date | None = None,
     ) -> str:
-        """Why an entry that is about this very failure does not excuse it: it has expired, or the
-        error has grown."""
+        """Why an entry about this failure does not excuse it: it has expired, or the error has
+        grown."""
         day = today or date.today()
-        for entry in self._about(entries, verdict):
-            where = f"{entry.place}: {entry.reason}" if entry.place else entry.reason
+        for entry in self._matching_entries(entries, verdict):
+            source = f"{entry.place}: {entry.reason}" if entry.place else entry.reason
             if not entry.admits(rho) and entry.holds_on(day):
                 return (
-                    f"grown beyond what is expected: at most {entry.max_rho:g} × budget ({where})"
+                    f"grown beyond what is expected: at most {entry.max_rho:g} × budget ({source})"
                 )
             if entry.expires is not None and entry.expires < day:
-                return f"expected until {entry.expires}; expired ({where})"
+                return f"expected until {entry.expires}; expired ({source})"
             if entry.since is not None and entry.since > day:
-                return f"expected from {entry.since} on ({where})"
+                return f"expected from {entry.since} on ({source})"
         return ""
 
-    def _about(self, entries: Iterable[Expectation], verdict: str) -> Iterable[Expectation]:
+    def _matching_entries(
+        self, entries: Iterable[Expectation], verdict: str
+    ) -> Iterable[Expectation]:
         return (
             e
             for e in entries

@@ -1,11 +1,11 @@
-"""Predicates on a case, such as ``layout(arg0) != contiguous and K > 256``: read, checked, and
-asked; nothing is ever executed.
+"""Predicates on a case, such as ``layout(arg0) != contiguous and K > 256``: parsed, checked and
+evaluated; no code is executed.
 
-The text is parsed as a Python expression, of which a short list of nodes is admitted and turned
-into functions of :class:`~consistency.judge.known.case_facts.Facts`
+The text is parsed as a Python expression; a short list of node types is translated into functions
+of :class:`~consistency.judge.known.case_facts.Facts`
 (:mod:`consistency.judge.known.predicate_logic`). There are no powers, shifts, attributes,
-comprehensions or calls of anything but the functions of :data:`FUNCTIONS`, and length and depth are
-bounded, so that a predicate costs microseconds whoever wrote it.
+comprehensions or calls except of :data:`FUNCTIONS`, and length and depth are bounded, so that
+evaluation takes microseconds.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ _ALLOWED = (
 
 
 class PredicateError(ConfigurationError):
-    """A predicate that cannot be read; the text says what is wrong with it, and the remedy."""
+    """A predicate that cannot be parsed; the message says why, and the remedy."""
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition on a case. ``text`` is its normal form, by which two are equal; ``names`` are
-    those that it uses."""
+    """A condition on a case. ``text`` is its normal form, which defines equality; ``names`` are
+    the names it uses."""
 
     text: str
     names: frozenset[str] = field(compare=False)
     _ask: Ask = field(compare=False, repr=False)
 
     def holds(self, facts: Facts) -> bool:
-        """Whether the predicate is true of a case; False where it does not apply."""
+        """Whether the predicate is true of a case; False if it does not apply."""
         return predicate_logic.truth(self._ask(facts)) is True
 
     def __str__(self) -> str:
@@ -63,16 +63,14 @@ class Predicate:
 
 @functools.lru_cache(maxsize=4096)
 def parse(text: str) -> Predicate:
-    """The predicate that ``text`` describes. Raises PredicateError, never anything else."""
+    """Parse a predicate. Raises only PredicateError."""
     if len(text) > MAX_LENGTH:
         raise PredicateError(f"is longer than {MAX_LENGTH} characters; write two entries")
     if "\\" in text or "\0" in text:
         raise PredicateError("has a backslash in it, which means nothing here")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # about code that Python would run, which nobody does here
+            warnings.simplefilter("ignore")  # the code is never executed
             tree = ast.parse(" ".join(text.split()), mode="eval").body
     except SyntaxError as error:
         place = f" near {text[max((error.offset or 1) - 1, 0) :][:20]!r}" if error.offset else ""
@@ -95,21 +93,20 @@ def parse(text: str) -> Predicate:
 
 @functools.lru_cache(maxsize=4096)
 def value_of(text: str) -> Ask:
-    """The function of Facts that gives the value of an expression such as ``shape(arg0)[-1]``.
-    Raises PredicateError."""
+    """A function of Facts for an expression such as ``shape(arg0)[-1]``. Raises PredicateError."""
     parse(f"{text} == 0")
     return _Reader().value(ast.parse(text, mode="eval").body, 0)
 
 
 class _Reader:
-    """From nodes to functions; collects the names that were used."""
+    """Translates nodes into functions, and collects the names used."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
-        self.words: dict[int, str] = {}  # nodes that stand for a word, by id
+        self.words: dict[int, str] = {}  # words by id of their node
 
     def condition(self, node: ast.expr, depth: int) -> Ask:
-        """What may stand where true or false is wanted."""
+        """Translate a node that must be a condition."""
         if depth > MAX_DEPTH:
             raise PredicateError(f"is nested more than {MAX_DEPTH} deep; write it flatter")
         match node:
@@ -123,13 +120,13 @@ class _Reader:
                 return self._comparison([left, *others], ops, depth)
             case ast.Call() if _vocabulary(node):
                 raise PredicateError(
-                    f"has {_shown(node)} alone; compare it: {ast.unparse(node)[:60]} == "
+                    f"has {_source_text(node)} alone; compare it: {ast.unparse(node)[:60]} == "
                     f"{VOCABULARY[_vocabulary(node)][0]}"
                 )
             case ast.Constant(value=bool()) | ast.Name() | ast.Call() | ast.Subscript():
                 return self.value(node, depth)
         raise PredicateError(
-            f"has {_shown(node)} where a condition is wanted; compare it with something"
+            f"has {_source_text(node)} where a condition is wanted; compare it with something"
         )
 
     def _comparison(self, nodes: Sequence[ast.expr], ops: Sequence[ast.cmpop], depth: int) -> Ask:
@@ -141,17 +138,17 @@ class _Reader:
         )
 
     def value(self, node: ast.expr, depth: int, kind: str | None = None) -> Ask:
-        """A number, a text, an argument, … ``kind`` says of which vocabulary bare words are."""
+        """Translate a number, text, argument, … ``kind`` is the vocabulary of bare words."""
         if depth > MAX_DEPTH:
             raise PredicateError(f"is nested more than {MAX_DEPTH} deep; write it flatter")
         word = _word(node) if kind is not None else None
         if word is not None and kind is not None:
             if word not in VOCABULARY[kind]:
-                meant = (
+                suggestion = (
                     did_you_mean(word, VOCABULARY[kind])
                     or f"; known: {', '.join(VOCABULARY[kind])}"
                 )
-                raise PredicateError(f"has {word!r:.40}, which is no {kind}{meant}")
+                raise PredicateError(f"has {word!r:.40}, which is no {kind}{suggestion}")
             self.words[id(node)] = word
             return predicate_logic.constant(word)
         match node:
@@ -176,13 +173,15 @@ class _Reader:
                     _ARITHMETIC[type(op)], self.value(left, depth + 1), self.value(right, depth + 1)
                 )
             case ast.Subscript(value=inner, slice=place):
-                return predicate_logic.item(self.value(inner, depth + 1), _whole(place))
+                return predicate_logic.item(self.value(inner, depth + 1), _integer(place))
             case ast.Name(id=name):
                 self.names.add(name)
                 return functools.partial(predicate_logic.argument, name)
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
                 return self._call(name, args, depth)
-        raise PredicateError(f"has {_shown(node)}, which is not allowed; allowed are {_ALLOWED}")
+        raise PredicateError(
+            f"has {_source_text(node)}, which is not allowed; allowed are {_ALLOWED}"
+        )
 
     def _call(self, name: str, args: Sequence[ast.expr], depth: int) -> Ask:
         if name in _NUMBERS:
@@ -207,7 +206,7 @@ class _Reader:
 
 
 class _Normal(ast.NodeTransformer):
-    """Words become names where they can, texts where they cannot (``'-nan'``)."""
+    """Writes words as names if possible, else as strings (``'-nan'``)."""
 
     def __init__(self, words: dict[int, str]) -> None:
         self._words = words
@@ -223,8 +222,7 @@ class _Normal(ast.NodeTransformer):
 
 
 def _vocabulary(node: ast.expr) -> str:
-    """Of which vocabulary a function's answers are: ``layout`` for ``layout(arg0)``; empty for
-    others."""
+    """The vocabulary of a function's values: ``layout`` for ``layout(arg0)``; empty for others."""
     match node:
         case ast.Call(func=ast.Name(id=name)) if FUNCTIONS.get(name, "") in VOCABULARY:
             return FUNCTIONS[name]
@@ -232,8 +230,8 @@ def _vocabulary(node: ast.expr) -> str:
 
 
 def _word(node: ast.expr) -> str | None:
-    """The word that a node stands for beside a layout: ``contiguous``, ``'contiguous'``,
-    ``positive-definite``, ``-nan``, 0."""
+    """The word that a node spells: ``contiguous``, ``'contiguous'``, ``positive-definite``,
+    ``-nan``, 0."""
     match node:
         case ast.Constant(value=str() as text):
             return text
@@ -248,7 +246,7 @@ def _word(node: ast.expr) -> str | None:
     return None
 
 
-def _whole(node: ast.expr) -> int:
+def _integer(node: ast.expr) -> int:
     match node:
         case ast.Constant(value=int() as place) if not isinstance(place, bool):
             return place
@@ -260,7 +258,7 @@ def _whole(node: ast.expr) -> int:
     )
 
 
-def _shown(node: ast.expr) -> str:
+def _source_text(node: ast.expr) -> str:
     try:
         return repr(ast.unparse(node)[:60])
     except (ValueError, RecursionError):
@@ -277,7 +275,7 @@ def _relation(op: ast.cmpop) -> Relation:
             return predicate_logic.within
         case ast.NotIn():
             return lambda a, b: predicate_logic.negated(predicate_logic.within(a, b))
-    how = _COMPARE.get(type(op))
-    if how is None:
+    comparison = _COMPARE.get(type(op))
+    if comparison is None:
         raise PredicateError("has 'is' in it; write == or !=")
-    return functools.partial(predicate_logic.ordered, how)
+    return functools.partial(predicate_logic.ordered, comparison)

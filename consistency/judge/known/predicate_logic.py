@@ -1,8 +1,8 @@
-"""What the parts of a predicate do: functions of a case's facts, in a logic of three values.
+"""Evaluation of predicates: functions of a case's facts, in three-valued logic.
 
-What does not apply to a case (it has no such argument, a text is compared with a number) is neither
-true nor false: ``and``, ``or`` and ``not`` treat it as unknown (Kleene 1938), a predicate holds
-only where it is true, and everything else passes it on.
+What does not apply to a case (a missing argument, a string compared with a number) is UNKNOWN:
+``and``, ``or`` and ``not`` follow Kleene (1938), other operations propagate it, and a predicate
+holds only if it is true.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ Relation = Callable[[Any, Any], Any]
 
 
 def truth(value: Any) -> Any:
-    """A value as a condition: True, False or UNKNOWN. A tensor that is given is true, an argument
-    None is false."""
+    """A value as a condition: True, False or UNKNOWN. A tensor is true, None is false."""
     return UNKNOWN if value is UNKNOWN or isinstance(value, (Words, tuple)) else bool(value)
 
 
@@ -37,44 +36,44 @@ def described(name: str, part: Ask, facts: Facts) -> Any:
 
 def several(parts: Sequence[Ask]) -> Ask:
     def ask(facts: Facts) -> Any:
-        found = tuple(part(facts) for part in parts)
-        return UNKNOWN if UNKNOWN in found else found
+        values = tuple(part(facts) for part in parts)
+        return UNKNOWN if UNKNOWN in values else values
 
     return ask
 
 
-def item(part: Ask, place: int) -> Ask:
+def item(part: Ask, index: int) -> Ask:
     def ask(facts: Facts) -> Any:
-        found = part(facts)
+        value = part(facts)
         return (
-            found[place]
-            if isinstance(found, tuple) and -len(found) <= place < len(found)
+            value[index]
+            if isinstance(value, tuple) and -len(value) <= index < len(value)
             else UNKNOWN
         )
 
     return ask
 
 
-def calculated(how: Callable[[Any, Any], Any], left: Ask, right: Ask) -> Ask:
+def calculated(operation: Callable[[Any, Any], Any], left: Ask, right: Ask) -> Ask:
     def ask(facts: Facts) -> Any:
         a, b = left(facts), right(facts)
         if not (isinstance(a, (int, float)) and isinstance(b, (int, float))):
             return UNKNOWN
         try:
-            return how(a, b)
-        except ArithmeticError:  # a division by zero, or a whole number that no float holds
+            return operation(a, b)
+        except ArithmeticError:  # division by zero, or an integer too large for a float
             return UNKNOWN
 
     return ask
 
 
-def applied(how: Callable[..., Any], parts: Sequence[Ask], facts: Facts) -> Any:
-    found = [part(facts) for part in parts]
-    if UNKNOWN in found:
+def applied(function: Callable[..., Any], parts: Sequence[Ask], facts: Facts) -> Any:
+    values = [part(facts) for part in parts]
+    if UNKNOWN in values:
         return UNKNOWN
     try:
-        return how(*found)
-    except (TypeError, ValueError):  # of nothing, or of things that have no order
+        return function(*values)
+    except (TypeError, ValueError):  # an empty argument, or values without an order
         return UNKNOWN
 
 
@@ -84,7 +83,7 @@ def related(left: Ask, relation: Relation, right: Ask, facts: Facts) -> Any:
 
 
 def equal(a: Any, b: Any) -> Any:
-    """Of words, whether they have it: a tensor with several layouts equals each of them."""
+    """Equality; a tensor with several layouts equals each of them."""
     words, other = (a, b) if isinstance(a, Words) else (b, a)
     return (
         words == other
@@ -101,8 +100,10 @@ def within(a: Any, b: Any) -> Any:
     return any(word in a for word in b) if isinstance(a, Words) else a in b
 
 
-def ordered(how: Relation, a: Any, b: Any) -> Any:
-    return how(a, b) if isinstance(a, (int, float)) and isinstance(b, (int, float)) else UNKNOWN
+def ordered(comparison: Relation, a: Any, b: Any) -> Any:
+    return (
+        comparison(a, b) if isinstance(a, (int, float)) and isinstance(b, (int, float)) else UNKNOWN
+    )
 
 
 def negated(value: Any) -> Any:
@@ -118,16 +119,16 @@ def some(parts: Sequence[Ask]) -> Ask:
 
 
 def _joined(parts: Sequence[Ask], decisive: bool, facts: Facts) -> Any:
-    """``or`` where one True decides, ``and`` where one False does; otherwise unknown if anything
+    """``or`` (one True decides) or ``and`` (one False decides); otherwise UNKNOWN if any part
     is."""
-    found = not decisive
+    result = not decisive
     known = True
     for part in parts:
         value = truth(part(facts))
         if value is decisive:
             return decisive
         known = known and value is not UNKNOWN
-    return found if known else UNKNOWN
+    return result if known else UNKNOWN
 
 
 def opposite(part: Ask) -> Ask:

@@ -1,4 +1,4 @@
-"""Expectations in files: what an entry may say, and how files of them are read."""
+"""Files of expectations: schema and reading."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ExpectationEntry(FileModel):
     @field_validator("when")
     @classmethod
     def _known_names(cls, when: str | None, info: ValidationInfo) -> str | None:
-        """Names are those of the operators that the entry is about, as far as these are known."""
+        """Names must belong to the operators of the entry, as far as these are known."""
         used = parse(when).names if when is not None else frozenset()
         used = frozenset(
             name for name in used if not (name.startswith("arg") and name[3:].isdecimal())
@@ -95,17 +95,17 @@ class ExpectationEntry(FileModel):
         pattern = info.data.get("operator")
         if not used or pattern is None:
             return when
-        chosen = [name for name in operators.registry() if fnmatchcase(name, pattern)]
+        operator_names = [name for name in operators.registry() if fnmatchcase(name, pattern)]
         known = {
             name
-            for operator in chosen
+            for operator in operator_names
             for name in (*names_of(operator), *dimension_names(operator))
         }
-        for name in sorted(used - known) if chosen else ():
-            there = f"; known: {', '.join(sorted(known)[:12])}" if known else ""
+        for name in sorted(used - known) if operator_names else ():
+            known_hint = f"; known: {', '.join(sorted(known)[:12])}" if known else ""
             raise mistake(
                 f"has {name!r:.40}, which is no argument or dimension of "
-                f"{pattern}{did_you_mean(name, known) or there}"
+                f"{pattern}{did_you_mean(name, known) or known_hint}"
             )
         return when
 
@@ -125,26 +125,26 @@ class ExpectationsFile(FileModel):
 
 
 def entries_of(said: Sequence[ExpectationEntry], located: Located) -> Iterator[Expectation]:
-    """The entries of a file with the places where they stand."""
-    for number, one in enumerate(said):
-        values: Mapping[str, Any] = dict(one)
-        when = parse(one.when) if one.when is not None else None
+    """The entries of a file with their places."""
+    for number, entry in enumerate(said):
+        values: Mapping[str, Any] = dict(entry)
+        when = parse(entry.when) if entry.when is not None else None
         place = located.line(("expectations", number))
         yield Expectation(
-            **{**values, "verdicts": tuple(one.verdicts), "when": when, "place": place}
+            **{**values, "verdicts": tuple(entry.verdicts), "when": when, "place": place}
         )
 
 
 def load(paths: Iterable[str | Path]) -> tuple[tuple[Expectation, ...], str]:
     """The entries of some files, in order, and the files' text. Raises ConfigurationError with
     file:line:column."""
-    found: list[Expectation] = []
+    entries: list[Expectation] = []
     texts = []
     for path in paths:
         label, text = read_text(Path(path), "an expectations file")
         texts.append(text)
-        found += read(text, label)
-    return tuple(found), "\0".join(texts)
+        entries += read(text, label)
+    return tuple(entries), "\0".join(texts)
 
 
 def read(text: str, label: str) -> list[Expectation]:
@@ -154,16 +154,16 @@ def read(text: str, label: str) -> list[Expectation]:
 
 
 def read_text(path: Path, what: str) -> tuple[str, str]:
-    """How a configuration file is called in messages and bundles, and its text. Raises
+    """The label of a configuration file for messages and bundles, and its text. Raises
     ConfigurationError."""
-    # Places are stored in bundles, where the folders of one machine mean nothing.
+    # Labels are stored in bundles, so absolute folders are dropped.
     label = path.name if path.is_absolute() else path.as_posix()
     try:
         raw = path.read_bytes()
         return label, raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        before = raw[: error.start]
-        line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
+        preceding = raw[: error.start]
+        line, column = preceding.count(b"\n") + 1, len(preceding) - preceding.rfind(b"\n")
         words = f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8"
         raise ConfigurationError(f"{label}:{line}:{column}  {words}") from None
     except (OSError, ValueError) as error:
