@@ -1,5 +1,5 @@
-"""Compare every backend, one after the other, with one float64 reference: run the model there and
-derive a verdict from the distances."""
+"""Comparison of backends, one after the other, with one float64 reference: runs the model and
+derives a verdict from the distances."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CURVES = {"loss": "loss", "parameter": "parameters"}
 
 
 def unsuitable(backend: Backend) -> str:
-    """Why a whole model cannot run on a backend; empty where it can."""
+    """Why a backend cannot run a whole model; empty if it can."""
     if isinstance(backend, SubprocessBackend):
         return (
             "has a process of its own, in which a model is made once more: give the target as "
@@ -44,39 +44,37 @@ def unsuitable(backend: Backend) -> str:
 
 @dataclass
 class ModelComparison:
-    """One model on several backends, one after the other, compared with one reference."""
+    """One model on several backends, compared in sequence with one reference."""
 
     subject: Subject
     replicas: int
     rules: Tolerances
     local: bool
     progress: Progress
-    seconds: float  # for one call in a process of its own
-    subprocess_runs: dict[str, SubprocessRun] = field(
-        default_factory=dict
-    )  # processes of their own
+    seconds: float  # for one call in a separate process
+    subprocess_runs: dict[str, SubprocessRun] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for one in self.subprocess_runs.values():
-            one.close()
+        for run in self.subprocess_runs.values():
+            run.close()
 
     def report(self, backends: list[Backend], target: str) -> ModelReport:
-        """``target`` is its name; empty where it has none."""
-        reasons = {backend.name: self._reason(backend, target) for backend in backends}
-        found: dict[str, BackendReport] = {}
+        """``target`` is its name; empty if it has none."""
+        reasons = {backend.name: self._unavailable_reason(backend, target) for backend in backends}
+        reports: dict[str, BackendReport] = {}
         notes: tuple[str, ...] = ()
         if not all(reasons.values()):
             reference = ModelReference(self.subject, self.replicas, self.progress)
             notes = _notes(reference.trace)
             for backend in (b for b in backends if not reasons[b.name]):
-                found[backend.name] = self._backend(backend, reference)
+                reports[backend.name] = self._compare_backend(backend, reference)
                 if backend.name in self.subprocess_runs:
                     self.subprocess_runs[backend.name].close()
         ordered = {
-            b.name: found.get(b.name) or BackendReport(b.name, absent=reasons[b.name])
+            b.name: reports.get(b.name) or BackendReport(b.name, absent=reasons[b.name])
             for b in backends
         }
         count = sum(p.numel() for p in parameters_of(self.subject.model))
@@ -89,8 +87,8 @@ class ModelComparison:
             parameters=count,
         )
 
-    def _reason(self, backend: Backend, target: str) -> str:
-        """Why a backend cannot be used; empty where it can."""
+    def _unavailable_reason(self, backend: Backend, target: str) -> str:
+        """Why a backend cannot be used; empty if it can."""
         if not isinstance(backend, SubprocessBackend) or not target:
             return unsuitable(backend)
         parts = _specs.parse(backend.spec) if not _specs.is_users_file(backend.spec) else None
@@ -102,11 +100,11 @@ class ModelComparison:
         )
         return self.subprocess_runs[backend.name].reason
 
-    def _backend(
+    def _compare_backend(
         self, backend: Backend, reference: ModelReference, every: int = 0
     ) -> BackendReport:
-        """``every``: look at every call of this many steps, and take no more."""
-        found, began = Distances(reference.trace), time.monotonic()
+        """With ``every``: run only that many steps, and check every call."""
+        distances, start_time = Distances(reference.trace), time.monotonic()
         request = PassRequest(
             min(self.subject.steps, every or self.subject.steps), bool(every), self.local
         )
@@ -116,65 +114,64 @@ class ModelComparison:
             remote.judge(self.rules) if remote is not None else RuleJudge.of(backend, self.rules)
         )
 
-        def stepped(step: int) -> None:
+        def on_step(step: int) -> None:
             self.progress(name, step, self.subject.passes)
 
         if remote is not None:
-            done = remote.run_pass(request, found, rule_judge, stepped)
+            pass_report = remote.run_pass(request, distances, rule_judge, on_step)
         else:
-            done = run_pass(self.subject, backend, request, found, rule_judge, stepped)
+            pass_report = run_pass(self.subject, backend, request, distances, rule_judge, on_step)
         band = reference.band
-        ratios = band.ratios(found)
+        ratios = band.ratios(distances)
         outside = rounding_envelope.first_outside(ratios)
-        again: BackendReport | None = None
+        full_check: BackendReport | None = None
         remeasured = False
         if (
             outside is not None
             and not rule_judge.failures
             and not every
-            and not done.raised
-            and not done.lost
+            and not pass_report.raised
+            and not pass_report.lost
         ):
             if self.local:
-                again = self._backend(backend, reference, every=outside.step)
-            if again is None or again.first is None:
+                full_check = self._compare_backend(backend, reference, every=outside.step)
+            if full_check is None or full_check.first is None:
                 band = reference.far_band
-                ratios = band.ratios(found)
+                ratios = band.ratios(distances)
                 outside, remeasured = rounding_envelope.first_outside(ratios), True
         report = BackendReport(
-            backend.name, layer=self._layer(outside, ratios), failures=tuple(rule_judge.failures),
+            backend.name, layer=self._layer_text(outside, ratios),
+            failures=tuple(rule_judge.failures),
             first=next(iter(rule_judge.failures), None), layers=rounding_envelope.layers(ratios),
-            curves=_curves(band, found),
-            calls=done.calls, looked_at=done.looked_at,
-            judged=sum(rule_judge.judged.values()), left_out=done.left_out, raised=done.raised,
-            lost=done.lost,
-            remeasured=remeasured, seconds=time.monotonic() - began,
+            curves=_curves(band, distances),
+            calls=pass_report.calls, looked_at=pass_report.looked_at,
+            judged=sum(rule_judge.judged.values()), left_out=pass_report.left_out,
+            raised=pass_report.raised, lost=pass_report.lost,
+            remeasured=remeasured, seconds=time.monotonic() - start_time,
         )  # fmt: skip
-        if again is not None:
+        if full_check is not None:
             report = replace(
-                report, first=again.first, failures=again.failures,
-                looked_at=report.looked_at + again.looked_at, lost=again.lost
+                report, first=full_check.first, failures=full_check.failures,
+                looked_at=report.looked_at + full_check.looked_at, lost=full_check.lost
             )  # fmt: skip
         return _with_verdict(report, outside)
 
-    def _layer(self, outside: Key | None, ratios: dict[Key, float]) -> str:
+    def _layer_text(self, outside: Key | None, ratios: dict[Key, float]) -> str:
         if outside is None or outside.kind == "loss":
             return "the loss" if outside is not None else ""
-        name, which = outside.name or "the whole model", ""
+        name, suffix = outside.name or "the whole model", ""
         if outside.kind in ("output", "gradient"):
-            name, space, which = outside.name.partition(
-                " "
-            )  # which of its outputs, or which time it was called
+            name, space, suffix = outside.name.partition(" ")  # index of the output or call
             module = dict(modules(self.subject.model)).get(name)
-            name, which = (
+            name, suffix = (
                 place(name, module) if module is not None else name or "the whole model",
-                space + which,
+                space + suffix,
             )
-        return f"the {outside.kind} of {name}{which} ({format_factor(ratios[outside])} × the band)"
+        return f"the {outside.kind} of {name}{suffix} ({format_factor(ratios[outside])} × the band)"
 
 
 def _notes(reference: ReferenceTrace) -> tuple[str, ...]:
-    """What makes a comparison tell less than it seems to."""
+    """Notes on what the comparison cannot show."""
     if not any(key.kind == "loss" for key in reference.by_key):
         return (
             (
@@ -182,7 +179,7 @@ def _notes(reference: ReferenceTrace) -> tuple[str, ...]:
                 "compared"
             ),
         )
-    lost = next(
+    bad = next(
         (
             key
             for key, values in reference.by_key.items()
@@ -190,11 +187,11 @@ def _notes(reference: ReferenceTrace) -> tuple[str, ...]:
         ),
         None,
     )
-    if lost is None:
+    if bad is None:
         return ()
     return (
         (
-            f"float64 itself has no finite loss from step {lost.step} on: what is computed from it "
+            f"float64 itself has no finite loss from step {bad.step} on: what is computed from it "
             f"tells nothing"
         ),
     )
@@ -222,6 +219,6 @@ def _with_verdict(report: BackendReport, outside: Key | None) -> BackendReport:
     return replace(report, verdict=f"leaves it at step {step}, first at {first}", step=step)
 
 
-def _curves(band: rounding_envelope.RoundingEnvelope, found: Distances) -> tuple[Curve, ...]:
-    curves = [band.curve(title, kind, found) for kind, title in CURVES.items()]
+def _curves(band: rounding_envelope.RoundingEnvelope, distances: Distances) -> tuple[Curve, ...]:
+    curves = [band.curve(title, kind, distances) for kind, title in CURVES.items()]
     return tuple(curve for curve in curves if curve is not None)

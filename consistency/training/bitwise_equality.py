@@ -1,5 +1,4 @@
-"""Are two models, or two moments of one, the same to the bit? And if not, what is the first that
-differs?"""
+"""Bitwise equality of two models, or of one at two times, and the first difference."""
 
 from __future__ import annotations
 
@@ -13,25 +12,24 @@ from ..core.trees import tensors_in
 
 
 def digest(value: Any) -> str:
-    """A hash of the bits of all tensors in ``value`` (nested lists, tuples, dicts), with their
-    shapes and dtypes."""
+    """A hash of the bits, shapes and dtypes of all tensors in ``value`` (nested lists, tuples,
+    dicts)."""
     total = hashlib.sha256()
     for tensor in tensors_in(value):
         total.update(f"{tensor.dtype}{tensor.layout}{tuple(tensor.shape)}".encode())
-        plain = _plain(tensor)
-        if plain is not None:
-            total.update(plain.reshape(-1).view(torch.uint8).numpy().data)
+        dense = _dense(tensor)
+        if dense is not None:
+            total.update(dense.reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The numbers on the CPU, one after the other; None of a tensor that has none at hand (meta, of
-    a class of its own)."""
+def _dense(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The numbers as a contiguous CPU tensor; None if there are none (meta tensors, subclasses)."""
     try:
-        found = tensor.detach()
-        found = found.int_repr() if found.is_quantized else found
-        found = found.to_dense() if found.layout != torch.strided else found
-        return found.cpu().resolve_conj().resolve_neg().contiguous()
+        dense = tensor.detach()
+        dense = dense.int_repr() if dense.is_quantized else dense
+        dense = dense.to_dense() if dense.layout != torch.strided else dense
+        return dense.cpu().resolve_conj().resolve_neg().contiguous()
     except (RuntimeError, NotImplementedError):
         return None
 
@@ -42,26 +40,28 @@ def checksums(model: Any) -> dict[str, str]:
 
 
 def differing(first: Any, second: Any) -> str:
-    """Which parameter or buffer of two models is the first that differs, in words; empty if none
-    does."""
-    one, two = dict(named_tensors(first)), dict(named_tensors(second))
-    for name in (*one, *(n for n in two if n not in one)):
-        if name not in one or name not in two:
-            return f"{name} is only in the {'first' if name in one else 'second'}"
-        a, b = one[name], two[name]
+    """The first differing parameter or buffer of two models, in words; empty if none."""
+    first_tensors, second_tensors = dict(named_tensors(first)), dict(named_tensors(second))
+    for name in (*first_tensors, *(n for n in second_tensors if n not in first_tensors)):
+        if name not in first_tensors or name not in second_tensors:
+            return f"{name} is only in the {'first' if name in first_tensors else 'second'}"
+        a, b = first_tensors[name], second_tensors[name]
         if a.shape != b.shape:
             return (
                 f"{name} has shape {list(a.shape)} in the first and {list(b.shape)} in the second"
             )
         if digest(a) != digest(b):
-            count = sum(n in two and digest(one[n]) != digest(two[n]) for n in one)
-            return f"{name}{_by(a, b)}" + (
+            count = sum(
+                n in second_tensors and digest(first_tensors[n]) != digest(second_tensors[n])
+                for n in first_tensors
+            )
+            return f"{name}{_difference_text(a, b)}" + (
                 f", the first of {count} that differ" if count > 1 else ""
             )
     return ""
 
 
-def _by(a: torch.Tensor, b: torch.Tensor) -> str:
+def _difference_text(a: torch.Tensor, b: torch.Tensor) -> str:
     if a.dtype != b.dtype:
         return f" is {a.dtype} in the first and {b.dtype} in the second".replace("torch.", "")
     if not (a.is_floating_point() and a.numel()):
@@ -75,6 +75,6 @@ def _by(a: torch.Tensor, b: torch.Tensor) -> str:
 def named_tensors(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """Parameters, then buffers, with their names."""
     for kind in ("named_parameters", "named_buffers"):
-        named = getattr(model, kind, None)
-        if callable(named):
-            yield from named()
+        method = getattr(model, kind, None)
+        if callable(method):
+            yield from method()

@@ -1,5 +1,5 @@
 """``consistency model TARGET --record FOLDER``: the operator calls of a model as a corpus, for
-machines that lack the model."""
+machines without the model."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .trace import corpus
 from .trace.capture import CaptureMode
 from .training_task import Subject, one_number, parameters_of, users_own
 
-STEPS = 2  # of training: an optimizer's first step, from zeros, is unlike all others
+STEPS = 2  # of training: the first step of an optimizer starts from zeros and is untypical
 
 
 def record(
     subject: Subject, folder: str | Path, *, steps: int = STEPS, literal: int = corpus.LITERAL
 ) -> corpus.SavedCalls:
-    """Take a copy of the model through a few steps on the CPU and keep its distinct calls in
+    """Run a copy of the model for a few steps on the CPU and write its distinct calls to
     ``folder``, a corpus.
 
-    Calls are told apart by operator, shapes, dtypes, strides, arguments, and the range of their
+    Calls are distinguished by operator, shapes, dtypes, strides, arguments, and the range of their
     numbers. Tensors of at most ``literal`` bytes are kept bit by bit; larger ones as recipes with
     the same shape, strides and range, so that a weight of 100 MB takes 200 bytes. Raises
-    BundleError where the folder holds a recording already.
+    BundleError if the folder already holds a recording.
     """
     calls, subject = corpus.CorpusCalls(literal), subject.settled()
     with calls.modules, users_own("on the CPU the model"):
@@ -57,7 +57,7 @@ def _run(subject: Subject, calls: corpus.CorpusCalls, steps: int) -> None:
                     if subject.loss is not None
                     else None
                 )
-            # What is made for the sake of a gradient alone is not the model's.
+            # A loss made up only to get gradients is not part of the model.
             loss = loss if loss is not None else _any_scalar(outputs)
             with CaptureMode(calls):
                 if loss is not None and loss.requires_grad:
@@ -75,5 +75,5 @@ def _run(subject: Subject, calls: corpus.CorpusCalls, steps: int) -> None:
 
 
 def _any_scalar(outputs: Any) -> torch.Tensor | None:
-    found = [tensor.sum() for tensor in tensors_in(outputs) if tensor.requires_grad]
-    return torch.stack(found).sum() if found else None
+    sums = [tensor.sum() for tensor in tensors_in(outputs) if tensor.requires_grad]
+    return torch.stack(sums).sum() if sums else None

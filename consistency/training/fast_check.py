@@ -1,9 +1,9 @@
-"""The fast check of one call: float64 on the inputs that it really got, and a bound that costs a
-few passes over its result.
+"""The fast check of one call: float64 on its actual inputs, and a bound that takes a few passes
+over the result.
 
 A score above 1 is not a verdict: the call then becomes a case for the judge. Below 1 the error is
-no more than rounding to the result's format explains (elementwise operators), or than a few units
-of its row's largest number.
+within rounding to the format of the result (elementwise operators), or within a few units of the
+largest number of its row.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .freivalds import Combined
 from .op_facts import WIDER, OpFacts, written
 from .trace.session import run_in_thread
 
-SAMPLE = 1 << 13  # numbers that are looked at where each stands by itself
-ROW = 8.0  # units of roundoff of a row's largest number
-MOST = 512.0  # the same for sums of many terms, whose budget is larger than that
+SAMPLE = 1 << 13  # elements that are checked of an elementwise result
+ROW = 8.0  # units of roundoff of the largest number in a row
+MOST = 512.0  # the same for sums of many terms, whose budget is larger
 SINGLE = dtypes.FORMATS["float32"].precision
 UNIT, TINY = dtypes.FORMATS["float32"].unit_roundoff, dtypes.FORMATS["float32"].smallest_normal
 _EXPONENT = 0x7FF0000000000000
@@ -32,59 +32,62 @@ _INFINITE = float("inf")
 
 
 class NoReferenceError(Exception):
-    """There is no float64 of this call; the text says why."""
+    """The call has no float64 reference; the message says why."""
 
 
 def reference(
     func: Any, known: OpFacts, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], list[torch.Tensor]]:
-    """What the call returns in float64 (in its own dtype where numbers are only moved), and what it
-    writes. Raises Refused."""
-    copied = {id(t) for t in flatten(written(known, args, kwargs))}
+    """What the call returns in float64 (in its own dtype if it only moves numbers), and the
+    mutated tensors. Raises NoReferenceError."""
+    mutated = {id(t) for t in flatten(written(known, args, kwargs))}
 
     def wide(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             target = value.dtype if known.moves else WIDER.get(value.dtype, value.dtype)
             if value.dtype == target:
-                return value.clone() if id(value) in copied else value
+                return value.clone() if id(value) in mutated else value
             return value.to(target)
         if isinstance(value, torch.dtype) and not known.moves:
             return WIDER.get(value, value)
         return value
 
-    given = map_leaves(wide, list(args))
-    named = {
+    wide_args = map_leaves(wide, list(args))
+    wide_kwargs = {
         name: map_leaves(wide, value)
         for name, value in kwargs.items()
         if name not in ("device", "pin_memory")
     }
     kernel = known.kernel
-    made: list[Any] = []
+    result: list[Any] = []
     try:
         if kernel is not None and kernel.reference is not None:
-            # Below autograd, where we are, nothing has gradients, which some of these are made of.
-            written_elsewhere = kernel.reference
+            # Some references need autograd, which is off in a dispatch mode: run them in a thread.
+            reference_function = kernel.reference
             run_in_thread(
-                lambda: made.append(written_elsewhere(*given, **named)), threading.Event()
+                lambda: result.append(reference_function(*wide_args, **wide_kwargs)),
+                threading.Event(),
             )
         else:
-            made.append(func(*given, **named))
+            result.append(func(*wide_args, **wide_kwargs))
     except Exception as error:
         raise NoReferenceError(f"float64 gives no reference: {type(error).__name__}") from None
-    out = made[0]
-    found = leading(known, out)
-    return found, [t for t in flatten(written(known, given, named)) if isinstance(t, torch.Tensor)]
+    out = result[0]
+    outputs = leading(known, out)
+    return outputs, [
+        t for t in flatten(written(known, wide_args, wide_kwargs)) if isinstance(t, torch.Tensor)
+    ]
 
 
 def leading(known: OpFacts, out: Any) -> list[Any]:
-    """What is returned and means something, flat."""
-    found = list(flatten(out))
+    """The returned values that are defined, flat."""
+    outputs = list(flatten(out))
     kept = known.kernel.kept if known.kernel is not None else None
-    return found[:kept] if kept is not None else found
+    return outputs[:kept] if kept is not None else outputs
 
 
 def widened(outputs: Sequence[Any]) -> tuple[Any, ...]:
-    """In float64, for what is computed from them."""
+    """In float64."""
     return tuple(
         t.to(WIDER.get(t.dtype, t.dtype)) if isinstance(t, torch.Tensor) else t for t in outputs
     )
@@ -98,11 +101,11 @@ def score(
     precision: int = 53,
     terms: float = 1.0,
 ) -> float:
-    """How far a result is from float64, × what the quick look admits; infinite where NaN, shapes or
-    integers differ.
+    """The distance from float64 as a multiple of what the fast check accepts; infinite for
+    differing NaN, shapes or integers.
 
-    ``precision`` is that of the shortest format among the inputs: kernels that mix formats sum up
-    in the shorter one. ``terms``: so many numbers may have been added up in an element.
+    ``precision`` is that of the shortest input format: kernels with mixed formats accumulate in the
+    shorter one. ``terms``: the possible number of terms summed per element.
     """
     if got.shape != want.shape:
         return _INFINITE
@@ -117,7 +120,7 @@ def score(
         form = next(other for other in dtypes.FORMATS.values() if other.precision == precision)
     if got.is_complex():
         got, want = torch.view_as_real(got.resolve_conj()), torch.view_as_real(want.resolve_conj())
-    error = got.to(torch.float64, copy=True).sub_(want).abs_()  # the model goes on with `got`
+    error = got.to(torch.float64, copy=True).sub_(want).abs_()  # the model still needs `got`
     largest = float(error.max())
     if largest == 0.0:
         return 0.0
@@ -141,17 +144,20 @@ def score(
 
 
 def admitted(terms: float, precision: int) -> float:
-    """Units of roundoff that a sum of so many terms may be off by, without another look: never more
-    than a 64th of what it is, but for the few units of a format with few bits."""
+    """Units of roundoff accepted for a sum of so many terms: at most a 64th of its size, except
+    for a few units of short formats."""
     return min(MOST, ROW + terms / 8.0, max(ROW, 2.0 ** (precision - 6)))
 
 
 def score_of(found: Sequence[Combined], known: OpFacts) -> float:
-    """The largest score of combinations of a call's results."""
+    """The largest score of random combinations of a call's results."""
     worst = 0.0
-    for got, want, size, terms in found:
+    for got, want, norms, terms in found:
         rows = (
-            _rows(size).amax(-1, keepdim=True).mul_(admitted(terms, SINGLE) * UNIT).clamp_(min=TINY)
+            _rows(norms)
+            .amax(-1, keepdim=True)
+            .mul_(admitted(terms, SINGLE) * UNIT)
+            .clamp_(min=TINY)
         )
         value = (
             float(_rows((got - want).abs_()).amax(-1, keepdim=True).div_(rows).max())
@@ -163,9 +169,9 @@ def score_of(found: Sequence[Combined], known: OpFacts) -> float:
 
 
 def shortest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
-    """Significand bits of the shortest floating format among the tensors given, but for single
-    numbers."""
-    given = (
+    """Significand bits of the shortest floating-point format among the tensors, without 0-d
+    ones."""
+    tensors = (
         t
         for t in flatten((list(args), dict(kwargs)))
         if isinstance(t, torch.Tensor) and t.ndim and t.is_floating_point()
@@ -173,7 +179,7 @@ def shortest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
     return min(
         (
             dtypes.FORMATS[name].precision
-            for t in given
+            for t in tensors
             if (name := dtypes.name_of(t.dtype)) in dtypes.FORMATS
         ),
         default=53,
@@ -187,7 +193,7 @@ def _same(got: torch.Tensor, want: torch.Tensor) -> bool:
 
 
 def _rows(tensor: torch.Tensor) -> torch.Tensor:
-    """Numbers that are alike in size in a last dimension: pixels of a channel, features of a
+    """Elements of similar size in the last dimension: pixels of a channel, features of a
     position."""
     if tensor.ndim >= 4 and tensor.shape[-1] * tensor.shape[-2] >= 8:
         return tensor.flatten(-2)
@@ -199,22 +205,21 @@ def _rows(tensor: torch.Tensor) -> torch.Tensor:
 def sampled(
     args: Sequence[Any], kwargs: Mapping[str, Any], shape: torch.Size, turn: int
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """The arguments of an elementwise call at :data:`SAMPLE` places; None where they do not have
-    the result's shape."""
-    given = [t for t in flatten((list(args), dict(kwargs))) if isinstance(t, torch.Tensor)]
+    """The arguments of an elementwise call at :data:`SAMPLE` positions; None if they do not
+    broadcast to the result's shape."""
+    tensors = [t for t in flatten((list(args), dict(kwargs))) if isinstance(t, torch.Tensor)]
     try:
-        if np.broadcast_shapes(*(tuple(t.shape) for t in given)) != tuple(shape):
+        if np.broadcast_shapes(*(tuple(t.shape) for t in tensors)) != tuple(shape):
             return None
     except ValueError:
         return None
-    chosen = places(shape, turn)
-    change = ElementSampler(shape, chosen)
-    return map_tensors(change, tuple(args)), map_tensors(change, dict(kwargs))
+    positions = places(shape, turn)
+    sample = ElementSampler(shape, positions)
+    return map_tensors(sample, tuple(args)), map_tensors(sample, dict(kwargs))
 
 
 def places(shape: torch.Size, turn: int) -> torch.Tensor:
-    """The first and the last few thousand places, and evenly spaced ones in between, other ones in
-    every turn."""
+    """The first and last positions, and evenly spaced ones in between that vary with ``turn``."""
     count, end = shape.numel(), SAMPLE // 8
     step = max(1, (count - 2 * end) // (SAMPLE - 2 * end)) | 1
     middle = torch.arange(end + turn % step, count - end, step)
@@ -222,7 +227,7 @@ def places(shape: torch.Size, turn: int) -> torch.Tensor:
 
 
 class ElementSampler:
-    """A tensor's numbers at some places of the shape that it is broadcast to."""
+    """Selects elements of a tensor by positions in the shape that it is broadcast to."""
 
     def __init__(self, shape: torch.Size, chosen: torch.Tensor) -> None:
         self._shape, self._chosen = shape, chosen

@@ -1,4 +1,4 @@
-"""What a comparison of models found: frozen values, for people, pages and tests."""
+"""Results of a model comparison as frozen values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ WITHIN = "within the band"
 
 @dataclass(frozen=True, slots=True)
 class FailedCall:
-    """An operator that leaves its budget on the inputs that it really got: the ``call``-th of the
-    model, in ``step``.
+    """An operator that exceeds its budget on its actual inputs: the ``call``-th call of the model,
+    in ``step``.
 
-    ``rho`` is its error × budget, ``result`` the judge's, which :func:`consistency.save` keeps.
+    ``rho`` is its error × budget, ``result`` the judge's result, for :func:`consistency.save`.
     """
 
     operator: str
@@ -41,10 +41,10 @@ class FailedCall:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer (or parameter): the largest distances from float64 over all steps, × the band; None
-    where there was nothing.
+    """One layer (or parameter): the largest distances from float64 over all steps, as multiples of
+    the band; None if not computed.
 
-    ``first`` is the first step in which one of them is above 1, or 0.
+    ``first`` is the first step with a distance above 1, or 0.
     """
 
     name: str
@@ -71,8 +71,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One quantity over the steps: the distance from float64, and the band: what rounding alone
-    would do."""
+    """One quantity over the steps: the distance from float64, and the band of rounding."""
 
     name: str
     steps: tuple[int, ...]
@@ -83,7 +82,7 @@ class Curve:
 
     @property
     def leaves(self) -> int:
-        """The first step at which it lies outside of the band, or 0."""
+        """The first step outside the band, or 0."""
         return next(
             (s for s, d, b in zip(self.steps, self.distance, self.band, strict=True) if d > b), 0
         )
@@ -91,14 +90,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class BackendReport:
-    """What was found on one backend. ``absent`` says why it could not be used; then there is
-    nothing else.
+    """The results for one backend. ``absent`` is why it could not be used; then there is nothing
+    else.
 
-    ``step`` is the first at which something leaves (0: nothing does). ``layer`` is the first layer
-    that leaves the band, and what of it, ``first`` the first operator that leaves its budget
-    locally, ``failures`` all of those that were kept. ``raised``: what was raised there and not in
-    float64; ``lost``: how the process that it computed in ended. ``remeasured``: its band has
-    replicas that were moved farther, because no operator was to blame for what left the first one.
+    ``step`` is the first that leaves the band or a budget (0: none). ``layer`` is the first layer
+    that leaves the band, with the quantity; ``first`` is the first operator that exceeds its budget
+    locally, ``failures`` are all that were kept. ``raised``: an exception that float64 did not
+    raise; ``lost``: how its process ended. ``remeasured``: the band includes replicas with a larger
+    perturbation, because no operator was to blame for leaving the first band.
     """
 
     name: str
@@ -126,7 +125,7 @@ class BackendReport:
 
 @dataclass(frozen=True)
 class ModelReport:
-    """What :func:`consistency.compare_models` returns; ``print`` says it in words."""
+    """The return value of :func:`consistency.compare_models`; ``print`` shows it in words."""
 
     name: str
     steps: int
@@ -146,8 +145,8 @@ class ModelReport:
 
     @property
     def verdict(self) -> str:
-        """That of the first backend that leaves the band, or ``within the band``; ``not tested``
-        where no backend could be used."""
+        """The verdict of the first failing backend, or ``within the band``; ``not tested`` if no
+        backend could be used."""
         if not self.tested:
             return "not tested"
         return next((backend.verdict for backend in self.failures), WITHIN)
@@ -161,7 +160,7 @@ class ModelReport:
         return {name: backend.curves for name, backend in self.backends.items()}
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the tensors, for ``--json``."""
+        """Everything except the tensors, for ``--json``."""
         from .text import report_json
 
         return report_json(self)

@@ -1,9 +1,9 @@
-"""Dispatch mode that runs a model in float64: whatever asks for fewer bits gets float64, and a
-replica has every number perturbed by half an ulp.
+"""Dispatch mode that runs a model in float64, whatever dtype it asks for; in a replica every number
+is perturbed by half an ulp.
 
-The model's own code runs as it stands; below autograd each operator is handed float64 only. Where
-the tested model works in another format (autocast, ``.half()``) a first pass has noted it, by
-module and operator: a replica is perturbed by half an ulp of that format.
+The model's code is unchanged; below autograd each operator gets float64 only. If the tested model
+uses other formats (autocast, ``.half()``), a first pass records them by module and operator, and
+replicas are perturbed by half an ulp of that format.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _DTYPE_OF_PRECISION = {24: torch.float32, 11: torch.float16, 8: torch.bfloat16, 
 
 
 class WorkingFormats:
-    """Significand bits of what operators return in the tested model, by (module, operator) and by
-    module: the fewest seen."""
+    """The smallest number of significand bits that operators return in the tested model, by
+    (module, operator) and by module."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], int] = {}
+        self._precisions: dict[tuple[str, str], int] = {}
         self.uniform = True  # everything is float32
 
     def record(self, module: str, base: str, tensor: torch.Tensor) -> None:
@@ -40,14 +40,14 @@ class WorkingFormats:
         if form is not None:
             self.uniform = self.uniform and form.precision == SINGLE
             for key in ((module, base), (module, "")):
-                self._found[key] = min(self._found.get(key, 64), form.precision)
+                self._precisions[key] = min(self._precisions.get(key, 64), form.precision)
 
     def of(self, module: str, base: str) -> int:
-        return self._found.get((module, base)) or self._found.get((module, ""), SINGLE)
+        return self._precisions.get((module, base)) or self._precisions.get((module, ""), SINGLE)
 
 
 class FormatRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes the formats that the tested model works in."""
+    """Records the formats of the tested model."""
 
     def __init__(self, formats: WorkingFormats, modules: Modules) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -56,17 +56,17 @@ class FormatRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         if not self.paused and getattr(func, "namespace", "") == "aten":
-            known = facts_of(func)
-            if not known.view:
+            facts = facts_of(func)
+            if not facts.view:
                 name = self._modules.name()
-                for tensor in _fresh(known, out, args, kwargs or {}):
-                    self._formats.record(name, known.base, tensor)
+                for tensor in _computed_tensors(facts, out, args, kwargs or {}):
+                    self._formats.record(name, facts.base, tensor)
         return out
 
 
 class Float64Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Runs everything in float64. With ``perturbation`` what comes out of each operator that rounds
-    is moved by half an ulp."""
+    """Runs everything in float64. With ``perturbation`` the result of each rounding operator is
+    perturbed by half an ulp."""
 
     def __init__(
         self,
@@ -82,45 +82,45 @@ class Float64Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if self.paused or getattr(func, "namespace", "") != "aten":
             return func(*args, **kwargs)
-        known = facts_of(func)
+        facts = facts_of(func)
         # The name is asked for even where nobody needs it: it is learned going forward what a
         # gradient goes back through.
         precision = (
-            SINGLE if self._formats.uniform else self._formats.of(self._modules.name(), known.base)
+            SINGLE if self._formats.uniform else self._formats.of(self._modules.name(), facts.base)
         )
-        if known.random and draws_numbers(func, args, kwargs):
-            return draw_on_cpu(func, known, args, kwargs, _DTYPE_OF_PRECISION[precision])
-        if known.base != "view":  # which may look at the same bits as another dtype
-            args, kwargs = _with_float64(known, args, kwargs)
+        if facts.random and draws_numbers(func, args, kwargs):
+            return draw_on_cpu(func, facts, args, kwargs, _DTYPE_OF_PRECISION[precision])
+        if facts.base != "view":  # which may reinterpret the bits
+            args, kwargs = _with_float64(facts, args, kwargs)
         torch.set_default_dtype(torch.float64)
         try:
-            if self._perturbation is not None and known.base in _DECOMPOSED:
-                out = self._decomposed(func, args, kwargs)
+            if self._perturbation is not None and facts.base in _DECOMPOSED:
+                out = self._run_decomposed(func, args, kwargs)
                 if out is not NotImplemented:
                     return out
             out = func(*args, **kwargs)
         finally:
             torch.set_default_dtype(torch.float32)
-        if known.view:
+        if facts.view:
             return out
         if self._perturbation is not None and (
-            not known.moves or (precision < SINGLE and known.base in ("_to_copy", "copy_"))
+            not facts.moves or (precision < SINGLE and facts.base in ("_to_copy", "copy_"))
         ):
-            summed = sizes(known.base, args, out)
-            if summed is None:
-                for tensor in _fresh(known, out, args, kwargs):
+            term_sums = sizes(facts.base, args, out)
+            if term_sums is None:
+                for tensor in _computed_tensors(facts, out, args, kwargs):
                     self._perturbation.apply(tensor, precision)
             else:
-                for tensor, size in zip(flatten(out), summed, strict=False):
+                for tensor, size in zip(flatten(out), term_sums, strict=False):
                     if isinstance(tensor, torch.Tensor):
                         self._perturbation.apply(
                             tensor, precision, SHARE * 2.0 ** -max(precision, SINGLE) * size
                         )
         return out
 
-    def _decomposed(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """The operator written in smaller ones, each of which is perturbed: all elements share an
-        error in a mean."""
+    def _run_decomposed(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run a decomposition whose steps are perturbed: an error in a mean is shared by all
+        elements."""
         decomposition = decompositions().get(func)
         if decomposition is None:
             return NotImplemented
@@ -130,14 +130,13 @@ class Float64Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @functools.cache
 def decompositions() -> Mapping[Any, Any]:
-    """torch's own ways to write an operator in smaller ones, also of operators that count as
-    elementary."""
+    """torch's decompositions, including those of elementary operators."""
     from torch._decomp import decomposition_table
 
     return decomposition_table
 
 
-# Their own steps are sums, whose errors all of their results share.
+# Their steps include sums, whose errors all results share.
 _DECOMPOSED = frozenset(
     {
         "native_batch_norm", "_native_batch_norm_legit", "native_batch_norm_backward",
@@ -152,12 +151,12 @@ _DECOMPOSED = frozenset(
 def _with_float64(
     known: OpFacts, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Any, Any]:
-    kept = {id(t) for t in flatten(written(known, args, kwargs))}
+    mutated = {id(t) for t in flatten(written(known, args, kwargs))}
 
     def to_float64(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             target = WIDER.get(value.dtype)
-            return value if target is None or id(value) in kept else value.to(target)
+            return value if target is None or id(value) in mutated else value.to(target)
         if isinstance(value, torch.dtype):
             return WIDER.get(value, value)
         return value
@@ -172,46 +171,46 @@ def draw_on_cpu(
     kwargs: Mapping[str, Any],
     dtype: torch.dtype | None,
 ) -> Any:
-    """A random operator, drawn on the CPU, so that every model run that begins with the same seed
-    draws the same numbers.
+    """Run a random operator on the CPU, so that equal seeds give equal numbers in every model run.
 
-    ``dtype``: that of the tested model, in which they are drawn where the run is in float64; None
-    leaves what was asked for.
+    ``dtype``: the dtype of the tested model, used for drawing if the run is in float64; None keeps
+    the requested one.
     """
     tensors = {id(t): t for t in flatten((list(args), dict(kwargs))) if isinstance(t, torch.Tensor)}
-    narrow = {torch.float64: dtype or torch.float64}
-    given = {key: t.to("cpu", narrow.get(t.dtype, t.dtype)) for key, t in tensors.items()}
+    drawn_dtypes = {torch.float64: dtype or torch.float64}
+    cpu_tensors = {
+        key: t.to("cpu", drawn_dtypes.get(t.dtype, t.dtype)) for key, t in tensors.items()
+    }
     device = next((t.device for t in tensors.values()), torch.device("cpu"))
     device = torch.device(kwargs["device"]) if kwargs.get("device") is not None else device
-    plain = {
+    cpu_kwargs = {
         name: torch.device("cpu") if name == "device" and value is not None else value
         for name, value in kwargs.items()
     }
 
-    def copied(tensor: torch.Tensor) -> torch.Tensor:
-        return given[id(tensor)]
+    def to_cpu_tensor(tensor: torch.Tensor) -> torch.Tensor:
+        return cpu_tensors[id(tensor)]
 
-    out = func(*map_tensors(copied, tuple(args)), **map_tensors(copied, plain))
-    back = {}
+    out = func(*map_tensors(to_cpu_tensor, tuple(args)), **map_tensors(to_cpu_tensor, cpu_kwargs))
+    mutated = {}
     for target in flatten(written(known, args, kwargs)):
         if isinstance(target, torch.Tensor):
-            back[id(given[id(target)])] = target
-            if given[id(target)] is not target:
-                target.copy_(given[id(target)])
+            mutated[id(cpu_tensors[id(target)])] = target
+            if cpu_tensors[id(target)] is not target:
+                target.copy_(cpu_tensors[id(target)])
 
-    def returned(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) in back:
-            return back[id(tensor)]
+    def to_original(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) in mutated:
+            return mutated[id(tensor)]
         return tensor.to(
             device, WIDER.get(tensor.dtype, tensor.dtype) if dtype is not None else tensor.dtype
         )
 
-    return map_tensors(returned, out)
+    return map_tensors(to_original, out)
 
 
-def _floats(value: Any) -> bool:
-    """A floating tensor whose numbers lie in memory; those of a sparse one are moved where they are
-    made."""
+def _is_dense_float(value: Any) -> bool:
+    """A dense floating-point tensor; sparse ones are perturbed when their values are computed."""
     return (
         isinstance(value, torch.Tensor)
         and (value.is_floating_point() or value.is_complex())
@@ -219,12 +218,11 @@ def _floats(value: Any) -> bool:
     )
 
 
-def _fresh(
+def _computed_tensors(
     known: OpFacts, out: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[torch.Tensor]:
-    """The floating tensors whose numbers the call made: returned ones and written ones, each
-    once."""
+    """The floating-point tensors computed by the call, returned or mutated, each once."""
     if isinstance(out, torch.Tensor) and not known.writes:
-        return [out] if _floats(out) else []
-    found = [*flatten(written(known, args, kwargs)), *flatten(out)]
-    return list({id(t): t for t in found if _floats(t)}.values())
+        return [out] if _is_dense_float(out) else []
+    tensors = [*flatten(written(known, args, kwargs)), *flatten(out)]
+    return list({id(t): t for t in tensors if _is_dense_float(t)}.values())

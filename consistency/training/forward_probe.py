@@ -1,5 +1,5 @@
-"""One forward pass without gradients, to see what it does besides its result; afterwards everything
-is put back."""
+"""One forward pass without gradients, to observe its side effects; afterwards the state is
+restored."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 
 @dataclass(frozen=True, slots=True)
 class ForwardObservations:
-    """What a forward pass did: drew from the global generator, changed these parameters and buffers
-    (but for running statistics in training), wrote to these inputs, made float64 of float32 in
-    these modules, left these modules' running statistics untouched."""
+    """Side effects of a forward pass: whether it drew from the global generator, changed
+    parameters and buffers (other than running statistics in training), modified inputs, modules
+    that return float64 for float32, and modules whose running statistics did not change."""
 
     drew: bool
     changed: tuple[str, ...]
@@ -39,10 +39,10 @@ class ForwardObservations:
 
 
 def forward(model: Any, inputs: Sequence[Any]) -> ForwardObservations | None:
-    """Run the model once and put it back as it was. None where it raises: whoever runs it next will
-    tell that better."""
+    """Run the model once and restore its state. None if it raises: the next run reports that
+    better."""
     named = modules(model)
-    before, given, state = (
+    checksums_before, input_digests, state = (
         checksums(model),
         [digest(value) for value in inputs],
         torch.get_rng_state(),
@@ -51,20 +51,24 @@ def forward(model: Any, inputs: Sequence[Any]) -> ForwardObservations | None:
     copies += [
         (buffer, buffer.clone()) for _, module in named for buffer in module.buffers(recurse=False)
     ]
-    plain = [
+    plain_attributes = [
         (module, {k: v for k, v in vars(module).items() if isinstance(v, (bool, int, float, str))})
         for _, module in named
     ]
     called: set[str] = set()
     widened: list[str] = []
-    hooks = [module.register_forward_hook(_watch(name, called, widened)) for name, module in named]
+    hooks = [
+        module.register_forward_hook(_forward_hook(name, called, widened)) for name, module in named
+    ]
     try:
         with torch.no_grad():
             model(*inputs)
         after = checksums(model)
         drew = not torch.equal(torch.get_rng_state(), state)
         written = tuple(
-            position for position, value in enumerate(inputs) if digest(value) != given[position]
+            position
+            for position, value in enumerate(inputs)
+            if digest(value) != input_digests[position]
         )
     except (Exception, SystemExit):
         return None
@@ -75,28 +79,38 @@ def forward(model: Any, inputs: Sequence[Any]) -> ForwardObservations | None:
         with torch.no_grad():
             for tensor, copy in copies:
                 tensor.copy_(copy)
-        for module, values in plain:
+        for module, values in plain_attributes:
             vars(module).update(values)
-    own = {_joined(name, buffer) for name, _ in _statistics(model) for buffer in _BUFFERS}
-    # torch's own layers change buffers because they are meant to, such as the vectors of a spectral
-    # norm.
-    own |= {
-        _joined(name, b)
+    expected_changes = {
+        _qualified_name(name, buffer)
+        for name, _ in _layers_with_statistics(model)
+        for buffer in _BUFFERS
+    }
+    # torch's own layers change buffers intentionally, e.g. for spectral norm.
+    expected_changes |= {
+        _qualified_name(name, b)
         for name, m in named
         if type(m).__module__.startswith("torch.")
         for b, _ in m.named_buffers(recurse=False)
     }
-    changed = tuple(name for name in before if after.get(name) != before[name] and name not in own)
+    changed = tuple(
+        name
+        for name in checksums_before
+        if after.get(name) != checksums_before[name] and name not in expected_changes
+    )
     stale = tuple(
         place(name, module)
-        for name, module in _statistics(model)
+        for name, module in _layers_with_statistics(model)
         if name in called
-        and all(after[_joined(name, b)] == before[_joined(name, b)] for b in _BUFFERS[:2])
+        and all(
+            after[_qualified_name(name, b)] == checksums_before[_qualified_name(name, b)]
+            for b in _BUFFERS[:2]
+        )
     )
     return ForwardObservations(drew, changed, written, tuple(widened), stale)
 
 
-def _watch(name: str, called: set[str], widened: list[str]) -> Callable[..., None]:
+def _forward_hook(name: str, called: set[str], widened: list[str]) -> Callable[..., None]:
     def hook(module: nn.Module, inputs: Any, output: Any) -> None:
         called.add(name)
         kinds = {
@@ -114,8 +128,8 @@ def _watch(name: str, called: set[str], widened: list[str]) -> Callable[..., Non
     return hook
 
 
-def _statistics(model: Any) -> Iterator[tuple[str, nn.Module]]:
-    """The layers in training mode that are to write running statistics down."""
+def _layers_with_statistics(model: Any) -> Iterator[tuple[str, nn.Module]]:
+    """The layers in training mode that should update running statistics."""
     for name, module in modules(model):
         if (
             isinstance(module, _NORMALIZATION)
@@ -127,7 +141,7 @@ def _statistics(model: Any) -> Iterator[tuple[str, nn.Module]]:
 
 
 def dropping(model: Any) -> tuple[str, ...]:
-    """The dropout layers that are active."""
+    """The active dropout layers."""
     return tuple(
         place(name, m)
         for name, m in modules(model)
@@ -136,8 +150,8 @@ def dropping(model: Any) -> tuple[str, ...]:
 
 
 def normalizing(model: Any) -> tuple[str, ...]:
-    """The layers that would normalize otherwise in evaluation mode."""
-    return tuple(place(name, module) for name, module in _statistics(model))
+    """The layers that would behave differently in evaluation mode."""
+    return tuple(place(name, module) for name, module in _layers_with_statistics(model))
 
 
 def modules(model: Any) -> list[tuple[str, nn.Module]]:
@@ -145,10 +159,10 @@ def modules(model: Any) -> list[tuple[str, nn.Module]]:
 
 
 def place(name: str, module: nn.Module) -> str:
-    """``Linear "encoder.fc1"``, as everywhere else."""
+    """``Linear "encoder.fc1"``."""
     kind = type(module).__name__
     return f'{kind} "{name}"' if name else kind
 
 
-def _joined(name: str, attribute: str) -> str:
+def _qualified_name(name: str, attribute: str) -> str:
     return f"{name}.{attribute}" if name else attribute

@@ -21,29 +21,31 @@ _SINGLE = 24  # bits of an input's significand
 
 
 class ModelReference:
-    """The ``trace`` of a subject in float64, and the ``band`` around it, which ``replicas`` model
-    runs span.
+    """The ``trace`` of a subject in float64, and the ``band`` around it from ``replicas`` perturbed
+    runs.
 
-    They run one after the other, so that at most one copy exists beside the model. Raises
-    UsageError with one line for what the user's own model raises.
+    The runs are sequential, so that at most one copy of the model exists. Raises UsageError with
+    one line for exceptions of the user's model.
     """
 
     def __init__(self, subject: Subject, replicas: int, progress: Progress) -> None:
         self._subject, self._progress = subject, progress
-        self._formats = WorkingFormats()  # those that the tested model works in
-        tapped = _Counting()  # how much a step has to be kept of
+        self._formats = WorkingFormats()  # of the tested model
+        counting_tap = _CountingTap()  # counts the quantities of a step
         self._run(
             "on the CPU",
             subject.at_most(1),
-            lambda modules, once: ModelRun(once, tapped, FormatRecorder(self._formats, modules)),
+            lambda modules, single_step: ModelRun(
+                single_step, counting_tap, FormatRecorder(self._formats, modules)
+            ),
         )
         samples = TensorSampler(subject.passes + 1)
-        samples.expect(tapped.count)
+        samples.expect(counting_tap.count)
         self.trace = ReferenceTrace(samples)
         self._run(
             "in float64",
             subject,
-            lambda modules, one: self._wide(one, self.trace, modules),
+            lambda modules, task: self._float64_run(task, self.trace, modules),
             "float64",
         )
         self.band = rounding_envelope.RoundingEnvelope(
@@ -52,8 +54,7 @@ class ModelReference:
 
     @functools.cached_property
     def far_band(self) -> rounding_envelope.RoundingEnvelope:
-        """The same with replicas that are perturbed more strongly; computed once, and only on
-        demand."""
+        """The band with additional replicas of larger perturbation; computed once on demand."""
         return self.band.with_far(
             [
                 self._replica(number, rounding_envelope.FAR_SCALE)
@@ -62,17 +63,17 @@ class ModelReference:
         )
 
     def _replica(self, number: int, times: float = 1.0) -> Distances:
-        found = Distances(self.trace)
+        distances = Distances(self.trace)
         perturbation = ReplicaPerturbation(number, times)
         self._run(
             "in float64, with every number moved by half an ulp", self._subject,
-            lambda modules, one: self._wide(one, found, modules, perturbation),
+            lambda modules, task: self._float64_run(task, distances, modules, perturbation),
             f"float64 moved by {times / 2:g} ulp, number {number + 1}",
             lambda tensor: perturbation.apply(tensor, _SINGLE),
         )  # fmt: skip
-        return found
+        return distances
 
-    def _wide(
+    def _float64_run(
         self,
         subject: Subject,
         tap: Tap,
@@ -84,23 +85,23 @@ class ModelReference:
         )
 
     def _run(
-        self, where: str, subject: Subject, made: Callable[[Modules, Subject], ModelRun],
-        said: str = "",
-        moved: Callable[[torch.Tensor], None] | None = None,
+        self, where: str, subject: Subject, make_run: Callable[[Modules, Subject], ModelRun],
+        label: str = "",
+        on_inputs_moved: Callable[[torch.Tensor], None] | None = None,
     ) -> None:  # fmt: skip
-        """Run all steps. ``said`` names the run in progress reports, ``moved`` may change inputs in
-        place."""
+        """Run all steps. ``label`` names the run in progress reports, ``on_inputs_moved`` may
+        change inputs in place."""
         with (
             quietly() as modules,
             users_own(f"{where} the model"),
-            contextlib.closing(made(modules, subject)) as model_run,
+            contextlib.closing(make_run(modules, subject)) as model_run,
         ):
-            for step in model_run.run(moved):
-                if said:
-                    self._progress(said, step, subject.passes)
+            for step in model_run.run(on_inputs_moved):
+                if label:
+                    self._progress(label, step, subject.passes)
 
 
-class _Counting:
+class _CountingTap:
     """A tap that only counts."""
 
     count = 0

@@ -1,5 +1,5 @@
-"""A model run: a copy of the model on one device takes its steps under a dispatch mode, while what
-it computes is tapped."""
+"""A model run: a copy of the model on one device takes its steps under a dispatch mode; what it
+computes is passed to a tap."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ LEARNING_RATE = 0.01
 
 
 class ModelRun:
-    """A copy of a subject on a device in a dtype (None: as it is). ``tap`` is told what it
+    """A copy of a subject on a device in a dtype (None: unchanged). ``tap`` receives what it
     computes, ``mode`` sees each operator.
 
-    ``mode.paused`` is set while something is looked at that the model did not compute.
+    ``mode.paused`` is set during operations that do not belong to the model.
     """
 
     def __init__(
@@ -45,18 +45,20 @@ class ModelRun:
             dtype,
             device,
         )
-        self.model = _placed(_copied(subject.model, "model"), dtype, device)
+        self.model = _move_to(_copy_of(subject.model, "model"), dtype, device)
         self._loss = (
-            _placed(_copied(subject.loss, "loss"), dtype, device)
+            _move_to(_copy_of(subject.loss, "loss"), dtype, device)
             if isinstance(subject.loss, torch.nn.Module)
             else subject.loss
         )
-        self._moved: Callable[[torch.Tensor], None] | None = None
+        self._on_inputs_moved: Callable[[torch.Tensor], None] | None = None
         self.optimizer = (
-            _optimizer(subject, self.model) if subject.steps and parameters_of(self.model) else None
+            _make_optimizer(subject, self.model)
+            if subject.steps and parameters_of(self.model)
+            else None
         )
         self.step = 0
-        self._names = _named(self.model, "named_modules")
+        self._names = _named_members(self.model, "named_modules")
         modules = [
             (name, module)
             for name, module in self._names.items()
@@ -65,17 +67,17 @@ class ModelRun:
         self._handles = [module.register_forward_hook(self._hook(name)) for name, module in modules]
 
     def close(self) -> None:
-        """Let go of the copy at once: a hook that refers to its run, whose model refers to the
-        hook, would wait for the garbage collector."""
+        """Release the copy immediately: reference cycles through hooks would wait for the
+        garbage collector."""
         for handle in self._handles:
             handle.remove()
         self.model = self.optimizer = None
         self._names = {}
 
     def run(self, inputs_moved: Callable[[torch.Tensor], None] | None = None) -> Iterator[int]:
-        """Step after step; yields the number of each (from 1) when it is over. ``inputs_moved`` may
-        change inputs in place."""
-        self._moved = inputs_moved
+        """Run the steps; yields the number of each (from 1) when it is done. ``inputs_moved``
+        may change inputs in place."""
+        self._on_inputs_moved = inputs_moved
         torch.manual_seed(SEED)
         for step in range(1, self.subject.passes + 1):
             self.step = step
@@ -84,16 +86,16 @@ class ModelRun:
         if self.subject.after is not None:
             self.step += 1
             self.subject.after(self.model)
-            inputs, _ = self._given(0)
+            inputs, _ = self._batch_on_device(0)
             with torch.no_grad(), self.mode:
                 outputs = self.model(*inputs)
-            self._tapped("output", "(end)", outputs)
+            self._tap_tensors("output", "(end)", outputs)
             yield self.step
 
     def _step(self, step: int) -> None:
-        inputs, targets = self._given(step - 1)
+        inputs, targets = self._batch_on_device(step - 1)
 
-        def evaluated() -> Any:
+        def evaluate() -> Any:
             for parameter in parameters_of(self.model):
                 parameter.grad = None
             with torch.enable_grad():
@@ -101,69 +103,68 @@ class ModelRun:
                 loss = (
                     one_number(self._loss(outputs, *targets))
                     if self._loss is not None
-                    else _squares(outputs)
+                    else _mean_squares(outputs)
                 )
                 if loss is not None and loss.requires_grad:
                     loss.backward()  # type: ignore[no-untyped-call]
             if loss is not None:
-                self._tapped("loss", "loss", loss)
+                self._tap_tensors("loss", "loss", loss)
             self._after_backward()
             return loss
 
         with self.mode:
             if isinstance(self.optimizer, torch.optim.LBFGS):
-                # it asks for the loss as often as it likes; the first time is compared
-                self.optimizer.step(evaluated)  # type: ignore[no-untyped-call]
+                # evaluates the loss repeatedly; only the first is compared
+                self.optimizer.step(evaluate)  # type: ignore[no-untyped-call]
             else:
-                evaluated()
+                evaluate()
                 if self.optimizer is not None:
                     self.optimizer.step()
         self._after_step()
 
-    def _given(self, step: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def _batch_on_device(self, step: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         inputs, targets = self.subject.batch(step)
 
-        def placed(tensor: torch.Tensor) -> torch.Tensor:
-            wanted = (
+        def to_device(tensor: torch.Tensor) -> torch.Tensor:
+            dtype = (
                 self._dtype
                 if self._dtype is not None and tensor.is_floating_point()
                 else tensor.dtype
             )
-            found = tensor.detach().to(self._device, wanted, copy=True)
-            if self._moved is not None:
-                self._moved(found)
-            return found.requires_grad_(tensor.requires_grad)
+            moved = tensor.detach().to(self._device, dtype, copy=True)
+            if self._on_inputs_moved is not None:
+                self._on_inputs_moved(moved)
+            return moved.requires_grad_(tensor.requires_grad)
 
-        return map_tensors(placed, inputs), map_tensors(placed, targets)
-
-    # What is tapped.
+        return map_tensors(to_device, inputs), map_tensors(to_device, targets)
 
     @contextlib.contextmanager
-    def _unseen(self) -> Iterator[None]:
-        before, self.mode.paused = self.mode.paused, True
+    def _pause_mode(self) -> Iterator[None]:
+        previous, self.mode.paused = self.mode.paused, True
         try:
             with torch.no_grad():
                 yield
         finally:
-            self.mode.paused = before
+            self.mode.paused = previous
 
-    def _tapped(self, kind: str, name: str, value: Any) -> None:
-        with self._unseen():
-            found = list(tensors_in(value))
-            for number, tensor in enumerate(found):
+    def _tap_tensors(self, kind: str, name: str, value: Any) -> None:
+        with self._pause_mode():
+            tensors = list(tensors_in(value))
+            for number, tensor in enumerate(tensors):
                 self.tap(
-                    Key(self.step, kind, name if len(found) == 1 else f"{name} [{number}]"), tensor
+                    Key(self.step, kind, name if len(tensors) == 1 else f"{name} [{number}]"),
+                    tensor,
                 )
 
     def _hook(self, name: str) -> Callable[..., None]:
-        calls = [0, 0]  # step, how often in this step
+        calls = [0, 0]  # step, calls in this step
 
         def hook(module: Any, inputs: Any, output: Any) -> None:
             if self.mode.paused:
                 return
             calls[:] = [self.step, calls[1] + 1 if calls[0] == self.step else 1]
             title = name if calls[1] == 1 else f"{name} (time {calls[1]})"
-            self._tapped("output", title, output)
+            self._tap_tensors("output", title, output)
             for tensor in tensors_in(output):
                 if tensor.requires_grad and tensor.is_floating_point():
                     tensor.register_hook(self._gradient_hook(title))  # type: ignore[no-untyped-call]
@@ -172,38 +173,38 @@ class ModelRun:
 
     def _gradient_hook(self, title: str) -> Callable[[torch.Tensor], None]:
         def hook(gradient: torch.Tensor) -> None:
-            self._tapped("gradient", title, gradient)
+            self._tap_tensors("gradient", title, gradient)
 
         return hook
 
     def _after_backward(self) -> None:
-        for name, parameter in _named(self.model, "named_parameters").items():
+        for name, parameter in _named_members(self.model, "named_parameters").items():
             if parameter.grad is not None:
-                self._tapped("parameter gradient", name, parameter.grad)
+                self._tap_tensors("parameter gradient", name, parameter.grad)
 
     def _after_step(self) -> None:
-        parameters = _named(self.model, "named_parameters")
-        for name, buffer in _named(self.model, "named_buffers").items():
-            self._tapped("buffer", name, buffer)
+        parameters = _named_members(self.model, "named_parameters")
+        for name, buffer in _named_members(self.model, "named_buffers").items():
+            self._tap_tensors("buffer", name, buffer)
         if self.optimizer is None:
             return
         for name, parameter in parameters.items():
-            self._tapped("parameter", name, parameter)
+            self._tap_tensors("parameter", name, parameter)
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 if isinstance(value, torch.Tensor) and value.ndim == parameter.ndim:
-                    self._tapped("optimizer state", f"{name} {key}", value)
+                    self._tap_tensors("optimizer state", f"{name} {key}", value)
 
 
 @contextlib.contextmanager
 def quietly() -> Iterator[Modules]:
-    """Around a model run: a random state of its own, no remarks of torch's about the model, which
-    would come once for each world, and what knows the module of every call."""
+    """Context of a model run: its own random state, no warnings of torch about the model, and
+    the module of every call."""
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), Modules() as modules:
         warnings.simplefilter("ignore")
         yield modules
 
 
-def _named(model: Any, what: str) -> dict[str, Any]:
+def _named_members(model: Any, what: str) -> dict[str, Any]:
     own = getattr(model, what, None)
     if callable(own):
         return dict(own())
@@ -214,7 +215,7 @@ def _named(model: Any, what: str) -> dict[str, Any]:
     )
 
 
-def _copied(value: Any, what: str) -> Any:
+def _copy_of(value: Any, what: str) -> Any:
     try:
         return copy.deepcopy(value)
     except Exception as error:
@@ -224,16 +225,16 @@ def _copied(value: Any, what: str) -> Any:
         ) from error
 
 
-def _placed(model: Any, dtype: torch.dtype | None, device: str) -> Any:
+def _move_to(model: Any, dtype: torch.dtype | None, device: str) -> Any:
     if isinstance(model, torch.nn.Module):
         model = model.to(device)
-        return _converted(model, dtype) if dtype is not None else model
+        return _convert(model, dtype) if dtype is not None else model
     for parameter in parameters_of(model):
         parameter.data = parameter.data.to(device, dtype if parameter.is_floating_point() else None)
     return model
 
 
-def _converted(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
+def _convert(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     wider = {torch.complex64: torch.complex128}
     model._apply(
         lambda t: t.to(dtype) if t.is_floating_point() else t.to(wider.get(t.dtype, t.dtype))
@@ -241,13 +242,13 @@ def _converted(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     return model
 
 
-def _optimizer(subject: Subject, model: Any) -> torch.optim.Optimizer:
+def _make_optimizer(subject: Subject, model: Any) -> torch.optim.Optimizer:
     parameters = parameters_of(model)
     if subject.optimizer is None:
         return torch.optim.SGD(parameters, lr=LEARNING_RATE)
     return subject.optimizer(parameters)
 
 
-def _squares(outputs: Any) -> torch.Tensor | None:
-    found = [t for t in tensors_in(outputs) if t.is_floating_point()]
-    return torch.stack([t.square().mean() for t in found]).sum() if found else None
+def _mean_squares(outputs: Any) -> torch.Tensor | None:
+    tensors = [t for t in tensors_in(outputs) if t.is_floating_point()]
+    return torch.stack([t.square().mean() for t in tensors]).sum() if tensors else None

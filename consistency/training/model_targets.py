@@ -1,5 +1,5 @@
-"""What is to be looked at, by name: ``module:factory``, ``file.py:factory``, ``examples:NAME``; or
-a factory, or a model itself."""
+"""Targets: ``module:factory``, ``file.py:factory``, ``examples:NAME``, a factory, or a model
+itself."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ _HELP = (
 
 
 def subject(target: Any) -> Subject:
-    """The Subject that a target stands for. Raises UsageError with one line for whatever is wrong
-    with it."""
+    """The Subject of a target. Raises UsageError with one line."""
     if isinstance(target, str):
         return named(target)
     if isinstance(target, (Subject, tuple, list)):
@@ -38,26 +37,26 @@ def subject(target: Any) -> Subject:
 
 
 def named(text: str) -> Subject:
-    """The Subject behind ``examples:NAME`` or behind a factory in a file or a module."""
-    place, _, name = text.strip().rpartition(":")
-    if not place or not name:
+    """The Subject of ``examples:NAME`` or of a factory in a file or a module."""
+    module, _, name = text.strip().rpartition(":")
+    if not module or not name:
         raise UsageError(f"target {text!r:.80}: {_HELP}")
-    if place == EXAMPLES:
+    if module == EXAMPLES:
         return subject_of(example(name)(), f"example {name}")
     factory = imported(text.strip(), "target")
     if not callable(factory):
         raise UsageError(f"target {text!r:.80}: {name} is a {type(factory).__name__}; {_HELP}")
     try:
-        made = factory()
+        result = factory()
     except UsageError:
         raise
     except Exception as error:
         raise UsageError(f"target {text!r:.80}: calling {name} raised {told(error)}") from error
-    return subject_of(made, f"target {text!r:.80}: what {name} returned")
+    return subject_of(result, f"target {text!r:.80}: what {name} returned")
 
 
 def factory_of(target: Any) -> Callable[[], Subject] | None:
-    """What makes the target's subject once more; None where it was given ready-made."""
+    """A function that makes the target's subject again; None if the subject itself was given."""
     if isinstance(target, str):
         return lambda: named(target)
     if callable(target) and not isinstance(target, Subject):

@@ -1,5 +1,5 @@
-"""What is known of an operator before it is called: whether it writes, draws, or only moves
-numbers. Found out once for each."""
+"""Static facts about an ATen operator: whether it mutates, draws random numbers, or only moves
+numbers. Cached."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ WIDER = {
 
 @dataclass(frozen=True, slots=True)
 class OpFacts:
-    """``view``: metadata only. ``left_out``: why it is not judged. ``moves``: nothing is rounded.
-    ``elementwise``: each number stands by itself, and with ``strict`` it errs by a few ulp at most.
-    ``rules``: name and family that tolerances are looked up by. ``observe``: what is unique of a
-    factorization, whose factors have a free sign."""
+    """``view``: metadata only. ``left_out``: why it is not judged. ``moves``: nothing is
+    rounded. ``elementwise``: elements are independent, and with ``strict`` the error is a few
+    ulp at most. ``rules``: name and family for looking up tolerances. ``observe``: the unique
+    part of a factorization, whose factors have free signs."""
 
     base: str
     view: bool
@@ -54,26 +54,25 @@ def facts_of(overload: Any) -> OpFacts:
     left_out = kinds.left_out(overload)
     # A convolution's kernel depends on its rank, and it writes nothing.
     kernel = kernels.kernel_named(base)
-    known = kernel or aten.declared_as(base)
-    exact = known is not None and known.error.kind == "exact"
+    declaration = kernel or aten.declared_as(base)
+    exact = declaration is not None and declaration.error.kind == "exact"
     elementwise = kernels.is_pointwise(base) or (
-        isinstance(known, Operator) and "elementwise" in known.traits
+        isinstance(declaration, Operator) and "elementwise" in declaration.traits
     )
-    strict = elementwise and known is not None and known.error.kind == "rounded"
-    declared = operators.registry().get(kernel.rules) if kernel is not None else known
+    strict = elementwise and declaration is not None and declaration.error.kind == "rounded"
+    declared = operators.registry().get(kernel.rules) if kernel is not None else declaration
     rules = declared.ruled_by if isinstance(declared, Operator) else (f"aten.{base}", "aten")
     view = left_out == kinds.VIEW or base in VIEWS_OF_BITS
     return OpFacts(
         base, view, schema.is_random, left_out, moves_numbers(base) or exact, elementwise,
         strict, rules, schema, kernel,
         _operator(overload, base),
-        known.observe if known is not None and rules[1] == "linalg" else None,
+        declaration.observe if declaration is not None and rules[1] == "linalg" else None,
     )  # fmt: skip
 
 
 def _operator(overload: Any, base: str) -> Operator:
-    """What a backend's ``call`` is handed: the overload under the name that a watch gives it,
-    too."""
+    """The overload as an operator for a backend's ``call``, named as in a trace."""
     return Operator(
         name=f"aten.{base}",
         family="aten",
@@ -84,5 +83,5 @@ def _operator(overload: Any, base: str) -> Operator:
 
 
 def written(found: OpFacts, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The arguments that the call writes to."""
+    """The arguments that the call mutates."""
     return found.schema.arguments_named(found.schema.all_written, args, kwargs)

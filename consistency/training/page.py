@@ -1,5 +1,4 @@
-"""The report as one self-contained page: no script, no network, the style of the report of a
-run."""
+"""The report as one self-contained page: no script, no network, styled like the report of a run."""
 
 from __future__ import annotations
 
@@ -25,26 +24,26 @@ _COLUMNS = (
 
 
 def page(report: ModelReport) -> str:
-    """The page as text."""
+    """The page as HTML."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     layers = [layer for backend in report.backends.values() for layer in backend.layers]
     used = [
         (name, title)
         for name, title in _COLUMNS
         if any(getattr(layer, name) is not None for layer in layers)
     ]
-    style = source("report.css") + (here / "templates" / "model.css").read_text(encoding="utf-8")
+    style = source("report.css") + (folder / "templates" / "model.css").read_text(encoding="utf-8")
     templates = Environment(
-        loader=FileSystemLoader(here / "templates"), autoescape=True, undefined=StrictUndefined
+        loader=FileSystemLoader(folder / "templates"), autoescape=True, undefined=StrictUndefined
     )
     return templates.get_template("model.html").render(
         style=Markup(style), policy=policy_of(style, ""), report=report,
         name=printable(report.name), facts=_facts(report), columns=[title for _, title in used],
         pictures=[(name, Markup(svg), legend) for name, svg, legend in _pictures(report)],
-        headline=_headline(report), backends=[_backend(backend,
+        headline=_headline(report), backends=[_backend_context(backend,
         used) for backend in sorted(report.backends.values(), key=_rank)],
     )  # fmt: skip
 
@@ -59,7 +58,7 @@ def _headline(report: ModelReport) -> str:
 
 
 def _rank(backend: BackendReport) -> int:
-    """What fails stands first, what could not be tested last."""
+    """Failing backends first, untested ones last."""
     return 0 if backend.fails else 2 if backend.absent else 1
 
 
@@ -78,17 +77,17 @@ def _facts(report: ModelReport) -> list[str]:
 
 
 def _pictures(report: ModelReport) -> list[tuple[str, str, list[tuple[int, str, str]]]]:
-    found = []
+    pictures = []
     for title in dict.fromkeys(curve.name for backend in report.tested for curve in backend.curves):
         curves = [(b.name, c) for b in report.tested for c in b.curves if c.name == title]
-        drawn = picture(curves)
-        if drawn:
+        image = picture(curves)
+        if image:
             legend = [(i % 8, name, described(curve)) for i, (name, curve) in enumerate(curves)]
-            found.append((f"{title}: distance from float64", drawn, legend))
-    return found
+            pictures.append((f"{title}: distance from float64", image, legend))
+    return pictures
 
 
-def _backend(backend: BackendReport, columns: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _backend_context(backend: BackendReport, columns: Sequence[tuple[str, str]]) -> dict[str, Any]:
     rows = sorted(backend.layers, key=lambda layer: -layer.worst)[:ROWS]
     shown = [
         layer for layer in backend.layers if layer in rows
@@ -99,7 +98,7 @@ def _backend(backend: BackendReport, columns: Sequence[tuple[str, str]]) -> dict
         "verdict": printable(backend.verdict), "layer": printable(backend.layer),
         "message": printable(message(backend.first.result,
         again=False)) if backend.first is not None else "",
-        "others": [printable(str(found)) for found in backend.failures[1:6]],
+        "others": [printable(str(failed)) for failed in backend.failures[1:6]],
         "rows": [(printable(layer.name or "(the model)"), _cells(layer,
         columns)) for layer in shown],
         "more": len(backend.layers) - len(shown),

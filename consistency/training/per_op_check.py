@@ -1,9 +1,9 @@
-"""Check each operator on the inputs that it really got: a fast check of the calls as they happen,
-and the judge for the doubtful ones.
+"""Checks each operator on its actual inputs: a fast check of each call, and the judge for doubtful
+ones.
 
-Nothing is kept of a call that passes. Every call of the first step is looked at, and of the steps
-whose number is a power of two; where one kind of call repeats in a module within a step, its first
-few. Where that was not enough, every call is looked at.
+Nothing is kept of a call that passes. Calls are checked in the first step and in steps whose number
+is a power of two; of calls of one kind in a module and step, the first few. If the result needs it,
+every call is checked.
 """
 
 from __future__ import annotations
@@ -32,16 +32,14 @@ from .rule_judge import CallSite
 from .trace import capture
 from .trace.modules import Modules
 
-CALLS_PER_KIND = 8  # calls of one kind in one module and step that are looked at
-DOUBTFUL_SCORE = (
-    1 / 16
-)  # a score from which on a call is judged in full, where the band was left and nobody is to blame
-LARGEST = 1 << 28  # bytes of one tensor of a call that becomes a case
+CALLS_PER_KIND = 8  # of one kind in one module and step that are checked
+DOUBTFUL_SCORE = 1 / 16  # judged in full from here on, if the band was left for no known reason
+LARGEST = 1 << 28  # bytes of one tensor of a case
 
 
 class CallJudge(Protocol):
-    """Judges what the fast check does not pass: :class:`.rule_judge.RuleJudge`, or one that asks it
-    in another process."""
+    """Judges what fails the fast check: :class:`.rule_judge.RuleJudge`, or a proxy for one in
+    another process."""
 
     @property
     def full(self) -> bool: ...
@@ -50,9 +48,11 @@ class CallJudge(Protocol):
 
 
 class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Computes on a backend what the model asks for, and looks at what came out: at every call of
-    every step with ``every``, at nothing with ``off``. ``begin`` is called before each step.
-    ``marker`` is told each call before it is made, and its end."""
+    """Runs the model's operators on a backend and checks the results: every call of every step with
+    ``every``, none with ``off``.
+
+    Call ``begin`` before each step. ``marker`` records the begin and end of each call.
+    """
 
     def __init__(
         self, backend: Backend, modules: Modules, judge: CallJudge | None, *, every: bool = False,
@@ -60,23 +60,29 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
         marker: CallMarker | None = None,
     ) -> None:  # fmt: skip
         super().__init__()  # type: ignore[no-untyped-call]
-        self.backend, self.paused, self.step, self._every, self._off = backend, False, 1, every, off
+        self.backend, self.paused, self.step, self._check_every_call, self._disabled = (
+            backend,
+            False,
+            1,
+            every,
+            off,
+        )
         self.calls = self.looked_at = 0
         self.left_out: Counter[str] = Counter()
         self._modules, self._judge, self._marker = modules, judge, marker
-        self._plain = (
+        self._calls_torch_directly = (
             type(backend).call in (Backend.call, TorchBackend.call)
             or type(backend).__module__ == "consistency.backends.cpu"
         )
-        self._seen: Counter[tuple[Any, ...]] = Counter()
-        self._admitted: dict[tuple[Any, ...], float] = {}
+        self._counts: Counter[tuple[Any, ...]] = Counter()
+        self._accepted_scores: dict[tuple[Any, ...], float] = {}
         self._bounds: dict[str, float] = {}
         self._device = torch.device(backend.device).type
 
     def begin(self, step: int) -> None:
-        """A step begins: what repeats is counted anew."""
+        """Begin a step: repetitions are counted per step."""
         self.step = step
-        self._seen.clear()
+        self._counts.clear()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -85,177 +91,197 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.calls += 1
         name = (
             self._modules.name()
-        )  # of every call: on the way back it is known what a gradient goes through
-        known = facts_of(func)
-        if known.random and draws_numbers(func, args, kwargs):
+        )  # needed for every call: forward calls name the modules of gradients
+        facts = facts_of(func)
+        if facts.random and draws_numbers(func, args, kwargs):
             return (
                 func(*args, **kwargs)
                 if self._device == "cpu"
-                else draw_on_cpu(func, known, args, kwargs, None)
+                else draw_on_cpu(func, facts, args, kwargs, None)
             )
-        if known.left_out:
+        if facts.left_out:
             return func(*args, **kwargs)
         if not self._is_checked(func, args, name):
-            return self._call(func, known, args, kwargs, name)
-        return self._call_and_check(func, known, args, kwargs, name)
+            return self._call(func, facts, args, kwargs, name)
+        return self._call_and_check(func, facts, args, kwargs, name)
 
-    def _call(self, func: Any, known: OpFacts, args: Any, kwargs: Any, name: str) -> Any:
+    def _call(self, func: Any, facts: OpFacts, args: Any, kwargs: Any, name: str) -> Any:
         if self._marker is None:
             return (
                 func(*args, **kwargs)
-                if self._plain
-                else self.backend.call(known.operator, args, kwargs)
+                if self._calls_torch_directly
+                else self.backend.call(facts.operator, args, kwargs)
             )
         self._marker.begin(
             self.calls,
             (
-                f"aten.{known.base}{f' in {name}' if name else ''} (call {self.calls:,}, step "
+                f"aten.{facts.base}{f' in {name}' if name else ''} (call {self.calls:,}, step "
                 f"{self.step})"
             ),
         )
         try:
-            out = self.backend.call(known.operator, args, kwargs)
-            # so that what ends the process, or never comes back, is this call's
+            out = self.backend.call(facts.operator, args, kwargs)
+            # so that a crash or hang happens within this call
             self.backend.finish()
             return out
         finally:
             self._marker.end()
 
     def _is_checked(self, func: Any, args: Any, name: str) -> bool:
-        if self._off or self._judge is None or self._judge.full:
+        if self._disabled or self._judge is None or self._judge.full:
             return False
-        if self._every or self.step & (self.step - 1):
-            return self._every
+        if self._check_every_call or self.step & (self.step - 1):
+            return self._check_every_call
         first = next((a for a in args if isinstance(a, torch.Tensor)), None)
         kind = (func, name, first.shape if first is not None else None)
-        self._seen[kind] += 1
-        return self._seen[kind] <= CALLS_PER_KIND
+        self._counts[kind] += 1
+        return self._counts[kind] <= CALLS_PER_KIND
 
-    def _call_and_check(self, func: Any, known: OpFacts, args: Any, kwargs: Any, name: str) -> Any:
-        given, named = _copy_written(known, args, kwargs) if known.writes else (args, kwargs)
+    def _call_and_check(self, func: Any, facts: OpFacts, args: Any, kwargs: Any, name: str) -> Any:
+        original_args, original_kwargs = (
+            _copy_mutated_arguments(facts, args, kwargs) if facts.writes else (args, kwargs)
+        )
         number = self.calls
-        out = self._call(func, known, args, kwargs, name)
+        out = self._call(func, facts, args, kwargs, name)
         try:
             if self._device != "cpu":
-                given, named = map_tensors(_to_cpu, tuple(given)), map_tensors(_to_cpu, dict(named))
+                original_args, original_kwargs = (
+                    map_tensors(_to_cpu, tuple(original_args)),
+                    map_tensors(_to_cpu, dict(original_kwargs)),
+                )
             self.looked_at += 1
-            found = self._score(func, known, given, named, out, args, kwargs)
+            score = self._score(func, facts, original_args, original_kwargs, out, args, kwargs)
             kind = (func, name)
-            if found > max(
-                DOUBTFUL_SCORE if self._every and not known.strict else 1.0,
-                self._admitted.get(kind, 0.0),
+            if score > max(
+                DOUBTFUL_SCORE if self._check_every_call and not facts.strict else 1.0,
+                self._accepted_scores.get(kind, 0.0),
             ):
                 self._judge_in_full(
                     func,
-                    known,
-                    (given, named),
+                    facts,
+                    (original_args, original_kwargs),
                     (args, kwargs),
                     out,
-                    CallSite(number, name, self.step, found, kind),
+                    CallSite(number, name, self.step, score, kind),
                 )
         except (fast_check.NoReferenceError, ConsistencyError) as reason:
-            self.left_out[f"{known.base}: {reason}"] += 1
-        except Exception as error:  # of the look itself: the model goes on
-            self.left_out[f"{known.base}: looking at it raises {told(error)}"] += 1
+            self.left_out[f"{facts.base}: {reason}"] += 1
+        except Exception as error:  # in the check itself: the model continues
+            self.left_out[f"{facts.base}: looking at it raises {told(error)}"] += 1
         return out
 
     def _score(
-        self, func: Any, known: OpFacts, given: Any, named: Any, out: Any, args: Any, kwargs: Any
+        self,
+        func: Any,
+        facts: OpFacts,
+        original_args: Any,
+        original_kwargs: Any,
+        out: Any,
+        args: Any,
+        kwargs: Any,
     ) -> float:
-        """The largest score of what was returned and written."""
+        """The largest score over returned and mutated tensors."""
         if any(
-            t.layout != torch.strided for t in flatten((out, given)) if isinstance(t, torch.Tensor)
+            t.layout != torch.strided
+            for t in flatten((out, original_args))
+            if isinstance(t, torch.Tensor)
         ):
             raise fast_check.NoReferenceError("a sparse tensor")
         shape = out.shape if isinstance(out, torch.Tensor) else None
-        got = [
-            _to_cpu(t) for t in flatten(written(known, args, kwargs)) if isinstance(t, torch.Tensor)
+        mutated = [
+            _to_cpu(t) for t in flatten(written(facts, args, kwargs)) if isinstance(t, torch.Tensor)
         ]
-        c = self._bound(known, given)
+        c = self._bound(facts, original_args)
         if (
             shape is not None
             and shape.numel() > 2 * fast_check.SAMPLE
-            and (known.elementwise or known.base in _ELEMENTWISE_FORWARD)
+            and (facts.elementwise or facts.base in _ELEMENTWISE_FORWARD)
         ):
-            chosen = fast_check.sampled(given, named, shape, self.calls)
-            if chosen is not None:
-                results, _ = fast_check.reference(func, known, *chosen)
-                change = fast_check.ElementSampler(shape, fast_check.places(shape, self.calls))
-                return fast_check.score(change(_to_cpu(out)), results[0], known, c)
-        if out_dtype(out) == torch.float32 and not known.writes:
-            products = combined(known.base, given, map_tensors(_to_cpu, out), self.calls)
+            sampled_call = fast_check.sampled(original_args, original_kwargs, shape, self.calls)
+            if sampled_call is not None:
+                results, _ = fast_check.reference(func, facts, *sampled_call)
+                sample = fast_check.ElementSampler(shape, fast_check.places(shape, self.calls))
+                return fast_check.score(sample(_to_cpu(out)), results[0], facts, c)
+        if out_dtype(out) == torch.float32 and not facts.writes:
+            products = combined(facts.base, original_args, map_tensors(_to_cpu, out), self.calls)
             if products is not None:
-                return fast_check.score_of(products, known)
-        results, effects = fast_check.reference(func, known, given, named)
-        own = [
-            _to_cpu(t) if isinstance(t, torch.Tensor) else t for t in fast_check.leading(known, out)
+                return fast_check.score_of(products, facts)
+        results, effects = fast_check.reference(func, facts, original_args, original_kwargs)
+        outputs = [
+            _to_cpu(t) if isinstance(t, torch.Tensor) else t for t in fast_check.leading(facts, out)
         ]
-        if len(own) != len(results):
+        if len(outputs) != len(results):
             return float("inf")
-        pairs = list(zip([*own, *got], [*results, *effects], strict=True))
+        pairs = list(zip([*outputs, *mutated], [*results, *effects], strict=True))
         if any(isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor) for a, b in pairs):
             return float("inf")
-        if known.observe is not None:
+        if facts.observe is not None:
             pairs = list(
                 zip(
                     *(
-                        known.observe(given, named, fast_check.widened(found))
-                        for found in (own, results)
+                        facts.observe(original_args, original_kwargs, fast_check.widened(values))
+                        for values in (outputs, results)
                     ),
                     strict=True,
                 )
             )
-        precision = fast_check.shortest(given, named)
-        largest_input = max((t.numel() for t in tensors_in((given, named))), default=1)
+        precision = fast_check.shortest(original_args, original_kwargs)
+        largest_input = max(
+            (t.numel() for t in tensors_in((original_args, original_kwargs))), default=1
+        )
         scores = [
-            fast_check.score(a, b, known, c, precision, largest_input / max(a.numel(), 1))
+            fast_check.score(a, b, facts, c, precision, largest_input / max(a.numel(), 1))
             for a, b in pairs
             if isinstance(a, torch.Tensor)
         ]
         return max(scores, default=0.0)
 
-    def _bound(self, known: OpFacts, args: Any) -> float:
+    def _bound(self, facts: OpFacts, args: Any) -> float:
         """c of the rules, in ulp."""
         assert self._judge is not None
-        if known.base not in self._bounds:
-            self._bounds[known.base] = self._judge.bound(*known.rules)
-        return self._bounds[known.base]
+        if facts.base not in self._bounds:
+            self._bounds[facts.base] = self._judge.bound(*facts.rules)
+        return self._bounds[facts.base]
 
     def _judge_in_full(
         self,
         func: Any,
-        known: OpFacts,
+        facts: OpFacts,
         before: tuple[Any, Any],
         after: tuple[Any, Any],
         out: Any,
         site: CallSite,
     ) -> None:
-        """The call as a case, which is judged."""
+        """Judge the call as a case."""
         assert self._judge is not None
-        case = _case(func, *before)
-        own = capture.own_outcome(case, func, after[0], after[1], out)
-        if own is None:
-            self.left_out[f"{known.base}: what it returned cannot be kept"] += 1
+        case = _case_of_call(func, *before)
+        outcome = capture.own_outcome(case, func, after[0], after[1], out)
+        if outcome is None:
+            self.left_out[f"{facts.base}: what it returned cannot be kept"] += 1
             return
-        rho = self._judge.judge(case, own, site)
-        if rho is not None:  # of the same kind of call, so much may pass without another look
-            admitted = site.score * 0.5 / max(rho, 0.125)
-            self._admitted[site.kind] = max(self._admitted.get(site.kind, 0.0), admitted)
+        rho = self._judge.judge(case, outcome, site)
+        if rho is not None:  # such scores of this kind pass from now on
+            accepted = site.score * 0.5 / max(rho, 0.125)
+            self._accepted_scores[site.kind] = max(
+                self._accepted_scores.get(site.kind, 0.0), accepted
+            )
 
 
-def _copy_written(known: OpFacts, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments, with copies of what will be written to: of the storage from a little before
-    it, so that views stay views."""
+def _copy_mutated_arguments(
+    facts: OpFacts, args: Any, kwargs: Any
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, with copies of mutated tensors including some storage before them, so that
+    views stay views."""
     copies = {
         id(t): _copy(t)
-        for t in flatten(written(known, args, kwargs))
+        for t in flatten(written(facts, args, kwargs))
         if isinstance(t, torch.Tensor)
     }
 
-    def kept(tensor: torch.Tensor) -> torch.Tensor:
+    def original(tensor: torch.Tensor) -> torch.Tensor:
         return copies.get(id(tensor), tensor)
 
-    return map_tensors(kept, tuple(args)), map_tensors(kept, dict(kwargs))
+    return map_tensors(original, tuple(args)), map_tensors(original, dict(kwargs))
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
@@ -269,19 +295,23 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
     return flat.as_strided(tensor.shape, tensor.stride(), offset)
 
 
-def _case(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Case:
-    """Raises UsageError or RecipeError for what no case can hold."""
-    given = list(tensors_in((args, kwargs)))
-    if max((t.numel() * t.element_size() for t in given), default=0) > LARGEST:
+def _case_of_call(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Case:
+    """Raises UsageError or RecipeError for arguments that no case can hold."""
+    tensors = list(tensors_in((args, kwargs)))
+    if max((t.numel() * t.element_size() for t in tensors), default=0) > LARGEST:
         raise UsageError(f"a tensor larger than {capture.megabytes(LARGEST)}")
-    taken = tuple(capture.argument(value) for value in args)
-    named = {
+    case_args = tuple(capture.argument(value) for value in args)
+    case_kwargs = {
         name: capture.argument(value)
         for name, value in kwargs.items()
         if name not in capture.WITHOUT
     }
     return Case(
-        aten.title_of(func), capture.dtype_of(given), taken, named, source=aten.source_of(func)
+        aten.title_of(func),
+        capture.dtype_of(tensors),
+        case_args,
+        case_kwargs,
+        source=aten.source_of(func),
     )
 
 
@@ -290,12 +320,11 @@ def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def out_dtype(out: Any) -> torch.dtype | None:
-    """The dtype of the first tensor that came out."""
+    """The dtype of the first returned tensor."""
     return next((t.dtype for t in flatten(out) if isinstance(t, torch.Tensor)), None)
 
 
-# Not elementwise to our declarations, for their gradients are sums or their arguments are not all
-# tensors; forward they are.
+# Elementwise in forward only, or with arguments that are not tensors; not declared elementwise.
 _ELEMENTWISE_FORWARD = frozenset(
     {
         "addcmul_",

@@ -1,9 +1,8 @@
-"""What to rule out before a backend is blamed: mistakes of the comparison itself, each with its
+"""Mistakes of the comparison itself, to be ruled out before a backend is blamed, each with its
 remedy.
 
-The checks look at the model, its inputs and torch's switches, and at what one forward pass does
-besides its result (probe.py). They see no backend and no tolerance: whatever they find, they would
-find on one machine alone.
+The checks inspect the model, its inputs, torch's switches, and the side effects of one forward pass
+(forward_probe.py). They use no backend and no tolerance.
 """
 
 from __future__ import annotations
@@ -22,21 +21,17 @@ from . import forward_probe
 from .bitwise_equality import differing, digest, named_tensors
 from .training_task import Subject, users_own
 
-MOST_NAMED = 3  # places that a sentence gives
-MOST_BATCHES = 64  # that are looked at twice
-MOST_BYTES = 1 << 28  # of a model that is made once more, to see whether it is the same
-RAISING = (
-    "not-moved",
-    "promoted",
-    "mixed-dtypes",
-)  # what may be why a model raises in float64, or on a device
-_OWN = frozenset(vars(nn.Module()))  # _parameters, _buffers, _modules, hooks
+MOST_NAMED = 3  # names that a sentence lists
+MOST_BATCHES = 64  # that are compared
+MOST_BYTES = 1 << 28  # of a model that the factory makes again for comparison
+# Mistakes that may make a model raise in float64 or on a device.
+RAISING = ("not-moved", "promoted", "mixed-dtypes")
+_MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))  # _parameters, _buffers, _modules, hooks
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """``name`` for programs, ``words`` say what was found and where, ``remedy`` what to do about
-    it."""
+    """``name`` for programs, ``words`` describe the mistake, ``remedy`` what to do."""
 
     name: str
     words: str
@@ -47,30 +42,30 @@ class Mistake:
 
 
 def check(subject: Subject, factory: Callable[[], Subject] | None = None) -> tuple[Mistake, ...]:
-    """The mistakes that can be seen before anything is compared, the likeliest to matter first.
+    """The mistakes that can be found before a comparison, the most relevant first.
 
-    ``factory`` makes the subject once more, where that is possible. The model, its inputs and
-    torch's generator stay as they were.
+    ``factory`` makes the subject again, if possible. The model, its inputs and torch's generator
+    are left unchanged.
     """
     state = torch.get_rng_state()
     try:
-        found = [
+        mistakes = [
             *_mode(subject),
             *_forward(subject),
-            *_strangers(subject),
+            *_unregistered_tensors(subject),
             *_dtypes(subject),
-            *_order(subject),
+            *_batch_order(subject),
             *switches(),
         ]
         if factory is not None:
-            found += _made_again(subject, factory)
+            mistakes += _factory_differences(subject, factory)
     finally:
         torch.set_rng_state(state)
-    return tuple(found)
+    return tuple(mistakes)
 
 
 def check_pair(first: Any, second: Any) -> tuple[Mistake, ...]:
-    """Two models that are to be the same one: do they begin with the same weights?"""
+    """Whether two models that should be equal begin with different weights."""
     other = differing(first, second)
     remedy = "call second.load_state_dict(first.state_dict()) before you compare"
     return (
@@ -81,9 +76,8 @@ def check_pair(first: Any, second: Any) -> tuple[Mistake, ...]:
 
 
 def switches() -> Iterator[Mistake]:
-    """What the machine is told to do: TF32 and its kin, autocast, cuDNN's search for the fastest
-    kernel."""
-    reduced = [name for name, on in _reduced() if on]
+    """Global switches: TF32 and similar, autocast, cuDNN benchmarking."""
+    reduced = [name for name, on in _reduced_precision_switches() if on]
     if reduced:
         words = (
             f"{' and '.join(reduced)} {'is' if len(reduced) == 1 else 'are'} on: products "
@@ -112,15 +106,14 @@ def switches() -> Iterator[Mistake]:
         )
 
 
-def _reduced() -> Iterator[tuple[str, bool]]:
+def _reduced_precision_switches() -> Iterator[tuple[str, bool]]:
     yield "TF32 in matrix products", torch.get_float32_matmul_precision() != "highest"
-    # cuDNN's own default is on, and matters only where there is a GPU: backends switch it off for
-    # themselves.
+    # cuDNN's default is on, but matters only with a GPU; our backends switch it off.
     yield "TF32 in cuDNN", torch.cuda.is_available() and bool(torch.backends.cudnn.allow_tf32)
 
 
 def _mode(subject: Subject) -> Iterator[Mistake]:
-    """Layers that behave otherwise in training, where only predictions are asked for."""
+    """Layers that behave differently in training mode, if only predictions are computed."""
     if subject.loss is not None or subject.optimizer is not None or subject.steps:
         return
     drops, norms = forward_probe.dropping(subject.model), forward_probe.normalizing(subject.model)
@@ -128,9 +121,9 @@ def _mode(subject: Subject) -> Iterator[Mistake]:
         (drops, "drops elements at random"),
         (norms, "normalizes with the batch's own statistics"),
     )
-    what = " and ".join(f"{_some(places)} {does}" for places, does in kinds if places)
-    if what:
-        words = f"the model is in training mode and is asked for predictions: {what}"
+    behavior = " and ".join(f"{_joined(places)} {does}" for places, does in kinds if places)
+    if behavior:
+        words = f"the model is in training mode and is asked for predictions: {behavior}"
         yield Mistake(
             "train-mode",
             words,
@@ -139,12 +132,12 @@ def _mode(subject: Subject) -> Iterator[Mistake]:
 
 
 def _forward(subject: Subject) -> Iterator[Mistake]:
-    seen = forward_probe.forward(subject.model, _first(subject)[0])
-    if seen is None:
+    effects = forward_probe.forward(subject.model, _first_batch(subject)[0])
+    if effects is None:
         return
-    if seen.drew:
+    if effects.drew:
         drops = forward_probe.dropping(subject.model)
-        who = _some(drops) if drops else "forward"
+        who = _joined(drops) if drops else "forward"
         words = (
             f"{who} draws from torch's global generator: each device, and each version of torch, "
             f"draws other numbers for a seed "
@@ -155,25 +148,25 @@ def _forward(subject: Subject) -> Iterator[Mistake]:
             "and move it (as examples:dropout does)"
         )
         yield Mistake("random", words, remedy)
-    if seen.changed:
+    if effects.changed:
         words = (
-            f"forward changes {_some(seen.changed)}: the second run starts from another "
+            f"forward changes {_joined(effects.changed)}: the second run starts from another "
             f"model than the first"
         )
         yield Mistake(
             "changed", words, "copy it before you write to it, or return the new value instead"
         )
-    if seen.written:
-        words = f"forward writes to its input {seen.written[0]}: the next run gets other numbers"
+    if effects.written:
+        words = f"forward writes to its input {effects.written[0]}: the next run gets other numbers"
         yield Mistake(
             "inputs-changed",
             words,
             "begin forward with x = x.clone(), or leave out the operator that works in place",
         )
-    if seen.widened:
-        where = seen.widened[0]
+    if effects.widened:
+        module = effects.widened[0]
         words = (
-            f"what {where} returns is float64 although all that goes in is float32: a "
+            f"what {module} returns is float64 although all that goes in is float32: a "
             f"float64 tensor or NumPy array in its forward"
         )
         yield Mistake(
@@ -181,9 +174,9 @@ def _forward(subject: Subject) -> Iterator[Mistake]:
             words,
             "write constants as Python numbers, or as torch.as_tensor(value, dtype=x.dtype)",
         )
-    if seen.stale:
+    if effects.stale:
         words = (
-            f"the running statistics of {_some(seen.stale)} stay as they are in training, "
+            f"the running statistics of {_joined(effects.stale)} stay as they are in training, "
             f"and evaluation will normalize with them"
         )
         remedy = (
@@ -193,16 +186,15 @@ def _forward(subject: Subject) -> Iterator[Mistake]:
         yield Mistake("stale-statistics", words, remedy)
 
 
-def _strangers(subject: Subject) -> Iterator[Mistake]:
-    """Tensors that ``model.to(device)`` leaves behind, since no module knows that they are its
-    own."""
-    held = (
+def _unregistered_tensors(subject: Subject) -> Iterator[Mistake]:
+    """Tensors that ``model.to(device)`` does not move because they are not registered."""
+    closure = (
         inspect.getclosurevars(subject.model).nonlocals if inspect.isfunction(subject.model) else {}
     )
-    seen = [name for name, value in held.items() if any(True for _ in tensors_in(value))]
-    if seen:
+    names = [name for name, value in closure.items() if any(True for _ in tensors_in(value))]
+    if names:
         words = (
-            f"the function that is the model uses {_some(seen)} from around it: no backend "
+            f"the function that is the model uses {_joined(names)} from around it: no backend "
             f"gets a copy"
         )
         yield Mistake(
@@ -210,15 +202,17 @@ def _strangers(subject: Subject) -> Iterator[Mistake]:
             words,
             "make it an nn.Module, and these its parameters and buffers (register_buffer)",
         )
-    own = {id(tensor) for _, tensor in named_tensors(subject.model)}
+    registered = {id(tensor) for _, tensor in named_tensors(subject.model)}
     places = []
     for name, module in forward_probe.modules(subject.model):
         for attribute, value in vars(module).items():
-            if attribute not in _OWN and any(id(tensor) not in own for tensor in tensors_in(value)):
+            if attribute not in _MODULE_ATTRIBUTES and any(
+                id(tensor) not in registered for tensor in tensors_in(value)
+            ):
                 places.append(f"{name}.{attribute}" if name else attribute)
     if places:
         words = (
-            f"model.to(device) leaves {_some(places)} behind, as no module knows that it is "
+            f"model.to(device) leaves {_joined(places)} behind, as no module knows that it is "
             f"a tensor of its own"
         )
         remedy = (
@@ -229,55 +223,55 @@ def _strangers(subject: Subject) -> Iterator[Mistake]:
 
 
 def _dtypes(subject: Subject) -> Iterator[Mistake]:
-    """float64 among the float32: torch computes with the wider of two tensors, silently."""
+    """float64 mixed with float32: torch silently computes with the wider dtype."""
     kinds: dict[str, list[str]] = {}
     for name, tensor in named_tensors(subject.model):
         if tensor.is_floating_point():
             kinds.setdefault(dtypes.name_of(tensor.dtype), []).append(name)
-    most = max(kinds, key=lambda kind: len(kinds[kind]), default="")
+    common = max(kinds, key=lambda kind: len(kinds[kind]), default="")
     for kind, names in kinds.items():
-        if kind != most:
+        if kind != common:
             words = (
-                f"{_some(names)} {'is' if len(names) == 1 else 'are'} {kind}, the rest of "
-                f"the model is {most}"
+                f"{_joined(names)} {'is' if len(names) == 1 else 'are'} {kind}, the rest of "
+                f"the model is {common}"
             )
             yield Mistake(
                 "mixed-dtypes",
                 words,
-                f"call model.to(torch.{most}), or cast where the model means it",
+                f"call model.to(torch.{common}), or cast where the model means it",
             )
-    inputs, targets = _first(subject)
-    for where, given in (("input", inputs), ("target", targets)):
-        for position, value in enumerate(given):
+    inputs, targets = _first_batch(subject)
+    for where, values in (("input", inputs), ("target", targets)):
+        for position, value in enumerate(values):
             if (
                 isinstance(value, torch.Tensor)
                 and value.dtype == torch.float64
-                and most not in ("", "float64")
+                and common not in ("", "float64")
             ):
                 words = (
-                    f"{where} {position} is float64 (as NumPy makes them) and the model is {most}"
+                    f"{where} {position} is float64 (as NumPy makes them) and the model is {common}"
                 )
                 yield Mistake("promoted", words, f"give the {where} as value.float()")
 
 
-def _order(subject: Subject) -> Iterator[Mistake]:
-    """Batches that come in another order, or hold other numbers, when they are asked for again."""
+def _batch_order(subject: Subject) -> Iterator[Mistake]:
+    """Batches that change their order or their numbers when iterated again."""
     if subject.batches is None:
         return
     sampler = getattr(subject.batches, "sampler", None)
     shuffled = isinstance(sampler, torch.utils.data.RandomSampler) and sampler.generator is None
     first, again = ([digest(batch) for batch in _batches(subject)] for _ in range(2))
     if first != again or shuffled:
-        which = next(
+        index = next(
             (i for i, (a, b) in enumerate(zip(first, again, strict=False)) if a != b),
             min(len(first), len(again)),
         )
-        why = (
+        reason = (
             "it is a DataLoader with shuffle=True and no generator"
             if shuffled
-            else f"batch {which} is another one"
+            else f"batch {index} is another one"
         )
-        words = f"the data are not the same when they are asked for a second time: {why}"
+        words = f"the data are not the same when they are asked for a second time: {reason}"
         remedy = (
             "make the batches once, as a list, or seed them: DataLoader(…, "
             "generator=torch.Generator().manual_seed(0))"
@@ -293,24 +287,24 @@ def _batches(subject: Subject) -> list[Any]:
         ]
 
 
-def _first(subject: Subject) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Inputs and targets of the first step; of a DataLoader, which can only be gone through."""
+def _first_batch(subject: Subject) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Inputs and targets of the first step, also of a DataLoader, which can only be iterated."""
     if subject.batches is None or hasattr(subject.batches, "__getitem__"):
         return subject.batch(0)
     with users_own("going through the batches"):
         return replace(subject, batches=[next(iter(subject.batches))]).batch(0)
 
 
-def _made_again(subject: Subject, factory: Callable[[], Subject]) -> Iterator[Mistake]:
-    """A factory that gives something else each time: two processes, or two machines, would compare
-    two models."""
+def _factory_differences(subject: Subject, factory: Callable[[], Subject]) -> Iterator[Mistake]:
+    """A factory that returns something different each time: two processes would compare two
+    models."""
     if sum(tensor.nbytes for _, tensor in named_tensors(subject.model)) > MOST_BYTES:
         return
     try:
-        again = factory()
-    except Exception:  # the first call has worked, and is what is compared
+        second_subject = factory()
+    except Exception:  # the first call worked, and its result is compared
         return
-    other = differing(subject.model, again.model)
+    other = differing(subject.model, second_subject.model)
     if other:
         words = f"the factory gives other weights each time: {other}"
         yield Mistake(
@@ -319,7 +313,7 @@ def _made_again(subject: Subject, factory: Callable[[], Subject]) -> Iterator[Mi
             "call torch.manual_seed(0) at its beginning, or load the weights from a file",
         )
     if digest((subject.inputs, subject.targets, _batches(subject))) != digest(
-        (again.inputs, again.targets, _batches(again))
+        (second_subject.inputs, second_subject.targets, _batches(second_subject))
     ):
         words = "the factory gives other inputs or targets each time"
         yield Mistake(
@@ -329,6 +323,6 @@ def _made_again(subject: Subject, factory: Callable[[], Subject]) -> Iterator[Mi
         )
 
 
-def _some(names: tuple[str, ...] | list[str]) -> str:
+def _joined(names: tuple[str, ...] | list[str]) -> str:
     shown = ", ".join(names[:MOST_NAMED])
     return shown + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")

@@ -1,5 +1,5 @@
-"""Samples of every tensor that the reference computed, and the distances of another model run from
-them; the tensors themselves are not kept."""
+"""Samples of every tensor that the reference computed, and the distances of other model runs;
+tensors themselves are not kept."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ KINDS = (
     "optimizer state",
     "parameter",
 )
-LARGEST, SMALLEST = 4096, 64  # numbers that are kept of one tensor
-ROOM = 32 << 20  # bytes that are kept in all
+LARGEST, SMALLEST = 4096, 64  # numbers kept per tensor
+ROOM = 32 << 20  # bytes kept in total
 
 
 class Key(NamedTuple):
-    """Something that was computed: the step (from 1), its kind (one of :data:`KINDS`), and a
-    name."""
+    """A computed quantity: the step (from 1), its kind (one of :data:`KINDS`), and a name."""
 
     step: int
     kind: str
@@ -39,19 +38,19 @@ Tap = Callable[[Key, torch.Tensor], None]
 
 
 class TensorSampler:
-    """Takes evenly spaced numbers of tensors; ``steps`` steps shall fit into the room."""
+    """Takes evenly spaced elements of tensors, within the memory limit for ``steps`` steps."""
 
     def __init__(self, steps: int) -> None:
         self._steps, self._count, self.size = steps, 0, LARGEST
 
     def expect(self, tensors: int) -> None:
-        """So many tensors are tapped in a step."""
+        """Set the sample size for that many tensors per step."""
         self.size = max(SMALLEST, min(LARGEST, ROOM // (8 * max(tensors, 1) * self._steps)))
 
     def of(self, tensor: torch.Tensor) -> Doubles:
-        """Up to ``size`` numbers as float64, of complex ones both parts."""
+        """Up to ``size`` numbers as float64; both parts of complex ones."""
         tensor = tensor.detach()
-        if tensor.layout != torch.strided:  # the gradient of an embedding with sparse=True
+        if tensor.layout != torch.strided:  # gradient of an embedding with sparse=True
             tensor = tensor.to_dense()
         if tensor.is_complex():
             tensor = torch.view_as_real(tensor.resolve_conj())
@@ -63,13 +62,13 @@ class TensorSampler:
         if flat.numel() > self.size:
             flat = flat[
                 :: -(-flat.numel() // self.size) | 1
-            ]  # an odd step meets every position of a power of two
+            ]  # an odd step samples all remainders modulo powers of two
         return flat.to("cpu", torch.float64).numpy().copy()
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    """In the order of its logical elements, without a copy of all of a large one where its first
-    dimension can be sampled."""
+    """Flatten; of a large tensor only rows sampled along the first dimension, to avoid a full
+    copy."""
     if tensor.ndim > 1 and tensor.shape[0] > 1 and tensor.numel() > 1 << 20:
         rows = max(1, (1 << 20) // max(tensor[0].numel(), 1))
         tensor = tensor[:: max(1, tensor.shape[0] // rows)]
@@ -78,7 +77,7 @@ def _dense(tensor: torch.Tensor) -> torch.Tensor:
 
 @dataclass
 class ReferenceTrace:
-    """The reference's samples by key, in the order in which they were computed. A tap."""
+    """The reference's samples by key, in the order of computation. A tap."""
 
     samples: TensorSampler
     by_key: dict[Key, Doubles] = field(default_factory=dict)
@@ -93,10 +92,10 @@ class ReferenceTrace:
 
 @dataclass
 class Distances:
-    """How far a model run is from the reference, by key: the norm of the difference of their
+    """The distances of a model run from the reference, by key: the norm of the difference of the
     samples. A tap.
 
-    ``missing`` are keys that the reference does not have, or in another shape. ``values`` are the
+    ``missing`` are keys that the reference lacks, or has in another shape. ``values`` are the
     losses.
     """
 
@@ -110,37 +109,35 @@ class Distances:
             self.add(key, self.reference.samples.of(tensor))
 
     def add(self, key: Key, got: Doubles) -> None:
-        """The samples of something that was computed, perhaps in another process."""
-        want = self.reference.by_key.get(key)
-        if want is None or got.shape != want.shape:
+        """Add samples of a quantity, possibly from another process."""
+        expected = self.reference.by_key.get(key)
+        if expected is None or got.shape != expected.shape:
             self.missing.append(key)
             return
         if key.kind == "loss":
             self.values[key.step] = float(got.reshape(-1)[0]) if got.size else math.nan
-        self.by_key[key] = distance(got, want)
+        self.by_key[key] = distance(got, expected)
 
 
 def distance(got: Doubles, want: Doubles) -> float:
-    """The norm of the difference; infinite where one is NaN or infinite and the other is not the
-    same."""
+    """The norm of the difference; infinite if NaN or infinities differ."""
     with np.errstate(all="ignore"):
-        same = (got == want) | (np.isnan(got) & np.isnan(want))
-        difference = np.where(same, 0.0, got - want)
+        equal = (got == want) | (np.isnan(got) & np.isnan(want))
+        difference = np.where(equal, 0.0, got - want)
     if not np.isfinite(difference).all():
         return math.inf
     return norm(difference)
 
 
 def norm(values: Doubles) -> float:
-    """The root of the sum of squares of what is finite, which may be so large that squares are
-    not."""
+    """The root of the sum of squares of the finite values, without overflow."""
     finite = values[np.isfinite(values)]
     largest = float(np.abs(finite).max()) if finite.size else 0.0
     return largest * float(np.sqrt(np.square(finite / largest).sum())) if largest > 0.0 else 0.0
 
 
 def joint(found: Mapping[Key, float], kind: str) -> dict[int, float]:
-    """By step, the norm over everything of one kind."""
+    """By step, the norm over all quantities of one kind."""
     total: dict[int, float] = {}
     for key, value in found.items():
         if key.kind == kind:
@@ -149,6 +146,6 @@ def joint(found: Mapping[Key, float], kind: str) -> dict[int, float]:
 
 
 def sizes(trace: ReferenceTrace, kind: str) -> Iterator[tuple[int, float]]:
-    """By step, the norm of the reference's own numbers of one kind."""
+    """By step, the norm of the reference itself for one kind."""
     norms = {key: norm(values) for key, values in trace.by_key.items() if key.kind == kind}
     yield from joint(norms, kind).items()

@@ -1,14 +1,14 @@
-"""The rounding envelope: how far replicas of the float64 model, in which every number is perturbed
-by half an ulp, get from it.
+"""The rounding envelope: the distances of float64 replicas, in which every number is perturbed by
+half an ulp.
 
-The band of a quantity is :data:`FACTOR` × the root of the replicas' mean square distance from the
-float64 model. It grows where the model amplifies rounding, exponentially where it is chaotic, and a
-defect stands out only as far as it is more than that.
+The band of a quantity is :data:`FACTOR` × the RMS distance of the replicas from the float64 model.
+It grows where the model amplifies rounding, exponentially if it is chaotic; only larger errors are
+visible.
 
-Which branch a ReLU or a maximum takes is decided by rounding once in a while, perhaps in no replica
-and yet on a backend. Where a quantity leaves the band and no operator is to blame,
-:data:`FAR_REPLICAS` replicas are perturbed a hundred times as much, which take a hundred times as
-many other branches; their largest distance belongs to the band, too.
+Rounding occasionally decides the branch of a ReLU or a maximum, perhaps on a backend but in no
+replica. If a quantity leaves the band and no operator is to blame, :data:`FAR_REPLICAS` replicas
+with a hundredfold perturbation take a hundred times as many other branches; the band then includes
+their largest distance.
 """
 
 from __future__ import annotations
@@ -21,14 +21,9 @@ from .reference_samples import Distances, Key, ReferenceTrace, joint, norm, size
 
 REPLICAS = 6
 FACTOR = 10.0
-FAR_REPLICAS, FAR_SCALE = (
-    8,
-    100.0,
-)  # replicas and their scale in ½ ulp, where it matters which branch a number takes
-_NEIGHBORS = (
-    4  # steps before and after: a loss may cross that of float64 by chance in all replicas at once
-)
-_FLOOR = 4 * 2.0**-24  # of a quantity's own size: what is copied may be rounded once
+FAR_REPLICAS, FAR_SCALE = 8, 100.0  # replicas and their scale in ½ ulp, to reach other branches
+_NEIGHBORS = 4  # steps before and after: all replicas may cross the loss of float64 by chance
+_FLOOR = 4 * 2.0**-24  # × the size of a quantity: a copy may be rounded once
 _FIELDS = {
     "output": "output", "gradient": "gradient", "parameter gradient": "parameter_gradient",
     "buffer": "buffer",
@@ -37,7 +32,7 @@ _FIELDS = {
 
 
 class RoundingEnvelope:
-    """The bands of everything that was tapped, from the distances of the replicas."""
+    """The bands of all tapped quantities, from the distances of the replicas."""
 
     def __init__(
         self,
@@ -48,22 +43,22 @@ class RoundingEnvelope:
         self._reference, self._replicas, self._far = reference, replicas, far
 
     def with_far(self, far: Sequence[Distances]) -> RoundingEnvelope:
-        """The same envelope with the distances of replicas that were perturbed more strongly."""
+        """The same envelope with the distances of replicas with a larger perturbation."""
         return RoundingEnvelope(self._reference, self._replicas, far)
 
     def of(self, key: Key) -> float:
         factor = (
             FACTOR**2 if key.kind == "optimizer state" else FACTOR
-        )  # most of it is made of squares of gradients
-        near = self._band(
+        )  # mostly squares of gradients
+        band = self._band(
             [replica.by_key.get(key, 0.0) for replica in self._replicas], self._size(key), factor
         )
         return max(
-            [near, *(factor / FACTOR * replica.by_key.get(key, 0.0) for replica in self._far)]
+            [band, *(factor / FACTOR * replica.by_key.get(key, 0.0) for replica in self._far)]
         )
 
     def curve(self, name: str, kind: str, distances: Distances) -> Curve | None:
-        """A curve of everything of one kind together."""
+        """One curve for all quantities of one kind."""
         own_distances = joint(distances.by_key, kind)
         if not own_distances:
             return None
@@ -86,36 +81,36 @@ class RoundingEnvelope:
         }
         values, reference = (), ()
         if kind == "loss":
-            found = {
+            losses = {
                 key.step: float(v.reshape(-1)[0])
                 for key, v in self._reference.by_key.items()
                 if key.kind == "loss" and v.size
             }
             values = tuple(distances.values.get(step, math.nan) for step in steps)  # type: ignore[assignment]
-            reference = tuple(found.get(step, math.nan) for step in steps)  # type: ignore[assignment]
-        near = _neighborhood_maximum(raw, steps)
+            reference = tuple(losses.get(step, math.nan) for step in steps)  # type: ignore[assignment]
+        smoothed = _neighborhood_maximum(raw, steps)
         return Curve(
             name,
             steps,
             tuple(own_distances[s] for s in steps),
-            tuple(near[s] for s in steps),
+            tuple(smoothed[s] for s in steps),
             values,
             reference,
         )
 
     def ratios(self, distances: Distances) -> dict[Key, float]:
-        """Every distance × its band, in the order in which things were computed."""
+        """Every distance as a multiple of its band, in the order of computation."""
         by_name: dict[tuple[str, str], dict[int, float]] = {}
         for key in self._reference.by_key:
             by_name.setdefault((key.kind, key.name), {})[key.step] = self.of(key)
-        near = {
+        smoothed = {
             name: _neighborhood_maximum(found, sorted(found)) for name, found in by_name.items()
         }
         found = {}
         for key in self._reference.by_key:
             if key in distances.by_key:
                 found[key] = ratio_to_band(
-                    distances.by_key[key], near[key.kind, key.name][key.step]
+                    distances.by_key[key], smoothed[key.kind, key.name][key.step]
                 )
         return found
 
@@ -123,22 +118,22 @@ class RoundingEnvelope:
         return norm(self._reference.by_key[key])
 
     @staticmethod
-    def _band(found: Sequence[float], size: float, factor: float = FACTOR) -> float:
-        finite = [value for value in found if value < math.inf]
-        if len(finite) < len(found):
-            return math.inf  # rounding alone leads to infinities here
+    def _band(distances: Sequence[float], size: float, factor: float = FACTOR) -> float:
+        finite = [value for value in distances if value < math.inf]
+        if len(finite) < len(distances):
+            return math.inf  # rounding alone gives infinities
         mean = sum(value * value for value in finite) / max(len(finite), 1)
         return factor * math.sqrt(mean) + _FLOOR * size
 
 
 def ratio_to_band(distance: float, band: float) -> float:
-    """A distance × its band; where the band is 0, nothing may be apart."""
+    """A distance as a multiple of its band; if the band is 0, any distance is infinite."""
     return distance / band if band > 0.0 else math.inf if distance > 0.0 else 0.0
 
 
-def _neighborhood_maximum(found: Mapping[int, float], steps: Sequence[int]) -> dict[int, float]:
-    """The largest among the neighboring steps."""
-    values = [found[step] for step in steps]
+def _neighborhood_maximum(by_step: Mapping[int, float], steps: Sequence[int]) -> dict[int, float]:
+    """The maximum over neighboring steps."""
+    values = [by_step[step] for step in steps]
     return {
         step: max(values[max(0, i - _NEIGHBORS) : i + _NEIGHBORS + 1])
         for i, step in enumerate(steps)
@@ -146,7 +141,7 @@ def _neighborhood_maximum(found: Mapping[int, float], steps: Sequence[int]) -> d
 
 
 def layers(ratios: Mapping[Key, float]) -> tuple[Layer, ...]:
-    """One row per layer or parameter, in the order in which they were computed."""
+    """One row per layer or parameter, in the order of computation."""
     rows: dict[str, dict[str, float]] = {}
     first: dict[str, int] = {}
     for key, value in ratios.items():
@@ -154,7 +149,7 @@ def layers(ratios: Mapping[Key, float]) -> tuple[Layer, ...]:
             continue
         name = (
             key.name.rpartition(" ")[0] if key.kind == "optimizer state" else key.name
-        )  # that of the parameter
+        )  # the parameter's
         row = rows.setdefault(name, {})
         row[_FIELDS[key.kind]] = max(row.get(_FIELDS[key.kind], 0.0), value)
         if value > 1.0:
@@ -163,8 +158,7 @@ def layers(ratios: Mapping[Key, float]) -> tuple[Layer, ...]:
 
 
 def first_outside(ratios: Mapping[Key, float]) -> Key | None:
-    """The first quantity, in the order in which they were computed, that lies outside of its
-    band."""
+    """The first quantity outside its band, by step and then in the order of computation."""
     return next(
         (
             key

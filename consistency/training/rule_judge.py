@@ -1,5 +1,5 @@
-"""The judge of the calls that the fast check does not pass: tolerance rules, diagnosis, and the
-failures so far on one backend."""
+"""The judge of calls that fail the fast check: tolerance rules, diagnosis, and the failures of
+one backend."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ..judge.tolerances import Tolerances
 from .findings import FailedCall
 from .trace.session import run_in_thread
 
-FEW = 16  # failures of one backend that are kept; after them nothing is looked at any more
+FEW = 16  # failures of one backend, after which checks stop
 _NOWHERE = Path()
 _NEVER = threading.Event()
 
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """Which call it is: its number, module and step, its score, and what it has in common with
-    others of its kind."""
+    """A call: its number, module and step, its score, and the kind that it shares with similar
+    calls."""
 
     call: int
     module: str
@@ -37,8 +37,8 @@ class CallSite:
 
 
 class RuleJudge:
-    """Judges calls on the backend called ``name``; ``failures`` are those that failed, ``judged``
-    counts all, by operator."""
+    """Judges calls on the backend ``name``; ``failures`` are the failed ones, ``judged`` counts
+    all by operator."""
 
     def __init__(
         self, name: str, tolerance_key: str, identity: Mapping[str, str], rules: Tolerances
@@ -60,7 +60,7 @@ class RuleJudge:
 
     @property
     def full(self) -> bool:
-        """So much has failed that nothing more needs to be looked at."""
+        """Whether so many calls have failed that checks stop."""
         return len(self.failures) >= FEW
 
     def bound(self, name: str, family: str) -> float:
@@ -68,13 +68,12 @@ class RuleJudge:
         return self._rules.rule(name, "float32", family=family).c
 
     def judge(self, case: Case, own: Outcome, site: CallSite) -> float | None:
-        """How many × its budget a call is off, where it passes; None where it fails, which is
-        kept."""
+        """The error of a passing call × budget; None if it fails, and is kept."""
         recorded = Recorded(self._name, self._identity, _NOWHERE)
         recorded.tolerance_key, recorded.hand = self._tolerance_key or self._name, own
-        found: list[Result] = []
+        results: list[Result] = []
         run_in_thread(
-            lambda: found.extend(
+            lambda: results.extend(
                 engine.judge_case(
                     case,
                     operator_of(case),
@@ -87,7 +86,7 @@ class RuleJudge:
             _NEVER,
         )
         self.judged[case.operator] += 1
-        (result,) = found
+        (result,) = results
         rho = float(result.metrics.get("rho_max", float("inf") if result.verdict.fails else 0.0))
         if not result.verdict.fails:
             return rho

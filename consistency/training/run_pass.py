@@ -1,4 +1,4 @@
-"""One pass of a backend through all steps of a model, with a check of each operator on the way."""
+"""One pass of a backend through all steps of a model, with checks of its operators."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .training_task import Subject
 
 @dataclass(frozen=True, slots=True)
 class PassReport:
-    """The result of a pass: calls and how many were checked, what was not judged and why, what was
-    raised, and how a separate process was lost."""
+    """The result of a pass: number of calls and checks, reasons for calls not judged, an
+    exception, and how a separate process was lost."""
 
     calls: int = 0
     looked_at: int = 0
@@ -31,9 +31,8 @@ class PassReport:
 
 @dataclass(frozen=True, slots=True)
 class PassRequest:
-    """What is to be done: so many steps (those of the subject, or up to one of them and no
-    ``after``), and which calls are looked at: with ``every`` all of them, without ``local``
-    none."""
+    """The request: the number of steps (with ``every``, up to a given one and without
+    ``after``), and the calls to check: all with ``every``, none without ``local``."""
 
     steps: int
     every: bool = False
@@ -48,8 +47,8 @@ def run_pass(
     stepped: Callable[[int], Any],
     marker: CallMarker | None = None,
 ) -> PassReport:  # fmt: skip
-    """Run the pass in this process. ``stepped`` is told the number of each step that is over,
-    ``marker`` each call before it is made."""
+    """Run the pass in this process. ``stepped`` receives the number of each finished step,
+    ``marker`` records each call."""
     raised = ""
     with quietly() as modules:
         mode = PerOpCheck(

@@ -1,5 +1,5 @@
-"""The process that :mod:`.subprocess_run` starts: it creates the model by its target's name, runs
-its steps on one backend, and asks the parent process to judge every doubtful call."""
+"""The process started by :mod:`.subprocess_run`: creates the model by its target's name, runs
+its steps on one backend, and has the parent judge every doubtful call."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def main() -> None:
 
 
 class _ServedModel:
-    """One subject on one backend. Asks the parent process as a :class:`.per_op_check.CallJudge`
-    does."""
+    """One subject on one backend; implements :class:`.per_op_check.CallJudge` by asking the
+    parent process."""
 
     full = False
 
@@ -74,18 +74,18 @@ class _ServedModel:
             return {"reason": reason}
         self._backend.prepare()
         self._subject = model_targets.named(str(header["target"])).settled()
-        found = [[str(t.dtype), list(t.shape), digest(t)] for t in state(self._subject)]
-        return {"reason": None, "identity": self._backend.identity, "state": found}
+        tensors = [[str(t.dtype), list(t.shape), digest(t)] for t in state(self._subject)]
+        return {"reason": None, "identity": self._backend.identity, "state": tensors}
 
     def _run(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
         if self._subject is None:
             raise UsageError("nothing was opened")
-        own = list(state(self._subject))
-        for site, blob in zip(header["replaced"], blobs, strict=True):
+        tensors = list(state(self._subject))
+        for position, blob in zip(header["replaced"], blobs, strict=True):
             with torch.no_grad():
-                own[site].copy_(
-                    torch.frombuffer(bytearray(blob), dtype=own[site].dtype).reshape(
-                        own[site].shape
+                tensors[position].copy_(
+                    torch.frombuffer(bytearray(blob), dtype=tensors[position].dtype).reshape(
+                        tensors[position].shape
                     )
                 )
         samples = TensorSampler(1)
@@ -98,7 +98,7 @@ class _ServedModel:
             )
 
         request = PassRequest(int(header["steps"]), bool(header["every"]), bool(header["local"]))
-        done = run_pass(
+        report = run_pass(
             self._subject,
             self._backend,
             request,
@@ -109,13 +109,11 @@ class _ServedModel:
         )
         self.send(
             {
-                "kind": "done", "calls": done.calls, "looked_at": done.looked_at,
-                "left_out": dict(done.left_out),
-                "raised": done.raised,
+                "kind": "done", "calls": report.calls, "looked_at": report.looked_at,
+                "left_out": dict(report.left_out),
+                "raised": report.raised,
             }
         )  # fmt: skip
-
-    # A judge.
 
     def bound(self, name: str, family: str) -> float:
         self.send({"kind": "bound", "name": name, "family": family})

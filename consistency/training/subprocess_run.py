@@ -1,8 +1,8 @@
-"""A model run in a separate process: a crash or a hang there ends the pass of that backend only.
+"""A model run in a separate process: a crash or hang ends the pass of that backend only.
 
-The process creates the model again from its target's name, gets the numbers of this one where they
-differ, and sends back samples of what it computes and the calls that the fast check does not pass.
-Distances and verdicts are computed here.
+The process creates the model from its target's name, receives tensors that differ from ours, and
+sends samples of what it computes and the calls that fail the fast check. Distances and verdicts are
+computed here.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ PROGRAM = "from consistency.training.subprocess_main import main\nmain()\n"
 
 
 class SubprocessRun:
-    """``backend``'s process for the model that ``target`` names, in which a call may take
-    ``seconds``. Ended by :meth:`close`.
+    """``backend``'s process for the model named by ``target``; a call may take ``seconds``. Ended
+    by :meth:`close`.
 
-    ``reason``: why it cannot be used, in words; empty where it can.
+    ``reason``: why it cannot be used; empty if it can.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class SubprocessRun:
         self._marker = CallMarker(self._path)
         self._worker: Worker | None = None
         self._identity: dict[str, str] = {}
-        self._replaced: dict[int, bytes] = {}
+        self._replaced_tensors: dict[int, bytes] = {}
         self.reason = self._open()
 
     def close(self) -> None:
@@ -72,18 +72,18 @@ class SubprocessRun:
         judge: RuleJudge,
         stepped: Callable[[int], Any],
     ) -> PassReport:
-        """As :func:`.run_pass.run_pass`, there. Never raises for what becomes of the process."""
+        """Like :func:`.run_pass.run_pass`, in the process. Never raises if the process fails."""
         header = {
             "kind": "run", "steps": request.steps, "every": request.every, "local": request.local,
             "size": found.reference.samples.size,
-            "replaced": list(self._replaced),
+            "replaced": list(self._replaced_tensors),
         }  # fmt: skip
         try:
             if self._worker is None and self._open():
                 raise LostError("crash", self.reason)
-            self._send(header, list(self._replaced.values()))
+            self._send(header, list(self._replaced_tensors.values()))
             while True:
-                reply, blobs = self._heard()
+                reply, blobs = self._receive()
                 match reply["kind"]:
                     case "tapped":
                         step, kind, name = reply["key"]
@@ -96,7 +96,7 @@ class SubprocessRun:
                     case "bound":
                         self._send({"bound": judge.bound(str(reply["name"]), str(reply["family"]))})
                     case "judge":
-                        self._send(self._judged(reply, blobs, judge))
+                        self._send(self._judge_call(reply, blobs, judge))
                     case "done":
                         return PassReport(
                             int(reply["calls"]), int(reply["looked_at"]), {str(k): int(v) for k,
@@ -108,9 +108,9 @@ class SubprocessRun:
                             "crash", f"its process could not do it: {str(reply.get('wrong'))[:300]}"
                         )
         except LostError as lost:
-            return self._lost(lost)
+            return self._lost_report(lost)
         except (framing.WireError, OSError, KeyError, ValueError, TypeError, IndexError) as error:
-            return self._lost(
+            return self._lost_report(
                 LostError(
                     "crash",
                     (
@@ -121,9 +121,10 @@ class SubprocessRun:
             )
 
     @staticmethod
-    def _judged(reply: framing.Header, blobs: Sequence[bytes], judge: RuleJudge) -> framing.Header:
-        """Judge a call here; the process is told which calls cannot be judged, and leaves them
-        out."""
+    def _judge_call(
+        reply: framing.Header, blobs: Sequence[bytes], judge: RuleJudge
+    ) -> framing.Header:
+        """Judge a call here; the process learns which calls cannot be judged."""
         try:
             (case,) = unpack_cases(reply["case"], blobs[: reply["split"]])
             own = unpack_outcome(reply["own"], blobs[reply["split"] :])
@@ -134,7 +135,7 @@ class SubprocessRun:
             return {"refused": str(reason)}
         return {"rho": rho, "full": judge.full}
 
-    def _lost(self, lost: LostError) -> PassReport:
+    def _lost_report(self, lost: LostError) -> PassReport:
         count, running, text = self._marker.read()
         if self._worker is not None:
             self._worker.kill()
@@ -142,10 +143,8 @@ class SubprocessRun:
         where = f" in {text}" if running else f" after {text}" if count else ""
         return PassReport(count, lost=f"{lost.status}{where}: {lost}")
 
-    # The process.
-
     def _open(self) -> str:
-        """Start it. Returns why it cannot be used, or nothing."""
+        """Start the process. Returns why it cannot be used, or an empty string."""
         backend = self.backend
         try:
             self._worker = Worker(
@@ -165,12 +164,12 @@ class SubprocessRun:
                 self._identity = {str(k): str(v) for k, v in reply["identity"].items()}
                 self.reason = self._compare(reply["state"])
         except LostError as lost:
-            what = (
+            problem = (
                 "did not start in time"
                 if lost.status == "timeout"
                 else f"could not be used: {lost}"
             )
-            self.reason = f"its process {what}"
+            self.reason = f"its process {problem}"
         except OSError as error:
             self.reason = (
                 f"its process could not be started: {error.strerror or error}: {backend.origin[0]}"
@@ -182,17 +181,17 @@ class SubprocessRun:
             self._worker = None
         return self.reason
 
-    def _compare(self, theirs: Sequence[Sequence[Any]]) -> str:
-        """Which tensors the process must get from here, as its factory made others; why it cannot,
-        if its model is another one."""
-        own = list(state(self._subject))
-        kinds = [[str(t.dtype), list(t.shape)] for t in own]
-        if kinds != [list(kind) for *kind, _ in theirs]:
+    def _compare(self, remote_state: Sequence[Sequence[Any]]) -> str:
+        """Determine which tensors the process needs from here because its factory made others;
+        returns why that is impossible."""
+        tensors = list(state(self._subject))
+        kinds = [[str(t.dtype), list(t.shape)] for t in tensors]
+        if kinds != [list(kind) for *kind, _ in remote_state]:
             return "in its process the target makes a model, or inputs, of other shapes"
-        self._replaced = {
+        self._replaced_tensors = {
             i: to_bytes(t)
-            for i, (t, (*_, there)) in enumerate(zip(own, theirs,
-            strict=True)) if digest(t) != there
+            for i, (t, (*_, remote_digest)) in enumerate(zip(tensors, remote_state,
+            strict=True)) if digest(t) != remote_digest
         }  # fmt: skip
         return ""
 
@@ -200,25 +199,25 @@ class SubprocessRun:
         assert self._worker is not None
         self._worker.send(dict(header), blobs)
 
-    def _heard(self) -> framing.Frame:
-        """The next message. Raises LostError also where one call takes longer than a case may."""
+    def _receive(self) -> framing.Frame:
+        """The next message. Raises LostError if a call exceeds its time limit."""
         assert self._worker is not None
-        limit, began = self._seconds, time.monotonic()
-        seen: tuple[int, bool] | None = None
+        limit, start_time = self._seconds, time.monotonic()
+        last_state: tuple[int, bool] | None = None
 
-        def look() -> None:
-            nonlocal seen, began
+        def check_time() -> None:
+            nonlocal last_state, start_time
             count, running, _ = self._marker.read()
-            if (count, running) != seen:
-                seen, began = (count, running), time.monotonic()
-            elif running and time.monotonic() - began > limit:
+            if (count, running) != last_state:
+                last_state, start_time = (count, running), time.monotonic()
+            elif running and time.monotonic() - start_time > limit:
                 raise LostError("timeout", f"no answer within {limit:g} s")
 
-        return self._worker.reply(float("inf"), look)
+        return self._worker.reply(float("inf"), check_time)
 
 
 def state(subject: Subject) -> Iterator[torch.Tensor]:
-    """The numbers that a subject begins with, in an order that is the same in every process."""
+    """The initial tensors of a subject, in the same order in every process."""
     for owner in (subject.model, subject.loss):
         if hasattr(owner, "parameters"):
             yield from (

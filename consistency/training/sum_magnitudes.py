@@ -1,8 +1,7 @@
-"""How large the numbers are that an operator adds up: what a replica is moved by beyond half an ulp
-of the sum.
+"""Magnitudes of sums, which scale the perturbation of replicas beyond half an ulp of the result.
 
-A sum that cancels errs by more than half an ulp of itself, such as the gradient of a bias in front
-of a batch norm, which is 0. One number for all elements of a result is enough: n · mean|a| ·
+A sum with cancellation errs by more than half an ulp of itself, such as the gradient of a bias in
+front of a batch norm, which is 0. One number for all elements of a result suffices: n · mean|a| ·
 mean|b| for sums of n products.
 """
 
@@ -15,8 +14,8 @@ import torch
 
 from ..core.trees import flatten
 
-# Of u·Σ|terms|: what a sequential sum in random order errs by (reference.rounding_variance); one in
-# blocks errs by less.
+# × u·Σ|terms|: the error of a sequential sum in random order (reference.rounding_variance); a
+# blocked sum has a smaller one.
 SHARE = 0.2
 
 
@@ -25,7 +24,7 @@ def _mean(tensor: torch.Tensor) -> float:
 
 
 def _product(a: int) -> Callable[..., list[float]]:
-    """Of a matrix product whose factors are arguments ``a`` and ``a + 1``."""
+    """For a matrix product of arguments ``a`` and ``a + 1``."""
 
     def size(args: Sequence[Any], out: Any) -> list[float]:
         left, right = args[a], args[a + 1]
@@ -42,8 +41,12 @@ def _convolution(args: Sequence[Any], out: Any) -> list[float]:
 
 def _convolution_backward(args: Sequence[Any], out: Any) -> list[float]:
     gradient, x, weight = args[:3]
-    g, places = _mean(gradient), gradient.numel() / max(gradient.shape[1], 1)
-    return [weight[:, 0].numel() * g * _mean(weight), places * g * _mean(x), places * g]
+    mean_gradient, positions = _mean(gradient), gradient.numel() / max(gradient.shape[1], 1)
+    return [
+        weight[:, 0].numel() * mean_gradient * _mean(weight),
+        positions * mean_gradient * _mean(x),
+        positions * mean_gradient,
+    ]
 
 
 def _sum(args: Sequence[Any], out: Any) -> list[float]:
@@ -66,10 +69,10 @@ _SIZES: dict[str, Callable[..., list[float]]] = {
 
 
 def sizes(base: str, args: Sequence[Any], out: Any) -> list[float] | None:
-    """Σ|terms| of each returned tensor; None where nothing is known to be added up."""
-    known = _SIZES.get(base)
-    if known is None or not all(
+    """Σ|terms| of each returned tensor; None if nothing is known to be summed."""
+    size_function = _SIZES.get(base)
+    if size_function is None or not all(
         t.is_floating_point() for t in flatten([args, out]) if isinstance(t, torch.Tensor)
     ):
         return None
-    return known(args, out)
+    return size_function(args, out)

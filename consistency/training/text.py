@@ -1,4 +1,4 @@
-"""A comparison of models in words, and as JSON."""
+"""Reports of model comparisons in words, and as JSON."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ REMEASURED = (
 
 
 def report_text(report: ModelReport) -> str:
-    """The whole story: the verdict of every backend, the first operator that is wrong, and what was
-    not looked at."""
+    """The verdict of every backend, the first operator that is wrong, and what was not checked."""
     steps = (
         f"{pluralize(report.steps, 'step')} of training"
         if report.steps
@@ -39,17 +38,17 @@ def report_text(report: ModelReport) -> str:
         f"  {report.parameters:,} parameters, {steps}{band}",
     ]
     for backend in report.backends.values():
-        lines += _backend(backend)
+        lines += _backend_lines(backend)
     for mistake in report.mistakes:
         lines += [f"! {mistake.words}", f"    {mistake.remedy}"]
     return "\n".join(lines + [f"note: {note}" for note in report.notes])
 
 
-def _backend(backend: BackendReport) -> list[str]:
+def _backend_lines(backend: BackendReport) -> list[str]:
     if backend.absent:
         return [f"– {backend.name}: {backend.absent}"]
     lines = [f"{'✗' if backend.fails else '✓'} {backend.name}: {backend.verdict}"]
-    lines += [f"    {_curve(curve)}" for curve in backend.curves]
+    lines += [f"    {_curve_text(curve)}" for curve in backend.curves]
     if backend.remeasured:
         lines.append(f"    {REMEASURED}")
     if backend.layer and backend.first is not None:
@@ -58,8 +57,8 @@ def _backend(backend: BackendReport) -> list[str]:
         lines += [f"    {line}" for line in message(backend.first.result, again=False).splitlines()]
         others = Counter(f"{f.operator} in {f.module}" for f in backend.failures[1:])
         if others:
-            most = (f"{count} × {what}" for what, count in others.most_common(REASONS))
-            lines.append(f"    also: {', '.join(most)}")
+            shown = (f"{count} × {what}" for what, count in others.most_common(REASONS))
+            lines.append(f"    also: {', '.join(shown)}")
     lines.append(f"    {calls_text(backend)}")
     lines += [
         f"    not judged: {count:,} × {why}"
@@ -69,12 +68,12 @@ def _backend(backend: BackendReport) -> list[str]:
 
 
 def calls_text(backend: BackendReport) -> str:
-    """How much was looked at; of a process that was lost nobody knows."""
+    """How many calls were checked; unknown if the process was lost."""
     at = "" if backend.lost else f", {backend.looked_at:,} of them looked at"
     return f"{backend.calls:,} calls{at}, {backend.judged:,} judged in full"
 
 
-def _curve(curve: Curve) -> str:
+def _curve_text(curve: Curve) -> str:
     worst = max(
         ((d / b if b else 0.0), s)
         for s, d, b in zip(curve.steps, curve.distance, curve.band, strict=True)
@@ -104,18 +103,18 @@ def _as_json(backend: BackendReport) -> dict[str, Any]:
         "looked_at": backend.looked_at, "judged": backend.judged, "remeasured": backend.remeasured,
         "raised": backend.raised, "lost": backend.lost,
         "seconds": round(backend.seconds, 3),
-        "first": _named(backend.first) if backend.first is not None else None,
-        "failures": [_named(f) for f in backend.failures],
+        "first": _failed_call_json(backend.first) if backend.first is not None else None,
+        "failures": [_failed_call_json(f) for f in backend.failures],
         "layers": [{k: _number(v) for k, v in asdict(layer).items()} for layer in backend.layers],
         "curves": [{k: _number(v) for k, v in asdict(curve).items()} for curve in backend.curves],
     }  # fmt: skip
 
 
-def _named(found: FailedCall) -> dict[str, Any]:
+def _failed_call_json(failed: FailedCall) -> dict[str, Any]:
     return {
-        "operator": found.operator, "module": found.module, "call": found.call, "step": found.step,
-        "rho": _number(found.rho),
-        "verdict": found.result.verdict.value, "explanation": found.result.explanation,
+        "operator": failed.operator, "module": failed.module, "call": failed.call,
+        "step": failed.step, "rho": _number(failed.rho),
+        "verdict": failed.result.verdict.value, "explanation": failed.result.explanation,
     }  # fmt: skip
 
 

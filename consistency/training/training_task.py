@@ -1,4 +1,4 @@
-"""What is looked at: a model with the inputs of a step, and, where it is trained, its loss and its
+"""The training task: a model with the inputs of a step, and, for training, its loss and its
 optimizer."""
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Subject:
     """What a factory returns.
 
     ``model`` is a module (or any callable with ``parameters()``) in float32 on the CPU, ``inputs``
-    are the positional inputs of one step. ``batches``, where given, are those of each training
-    step, used over and over: tuples of inputs, or pairs of a tuple of inputs and a tuple of
-    targets. ``loss(outputs, *targets)`` gives a scalar; None stands for the mean square of each
-    floating output, added up. ``optimizer(parameters)`` makes the optimizer; None stands for plain
-    gradient descent with a step of 0.01. ``steps`` is how often it steps, 0 for one forward and
+    are the positional inputs of one step. ``batches``, if given, are those of the training steps,
+    used cyclically: tuples of inputs, or pairs of a tuple of inputs and a tuple of targets.
+    ``loss(outputs, *targets)`` gives a scalar; None means the sum over all floating-point outputs
+    of their mean square. ``optimizer(parameters)`` makes the optimizer; None means SGD with a
+    learning rate of 0.01. ``steps`` is the number of optimizer steps, 0 for one forward and
     backward pass. ``after(model)`` is called at the end, such as ``lambda model: model.eval()``;
     then the first inputs go forward once more.
     """
@@ -42,7 +42,7 @@ class Subject:
 
     @property
     def passes(self) -> int:
-        """How often the model goes forward and backward."""
+        """The number of forward and backward passes."""
         return max(self.steps, 1)
 
     def at_most(self, steps: int) -> Subject:
@@ -50,8 +50,8 @@ class Subject:
         return replace(self, steps=min(self.steps, steps))
 
     def settled(self) -> Subject:
-        """The same with its batches as a list, where they can only be gone through (a DataLoader):
-        everybody gets the same ones."""
+        """The same with batches as a list if they can only be iterated (a DataLoader), so that
+        every run gets the same ones."""
         if self.batches is None or hasattr(self.batches, "__getitem__"):
             return self
         with users_own("going through the batches"):
@@ -70,9 +70,10 @@ class Subject:
 
 
 def subject_of(found: Any, what: str) -> Subject:
-    """A Subject from what a factory returned. Raises UsageError; ``what`` begins its line."""
+    """A Subject from the return value of a factory. Raises UsageError; ``what`` begins its
+    message."""
     if isinstance(found, Subject):
-        return _checked(found, what)
+        return _validated(found, what)
     if isinstance(found, (tuple, list)) and len(found) in (2, 3) and callable(found[0]):
         inputs = found[1]
         inputs = (
@@ -80,21 +81,27 @@ def subject_of(found: Any, what: str) -> Subject:
             if isinstance(inputs, torch.Tensor) or not isinstance(inputs, (tuple, list))
             else tuple(inputs)
         )
-        return _checked(Subject(found[0], inputs, loss=found[2] if len(found) == 3 else None), what)
-    raise UsageError(f"{what} is {_article(found)}; expected {_EXPECTED}")
+        return _validated(
+            Subject(found[0], inputs, loss=found[2] if len(found) == 3 else None), what
+        )
+    raise UsageError(f"{what} is {_with_article(found)}; expected {_EXPECTED}")
 
 
-def _checked(subject: Subject, what: str) -> Subject:
+def _validated(subject: Subject, what: str) -> Subject:
     if not callable(subject.model):
-        raise UsageError(f"{what}: its model is {_article(subject.model)}, which cannot be called")
+        raise UsageError(
+            f"{what}: its model is {_with_article(subject.model)}, which cannot be called"
+        )
     for name, value in (
         ("loss", subject.loss),
         ("optimizer", subject.optimizer),
         ("after", subject.after),
     ):
         if value is not None and not callable(value):
-            raise UsageError(f"{what}: its {name} is {_article(value)}; give a function, or None")
-    subject = _gathered(subject, what)
+            raise UsageError(
+                f"{what}: its {name} is {_with_article(value)}; give a function, or None"
+            )
+    subject = _with_tuples(subject, what)
     if type(subject.steps) is not int or subject.steps < 0:
         raise UsageError(
             f"{what}: steps = {subject.steps!r:.40}; give a whole number, 0 for one pass "
@@ -102,10 +109,10 @@ def _checked(subject: Subject, what: str) -> Subject:
             f"and backward"
         )
     tensors = [*parameters_of(subject.model), *_buffers(subject.model)]
-    strangers = {str(t.device) for t in tensors if t.device.type != "cpu"}
-    if strangers:
+    other_devices = {str(t.device) for t in tensors if t.device.type != "cpu"}
+    if other_devices:
         raise UsageError(
-            f"{what}: the model lies on {sorted(strangers)[0]}; return it on the CPU, backends "
+            f"{what}: the model lies on {sorted(other_devices)[0]}; return it on the CPU, backends "
             f"copy it to their device"
         )
     if not subject.name:
@@ -113,12 +120,11 @@ def _checked(subject: Subject, what: str) -> Subject:
     return subject
 
 
-def _gathered(subject: Subject, what: str) -> Subject:
-    """The same with a tensor that stands where a tuple of tensors belongs in such a tuple; refuses
-    batches that are none."""
+def _with_tuples(subject: Subject, what: str) -> Subject:
+    """The same with single tensors wrapped in tuples; rejects invalid batches."""
     inputs, targets = (
-        (given,) if isinstance(given, torch.Tensor) else given
-        for given in (subject.inputs, subject.targets)
+        (value,) if isinstance(value, torch.Tensor) else value
+        for value in (subject.inputs, subject.targets)
     )
     subject = replace(subject, inputs=inputs, targets=targets)
     batches = subject.batches
@@ -126,7 +132,7 @@ def _gathered(subject: Subject, what: str) -> Subject:
         return subject
     remedy = "give a list of tuples of inputs, or a DataLoader"
     if not (hasattr(batches, "__iter__") or hasattr(batches, "__getitem__")):
-        raise UsageError(f"{what}: its batches are {_article(batches)}; {remedy}")
+        raise UsageError(f"{what}: its batches are {_with_article(batches)}; {remedy}")
     if isinstance(batches, Iterator):
         raise UsageError(
             f"{what}: its batches can be gone through only once, and every backend needs them; "
@@ -139,8 +145,8 @@ def _gathered(subject: Subject, what: str) -> Subject:
 
 @contextlib.contextmanager
 def users_own(doing: str) -> Iterator[None]:
-    """What the user's own code raises becomes a UsageError of one line, in which ``doing`` says
-    what was done."""
+    """Exceptions of the user's code become a UsageError of one line; ``doing`` describes the
+    operation."""
     try:
         yield
     except UsageError:
@@ -150,10 +156,10 @@ def users_own(doing: str) -> Iterator[None]:
 
 
 def one_number(loss: Any) -> torch.Tensor:
-    """What a loss function returned, if a gradient can begin there. Raises UsageError."""
+    """The return value of a loss function, if a gradient can start there. Raises UsageError."""
     if not isinstance(loss, torch.Tensor):
         raise UsageError(
-            f"the loss returns {_article(loss)}; let it return one tensor, such as the sum of "
+            f"the loss returns {_with_article(loss)}; let it return one tensor, such as the sum of "
             f"its terms"
         )
     if loss.numel() != 1:
@@ -165,17 +171,17 @@ def one_number(loss: Any) -> torch.Tensor:
 
 
 def parameters_of(model: Any) -> list[torch.nn.Parameter]:
-    """The model's parameters, in its own order; none of a function."""
-    own = getattr(model, "parameters", None)
-    return list(own()) if callable(own) else []
+    """The model's parameters, in its order; none for a function."""
+    method = getattr(model, "parameters", None)
+    return list(method()) if callable(method) else []
 
 
 def _buffers(model: Any) -> list[torch.Tensor]:
-    own = getattr(model, "buffers", None)
-    return list(own()) if callable(own) else []
+    method = getattr(model, "buffers", None)
+    return list(method()) if callable(method) else []
 
 
-def _article(value: Any) -> str:
+def _with_article(value: Any) -> str:
     if value is None:
         return "None"
     name = type(value).__name__

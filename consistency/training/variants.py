@@ -1,9 +1,9 @@
-"""Compare two variants of one computation (in place or not, with gradients or without,
+"""Comparison of two variants of one computation (in place or not, with or without gradients,
 deterministic or not) on every backend.
 
-Their results are compared layer by layer in units of the band, which is what rounding alone does to
-the first variant. A backend that loses writes to views, or whose inference mode runs a wrong
-kernel, thus differs from itself.
+Results are compared layer by layer in units of the band, the effect of rounding on the first
+variant. A backend that loses writes to views, or whose inference mode uses a wrong kernel, thus
+differs from itself.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from .training_task import Subject
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant of a computation: its name, a subject, and a context that is active while it runs,
-    such as ``torch.inference_mode``."""
+    """A variant of a computation: its name, a subject, and a context that is active while it
+    runs, such as ``torch.inference_mode``."""
 
     name: str
     subject: Subject
@@ -39,11 +39,11 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class VariantComparison:
-    """A variant compared with the first one on a backend. ``same``: bit for bit. ``times``:
-    the largest difference × the band. ``where`` that is, or, where the band is left, what leaves it
-    first.
+    """A variant compared with the first one on a backend. ``same``: bitwise equal. ``times``: the
+    largest difference as a multiple of the band. ``where``: its location, or, if the band is left,
+    where it is left first.
 
-    ``mistakes`` are of the comparison itself, ``raised`` is what went wrong.
+    ``mistakes`` concern the comparison itself, ``raised`` is an exception.
     """
 
     first: str
@@ -94,8 +94,8 @@ def compare_variants(
     )
 
 
-def _as_variant(given: Subject | Variant, steps: int | None) -> Variant:
-    variant = given if isinstance(given, Variant) else Variant(given.name, given)
+def _as_variant(source: Subject | Variant, steps: int | None) -> Variant:
+    variant = source if isinstance(source, Variant) else Variant(source.name, source)
     subject = variant.subject.settled()
     return replace(variant, subject=subject if steps is None else replace(subject, steps=steps))
 
@@ -123,10 +123,12 @@ def _compare(
         return VariantComparison(
             base.name, other.name, backend.name, raised=raised, mistakes=mistakes
         )
-    found = {key: value for key, value in distances.by_key.items() if key in reference.trace.by_key}
+    comparable = {
+        key: value for key, value in distances.by_key.items() if key in reference.trace.by_key
+    }
     ratios = {
         key: rounding_envelope.ratio_to_band(value, reference.band.of(key))
-        for key, value in found.items()
+        for key, value in comparable.items()
     }
     worst = max(ratios, key=lambda key: ratios[key], default=None)
     first = next((key for key, value in ratios.items() if value > 1.0), worst)
@@ -170,7 +172,7 @@ def _location(key: Key | None) -> str:
 @contextlib.contextmanager
 def deterministic() -> Iterator[None]:
     """``torch.use_deterministic_algorithms(True)`` for a while."""
-    before, warns = (
+    was_enabled, was_warn_only = (
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
     )
@@ -178,7 +180,7 @@ def deterministic() -> Iterator[None]:
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before, warn_only=warns)
+        torch.use_deterministic_algorithms(was_enabled, warn_only=was_warn_only)
 
 
 def variants_of(target: Any) -> tuple[Variant, ...]:

@@ -1,8 +1,7 @@
-"""Small models that show where two runs part, and where they only seem to: ``consistency model
-examples:NAME``.
+"""Small models in which two runs diverge, or only seem to: ``consistency model examples:NAME``.
 
-One module each, to be read; this one lists them. Data and weights come from the bitstream, so every
-machine starts from the same bits.
+One module each, written to be read; this one lists them. Data and weights come from the bitstream,
+so every machine starts from the same bits.
 """
 
 from __future__ import annotations
@@ -22,12 +21,11 @@ PREFIX = "examples:"
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A built-in example: its name, what it is about in one line, where its factory is
-    (``module:function`` below this package).
+    """A built-in example: its name, its topic in one line, and the location of its factory
+    (``module:function`` in this package).
 
-    ``wrong``: it is wrong on purpose, and says what the tool says then. ``variants``: other
-    factories of the same module, each with its name, that should give the same numbers as the
-    first.
+    ``wrong``: it is wrong on purpose. ``variants``: other factories that should give the same
+    numbers as the first.
     """
 
     name: str
@@ -37,16 +35,16 @@ class Example:
     variants: tuple[str, ...] = ()
 
     def __call__(self) -> Subject:
-        """A fresh model with its data."""
-        found: Subject = _made(self.place)
-        return found
+        """A new model with its data."""
+        subject: Subject = _call_factory(self.place)
+        return subject
 
     def others(self) -> list[Subject | Variant]:
-        """The other ways, each with a name."""
-        return [_made(place) for place in self.variants]
+        """The other variants, each with a name."""
+        return [_call_factory(place) for place in self.variants]
 
 
-def _made(place: str) -> Any:
+def _call_factory(place: str) -> Any:
     module, _, function = place.partition(":")
     return getattr(importlib.import_module(f"{__name__}.{module}"), function)()
 
@@ -109,7 +107,7 @@ def example(name: str) -> Example:
 
 
 def listing() -> str:
-    """All examples, a line each."""
+    """All examples, one line each."""
     width = max(map(len, EXAMPLES))
     return "\n".join(
         f"{PREFIX}{e.name:<{width}}  {e.line}{' (wrong on purpose)' if e.wrong else ''}"

@@ -28,16 +28,16 @@ class Blocks(nn.Module):
 
     def _in_place(self, x: torch.Tensor) -> torch.Tensor:
         hidden = F.relu_(self.first(x).add_(x))
-        whole = torch.empty_like(hidden)
-        whole[:, :8] = hidden[:, 8:]
-        whole[:, 8:] = hidden[:, :8]
-        scores: torch.Tensor = self.second(whole)
+        swapped = torch.empty_like(hidden)
+        swapped[:, :8] = hidden[:, 8:]
+        swapped[:, 8:] = hidden[:, :8]
+        scores: torch.Tensor = self.second(swapped)
         return scores.mul_(0.5).clamp_(min=-1.0)
 
     def _out_of_place(self, x: torch.Tensor) -> torch.Tensor:
         hidden = F.relu(self.first(x) + x)
-        whole = torch.cat([hidden[:, 8:], hidden[:, :8]], 1)
-        scores: torch.Tensor = self.second(whole)
+        swapped = torch.cat([hidden[:, 8:], hidden[:, :8]], 1)
+        scores: torch.Tensor = self.second(swapped)
         return (scores * 0.5).clamp(min=-1.0)
 
 

@@ -1,5 +1,5 @@
-"""From a call of the running program to a case: its tensors as literals, taken before the call can
-write to them."""
+"""Capture: makes a case from a call of the running program, with tensors as literals copied
+before the call can change them."""
 
 from __future__ import annotations
 
@@ -28,22 +28,17 @@ from ...operators.catalog.signature import draws_numbers
 from . import kinds
 from .modules import Modules
 
-MOST_CALLS = 100_000  # of which a record is kept; further ones are counted
-WITHOUT = (
-    "device",
-    "pin_memory",
-    "layout",
-    "non_blocking",
-)  # what the backend decides, or what changes no number
+MOST_CALLS = 100_000  # with a record; further ones are only counted
+# Arguments that the backend determines, or that change no number.
+WITHOUT = ("device", "pin_memory", "layout", "non_blocking")
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedCall:
-    """One call that the program made: its number (from 1), operator, the module that it belongs to,
-    and what became of it.
+    """One call of the program: number (from 1), operator, module, and its case.
 
-    ``case`` is None where the call was left out, and ``left_out`` says why. ``own`` is what was
-    computed in the program itself.
+    ``case`` is None if the call was left out for the reason ``left_out``. ``own`` is the program's
+    own result.
     """
 
     number: int
@@ -61,8 +56,8 @@ class CapturedCall:
 
 @dataclass(frozen=True, slots=True)
 class CaptureLimits:
-    """What is kept: the first ``keep`` calls of a kind (0: all), of each call tensors of
-    ``tensors`` bytes, ``memory`` in all."""
+    """Limits: the first ``keep`` calls of a kind (0: all), tensors of up to ``tensors`` bytes,
+    ``memory`` bytes in all."""
 
     keep: int
     tensors: int
@@ -71,97 +66,102 @@ class CaptureLimits:
 
 
 class CallCapture:
-    """The calls of a program as they come: records, counts, and what they hold in memory. Threads
-    take turns."""
+    """Records the calls of a program, with counts and memory use. Thread-safe."""
 
     def __init__(self, bounds: CaptureLimits, taken: Callable[[CapturedCall], None]) -> None:
-        self.bounds, self._taken = bounds, taken
+        self.bounds, self._on_case = bounds, taken
         self.modules = Modules()
         self.records: list[CapturedCall] = []
         self.count = 0
         self.held = 0
         self.left_out: Counter[str] = Counter()
         self._kinds: Counter[tuple[Any, ...]] = Counter()
-        self._known: dict[bytes, bytes] = {}
-        self._turn = threading.RLock()
+        self._unique_data: dict[bytes, bytes] = {}
+        self._lock = threading.RLock()
 
     def call(self, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What the program asked for, unchanged; on the way it is noted down."""
-        with self._turn, _unseen():
+        """Execute the call unchanged, and record it."""
+        with self._lock, _without_other_modes():
             self.count += 1
-            made = CapturedCall(self.count, str(overload), self.modules.name())
+            record = CapturedCall(self.count, str(overload), self.modules.name())
             try:
-                made = self._case(made, overload, args, kwargs)
+                record = self._case(record, overload, args, kwargs)
             except LeftOutError as reason:
-                made = replace(made, left_out=str(reason))
+                record = replace(record, left_out=str(reason))
             except Exception as error:
-                # whatever it is that we did not think of, the program is not to suffer from it
-                made = replace(made, left_out=f"{kinds.NOT_CAPTURED} ({type(error).__name__})")
+                # an error of ours must not stop the program
+                record = replace(record, left_out=f"{kinds.NOT_CAPTURED} ({type(error).__name__})")
         try:
             result = overload(*args, **kwargs)
         except BaseException:
-            self._note(replace(made, case=None, left_out=kinds.RAISED))
+            self._record(replace(record, case=None, left_out=kinds.RAISED))
             raise
         if (
-            made.case is not None
+            record.case is not None
             and self.bounds.own is not False
-            and (self.bounds.own or made.device != "cpu")
+            and (self.bounds.own or record.device != "cpu")
         ):
-            with _unseen():
-                made = replace(made, own=own_outcome(made.case, overload, args, kwargs, result))
-        self._note(made)
+            with _without_other_modes():
+                record = replace(
+                    record, own=own_outcome(record.case, overload, args, kwargs, result)
+                )
+        self._record(record)
         return result
 
-    def _note(self, made: CapturedCall) -> None:
-        with self._turn:
-            if made.left_out:
-                self.left_out[made.left_out] += 1
-            if made.case is not None or len(self.records) < MOST_CALLS:
-                self.records.append(made)
-        if made.case is not None:
-            self._taken(made)
+    def _record(self, record: CapturedCall) -> None:
+        with self._lock:
+            if record.left_out:
+                self.left_out[record.left_out] += 1
+            if record.case is not None or len(self.records) < MOST_CALLS:
+                self.records.append(record)
+        if record.case is not None:
+            self._on_case(record)
 
     def _case(
-        self, made: CapturedCall, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+        self, record: CapturedCall, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> CapturedCall:
         reason = kinds.left_out(overload)
         if reason:
             raise LeftOutError(reason)
         if draws_numbers(overload, args, kwargs):
             raise LeftOutError(kinds.RANDOM)
-        given = list(tensors_in((args, kwargs)))
-        if not given:
+        tensors = list(tensors_in((args, kwargs)))
+        if not tensors:
             raise LeftOutError(kinds.FACTORY)
-        _usable(given, kwargs)
-        device = _device(given, kwargs)
-        self._count(kinds.kind_of(overload, args, kwargs), given)
-        self._within_bounds(overload, given)
+        _check_supported(tensors, kwargs)
+        device = _device(tensors, kwargs)
+        self._count(kinds.kind_of(overload, args, kwargs), tensors)
+        self._within_bounds(overload, tensors)
         try:
-            taken = tuple(self._argument(value) for value in args)
-            named = {
+            case_args = tuple(self._argument(value) for value in args)
+            case_kwargs = {
                 name: self._argument(value) for name, value in kwargs.items() if name not in WITHOUT
             }
         except RecipeError:
             raise LeftOutError(kinds.ARGUMENT) from None
         case = Case(
-            aten.title_of(overload), dtype_of(given), taken, named, source=aten.source_of(overload)
+            aten.title_of(overload),
+            dtype_of(tensors),
+            case_args,
+            case_kwargs,
+            source=aten.source_of(overload),
         )
-        return replace(made, case=case, device=device)
+        return replace(record, case=case, device=device)
 
-    def _within_bounds(self, overload: Any, given: Sequence[torch.Tensor]) -> None:
-        """Leave out what is too large, by itself or with all that is held already."""
-        sizes = [bytes_of(tensor) for tensor in given]
+    def _within_bounds(self, overload: Any, tensors: Sequence[torch.Tensor]) -> None:
+        """Leave out a call that is too large, by itself or with all captured so far."""
+        sizes = [bytes_of(tensor) for tensor in tensors]
         if max(sizes) > self.bounds.tensors:
             raise LeftOutError(f"a tensor larger than {megabytes(self.bounds.tensors)}")
         if self.held + sum(sizes) > self.bounds.memory:
             raise LeftOutError(f"more than {megabytes(self.bounds.memory)} would be held")
 
-    def _count(self, kind: tuple[Any, ...], given: Sequence[torch.Tensor]) -> None:
-        """Take the call if it is among the first of its kind. Those with a tensor of zeros only, as
-        an optimizer's state is, are counted apart: little can be told of them."""
+    def _count(self, kind: tuple[Any, ...], tensors: Sequence[torch.Tensor]) -> None:
+        """Accept the call if it is among the first of its kind. Calls with an all-zero tensor,
+        such as the initial state of an optimizer, show little and are counted separately."""
         if self.bounds.keep and self._kinds[kind] >= self.bounds.keep:
             raise LeftOutError(kinds.REPEATED)
-        if any(t.is_floating_point() and t.numel() and not bool(t.any()) for t in given):
+        if any(t.is_floating_point() and t.numel() and not bool(t.any()) for t in tensors):
             kind = (kind, "zeros")
             if self.bounds.keep and self._kinds[kind] >= self.bounds.keep:
                 raise LeftOutError(kinds.REPEATED)
@@ -171,11 +171,11 @@ class CallCapture:
         return argument(value, self._tensor)
 
     def _tensor(self, value: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
-        return self._held(literal(value, before=KEPT_BEFORE_VIEW))
+        return self._deduplicate(literal(value, before=KEPT_BEFORE_VIEW))
 
-    def _held(self, tensor: recipe.Literal) -> recipe.Literal:
-        """The tensor with bytes that are in memory once, however many calls they went into."""
-        data = self._known.setdefault(tensor.data, tensor.data)
+    def _deduplicate(self, tensor: recipe.Literal) -> recipe.Literal:
+        """The tensor with its bytes shared with equal ones of other calls."""
+        data = self._unique_data.setdefault(tensor.data, tensor.data)
         if data is tensor.data:
             self.held += len(data)
         return replace(tensor, data=data)
@@ -188,23 +188,23 @@ def _literally(tensor: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
 def argument(
     value: Any, taken: Callable[[torch.Tensor], recipe.TensorRecipe | recipe.Literal] = _literally
 ) -> recipe.Arg:
-    """An argument as part of a case; ``taken`` is asked of each tensor. Raises RecipeError for what
-    no case can hold."""
+    """An argument as part of a case; ``taken`` converts tensors. Raises RecipeError for what no
+    case can hold."""
     if isinstance(value, torch.Tensor):
         return taken(value)
     if isinstance(value, (list, tuple)):
         return [argument(item, taken) for item in value]
-    made = from_python(value)
-    recipe.encode(made)  # raises
-    return made
+    result = from_python(value)
+    recipe.encode(result)  # raises
+    return result
 
 
 class LeftOutError(Exception):
-    """Why a call does not become a case."""
+    """The reason why a call does not become a case."""
 
 
 class CaptureMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Hands every call that reaches the dispatcher below autograd to ``calls``."""
+    """Passes every call below autograd to ``calls``."""
 
     def __init__(self, calls: CallCapture) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -214,28 +214,27 @@ class CaptureMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._calls.call(func, args, kwargs or {})
 
 
-def _unseen() -> AbstractContextManager[Any]:
-    """Our own copies of tensors are nobody else's business: other modes that the program is in do
-    not see them."""
+def _without_other_modes() -> AbstractContextManager[Any]:
+    """Hide our own copies of tensors from other dispatch modes of the program."""
     known: Any = torch._C
     return (
         _disable_current_modes() if known._len_torch_dispatch_stack() else contextlib.nullcontext()
     )
 
 
-def _usable(given: Sequence[torch.Tensor], kwargs: Mapping[str, Any]) -> None:
+def _check_supported(tensors: Sequence[torch.Tensor], kwargs: Mapping[str, Any]) -> None:
     if kwargs.get("layout") not in (None, torch.strided):
         raise LeftOutError(kinds.UNUSUAL)
-    for tensor in given:
+    for tensor in tensors:
         if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
             raise LeftOutError(kinds.SUBCLASS)
-        odd = (
+        unsupported = (
             tensor.layout != torch.strided
             or tensor.is_quantized
             or tensor.is_nested
             or tensor.is_meta
         )
-        if odd or tensor.dtype not in dtypes.NAMES:
+        if unsupported or tensor.dtype not in dtypes.NAMES:
             raise LeftOutError(kinds.UNUSUAL)
 
 
@@ -254,7 +253,7 @@ def _device(given: Sequence[torch.Tensor], kwargs: Mapping[str, Any]) -> str:
 
 
 def bytes_of(tensor: torch.Tensor) -> int:
-    """What a literal of it holds: from its first to its last element."""
+    """The size of its literal: from its first to its last element."""
     if not tensor.numel():
         return 0
     extent = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
@@ -262,8 +261,8 @@ def bytes_of(tensor: torch.Tensor) -> int:
 
 
 def dtype_of(given: Sequence[torch.Tensor]) -> str:
-    """The case's dtype: the first floating one among its tensors, else the first; single numbers
-    come last, as for torch."""
+    """The case's dtype: the first floating one among its tensors, else the first; 0-d tensors
+    count last, as in torch."""
     names = [dtypes.name_of(t.dtype) for t in sorted(given, key=lambda t: t.ndim == 0)]
     return next((name for name in names if dtypes.floats(name)), names[0])
 
@@ -275,8 +274,7 @@ def megabytes(size: int) -> str:
 def own_outcome(
     case: Case, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
 ) -> Outcome | None:
-    """What the program's own call returned, and what the tensors that it wrote to hold now; None if
-    that cannot be had."""
+    """The results of the program's own call, and its mutated tensors; None if unsupported."""
     kernel = kernel_of(base_name(overload), case)
     returned = [result] if not isinstance(result, (list, tuple)) else list(result)
     flat = [
@@ -287,7 +285,7 @@ def own_outcome(
     flat = flat[: kernel.kept] if kernel is not None and kernel.kept is not None else flat
     try:
         outputs = [_own_output(f"out/{i}", item) for i, item in enumerate(flat)]
-        given = list(
+        tensors = list(
             tensors_in(
                 (
                     args,
@@ -296,13 +294,13 @@ def own_outcome(
             )
         )
         for position in aten.written(overload, case.args, case.kwargs):
-            tensor = given[position]
+            tensor = tensors[position]
             after = literal(tensor, before=KEPT_BEFORE_VIEW)
-            whole = recipe.Literal(after.data, after.dtype, (_elements(after),), (1,))
+            storage = recipe.Literal(after.data, after.dtype, (_elements(after),), (1,))
             outputs.append(
-                Output(f"arg/{position}", _tensor(whole), after.dtype, str(tensor.device))
+                Output(f"arg/{position}", _tensor(storage), after.dtype, str(tensor.device))
             )
-    except Exception:  # a result of another kind: it is judged on the backends all the same
+    except Exception:  # an unsupported result: the call is judged on the backends only
         return None
     return Outcome(OutcomeStatus.OK, tuple(outputs))
 
@@ -310,8 +308,8 @@ def own_outcome(
 def _own_output(name: str, item: Any) -> Output:
     if not isinstance(item, torch.Tensor):
         return Output(name, None, value=item)
-    kept = item.detach().resolve_conj().resolve_neg().cpu().clone()
-    return Output(name, kept, dtypes.name_of(item.dtype), str(item.device))
+    copy = item.detach().resolve_conj().resolve_neg().cpu().clone()
+    return Output(name, copy, dtypes.name_of(item.dtype), str(item.device))
 
 
 def _elements(tensor: recipe.Literal) -> int:

@@ -1,5 +1,4 @@
-"""The calls of a program as a corpus: small enough to be sent around, and still the calls that the
-program makes."""
+"""The calls of a program as a corpus that is small enough to be sent."""
 
 from __future__ import annotations
 
@@ -21,10 +20,8 @@ from . import kinds
 from .capture import CallCapture, CapturedCall, CaptureLimits, LeftOutError, bytes_of, megabytes
 from .recipes import range_of, recipe_like
 
-LITERAL = 64 << 10  # bytes of a tensor that is kept bit by bit; larger ones become recipes
-COUPLED = (
-    16 << 20
-)  # bytes of one whose numbers belong together with another's, and which is kept or not at all
+LITERAL = 64 << 10  # bytes of a literal tensor; larger ones become recipes
+COUPLED = 16 << 20  # bytes of one whose numbers are related to another's: literal or left out
 MEMORY = 64 << 20  # bytes of all literal tensors
 RANGES = 4  # calls of one kind whose numbers have different ranges
 _STEP = 4099  # in the bitstream, from one recipe to the next
@@ -45,9 +42,8 @@ _EXPECTED = (kinds.REPEATED, OTHER_RANGES, *_NOTHING)
 
 @dataclass(frozen=True, slots=True)
 class SavedCalls:
-    """What became of a program's calls: how many there were, of how many operators, how many
-    distinct ones were kept, of how many operators; bytes on disk; how many tensors are literal and
-    how many recipes; and why the rest was left out."""
+    """Statistics of a saved corpus: calls and operators of the program, distinct cases and
+    operators kept, bytes on disk, literal tensors and recipes, and reasons for the rest."""
 
     calls: int
     operators: int
@@ -80,8 +76,8 @@ class SavedCalls:
 
 
 class CorpusCalls(CallCapture):
-    """Calls with large tensors as recipes; of one kind the first, and others whose numbers lie in
-    other ranges."""
+    """Captures calls with large tensors as recipes; of one kind the first call, and others with
+    other number ranges."""
 
     def __init__(self, literal: int = LITERAL, memory: int = MEMORY, ranges: int = RANGES) -> None:
         super().__init__(CaptureLimits(1, COUPLED, memory, own=False), lambda call: None)
@@ -90,30 +86,30 @@ class CorpusCalls(CallCapture):
         self._position = 0
         self._coupled = False
 
-    def _count(self, kind: tuple[Any, ...], given: Sequence[torch.Tensor]) -> None:
-        ranged = (kind, tuple(range_of(tensor) for tensor in given))
-        if self._seen[ranged]:
+    def _count(self, kind: tuple[Any, ...], tensors: Sequence[torch.Tensor]) -> None:
+        kind_and_ranges = (kind, tuple(range_of(tensor) for tensor in tensors))
+        if self._seen[kind_and_ranges]:
             raise LeftOutError(kinds.REPEATED)
         if self._seen[kind] >= (1 if has_coupled_arguments(base_name(kind[0])) else self._ranges):
             raise LeftOutError(OTHER_RANGES)
-        self._seen[ranged] += 1
+        self._seen[kind_and_ranges] += 1
         self._seen[kind] += 1
 
-    def _within_bounds(self, overload: Any, given: Sequence[torch.Tensor]) -> None:
+    def _within_bounds(self, overload: Any, tensors: Sequence[torch.Tensor]) -> None:
         self._coupled = has_coupled_arguments(base_name(overload))
         limit = COUPLED if self._coupled else self._literal
-        if self._coupled and max(map(bytes_of, given)) > limit:
+        if self._coupled and max(map(bytes_of, tensors)) > limit:
             raise LeftOutError(TOO_LARGE)
-        held = sum(size for size in map(bytes_of, given) if size <= limit)
-        if self.held + held > self.bounds.memory:
+        literal_bytes = sum(size for size in map(bytes_of, tensors) if size <= limit)
+        if self.held + literal_bytes > self.bounds.memory:
             raise LeftOutError(f"more than {megabytes(self.bounds.memory)} would be held")
 
     def _tensor(self, value: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
         if not self._coupled and bytes_of(value) > self._literal:
-            found = recipe_like(value, self._position, KEPT_BEFORE_VIEW)
-            if found is not None:
+            similar = recipe_like(value, self._position, KEPT_BEFORE_VIEW)
+            if similar is not None:
                 self._position += _STEP
-                return found
+                return similar
             if bytes_of(value) > COUPLED:
                 raise LeftOutError(
                     f"a tensor larger than {megabytes(COUPLED)} that no recipe stands for"
@@ -121,7 +117,7 @@ class CorpusCalls(CallCapture):
         return super()._tensor(value)
 
     def kept(self, size: int) -> SavedCalls:
-        """The figures; ``size`` is what lies on disk."""
+        """The statistics; ``size`` is the number of bytes on disk."""
         cases = {call.case.digest: call for call in self.records if call.case is not None}
         tensors = [
             tensor
@@ -130,7 +126,7 @@ class CorpusCalls(CallCapture):
             for tensor in call.case.tensors
         ]
         literals = sum(isinstance(tensor, recipe.Literal) for tensor in tensors)
-        # Of what could be judged: views, factories and random draws are no loss.
+        # Only operators that can be judged: not views, factories and random draws.
         computing = {c.operator for c in self.records if c.left_out not in _NOTHING}
         covered = {call.operator for call in cases.values()}
         return SavedCalls(
@@ -146,10 +142,9 @@ class CorpusCalls(CallCapture):
 
 
 def write(calls: Iterable[CapturedCall], folder: Path, header: Header) -> int:
-    """Write the cases of ``calls`` (and what the program itself computed, where that was kept);
-    returns how many there are.
+    """Write the cases of ``calls`` (and the program's own results, if kept); returns their number.
 
-    Raises BundleError where the folder holds something already.
+    Raises BundleError if the folder is not empty.
     """
     writer = RecordingWriter(folder, header)
     try:

@@ -1,4 +1,4 @@
-"""Which operators tell nothing about a backend's numbers, and when two calls are of one kind."""
+"""Which operators cannot reveal errors of a backend, and when two calls are of one kind."""
 
 from __future__ import annotations
 
@@ -30,41 +30,40 @@ REPEATED = "of a kind that was kept before"
 
 @functools.lru_cache(maxsize=8192)
 def left_out(overload: Any) -> str:
-    """Why calls of ``overload`` are not judged; empty if they are. Random ones are asked about with
-    their arguments."""
+    """Why calls of ``overload`` are not judged; empty if they are. Random ones depend on their
+    arguments."""
     if getattr(overload, "namespace", "") != "aten":
         return FOREIGN
-    base, known = aten.base_name(overload), signature(overload)
-    if known.reads_number:
+    base, schema = aten.base_name(overload), signature(overload)
+    if schema.reads_number:
         return NUMBER
     if aten.is_uninitialized(base):
         return UNINITIALIZED
     if (
         base in aten.METADATA_QUERIES | aten.VIEWS_BY_ANOTHER_NAME
-        or known.is_inplace_view
-        or (known.is_view and not known.may_copy)
+        or schema.is_inplace_view
+        or (schema.is_view and not schema.may_copy)
     ):
         return VIEW
-    if base in aten.CONSTANTS or (not known.takes_tensors and not known.is_random):
+    if base in aten.CONSTANTS or (not schema.takes_tensors and not schema.is_random):
         return FACTORY
-    if aten.is_forbidden(base) or (not known.returns and not known.written):
+    if aten.is_forbidden(base) or (not schema.returns and not schema.written):
         return NOT_CALLED
     return ""
 
 
 def kind_of(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What two calls have in common that are of one kind: operator, shapes, dtypes, strides,
-    devices and arguments.
+    """The key of a kind of calls: operator, shapes, dtypes, strides, devices and arguments.
 
-    Of a number that multiplies or is added (a step size changes from step to step), the sign and
-    the power of two.
+    Of a scalar factor or addend (a step size changes from step to step), only sign and power of
+    two.
     """
     parameters = signature(overload).parameters
-    given = tuple(_kind(value, p.type) for value, p in zip(args, parameters, strict=False))
+    positional = tuple(_kind(value, p.type) for value, p in zip(args, parameters, strict=False))
     types = {p.name: p.type for p in parameters} if kwargs else {}
     return (
         overload,
-        given,
+        positional,
         tuple((name, _kind(value, types.get(name, ""))) for name, value in kwargs.items()),
     )
 

@@ -1,4 +1,4 @@
-"""Which module of the program a call belongs to."""
+"""The module of the program that a call belongs to."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 import torch
 from torch.nn.modules import module as hooks
 
-REMEMBERED = 1 << 18  # nodes of the graph whose module is remembered, for the way back
+REMEMBERED = 1 << 18  # nodes of the graph whose module is kept for backward
 BACKWARD = "backward of "
 
 
 class Modules:
-    """While it is entered, knows in which module each thread is, and through which one a gradient
-    goes.
+    """While active, tracks the current module of each thread, and the module that a gradient passes
+    through.
 
-    Names are those of the first module around that was called: ``Linear "encoder.fc1"``. A second
-    such module's names begin with its class.
+    Names are relative to the outermost module called first: ``Linear "encoder.fc1"``. Names under
+    other outermost modules begin with their class.
     """
 
     def __init__(self) -> None:
-        self._here = threading.local()
+        self._thread_state = threading.local()
         self._names: dict[
             int, tuple[torch.nn.Module, str]
         ] = {}  # by id: a module need not be hashable
@@ -32,8 +32,8 @@ class Modules:
     def __enter__(self) -> Modules:
         # Of 2.4, without keyword arguments; a module that raises is left, too.
         self._hooks = [
-            hooks.register_module_forward_pre_hook(self._into),
-            hooks.register_module_forward_hook(self._out_of, always_call=True),
+            hooks.register_module_forward_pre_hook(self._on_enter),
+            hooks.register_module_forward_hook(self._on_exit, always_call=True),
         ]
         return self
 
@@ -43,24 +43,24 @@ class Modules:
         self._names.clear()
         self._nodes.clear()
 
-    def _inside(self) -> list[torch.nn.Module]:
-        if not hasattr(self._here, "modules"):
-            self._here.modules = []
-        found: list[torch.nn.Module] = self._here.modules
-        return found
+    def _module_stack(self) -> list[torch.nn.Module]:
+        if not hasattr(self._thread_state, "modules"):
+            self._thread_state.modules = []
+        stack: list[torch.nn.Module] = self._thread_state.modules
+        return stack
 
-    def _into(self, module: torch.nn.Module, inputs: Any) -> None:
-        inside = self._inside()
+    def _on_enter(self, module: torch.nn.Module, inputs: Any) -> None:
+        inside = self._module_stack()
         if not inside and id(module) not in self._names:
-            self._learn(module)
+            self._name_modules(module)
         inside.append(module)
 
-    def _out_of(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
-        inside = self._inside()
+    def _on_exit(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        inside = self._module_stack()
         while inside and inside.pop() is not module:
             pass
 
-    def _learn(self, root: torch.nn.Module) -> None:
+    def _name_modules(self, root: torch.nn.Module) -> None:
         title = type(root).__name__
         prefix = f"{title}." if self._roots else ""
         self._roots += 1
@@ -71,16 +71,16 @@ class Modules:
             )
 
     def name(self) -> str:
-        """``Linear "encoder.fc1"``, ``backward of Linear "encoder.fc1"``, or nothing outside of
-        every module."""
+        """``Linear "encoder.fc1"``, ``backward of Linear "encoder.fc1"``, or an empty string
+        outside of modules."""
         known: Any = torch._C
-        inside = self._inside()
+        inside = self._module_stack()
         if inside:
             known_as = self._names.get(id(inside[-1]))
-            found = known_as[1] if known_as is not None else type(inside[-1]).__name__
+            name = known_as[1] if known_as is not None else type(inside[-1]).__name__
             if torch.is_grad_enabled():
-                self._remember(known._autograd._get_sequence_nr() - 1, found)
-            return found
+                self._remember(known._autograd._get_sequence_nr() - 1, name)
+            return name
         node: Any = known._current_autograd_node()
         if node is None:
             return ""
@@ -88,8 +88,7 @@ class Modules:
         return f"{BACKWARD}{forward or str(node.name()).rpartition(':')[2]}"
 
     def _remember(self, number: int, name: str) -> None:
-        """The node that autograd made last was made for this call, or for one before it, which then
-        has claimed it."""
+        """Map autograd's last node to this call, or to an earlier call that claimed it."""
         if len(self._nodes) >= REMEMBERED:
             self._nodes.clear()
         self._nodes.setdefault(number, name)

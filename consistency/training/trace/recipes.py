@@ -1,12 +1,11 @@
-"""A tensor of a running program as a recipe: its shape and strides, and other numbers on the same
+"""A tensor of a running program as a recipe: its shape and strides, with other numbers on the same
 scale.
 
-What an operator does with a large weight hardly depends on which numbers it holds, so a corpus can
-keep twenty numbers in place of twenty million. It does depend on their signs, their range, and
-whether many are zero: these are measured and kept. Where the numbers of two arguments belong
-together (what attention has saved beside its gradient), or make sense only as they are (a matrix to
-be factored), no recipe stands in for them
-(:func:`consistency.operators.catalog.aten.has_coupled_arguments`).
+The behavior of an operator hardly depends on the individual numbers of a large weight, so a corpus
+can keep twenty numbers instead of twenty million. It does depend on their signs, their range, and
+the share of zeros: these are measured and kept. Where the numbers of two arguments are related
+(what attention saved for its gradient), or matter individually (a matrix to be factored), no recipe
+is used (:func:`consistency.operators.catalog.aten.has_coupled_arguments`).
 """
 
 from __future__ import annotations
@@ -19,29 +18,27 @@ import torch
 from ...core import dtypes
 from ...core.recipe import Step, TensorRecipe
 
-SAMPLE = 1 << 16  # elements that are looked at, besides the smallest and the largest
+SAMPLE = 1 << 16  # elements that are sampled, besides the smallest and the largest
 
 
 def recipe_like(tensor: torch.Tensor, stop: int, before: int = 0) -> TensorRecipe | None:
-    """A recipe with the shape, strides and range of ``tensor``, read from the bitstream behind
+    """A recipe with the shape, strides and range of ``tensor``, read from the bitstream after
     position ``stop``.
 
-    None where no value class stands for its numbers (NaN or infinities among them, a dtype that
-    cannot be drawn) or where there is nothing in it. At most ``before`` elements lie before its
-    first one.
+    None if no value class fits its numbers (NaN or infinities, an unsupported dtype) or it is
+    empty. At most ``before`` elements precede its first one.
     """
     name = dtypes.name_of(tensor.dtype)
     kind = _values(tensor, name)
     if kind is None or not tensor.numel():
         return None
     base, view = _layout(tensor, before)
-    # No blanks: a window that began before the bitstream would hold zeros.
+    # A window that began before the bitstream would contain zeros.
     return TensorRecipe(base, name, kind, stop + math.prod(base), view)
 
 
 def _layout(tensor: torch.Tensor, before: int) -> tuple[tuple[int, ...], tuple[Step, ...]]:
-    """A base and the views that lead from it to the same strides: none, a permutation, or whatever
-    else by as_strided."""
+    """A base and views that lead to the same strides: none, a permutation, or as_strided."""
     shape, strides = tuple(tensor.shape), tensor.stride()
     offset = min(int(tensor.storage_offset()), before)
     if not offset:
@@ -58,7 +55,7 @@ def _layout(tensor: torch.Tensor, before: int) -> tuple[tuple[int, ...], tuple[S
 
 
 def _values(tensor: torch.Tensor, name: str) -> tuple[Any, ...] | None:
-    """The value class whose numbers are most like the tensor's."""
+    """The value class closest to the tensor's numbers."""
     plain = tensor.detach()
     if name in ("int64", "int32", "int16", "int8", "uint8", "bool"):
         plain = plain.to(torch.uint8) if name == "bool" else plain
@@ -79,34 +76,38 @@ def _values(tensor: torch.Tensor, name: str) -> tuple[Any, ...] | None:
         return ("tokens", low, high, "0")
     largest = max(-low, high)
     if float(nonzero.median()) < largest / 64 and (low >= 0 or high > 0):
-        few = float(nonzero.kthvalue(1 + nonzero.numel() // 20).values)
-        top = (
+        small = float(nonzero.kthvalue(1 + nonzero.numel() // 20).values)
+        top_exponent = (
             math.floor(math.log2(largest)) - 1
-        )  # below the largest: it may be where the operator's domain ends
-        return ("wide", min(max(math.floor(math.log2(few)), top - 40), top), top, int(low < 0))
+        )  # below the largest, where the operator's domain may end
+        return (
+            "wide",
+            min(max(math.floor(math.log2(small)), top_exponent - 40), top_exponent),
+            top_exponent,
+            int(low < 0),
+        )
     mean, deviation = float(sample.mean()), float(sample.std())
-    reach = 2 * math.sqrt(3.0) * deviation  # of the class "normal", a sum of four even numbers
-    if low < mean - reach and mean + reach < high:
+    half_range = 2 * math.sqrt(3.0) * deviation  # of the class "normal", a sum of four even numbers
+    if low < mean - half_range and mean + half_range < high:
         return ("normal", mean, deviation)
     return ("uniform", low, high)
 
 
 def _sample(plain: torch.Tensor) -> torch.Tensor:
-    """Some of the elements, evenly spread, in float64. A view is not copied as a whole."""
+    """Evenly spaced elements in float64, without copying all of a view."""
     step = max(1, plain.numel() // SAMPLE)
     if plain.is_contiguous():
         return plain.view(-1)[::step].double()
-    places = torch.arange(0, plain.numel(), step)
-    index, rest = [], places
+    positions = torch.arange(0, plain.numel(), step)
+    index, remaining = [], positions
     for size in reversed(plain.shape):
-        index.append(rest % size)
-        rest = rest // size
+        index.append(remaining % size)
+        remaining = remaining // size
     return plain[tuple(reversed(index))].double()
 
 
 def range_of(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """What tensors of about the same numbers have in common: the power of two of the largest, and
-    which signs there are."""
+    """The range of a tensor: the power of two of the largest number, and the signs."""
     if (
         not (tensor.is_floating_point() and tensor.numel())
         or dtypes.name_of(tensor.dtype) not in dtypes.FORMATS

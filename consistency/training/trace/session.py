@@ -1,5 +1,5 @@
-"""``with consistency.watch(backends=[…]) as w:`` around a model or a script: which of its calls
-goes wrong first, and where."""
+"""``with consistency.watch(backends=[…]) as w:`` around a model or a script: finds the first
+call that goes wrong, and its module."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _OWN_NAMES = {"privateuseone": "directml"}
 
 
 class WatchSession:
-    """What :func:`watch` returns: a context manager, and afterwards what was found.
+    """The return value of :func:`watch`: a context manager with the results.
 
-    ``results`` are the judged calls on every backend, in the order of the calls; ``failures`` those
-    that fail; ``first`` is the first of them, or None. ``calls`` are records of all calls (of the
-    first 100,000, and of all that are judged), each with the module that it belongs to and, where
-    it was left out, the reason. ``print(w)`` says it in words.
+    ``results`` are the judged calls on every backend, in call order; ``failures`` those that fail;
+    ``first`` is the first failure, or None. ``calls`` are records of all calls (the first 100,000,
+    and all that are judged), each with its module and, if it was left out, the reason. ``print(w)``
+    shows a summary.
     """
 
     def __init__(
@@ -59,16 +59,14 @@ class WatchSession:
         self.saved: dict[tuple[str, str, str], Path] = {}  # folders of failures, by Result.key
         self.absent: dict[str, str] = {}
         self._rules, self._when, self._bounds = rules, when, bounds
-        self._calls = CallCapture(bounds, self._now if when == "now" else lambda call: None)
+        self._calls = CallCapture(bounds, self._judge_now if when == "now" else lambda call: None)
         self._judged: dict[int, tuple[Result, ...]] = {}
-        self._own: dict[str, Recorded] = {}
-        self._kept: dict[tuple[str, str, str], Result] = {}
+        self._own_backends: dict[str, Recorded] = {}
+        self._saved_results: dict[tuple[str, str, str], Result] = {}
         self._diagnosis_budget = engine.DiagnosisBudget()
         self._mode: CaptureMode | None = None
         self._stop = threading.Event()
-        self._turn = threading.Lock()
-
-    # Watching.
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         if self._mode is not None:
@@ -97,46 +95,46 @@ class WatchSession:
             self.judge()
 
     def judge(self) -> None:
-        """Judge what has been captured and not judged yet. A block that raised leaves that to you;
-        one that ended has done it."""
-        waiting = [
+        """Judge captured calls that are not judged yet. Called at the end of the block unless it
+        raised."""
+        pending = [
             call
             for call in self._calls.records
             if call.case is not None and call.number not in self._judged
         ]
         self._stop.clear()
         try:
-            run_in_thread(lambda: self._judge_all(waiting), self._stop)
+            run_in_thread(lambda: self._judge_all(pending), self._stop)
         finally:
             for backend in self.backends:
                 backend.close()
 
-    def _now(self, call: CapturedCall) -> None:
-        with self._turn:
+    def _judge_now(self, call: CapturedCall) -> None:
+        with self._lock:
             run_in_thread(lambda: self._judge(call), self._stop)
 
-    def _judge_all(self, waiting: list[CapturedCall]) -> None:
-        for position, call in enumerate(waiting):
+    def _judge_all(self, pending: list[CapturedCall]) -> None:
+        for position, call in enumerate(pending):
             if self._stop.is_set():
                 return
-            for backend in self._present():
+            for backend in self._available_backends():
                 backend.prefetch(
                     (operator_of(c.case), c.case, "forward")
-                    for c in waiting[position : position + AHEAD]
+                    for c in pending[position : position + AHEAD]
                     if c.case
                 )
             self._judge(call)
 
     def _judge(self, call: CapturedCall) -> None:
         assert call.case is not None
-        present = self._present()
+        backends = self._available_backends()
         if call.own is not None:
-            present.append(self._recorded(call.device, call.own))
+            backends.append(self._own_backend(call.device, call.own))
         operator = operator_of(call.case)
         results = engine.judge_case(
             call.case,
             operator,
-            present,
+            backends,
             self._rules,
             ("forward",),
             diagnosis_budget=self._diagnosis_budget,
@@ -144,37 +142,35 @@ class WatchSession:
         self._judged[call.number] = tuple(results)
         for result in results:
             if result.verdict.fails and self._out is not None:
-                self._keep(self._out, result)
+                self._save_failure(self._out, result)
 
-    def _keep(self, out: Path, result: Result) -> None:
-        """A folder for the first failures of each operator and backend: nobody reads every one."""
-        alike = sum(
-            key[1] == result.backend and known.case.operator == result.operator
-            for key, known in self._kept.items()
+    def _save_failure(self, out: Path, result: Result) -> None:
+        """Save the first failures of each operator and backend in folders."""
+        similar = sum(
+            key[1] == result.backend and saved.case.operator == result.operator
+            for key, saved in self._saved_results.items()
         )
-        if result.key in self._kept or alike >= SAVED:
+        if result.key in self._saved_results or similar >= SAVED:
             return
-        self._kept[result.key] = result
+        self._saved_results[result.key] = result
         self.saved[result.key] = repro_script.keep(
             out / failure_id(result), result, spec=self.specs.get(result.backend)
         )
 
-    def _present(self) -> list[Backend]:
+    def _available_backends(self) -> list[Backend]:
         return [backend for backend in self.backends if backend.name not in self.absent]
 
-    def _recorded(self, device: str, own: Outcome) -> Recorded:
-        """The program's own device as a backend whose outcome is there already."""
-        if device not in self._own:
+    def _own_backend(self, device: str, own: Outcome) -> Recorded:
+        """The program's own device as a backend with recorded outcomes."""
+        if device not in self._own_backends:
             kind, _, index = device.partition(":")
             spec = _OWN_NAMES.get(kind, kind) + (f":{index}" if index not in ("", "0") else "")
-            made = Recorded(f"{spec} (this process)", text.environment(device), Path())
-            made.tolerance_key = spec
-            self._own[device] = made
-            self.specs[made.name] = spec
-        self._own[device].hand = own
-        return self._own[device]
-
-    # What was found.
+            backend = Recorded(f"{spec} (this process)", text.environment(device), Path())
+            backend.tolerance_key = spec
+            self._own_backends[device] = backend
+            self.specs[backend.name] = spec
+        self._own_backends[device].hand = own
+        return self._own_backends[device]
 
     @property
     def calls(self) -> tuple[CapturedCall, ...]:
@@ -182,17 +178,17 @@ class WatchSession:
 
     @property
     def count(self) -> int:
-        """How many calls the program made."""
+        """The number of calls the program made."""
         return self._calls.count
 
     @property
     def held(self) -> int:
-        """Bytes of tensors that are kept."""
+        """Bytes of tensors kept in memory."""
         return self._calls.held
 
     @property
     def left_out(self) -> dict[str, int]:
-        """How many calls were not judged, by the reason, the most frequent first."""
+        """The number of calls not judged by reason, the most frequent first."""
         return dict(self._calls.left_out.most_common())
 
     @property
@@ -205,13 +201,13 @@ class WatchSession:
 
     @property
     def first(self) -> Result | None:
-        """The first result that fails, in the order of the program's calls."""
+        """The first failing result, in call order."""
         return next(iter(self.failures), None)
 
     def call_of(self, result: Result) -> CapturedCall:
-        """The call that a result is about. Raises UsageError for a result of something else."""
+        """The call of a result. Raises UsageError if it does not belong to this session."""
         for number, results in self._judged.items():
-            if any(result is one for one in results):
+            if any(result is other for other in results):
                 return next(call for call in self._calls.records if call.number == number)
         raise UsageError(f"{result.case.id} is not a result of this watch")
 
@@ -219,31 +215,30 @@ class WatchSession:
         return text.session_text(self)
 
     def save(self, folder: str | Path) -> int:
-        """Write the captured cases as a corpus, for ``consistency record --corpus``; returns how
-        many there are.
+        """Write the captured cases as a corpus, for ``consistency record --corpus``; returns their
+        number.
 
-        Where what the program itself computed was kept, it is written beside them, and
-        ``consistency judge`` takes the folder. Raises BundleError where the folder holds something
-        already.
+        If the program's own results were kept, they are included, and ``consistency judge`` accepts
+        the folder. Raises BundleError if the folder is not empty.
         """
-        kept = [call for call in self.calls if call.case is not None]
-        own = {call.device for call in kept if call.own is not None}
-        if len(own) > 1:
+        captured = [call for call in self.calls if call.case is not None]
+        devices = {call.device for call in captured if call.own is not None}
+        if len(devices) > 1:
             raise UsageError(
-                f"the program computed on {', '.join(sorted(own))}; a recording is of one "
+                f"the program computed on {', '.join(sorted(devices))}; a recording is of one "
                 f"device: watch them apart"
             )
         settings = {"source": "watched", "calls": self.count}
         header = Header(CORPUS, settings=settings)
-        if own:
-            device = own.pop()
+        if devices:
+            device = devices.pop()
             header = Header(
                 RECORDING,
-                self._recorded(device, Outcome(OutcomeStatus.OK)).tolerance_key,
+                self._own_backend(device, Outcome(OutcomeStatus.OK)).tolerance_key,
                 text.environment(device),
                 settings,
             )
-        return corpus.write(kept, Path(folder), header)
+        return corpus.write(captured, Path(folder), header)
 
 
 def watch(
@@ -288,15 +283,15 @@ def watch(
     )
 
 
-def _loaded(given: str | Path | Tolerances | None) -> Tolerances:
-    return given if isinstance(given, Tolerances) else tolerances.load(given)
+def _loaded(source: str | Path | Tolerances | None) -> Tolerances:
+    return source if isinstance(source, Tolerances) else tolerances.load(source)
 
 
 def run_in_thread(work: Callable[[], None], stop: threading.Event) -> None:
-    """Do ``work`` in a thread of its own and wait: the modes that the program is in (autocast,
-    no_grad, devices) do not hold there.
+    """Run ``work`` in its own thread and wait, so that the program's modes (autocast, no_grad,
+    devices) do not apply.
 
-    An interruption reaches it between two cases.
+    An interrupt takes effect between two cases.
     """
     answer: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
 

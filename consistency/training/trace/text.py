@@ -1,4 +1,4 @@
-"""What a watch found, in words."""
+"""The summary of a trace in words."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ REASONS = 12  # shown; further ones are added up
 
 
 def session_text(watch: WatchSession) -> str:
-    """The whole story: how many calls, how many were judged, what differs first, and everything
-    that was left out."""
+    """Number of calls, how many were judged, the first difference, and everything that was left
+    out."""
     lines = [_headline(watch)]
     lines += [f"  {line}" for line in _verdicts(watch)]
     lines += [f"– {name}: cannot run here: {reason}" for name, reason in watch.absent.items()]
@@ -59,36 +59,36 @@ def _headline(watch: WatchSession) -> str:
 
 
 def _verdicts(watch: WatchSession) -> list[str]:
-    """How many results have which verdict, and of those that tell nothing the commonest reasons."""
+    """The number of results per verdict, and the most common reasons for inconclusive ones."""
     counts = Counter(result.verdict.value for result in watch.results)
     lines = (
         [" · ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())]
         if counts
         else []
     )
-    untold: Counter[str] = Counter()
+    inconclusive_reasons: Counter[str] = Counter()
     for result in watch.results:
         if not result.verdict.tested:
-            untold[
+            inconclusive_reasons[
                 f"{result.verdict} {result.operator}: {_NUMBER.sub('N', result.explanation)}"
             ] += 1
-    return lines + _most(untold)
+    return lines + _most_common(inconclusive_reasons)
 
 
 def _left_out(watch: WatchSession) -> list[str]:
-    return _most(Counter(watch.left_out))
+    return _most_common(Counter(watch.left_out))
 
 
-def _most(counts: Counter[str]) -> list[str]:
+def _most_common(counts: Counter[str]) -> list[str]:
     shown = [f"{count:,} × {text[:200]}" for text, count in counts.most_common(REASONS)]
     rest = sum(counts.values()) - sum(count for _, count in counts.most_common(REASONS))
     return shown + ([f"{rest:,} × for other reasons"] if rest else [])
 
 
 def environment(device: str) -> dict[str, str]:
-    """Device and versions of what the program computed on."""
-    found = {"device": device, "torch": torch.__version__}
+    """Device and versions of the program's own computation."""
+    versions = {"device": device, "torch": torch.__version__}
     if device.startswith("cuda") and torch.cuda.is_available():
-        found["device"] = torch.cuda.get_device_name(torch.device(device))
-        found["cuda"] = str(torch.version.cuda)
-    return found
+        versions["device"] = torch.cuda.get_device_name(torch.device(device))
+        versions["cuda"] = str(torch.version.cuda)
+    return versions
