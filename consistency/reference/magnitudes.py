@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..core.model import Output
 from .perturbation import change_signs, largest, responses, scale_one, shift_by_norm
 
 if TYPE_CHECKING:
@@ -45,15 +46,17 @@ def unsigned(value: Any, tensors: bool = True) -> Any:
     return value
 
 
+def _moduli(outputs: Sequence[Output]) -> list[Any]:
+    """The absolute values of floating-point outputs, None for others."""
+    return [o.tensor.abs() if o.tensor is not None and floats(o.tensor) else None for o in outputs]
+
+
 def _none(reference: Reference, count: int) -> Magnitudes:
     return (None,) * count
 
 
 def _output(reference: Reference, count: int) -> Magnitudes:
-    return tuple(
-        o.tensor.abs() if o.tensor is not None and floats(o.tensor) else None
-        for o in reference.outputs
-    )
+    return tuple(_moduli(reference.outputs))
 
 
 def _products(reference: Reference, count: int) -> Magnitudes:
@@ -70,18 +73,13 @@ def _products(reference: Reference, count: int) -> Magnitudes:
     outputs = reference.evaluate(lambda base, position: base.abs(), absolute=True)
     if len(outputs) != count:
         return _output(reference, count)
-    return tuple(
-        o.tensor.abs() if o.tensor is not None and floats(o.tensor) else None for o in outputs
-    )
+    return tuple(_moduli(outputs))
 
 
 def _pointwise(reference: Reference, count: int) -> Magnitudes:
     """|result| + Σ over inputs of |response| to a relative change of that input, per unit of
     change."""
-    total: list[Any] = [
-        o.tensor.abs() if o.tensor is not None and floats(o.tensor) else None
-        for o in reference.outputs
-    ]
+    total = _moduli(reference.outputs)
     inputs = len(reference.materials.bases) + (reference.direction == "backward")
     for chosen in range(inputs):
         for i, response in enumerate(responses(reference, functools.partial(scale_one, chosen))):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..backends.base import collect
 from ..core import dtypes
 from ..core.trees import map_leaves
 from ..generate.materialize import Arguments, Materials
@@ -124,8 +125,6 @@ def _reproduces_function(steps: RecordedSteps, operator: Operator, materials: Ma
 
 def _in_float64(operator: Operator, arguments: Arguments) -> list[torch.Tensor | None]:
     """The function on float64 numbers, with casts to shorter formats replaced by float64."""
-    from ..backends.base import collect
-
     # The function receives only the case's own arguments, not the reference's dtype defaults.
     own = arguments.materials.case.kwargs
     try:

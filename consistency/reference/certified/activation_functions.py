@@ -162,11 +162,11 @@ def threshold(x: Node, bound: Any, value: Any) -> Node:
     return where(less_equal(x, bound), value, x)
 
 
-def _sloped(x: Node, right: Any, left: Any) -> Node:
+def _sloped(x: Node, positive: Any, at_most_zero: Any) -> Node:
     """One function for x > 0 and one for x ≤ 0; NaN is kept. Each receives 0 on the other's side,
     where it may be infinite."""
     test = less(0.0, x)
-    return _nan_in(x, where(test, right(where(test, x, 0.0)), left(where(test, 0.0, x))))
+    return _nan_in(x, where(test, positive(where(test, x, 0.0)), at_most_zero(where(test, 0.0, x))))
 
 
 def relu(x: Node) -> Node:

@@ -12,7 +12,7 @@ from .balls import Unsure
 from .elementwise import add, div, mul, neg, node_of, sub
 from .functions import exp, log
 from .losses import MEAN, NONE, hinge_power, reduced
-from .movement import Labels, expand, gather, reshape
+from .movement import Labels, cat, expand, gather, reshape
 from .nodes import Constant, Node, whole_numbers
 
 
@@ -167,7 +167,8 @@ def multilabel_margin(x: Node, target: Node, reduction: int) -> tuple[Node, Node
         _margins(matrix, row, targets[row][valid[row]], np.flatnonzero(~chosen[row]))
         for row in range(matrix.shape[0])
     ]
-    summed = reshape(_concatenate(losses), () if is_vector else (matrix.shape[0],))
+    row_losses = cat([reshape(loss, (1,)) for loss in losses], 0)
+    summed = reshape(row_losses, () if is_vector else (matrix.shape[0],))
     return reduced(div(summed, count), reduction), Constant(
         chosen.astype(np.float64).reshape(target.shape)
     )
@@ -182,9 +183,3 @@ def _margins(matrix: Node, row: int, labels: Labels, other_labels: Labels) -> No
         matrix, np.ascontiguousarray(np.broadcast_to(begin + other_labels[None], shape)), shape
     )
     return sums.sum_(hinge_power(add(sub(1.0, target_scores), other_scores), 1))
-
-
-def _concatenate(nodes: list[Node]) -> Node:
-    from .movement import cat
-
-    return cat([reshape(node, (1,)) for node in nodes], 0)

@@ -387,7 +387,7 @@ def _fmod(x: Element, y: Element) -> Element:
     return _modulo(x, y, _truncated)
 
 
-def _modulo(x: Element, y: Element, whole: Any) -> Element:
+def _modulo(x: Element, y: Element, to_integer: Any) -> Element:
     if type(x) is float and x == 0.0 and type(y) is arb:
         return x
     if type(x) is float or type(y) is float:
@@ -398,18 +398,18 @@ def _modulo(x: Element, y: Element, whole: Any) -> Element:
             and not (type(x) is float and x - x != 0.0)
         ):
             sign = balls.sign(x)
-            if whole is _truncated or sign in (0, balls.sign(y)):
+            if to_integer is _truncated or sign in (0, balls.sign(y)):
                 return x
             return balls.UNSURE if sign is None else y
         return _NAN
-    return x - y * whole(x / y)
+    return x - y * to_integer(x / y)
 
 
-def _by_divisor(whole: Function) -> Any:
+def _by_divisor(to_integer: Function) -> Any:
     """The slopes of a remainder, unknown where the remainder is not defined."""
     return (
         lambda a, b, y: unless(1.0, is_nan(y)),
-        lambda a, b, y: unless(neg(whole(div(a, b))), or_(is_nan(y), not_(is_finite(b)))),
+        lambda a, b, y: unless(neg(to_integer(div(a, b))), or_(is_nan(y), not_(is_finite(b)))),
     )
 
 

@@ -13,15 +13,7 @@ from .balls import Elements
 from .elementwise import div, equal, mul, to_real, where
 from .movement import Labels, Scatter, cat, gather, reshape, scatter
 from .nodes import Constant, Node, Positions
-from .sums import _largest, _smallest
-
-
-def _product(values: list[balls.Element]) -> balls.Element:
-    product: balls.Element = balls.ONE
-    for value in values:
-        product = balls.mul(product, value)
-    return product
-
+from .sums import _largest, _product, _smallest
 
 _OF = {"prod": _product, "amax": _largest, "amin": _smallest}
 

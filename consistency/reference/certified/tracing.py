@@ -25,10 +25,10 @@ from .balls import Unsure
 from .complex_numbers import Pair, Tensor, neg, pair
 from .elementwise import node_of, or_, to_real, truth
 from .entries import lookup
-from .movement import Overlay, cat, gather, reshape, unsqueeze, view
+from .movement import Overlay, cat, expand, gather, reshape, unsqueeze, view
 from .nodes import Constant, Deadline, Detached, Leaf, Node, Unknown, evaluate
 from .python_functions import WholeCalls
-from .rounding import rounded_to
+from .rounding import rounded_to, to_whole
 
 # Gradients whose decomposition in torch is the exact derivative, without rounded constants.
 _DECOMPOSED = frozenset(
@@ -103,7 +103,7 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._node(tensor)
 
     def _node(self, tensor: torch.Tensor) -> Tensor:
-        kind = tensor.dtype
+        dtype = tensor.dtype
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested:
             return Unknown(tuple(tensor.shape), "a tensor that is not strided")
         key = _key(tensor)
@@ -111,14 +111,10 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if storage is None:
             self._keep_alive(tensor)
             storage = self._storages[key] = Constant(_numbers(_whole_storage(tensor)))
-        width = 2 if kind.is_complex else 1
-        capacity = tensor.untyped_storage().nbytes() // max(tensor.element_size() // width, 1)
-        if storage.size != capacity or (storage.kind == "real") != (
-            kind.is_floating_point or kind.is_complex
-        ):
+        if storage.size != _capacity(tensor) or (storage.kind == "real") != _is_real(dtype):
             return Unknown(tuple(tensor.shape), "bits read as another dtype")
         shape, strides, offset = tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset())
-        if not kind.is_complex:
+        if not dtype.is_complex:
             real: Tensor = view(storage, shape, strides, offset)
             return neg(real) if tensor.is_neg() else real
         doubled = [2 * s for s in strides]
@@ -137,11 +133,11 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._write(tensor, made)
 
     def _write(self, tensor: torch.Tensor, value: Any) -> None:
-        kind = tensor.dtype
-        value = coerced(value, kind, tuple(tensor.shape))
+        dtype = tensor.dtype
+        value = coerced(value, dtype, tuple(tensor.shape))
         self._keep_alive(tensor)
-        key, width = _key(tensor), 2 if kind.is_complex else 1
-        capacity = tensor.untyped_storage().nbytes() // max(tensor.element_size() // width, 1)
+        key, width = _key(tensor), 2 if dtype.is_complex else 1
+        capacity = _capacity(tensor)
         flat: Node
         if isinstance(value, Pair):
             flat = reshape(
@@ -237,15 +233,8 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 storage = _whole_storage(tensor)
                 self._keep_alive(tensor)
                 size = storage.numel() * (2 if tensor.dtype.is_complex else 1)
-                kind = (
-                    "bool"
-                    if tensor.dtype == torch.bool
-                    else "real"
-                    if _is_real(tensor.dtype)
-                    else "int"
-                )
                 self._storages[_key(tensor)] = Unknown(
-                    (size,), "memory that was never written to", kind
+                    (size,), "memory that was never written to", _kind(tensor.dtype)
                 )
         return tensor
 
@@ -352,6 +341,17 @@ def _is_real(dtype: torch.dtype) -> bool:
     return dtype.is_floating_point or dtype.is_complex
 
 
+def _kind(dtype: torch.dtype) -> str:
+    """The kind of the nodes of tensors with this dtype."""
+    return "bool" if dtype == torch.bool else "real" if _is_real(dtype) else "int"
+
+
+def _capacity(tensor: torch.Tensor) -> int:
+    """The number of elements of the node of a tensor's storage."""
+    width = 2 if tensor.dtype.is_complex else 1
+    return tensor.untyped_storage().nbytes() // max(tensor.element_size() // width, 1)
+
+
 def _detach_nodes(x: Any) -> Any:
     if isinstance(x, Pair):
         return Pair(Detached(x.re), Detached(x.im))
@@ -392,24 +392,14 @@ def _unknown(x: Any, why: str, inputs: Sequence[Node] = ()) -> Any:
     if not isinstance(x, torch.Tensor):
         return Unknown((), why, inputs=inputs)
     shape = tuple(x.shape)
-    kind = (
-        "bool"
-        if x.dtype == torch.bool
-        else "real"
-        if x.dtype.is_floating_point or x.dtype.is_complex
-        else "int"
-    )
     if x.dtype.is_complex:
         return Pair(Unknown(shape, why, inputs=inputs), Unknown(shape, why, inputs=inputs))
-    return Unknown(shape, why, kind, inputs)
+    return Unknown(shape, why, _kind(x.dtype), inputs)
 
 
 def coerced(made: Any, dtype: torch.dtype, shape: Sequence[int]) -> Any:
     """A node rounded to ``dtype`` and broadcast to ``shape``. Raises Unsure where the shapes do not
     fit."""
-    from .movement import expand
-    from .rounding import to_whole
-
     if dtype.is_complex:
         complex_node = pair(made)
         if complex_node.shape != tuple(shape):

@@ -76,14 +76,14 @@ def poisson(
         else sub(input, mul(target, log(add(input, eps))))
     )
     if full:
-        held, target = (
+        clamped_target, target = (
             target,
             where(less_equal(target, 1.0), 2.0, target),
         )  # elsewhere the logarithm may not exist
         stirling = add(
             sub(mul(target, log(target)), target), mul(add(Scalar(_log_two_pi), log(target)), 0.5)
         )
-        terms = add(terms, where(less_equal(held, 1.0), 0.0, stirling))
+        terms = add(terms, where(less_equal(clamped_target, 1.0), 0.0, stirling))
     return reduced(terms, REDUCTIONS[reduction])
 
 

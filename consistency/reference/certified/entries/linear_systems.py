@@ -163,12 +163,12 @@ def pseudo_inverse(a: Any, absolute: float, relative: float) -> Any:
     a = stack(a)
     sure = c.each(Detached, m.full_rank(a, absolute, relative))
     if a.shape[1] == a.shape[2]:
-        found = m.inverse(a)[0]
+        inverted = m.inverse(a)[0]
     elif a.shape[1] > a.shape[2]:
-        found = m.solution(c.matmul(adjoint(a), a), adjoint(a))[0]
+        inverted = m.solution(c.matmul(adjoint(a), a), adjoint(a))[0]
     else:
-        found = adjoint(m.solution(c.matmul(a, adjoint(a)), a)[0])
-    return c.mul(found, sure)
+        inverted = adjoint(m.solution(c.matmul(a, adjoint(a)), a)[0])
+    return c.mul(inverted, sure)
 
 
 @entry("linalg_pinv")

@@ -112,8 +112,8 @@ def ormqr(self: Any, input2: Any, input3: Any, left: bool = True, transpose: boo
 def _frequencies(result: Any, n: int, d: float, signed: bool) -> Any:
     """0, 1, 2 … over n·d; if signed, the upper half starts from −⌊n/2⌋."""
     count = np.arange(result.numel())
-    whole = np.where(signed & (count >= (n + 1) // 2), count - n, count)
-    return div(Constant(whole.astype(np.float64)), c.mul(node_of(float(n)), node_of(float(d))))
+    integers = np.where(signed & (count >= (n + 1) // 2), count - n, count)
+    return div(Constant(integers.astype(np.float64)), c.mul(node_of(float(n)), node_of(float(d))))
 
 
 @entry("fft_fftfreq")

@@ -63,7 +63,7 @@ def _runs(self: Any, dim: int | None, ordered: bool) -> Callable[[], _Runs]:
     return find
 
 
-def _made(
+def _unique_results(
     self: Any, runs: Callable[[], _Runs], dim: int | None, result: Any
 ) -> tuple[Node, Node, Node]:
     labels = np.arange(self.size).reshape(self.shape)
@@ -76,7 +76,7 @@ def _made(
             raise Unknowable("there are other values than the call met")
         return values
 
-    def later(position: int, make: Callable[[], Any]) -> Node:
+    def deferred(position: int, make: Callable[[], Any]) -> Node:
         empty = not result[position].numel()
         return (
             Constant(np.zeros(tuple(result[position].shape), np.int64))
@@ -84,8 +84,8 @@ def _made(
             else Deferred(tuple(result[position].shape), make)
         )
 
-    inverse = later(1, lambda: runs().inverse.reshape(tuple(result[1].shape)))
-    return gather(self, first, shape), inverse, later(2, lambda: np.asarray(runs().counts))
+    inverse = deferred(1, lambda: runs().inverse.reshape(tuple(result[1].shape)))
+    return gather(self, first, shape), inverse, deferred(2, lambda: np.asarray(runs().counts))
 
 
 @entry("_unique2")
@@ -96,7 +96,7 @@ def unique(
     return_inverse: bool = False,
     return_counts: bool = False,
 ) -> Any:
-    return _made(self, _runs(self, None, True), None, result)
+    return _unique_results(self, _runs(self, None, True), None, result)
 
 
 @entry("unique_dim")
@@ -109,7 +109,7 @@ def unique_dim(
     return_counts: bool = False,
 ) -> Any:
     """Slices in lexicographic order."""
-    return _made(self, _runs(self, dim, True), dim, result)
+    return _unique_results(self, _runs(self, dim, True), dim, result)
 
 
 @entry("unique_consecutive")
@@ -120,7 +120,7 @@ def unique_consecutive(
     return_counts: bool = False,
     dim: Any = None,
 ) -> Any:
-    return _made(self, _runs(self, dim, False), dim, result)
+    return _unique_results(self, _runs(self, dim, False), dim, result)
 
 
 def _bin(x: Element, low: Element, high: Element, bins: int) -> int:
