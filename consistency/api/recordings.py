@@ -63,8 +63,8 @@ def judge_recordings(
 ) -> engine.Run:  # fmt: skip
     """Judge recordings against float64, computed here from their stored inputs.
 
-    The results bear the recordings' own ids as ``recorded_id``. ``out``: a folder for a bundle.
-    ``expectations``: files of known divergences, beside those of the tolerances. Raises
+    The results have the recordings' own ids as ``recorded_id``. ``out``: a folder for a bundle.
+    ``expectations``: files of known divergences, in addition to those of the tolerances. Raises
     BundleError, UsageError or ConfigurationError with one clear line.
     """
     folders = [recordings] if isinstance(recordings, (str, Path)) else list(recordings)

@@ -44,7 +44,7 @@ def tf32(wanted: bool) -> Iterator[None]:
                 matmul.allow_tf32, cudnn.allow_tf32 = older[1:]
             if (
                 older is not None and older[0] == "medium"
-            ):  # allow_tf32 tells only "high" from "highest"
+            ):  # allow_tf32 distinguishes only "high" and "highest"
                 torch.set_float32_matmul_precision("medium")
             for op, precision in _precisions().items():
                 if precision != precisions[op]:

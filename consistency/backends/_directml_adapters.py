@@ -92,7 +92,7 @@ def discover() -> Adapters:
 def _installed() -> bool:
     try:
         return importlib.util.find_spec("torch_directml") is not None
-    except (ImportError, ValueError):  # a module that somebody put into sys.modules by hand
+    except (ImportError, ValueError):  # a module added to sys.modules by hand
         return "torch_directml" in sys.modules
 
 

@@ -19,7 +19,7 @@ _VARIABLES = re.compile(
     r"|MKL_(CBWR|NUM_THREADS|DYNAMIC|ENABLE_INSTRUCTIONS|DEBUG_CPU_TYPE)|NPY_(DISABLE|ENABLE)_CPU_FEATURES|OPENBLAS_\w+"
     r"|(ONEDNN|DNNL|CUBLAS|CUBLASLT|CUDNN|TORCH_CUDNN|TORCH_BLAS|ROCBLAS|HIPBLASLT|MIOPEN|PYTORCH)_\w+"
 )
-# Folders and logs change no number, and a folder may hold somebody's name.
+# Folders and logs change no number, and the name of a folder may be private.
 _UNRELATED = re.compile(r"PATH|DIR|HOME|CACHE|FILE|LOG|VERBOSE|TOKEN|KEY|SECRET|PASSWORD|URL|DUMP")
 
 

@@ -148,10 +148,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One tensor that came back: ``out/0`` (a return value), ``arg/0`` (an argument written in
-    place) or ``grad/0``.
+    """One returned tensor: ``out/0`` (a return value), ``arg/0`` (an argument written in place) or
+    ``grad/0``.
 
-    ``tensor`` lies on the CPU; None stands for a gradient that is None or a return value that is no
+    ``tensor`` is on the CPU; None for a gradient that is None or a return value that is not a
     tensor (``value``).
     """
 

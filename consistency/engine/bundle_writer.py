@@ -63,8 +63,8 @@ class BundleWriter:
         self._explores = False  # hence the whole corpus was replayed, and the rest has no end
         self._said = time.monotonic()
         self._known: set[str] = set()
-        self._there: set[Key] = set()  # what an interrupted run wrote
-        self._group: set[Key] = set()  # what this run wrote of the operator × dtype in hand
+        self._there: set[Key] = set()  # written by an interrupted run
+        self._group: set[Key] = set()  # what this run wrote for the current operator × dtype
         self._specs: Mapping[str, str] = {}
         self._identities: Mapping[str, Mapping[str, str]] = {}
         self._results: IO[str] | None = None

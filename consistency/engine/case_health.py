@@ -23,7 +23,7 @@ from ..reference import Reference, quiet
 VALID, INCONCLUSIVE = (
     0.98,
     0.05,
-)  # at least so many draws are valid; at most so many of the ordinary ones can tell nothing
+)  # least share of valid draws; largest share of inconclusive ordinary ones
 EXAMPLES = 60
 SPECIAL_CLASSES = frozenset({"tokens", "near", "subnormal", "sparse"})
 

@@ -101,11 +101,11 @@ def configure(
 ) -> RunConfig:
     """A checked configuration. Raises UsageError or ConfigurationError with one clear line.
 
-    ``case_timeout`` (seconds) and ``worker_memory`` (bytes; 0: three quarters of the machine's) are
-    what one case may take on a backend in a process of its own. ``repeat``: how often some cases of
-    each operator are repeated to see whether the bits differ. ``expectations``: files of known
-    divergences, beside those of the tolerances. ``corpus``: cases to be replayed first;
-    ``explore``: whether others are drawn then. ``identity``: the id of the run.
+    ``case_timeout`` (seconds) and ``worker_memory`` (bytes; 0: three quarters of the machine's)
+    limit one case on a backend in its own process. ``repeat``: how often some cases of each
+    operator are repeated to compare the bits. ``expectations``: files of known divergences, in
+    addition to those of the tolerances. ``corpus``: cases to replay first; ``explore``: whether
+    others are drawn afterwards. ``identity``: the id of the run.
     """
     from ..judge.tolerances import load, with_more
 

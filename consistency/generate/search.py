@@ -41,8 +41,8 @@ def seed_for(seed: int, operator: str, dtype: str) -> int:
 def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[Case]:
     """Up to ``examples`` distinct cases; the same for the same arguments and versions.
 
-    Cases whose numbers are mostly blank (Hypothesis likes to begin with the simplest) are left out:
-    they could not tell anything.
+    Cases with mostly blank numbers (Hypothesis often starts with the simplest) are left out: they
+    would be inconclusive.
     """
     if operator.cases is not None:
         return operator.cases(dtype, examples, seed)
@@ -63,7 +63,7 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
         else:
             distinct[same] = case
         if len(distinct) == examples:
-            raise _MatchFoundError  # enough: the only way to tell Hypothesis to stop early
+            raise _MatchFoundError  # enough: the only way to stop Hypothesis early
 
     with hypothesis_alone(), contextlib.suppress(_MatchFoundError):
         collect()
@@ -103,7 +103,7 @@ def _blank(case: Case) -> bool:
         return False
     if any(
         2 * t.stop < (3 if t.dtype in PARTS else 1) * math.prod(t.base) for t in floating
-    ):  # imaginary parts stand in front
+    ):  # imaginary parts come first
         return True
     return all(
         math.prod(t.base) == 1 and any(step[0] == "expand" for step in t.view) for t in floating

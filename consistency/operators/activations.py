@@ -39,7 +39,7 @@ SELECTING = frozenset({"elementwise", "constant"})  # mostly zeros or the bound 
 
 
 def near(*points: float, specials: tuple[str, ...] = EVERYWHERE) -> Domain:
-    """All numbers, and those around the given points."""
+    """All numbers, with emphasis on those around the given points."""
     return Domain(points=points, specials=specials, wide=(-24, 24), tiny=True)
 
 
@@ -114,13 +114,13 @@ def glu(d: Drawing) -> Call:
 
 @hook
 def of_input(outputs: Tensors, x: Any, *_: Any, **__: Any) -> torch.Tensor:
-    """S = |x|: a tail, or a neighborhood of 0, that is the difference of numbers of that size."""
+    """S = |x|: a tail, or values near 0, are differences of numbers of that size."""
     return x.abs()  # type: ignore[no-any-return]
 
 
 @hook
 def of_distribution(outputs: Tensors, x: Any, *_: Any, **__: Any) -> torch.Tensor:
-    """S = 4·|x|: x/2·(1 + erf), with an error function of 8 ulp."""
+    """S = 4·|x| of x/2·(1 + erf), with an error function of 8 ulp."""
     return 4.0 * x.abs()  # type: ignore[no-any-return]
 
 

@@ -36,8 +36,8 @@ def lengths(d: Drawing) -> tuple[int, int, int, int]:
 
 
 def visible(rows: int, columns: int, kept: int) -> Literal:
-    """A mask of booleans: of the key positions the first ``kept`` (one row), or from each query on
-    so many back."""
+    """A boolean mask: the first ``kept`` key positions (one row), or for each query the first
+    position and the last ``kept`` up to its own."""
     if rows == 1:
         mask = [column < kept for column in range(columns)]
     else:
@@ -50,7 +50,7 @@ def visible(rows: int, columns: int, kept: int) -> Literal:
 
 
 def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict[str, Any]:
-    """None, causal, numbers to add, or booleans that leave every query something to see."""
+    """None, causal, numbers to add, or booleans that leave every query at least one key."""
     match d.choice("none", "causal", "added", "padding", "window"):
         case "causal":
             return {"is_causal": True}
@@ -143,7 +143,7 @@ def in_groups(query: torch.Tensor, *shared: torch.Tensor) -> list[torch.Tensor]:
 
 
 def shared(size: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """The sum over the query heads that share one of ``like``."""
+    """The sum over the query heads that share a head of ``like``."""
     return size.reshape(*like.shape[:2], -1, *like.shape[2:]).sum(2) if like.ndim == 4 else size
 
 
@@ -164,7 +164,7 @@ def of_gradients(
     attn_mask: Any = None,
     is_causal: bool = False, scale: float | None = None,
 ) -> list[torch.Tensor]:  # fmt: skip
-    """The same, backwards, with cotangents of at most 1: of the value, of the scores, and so of
+    """The same for gradients, with cotangents of at most 1: of the value, of the scores, and so of
     query, key and mask."""
     factor, (keys, values) = scale or query.shape[-1] ** -0.5, in_groups(query, key, value)
     weights, errors = weighing(query, keys, attn_mask, is_causal, factor)

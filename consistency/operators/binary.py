@@ -1,5 +1,5 @@
 """Elementwise operators of two operands: tensors that broadcast, numbers, 0-d tensors, integers
-beside floats."""
+with floats."""
 
 from __future__ import annotations
 

@@ -107,8 +107,7 @@ def copying(reference: Callable[..., Any], out: torch.Tensor, *args: Any, **kwar
 
 
 def behind(error: ErrorModel) -> ErrorModel:
-    """The model for arguments that begin with a destination, and for what lies around it in
-    memory."""
+    """The model for arguments that begin with a destination, and for the memory around it."""
     if error.kind == "exact":
         return error
 

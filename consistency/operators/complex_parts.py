@@ -28,7 +28,8 @@ def pairs(d: Drawing) -> Call:
 
 
 def in_one_piece(d: Drawing) -> Call:
-    """Not the conjugate of something, whose imaginary parts stand in memory with the other sign."""
+    """A tensor that is not a lazy conjugate, whose imaginary parts are stored with the opposite
+    sign."""
     return call(d.tensor(shape_of(d), REAL, layout=False))
 
 

@@ -204,6 +204,6 @@ OPERATORS = [
         family="convolution",
         sample=fold,
         error=products(of_fold, integers_exact=True),
-        traits=LINEAR | {"constant"},  # between blocks that do not touch there is nothing but zeros
+        traits=LINEAR | {"constant"},  # between blocks that do not touch there are only zeros
     ),
 ]

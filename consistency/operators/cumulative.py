@@ -35,7 +35,7 @@ EXPONENTS = Domain(-128.0, 128.0, specials=("-inf",), wide=(-10, 6))
 
 
 def scan(domain: Domain) -> Sample:
-    """A tensor and the dim to run along."""
+    """A tensor and the dim of the scan."""
 
     def sample(d: Drawing) -> Call:
         shape = reducible(d)
@@ -69,7 +69,7 @@ def factors(d: Drawing) -> Call:
 
 
 def differences(d: Drawing) -> Call:
-    """diff: repeated up to three times, sometimes with numbers put before or behind."""
+    """diff: repeated up to three times, sometimes with numbers prepended or appended."""
     shape = [*d.shape(1, 3, least=1)]
     dim = d.dim(shape)
     count = d.choice(1, 1, 2, 3)
@@ -94,7 +94,7 @@ def areas(d: Drawing) -> Call:
 
 @hook
 def row(outputs: Tensors, x: Any, dim: int = 0, *_: Any, **__: Any) -> float:
-    """n of a scan: the length of what it runs along."""
+    """n of a scan: the length of the dim."""
     return float(x.shape[dim]) if x.ndim else 1.0
 
 

@@ -106,8 +106,8 @@ def of_rows(
 
 @hook
 def of_bag(outputs: Tensors, indices: Any, *_: Any, offsets: Any = None, **__: Any) -> float:
-    """G: a row that is added m times errs the same way each time, so that √Σm² over the rows of a
-    bag stands for its √n."""
+    """G: a row that is added m times has the same error each time, so √Σm² over the rows of a bag
+    replaces √n."""
     bags = indices.unbind() if offsets is None else indices.tensor_split(offsets[1:])
     return math.sqrt(
         max((float((bag.unique(return_counts=True)[1] ** 2).sum()) for bag in bags), default=1.0)

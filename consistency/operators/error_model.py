@@ -1,6 +1,6 @@
 """How large a healthy error can be: the terms of ``budget = c·ulp(ref) + λ·G(n)·u·S + floor``.
 
-The numbers c and λ stand in tolerances.yaml.
+The numbers c and λ are in tolerances.yaml.
 """
 
 from __future__ import annotations

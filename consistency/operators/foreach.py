@@ -60,8 +60,8 @@ def lists(
     keyword: str = "",
     overlap: bool = True,
 ) -> Sample:
-    """As many lists as domains, of tensors of equal shapes; and a number, in place of the last list
-    or beside all."""
+    """One list per domain, of tensors of equal shapes; and a number, instead of the last list or in
+    addition."""
 
     def sample(d: Drawing) -> Call:
         shapes = [d.shape(0, 3, elements=512) for _ in range(d.integer(1, MOST))]
@@ -95,7 +95,7 @@ def mixed(overlap: bool) -> Sample:
 
 
 def in_place(name: str) -> Callable[..., Any] | None:
-    """The lists after the call, which returns nothing."""
+    """The lists after the call, which returns None."""
     function = getattr(torch, name, None)
     if function is None:
         return None

@@ -35,7 +35,7 @@ HALVES = frozenset(
 
 
 def along_one(name: str) -> Sample:
-    """Along one dim of any length, primes included; half spectra hold two numbers at least."""
+    """Along one dim of any length, primes included; half spectra have at least two numbers."""
 
     def sample(d: Drawing) -> Call:
         length, before, after = (

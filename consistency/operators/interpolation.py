@@ -1,4 +1,4 @@
-"""Resampling. A source coordinate is rounded, too: S = the interpolated |x| of the neighborhood ×
+"""Resampling. Source coordinates are rounded, too: S = the interpolated |x| of the neighborhood ×
 (1 + input size)."""
 
 from __future__ import annotations

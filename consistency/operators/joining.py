@@ -14,7 +14,7 @@ from .sampling import real_scalar
 def several(
     join: Callable[[Drawing, Shape], tuple[list[Shape], Sequence[Arg]]], low: int = 1, high: int = 4
 ) -> Sample:
-    """A list of tensors, of the shapes that ``join`` makes of a first one."""
+    """A list of tensors with the shapes that ``join`` derives from a first one."""
 
     def sample(d: Drawing) -> Call:
         shapes, arguments = join(d, d.shape(low, high, most=32, elements=1024))

@@ -1,4 +1,4 @@
-"""S of losses: the sum (or mean) of the magnitudes that the loss of one element is made of."""
+"""S of losses: the sum (or mean) of the magnitudes that make up the loss of one element."""
 
 from __future__ import annotations
 

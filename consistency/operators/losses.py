@@ -1,4 +1,4 @@
-"""Losses. S is the sum (or mean) of the magnitudes that one element's loss is made of."""
+"""Losses. S is the sum (or mean) of the magnitudes that make up one element's loss."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sized(d: Drawing) -> tuple[int, ...]:
 
 
 def regression(**options: tuple[Any, ...]) -> Sample:
-    """Predictions and targets; in float16 such that the squares add up to something finite."""
+    """Predictions and targets; in float16 such that the sum of squares stays finite."""
 
     def sample(d: Drawing) -> Call:
         domain = Domain(-2.0, 2.0) if d.dtype == "float16" else Domain(wide=(-10, 6), sums=True)

@@ -23,7 +23,7 @@ def inner(outputs: Tensors, x: Any, *_: Any, **__: Any) -> float:
 
 @hook
 def inner_in_place(outputs: Tensors, x: Any, mat1: Any, *_: Any, **__: Any) -> float:
-    """n of ``addmm_``: the terms of the product."""
+    """n of ``addmm_``: the number of terms of the product."""
     return float(mat1.shape[-1])
 
 
@@ -118,7 +118,7 @@ def addmv(d: Drawing) -> Call:
 def added_product(
     input: torch.Tensor, mat: torch.Tensor, vec: torch.Tensor, **scales: Any
 ) -> torch.Tensor:
-    """``addmv`` with the input broadcast first: torch forgets to where the matrix is empty
+    """``addmv`` with the input already broadcast: torch omits this for empty matrices
     (docs/findings.md)."""
     return torch.addmv(input.expand(mat.shape[0]), mat, vec, **scales)
 

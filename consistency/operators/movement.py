@@ -1,4 +1,4 @@
-"""Rearranging one tensor: views, shapes, orders, diagonals. Whatever differs is wrong."""
+"""Rearranging one tensor: views, shapes, orders, diagonals. Any difference is an error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def moved(
 
 
 def order(d: Drawing, shape: Shape) -> list[int]:
-    """A permutation of the dimensions. Shrinks towards their own order."""
+    """A permutation of the dimensions. Shrinks towards the identity."""
     remaining, chosen = list(range(len(shape))), []
     while remaining:
         chosen.append(remaining.pop(d.integer(0, len(remaining) - 1)))
@@ -45,7 +45,7 @@ def order(d: Drawing, shape: Shape) -> list[int]:
 
 
 def factored(d: Drawing, shape: Shape) -> list[int]:
-    """Another shape with as many elements, one of its sizes sometimes left as -1."""
+    """Another shape with as many elements; one of its sizes is sometimes -1."""
     remaining, sizes = math.prod(shape), []
     for factor in (2, 3, 4, 5, 8):
         if remaining % factor == 0 and d.flag():

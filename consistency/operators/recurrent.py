@@ -1,5 +1,5 @@
-"""Recurrent networks with explicit weights. Errors are carried from step to step, so S is the
-response to perturbed inputs."""
+"""Recurrent networks with explicit weights. Errors accumulate over the steps, so S is the response
+to perturbed inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing at positions, masks and slices, out of place. Places that come twice are added up, never
+"""Writing at positions, masks and slices, out of place. Repeated positions are accumulated, never
 overwritten."""
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def put(d: Drawing) -> Call:
 
 
 def fill_value(d: Drawing) -> Arg:
-    """What attention masks are filled with, an ordinary number, or a 0-d tensor."""
+    """A value that attention masks are filled with, an ordinary number, or a 0-d tensor."""
     if d.flag():
         return d.tensor(())
     return scalar(d) if not d.floating else d.choice(0.0, -math.inf, -65504.0, d.number(-4, 4))
@@ -178,7 +178,7 @@ def masked_scattered(d: Drawing) -> Call:
 
 
 def counted(d: Drawing) -> Call:
-    """How often each whole number occurs, or the sum of its weights."""
+    """The number of occurrences of each integer, or the sum of its weights."""
     size = d.size(1, 256)
     numbers = d.tensor((size,), dtype="int64", values=("integers", 0, 9))
     weights = {"weights": d.tensor((size,), SUMMED)} if d.flag() else {}
@@ -186,7 +186,7 @@ def counted(d: Drawing) -> Call:
 
 
 def longest_side(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
-    """n: at most every number of the last tensor lands in one place."""
+    """n: at most all numbers of the last tensor are added to one element."""
     items = [
         item
         for arg in (*args[1:], *kwargs.values())

@@ -1,5 +1,5 @@
-"""Orders and what depends on them. Ties may be broken either way: values and the input at the
-indices are compared."""
+"""Orders and related results. Ties may be broken either way: values and the input at the indices
+are compared."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from consistency.backends.numpy.dtypes import Array, Dims, constant
 
 
 def axis(dim: int, ndim: int) -> int:
-    """A dimension counted from 0. A 0-d tensor lets itself be indexed as if it had one."""
+    """A dimension counted from 0. A 0-d tensor is indexed as if it had one dimension."""
     extent = max(ndim, 1)
     if not -extent <= dim < extent:
         raise IndexError(f"dimension {dim} is out of range for a tensor of {ndim} dimensions")
@@ -96,6 +96,6 @@ def sizes(*shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def per_dimension(value: int | Sequence[int], count: int) -> tuple[int, ...]:
-    """A kernel size, stride … for each spatial dimension: `3` or `(3,)` stand for all of them."""
+    """A kernel size, stride … for each spatial dimension; `3` or `(3,)` apply to all of them."""
     values = (value,) if isinstance(value, int) else tuple(value)
     return values * count if len(values) == 1 else values

@@ -109,8 +109,8 @@ def row_log_total(rows: Array, shift: Array) -> Array:
 
 
 def row_variance(rows: Array, correction: float) -> tuple[Array, Array]:
-    """Variance and mean in two passes; the second subtracts what rounding the mean left behind
-    (Chan et al. 1983)."""
+    """Variance and mean in two passes; the second subtracts the rounding error of the mean (Chan et
+    al. 1983)."""
     length = rows.shape[-1]
     center = row_mean(rows)
     distance = rows - center[..., None]

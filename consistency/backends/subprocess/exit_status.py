@@ -1,4 +1,4 @@
-"""How a child process ended, in words."""
+"""How a child process ended, as text."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class WorkerSource:
 
     def __init__(self, python: str, changes: Mapping[str, str | None]) -> None:
         self.python = python
-        # Threads of torch that wait shall sleep: spinning, they take the cores from the process
+        # Waiting threads of torch should sleep: spinning, they take the cores from the process
         # that judges meanwhile.
         variables = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, **changes}
         self.environment = {key: value for key, value in variables.items() if value is not None}

@@ -36,7 +36,7 @@ _RUNS_OF_FLAKES = 25
 
 @dataclass(frozen=True)
 class ProposalRequest:
-    """What the user requested: the case, and where it fails if the case does not tell; ``seconds``
+    """What the user requested: the case, and where it fails if the case does not say; ``seconds``
     for running cases."""
 
     found: StoredCase

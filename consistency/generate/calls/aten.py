@@ -83,8 +83,8 @@ def operator_of(case: Case) -> Operator:
 
 
 def _inexact(case: Case) -> bool:
-    """Whether a number beside the tensors is not one of their format's, as step sizes and decay
-    rates are not, or is a factor of one term of a sum, whose product is rounded."""
+    """Whether a number argument is not exact in the tensors' format, such as step sizes and decay
+    rates, or is a factor of one term of a sum, whose product is rounded."""
     factor = case.kwargs.get("alpha", case.kwargs.get("value", 1))
     if (
         isinstance(factor, (int, float))
@@ -222,10 +222,9 @@ def _alike(before: recipe.Arg, after: recipe.Arg) -> bool:
 def leading(
     overload: Any, count: int, substitute: Callable[..., Any] | None, *args: Any, **kwargs: Any
 ) -> Any:
-    """The first ``count`` of what an operator returns; the rest is scratch space of its own
-    kernels.
+    """The first ``count`` outputs of an operator; the others are scratch space of its kernels.
 
-    ``substitute`` computes the same on devices that have no such kernel, by the operators that they
+    ``substitute`` computes the same on devices without such a kernel, from the operators that they
     have.
     """
     if substitute is not None and any(

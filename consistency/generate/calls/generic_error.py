@@ -12,7 +12,7 @@ from ...core.trees import flatten
 from ...errors import Untestable
 from ...operators.declare import NORMWISE, Operator
 
-# The family of what we do not declare: its name stands in every table of results.
+# The family of undeclared operators, as tables of results name it.
 GENERIC = "opinfo: generic model"
 
 

@@ -47,7 +47,7 @@ def database() -> tuple[Any, ...]:
     arguments, sys.argv = (
         sys.argv,
         sys.argv[:1],
-    )  # the private modules parse the command line of whoever imports them
+    )  # on import the private modules parse the command line of the program
     before = torch.get_default_dtype(), torch.get_rng_state(), bool(torch.backends.flags_frozen())  # type: ignore[no-untyped-call]
     try:
         with warnings.catch_warnings():

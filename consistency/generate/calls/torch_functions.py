@@ -25,7 +25,7 @@ from ...operators.catalog.functions import CONVERTS_FIRST, FACTORIES, function_n
 from ...operators.declare import Operator, call
 from .generic_error import BY_SENSITIVITY, GENERIC
 
-NAMED = "named"  # the trait of an operator that only its case tells
+NAMED = "named"  # the trait of an operator that is defined by its case
 
 
 def operator_of(case: Case) -> Operator:

@@ -18,7 +18,7 @@ from ....storage.bundle.header import new_id
 from ...config import RunConfig
 from ...events import ResumeState
 
-# What is tried where nobody names backends; what a machine has not got is left out there.
+# Tried if the user names no backends; a machine skips those that it lacks.
 BY_DEFAULT = ("cpu", "cpu+onednn=off", "numpy", "cuda", "directml", "mps", "xpu")
 _NO_LABEL = ("cpu", "numpy")
 _NOT_DISTINGUISHING = (

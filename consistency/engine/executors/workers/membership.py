@@ -15,7 +15,7 @@ from .environments import Member, WorkerEnvironment, arrange, environment_of
 from .serialization import config_to_json
 
 JOIN_SECONDS = 60.0  # for workers to connect, at the start
-DESCRIBE_SECONDS = 240.0  # loading torch from a cold disk takes its time
+DESCRIBE_SECONDS = 240.0  # loading torch from a cold disk is slow
 LOOK_SECONDS = 1.0  # between updates of the members
 
 

@@ -1,5 +1,5 @@
-"""Softmax, and fused attention: (query, key, value, …), a mask, and the logarithm of the sum of
-exponentials beside the result."""
+"""Softmax, and fused attention: (query, key, value, …) and a mask; it also returns the logarithm of
+the sum of exponentials."""
 
 from __future__ import annotations
 
