@@ -1,5 +1,5 @@
-"""Black-box questions to a backend: how it computes (``fingerprint``), in which order it adds,
-errors against a size.
+"""Black-box probes of a backend: arithmetic properties (``fingerprint``), summation order
+(``summation``), error against size (``sweep``), differences between two backends (``explain``).
 
-Answers are values and text; what a run keeps of them is its own matter.
+Probes return values and text; they store nothing.
 """

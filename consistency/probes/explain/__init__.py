@@ -1,8 +1,8 @@
-"""Why two ways to compute the same differ: the orders of their sums, recovered and replayed on the
-actual numbers.
+"""Why two computations of the same result differ: their summation orders, recovered and replayed on
+the actual data.
 
-``sides`` are the two that are compared, ``account`` what was established of them, ``words`` how it
-is told.
+``compared_sides`` defines the two computations, ``difference`` compares them, ``rendering``
+describes the result.
 """
 
 from __future__ import annotations

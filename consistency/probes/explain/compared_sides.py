@@ -1,5 +1,5 @@
-"""The two that are compared: a backend's own operator, or a formula on it, each with the order in
-which it adds."""
+"""The two compared computations: a backend's operator, or a formula on that backend, each with its
+summation order."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ from .formula_on_backend import Routed
 
 @dataclass(frozen=True)
 class Side:
-    """One way to compute a case: how it is called in sentences, who computes it, and by which
-    formula of the operator's arguments.
+    """One computation of a case: its name in reports, its backend, and optionally a formula of the
+    operator's arguments.
 
-    A formula is judged by the roundings of its own steps, of which it may have more than the
-    operator.
+    A formula is judged by the roundings of its own steps, which may be more than the operator's.
     """
 
     name: str
@@ -42,7 +41,7 @@ class Side:
     formula: Callable[..., Any] | None = None
 
     def run(self, operator: Operator, materials: Materials, dtype: str | None = None) -> Outcome:
-        """Raises UsageError where nothing comes back."""
+        """Raises UsageError if there is no result."""
         outcome = self.backend.run(operator, materials, dtype=dtype)
         if not outcome.ok or not outcome.outputs or outcome.outputs[0].tensor is None:
             text = " ".join(f"{outcome.exception} {outcome.message}".split())[:200]
@@ -52,34 +51,33 @@ class Side:
     def tensor(
         self, operator: Operator, materials: Materials, dtype: str | None = None
     ) -> torch.Tensor:
-        found = self.run(operator, materials, dtype).outputs[0].tensor
-        assert found is not None
-        return found
+        result = self.run(operator, materials, dtype).outputs[0].tensor
+        assert result is not None
+        return result
 
     def judged(
         self, operator: Operator, outcome: Outcome, reference: Reference, rules: Any
     ) -> Judgment:
-        own = (
-            as_composed(self._computing(operator), reference.materials)
+        composed = (
+            as_composed(self._formula_operator(operator), reference.materials)
             if self.formula is not None
             else None
         )
-        if own is not None:
-            operator, reference = own, Reference(own, reference.materials, "forward")
+        if composed is not None:
+            operator, reference = composed, Reference(composed, reference.materials, "forward")
         return judgment(
             operator, self.backend, "forward", None, reference, rules, compare(outcome, reference)
         )
 
-    def _computing(self, operator: Operator) -> Operator:
+    def _formula_operator(self, operator: Operator) -> Operator:
         return replace(
             operator, function=self.formula, reference=operator.reference or operator.callable
         )
 
     def roundings(self, operator: Operator, materials: Materials) -> tuple[str, ...]:
-        """The steps that round, by torch's own names of them; none where they cannot be
-        followed."""
+        """Torch's names of the steps that round; empty if the steps cannot be traced."""
         if self.formula is not None:
-            operator = self._computing(operator)
+            operator = self._formula_operator(operator)
         try:
             return tuple(
                 step.name
@@ -90,8 +88,8 @@ class Side:
             return ()
 
     def orders(self, operator: Operator, materials: Materials) -> Orders:
-        """In which order the sums of this case are added here; inconclusive where that cannot be
-        asked."""
+        """The summation orders of this case on this side; inconclusive if they cannot be
+        queried."""
         arguments = materials.build()
         args = tuple(arguments.args)
         try:
@@ -106,16 +104,16 @@ class Side:
 def by_formula(
     name: str, inner: Backend, formula: Compiled, arguments: Sequence[str], sizes: Mapping[str, int]
 ) -> Side:
-    """A formula of an operator's arguments, on ``inner``: of torch's own backends by torch itself,
-    of others call by call."""
+    """A formula of an operator's arguments on ``inner``: run by torch itself on torch's backends,
+    call by call on others."""
 
-    def computed(*args: Any, **kwargs: Any) -> Any:
+    def evaluate(*args: Any, **kwargs: Any) -> Any:
         return formula({**sizes, **dict(zip(arguments, args, strict=False)), **kwargs})
 
     if not isinstance(inner, TorchBackend) or not type(inner).__module__.startswith(
         "consistency.backends."
     ):
-        return Side(name, Routed(inner, computed), computed)
-    made = DecomposedBackend(inner, lambda call, *args, **kwargs: computed(*args, **kwargs))
-    made.tolerance_key = inner.tolerance_key or inner.name
-    return Side(name, made, computed)
+        return Side(name, Routed(inner, evaluate), evaluate)
+    backend = DecomposedBackend(inner, lambda call, *args, **kwargs: evaluate(*args, **kwargs))
+    backend.tolerance_key = inner.tolerance_key or inner.name
+    return Side(name, backend, evaluate)

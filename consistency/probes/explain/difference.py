@@ -1,5 +1,5 @@
-"""What is established of a difference: how large it is, whether it is rounding, whether orders of
-summation explain all of it."""
+"""A difference between two computations: its size, whether it is rounding, and whether summation
+orders explain all of it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from .compared_sides import Side, by_formula
 from .fingerprints import of_operator, words
 from .properties import confirmation
 
-FEW = 64  # elements, of which some would agree by chance
+FEW = 64  # fewer elements may agree by chance
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """Up to which size both agree: ``predicted`` by the trees (0: they predict nothing), and
-    ``measured`` (0: not looked for).
+    """The largest size of dimension ``name`` at which both agree: ``predicted`` by the trees (0: no
+    prediction), and ``measured`` (0: not measured).
 
-    ``beyond`` is the share of elements that differ at the next size.
+    ``beyond`` is the fraction of elements that differ at the next size.
     """
 
     name: str
@@ -54,12 +54,11 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Account:
-    """A and B on one case: ``differing`` of ``elements`` differ, by ``apart`` at most; ``judged``
-    and ``orders`` of each side.
+    """A and B on one case: ``differing`` of ``elements`` elements differ, by ``apart`` at most;
+    ``judged`` and ``orders`` of each side.
 
-    ``ratio`` is the RMS difference here over that in float64 (nan: not compared, inf: no difference
-    there). ``properties`` are sentences on what else differs in how both compute, where orders do
-    not explain all.
+    ``ratio`` is the RMS difference over that in float64 (nan: not compared, inf: none in float64).
+    ``properties`` are sentences on other differences, where orders do not explain all elements.
     """
 
     operator: Operator
@@ -77,18 +76,18 @@ class Account:
 
     @property
     def explained(self) -> bool:
-        """Whether every output of both sides came out bit for bit when the recovered orders were
-        replayed on the case's data."""
+        """Whether replaying the recovered orders reproduces every output of both sides bit for
+        bit."""
         return all(orders.exact and not orders.untested for orders in self.orders)
 
     @property
     def replayed(self) -> int:
-        """Outputs that came out bit for bit on both sides."""
+        """Number of outputs reproduced bit for bit on both sides."""
         return min(orders.equal for orders in self.orders)
 
     @property
     def rounding(self) -> bool:
-        return all(found.verdict.passes for found in self.judged)
+        return all(judgment.verdict.passes for judgment in self.judged)
 
 
 def of_formula(
@@ -101,37 +100,37 @@ def of_formula(
     ready = compiled(formula, [*plan.arguments, *plan.usual])
     short = plan.operator.rpartition(".")[2]
 
-    def sides(whole: Mapping[str, int]) -> tuple[Side, Side]:
+    def sides(all_sizes: Mapping[str, int]) -> tuple[Side, Side]:
         name = f"F.{short}" if plan.operator.startswith("nn.functional.") else short
-        return Side(name, backend), by_formula(formula, backend, ready, plan.arguments, whole)
+        return Side(name, backend), by_formula(formula, backend, ready, plan.arguments, all_sizes)
 
-    found = account(plan.case(dtype, sizes, seed), sides(sizes), say=say)
-    if found.differing and not found.explained and dtype in HALF:
-        found = replace(found, properties=_roundings(found))
+    result = account(plan.case(dtype, sizes, seed), sides(sizes), say=say)
+    if result.differing and not result.explained and dtype in HALF:
+        result = replace(result, properties=_roundings(result))
     name = plan.vary.partition("=")[0]
-    if found.differing and name in ("K", "N") and found.orders[0].orders:
+    if result.differing and name in ("K", "N") and result.orders[0].orders:
         say(f"looking for the smallest {name} at which they differ")
-        threshold = _threshold(found, plan, sides, sizes, dtype, seed, name)
-        found = replace(found, threshold=threshold)
-    return found
+        threshold = _threshold(result, plan, sides, sizes, dtype, seed, name)
+        result = replace(result, threshold=threshold)
+    return result
 
 
-def _roundings(found: Account) -> tuple[str, ...]:
-    """``x @ W.T + b rounds 2 times to float16 (mm, add), F.linear once (addmm)``, where they do not
-    round alike."""
-    materials = prepare(found.case)
+def _roundings(result: Account) -> tuple[str, ...]:
+    """``x @ W.T + b rounds twice on its way (mm, add); F.linear rounds once …``, if the numbers of
+    rounding steps differ."""
+    materials = prepare(result.case)
     with quiet():
-        steps = [side.roundings(found.operator, materials) for side in found.sides]
+        steps = [side.roundings(result.operator, materials) for side in result.sides]
     if not all(steps) or len(steps[0]) == len(steps[1]):
         return ()
-    told = [
+    sentences = [
         (
             f"{side.name} rounds {_TIMES.get(len(names), f'{len(names)} times')} on its way "
             f"({', '.join(names)})"
         )
-        for side, names in zip(found.sides, steps, strict=True)
+        for side, names in zip(result.sides, steps, strict=True)
     ]
-    return (f"{told[0]}; {told[1]}",)
+    return (f"{sentences[0]}; {sentences[1]}",)
 
 
 _TIMES = {1: "once", 2: "twice"}
@@ -141,12 +140,12 @@ def of_case(
     case: Case, left: Backend, right: Backend, say: Callable[[str], None] = lambda text: None
 ) -> Account:
     """One case on two backends. Raises UsageError."""
-    found = account(case, (Side(left.name, left), Side(right.name, right)), say=say)
-    if found.explained or not found.differing:
-        return found
-    told = [words(d) for d in of_operator(case.operator, case.dtype, left, right, say)]
-    told = [f"{left.name} → {right.name}: {text}" for text in told]
-    for backend, judged in zip((left, right), found.judged, strict=True):
+    comparison = account(case, (Side(left.name, left), Side(right.name, right)), say=say)
+    if comparison.explained or not comparison.differing:
+        return comparison
+    properties = [words(d) for d in of_operator(case.operator, case.dtype, left, right, say)]
+    properties = [f"{left.name} → {right.name}: {text}" for text in properties]
+    for backend, judged in zip((left, right), comparison.judged, strict=True):
         if judged.verdict.fails:
             say(f"looking for the cause on {backend.name}")
             (result,) = evaluate(
@@ -156,14 +155,14 @@ def of_case(
                 directions=("forward",),
                 diagnosis_budget=DiagnosisBudget(),
             )
-            told += [f"{backend.name}: {result.explanation}", confirmation(result, backend)]
-    return replace(found, properties=tuple(text for text in told if text))
+            properties += [f"{backend.name}: {result.explanation}", confirmation(result, backend)]
+    return replace(comparison, properties=tuple(text for text in properties if text))
 
 
 def account(
     case: Case, sides: tuple[Side, Side], say: Callable[[str], None] = lambda text: None
 ) -> Account:
-    """Run both, compare, judge, recover both orders, replay them."""
+    """Run both sides, compare and judge them, recover and replay both orders."""
     operator, materials = operator_of(case), prepare(case)
     rules = tolerances.load()
     with quiet():
@@ -196,9 +195,9 @@ def account(
 
 
 def _first(outcome: Any) -> torch.Tensor:
-    found = outcome.outputs[0].tensor
-    assert isinstance(found, torch.Tensor)
-    return found
+    tensor = outcome.outputs[0].tensor
+    assert isinstance(tensor, torch.Tensor)
+    return tensor
 
 
 def _ratio(
@@ -208,20 +207,20 @@ def _ratio(
     sides: Sequence[Side],
     tensors: Sequence[torch.Tensor],
 ) -> float:
-    """The RMS difference in the case's dtype, over the one in float64 on the same numbers."""
+    """The RMS difference in the case's dtype over that in float64 on the same data."""
     if (
         case.dtype not in FORMATS
         or case.dtype == "float64"
         or any(side.backend.unsupported(operator, "float64", "forward") for side in sides)
     ):
         return math.nan
-    here = float(_gap(*tensors).square().mean().sqrt())
+    rms = float(_gap(*tensors).square().mean().sqrt())
     outcomes = [side.backend.run(operator, materials, dtype="float64") for side in sides]
     if any(not outcome.ok for outcome in outcomes):
         return math.nan
-    wide = [_first(outcome) for outcome in outcomes]
-    there = float(_gap(*wide).square().mean().sqrt())
-    return here / there if there > 0 else math.inf if here > 0 else math.nan
+    float64_tensors = [_first(outcome) for outcome in outcomes]
+    float64_rms = float(_gap(*float64_tensors).square().mean().sqrt())
+    return rms / float64_rms if float64_rms > 0 else math.inf if rms > 0 else math.nan
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -230,33 +229,33 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _gap(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """How far apart, in float64; 0 where equal (two infinities, too)."""
-    wide = torch.complex128 if a.is_complex() or b.is_complex() else torch.float64
-    return torch.where(_same(a, b), 0.0, (a.to(wide) - b.to(wide)).abs())
+    """Absolute differences in float64; 0 where equal, including equal infinities."""
+    wide_dtype = torch.complex128 if a.is_complex() or b.is_complex() else torch.float64
+    return torch.where(_same(a, b), 0.0, (a.to(wide_dtype) - b.to(wide_dtype)).abs())
 
 
 def _threshold(
-    found: Account, plan: SweepPlan, sides: Callable[[Mapping[str, int]], tuple[Side, Side]],
+    account_: Account, plan: SweepPlan, sides: Callable[[Mapping[str, int]], tuple[Side, Side]],
     sizes: Mapping[str, int], dtype: str,
     seed: int, name: str,
 ) -> Threshold:  # fmt: skip
-    """Predicted from the trees, then looked at just below and above; searched for where the
+    """The threshold predicted from the trees and checked at both sizes around it; bisected if the
     prediction is wrong."""
 
     def share(size: int) -> float:
-        whole = {**sizes, name: size}
-        case = plan.case(dtype, whole, seed)
+        all_sizes = {**sizes, name: size}
+        case = plan.case(dtype, all_sizes, seed)
         operator, materials = operator_of(case), prepare(case)
         with quiet():
-            a, b = (side.tensor(operator, materials) for side in sides(whole))
+            a, b = (side.tensor(operator, materials) for side in sides(all_sizes))
         return float((~_same(a, b)).double().mean())
 
-    predicted = predict(found.orders)
+    predicted = predict(account_.orders)
     if predicted and not share(predicted):
         beyond = share(predicted + 1)
         if beyond:
             return Threshold(name, predicted, predicted, beyond)
-    if found.elements < FEW:
+    if account_.elements < FEW:
         return Threshold(name, predicted, 0)  # equal bits would be luck
     low, high = 0, sizes[name]
     while high - low > 1:
@@ -266,17 +265,17 @@ def _threshold(
 
 
 def predict(orders: tuple[Orders, Orders]) -> int:
-    """The number of terms up to which both add alike, as far as their trees go; 0 where they do not
-    tell."""
-    one, other = (found.orders for found in orders)
+    """The number of terms up to which both trees add in the same order; 0 if they predict no
+    limit."""
+    orders_a, orders_b = (recovered.orders for recovered in orders)
     if (
-        len(one) != 1
-        or len(other) != 1
-        or not all(found.exact for found in orders)
-        or one[0].manner != other[0].manner
+        len(orders_a) != 1
+        or len(orders_b) != 1
+        or not all(recovered.exact for recovered in orders)
+        or orders_a[0].manner != orders_b[0].manner
     ):
         return 0
-    if one[0].tree.leaves != other[0].tree.leaves:
+    if orders_a[0].tree.leaves != orders_b[0].tree.leaves:
         return 0
-    terms = agreement(one[0].tree, other[0].tree)
-    return terms if terms < one[0].tree.terms else 0
+    terms = agreement(orders_a[0].tree, orders_b[0].tree)
+    return terms if terms < orders_a[0].tree.terms else 0

@@ -1,5 +1,4 @@
-"""Two fingerprints beside each other, in words: what differs in how two backends compute, the
-strongest first."""
+"""Differences between two fingerprints as text, the property with the largest effect first."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ from ..fingerprint.collect import Probe, probes, take
 from ..fingerprint.facts import MAX_JSON, Difference, Fact, Fingerprint, differences, unknown
 from ..fingerprint.summary import lines_of, summary_of
 
-# What can change a result most comes first: float64 that is none before an order of summation
-# before the last bit of exp.
+# Sorted by effect on results: emulated float64 first, the last bit of exp late.
 KINDS: dict[str, tuple[str, ...]] = {
     "width of float64 and int64": ("width",),
     "bits of a factor": ("multiplicand",),
@@ -28,7 +26,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "what the bits depend on": ("repeated", "batch", "layout", "threads"),
 }
 _OF = {about: kind for kind, abouts in KINDS.items() for about in abouts}
-MOST = 12  # lines of a kind
+MOST = 12  # lines per kind
 _KEPT = "kept/"
 SUMS = {
     "matmul": "matmul", "mm": "matmul", "addmm": "linear", "bmm": "bmm",
@@ -38,7 +36,7 @@ SUMS = {
 
 
 def read(path: Path) -> Fingerprint:
-    """What ``consistency fingerprint --json`` wrote; of several backends the first. Raises
+    """Read the output of ``consistency fingerprint --json``, the first backend of several. Raises
     BundleError."""
     try:
         with path.open(encoding="utf-8") as stream:
@@ -54,71 +52,78 @@ def read(path: Path) -> Fingerprint:
 
 
 def as_kept(found: Fingerprint) -> Fingerprint:
-    """A whole fingerprint in the form that a bundle keeps."""
-    if _is_kept(found):
+    """A fingerprint in the summarized form that bundles store."""
+    if _is_stored(found):
         return found
     return Fingerprint.of(
-        found.backend, [kept_fact(*pair) for pair in lines_of(summary_of(found)).items()]
+        found.backend,
+        [kept_fact(*pair) for pair in lines_of(summary_of(found)).items()],
     )
 
 
 def kept_fact(name: str, told: str) -> Fact:
-    """What a bundle keeps as ``?`` was not established."""
-    known = told.strip("?")
-    return Fact(f"{_KEPT}{name}", told) if known else unknown(f"{_KEPT}{name}", "not established")
+    """One stored summary line as a fact; ``?`` means that it was not established."""
+    stripped = told.strip("?")
+    return (
+        Fact(f"{_KEPT}{name}", told) if stripped else unknown(f"{_KEPT}{name}", "not established")
+    )
 
 
-def _is_kept(found: Fingerprint) -> bool:
-    return any(question.startswith(_KEPT) for question in found.facts)
+def _is_stored(fingerprint: Fingerprint) -> bool:
+    return any(question.startswith(_KEPT) for question in fingerprint.facts)
 
 
 def lines(left: Fingerprint, right: Fingerprint) -> Iterator[str]:
-    """All differences by kind; the first line counts them. A fingerprint of a bundle is compared
-    line by line."""
-    if _is_kept(left) or _is_kept(right):
-        yield from _kept_lines(as_kept(left), as_kept(right))
+    """All differences by kind; the first line counts them. A fingerprint from a bundle is compared
+    by its stored lines."""
+    if _is_stored(left) or _is_stored(right):
+        yield from _stored_lines(as_kept(left), as_kept(right))
         return
-    found = differences(left, right)
-    asked = sum(
+    different = differences(left, right)
+    total = sum(
         1
         for question in left.facts
-        if (other := right.get(question)) is not None and other.known and left[question].known
+        if (counterpart := right.get(question)) is not None
+        and counterpart.known
+        and left[question].known
     )
     a, b = left.backend, right.backend
-    if not asked:
+    if not total:
         yield f"{a} and {b} have no question in common that both answer."
         return
-    if not found:
+    if not different:
         yield (
-            f"{a} and {b} compute alike: all {asked} facts that were established of both are "
+            f"{a} and {b} compute alike: all {total} facts that were established of both are "
             f"the same."
         )
         return
     yield (
-        f"{a} and {b} differ in {len(found)} of {asked} facts; what changes results most comes "
+        f"{a} and {b} differ in {len(different)} of {total} facts; what changes results most comes "
         f"first ({a} → {b}):"
     )
     for kind in KINDS:
-        yield from _kind(kind, [d for d in found if kind_of(d) == kind])
+        yield from _kind(kind, [d for d in different if kind_of(d) == kind])
 
 
-def _kept_lines(left: Fingerprint, right: Fingerprint) -> Iterator[str]:
-    found = [d for d in differences(left, right) if d.question != f"{_KEPT}hash"]
-    both = sum(
+def _stored_lines(left: Fingerprint, right: Fingerprint) -> Iterator[str]:
+    different = [d for d in differences(left, right) if d.question != f"{_KEPT}hash"]
+    common = sum(
         1
         for question in left.facts
-        if (twin := right.get(question)) is not None and twin.known and left[question].known
+        if (counterpart := right.get(question)) is not None
+        and counterpart.known
+        and left[question].known
     )
-    if not found:
+    if not different:
         yield (
             f"{left.backend} and {right.backend} compute alike, as far as a bundle keeps it: "
-            f"{both} lines are the same."
+            f"{common} lines are the same."
         )
         return
-    yield f"{left.backend} → {right.backend}: {len(found)} of {both} lines differ"
-    for d in found:
-        one, other = (_cut(fact.answer) if fact is not None else "" for fact in (d.left, d.right))
-        yield f"  {d.question.removeprefix(_KEPT)}: {one} → {other}"
+    yield f"{left.backend} → {right.backend}: {len(different)} of {common} lines differ"
+    for d in different:
+        old, new = (_cut(fact.answer) if fact is not None else "" for fact in (d.left, d.right))
+        yield f"  {d.question.removeprefix(_KEPT)}: {old} → {new}"
 
 
 def kind_of(difference: Difference) -> str:
@@ -127,21 +132,23 @@ def kind_of(difference: Difference) -> str:
     return "corner cases" if fact.what == "edges" else _OF.get(fact.about, "corner cases")
 
 
-def _kind(kind: str, found: Sequence[Difference]) -> Iterator[str]:
-    if not found:
+def _kind(kind: str, different: Sequence[Difference]) -> Iterator[str]:
+    if not different:
         return
     yield f"  {kind}"
-    told = found
+    listed = different
     if kind == "functions":  # where errors differ, bits do, too
-        told = [d for d in found if d.question.endswith("/ulp")]
-        other = dict.fromkeys(_name(d) for d in found if not d.question.endswith("/ulp"))
-        other = dict.fromkeys(name for name in other if name not in {_name(d) for d in told})
-    for d in told[:MOST]:
+        listed = [d for d in different if d.question.endswith("/ulp")]
+        bits_only = dict.fromkeys(_name(d) for d in different if not d.question.endswith("/ulp"))
+        bits_only = dict.fromkeys(
+            name for name in bits_only if name not in {_name(d) for d in listed}
+        )
+    for d in listed[:MOST]:
         yield f"    {words(d)}"
-    if len(told) > MOST:
-        yield f"    and {len(told) - MOST} more"
-    if kind == "functions" and other:
-        yield f"    other bits, errors alike: {', '.join(other)}"
+    if len(listed) > MOST:
+        yield f"    and {len(listed) - MOST} more"
+    if kind == "functions" and bits_only:
+        yield f"    other bits, errors alike: {', '.join(bits_only)}"
 
 
 def words(difference: Difference) -> str:
@@ -154,11 +161,11 @@ def words(difference: Difference) -> str:
 
 
 def _name(difference: Difference) -> str:
-    what, *rest = difference.question.split("/")
-    if what == "edges":
-        return f"{rest[-1]} {rest[0]}"
-    extra = {"compensation": " compensation", "products": " products"}.get(rest[-1], "")
-    return f"{what} {rest[0] if len(rest) > 1 else ''}{extra}".strip()
+    subject, *parts = difference.question.split("/")
+    if subject == "edges":
+        return f"{parts[-1]} {parts[0]}"
+    extra = {"compensation": " compensation", "products": " products"}.get(parts[-1], "")
+    return f"{subject} {parts[0] if len(parts) > 1 else ''}{extra}".strip()
 
 
 def _cut(text: str) -> str:
@@ -166,19 +173,18 @@ def _cut(text: str) -> str:
 
 
 def relevant(operator: str, dtype: str) -> list[Probe]:
-    """The probes whose facts bear on one operator: of its sums, or of functions of single
-    elements."""
+    """The probes relevant to one operator: those of its sums, or of elementwise functions."""
     form = SUMS.get(operator)
-    every = probes([dtype])
+    all_probes = probes([dtype])
     if form is not None:
         return [
             probe
-            for probe in every
+            for probe in all_probes
             if probe.about in (f"{form}/{dtype}/multiplicand", f"subnormals/{dtype}")
         ]
     return [
         probe
-        for probe in every
+        for probe in all_probes
         if probe.about in (f"functions/{dtype}", f"division/{dtype}", f"subnormals/{dtype}")
     ]
 
@@ -186,7 +192,7 @@ def relevant(operator: str, dtype: str) -> list[Probe]:
 def of_operator(
     operator: str, dtype: str, left: Backend, right: Backend, say: Callable[[str], None]
 ) -> list[Difference]:
-    """What differs between two backends and bears on one operator."""
+    """Differences between two backends that are relevant to one operator."""
     chosen = relevant(operator, dtype)
     prints = []
     for backend in (left, right):
@@ -197,9 +203,9 @@ def of_operator(
 
 
 def to_json(left: Fingerprint, right: Fingerprint) -> str:
-    if _is_kept(left) or _is_kept(right):
+    if _is_stored(left) or _is_stored(right):
         left, right = as_kept(left), as_kept(right)
-    found = differences(left, right)
+    different = differences(left, right)
     rows = [
         {
             "question": d.question,
@@ -207,7 +213,7 @@ def to_json(left: Fingerprint, right: Fingerprint) -> str:
             "a": d.left.answer if d.left else "",
             "b": d.right.answer if d.right else "",
         }
-        for d in found
+        for d in different
     ]
     return json.dumps(
         {

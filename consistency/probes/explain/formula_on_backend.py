@@ -1,5 +1,5 @@
-"""A formula on a backend that is not torch in this process: each of torch's functions in it is
-called there, one by one."""
+"""A formula on a backend other than in-process torch: each torch function in it is one call to the
+backend."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ _SWAPPED = {"__radd__": "add", "__rmul__": "mul"}
 
 
 class Routed(Backend):
-    """``inner``, which is asked for every function that ``formula(*args)`` calls; views are taken
-    here, with the same strides."""
+    """Calls ``inner`` for every function in ``formula(*args)``; views are taken in this process,
+    with the same strides."""
 
     def __init__(self, inner: Backend, formula: Callable[..., Any]) -> None:
         self.inner, self.formula = inner, formula
         self.name, self.tolerance_key = inner.name, inner.tolerance_key
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        with _Elsewhere(self.inner):
+        with _CallRouter(self.inner):
             return self.formula(*args, **kwargs)
 
 
-class _Elsewhere(TorchFunctionMode):
+class _CallRouter(TorchFunctionMode):
     def __init__(self, backend: Backend) -> None:
         super().__init__()
         self.backend = backend
@@ -76,26 +76,25 @@ class _Elsewhere(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         if name in _VIEWS:
             return func(*args, **(kwargs or {}))
-        known = (
+        torch_name = (
             f"torch.{_METHODS.get(name) or _SWAPPED[name]}"
             if name in _METHODS or name in _SWAPPED
             else name_of(func)
         )
-        if not known:
+        if not torch_name:
             raise UsageError(f"{name or func} of a formula cannot be called in another process")
-        given = tuple(from_python(arg) for arg in args)
+        values = tuple(from_python(arg) for arg in args)
         case = Case(
-            known.rpartition(".")[2], _dtype_of(args), given, {k: from_python(v) for k,
+            torch_name.rpartition(".")[2], _dtype_of(args), values, {k: from_python(v) for k,
             v in (kwargs or {}).items()},
-            source=call_source(known),
+            source=call_source(torch_name),
         )  # fmt: skip
         outcome = self.backend.run(operator_of(case), prepare(case))
-        found = outcome.outputs[0].tensor if outcome.ok and outcome.outputs else None
-        if found is None:
-            raise UsageError(
-                f"{known} on {self.backend.name}: {outcome.status} {outcome.message[:120]}".rstrip()
-            )
-        return found
+        result = outcome.outputs[0].tensor if outcome.ok and outcome.outputs else None
+        if result is None:
+            status = f"{outcome.status} {outcome.message[:120]}"
+            raise UsageError(f"{torch_name} on {self.backend.name}: {status}".rstrip())
+        return result
 
 
 def _dtype_of(args: Sequence[Any]) -> str:

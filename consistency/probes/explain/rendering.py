@@ -1,4 +1,4 @@
-"""An account in plain words."""
+"""An account as text, as an SVG chart, and as JSON."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..summation.trees import Tree
 from .difference import Account
 
 BOTH = "Both"
-DRAWN = 3  # orders of a side, the most frequent ones
+DRAWN = 3  # orders drawn per side, the most frequent ones
 
 
 def lines(account: Account) -> list[str]:
-    """What was found, the sentence that counts first."""
+    """The report's lines, the main result first."""
     return [
         _difference(account),
         *_precision(account),
@@ -34,18 +34,18 @@ def _difference(account: Account) -> str:
     a, b = (side.name for side in account.sides)
     if not account.differing:
         return f"{a} and {b} give the same bits: all {account.elements:,} elements."
-    many = account.elements > 200
+    use_percent = account.elements > 200
     share = (
         f"{100.0 * account.differing / account.elements:.0f}% of the"
-        if many
+        if use_percent
         else f"{account.differing} of {account.elements}"
     )
     return f"{share} elements differ, by at most {account.apart:.2g}; {_judged(account)}."
 
 
 def _judged(account: Account) -> str:
-    """``each is at most 0.01 × budget from float64: rounding``, or both apart where their verdicts
-    are not the same."""
+    """``each is at most 0.01 × budget from float64: rounding``, or one sentence per side where
+    their verdicts differ."""
 
     def times(rho: float) -> str:
         return (
@@ -57,21 +57,25 @@ def _judged(account: Account) -> str:
     rhos = [found.metrics.get("rho_max", 0.0) for found in account.judged]
     if account.rounding:
         return f"each is {times(max(rhos))}: rounding"
-    told = zip(account.sides, account.judged, rhos, strict=True)
+    judged_sides = zip(account.sides, account.judged, rhos, strict=True)
     sentences = [
-        f"{s.name} is {times(rho)}: rounding" if f.verdict.passes else f"{s.name}: {_objection(f)}"
-        for s, f, rho in told
+        f"{s.name} is {times(rho)}: rounding"
+        if judgment_.verdict.passes
+        else f"{s.name}: {_objection(judgment_)}"
+        for s, judgment_, rho in judged_sides
     ]
     return "; ".join(sentences)
 
 
-def _objection(found: Judgment) -> str:
-    """The verdict and its reason. Where every element is within budget a number in front of it
-    would read as if all were well."""
-    detail = found.detail
-    if isinstance(detail, BeyondStatistics) and found.metrics.get("rho_max", 0.0) <= 1.0:
-        return f"{found.verdict}: each element by itself might be rounding, but {detail.statistic}"
-    return f"{found.verdict}: {found.explanation}"
+def _objection(judgment_: Judgment) -> str:
+    """The verdict and its reason. It contains no × budget figure: where only a statistic fails,
+    that figure would suggest success."""
+    detail = judgment_.detail
+    if isinstance(detail, BeyondStatistics) and judgment_.metrics.get("rho_max", 0.0) <= 1.0:
+        return (
+            f"{judgment_.verdict}: each element by itself might be rounding, but {detail.statistic}"
+        )
+    return f"{judgment_.verdict}: {judgment_.explanation}"
 
 
 def _precision(account: Account) -> list[str]:
@@ -91,12 +95,12 @@ def _orders(account: Account) -> list[str]:
     a, b = account.orders
     total = account.elements
     if account.explained:
-        what = "Fully explained" if account.differing else "Found"
+        status = "Fully explained" if account.differing else "Found"
         head = (
-            f"{what}: {account.replayed:,} of {total:,} outputs replayed bit for bit, on both "
+            f"{status}: {account.replayed:,} of {total:,} outputs replayed bit for bit, on both "
             f"sides."
         )
-        return [head, *_told(account)]
+        return [head, *_both_orders(account)]
     missing = [
         f"{side.name}: {_missing(orders)}"
         for side, orders in zip(account.sides, account.orders, strict=True)
@@ -104,10 +108,10 @@ def _orders(account: Account) -> list[str]:
     ]
     if len(missing) == 2 and _missing(a) == _missing(b):
         missing = [f"{BOTH}: {_missing(a)}"]
-    known = [
+    order_lines = [
         line
         for side, orders in zip(account.sides, account.orders, strict=True)
-        for line in _each(side.name, orders)
+        for line in _side_orders(side.name, orders)
     ]
     if a.equal or b.equal:
         part = "Explained in part" if account.differing else "Found in part"
@@ -121,67 +125,72 @@ def _orders(account: Account) -> list[str]:
             if account.differing
             else "In which order they sum is not known:"
         )
-    return [head, *(f"  {line}" for line in missing), *known]
+    return [head, *(f"  {line}" for line in missing), *order_lines]
 
 
 def _missing(orders: Orders) -> str:
     if orders.inconclusive:
         return f"inconclusive: {orders.inconclusive}"
     if orders.apart is not None:
-        apart = orders.apart
-        place = f"[{', '.join(map(str, apart.index))}]" if orders.outputs > 1 else "the output"
-        found = "what was found" if len(orders.orders) > 1 else text(apart.tree)
+        failed = orders.apart
+        place = f"[{', '.join(map(str, failed.index))}]" if orders.outputs > 1 else "the output"
+        tried_order = "what was found" if len(orders.orders) > 1 else text(failed.tree)
         gives = (
-            f", {'the first order' if len(orders.orders) > 1 else 'that'} gives {apart.given!r}"
-            * (apart.given != apart.came)
+            f", {'the first order' if len(orders.orders) > 1 else 'that'} gives {failed.given!r}"
+            * (failed.given != failed.came)
         )
-        rest = "; ".join(("", f"{orders.untested:,} were not replayed")) if orders.untested else ""
+        untested = (
+            "; ".join(("", f"{orders.untested:,} were not replayed")) if orders.untested else ""
+        )
         return (
-            f"{found}, with and without FMA, does not give {apart.outputs:,} of "
+            f"{tried_order}, with and without FMA, does not give {failed.outputs:,} of "
             f"{orders.outputs:,} outputs; "
-            f"{place} is {apart.came!r}{gives or ' (with other numbers they differ)'}{rest}"
+            f"{place} is {failed.came!r}{gives or ' (with other numbers they differ)'}{untested}"
         )
     if not all(order.confirmed for order in orders.orders):
         return "the order that was found gives these numbers, but not others of this size"
     return f"{orders.untested:,} outputs were not replayed" if orders.untested else ""
 
 
-def _told(account: Account) -> list[str]:
-    """Both orders: what they have in common once, then what differs."""
-    (a, b), (one, other) = (side.name for side in account.sides), account.orders
-    if len(one.orders) > 1 and _each(BOTH, one) == _each(BOTH, other):
-        return _each(BOTH, one)
-    if len(one.orders) == len(other.orders) == 1:
-        left, right = one.orders[0], other.orders[0]
-        plain = [without_bias(order.tree) for order in (left, right)]
-        n = left.tree.terms
-        if left.tree.hash == right.tree.hash and left.manner == right.manner:
-            return [f"  Both sum their {n:,} terms alike{_with(left)}: {text(left.tree)}."]
+def _both_orders(account: Account) -> list[str]:
+    """The orders of both sides, their common part stated once."""
+    (a, b), (orders_a, orders_b) = (side.name for side in account.sides), account.orders
+    if len(orders_a.orders) > 1 and _side_orders(BOTH, orders_a) == _side_orders(BOTH, orders_b):
+        return _side_orders(BOTH, orders_a)
+    if len(orders_a.orders) == len(orders_b.orders) == 1:
+        first, second = orders_a.orders[0], orders_b.orders[0]
+        bare = [without_bias(order.tree) for order in (first, second)]
+        n = first.tree.terms
+        if first.tree.hash == second.tree.hash and first.manner == second.manner:
+            return [f"  Both sum their {n:,} terms alike{_manner(first)}: {text(first.tree)}."]
         if (
-            plain[0].hash == plain[1].hash
-            and left.manner == right.manner
-            and left.tree.added
-            and right.tree.added
+            bare[0].hash == bare[1].hash
+            and first.manner == second.manner
+            and first.tree.added
+            and second.tree.added
         ):
             return [
-                f"  Both sum {n:,} products in the same order{_with(left)}: {text(plain[0])}.",
-                f"  {a} adds the bias {where_bias(left.tree)}; {b} {where_bias(right.tree)}.",
+                f"  Both sum {n:,} products in the same order{_manner(first)}: {text(bare[0])}.",
+                f"  {a} adds the bias {where_bias(first.tree)}; {b} {where_bias(second.tree)}.",
             ]
     return [
         line
         for side, orders in zip(account.sides, account.orders, strict=True)
-        for line in _each(side.name, orders)
+        for line in _side_orders(side.name, orders)
     ]
 
 
-def _each(name: str, orders: Orders) -> list[str]:
-    """``cpu sums …``, or a line for each order."""
-    told = [f"{text(order.tree)}{_with(order)}." for order in orders.orders]
-    if len(told) < 2:
-        return [f"  {name} sums {words}" for words in told]
+def _side_orders(name: str, orders: Orders) -> list[str]:
+    """``cpu sums …``, or one line per order."""
+    descriptions = [f"{text(order.tree)}{_manner(order)}." for order in orders.orders]
+    if len(descriptions) < 2:
+        return [f"  {name} sums {words}" for words in descriptions]
     return [
         f"  {name} sum{'s' * (name != BOTH)}",
-        *(f"    {_at(order)}: {words}" for order, words in zip(orders.orders, told, strict=True)),
+        *(
+            f"    {_at(order)}: {words}"
+            for order, words in zip(orders.orders, descriptions, strict=True)
+        ),
     ]
 
 
@@ -191,19 +200,19 @@ def _at(order: Order) -> str:
     )
 
 
-def _with(order: Order) -> str:
-    told = str(order.manner)
+def _manner(order: Order) -> str:
+    manner = str(order.manner)
     return (
-        f" with {told}"
-        if told.startswith(("FMA", "products rounded"))
-        else f" ({told})"
-        if told
+        f" with {manner}"
+        if manner.startswith(("FMA", "products rounded"))
+        else f" ({manner})"
+        if manner
         else ""
     )
 
 
 def without_bias(tree: Tree) -> Tree:
-    """The tree of the terms alone."""
+    """The tree of the terms, without the bias."""
     return tree if not tree.added else Tree(tree.leaves, tree.nodes, 0).restricted(tree.terms)
 
 
@@ -232,58 +241,58 @@ def _properties(account: Account) -> list[str]:
 
 
 def _threshold(account: Account) -> list[str]:
-    found = account.threshold
-    if found is None or not found.measured:
+    threshold = account.threshold
+    if threshold is None or not threshold.measured:
         return []
-    name, size = found.name, found.measured
-    beyond = format_percent(found.beyond)
+    name, size = threshold.name, threshold.measured
+    beyond = format_percent(threshold.beyond)
     at = f"{name} = {size}: the same bits; {name} = {size + 1}: {beyond} differ"
-    if found.confirmed:
+    if threshold.confirmed:
         return [
             f"They agree exactly while {name} ≤ {size:,}: so the trees say, and so it is ({at})."
         ]
-    said = (
-        f"; the trees of this size say {found.predicted:,}: a smaller size is cut otherwise"
-        if found.predicted
+    prediction = (
+        f"; the trees of this size say {threshold.predicted:,}: a smaller size is cut otherwise"
+        if threshold.predicted
         else ""
     )
-    return [f"They agree exactly while {name} ≤ {size:,} (measured: {at}{said})."]
+    return [f"They agree exactly while {name} ≤ {size:,} (measured: {at}{prediction})."]
 
 
 def picture(account: Account) -> str:
-    """The trees of both sides below each other, as SVG; empty where none was found."""
+    """The trees of both sides as one SVG; empty if none was recovered."""
     shapes = " · ".join("×".join(map(str, shape)) for shape in account.shapes)
-    one, other = account.orders
-    shown = [
+    orders_a, orders_b = account.orders
+    drawn_orders = [
         (side.name, orders) for side, orders in zip(account.sides, account.orders, strict=True)
     ]
-    if one.orders and _each(BOTH, one) == _each(BOTH, other):
-        shown = [(BOTH, one)]
+    if orders_a.orders and _side_orders(BOTH, orders_a) == _side_orders(BOTH, orders_b):
+        drawn_orders = [(BOTH, orders_a)]
     trees = [
         (
             name + ("" if len(orders.orders) == 1 else f", {_at(order)}"),
             (
-                f"{text(order.tree)}{_with(order)} · {order.outputs:,} of {orders.outputs:,} "
+                f"{text(order.tree)}{_manner(order)} · {order.outputs:,} of {orders.outputs:,} "
                 f"outputs "
                 f"replayed bit for bit"
             ),
             order.tree,
         )
-        for name, orders in shown
+        for name, orders in drawn_orders
         for order in orders.orders[:DRAWN]
     ]
     if not trees:
         return ""
     a, b = (side.name for side in account.sides)
-    more = [
+    omissions = [
         f"{len(orders.orders) - DRAWN} more orders of {name} are not drawn."
-        for name, orders in shown
+        for name, orders in drawn_orders
         if len(orders.orders) > DRAWN
     ]
     return tree_chart(
         f"{a} and {b}",
         trees,
-        [f"{account.operator.name}, {account.case.dtype}, {shapes}", *_short(account), *more],
+        [f"{account.operator.name}, {account.case.dtype}, {shapes}", *_short(account), *omissions],
     )
 
 
@@ -292,11 +301,11 @@ def _short(account: Account) -> list[str]:
 
 
 def to_json(account: Account) -> dict[str, Any]:
-    """The same for programs."""
+    """The account as JSON values."""
     sides = [
         {
-            "name": side.name, "verdict": str(found.verdict),
-            "rho_max": found.metrics.get("rho_max", 0.0),
+            "name": side.name, "verdict": str(judged.verdict),
+            "rho_max": judged.metrics.get("rho_max", 0.0),
             "inconclusive": orders.inconclusive, "calls": orders.calls, "untested": orders.untested,
             "orders": [
                 {
@@ -307,7 +316,7 @@ def to_json(account: Account) -> dict[str, Any]:
                 for order in orders.orders
             ],
         }
-        for side, found, orders in zip(account.sides, account.judged, account.orders, strict=True)
+        for side, judged, orders in zip(account.sides, account.judged, account.orders, strict=True)
     ]  # fmt: skip
     body: dict[str, Any] = {
         "operator": account.operator.name, "dtype": account.case.dtype,

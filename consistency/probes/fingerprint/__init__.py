@@ -1,6 +1,7 @@
-"""Fingerprints: what black-box probes through ordinary operators say of a backend's arithmetic.
+"""Fingerprints: properties of a backend's arithmetic, measured by black-box probes through ordinary
+operators.
 
-``facts`` holds the values, ``asking`` how a probe asks a backend, ``card`` which probes there are
-and in which order they are made. Each other module answers one group of questions. A probe that did
-not establish its answer says so.
+``facts`` defines the results, ``query`` how a probe calls a backend, ``collect`` the list of probes
+and their order. Each other module answers one group of questions. A probe without a reliable answer
+reports that.
 """

@@ -1,8 +1,7 @@
-"""What bundles keep of a backend's fingerprint: a few lines beside what the backend ran on.
+"""Summaries of fingerprints for bundles, cached in the user's folder.
 
-Probes cost seconds and find the same as long as the environment is the same, so that their answers
-are kept in the user's cache: a backend is probed once in each environment. Of a user's own backend
-nobody knows whether its code is still the same.
+Probes take seconds and give the same answers in the same environment, so a backend is probed once
+per environment. A user's own backend is not cached, since its code may change unnoticed.
 """
 
 from __future__ import annotations
@@ -24,16 +23,14 @@ from ...core.version import __version__
 from .collect import probes, take
 from .summary import MAX_ANSWERS, MAX_CHARACTERS, summary_of
 
-LONG_SECONDS = 30.0  # of a run: long enough for probes, whatever else
-PROBES = (
-    "CONSISTENCY_PROBES"  # a variable: where it says "off", nothing is probed that nobody asked for
-)
+LONG_SECONDS = 30.0  # a run of this length always includes probes
+PROBES = "CONSISTENCY_PROBES"  # environment variable: "off" disables probes that nobody requested
 MAX_BYTES = 1 << 20
 
 
 def before(backend: Backend) -> dict[str, str]:
-    """What is known without asking: of the same backend in the same environment, or as a worker
-    elsewhere told; else nothing."""
+    """The summary that is available without probing: the cached one for this environment, or that
+    of a recording; empty if there is none."""
     if backend.is_recorded:
         return dict(backend.fingerprint)
     path = _file(backend)
@@ -46,8 +43,7 @@ def before(backend: Backend) -> dict[str, str]:
 
 
 def due(backend: Backend, seconds: float, budget: float | None) -> bool:
-    """Whether a run that took so many seconds should end with probes of a backend of which nothing
-    is known."""
+    """Whether a run of this many seconds should end with probes of a backend without a summary."""
     if backend.is_recorded or os.environ.get(PROBES, "").lower() == "off":
         return False
     return seconds >= LONG_SECONDS or (budget is None and _file(backend) is not None)
@@ -58,20 +54,20 @@ def probes_of_each() -> int:
 
 
 def probe(backend: Backend, step: Callable[[str], None] | None = None) -> dict[str, str]:
-    """Ask, and keep the answers for the next time; ``step`` is told each probe. Nothing of a
-    backend that cannot be asked."""
+    """Probe a backend and cache the summary; ``step`` gets each probe's title. Empty for an
+    unavailable backend."""
     if backend.is_recorded or availability(backend):
         return {}
     stored, path = summary_of(take(backend, step=step)), _file(backend)
     if path is not None and stored:
-        with contextlib.suppress(OSError):  # such a home costs the next run some seconds
+        with contextlib.suppress(OSError):  # an unwritable cache only costs time
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, stored)
     return stored
 
 
 def usable(found: Any) -> dict[str, str]:
-    """A summary that came from elsewhere, or nothing where it is none."""
+    """A summary from an untrusted source, or an empty one if it is invalid."""
     if not isinstance(found, Mapping) or len(found) > MAX_ANSWERS:
         return {}
     pairs = list(found.items())
@@ -83,24 +79,28 @@ def usable(found: Any) -> dict[str, str]:
 
 
 def _file(backend: Backend) -> Path | None:
-    """Where the answers of a backend of ours are kept, by all that may change them; None for a
-    user's own."""
+    """The cache file of a built-in backend, named by everything that may change the answers; None
+    for a user's own backend."""
     spec = getattr(backend, "spec", "") or backend.name
     if not type(backend).__module__.startswith("consistency.") or ".py:" in spec:
         return None
-    known = canonical(
-        [__version__, _probes(), spec, backend.name, dict(sorted(backend.identity.items()))]
+    key = canonical(
+        [
+            __version__,
+            _probe_code_hash(),
+            spec,
+            backend.name,
+            dict(sorted(backend.identity.items())),
+        ]
     )
-    return (
-        cache() / "fingerprints" / f"{hashlib.sha256(known.encode('utf-8')).hexdigest()[:32]}.json"
-    )
+    return cache() / "fingerprints" / f"{hashlib.sha256(key.encode('utf-8')).hexdigest()[:32]}.json"
 
 
 @functools.cache
-def _probes() -> str:
-    """A hash of the probes themselves: other ones find out other things."""
+def _probe_code_hash() -> str:
+    """A hash of the probes' source code, which invalidates the cache when they change."""
     total = hashlib.sha256()
-    here = Path(__file__).parent
-    for path in (*sorted(here.glob("*.py")), *sorted((here.parent / "summation").glob("*.py"))):
+    folder = Path(__file__).parent
+    for path in (*sorted(folder.glob("*.py")), *sorted((folder.parent / "summation").glob("*.py"))):
         total.update(path.read_bytes())
     return total.hexdigest()

@@ -1,7 +1,7 @@
-"""All probes in order, and the fingerprint that they make.
+"""All probes in order, and the fingerprint that they give.
 
-What a probe did not establish is kept as inconclusive, with the reason; a probe that fails costs
-its own answers only.
+A question without an answer is inconclusive, with the reason; a failing probe affects no other
+probe.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .gemm_probe import FORMS
 from .query import Ask, NotAnswered
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
-# Raised where what came back has no such shape, dtype or structure.
+# Raised if a result has an unexpected shape, dtype or structure.
 _UNREADABLE = (
     ArithmeticError,
     AssertionError,
@@ -45,8 +45,8 @@ ORDERED = ("float32", "float64", "bfloat16")  # in which the terms of a sum can 
 
 @dataclass(frozen=True)
 class Probe:
-    """``title`` is what a progress bar says; ``about`` is the question that stands for it where it
-    fails as a whole."""
+    """``title`` is shown by the progress bar; ``about`` is the question that is reported if the
+    probe fails."""
 
     title: str
     about: str
@@ -54,10 +54,10 @@ class Probe:
 
 
 def probes(dtypes: Sequence[str] = DTYPES) -> list[Probe]:
-    """Every probe, the most telling ones first."""
-    found = [Probe("width of float64 and int64", "width", dtype_width.facts)]
+    """Every probe, the most informative first."""
+    all_probes = [Probe("width of float64 and int64", "width", dtype_width.facts)]
     for dtype in dtypes:
-        found += [
+        all_probes += [
             Probe(
                 f"{form} {dtype}",
                 f"{form}/{dtype}/multiplicand",
@@ -66,51 +66,53 @@ def probes(dtypes: Sequence[str] = DTYPES) -> list[Probe]:
             for form in FORMS
         ]
     for dtype in dtypes:
-        found += [
+        all_probes += [
             Probe(
                 f"subnormals {dtype}",
                 f"subnormals/{dtype}",
-                functools.partial(_of, subnormals.facts, dtype),
+                functools.partial(_facts_of, subnormals.facts, dtype),
             ),
             Probe(
                 f"x·y + z {dtype}",
                 f"addcmul/{dtype}/fma",
-                functools.partial(_of, contraction.fused, dtype),
+                functools.partial(_facts_of, contraction.fused, dtype),
             ),
             Probe(
                 f"division {dtype}",
                 f"division/{dtype}",
-                functools.partial(_of, division.facts, dtype),
+                functools.partial(_facts_of, division.facts, dtype),
             ),
         ]
-    found += [
+    all_probes += [
         Probe(
-            f"order of sums {dtype}", f"order/{dtype}", functools.partial(_of, order.facts, dtype)
+            f"order of sums {dtype}",
+            f"order/{dtype}",
+            functools.partial(_facts_of, order.facts, dtype),
         )
         for dtype in ORDERED
     ]
-    found += [
+    all_probes += [
         Probe("corner cases", "edges", edge_cases.facts),
         Probe("repetition, batches, layouts", "repeated", determinism.facts),
     ]
-    return found + [
+    return all_probes + [
         Probe(
             f"functions {dtype}",
             f"functions/{dtype}",
-            functools.partial(_of, elementary.facts, dtype),
+            functools.partial(_facts_of, elementary.facts, dtype),
         )
         for dtype in dtypes
     ]
 
 
 def _sums(form: str, dtype: str, ask: Ask) -> Iterator[Fact]:
-    found = list(input_precision.facts(ask, form, dtype))
-    yield from found
+    precision_facts = list(input_precision.facts(ask, form, dtype))
+    yield from precision_facts
     yield from accumulator.facts(ask, form, dtype)
-    yield from contraction.products(ask, form, dtype, found[0])
+    yield from contraction.products(ask, form, dtype, precision_facts[0])
 
 
-def _of(facts: Callable[[Ask, str], Iterator[Fact]], dtype: str, ask: Ask) -> Iterator[Fact]:
+def _facts_of(facts: Callable[[Ask, str], Iterator[Fact]], dtype: str, ask: Ask) -> Iterator[Fact]:
     return facts(ask, dtype)
 
 
@@ -119,8 +121,8 @@ def take(
     chosen: Sequence[Probe] | None = None,
     step: Callable[[str], None] | None = None,
 ) -> Fingerprint:
-    """Ask a backend everything. ``step`` is told the title of each probe before it begins. Never
-    raises for what a backend does."""
+    """Run all probes, or the ``chosen`` ones. ``step`` gets the title of each probe before it
+    begins. Never raises because of a backend's behavior."""
     began, facts = time.monotonic(), []
     ask = Ask(backend)
     for probe in probes() if chosen is None else chosen:

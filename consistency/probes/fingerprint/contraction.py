@@ -1,9 +1,9 @@
-"""Whether a product is rounded before it is added: in sums of products, and in x·y + z.
+"""Whether products are rounded before they are added, in sums of products and in x·y + z.
 
-(1+2^-p)(1+2^-q) − 1 − 2^-p − 2^-q is 2^-(p+q) where nothing is rounded. With p + q beyond the
-format's bits a rounded product gives 0, an exact one 2^-(p+q) if it is added last, to the same
-running sum: its place and the distance of the four terms vary. That nothing shows is told as an
-answer only where a positive control says that it could have.
+(1+2^-p)(1+2^-q) − 1 − 2^-p − 2^-q is 2^-(p+q) without rounding. With p + q beyond the format's
+bits a rounded product gives 0; an exact one gives 2^-(p+q) if it is added last, to the same running
+sum, so the order and the distance of the four terms vary. Rounding is reported only if a positive
+control shows that an exact product would have been visible.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ _SLOTS = 4
 
 
 def products(ask: Ask, form: str, dtype: str, factor: Fact | None) -> Iterator[Fact]:
-    """``…/products``; ``factor`` is the answer on the multiplicand, which says what the factors may
-    be."""
+    """``…/products``; ``factor`` is the fact on the multiplicand, which limits the factors."""
     question, steps = f"{form}/{dtype}/products", _STEPS[dtype]
     bits = int(factor.details.get("bits", "0")) if factor is not None and factor.known else 0
     if not bits:
@@ -47,16 +46,16 @@ def products(ask: Ask, form: str, dtype: str, factor: Fact | None) -> Iterator[F
         yield unknown(question, str(reason))
 
 
-def _judged(question: str, bench: GemmProbe, seen: Array, steps: tuple[int, ...]) -> Fact:
-    """``seen``: of all arrangements (R, P, Q), what came back in units of the exact result. Raises
+def _judged(question: str, bench: GemmProbe, results: Array, steps: tuple[int, ...]) -> Fact:
+    """The fact for results [R, P, Q] of all arrangements, in units of the exact result. Raises
     NotAnswered."""
     full = FORMATS[bench.dtype].precision
     total = np.add.outer(np.array(steps), np.array(steps))
-    exact, none = (seen == 1.0).any(axis=0), (seen == 0.0).all(axis=0)
+    exact, none = (results == 1.0).any(axis=0), (results == 0.0).all(axis=0)
     inside, beyond = total < full, total >= full
     text = (
         f"(1+2^-p)(1+2^-q) − 1 − 2^-p − 2^-q, p, q in {', '.join(map(str, steps))}, "
-        f"{len(seen)} arrangements of the four terms"
+        f"{len(results)} arrangements of the four terms"
     )
     if exact.all():
         return Fact(
@@ -81,25 +80,25 @@ def _judged(question: str, bench: GemmProbe, seen: Array, steps: tuple[int, ...]
             f"rounded to {full} bits",
             f"{text}, though the product itself joins the sum of the others",
         )
-    most = int(total[exact].max()) if exact.any() else 0
+    max_total = int(total[exact].max()) if exact.any() else 0
     if (
-        most >= full and exact[total <= most].all()
-    ):  # what is lost deeper down, the sum has no room for
+        max_total >= full and exact[total <= max_total].all()
+    ):  # smaller results exceed the accumulator
         return Fact(
             question,
-            f"exact down to 2^-{most}",
+            f"exact down to 2^-{max_total}",
             f"{text}: the sum has no room for what lies deeper",
         )
     if none[inside].any() and (exact | none)[inside].all():
-        if not _room(bench, total[inside]):
+        if not _sum_has_room(bench, total[inside]):
             return unknown(
                 question, "the sum has no room for what an exact product would show", text
             )
-        least = min(max(p, q) for p, q, gone in _pairs(steps, none & inside) if gone)
+        min_exponent = min(max(p, q) for p, q, is_zero in _pairs(steps, none & inside) if is_zero)
         return Fact(
             question,
             "those of low parts are left out",
-            f"{text}: 0 from p = q = {least} on, where the sum has room for it",
+            f"{text}: 0 from p = q = {min_exponent} on, where the sum has room for it",
         )
     return unknown(
         question,
@@ -117,7 +116,7 @@ def _pairs(
 
 
 def _arrangements() -> list[tuple[int, ...]]:
-    """Where the four terms stand: every distance, every turn."""
+    """Positions of the four terms, for each distance and rotation."""
     places = [[3 + stride * i for i in range(_SLOTS)] for stride in _STRIDES]
     return [
         tuple(row[(i + turn) % _SLOTS] for i in range(_SLOTS))
@@ -126,9 +125,9 @@ def _arrangements() -> list[tuple[int, ...]]:
     ]
 
 
-def _room(bench: GemmProbe, depths: Array) -> bool:
-    """Whether 1 + 2^-d − 1 is 2^-d in every arrangement: the sum can hold what an exact product
-    leaves."""
+def _sum_has_room(bench: GemmProbe, depths: Array) -> bool:
+    """Whether 1 + 2^-d − 1 is 2^-d in every arrangement, so that the accumulator can hold the
+    result of an exact product."""
     tiny = 2.0 ** -np.unique(depths).astype(float)
     ones = np.ones_like(tiny)
     left = np.stack([ones, tiny, -ones, np.zeros_like(tiny)], axis=1)
@@ -144,10 +143,10 @@ def _grid(bench: GemmProbe, steps: tuple[int, ...]) -> Array:
 
 
 def _rotated(bench: GemmProbe, left: Array, right: Array) -> Array:
-    """All products of rows (P, 4) and (Q, 4) in every arrangement: (R, P, Q)."""
+    """Sums of products of the rows (P, 4) and (Q, 4) in every arrangement: (R, P, Q)."""
     arrangements, k = _arrangements(), bench.shape.k
     together = max(1, min(bench.shape.m // len(left), bench.shape.n // len(right)))
-    found: list[Array] = []
+    results: list[Array] = []
     for start in range(0, len(arrangements), together):
         chosen = arrangements[start : start + together]
         a, b = (np.zeros((len(chosen), len(rows), k)) for rows in (left, right))
@@ -156,13 +155,13 @@ def _rotated(bench: GemmProbe, left: Array, right: Array) -> Array:
         got = bench.grid(a.reshape(-1, k), b.reshape(-1, k)).reshape(
             len(chosen), len(left), len(chosen), len(right)
         )
-        found += [got[i, :, i] for i in range(len(chosen))]
-    return np.stack(found)
+        results += [got[i, :, i] for i in range(len(chosen))]
+    return np.stack(results)
 
 
 def fused(ask: Ask, dtype: str) -> Iterator[Fact]:
-    """``addcmul/…/fma`` and, of float32 and float64, ``complex-mul/…/fma``: fused, separate, or
-    other in the vector's tail."""
+    """``addcmul/…/fma`` and, for float32 and float64, ``complex-mul/…/fma``: fused, separate, or
+    different in the vector's tail."""
     half = {"float32": 12, "float64": 27, "float16": 6, "bfloat16": 4}[dtype]
     x, z = 1.0 + 2.0**-half, -(1.0 + 2.0 ** (1 - half))
 
@@ -201,37 +200,42 @@ def _real(answer: torch.Tensor) -> torch.Tensor:
 
 
 def _fusion(
-    ask: Ask, question: str, asked: list[Request], control: list[Request], exact: float, text: str
+    ask: Ask,
+    question: str,
+    test_calls: list[Request],
+    control: list[Request],
+    exact: float,
+    text: str,
 ) -> Fact:
-    """``control`` is the same with 1 more, which has to come back either way: zeros alone tell
+    """``control`` is the same call with z + 1, whose result must be 1 either way: zeros alone prove
     nothing."""
     try:
-        seen, one = (
-            [doubles(_real(a)) for a in ask.many(requests)] for requests in (asked, control)
+        results, controls = (
+            [doubles(_real(a)) for a in ask.many(requests)] for requests in (test_calls, control)
         )
     except NotAnswered as reason:
         return unknown(question, str(reason))
-    if any((s != 1.0).any() for s in one):
+    if any((s != 1.0).any() for s in controls):
         return unknown(
             question,
             (
                 f"the same with 1 more gives "
-                f"{float(next(s for s in one if (s != 1.0).any())[0])!r}, "
+                f"{float(next(s for s in controls if (s != 1.0).any())[0])!r}, "
                 f"not 1"
             ),
             text,
         )
-    seen = [s / exact for s in seen]
-    if any(not np.isin(s, (0.0, 1.0)).all() for s in seen):
+    results = [s / exact for s in results]
+    if any(not np.isin(s, (0.0, 1.0)).all() for s in results):
         return unknown(
-            question, f"neither 0 nor the exact result: {seen[0].reshape(-1)[0] * exact!r}", text
+            question, f"neither 0 nor the exact result: {results[0].reshape(-1)[0] * exact!r}", text
         )
-    kinds = [{0.0: "separate", 1.0: "fused"}[float(v)] for v in (seen[0][0], seen[1][0])]
-    if (seen[1] != seen[1][0]).any():
+    kinds = [{0.0: "separate", 1.0: "fused"}[float(v)] for v in (results[0][0], results[1][0])]
+    if (results[1] != results[1][0]).any():
         return Fact(
             question,
             "fused in vectors, separate in their tail"
-            if seen[1][0]
+            if results[1][0]
             else "separate in vectors, fused in their tail",
             text,
         )

@@ -1,8 +1,7 @@
-"""Which results change from run to run, and which with the size of the batch, the layout, or the
-number of threads.
+"""Whether results depend on repetition, batch size, layout, or the number of threads.
 
-A hash over many results stands for a run: one number's bits coincide by chance. Repeating proves
-nothing; it only fails to refute.
+Runs are compared by a hash over many results, since single results may agree by chance. Equal
+repetitions do not prove determinism.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ _K, _N = 512, 64
 
 
 def random(shape: tuple[int, ...], dtype: str = "float32", turn: int = 0) -> torch.Tensor:
-    """Whole numbers of as many bits as fit, scaled by a power of two: every sum of their products
-    is rounded."""
+    """Random numbers with so many bits that every sum of their products is rounded."""
     bits = {"float64": 24, "float32": 24, "float16": 10, "bfloat16": 8}[dtype]
     return torch.from_numpy(samples.integers(shape, bits, turn) * 2.0 ** (1 - bits)).to(
         getattr(torch, dtype)
@@ -36,23 +34,23 @@ def digest(tensor: torch.Tensor) -> str:
 
 
 def facts(ask: Ask) -> Iterator[Fact]:
-    restless = set()
+    nondeterministic = set()
     for fact in repeated(ask):
         yield fact
         if fact.known and not fact.usual:
-            restless.add(fact.question.partition("/")[0])
+            nondeterministic.add(fact.question.partition("/")[0])
     for fact in (*batches(ask), *layouts(ask), *threads(ask)):
         name = fact.question.partition("/")[0]
         yield (
             unknown(fact.question, "the bits change from run to run")
-            if fact.known and name in restless
+            if fact.known and name in nondeterministic
             else fact
         )
 
 
-def _tells_nothing(answers: Iterable[torch.Tensor]) -> bool:
-    """Whether the bits of some results are all alike, so that they would be the same whatever
-    happened."""
+def _is_constant(answers: Iterable[torch.Tensor]) -> bool:
+    """Whether some result has the same bits in all elements, so that comparing it is
+    meaningless."""
     return any(answer.numel() > 1 and np.unique(words(answer)).size == 1 for answer in answers)
 
 
@@ -93,7 +91,7 @@ def _requests() -> dict[str, Request]:
 
 
 def repeated(ask: Ask) -> Iterator[Fact]:
-    """``OPERATOR/float32/repeated``: the same call, some times over."""
+    """``OPERATOR/float32/repeated``: the same call several times."""
     for name, request in _requests().items():
         question = f"{name}/float32/repeated"
         try:
@@ -101,24 +99,24 @@ def repeated(ask: Ask) -> Iterator[Fact]:
         except NotAnswered as reason:
             yield unknown(question, str(reason))
             continue
-        if _tells_nothing(answers):
+        if _is_constant(answers):
             yield unknown(question, "all results are the same number")
             continue
-        found = {digest(answer) for answer in answers}
+        digests = {digest(answer) for answer in answers}
         evidence = f"{answers[0].numel()} results, {REPEATS} times"
-        if len(found) > 1:
+        if len(digests) > 1:
             yield Fact(
-                question, "other bits from run to run", f"{evidence}: {len(found)} different ones"
+                question, "other bits from run to run", f"{evidence}: {len(digests)} different ones"
             )
         else:
             yield Fact(question, "same bits", evidence, usual=True)
 
 
 def _classes(names: Sequence[str], digests: Sequence[str]) -> str:
-    """Which of them have the same bits: ``1 | 2 … 15 | 16 … 128``, ``a, c | b``."""
+    """Groups of equal digests by name: ``1 | 2 … 15 | 16 … 128``, ``a, c | b``."""
     groups: dict[str, list[int]] = {}
-    for position, found in enumerate(digests):
-        groups.setdefault(found, []).append(position)
+    for position, digest_ in enumerate(digests):
+        groups.setdefault(digest_, []).append(position)
     return " | ".join(_run(names, members) for members in groups.values())
 
 
@@ -133,11 +131,11 @@ def _run(names: Sequence[str], members: list[int]) -> str:
 
 
 def batches(ask: Ask) -> Iterator[Fact]:
-    """``…/batch``: the bits of the first row, with more and more rows behind it."""
+    """``…/batch``: the bits of the first row in batches of different sizes."""
     a, b, bias = random((BATCHES[-1], _K)), random((_K, _N), turn=1), random((_N,), turn=2)
     weight = b.T.contiguous()
     kernel, images = random((16, 8, 3, 3), turn=1), random((BATCHES[-1], 8, 8, 8))
-    asked: dict[str, Callable[[int], Request]] = {
+    makers: dict[str, Callable[[int], Request]] = {
         "matmul": lambda m: call("matmul", "float32", a[:m].clone(), b),
         "linear": lambda m: call("nn.functional.linear", "float32", a[:m].clone(), weight, bias),
         "bmm": lambda m: call(
@@ -148,7 +146,7 @@ def batches(ask: Ask) -> Iterator[Fact]:
         "layer_norm": lambda m: call("nn.functional.layer_norm", "float32", a[:m].clone(), [_K]),
         "sum": lambda m: call("sum", "float32", a[:m].clone(), 1),
     }
-    for name, make in asked.items():
+    for name, make in makers.items():
         sizes = [m for m in BATCHES if name != "bmm" or m <= 16]
         yield _compared(
             ask,
@@ -160,7 +158,7 @@ def batches(ask: Ask) -> Iterator[Fact]:
 
 
 def layouts(ask: Ask) -> Iterator[Fact]:
-    """``…/layout``: the same numbers, laid out otherwise."""
+    """``…/layout``: the same numbers with different strides."""
     a, b = random((48, _K)), random((_K, _N), turn=1)
     at, bt = a.T.contiguous().T, b.T.contiguous().T
     names = ["contiguous", "left transposed", "right transposed", "both transposed"]
@@ -191,12 +189,11 @@ def layouts(ask: Ask) -> Iterator[Fact]:
 
 
 def threads(ask: Ask) -> Iterator[Fact]:
-    """``…/threads``: as the backend is, and with one thread; for backends that have such a
-    switch."""
-    alone = ask.variant("one thread")
-    if alone is None:
+    """``…/threads``: the default number of threads and one thread, for backends that can switch."""
+    one_thread = ask.variant("one thread")
+    if one_thread is None:
         return
-    wanted = {
+    requests = {
         "matmul": call("matmul", "float32", random((32, 2048)), random((2048, 64), turn=1)),
         "linear": call(
             "nn.functional.linear",
@@ -214,20 +211,20 @@ def threads(ask: Ask) -> Iterator[Fact]:
             random((32, 32, 3, 3), turn=1),
         ),
     }
-    for name, request in wanted.items():
+    for name, request in requests.items():
         question = f"{name}/float32/threads"
         try:
-            found = [
-                digest(one(request.operator, request.dtype, *request.args))
-                for one in (ask, alone, alone, ask)
+            digests = [
+                digest(query(request.operator, request.dtype, *request.args))
+                for query in (ask, one_thread, one_thread, ask)
             ]
         except NotAnswered as reason:
             yield unknown(question, str(reason))
             continue
-        if found[0] != found[3] or found[1] != found[2]:
+        if digests[0] != digests[3] or digests[1] != digests[2]:
             yield unknown(question, "the bits change from run to run")
             continue
-        same = found[0] == found[1]
+        same = digests[0] == digests[1]
         yield Fact(
             question,
             "same bits with one thread" if same else "other bits with one thread",
@@ -239,18 +236,18 @@ def _compared(
     ask: Ask,
     question: str,
     names: Sequence[str],
-    asked: Sequence[Request],
+    requests: Sequence[Request],
     part: Callable[[torch.Tensor], torch.Tensor] = lambda t: t,
 ) -> Fact:  # fmt: skip
-    """Which calls give the same bits, asked twice: what changes from run to run says nothing about
-    batches or layouts."""
+    """Which calls give the same bits. Each is made twice, since a nondeterministic call shows
+    nothing about batches or layouts."""
     try:
-        twice = [ask.many(asked), ask.many(asked[::-1])[::-1]]
+        runs = [ask.many(requests), ask.many(requests[::-1])[::-1]]
     except NotAnswered as reason:
         return unknown(question, str(reason))
-    if _tells_nothing(answer for answers in twice for answer in answers):
+    if _is_constant(answer for answers in runs for answer in answers):
         return unknown(question, "all results are the same number")
-    first, second = ([digest(part(answer)) for answer in answers] for answers in twice)
+    first, second = ([digest(part(answer)) for answer in answers] for answers in runs)
     if first != second:
         return unknown(question, "the bits change from run to run")
     if len(set(first)) == 1:

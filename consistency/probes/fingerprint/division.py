@@ -1,5 +1,4 @@
-"""Whether quotients and square roots are the nearest numbers to the exact ones, as IEEE 754
-demands."""
+"""Whether quotients and square roots are correctly rounded, as IEEE 754 requires."""
 
 from __future__ import annotations
 
@@ -27,13 +26,13 @@ def facts(ask: Ask, dtype: str) -> Iterator[Fact]:
         for turn in (0, 1)
     )
     a, b = (torch.from_numpy(v).to(_torch(dtype)) for v in (x, y))
-    asked: dict[str, tuple[Request, Array, Array, str]] = {
+    requests: dict[str, tuple[Request, Array, Array, str]] = {
         "div": (call("div", dtype, a, b), x, y, "quotient"),
         "div-by-number": (call("div", dtype, a, _DIVISOR), x, np.full(COUNT, _DIVISOR), "quotient"),
         "reciprocal": (call("reciprocal", dtype, b), np.ones(COUNT), y, "quotient"),
         "sqrt": (call("sqrt", dtype, a), x, x, "root"),
     }
-    for name, (request, top, bottom, kind) in asked.items():
+    for name, (request, top, bottom, kind) in requests.items():
         yield _fact(ask, f"{name}/{dtype}/rounding", request, top, bottom, kind)
 
 
@@ -66,7 +65,7 @@ def _fact(ask: Ask, question: str, request: Request, top: Array, bottom: Array, 
             usual=True,
         )
     share = 100.0 * float(wrong.mean())
-    answer = f"within {_up(float(error.max()))} ulp"
+    answer = f"within {_rounded_up(float(error.max()))} ulp"
     return Fact(
         question,
         answer,
@@ -77,20 +76,19 @@ def _fact(ask: Ask, question: str, request: Request, top: Array, bottom: Array, 
     )
 
 
-def _up(value: float) -> str:
-    """One digit behind the point, rounded up: a bound stays one."""
+def _rounded_up(value: float) -> str:
+    """A bound with one decimal digit, rounded up."""
     return f"{np.ceil(value * 10.0) / 10.0:.1f}"
 
 
 def _errors(got: Array, top: Array, bottom: Array, kind: str, bits: int) -> Array:
-    """The errors in ulp of the results, from residuals that are exact to 2^-100: top − got ·
-    bottom, or top − got²."""
+    """Errors in ulp, from residuals with a relative error of 2^-100: top − got · bottom, or
+    top − got²."""
     ulp = np.ldexp(1.0, np.frexp(got)[1] - bits)
     factor = bottom if kind == "quotient" else got
     high, low = two_product(got, factor)
     residual = (top - high) - low
     slope = np.abs(bottom) if kind == "quotient" else 2.0 * got
     error = np.abs(residual) / slope / ulp
-    # A root's residual has a second order, which decides only where the first is a tie, and no root
-    # is a tie.
+    # The second-order term of a root's residual could decide only a tie, and no root is a tie.
     return np.where(np.abs(error - 0.5) < 1e-12, 0.5, error)

@@ -1,5 +1,5 @@
-"""Whether float64 and int64 are what they are called: some devices compute float64 in float32,
-int64 in int32 or in floats."""
+"""Whether float64 and int64 have full width: some devices compute float64 in float32, and int64 in
+int32 or in floating point."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .facts import Fact, unknown
 from .gemm_probe import Array
 from .query import Ask, NotAnswered, Request, call, doubles
 
-Rounds = Callable[[int | Fraction], int]  # an integer, as a format holds it
+Rounds = Callable[[int | Fraction], int]  # rounds a value to an integer of a format
 Model = Callable[[Rounds], list[int]]
 
 _FULL = 53
-# To 53 bits, from 60-digit arithmetic: the function, its argument, the result.
+# Function, argument, and result rounded to 53 bits from 60-digit arithmetic.
 _KNOWN = (
     ("exp", 1.375, "0x1.fa3ff43d0eaf9p+1"),
     ("log", 2.75, "0x1.02f84700434a8p+0"),
@@ -35,7 +35,7 @@ def facts(ask: Ask) -> Iterator[Fact]:
 
 
 def _arithmetic(ask: Ask) -> Iterator[Fact]:
-    """1 + 2^-p through operators that only have to keep it."""
+    """1 + 2^-p through operators that should return it unchanged."""
     p = np.arange(1, _FULL)
     exact = 1.0 + 2.0**-p
     x, one, tiny = (
@@ -43,7 +43,7 @@ def _arithmetic(ask: Ask) -> Iterator[Fact]:
         torch.ones(len(p), dtype=torch.float64),
         torch.from_numpy(2.0**-p),
     )
-    asked = {
+    requests = {
         "add": call("add", "float64", one, tiny), "mul": call("mul", "float64", x, one),
         "div": call("div", "float64", x, one),
         "sqrt": call("sqrt", "float64", torch.from_numpy(exact)), "sum": call("sum", "float64",
@@ -52,7 +52,7 @@ def _arithmetic(ask: Ask) -> Iterator[Fact]:
         torch.stack([one, tiny]), 0),
         "maximum": call("maximum", "float64", x, one), "neg": call("neg", "float64", x),
     }  # fmt: skip
-    for name, request in asked.items():
+    for name, request in requests.items():
         question = f"{name}/float64/width"
         try:
             got = doubles(ask(request.operator, request.dtype, *request.args))
@@ -60,12 +60,12 @@ def _arithmetic(ask: Ask) -> Iterator[Fact]:
             yield unknown(question, str(reason))
             continue
         got = got[-1] if got.ndim == 2 else np.abs(got)
-        # A root has bits of its own: what counts is how many of them agree.
-        wanted = np.asarray(np.sqrt(exact) if name == "sqrt" else exact, dtype=np.float64)
+        # The root's bits differ from the argument's, so a relative error is allowed.
+        expected = np.asarray(np.sqrt(exact) if name == "sqrt" else exact, dtype=np.float64)
         yield _width(
             question,
             got,
-            wanted,
+            expected,
             2.0**-51 if name == "sqrt" else 0.0,
             f"1 + 2^-p, p = 1 … {_FULL - 1}",
         )
@@ -73,7 +73,7 @@ def _arithmetic(ask: Ask) -> Iterator[Fact]:
 
 def _functions(ask: Ask) -> Iterator[Fact]:
     for name, argument, text in _KNOWN:
-        question, wanted = f"{name}/float64/width", float.fromhex(text)
+        question, expected = f"{name}/float64/width", float.fromhex(text)
         try:
             answer = ask(name, "float64", torch.full((5,), argument, dtype=torch.float64))
             if answer.dtype != torch.float64 or answer.shape != (5,):
@@ -82,15 +82,15 @@ def _functions(ask: Ask) -> Iterator[Fact]:
         except NotAnswered as reason:
             yield unknown(question, str(reason))
             continue
-        evidence = f"{name}({argument}) = {got!r}; {wanted!r} is right"
-        yield _width(question, np.array([got]), np.array([wanted]), 2.0**-50, evidence)
+        evidence = f"{name}({argument}) = {got!r}; {expected!r} is right"
+        yield _width(question, np.array([got]), np.array([expected]), 2.0**-50, evidence)
 
 
-def _width(question: str, got: Array, wanted: Array, allowed: float, evidence: str) -> Fact:
-    """float32 is only said where every result is a number of that format."""
-    if got.shape != wanted.shape or not np.isfinite(got).all():
+def _width(question: str, got: Array, expected: Array, allowed: float, evidence: str) -> Fact:
+    """The fact of one operator; float32 requires that all results are numbers of that format."""
+    if got.shape != expected.shape or not np.isfinite(got).all():
         return unknown(question, "what came back are no such numbers", evidence)
-    error = float((np.abs(got - wanted) / wanted).max())
+    error = float((np.abs(got - expected) / expected).max())
     if error <= allowed:
         return Fact(question, f"{_FULL} bits", evidence, usual=True)
     if (got.astype(np.float32).astype(np.float64) == got).all() and error < 2.0**-20:
@@ -105,7 +105,7 @@ def _integers(ask: Ask) -> Iterator[Fact]:
         return torch.tensor(values, dtype=torch.int64)
 
     rows = ints(2**53, 1, 0, 0, 2**31, 1, 0, 0).reshape(2, 4)
-    asked: dict[str, tuple[Request, Model]] = {
+    tests: dict[str, tuple[Request, Model]] = {
         "add": (call("add", "int64", ints(2**53, 2**31, 2**63 - 1), ints(1, 1, 1)),
                 lambda r: [r(r(2**53) + r(1)), r(r(2**31) + r(1)), r(r(2**63 - 1) + r(1))]),
         "mul": (call("mul", "int64", ints(3037000499, big), ints(3037000499, 3)),
@@ -126,33 +126,33 @@ def _integers(ask: Ask) -> Iterator[Fact]:
         "abs": (call("abs", "int64", ints(-big, -wide)), lambda r: [r(abs(r(-big))),
         r(abs(r(-wide)))]),
     }  # fmt: skip
-    for name, (request, model) in asked.items():
+    for name, (request, model) in tests.items():
         question = f"{name}/int64/width"
         try:
-            found = ask(request.operator, request.dtype, *request.args)
+            result = ask(request.operator, request.dtype, *request.args)
         except NotAnswered as reason:
             yield unknown(question, str(reason))
             continue
-        if found.is_floating_point() or found.is_complex():
-            yield Fact(question, f"{str(found.dtype).removeprefix('torch.')} comes back")
+        if result.is_floating_point() or result.is_complex():
+            yield Fact(question, f"{str(result.dtype).removeprefix('torch.')} comes back")
         else:
-            yield _integer(question, [int(v) for v in found.reshape(-1)], model)
+            yield _integer(question, [int(v) for v in result.reshape(-1)], model)
 
 
 def _integer(question: str, got: list[int], model: Model) -> Fact:
-    """Only where one format, and no other, gives these numbers is it named."""
+    """The fact of one integer operator; a format is named only if no other gives these results."""
     results = {name: model(rounds) for name, rounds in _FORMATS.items()}
-    wanted = results.pop("64 bits")
-    evidence = f"{', '.join(map(str, got[:4]))} for {', '.join(map(str, wanted))}"
-    if got == wanted:
+    expected = results.pop("64 bits")
+    evidence = f"{', '.join(map(str, got[:4]))} for {', '.join(map(str, expected))}"
+    if got == expected:
         return Fact(question, "64 bits", evidence, usual=True)
-    if len(got) != len(wanted):
+    if len(got) != len(expected):
         return unknown(question, "what came back are no such numbers", evidence)
-    # Of a float beyond the range of int64 each conversion makes an integer of its own.
+    # The conversion of floats outside the range of int64 is implementation-defined.
     fitting = [
         name
-        for name, given in results.items()
-        if all(g == v or abs(v) >= 2**63 for g, v in zip(got, given, strict=True))
+        for name, predicted in results.items()
+        if all(g == v or abs(v) >= 2**63 for g, v in zip(got, predicted, strict=True))
     ]
     return Fact(question, fitting[0] if len(fitting) == 1 else "not 64 bits", evidence)
 

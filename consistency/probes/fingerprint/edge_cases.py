@@ -1,8 +1,8 @@
-"""Corner cases as a table: ties, casts, NaN, signed zeros, infinities, quadrants, remainders. A row
-is a call and its result.
+"""Corner cases: ties, casts, NaN, signed zeros, infinities, quadrants, remainders. Each row is a
+call and its result.
 
-Most rows have one right answer (IEEE 754, C's mathematics, or torch's documentation); a few are
-anybody's choice.
+Most rows have one correct result (IEEE 754, C's mathematics, or torch's documentation); the results
+of a few are implementation-defined.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ inf, nan = math.inf, math.nan
 
 @dataclass(frozen=True)
 class Row:
-    """``title`` names it in reports; ``usual`` is the text that a sound backend gives, empty where
-    there is none."""
+    """``title`` names the row in reports; ``usual`` is the correct result as text, empty if it is
+    implementation-defined."""
 
     title: str
     request: Request
@@ -49,7 +49,7 @@ def facts(ask: Ask) -> Iterator[Fact]:
 
 
 def shown(tensor: torch.Tensor) -> str:
-    """Every number of a small result: ``-0``, ``nan``, ``0.5``, ``true``."""
+    """The numbers of a small result: ``-0``, ``nan``, ``0.5``, ``true``."""
     return " ".join(_number(value) for value in tensor.reshape(-1)[:16].tolist()) or "nothing"
 
 

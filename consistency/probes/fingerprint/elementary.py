@@ -1,9 +1,9 @@
-"""How well elementary functions are computed, and by which implementation: the largest error, and a
-hash of all bits.
+"""Accuracy and implementation of elementary functions: the largest error, and a hash of all result
+bits.
 
-float32: every exponent × 2048 mantissas, and points around the function's zeros; float16 and
-bfloat16: all 65,536 numbers. The same numbers one at a time tell whether a vector's tail, or a
-lonely element, is computed otherwise.
+float32: every exponent × 2048 mantissas, and points around the functions' zeros; float16 and
+bfloat16: all 65,536 numbers. Calls of one and of seven elements show whether short rows or a
+vector's tail are computed differently.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NARROW = (
     "nn.functional.gelu",
 )  # for 16-bit formats, and float64
 MANTISSAS = {"float32": 2048, "float64": 16}
-_ALONE, _SHORT = 8, 7  # calls of one element, of so few that no vector is filled
+_ALONE, _SHORT = 8, 7  # calls with one element; elements of a row too short for a vector
 
 
 def facts(ask: Ask, dtype: str) -> Iterator[Fact]:
@@ -50,17 +50,17 @@ def facts(ask: Ask, dtype: str) -> Iterator[Fact]:
 def of_function(ask: Ask, name: str, dtype: str) -> Iterator[Fact]:
     short = name.rpartition(".")[2]
     questions = {about: f"{short}/{dtype}/{about}" for about in ("ulp", "bits", "tail")}
-    given = points(dtype)
+    arguments = points(dtype)
     try:
-        answer = ask(name, dtype, from_words(given, dtype))
-        if answer.shape != (len(given),) or NAMES.get(answer.dtype) != dtype:
+        answer = ask(name, dtype, from_words(arguments, dtype))
+        if answer.shape != (len(arguments),) or NAMES.get(answer.dtype) != dtype:
             raise NotAnswered(f"{name} {dtype}: {tuple(answer.shape)} {answer.dtype} came back")
-        found = words(answer)
+        bits = words(answer)
         if dtype != "float64":
-            yield _ulp(questions["ulp"], name, dtype, given, answer)
-        digest = hashlib.sha256(_without_payloads(answer, found).tobytes()).hexdigest()[:10]
-        yield Fact(questions["bits"], digest, f"hash of {len(given)} results")
-        yield _tail(ask, questions["tail"], name, dtype, given, found)
+            yield _ulp(questions["ulp"], name, dtype, arguments, answer)
+        digest = hashlib.sha256(_canonical_nan(answer, bits).tobytes()).hexdigest()[:10]
+        yield Fact(questions["bits"], digest, f"hash of {len(arguments)} results")
+        yield _tail(ask, questions["tail"], name, dtype, arguments, bits)
     except NotAnswered as reason:
         for about in ("ulp", "bits", "tail"):
             if about != "ulp" or dtype != "float64":
@@ -69,16 +69,16 @@ def of_function(ask: Ask, name: str, dtype: str) -> Iterator[Fact]:
 
 @functools.cache
 def points(dtype: str) -> Words:
-    """The numbers that are asked for; read-only."""
-    found: Words
+    """The arguments of a test, as a read-only array."""
+    patterns: Words
     if dtype in ("float16", "bfloat16"):
-        found = samples.all_of_16_bits()
+        patterns = samples.all_of_16_bits()
     else:
-        found = np.concatenate(
+        patterns = np.concatenate(
             [samples.every_exponent(dtype, MANTISSAS[dtype]), _around_zeros(dtype)]
         )
-    found.flags.writeable = False
-    return found
+    patterns.flags.writeable = False
+    return patterns
 
 
 def _around_zeros(dtype: str) -> Words:
@@ -92,23 +92,23 @@ def _around_zeros(dtype: str) -> Words:
     return around
 
 
-def _without_payloads(answer: torch.Tensor, found: Words) -> Words:
-    """NaN is one value: which of its many patterns comes back says nothing about a function."""
-    plain: Words = np.where(torch.isnan(answer).numpy(), np.iinfo(found.dtype).max, found).astype(
-        found.dtype
+def _canonical_nan(answer: torch.Tensor, bits: Words) -> Words:
+    """Result bits with one pattern for all NaNs, whose payloads do not characterize a function."""
+    canonical: Words = np.where(torch.isnan(answer).numpy(), np.iinfo(bits.dtype).max, bits).astype(
+        bits.dtype
     )
-    return plain
+    return canonical
 
 
 def reference(name: str, given: torch.Tensor) -> Array:
-    """float64, by torch on the CPU, of the same numbers."""
+    """The float64 result of torch on the CPU for the same numbers."""
     with torch.no_grad():
         return doubles(operators.get(name)(given.to(torch.float64)))
 
 
 def errors(got: Array, wanted: Array, dtype: str) -> tuple[Array, int, int]:
-    """(errors in ulp, mismatches of NaN and infinity, subnormal results that are 0); what is not
-    counted as an error has 0."""
+    """(errors in ulp, mismatches of NaN and infinity, subnormal results flushed to 0); elements
+    with such a mismatch have error 0."""
     form = FORMATS[dtype]
     with np.errstate(over="ignore", invalid="ignore"):
         exponent = np.maximum(np.frexp(wanted)[1] - 1, form.min_exponent)
@@ -118,9 +118,7 @@ def errors(got: Array, wanted: Array, dtype: str) -> tuple[Array, int, int]:
             if dtype != "float64"
             else np.inf
         )
-        overflows = (
-            np.abs(wanted) > limit
-        )  # both infinity and the largest number lie beside such a value
+        overflows = np.abs(wanted) > limit  # rounds to infinity or to the largest number
         error = np.abs(got - wanted) / ulp
     special = (np.isnan(got) != np.isnan(wanted)) | (np.isinf(wanted) & (got != wanted))
     special |= np.isinf(got) & np.isfinite(wanted) & (np.abs(wanted) <= limit)
@@ -131,27 +129,31 @@ def errors(got: Array, wanted: Array, dtype: str) -> tuple[Array, int, int]:
     return np.where(plain, error, 0.0), int(special.sum()), int(flushed.sum())
 
 
-def _ulp(question: str, name: str, dtype: str, given: Words, answer: torch.Tensor) -> Fact:
-    tensor = from_words(given, dtype)
-    wanted = reference(name, tensor)
-    error, special, flushed = errors(doubles(answer), wanted, dtype)
-    if 2 * special > np.count_nonzero(np.isfinite(wanted)):
+def _ulp(question: str, name: str, dtype: str, arguments: Words, answer: torch.Tensor) -> Fact:
+    tensor = from_words(arguments, dtype)
+    expected = reference(name, tensor)
+    error, special, flushed = errors(doubles(answer), expected, dtype)
+    if 2 * special > np.count_nonzero(np.isfinite(expected)):
         return unknown(
-            question, f"{special} of {len(given)} results are NaN or infinite, or should be"
+            question, f"{special} of {len(arguments)} results are NaN or infinite, or should be"
         )
-    where = int(np.argmax(error))
-    most = float(error[where])
-    size = "correctly rounded" if most <= 0.5 + 1e-6 and not special else f"within {_up(most)} ulp"
+    worst = int(np.argmax(error))
+    max_error = float(error[worst])
+    size = (
+        "correctly rounded"
+        if max_error <= 0.5 + 1e-6 and not special
+        else f"within {_rounded_up(max_error)} ulp"
+    )
     extra = f", {special} wrong NaN or infinity" if special else ""
     extra += ", subnormal results are 0" if flushed else ""
     evidence = (
-        f"{len(given)} numbers; {most:.4g} ulp at {float(tensor[where]):.9g} "
-        f"({int(given[where]):#x})"
+        f"{len(arguments)} numbers; {max_error:.4g} ulp at {float(tensor[worst]):.9g} "
+        f"({int(arguments[worst]):#x})"
     )
-    return Fact(question, size + extra, evidence, details={"ulp": f"{most:.6g}"})
+    return Fact(question, size + extra, evidence, details={"ulp": f"{max_error:.6g}"})
 
 
-def _up(value: float) -> str:
+def _rounded_up(value: float) -> str:
     """A bound with two significant digits, rounded up."""
     if value >= 100.0:
         return f"{float(f'{value * 1.05:.1e}'):.0f}" if value < 1e6 else f"{value * 1.05:.0e}"
@@ -162,23 +164,23 @@ def _up(value: float) -> str:
     )
 
 
-def _tail(ask: Ask, question: str, name: str, dtype: str, given: Words, found: Words) -> Fact:
-    """Numbers spread over those whose results are neither NaN nor infinite nor the number
-    itself."""
-    telling = np.flatnonzero(np.isfinite(doubles(from_words(found, dtype))) & (found != given))
-    if len(telling) < _ALONE * (1 + _SHORT):
+def _tail(ask: Ask, question: str, name: str, dtype: str, arguments: Words, bits: Words) -> Fact:
+    """Whether short rows give the same bits, tested at arguments whose results are finite and
+    differ from the argument."""
+    usable = np.flatnonzero(np.isfinite(doubles(from_words(bits, dtype))) & (bits != arguments))
+    if len(usable) < _ALONE * (1 + _SHORT):
         return unknown(question, "too few of its results say anything")
-    step = len(telling) // (_ALONE * (1 + _SHORT))
-    chosen = telling[::step][: _ALONE * (1 + _SHORT)]
+    step = len(usable) // (_ALONE * (1 + _SHORT))
+    chosen = usable[::step][: _ALONE * (1 + _SHORT)]
     parts = [chosen[i : i + 1] for i in range(_ALONE)] + np.split(chosen[_ALONE:], _ALONE)
-    answers = ask.many([call(name, dtype, from_words(given[part], dtype)) for part in parts])
+    answers = ask.many([call(name, dtype, from_words(arguments[part], dtype)) for part in parts])
     got = np.concatenate([words(a).reshape(-1) for a in answers])
-    other = int((got != found[chosen]).sum()) if got.shape == chosen.shape else len(chosen)
+    differing = int((got != bits[chosen]).sum()) if got.shape == chosen.shape else len(chosen)
     text = f"{len(chosen)} numbers alone and by {_SHORT}"
-    if other:
+    if differing:
         return Fact(
             question,
             "other bits alone and in short rows",
-            f"{text}: {other} of them differ from the same in a long row",
+            f"{text}: {differing} of them differ from the same in a long row",
         )
     return Fact(question, "same bits", text, usual=True)

@@ -1,8 +1,7 @@
-"""Sums and products of float64 without rounding: the rounded value and the exact rest, on whole
-NumPy arrays.
+"""Error-free transformations of float64 arrays: the rounded sum or product and its exact error.
 
-Exact as long as nothing overflows and no product's rest is subnormal (Dekker 1971; Knuth, TAOCP 2,
-4.2.2). NaN and infinities go where float64 takes them.
+Exact unless a value overflows or a product's error is subnormal (Dekker 1971; Knuth, TAOCP 2,
+4.2.2). NaN and infinities propagate as in float64.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ _SPLIT = 134217729.0  # 2²⁷ + 1 cuts a significand of 53 bits in two halves (
 
 
 def two_sum(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
-    """a + b as its rounded value and the exact rest (Knuth; Møller). Exact unless it overflows."""
+    """a + b as its rounded value and the exact error (Knuth; Møller)."""
     s = a + b
     virtual = s - a
     return s, (a - (s - virtual)) + (b - virtual)
 
 
 def two_product(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
-    """a · b as its rounded value and the exact rest (Dekker, with Veltkamp's split in place of a
+    """a · b as its rounded value and the exact error (Dekker, with Veltkamp's split in place of a
     fused multiply-add)."""
     p = a * b
     t = _SPLIT * a

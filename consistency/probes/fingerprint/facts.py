@@ -1,8 +1,7 @@
-"""What a fingerprint is made of: questions, each with an answer and its evidence, or with why there
-is none.
+"""Facts and fingerprints: questions about a backend, each with an answer and its evidence, or with
+the reason why there is none.
 
-They travel in bundles, so reading one is bounded and checked like everything that comes from
-another machine.
+Bundles carry them between machines, so reading one checks its size and types.
 """
 
 from __future__ import annotations
@@ -27,14 +26,13 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One question about a backend: what was found, or why nothing was.
+    """One question about a backend, with its answer or the reason why there is none.
 
     ``question`` is ``what/dtype/property``: ``matmul/float32/accumulator``, ``exp/float32/ulp``,
-    ``edges/float32/round(0.5)``. ``answer`` is the shortest text that two backends are compared by
-    (``24 bits, RN-even``); ``evidence`` says what was measured. Where ``inconclusive`` says why,
-    nothing was established and the answer is empty. ``details`` hold what programs read: further
-    texts by name, such as a whole tree. ``usual`` marks an answer that IEEE arithmetic gives, of
-    which a card need not speak.
+    ``edges/float32/round(0.5)``. ``answer`` is a short text by which two backends are compared
+    (``24 bits, nearest even``); ``evidence`` describes the measurement. ``inconclusive`` is the
+    reason if nothing was established; the answer is then empty. ``details`` are further texts by
+    name for programs. ``usual`` marks the answer of IEEE arithmetic, which summaries may omit.
     """
 
     question: str
@@ -56,18 +54,18 @@ class Fact:
 
     @property
     def what(self) -> str:
-        """What is asked about: ``matmul``, ``exp``, ``edges``."""
+        """The subject: ``matmul``, ``exp``, ``edges``."""
         return self.question.split("/")[0]
 
     @property
     def dtype(self) -> str:
-        """The dtype that the question is about; empty where it is about none."""
+        """The dtype of the question, or an empty string."""
         parts = self.question.split("/")
         return parts[1] if len(parts) > 2 else ""
 
     @property
     def about(self) -> str:
-        """The property that is asked for: ``multiplicand``, ``accumulator``, ``ulp``."""
+        """The property: ``multiplicand``, ``accumulator``, ``ulp``."""
         parts = self.question.split("/")
         return "/".join(parts[2:] if len(parts) > 2 else parts[1:])
 
@@ -93,25 +91,26 @@ class Fact:
             key: _text(data.get(key, ""), key)
             for key in ("question", "answer", "evidence", INCONCLUSIVE)
         }
-        found = {
+        detail_texts = {
             _text(key, "a detail's name"): _text(value, "a detail")
             for key, value in details.items()
         }
         try:
-            return Fact(**texts, details=MappingProxyType(found), usual=data.get("usual") is True)
+            return Fact(
+                **texts, details=MappingProxyType(detail_texts), usual=data.get("usual") is True
+            )
         except ValueError as error:
             raise BundleError(f"fingerprint: {error}") from None
 
 
 def unknown(question: str, why: str, evidence: str = "", **details: str) -> Fact:
-    """A question that was asked and not answered."""
+    """A question without an answer, and the reason ``why``."""
     return Fact(question, evidence=evidence, inconclusive=why, details=MappingProxyType(details))
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """All facts of one backend, in the order in which they were asked; ``seconds`` is how long that
-    took."""
+    """All facts of one backend in the order of the probes, which took ``seconds``."""
 
     backend: str
     facts: Mapping[str, Fact]
@@ -140,8 +139,8 @@ class Fingerprint:
 
     @property
     def hash(self) -> str:
-        """Ten digits that are the same where all answers are: inconclusive ones count as such,
-        evidence does not count."""
+        """Ten hexadecimal digits of a hash over all answers (empty if inconclusive), without
+        evidence."""
         answers = sorted((fact.question, fact.answer) for fact in self)
         return hashlib.sha256(json.dumps(answers).encode("utf-8")).hexdigest()[:10]
 
@@ -152,8 +151,8 @@ class Fingerprint:
 
     @staticmethod
     def from_json(data: Any) -> Fingerprint:
-        """What :meth:`to_json` wrote. Raises BundleError for anything else, or for one that is too
-        large."""
+        """Read the output of :meth:`to_json`. Raises BundleError for any other data, or if it is
+        too large."""
         if isinstance(data, str):
             if len(data) > MAX_JSON:
                 raise BundleError(
@@ -191,7 +190,7 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A question that two fingerprints answer differently; None where one of them was not asked."""
+    """A question with different answers in two fingerprints; None if one lacks it."""
 
     question: str
     left: Fact | None
@@ -199,34 +198,36 @@ class Difference:
 
 
 def differences(left: Fingerprint, right: Fingerprint) -> tuple[Difference, ...]:
-    """Questions with different *established* answers, in the order of ``left``; what either did not
-    establish is no difference."""
-    found = []
+    """Questions with different *established* answers, in the order of ``left``. An inconclusive
+    fact is no difference."""
+    different = []
     for question in dict.fromkeys((*left.facts, *right.facts)):
-        one, other = left.get(question), right.get(question)
+        left_fact, right_fact = left.get(question), right.get(question)
         if (
-            one is not None
-            and other is not None
-            and one.known
-            and other.known
-            and not _alike(question, one.answer, other.answer)
+            left_fact is not None
+            and right_fact is not None
+            and left_fact.known
+            and right_fact.known
+            and not _alike(question, left_fact.answer, right_fact.answer)
         ):
-            found.append(Difference(question, one, other))
-    return tuple(found)
+            different.append(Difference(question, left_fact, right_fact))
+    return tuple(different)
 
 
-def _alike(question: str, one: str, other: str) -> bool:
-    """Also where of one running sum only the width was established: ``24 bits`` beside ``24 bits,
-    nearest even``."""
-    less, more = sorted((one, other), key=len)
-    return less == more or (
-        question.endswith("/accumulator") and "," not in less and more.startswith(f"{less}, ")
+def _alike(question: str, a: str, b: str) -> bool:
+    """Whether two answers agree. An accumulator's width alone agrees with width and rounding:
+    ``24 bits`` and ``24 bits, nearest even``."""
+    shorter, longer = sorted((a, b), key=len)
+    return shorter == longer or (
+        question.endswith("/accumulator")
+        and "," not in shorter
+        and longer.startswith(f"{shorter}, ")
     )
 
 
-def _text(value: Any, what: str) -> str:
+def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
-        raise BundleError(f"fingerprint: {what} is text, not {str(value)[:40]!r}")
+        raise BundleError(f"fingerprint: {name} is text, not {str(value)[:40]!r}")
     if len(value) > MAX_TEXT:
-        raise BundleError(f"fingerprint: {what} has {len(value)} characters (at most {MAX_TEXT})")
+        raise BundleError(f"fingerprint: {name} has {len(value)} characters (at most {MAX_TEXT})")
     return value

@@ -1,8 +1,7 @@
-"""Sums of products asked for through matmul, linear, bmm and conv2d alike: a probe gives rows of
-one factor, and gets the sums.
+"""Sums of products through matmul, linear, bmm and conv2d with one interface: a probe passes rows
+of the factors and gets the sums.
 
-The shape selects the kernel, so all rows of one question are asked at one (M, K, N), padded with
-zeros.
+The shape selects the kernel, so all rows of one question use one (M, K, N), padded with zeros.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ import torch
 from .query import Ask, NotAnswered, Request, call, doubles, numbers
 
 Array = npt.NDArray[np.float64]
-WINDOW = 3  # conv2d: of 3 × 3, which moves by 3, so that no two results share an input
+WINDOW = 3  # conv2d: 3 × 3 with stride 3, so that no two results share an input
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """(M, K) · (K, N); K is a multiple of 9, the places of a window of conv2d."""
+    """(M, K) · (K, N); K is a multiple of 9, the size of conv2d's window."""
 
     m: int
     k: int
@@ -33,7 +32,7 @@ class Shape:
         return f"{self.m}×{self.k}×{self.n}"
 
 
-# One that every kernel likes, and one that none does: kernels are chosen by alignment and size.
+# One aligned shape and one unaligned, since kernels are selected by alignment and size.
 EVEN, ODD = Shape(128, 288, 32), Shape(33, 279, 17)
 SHAPES = (EVEN, ODD)
 
@@ -79,7 +78,7 @@ def request(form: str, dtype: str, a: torch.Tensor, b: torch.Tensor) -> Request:
 
 
 def result(form: str, answer: torch.Tensor, m: int, n: int) -> torch.Tensor:
-    """What came back, as a matrix (M, N). Raises NotAnswered where it is none."""
+    """The result as a matrix (M, N). Raises NotAnswered if it has another size."""
     if answer.numel() != m * n * (2 if form == "bmm" else 1) or not answer.is_floating_point():
         raise NotAnswered(
             f"{form}: {tuple(answer.shape)} {str(answer.dtype).removeprefix('torch.')} came back"
@@ -90,8 +89,7 @@ def result(form: str, answer: torch.Tensor, m: int, n: int) -> torch.Tensor:
 
 
 class GemmProbe:
-    """One form and dtype at one shape. All answers are float64 arrays that hold exactly what came
-    back."""
+    """One form and dtype at one shape. All results are converted to float64, which is exact."""
 
     def __init__(self, ask: Ask, form: str, dtype: str, shape: Shape = EVEN) -> None:
         self.ask, self.form, self.dtype, self.shape = ask, form, dtype, shape
@@ -100,32 +98,38 @@ class GemmProbe:
         """The sums of ``left`` (T, K) times one vector ``right`` (K,), for any T: an array (T, N)
         of N equal columns."""
         b = np.repeat(right[:, None], self.shape.n, axis=1)
-        return self._all([(block, b) for block in _blocks(left, self.shape.m)])[: len(left)]
+        return self._concatenated_sums([(block, b) for block in _blocks(left, self.shape.m)])[
+            : len(left)
+        ]
 
     def columns(self, left: Array, right: Array) -> Array:
         """The sums of one vector ``left`` (K,) times ``right`` (T, K): an array (T, M) of M equal
         columns."""
         a = np.repeat(left[None], self.shape.m, axis=0)
         blocks = _blocks(right, self.shape.n)
-        return self._all([(a, block.T) for block in blocks], transposed=True)[: len(right)]
+        return self._concatenated_sums([(a, block.T) for block in blocks], transposed=True)[
+            : len(right)
+        ]
 
     def grid(self, left: Array, right: Array) -> Array:
-        """All sums of a row of ``left`` (T, K) times a row of ``right`` (U, K): an array (T, U).
-        They must fit the shape."""
-        found = self._each([(_padded(left, self.shape.m), _padded(right, self.shape.n).T)])[0]
-        return found[: len(left), : len(right)]
+        """The sums of each row of ``left`` (T, K) times each row of ``right`` (U, K): an array
+        (T, U). Both must fit the shape."""
+        sums = self._sums([(_padded(left, self.shape.m), _padded(right, self.shape.n).T)])[0]
+        return sums[: len(left), : len(right)]
 
-    def _all(self, pairs: list[tuple[Array, Array]], transposed: bool = False) -> Array:
-        return np.concatenate([c.T if transposed else c for c in self._each(pairs)])
+    def _concatenated_sums(
+        self, pairs: list[tuple[Array, Array]], transposed: bool = False
+    ) -> Array:
+        return np.concatenate([c.T if transposed else c for c in self._sums(pairs)])
 
-    def _each(self, pairs: list[tuple[Array, Array]]) -> list[Array]:
-        """Raises NotAnswered, also where something of another shape comes back."""
-        asked = [
+    def _sums(self, pairs: list[tuple[Array, Array]]) -> list[Array]:
+        """Raises NotAnswered, also for a result of another size."""
+        requests = [
             request(self.form, self.dtype, numbers(a, self.dtype), numbers(b, self.dtype))
             for a, b in pairs
         ]
         m, n = self.shape.m, self.shape.n
-        return [doubles(result(self.form, answer, m, n)) for answer in self.ask.many(asked)]
+        return [doubles(result(self.form, answer, m, n)) for answer in self.ask.many(requests)]
 
 
 def _blocks(rows: Array, size: int) -> list[Array]:

@@ -1,9 +1,9 @@
-"""How many bits of a factor reach the product, how the others are rounded away, and whether a
-factor is split in parts.
+"""How many bits of a factor enter the product, how the others are rounded, and whether a factor is
+split in parts.
 
-One slot of K holds a number with its last bit at 2^-p, the other factor is 1: what survives is what
-the hardware read. Numbers with two bits pass a split in two short numbers untouched, so dense ones,
-1.0101…b, are asked as well.
+One position of K holds a number with its last bit at 2^-p, and the other factor is 1, so the result
+is the number that the hardware used. A number with two set bits survives a split in two shorter
+numbers, so dense numbers, 1.0101…b, are tested as well.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ SIDES = {"left": "first", "right": "second"}
 
 
 def facts(ask: Ask, form: str, dtype: str) -> Iterator[Fact]:
-    """``FORM/DTYPE/multiplicand``: one answer for both sides and all shapes, or what differs."""
+    """``FORM/DTYPE/multiplicand``: one answer for both sides and all shapes, or one for each."""
     question = f"{form}/{dtype}/multiplicand"
     try:
-        found = {
+        results = {
             (side, shape): _side(GemmProbe(ask, form, dtype, shape), side)
             for shape in SHAPES
             for side in SIDES
@@ -36,13 +36,13 @@ def facts(ask: Ask, form: str, dtype: str) -> Iterator[Fact]:
     full = FORMATS[dtype].precision
     reasons = [
         f"{side} factor at {shape}: {text}"
-        for (side, shape), (good, text) in found.items()
+        for (side, shape), (good, text) in results.items()
         if not good
     ]
     if reasons:
         yield unknown(question, reasons[0])
         return
-    answers = {key: text for key, (_, text) in found.items()}
+    answers = {key: text for key, (_, text) in results.items()}
     evidence = (
         f"1 + 2^-p and 1.0101…b cut at p, times 1, p = 1 … {full - 1}; shapes "
         f"{', '.join(map(str, SHAPES))}"
@@ -58,7 +58,7 @@ def facts(ask: Ask, form: str, dtype: str) -> Iterator[Fact]:
 
 
 def _together(answers: dict[tuple[str, Shape], str]) -> str:
-    """One text where all agree; else what each side, or each shape, has."""
+    """One text if all agree; otherwise one for each shape or side."""
     if len(set(answers.values())) == 1:
         return next(iter(answers.values()))
     by_shape = {shape: {answers[side, shape] for side in SIDES} for shape in SHAPES}
@@ -73,64 +73,61 @@ def _together(answers: dict[tuple[str, Shape], str]) -> str:
 
 
 def dense(p: int) -> float:
-    """1.0101…b, cut behind bit p, which is set."""
+    """1.0101…b, cut after bit p, which is set."""
     bits = {*range(2, p + 1, 2), p}
     return 1.0 + float(sum(2.0**-i for i in bits))
 
 
 def _side(bench: GemmProbe, side: str) -> tuple[bool, str]:
-    """(True, answer), or (False, why none)."""
+    """(True, answer), or (False, reason)."""
     full = FORMATS[bench.dtype].precision
     ladder = range(1, full)
     count = len(ladder)
     numbers = np.array([1.0 + 2.0**-p for p in ladder] + [dense(p) for p in ladder])
-    seen = _passed(bench, side, numbers)
-    if seen is None:
+    results = _passed(bench, side, numbers)
+    if results is None:
         return False, "other results at other places of K or of the output"
-    kept = seen == numbers
-    sparse, thick = _bits(kept[:count]), _bits(kept[count:])
-    if sparse is None or thick is None:
+    is_kept = results == numbers
+    sparse_bits, dense_bits = _bits(is_kept[:count]), _bits(is_kept[count:])
+    if sparse_bits is None or dense_bits is None:
         return False, "some bits are lost, and later ones are not"
-    if thick == 1 or not np.isfinite(seen).all():
+    if dense_bits == 1 or not np.isfinite(results).all():
         return False, "not even 1.5 · 1 comes back"
-    if thick == full:
+    if dense_bits == full:
         return True, f"{full} bits"
-    if thick < sparse:
-        return True, f"{thick} bits, in parts"
-    if thick > sparse:
+    if dense_bits < sparse_bits:
+        return True, f"{dense_bits} bits, in parts"
+    if dense_bits > sparse_bits:
         return False, "dense numbers survive and sparse ones do not"
-    ties = np.array(_ties(thick, full))
-    seen = _passed(bench, side, ties) if thick > 1 else None
-    rounds = modes.of_operand(seen, ties, thick) if seen is not None else None
-    return True, f"{thick} bits, {rounds or 'rounded in no known way'}"
+    ties = np.array(_ties(dense_bits, full))
+    results = _passed(bench, side, ties) if dense_bits > 1 else None
+    rounds = modes.of_operand(results, ties, dense_bits) if results is not None else None
+    return True, f"{dense_bits} bits, {rounds or 'rounded in no known way'}"
 
 
 def _ties(t: int, full: int) -> tuple[float, ...]:
-    """At ``t`` kept bits, with u the last of them: ¾u, ½u and 3/2 u above 1, as positive and
-    negative numbers."""
+    """±(1 + ¾u), ±(1 + ½u) and ±(1 + 3/2 u), where u is the last of ``t`` kept bits."""
     u = 2.0 ** (1 - t)
-    steps = (
-        (0.75, 0.5, 1.5) if t + 2 <= full else (0.5, 0.5, 1.5)
-    )  # the last bit but one leaves no room for quarters
+    # Quarters of u need two further bits.
+    steps = (0.75, 0.5, 1.5) if t + 2 <= full else (0.5, 0.5, 1.5)
     return tuple(sign * (1.0 + step * u) for sign in (1.0, -1.0) for step in steps)
 
 
 def _passed(bench: GemmProbe, side: str, values: Array) -> Array | None:
-    """What comes back for each number, or None where it depends on the place in K or in the
-    output."""
-    found = []
+    """The result for each number, or None if it depends on the position in K or in the output."""
+    results = []
     for slot in (5, bench.shape.k - 2):
         rows, ones = at((slot,), values[:, None], bench.shape.k), np.zeros(bench.shape.k)
         ones[slot] = 1.0
-        found.append(bench.rows(rows, ones) if side == "left" else bench.columns(ones, rows))
+        results.append(bench.rows(rows, ones) if side == "left" else bench.columns(ones, rows))
     same = all(
-        np.array_equal(got, np.broadcast_to(found[0][:, :1], got.shape), equal_nan=True)
-        for got in found
+        np.array_equal(got, np.broadcast_to(results[0][:, :1], got.shape), equal_nan=True)
+        for got in results
     )
-    return found[0][:, 0] if same else None
+    return results[0][:, 0] if same else None
 
 
-def _bits(kept: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> int | None:
-    """How many significant bits survive; None where a lost bit is followed by one that is not."""
-    count = int(np.argmin(kept)) if not kept.all() else len(kept)
-    return None if kept[count:].any() else count + 1
+def _bits(is_kept: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> int | None:
+    """The number of significant bits kept; None if a lost bit is followed by a kept one."""
+    count = int(np.argmin(is_kept)) if not is_kept.all() else len(is_kept)
+    return None if is_kept[count:].any() else count + 1

@@ -1,4 +1,4 @@
-"""The ways of rounding, as predictions that measured results are held against."""
+"""Rounding modes, as predictions to compare with measured results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from .gemm_probe import Array
 
 Mode = Callable[[Array], Array]
-# Of numbers in units of the last kept bit.
+# For numbers in units of the last kept bit.
 MODES: dict[str, Mode] = {
     "nearest even": np.rint,
     "nearest away": lambda x: np.trunc(x + np.copysign(0.5, x)),
@@ -20,8 +20,8 @@ MODES: dict[str, Mode] = {
 
 
 def of_operand(seen: Array, given: Array, bits: int) -> str | None:
-    """How ``given`` (1 ≤ |x| < 4) became ``seen`` at ``bits`` kept bits; None where no way of
-    rounding, or several, fit."""
+    """The mode that rounds ``given`` (1 ≤ |x| < 4) to ``seen`` at ``bits`` bits; None if no mode or
+    several fit."""
     with np.errstate(over="ignore", invalid="ignore"):
         unit = np.ldexp(1.0, np.frexp(given)[1] - bits)
         fitting = [

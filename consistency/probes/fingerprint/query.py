@@ -1,9 +1,9 @@
-"""How a probe asks a backend: ordinary operators on tensors that are given by their bits, one call
-or many at once.
+"""Calls from a probe to a backend: ordinary operators on tensors of given bits, one call or many at
+once.
 
-A probe compares bit patterns and never computes with what came back in the backend's own mode: a
-process that flushes subnormals flushes its own arithmetic too. Everything goes through
-:meth:`Backend.run`, so a worker process is asked like any other backend.
+A probe compares bit patterns and never computes with results in the backend's own mode, since a
+process that flushes subnormals flushes its own arithmetic, too. All calls go through
+:meth:`Backend.run`, so a worker process is called like any other backend.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from ...generate.calls.torch_functions import operator_of
 from ...operators.declare import Operator
 
 Words = npt.NDArray[Any]  # unsigned integers: bit patterns
-LOOK_AHEAD = 24  # requests that a worker process is told of in advance
+LOOK_AHEAD = 24  # requests submitted to a worker process in advance
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-class NotAnswered(Exception):  # noqa: N818 - says what happened, is not an error of anybody's
-    """The backend does not offer what a probe needs, or failed at it; the text says why. The probe
-    is inconclusive then."""
+class NotAnswered(Exception):  # noqa: N818 - an outcome, not an error
+    """The backend does not support what a probe needs, or failed; the text says why. The probe is
+    then inconclusive."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A call: ``operator`` by its name in the registry, or ``call/Tensor.to`` for one of torch's
-    own functions."""
+    """A call of ``operator``: a name in the registry, or ``call/Tensor.to`` for a function of
+    torch."""
 
     operator: str
     dtype: str
@@ -49,12 +49,12 @@ class Request:
 
 
 def call(operator: str, dtype: str, *args: Any, **kwargs: Any) -> Request:
-    """A request; tensors are taken over bit by bit, with their strides."""
+    """A request; tensors keep their bits and strides."""
     return Request(operator, dtype, args, kwargs)
 
 
 class Ask:
-    """Asks one backend. ``calls`` counts what was asked; ``step`` is told each call (for a progress
+    """Calls one backend. ``calls`` counts the calls; ``step`` is called before each (for a progress
     bar)."""
 
     def __init__(self, backend: Backend, step: Callable[[], None] | None = None) -> None:
@@ -68,12 +68,11 @@ class Ask:
         return self.many([Request(operator, dtype, args, kwargs)])[0]
 
     def many(self, requests: Sequence[Request]) -> list[torch.Tensor]:
-        """The first tensor that each call returns. Raises NotAnswered where one of them gives
-        none."""
+        """The first tensor that each call returns. Raises NotAnswered if any call returns none."""
         return [answer[0] for answer in self.all_outputs(requests)]
 
     def each(self, requests: Sequence[Request]) -> list[torch.Tensor | NotAnswered]:
-        """As :meth:`many`, but a call that gives nothing costs its own answer only."""
+        """As :meth:`many`, but with NotAnswered in place of a missing result."""
         return [
             answer if isinstance(answer, NotAnswered) else answer[0]
             for answer in self._answers(requests)
@@ -88,13 +87,13 @@ class Ask:
         return [answer for answer in answers if not isinstance(answer, NotAnswered)]
 
     def variant(self, words: str) -> Ask | None:
-        """Asks this backend with a switch the other way (``"one thread"``, ``"oneDNN off"``); None
-        where it has no such switch."""
-        found = self.backend.variants().get(words)
-        return None if found is None else Ask(found, self._step)
+        """This backend with a changed setting (``"one thread"``, ``"oneDNN off"``); None if it has
+        no such setting."""
+        backend = self.backend.variants().get(words)
+        return None if backend is None else Ask(backend, self._step)
 
     def refusal(self, operator: str, dtype: str) -> str | None:
-        """Why the backend does not offer an operator in a dtype; None where it may be asked."""
+        """Why the backend does not support an operator in a dtype; None if it does."""
         key = (operator, dtype)
         if key not in self._refusals:
             self._refusals[key] = self._refusal(operator, dtype)
@@ -102,10 +101,10 @@ class Ask:
 
     def _refusal(self, operator: str, dtype: str) -> str | None:
         try:
-            found = _operator(operator, dtype)
+            registered = _operator(operator, dtype)
         except UsageError as error:
             return str(error)
-        return backends.refusal(self.backend, found, dtype, "forward")
+        return backends.refusal(self.backend, registered, dtype, "forward")
 
     def _answers(self, requests: Sequence[Request]) -> list[tuple[torch.Tensor, ...] | NotAnswered]:
         prepared: list[tuple[Operator, Case] | NotAnswered] = [
@@ -118,7 +117,7 @@ class Ask:
                 continue
             window = prepared[position : position + LOOK_AHEAD]
             self.backend.prefetch(
-                (*known, "forward") for known in window if not isinstance(known, NotAnswered)
+                (*call_, "forward") for call_ in window if not isinstance(call_, NotAnswered)
             )
             answers.append(self._run(*item))
         return answers
@@ -146,7 +145,7 @@ class Ask:
         if not outcome.ok:
             return NotAnswered(
                 f"{operator.name} {case.dtype}: "
-                f"{outcome.status}{_why(outcome.exception, outcome.message)}"
+                f"{outcome.status}{_error_suffix(outcome.exception, outcome.message)}"
             )
         tensors = tuple(
             o.tensor for o in outcome.outputs if o.tensor is not None and o.name.startswith("out/")
@@ -154,7 +153,7 @@ class Ask:
         return tensors or NotAnswered(f"{operator.name} {case.dtype} returns no tensor")
 
 
-def _why(exception: str, message: str) -> str:
+def _error_suffix(exception: str, message: str) -> str:
     text = f"{exception}: {message}" if exception and message else exception or message
     return f": {' '.join(text.split())[:160]}" if text else ""
 
@@ -171,15 +170,14 @@ def words(tensor: torch.Tensor) -> Words:
 
 
 def from_words(patterns: Words, dtype: str) -> torch.Tensor:
-    """The tensor with these bit patterns; the other way round of :func:`words`."""
+    """The tensor with these bit patterns, the inverse of :func:`words`."""
     kind = array_dtype(dtype)
     array = np.ascontiguousarray(patterns, dtype=f"u{np.dtype(kind).itemsize}")
     return to_tensor(array.view(kind).copy(), dtype)
 
 
 def numbers(values: npt.ArrayLike, dtype: str) -> torch.Tensor:
-    """float64 values as a tensor of ``dtype``. Raises ValueError where one of them is not exactly a
-    number of that format."""
+    """float64 values as a tensor of ``dtype``. Raises ValueError if that changes a value."""
     wide = torch.from_numpy(np.array(values, dtype=np.float64))
     narrow = wide.to(dtypes.TORCH[dtype])
     if not torch.equal(narrow.to(torch.float64), wide):
@@ -188,5 +186,5 @@ def numbers(values: npt.ArrayLike, dtype: str) -> torch.Tensor:
 
 
 def doubles(tensor: torch.Tensor) -> npt.NDArray[np.float64]:
-    """What came back as float64, exactly."""
+    """A result converted to float64, which is exact."""
     return tensor.detach().to(torch.float64).numpy()

@@ -1,5 +1,5 @@
-"""Numbers to ask with, from the bitstream's raw bits and integer arithmetic only: the same on every
-machine."""
+"""Test numbers for probes, from the bitstream and integer arithmetic only, so that they are the
+same on every machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORD = {"float64": np.uint64, "float32": np.uint32, "float16": np.uint16, "bflo
 
 
 def raw(count: int, turn: int = 0) -> npt.NDArray[np.uint64]:
-    """Random 64-bit words; another ``turn``, others."""
+    """Random 64-bit words; each ``turn`` gives different ones."""
     return bitstream.window(count, (turn + 2) * (1 << 18))[0]
 
 
@@ -28,25 +28,25 @@ def between(
     exponent = (bits >> np.uint64(53)) % np.uint64(high - low) + np.uint64(
         low - form.min_exponent + 1
     )
-    found = fraction | (exponent << np.uint64(form.precision - 1))
+    patterns = fraction | (exponent << np.uint64(form.precision - 1))
     if signed:
         width = np.uint64(np.dtype(_WORD[dtype]).itemsize * 8 - 1)
-        found = found | ((bits >> np.uint64(52)) & np.uint64(1)) << width
-    return found.astype(_WORD[dtype])
+        patterns = patterns | ((bits >> np.uint64(52)) & np.uint64(1)) << width
+    return patterns.astype(_WORD[dtype])
 
 
 def every_exponent(dtype: str, mantissas: int) -> Words:
-    """Every finite exponent, subnormals included, times ``mantissas`` evenly spread and shifted
-    ones; of both signs, in turns."""
+    """Bit patterns of every finite exponent, subnormals included, with ``mantissas`` evenly spaced,
+    shifted mantissas of alternating sign."""
     form = FORMATS[dtype]
     fraction_bits = form.precision - 1
     exponents = np.arange(form.max_exponent - form.min_exponent + 2, dtype=np.uint64)
     spread = np.arange(mantissas, dtype=np.uint64) * np.uint64((1 << fraction_bits) // mantissas)
     shift = raw(len(exponents)) % np.uint64((1 << fraction_bits) // mantissas)
-    found = (exponents[:, None] << np.uint64(fraction_bits)) | (spread[None] + shift[:, None])
+    patterns = (exponents[:, None] << np.uint64(fraction_bits)) | (spread[None] + shift[:, None])
     width = np.uint64(np.dtype(_WORD[dtype]).itemsize * 8 - 1)
     signs = (np.arange(mantissas, dtype=np.uint64) & np.uint64(1)) << width
-    return (found | signs[None]).reshape(-1).astype(_WORD[dtype])
+    return (patterns | signs[None]).reshape(-1).astype(_WORD[dtype])
 
 
 def all_of_16_bits() -> Words:
@@ -54,7 +54,7 @@ def all_of_16_bits() -> Words:
 
 
 def integers(shape: tuple[int, ...], bits: int, turn: int = 0) -> Array:
-    """Whole numbers of so many bits, both signs, as float64: scale them by a power of two."""
+    """Random odd integers of both signs with so many bits, as float64."""
     count = int(np.prod(shape))
-    found = (raw(count, turn) >> np.uint64(64 - bits)).astype(np.int64) - (1 << (bits - 1))
-    return (found * 2 + 1).astype(np.float64).reshape(shape)
+    values = (raw(count, turn) >> np.uint64(64 - bits)).astype(np.int64) - (1 << (bits - 1))
+    return (values * 2 + 1).astype(np.float64).reshape(shape)

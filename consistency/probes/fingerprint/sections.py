@@ -1,7 +1,7 @@
-"""A fingerprint as a few small tables: what a card shows, in the terminal and on a page.
+"""A fingerprint as a few small tables for the terminal and the page.
 
-What is as IEEE arithmetic has it is said in one line; what is not gets a row of its own.
-``everything`` gives every fact a row.
+Answers that IEEE arithmetic gives share one line, others get their own rows. ``everything`` gives
+each fact a row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COLUMNS = {
     "products": "products",
     "compensation": "compensation",
 }
-ORDER = "Order of summation"  # and whatever else other modules find out
+ORDER = "Order of summation"  # and facts of unknown groups
 _MEASURED = ("float32", "float16", "bfloat16")
 DEPENDENCIES = "What the bits depend on"
 _GROUPS = {
@@ -32,8 +32,7 @@ _GROUPS = {
 
 @dataclass(frozen=True)
 class Section:
-    """A table with a title; ``header`` may be empty. The first cell of a row says what it is
-    about."""
+    """A table with a title; ``header`` may be empty. The first cell of a row is its subject."""
 
     title: str
     header: tuple[str, ...]
@@ -41,17 +40,17 @@ class Section:
 
 
 def sections(found: Fingerprint, everything: bool = False) -> list[Section]:
-    """The card's tables, those with nothing in them left out."""
+    """All non-empty tables."""
     if everything:
-        by_what: dict[str, list[Fact]] = {}
+        groups: dict[str, list[Fact]] = {}
         for fact in found:
-            by_what.setdefault(group_of(fact), []).append(fact)
-        every = [
+            groups.setdefault(group_of(fact), []).append(fact)
+        all_sections = [
             Section(group, (), tuple((f.question, str(f), f.evidence) for f in facts))
-            for group, facts in by_what.items()
+            for group, facts in groups.items()
         ]
-        return [section for section in every if section.rows]
-    made = [
+        return [section for section in all_sections if section.rows]
+    tables = [
         Section("Sums of products", ("", *COLUMNS.values()), tuple(_sums(found))),
         Section(ORDER, (), tuple(orders(found))),
         Section("Rounding and range", (), tuple(pointwise(found))),
@@ -64,7 +63,7 @@ def sections(found: Fingerprint, everything: bool = False) -> list[Section]:
         Section(DEPENDENCIES, (), tuple(dependencies(found))),
         Section("Not established", (), tuple(_open(found))),
     ]
-    return [section for section in made if section.rows]
+    return [section for section in tables if section.rows]
 
 
 def group_of(fact: Fact) -> str:
@@ -76,7 +75,7 @@ def group_of(fact: Fact) -> str:
 
 
 def _sums(found: Fingerprint) -> Iterator[tuple[str, ...]]:
-    """One row for all forms and dtypes with the same answers."""
+    """One row per set of answers, for all its forms and dtypes."""
     rows: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for fact in found:
         if fact.about == "multiplicand":
@@ -85,10 +84,10 @@ def _sums(found: Fingerprint) -> Iterator[tuple[str, ...]]:
             )
             rows.setdefault(answers, {}).setdefault(fact.dtype, []).append(fact.what)
     for answers, dtypes in rows.items():
-        yield _who(dtypes), *answers
+        yield _forms_and_dtypes(dtypes), *answers
 
 
-def _who(dtypes: dict[str, list[str]]) -> str:
+def _forms_and_dtypes(dtypes: dict[str, list[str]]) -> str:
     by_forms: dict[tuple[str, ...], list[str]] = {}
     for dtype, forms in dtypes.items():
         by_forms.setdefault(tuple(forms), []).append(dtype)
@@ -116,7 +115,7 @@ def pointwise(found: Fingerprint) -> Iterator[tuple[str, ...]]:
 
 
 def _common(found: Fingerprint, about: str, title: str, usual: str) -> Iterator[tuple[str, ...]]:
-    """A line with what all have in common, and one for each other answer."""
+    """One line if all facts have the usual answer, else one per answer."""
     groups: dict[str, list[Fact]] = {}
     for fact in found:
         if fact.about == about and fact.known:
@@ -135,7 +134,7 @@ def _named(facts: Sequence[Fact]) -> str:
     by_dtype: dict[str, list[str]] = {}
     for fact in facts:
         by_dtype.setdefault(fact.dtype, []).append(fact.what)
-    return _who(by_dtype)
+    return _forms_and_dtypes(by_dtype)
 
 
 def _functions(found: Fingerprint) -> Iterator[tuple[str, ...]]:
@@ -173,8 +172,8 @@ def _error(fact: Fact | None) -> str:
 
 
 def functions_hash(found: Fingerprint) -> str:
-    """Ten digits that say by which implementation functions are computed; empty where nothing was
-    computed."""
+    """Ten hexadecimal digits that identify the implementation of the functions; empty if none was
+    measured."""
     bits = sorted(
         (fact.question, fact.answer) for fact in found if fact.about == "bits" and fact.known
     )
@@ -205,14 +204,16 @@ def dependencies(found: Fingerprint) -> Iterator[tuple[str, ...]]:
 
 
 def _open(found: Fingerprint) -> Iterator[tuple[str, ...]]:
-    """Questions without an answer, those with the same reason together."""
+    """Questions without an answer, grouped by reason."""
     reasons: dict[str, list[str]] = {}
     for fact in found:
         if not fact.known:
             reasons.setdefault(fact.inconclusive, []).append(fact.question)
     for reason, questions in reasons.items():
-        yield f"{len(questions)} {INCONCLUSIVE}", f"{_few(questions)}: {reason}"
+        yield f"{len(questions)} {INCONCLUSIVE}", f"{_first_names(questions)}: {reason}"
 
 
-def _few(names: Sequence[str], most: int = 4) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _first_names(names: Sequence[str], limit: int = 4) -> str:
+    return ", ".join(names[:limit]) + (
+        f" and {len(names) - limit} more" if len(names) > limit else ""
+    )

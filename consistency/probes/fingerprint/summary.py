@@ -1,5 +1,5 @@
-"""The facts of a fingerprint that a bundle stores: those of sums, rounding and order, and a hash of
-the many others; and the few lines that people read of them."""
+"""The part of a fingerprint that a bundle stores (facts on sums, rounding and order, and hashes of
+the others), and its rendering as a few lines."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .sections import (
 )
 
 FORMAT = "2"  # format 1 stored the lines
-MAX_ANSWERS, MAX_CHARACTERS = 1000, 1000  # of what a bundle stores of one backend
+MAX_ANSWERS, MAX_CHARACTERS = 1000, 1000  # per backend, per answer
 _STORED = ("rounding", "subnormals", "fma", "width")
 
 
 def summary_of(found: Fingerprint) -> dict[str, str]:
-    """What a bundle stores: answers by question (empty: not established), and hashes by name."""
+    """Answers by question (empty: not established), and hashes by name."""
     answers = {fact.question: fact.answer for fact in found if _is_stored(fact)}
     hashes = {"functions": functions_hash(found)}
     edges = [fact for fact in found if fact.what == "edges"]
@@ -33,9 +33,9 @@ def summary_of(found: Fingerprint) -> dict[str, str]:
         unusual = sum(fact.evidence.startswith("usually ") for fact in edges)
         hashes["corner cases"] = _hash(sorted((fact.question, fact.answer) for fact in edges))
         hashes["unusual corner cases"] = str(unusual)
-    every_order = list(orders(found))
-    if every_order:
-        hashes["orders"] = _hash(every_order)
+    order_rows = list(orders(found))
+    if order_rows:
+        hashes["orders"] = _hash(order_rows)
     bounded = {key: answer[:MAX_CHARACTERS] for key, answer in answers.items()}
     return {"format": FORMAT, **bounded, **hashes, "hash": found.hash}
 
@@ -54,16 +54,16 @@ def _hash(data: object) -> str:
 
 
 def stored_in(environment: Mapping[str, Any]) -> dict[str, str]:
-    """What a bundle stores of one backend, bounded: a summary, or lines by name where an earlier
-    version wrote them; empty where there is nothing."""
+    """The stored summary of one backend, bounded in size: answers, or lines by name from an earlier
+    version; empty if there is none."""
     stored = environment.get("fingerprint")
     items = list(stored.items())[:MAX_ANSWERS] if isinstance(stored, dict) else []
     return {str(key)[:200]: str(answer)[:MAX_CHARACTERS] for key, answer in items}
 
 
 def lines_of(stored: Mapping[str, str]) -> dict[str, str]:
-    """A summary as a few lines by name, which people read and two bundles are compared by; lines
-    of an earlier version as they are."""
+    """A summary as a few lines by name, by which two bundles are compared; lines of an earlier
+    version are returned unchanged."""
     if stored.get("format") != FORMAT:
         return dict(stored)
     facts = [
@@ -71,33 +71,33 @@ def lines_of(stored: Mapping[str, str]) -> dict[str, str]:
         for key, answer in stored.items()
         if "/" in key
     ]
-    found = Fingerprint.of("", facts)
-    lines = dict(_by_dtype(found))
-    for row in pointwise(found):
+    fingerprint = Fingerprint.of("", facts)
+    lines = dict(_by_dtype(fingerprint))
+    for row in pointwise(fingerprint):
         lines[row[0]] = f"{lines[row[0]]}; {row[1]}" if row[0] in lines else row[1]
     if stored.get("functions"):
         lines["functions"] = f"bits {stored['functions']}"
     if stored.get("corner cases"):
         unusual = stored.get("unusual corner cases", "0")
         lines["corner cases"] = f"{stored['corner cases']}, {unusual} not usual"
-    lines |= {title: text[:400] for title, text in orders(found)}
+    lines |= {title: text[:400] for title, text in orders(fingerprint)}
     if stored.get("orders"):
         lines["all orders"] = stored["orders"]
-    for title, text in dependencies(found):
+    for title, text in dependencies(fingerprint):
         lines[title] = f"{lines[title]}; {text}" if title in lines else text
     bounded = {name: text[:MAX_CHARACTERS] for name, text in lines.items()}
     return bounded | {"hash": stored.get("hash", "")}
 
 
 def fact_of(stored: Mapping[str, str], question: str) -> Fact | None:
-    """The stored answer to ``WHAT/DTYPE/ABOUT``; None where none was established, or where lines
-    are stored in place of answers."""
+    """The stored answer to ``WHAT/DTYPE/ABOUT``; None if it was not established, or if lines are
+    stored in place of answers."""
     answer = stored.get(question, "")
     return Fact(question, answer) if answer else None
 
 
 def _by_dtype(found: Fingerprint) -> Iterator[tuple[str, str]]:
-    """One line a dtype, under a name that does not depend on the answers."""
+    """One line per dtype, under a name that does not depend on the answers."""
     for dtype in dict.fromkeys(fact.dtype for fact in found if fact.about == "multiplicand"):
         groups: dict[str, list[str]] = {}
         for form in dict.fromkeys(
@@ -110,8 +110,8 @@ def _by_dtype(found: Fingerprint) -> Iterator[tuple[str, str]]:
                 f"{title} {fact.answer}" for title, fact in facts if fact is not None and fact.known
             )
             groups.setdefault(text or "?", []).append(form)
-        said = [
+        texts = [
             text if len(groups) == 1 else f"{', '.join(forms)}: {text}"
             for text, forms in groups.items()
         ]
-        yield f"sums of products {dtype}", " | ".join(said)
+        yield f"sums of products {dtype}", " | ".join(texts)

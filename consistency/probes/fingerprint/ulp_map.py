@@ -1,5 +1,5 @@
-"""The largest error of a function against the exponent of its argument, as a chart: positive and
-negative arguments. SVG."""
+"""SVG chart of a function's largest error against the exponent of its argument, for positive and
+negative arguments."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ def _panel(title: str, bins: list[Bin], top: float, color: str) -> Iterator[str]
     across = svg.linear_scale(first, last, LEFT, WIDTH - RIGHT)
     step = (WIDTH - LEFT - RIGHT) / (last - first)
 
-    def up(ulp: float) -> float:
+    def y_of(ulp: float) -> float:
         share = (math.log(ulp) - math.log(_LOW)) / (math.log(largest) - math.log(_LOW))
         return top + PANEL * (1.0 - min(max(share, 0.0), 1.0))
 
-    ticks = [(up(ulp), f"{ulp:g}") for ulp in _ticks(largest)]
+    ticks = [(y_of(ulp), f"{ulp:g}") for ulp in _ticks(largest)]
     yield from svg.y_axis(ticks, LEFT, WIDTH - RIGHT, class_="muted")
-    every = next(n for n in (1, 2, 4, 8, 16, 32, 64) if len(set(powers)) / n <= 16)
+    tick_step = next(n for n in (1, 2, 4, 8, 16, 32, 64) if len(set(powers)) / n <= 16)
     for power in range(min(powers), max(powers) + 1):
-        if power % every == 0:
+        if power % tick_step == 0:
             x, y = across(power + 0.5), top + PANEL + 17
             yield svg.text(x, y, f"2^{power}", text_anchor="middle", class_="muted")
     for b in bins:
-        y, width = up(b.ulp), max(step - 0.4, 0.6)
+        y, width = y_of(b.ulp), max(step - 0.4, 0.6)
         misrounded = f"{b.misrounded:,} of {b.inputs:,} not correctly rounded"
         tip = f"2^{b.power}: {b.ulp:.4g} ulp, {misrounded}"
         pale = 0.35 if b.ulp <= 0.5 else None
-        yield svg.rect(across(b.power), y, width, up(_LOW) - y, tip, fill=color, opacity=pale)
+        yield svg.rect(across(b.power), y, width, y_of(_LOW) - y, tip, fill=color, opacity=pale)
     yield svg.text(WIDTH - RIGHT, top - 8, title, text_anchor="end", class_="strong")
 
 

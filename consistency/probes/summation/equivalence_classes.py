@@ -1,8 +1,8 @@
-"""Outputs of a call that add in the same order, and that order: edges of tiles, or rows that begin
-elsewhere in memory, differ.
+"""Classes of outputs with the same summation order, and that order. Tile edges, or rows with
+another memory alignment, may differ from the rest.
 
-A few pairs are asked for at all outputs; those that answer alike are one class, and each class has
-a tree.
+A few pairs of terms are queried at all outputs; outputs with equal results form one class, and one
+tree is recovered for each class.
 """
 
 from __future__ import annotations
@@ -17,17 +17,14 @@ from .trees import NotATreeError, Tree, recover
 
 Array = np.ndarray[Any, Any]
 MOST_CLASSES = 16
-FURTHER = (
-    0,
-    64,
-)  # pairs that are asked for in addition, where the usual ones did not tell all orders apart
+FURTHER = (0, 64)  # additional pairs, if the usual ones do not distinguish all orders
 
 
 def trees_of(question: Question, asked: list[Asking]) -> list[tuple[Tree, Array]]:
-    """Trees, and masks [rows, columns] of the outputs that add by them; of some outputs none is
-    known (they cannot be asked).
+    """Trees and masks [rows, columns] of their outputs. Outputs that cannot be queried are in no
+    mask.
 
-    ``asked`` gets everything that was called. Raises NotATreeError and NotAskedError.
+    Appends all queries to ``asked``. Raises NotATreeError and NotAskedError.
     """
     layout = question.layout
     sets = [question.at(places, np.arange(layout.columns)) for places in layout.places]
@@ -35,12 +32,12 @@ def trees_of(question: Question, asked: list[Asking]) -> list[tuple[Tree, Array]
         raise NotAskedError("every output reads padding: its terms cannot be marked")
     asked += sets
     for more in FURTHER:
-        found: list[tuple[Tree, Array]] = []
+        trees: list[tuple[Tree, Array]] = []
         pairs = _pairs(layout.terms, layout.added, more)
         try:
             for member in _classes(sets, pairs):
                 asked.append(question.at(*_rectangle(member, sets)))
-                found.append(
+                trees.append(
                     (recover(layout.terms + layout.added, asked[-1], added=layout.added), member)
                 )
         except NotATreeError:
@@ -48,11 +45,11 @@ def trees_of(question: Question, asked: list[Asking]) -> list[tuple[Tree, Array]
                 raise
         else:
             break
-    return found
+    return trees
 
 
 def _classes(sets: Sequence[Asking], pairs: Sequence[tuple[int, int]]) -> list[Array]:
-    """Masks [rows, columns] of outputs that answer alike."""
+    """Masks [rows, columns] of outputs with equal results."""
     layout = sets[0].question.layout
     answers = np.concatenate(
         [np.stack([asking.everywhere(i, j) for i, j in pairs], axis=-1) for asking in sets]
@@ -65,16 +62,17 @@ def _classes(sets: Sequence[Asking], pairs: Sequence[tuple[int, int]]) -> list[A
             f"same "
             f"each time, or no tree"
         )
-    whole = np.full((len(layout.left), layout.columns), -1)
-    whole[np.concatenate([asking.rows for asking in sets])] = labels.reshape(answers.shape[:2])
-    return [whole == kind for kind in range(len(kinds))]
+    class_of_output = np.full((len(layout.left), layout.columns), -1)
+    class_of_output[np.concatenate([asking.rows for asking in sets])] = labels.reshape(
+        answers.shape[:2]
+    )
+    return [class_of_output == kind for kind in range(len(kinds))]
 
 
 def _pairs(terms: int, added: int, more: int) -> list[tuple[int, int]]:
-    """Pairs that tell usual orders apart: neighbors (blocks; loops that begin where memory is
-    aligned), terms as far apart as running sums that take turns are, and those at the ends, in the
-    middle and across; and ``more`` of any kind.
-    """
+    """Pairs of terms that distinguish common orders: neighbors (blocks, aligned loops), terms at
+    the distance of interleaved running sums, and terms at the ends, in the middle and far apart;
+    plus ``more`` random pairs."""
     last, half = terms - 1, terms // 2
     pairs = [
         (0, 1),
@@ -101,8 +99,8 @@ def _pairs(terms: int, added: int, more: int) -> list[tuple[int, int]]:
 
 
 def _rectangle(member: Array, sets: Sequence[Asking]) -> tuple[Array, Array]:
-    """Rows of one set, and columns, whose crossings all belong to a class: from the row with the
-    most columns, all like it."""
+    """Rows of one set and columns that all belong to a class: the columns of the row with the most
+    of them, and all rows that contain these columns."""
     rows = max((asking.rows for asking in sets), key=lambda rows: int(member[rows].sum()))
     columns = np.flatnonzero(member[rows[member[rows].sum(1).argmax()]])
     return rows[member[np.ix_(rows, columns)].all(1)], columns

@@ -1,11 +1,10 @@
-"""A summation tree as a short text: what repeats is said once.
+"""A short text for a summation tree, in which equal parts are written once.
 
-``sequential 192`` adds one term after the other; ``10 × [sequential 192] + [sequential 128]`` adds
-blocks, one after the other; ``pairwise 8 × […]`` adds neighbors, then neighbors of these;
-``halving 16 × […]`` the first half to the second; ``stride 16``: each further term (or block) lies
-16 behind the one before; ``from 4``: it begins with the fifth term of the block that it stands in,
-and so not behind what stands before it; ``9 × (…)`` repeats what follows each other, without a
-subtotal; ``{4 at once}``: one addition that takes four terms.
+``sequential 192`` adds terms in order; ``10 × [sequential 192] + [sequential 128]`` adds the sums
+of blocks in order; ``pairwise 8 × […]`` adds neighbors, then neighboring sums; ``halving 16 × […]``
+adds the first half to the second; ``stride 16``: terms (or blocks) lie 16 apart; ``from 4``: starts
+at the fifth term of the enclosing block (written unless it continues the preceding part);
+``9 × (…)`` repeats a sequence without a subtotal; ``{4 at once}``: one addition of four terms.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from .trees import Tree
 
 BIAS = "bias"
-LONGEST = 400  # characters; the hash tells apart what is longer
+LONGEST = 400  # characters; longer texts are cut and distinguished by their hash
 _LEVELS = ("pairwise", "halving")
 _THROUGH = "on the way"
 _FUSED = ("at once", "at once with the sum")
@@ -26,8 +25,8 @@ _FUSED = ("at once", "at once with the sum")
 
 @dataclass(frozen=True)
 class Repetition:
-    """``count`` equal parts: the first begins ``offset`` leaves behind the whole's first leaf, each
-    next one ``step`` further."""
+    """``count`` equal parts: the first begins ``offset`` leaves after the enclosing form's first
+    leaf, each next one ``step`` leaves later."""
 
     part: Form
     count: int
@@ -36,26 +35,26 @@ class Repetition:
 
     @property
     def begin(self) -> int:
-        """The first leaf of all."""
+        """The lowest leaf of all parts."""
         return self.offset + min(self.step * (self.count - 1), 0)
 
 
 @dataclass(frozen=True)
 class Form:
-    """A subtree as words: ``how`` its runs are added (``term`` and ``bias`` have none). Like ones
-    at other places are equal."""
+    """A subtree without its position: ``how`` its runs are added (``term`` and ``bias`` have no
+    runs). Subtrees of the same structure compare equal."""
 
     how: str
     runs: tuple[Repetition, ...] = ()
 
     @functools.cached_property
     def size(self) -> int:
-        """Leaves."""
+        """Number of leaves."""
         return 1 if not self.runs else sum(run.part.size * run.count for run in self.runs)
 
     @functools.cached_property
     def extent(self) -> int:
-        """From the first term to the last."""
+        """Distance from the first term to the last, inclusive."""
         runs = [run for run in self.runs if run.part.how != BIAS]
         return max(
             (run.begin + abs(run.step) * (run.count - 1) + run.part.extent for run in runs),
@@ -64,7 +63,7 @@ class Form:
 
     @property
     def gapless(self) -> bool:
-        """Whether its terms are one range."""
+        """Whether its terms are contiguous."""
         return self.extent == self.size - any(run.part.how == BIAS for run in self.runs)
 
     def __str__(self) -> str:
@@ -112,12 +111,12 @@ class Form:
 
 
 def form(tree: Tree) -> Form:
-    """The tree in runs of equal parts."""
+    """The tree as runs of equal parts."""
     return _Former(tree).of(tree.root)
 
 
 def text(tree: Tree) -> str:
-    """At most ``LONGEST`` characters."""
+    """The notation of a tree, at most ``LONGEST`` characters."""
     words = str(form(tree))
     return (
         words
@@ -138,7 +137,7 @@ class _Former:
         return self.tree.terms <= node < self.tree.leaves
 
     def children(self, node: int) -> list[int]:
-        """Of a node, by their first leaves; none of a leaf."""
+        """Children of a node sorted by first leaf; none for a leaf."""
         return (
             []
             if node < self.tree.leaves
@@ -147,10 +146,10 @@ class _Former:
 
     def of(self, node: int) -> Form:
         if node not in self.known:
-            self.known[node] = self._made(node)
+            self.known[node] = self._build_form(node)
         return self.known[node]
 
-    def _made(self, node: int) -> Form:
+    def _build_form(self, node: int) -> Form:
         if node < self.tree.leaves:
             return Form(BIAS if self.is_bias(node) else "term")
         level = self._level(node)
@@ -159,21 +158,21 @@ class _Former:
         runs: list[Repetition] = []
         for group in self._spine(node):
             if len(group) == 1:
-                runs.append(self._one(group[0], node))
+                runs.append(self._single_run(group[0], node))
                 continue
-            how = _FUSED[bool(runs)]
+            operation = _FUSED[bool(runs)]
             start = min(map(self.first, group))
             parts = _joined([Repetition(self.of(p), 1, self.first(p) - start) for p in group])
-            runs.append(Repetition(Form(how, tuple(parts)), 1, start - self.first(node)))
+            runs.append(Repetition(Form(operation, tuple(parts)), 1, start - self.first(node)))
         if len(runs) == 1 and runs[0].count == 1:
             return runs[0].part
         return Form("in order", tuple(_periods(_blocks(_joined(runs)))))
 
-    def _one(self, node: int, whole: int) -> Repetition:
-        return Repetition(self.of(node), 1, self.first(node) - self.first(whole))
+    def _single_run(self, node: int, parent: int) -> Repetition:
+        return Repetition(self.of(node), 1, self.first(node) - self.first(parent))
 
     def _level(self, node: int) -> Form | None:
-        """A perfectly balanced subtree over 4, 8, 16 … equal parts."""
+        """The form of a perfectly balanced subtree over 4, 8, 16 … equal parts, or None."""
         units, depth = [node], 0
         while True:
             families = [self.children(unit) for unit in units]
@@ -186,7 +185,7 @@ class _Former:
             if any(self.is_bias(child) for child in below):
                 return None
             units, depth = below, depth + 1
-        # Parts that are themselves halved are equal only from some level on.
+        # Parts of a halving tree may be equal only at a higher level.
         while depth >= 2:
             part = self.of(units[0]) if units[0] != node else None
             if part is not None and all(self.of(unit) == part for unit in units):
@@ -214,28 +213,28 @@ class _Former:
         return units
 
     def _spine(self, node: int) -> list[list[int]]:
-        """What is added to a running sum, from the first on: groups of nodes, of one each unless an
-        addition takes several."""
+        """The operands of a running sum in order: groups of nodes, with more than one node where an
+        addition takes several operands."""
         groups: list[list[int]] = []
         while True:
             family = self.children(node)
             largest = max(family, key=lambda c: self.tree.sizes[c])
-            rest = [c for c in family if c != largest]
-            tie = any(self.tree.sizes[c] == self.tree.sizes[largest] for c in rest)
+            others = [c for c in family if c != largest]
+            tie = any(self.tree.sizes[c] == self.tree.sizes[largest] for c in others)
             if tie or largest < self.tree.leaves or self._level(largest) is not None:
                 break
-            groups.append(rest)
+            groups.append(others)
             node = largest
         groups.reverse()
         if len(family) > 2:
             return [family, *groups]
         bias = [c for c in family if self.is_bias(c)]
-        after, apart = (
+        after, first_distance = (
             [self.first(group[0]) for group in groups[:2]],
             self.first(family[-1]) - self.first(family[0]),
         )
         backwards = bool(after) and (
-            after[0] < self.first(family[0]) or after[0] - after[-1] == apart
+            after[0] < self.first(family[0]) or after[0] - after[-1] == first_distance
         )
         begin = (
             [*bias, *(c for c in family if c not in bias)]
@@ -247,22 +246,21 @@ class _Former:
 
 
 def _joined(runs: Sequence[Repetition]) -> list[Repetition]:
-    """Equal parts at equal distances become one run."""
-    found: list[Repetition] = []
+    """Merge equal parts at equal distances into one run."""
+    merged: list[Repetition] = []
     for run in runs:
-        last = found[-1] if found else None
+        last = merged[-1] if merged else None
         if last is not None and last.part == run.part and run.part.how != BIAS:
             gap = run.offset - (last.offset + last.step * (last.count - 1))
             if last.count == 1 or gap == last.step:
-                found[-1] = Repetition(last.part, last.count + 1, last.offset, gap)
+                merged[-1] = Repetition(last.part, last.count + 1, last.offset, gap)
                 continue
-        found.append(run)
-    return found
+        merged.append(run)
+    return merged
 
 
 def _blocks(runs: list[Repetition]) -> list[Repetition]:
-    """A running sum that begins with single terms and goes on with blocks: its beginning is a
-    block, too."""
+    """Where single terms precede blocks in a running sum, turn these terms into a block, too."""
     first, later = runs[0], [run for run in runs[1:] if run.part.how != BIAS]
     if (
         first.part.runs
@@ -273,24 +271,24 @@ def _blocks(runs: list[Repetition]) -> list[Repetition]:
     ):
         return runs
     block = Form("in order", (Repetition(first.part, first.count, 0, first.step),))
-    rest = runs[1:]
-    if rest[0].part == block:  # the second block and its like: one run
-        gap = rest[0].offset - first.offset
-        if rest[0].count == 1 or rest[0].step == gap:
-            return [Repetition(block, rest[0].count + 1, first.offset, gap), *rest[1:]]
-    return [Repetition(block, 1, first.offset), *rest]
+    following = runs[1:]
+    if following[0].part == block:  # the second block and its like: one run
+        gap = following[0].offset - first.offset
+        if following[0].count == 1 or following[0].step == gap:
+            return [Repetition(block, following[0].count + 1, first.offset, gap), *following[1:]]
+    return [Repetition(block, 1, first.offset), *following]
 
 
 def _periods(runs: list[Repetition]) -> list[Repetition]:
-    """Runs that come again and again, each time as far behind, become one run of a part that is no
-    subtotal (in parentheses)."""
-    found: list[Repetition] = []
+    """Merge a periodic sequence of runs into one run of a part without a subtotal (written in
+    parentheses)."""
+    merged: list[Repetition] = []
     i = 0
     while i < len(runs):
         times = [(_times(runs, i, p), p) for p in range(1, 9)]
         count, period = max(times, key=lambda pair: (pair[0] >= 3, pair[0] * pair[1], -pair[1]))
         if count < 3 or any(run.part.how == BIAS for run in runs[i : i + period]):
-            found.append(runs[i])
+            merged.append(runs[i])
             i += 1
             continue
         start = min(run.begin for run in runs[i : i + period])
@@ -300,21 +298,21 @@ def _periods(runs: list[Repetition]) -> list[Repetition]:
                 Repetition(r.part, r.count, r.offset - start, r.step) for r in runs[i : i + period]
             ),
         )
-        found.append(Repetition(part, count, start, runs[i + period].offset - runs[i].offset))
+        merged.append(Repetition(part, count, start, runs[i + period].offset - runs[i].offset))
         i += count * period
-    return found
+    return merged
 
 
 def _times(runs: list[Repetition], start: int, period: int) -> int:
-    """How often the ``period`` runs from ``start`` on are repeated."""
+    """How many times the ``period`` runs at ``start`` occur in succession."""
     first = runs[start : start + period]
     if start + 2 * period > len(runs):
         return 1
     step, count = runs[start + period].offset - first[0].offset, 1
     while True:
-        again = runs[start + count * period : start + (count + 1) * period]
-        like = [Repetition(r.part, r.count, r.offset + count * step, r.step) for r in first]
-        if again != like:
+        candidate = runs[start + count * period : start + (count + 1) * period]
+        expected = [Repetition(r.part, r.count, r.offset + count * step, r.step) for r in first]
+        if candidate != expected:
             return count
         count += 1
 

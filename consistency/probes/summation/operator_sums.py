@@ -1,4 +1,4 @@
-"""For each operator that sums: which elements of its arguments are the terms of which output
+"""For each supported operator, the elements of its arguments that are the terms of each output
 (:class:`.sums_in_operators.Layout`)."""
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import torch
 
 from .sums_in_operators import Layout, NotAskedError
 
-MOST_TERMS = 1 << 24  # of all outputs' positions that are written down
-MOST_SETS = 64  # of places: a window of 8 × 8 that moves by one
+MOST_TERMS = 1 << 24  # limit of listed positions, over all outputs
+MOST_SETS = 64  # enough for an 8 × 8 window with stride 1
 Args = tuple[Any, ...]
 
 
 def layout_of(operator: str, args: Args, kwargs: Mapping[str, Any]) -> Layout:
-    """Raises NotAskedError for an operator, or a way to call it, whose sums are not known here."""
+    """The layout of a call. Raises NotAskedError for an unsupported operator or argument."""
     make = _KNOWN.get(operator)
     if make is None:
         raise NotAskedError(
@@ -37,10 +37,10 @@ def layout_of(operator: str, args: Args, kwargs: Mapping[str, Any]) -> Layout:
                 raise NotAskedError(
                     f"an argument has {arg.numel()} elements, more than {MOST_TERMS}"
                 )
-    found = make(args, dict(kwargs))
-    if found.terms < 2:
-        raise NotAskedError(f"a sum of {found.terms} terms has no order")
-    return found
+    layout = make(args, dict(kwargs))
+    if layout.terms < 2:
+        raise NotAskedError(f"a sum of {layout.terms} terms has no order")
+    return layout
 
 
 def _places(shape: tuple[int, ...]) -> Any:
@@ -48,7 +48,7 @@ def _places(shape: tuple[int, ...]) -> Any:
 
 
 def _products(left: Any, right: Any, **more: Any) -> Layout:
-    """``left`` [rows, terms], ``right`` [columns, terms] of one group."""
+    """The layout of ``left`` [rows, terms] times ``right`` [columns, terms], one group."""
     rows, terms = left.shape
     columns = right.shape[0]
     return Layout(
@@ -87,13 +87,13 @@ def _matmul(args: Args, kwargs: dict[str, Any]) -> Layout:
     batch, rows, terms = left.shape
     columns = right.shape[-1]
     group = np.repeat(np.arange(batch), rows)
-    every = (np.arange(batch * rows),)
+    all_rows = (np.arange(batch * rows),)
     return Layout(
         terms,
         left.reshape(-1, terms),
         right.transpose(0, 2, 1),
         group,
-        every,
+        all_rows,
         lambda out: out.reshape(batch * rows, columns),
     )
 
@@ -117,16 +117,16 @@ def _addmm(args: Args, kwargs: dict[str, Any]) -> Layout:
 
 def _conv2d(args: Args, kwargs: dict[str, Any]) -> Layout:
     x, w = args[0], args[1]
-    given = (
+    options = (
         dict(zip(("bias", "stride", "padding", "dilation", "groups"), args[2:], strict=False))
         | kwargs
     )
-    groups, padding = given.get("groups", 1), given.get("padding", 0)
+    groups, padding = options.get("groups", 1), options.get("padding", 0)
     if groups != 1 or isinstance(padding, str) or x.ndim != 4:
         raise NotAskedError(
             "only conv2d of a batch, without groups and with padding in numbers, is asked for"
         )
-    stride, dilation = given.get("stride", 1), given.get("dilation", 1)
+    stride, dilation = options.get("stride", 1), options.get("dilation", 1)
     numbered = torch.arange(1, x.numel() + 1, dtype=torch.float64).reshape(x.shape)
     columns = torch.nn.functional.unfold(
         numbered, w.shape[2:], dilation, padding, stride
@@ -135,49 +135,49 @@ def _conv2d(args: Args, kwargs: dict[str, Any]) -> Layout:
         raise NotAskedError(f"{columns.numel()} terms are too many to write down")
     batch, terms, places = columns.shape
     left = columns.permute(0, 2, 1).reshape(-1, terms).to(torch.int64).numpy() - 1
-    whole = np.flatnonzero((left >= 0).all(1))  # outputs that read no padding
-    asked = _apart(left, whole, x.numel())
+    unpadded_rows = np.flatnonzero((left >= 0).all(1))  # outputs that read no padding
+    row_sets = _independent_row_sets(left, unpadded_rows, x.numel())
     channels = w.shape[0]
-    bias = np.arange(channels) if given.get("bias") is not None else None
+    bias = np.arange(channels) if options.get("bias") is not None else None
     if bias is not None and len(args) < 3:
         raise NotAskedError("give the bias of conv2d by position")
     return Layout(
         terms, left, _places(w.shape).reshape(1, channels, terms), np.zeros(len(left),
-        dtype=np.int64), asked,
+        dtype=np.int64), row_sets,
         lambda out: out.reshape(batch, channels, places).permute(0, 2, 1).reshape(-1, channels),
         bias=bias,
     )  # fmt: skip
 
 
-def _apart(left: Any, rows: Any, numbers: int) -> tuple[Any, ...]:
-    """The rows in sets, within which none shares a number with another; at most MOST_SETS."""
+def _independent_row_sets(left: Any, rows: Any, numbers: int) -> tuple[Any, ...]:
+    """Sets of rows without shared inputs within a set; at most MOST_SETS."""
     sets: list[Any] = []
     while len(rows) and len(sets) < MOST_SETS:
-        taken, kept = np.zeros(numbers, dtype=bool), np.zeros(len(rows), dtype=bool)
+        used, chosen = np.zeros(numbers, dtype=bool), np.zeros(len(rows), dtype=bool)
         for k, row in enumerate(rows.tolist()):
-            if not taken[left[row]].any():
-                taken[left[row]] = kept[k] = True
-        sets.append(rows[kept])
-        rows = rows[~kept]
+            if not used[left[row]].any():
+                used[left[row]] = chosen[k] = True
+        sets.append(rows[chosen])
+        rows = rows[~chosen]
     return tuple(sets)
 
 
 def _sum(args: Args, kwargs: dict[str, Any], *, scaled: bool = False) -> Layout:
     x = args[0]
-    given = dict(zip(("dim", "keepdim"), args[1:], strict=False)) | kwargs
-    if set(given) - {"dim", "keepdim"}:
+    options = dict(zip(("dim", "keepdim"), args[1:], strict=False)) | kwargs
+    if set(options) - {"dim", "keepdim"}:
         raise NotAskedError("a sum into another dtype is not asked for")
-    dim = given.get("dim")
-    over = (
+    dim = options.get("dim")
+    dims = (
         range(x.ndim)
         if dim is None or dim == [] or dim == ()
         else [dim]
         if isinstance(dim, int)
         else dim
     )
-    over = sorted({d % x.ndim for d in over}) if x.ndim else []
-    left = np.moveaxis(_places(x.shape), over, range(x.ndim - len(over), x.ndim))
-    terms = int(np.prod([x.shape[d] for d in over], dtype=np.int64))
+    dims = sorted({d % x.ndim for d in dims}) if x.ndim else []
+    left = np.moveaxis(_places(x.shape), dims, range(x.ndim - len(dims), x.ndim))
+    terms = int(np.prod([x.shape[d] for d in dims], dtype=np.int64))
     left = left.reshape(-1, terms)
     rows = left.shape[0]
     return Layout(

@@ -1,5 +1,5 @@
-"""Facts: in which order sums, products and convolutions of one moderate size add their terms, and
-where a bias enters."""
+"""Facts: the summation order of sums, matrix products and convolutions of one moderate size, and
+where a bias is added."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .order_assignment import LEAST_OUTPUTS
 from .orders import Order, Orders, orders_of
 from .sums_in_operators import Question
 
-# By short name: the operator, the shapes of its tensors, and what follows them.
+# By short name: operator, shapes of its tensors, further arguments.
 FORMS: dict[str, tuple[str, tuple[tuple[int, ...], ...], tuple[int, ...]]] = {
     "sum": ("sum", ((32, 600),), (-1,)),
     "mean": ("mean", ((32, 300),), (-1,)),
@@ -27,21 +27,19 @@ FORMS: dict[str, tuple[str, tuple[tuple[int, ...], ...], tuple[int, ...]]] = {
     "linear": ("nn.functional.linear", ((16, 400), (32, 400), (32,)), ()),
     "conv2d": ("nn.functional.conv2d", ((2, 8, 8, 8), (16, 8, 3, 3)), ()),
 }
-_WINDOW = 1 << 22  # of the bitstream, for each tensor
-_SHORTER = frozenset(
-    {"bfloat16"}
-)  # counted in small parts, which takes many calls: fewer forms are asked for
+_WINDOW = 1 << 22  # bitstream length per tensor
+_SHORTER = frozenset({"bfloat16"})  # many calls per form, since it counts to 256 only: fewer forms
 
 
 def facts(ask: Ask, dtype: str) -> Iterator[Fact]:
-    """One fact a form, for a dtype in which terms can be counted."""
+    """One fact per form, for a dtype in which terms can be counted."""
     for form in FORMS:
         if dtype not in _SHORTER or form in ("sum", "linear"):
             yield of_form(ask, form, dtype)
 
 
 def of_form(ask: Ask, form: str, dtype: str) -> Fact:
-    """The order of one form; inconclusive unless every output was replayed bit for bit."""
+    """The order of one form; inconclusive unless the replay reproduces every output bit for bit."""
     name, shapes, more = FORMS[form]
     question = f"{form}/{dtype}/order"
     refused = ask.refusal(name, dtype)
@@ -54,20 +52,20 @@ def of_form(ask: Ask, form: str, dtype: str) -> Fact:
     )
     arguments = prepare(Case(name, dtype, (*tensors, *more))).build()
     args = tuple(arguments.args)
-    found = orders_of(
+    orders = orders_of(
         Question(ask.backend, operators.get(name), dtype, args, {}, layout_of(name, args, {}))
     )
-    ask.calls += found.calls
-    return fact(question, found, " × ".join("×".join(map(str, shape)) for shape in shapes))
+    ask.calls += orders.calls
+    return fact(question, orders, " × ".join("×".join(map(str, shape)) for shape in shapes))
 
 
 def fact(question: str, found: Orders, shapes: str) -> Fact:
-    """What was found, as a fact; ``shapes`` say of what."""
+    """The recovered orders as a fact; ``shapes`` describes the arguments."""
     if found.inconclusive:
         return unknown(question, found.inconclusive, shapes)
     if not found.exact or found.untested or found.outputs < LEAST_OUTPUTS:
         best = (
-            _told(found.orders[0])
+            _describe(found.orders[0])
             if found.orders
             else text(found.apart.tree)
             if found.apart
@@ -82,12 +80,12 @@ def fact(question: str, found: Orders, shapes: str) -> Fact:
             ),
             shapes,
         )
-    told = [_told(order) for order in found.orders]
+    descriptions = [_describe(order) for order in found.orders]
     answer = (
-        told[0]
-        if len(told) == 1
+        descriptions[0]
+        if len(descriptions) == 1
         else "; ".join(
-            f"at {o.outputs} outputs {t}" for o, t in zip(found.orders, told, strict=True)
+            f"at {o.outputs} outputs {t}" for o, t in zip(found.orders, descriptions, strict=True)
         )
     )
     evidence = (
@@ -102,5 +100,5 @@ def fact(question: str, found: Orders, shapes: str) -> Fact:
     )
 
 
-def _told(order: Order) -> str:
+def _describe(order: Order) -> str:
     return text(order.tree) + (f", {order.manner}" if order.manner.told else "")

@@ -1,8 +1,8 @@
-"""Which of the orders and manners that were found hold at which outputs of a call: by replaying,
-with other numbers where one replay could be chance.
+"""Assign recovered orders and manners to the outputs of a call by replay, repeated with other data
+where one agreement could be chance.
 
-Edges of tiles are not always computed with FMA where the rest is, and outputs that read padding, or
-share all of their numbers with others, cannot be asked for their order at all.
+Tile edges may be computed without FMA although the interior uses it. The order of outputs that read
+padding, or share all their inputs with other outputs, cannot be queried at all.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .sums_in_operators import Question
 from .trees import Tree
 
 Array = np.ndarray[Any, Any]
-LEAST_OUTPUTS = 16  # agree before a claim is made of an order
-MOST_WORK = 1 << 28  # terms × outputs that are replayed
+LEAST_OUTPUTS = 16  # that must agree before an order is reported
+MOST_WORK = 1 << 28  # limit of terms × outputs in a replay
 
 
 @dataclass(frozen=True)
@@ -37,26 +37,26 @@ class Part:
 
 
 def split(tree: Tree, tried: Sequence[Replayed], member: Array) -> tuple[list[Part], Array]:
-    """Which manner holds for which outputs of a class: one for all, or one for each column, or for
-    each row. Where that leaves some unexplained, the best manner comes back with none, and a mask
-    of all of the class: what is left to :func:`allotted`.
+    """Parts of a class by manner (one for all outputs, or one per column, or one per row), and a
+    mask of the outputs that are left to :func:`allotted`. If no such partition explains all
+    outputs, that mask is the class, and the only part is the best manner without outputs.
     """
-    best = max(tried, key=lambda one: int((one.same & member).sum()))
-    if best.same[member].all():
-        return [Part(tree, best, member)], np.zeros_like(member)
+    best_replay = max(tried, key=lambda one: int((one.same & member).sum()))
+    if best_replay.same[member].all():
+        return [Part(tree, best_replay, member)], np.zeros_like(member)
     fits = np.stack([one.same | ~member for one in tried])
     for axis in (1, 2):  # over the rows of each column, over the columns of each row
-        whole = fits.all(axis)
-        if not whole.any(0).all():
+        holds = fits.all(axis)
+        if not holds.any(0).all():
             continue
-        chosen = whole.argmax(0)  # the first manner that holds throughout
+        chosen = holds.argmax(0)  # the first manner that holds throughout
         masks = [member & (np.expand_dims(chosen, axis - 1) == k) for k in range(len(tried))]
         parts = [
             Part(tree, one, mask) for one, mask in zip(tried, masks, strict=True) if mask.any()
         ]
         if all(part.where.sum() >= LEAST_OUTPUTS for part in parts):
             return parts, np.zeros_like(member)
-    return [Part(tree, best, np.zeros_like(member))], member
+    return [Part(tree, best_replay, np.zeros_like(member))], member
 
 
 def allotted(
@@ -67,75 +67,76 @@ def allotted(
     columns: Array,
     left: Array,
 ) -> tuple[list[Part], Array, Array]:
-    """``parts`` with the outputs ``left`` given to those that replay them with all of 17 sets of
-    numbers, in other manners, too.
+    """``parts`` extended by those outputs of ``left`` that they, in any manner, reproduce with all
+    17 data sets.
 
-    Also masks of what none of them gives, and of what is too much to be replayed so often.
+    Also masks of the outputs that no part reproduces, and of those not replayed to limit the work.
     """
-    nobody, untested = np.zeros_like(left), np.zeros_like(left)
+    unexplained, untested = np.zeros_like(left), np.zeros_like(left)
     if not left.any() or (
         len(parts) == 1 and parts[0].where.any() and parts[0].one.same[left].all()
     ):
-        return [replace(part, where=part.where | left) for part in parts], nobody, untested
-    found = sorted(parts, key=lambda part: -int(part.where.sum()))
+        return [replace(part, where=part.where | left) for part in parts], unexplained, untested
+    candidates = sorted(parts, key=lambda part: -int(part.where.sum()))
     at = np.flatnonzero(left.any(1))
     for tree in {part.tree.hash: part.tree for part in parts}.values():
-        known = {part.manner for part in parts if part.tree.hash == tree.hash}
-        for one in replay(question, tree, actual, rows[at], columns, left[at]):
-            if one.manner not in known and (one.same & left[at]).any():
-                found.append(Part(tree, _spread(one, at, left.shape), np.zeros_like(left)))
-    work = len(columns) * question.layout.terms * (LEAST_OUTPUTS + 1) * len(found)  # of a row
-    at, beyond = np.split(at, [max(MOST_WORK // work, 1)])
-    untested[beyond] = left[beyond]
-    fits = np.stack([part.one.same & left & ~untested for part in found])
+        tested_manners = {part.manner for part in parts if part.tree.hash == tree.hash}
+        for replayed in replay(question, tree, actual, rows[at], columns, left[at]):
+            if replayed.manner not in tested_manners and (replayed.same & left[at]).any():
+                candidates.append(
+                    Part(tree, _spread(replayed, at, left.shape), np.zeros_like(left))
+                )
+    work = len(columns) * question.layout.terms * (LEAST_OUTPUTS + 1) * len(candidates)  # of a row
+    at, skipped = np.split(at, [max(MOST_WORK // work, 1)])
+    untested[skipped] = left[skipped]
+    fits = np.stack([part.one.same & left & ~untested for part in candidates])
     for shift in range(1, LEAST_OUTPUTS + 1):
-        again = moved(question, shift)
-        came = again.run()
-        for k, part in enumerate(found):
+        rotated = moved(question, shift)
+        output = rotated.run()
+        for k, part in enumerate(candidates):
             fits[k][at] &= replay(
-                again, part.tree, came, rows[at], columns, left[at], only=part.manner
+                rotated, part.tree, output, rows[at], columns, left[at], only=part.manner
             )[0].same
-    nobody = left & ~untested & ~fits.any(0)
+    unexplained = left & ~untested & ~fits.any(0)
     chosen = fits.argmax(0)  # the first that always fits
     return (
         [
             replace(part, where=part.where | (fits[k] & (chosen == k)))
-            for k, part in enumerate(found)
+            for k, part in enumerate(candidates)
         ],
-        nobody,
+        unexplained,
         untested,
     )
 
 
 def confirmed(question: Question, part: Part, rows: Array, columns: Array) -> Manner | None:
-    """A few outputs may agree by chance: so the arguments' numbers are moved round, until enough
-    outputs were replayed. The manner that gives them all is the one; None where none does.
-    """
+    """The manner that also reproduces a small part with rotated data, or None: a few outputs may
+    agree by chance."""
     fitting: list[Manner] | None = None
     for shift in range(-(-LEAST_OUTPUTS // int(part.where.sum())) + 1):
-        again = moved(question, shift)
-        tried = replay(again, part.tree, again.run(), rows, columns, part.where, every=True)
-        fit = [one.manner for one in tried if one.same[part.where].all()]
+        rotated = moved(question, shift)
+        replays = replay(rotated, part.tree, rotated.run(), rows, columns, part.where, every=True)
+        fit = [one.manner for one in replays if one.same[part.where].all()]
         fitting = [manner for manner in fit if fitting is None or manner in fitting]
     return fitting[0] if fitting else None
 
 
 def moved(question: Question, shift: int) -> Question:
-    """The same call with its numbers at other places, with the same strides."""
+    """The same call with its data rotated and its strides unchanged."""
 
-    def turned(tensor: torch.Tensor) -> torch.Tensor:
-        found = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-        found.copy_(torch.roll(tensor.reshape(-1), 3 * shift).view(tensor.shape))
-        return found
+    def rotate(tensor: torch.Tensor) -> torch.Tensor:
+        result = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+        result.copy_(torch.roll(tensor.reshape(-1), 3 * shift).view(tensor.shape))
+        return result
 
     return replace(
         question,
-        args=tuple(turned(arg) if isinstance(arg, torch.Tensor) else arg for arg in question.args),
+        args=tuple(rotate(arg) if isinstance(arg, torch.Tensor) else arg for arg in question.args),
     )
 
 
-def _spread(one: Replayed, at: Array, shape: tuple[int, ...]) -> Replayed:
-    """A replay of the rows ``at`` as one of all rows."""
+def _spread(replayed: Replayed, at: Array, shape: tuple[int, ...]) -> Replayed:
+    """A replay of the rows ``at`` extended to all rows."""
     same, given = np.zeros(shape, dtype=bool), np.zeros(shape)
-    same[at], given[at] = one.same, one.given
-    return Replayed(one.manner, same, given)
+    same[at], given[at] = replayed.same, replayed.given
+    return Replayed(replayed.manner, same, given)

@@ -1,8 +1,8 @@
-"""The order in which a call adds its terms up: asked for, then replayed. Only what the replay gives
-bit for bit is claimed.
+"""The summation order of a call, recovered and then replayed. Only orders that reproduce the
+results bit for bit are reported.
 
-Outputs at different places may be added in different orders (:mod:`.equivalence_classes`); what
-cannot be asked is allotted by replaying.
+Outputs at different positions may have different orders (:mod:`.equivalence_classes`). Outputs
+whose order cannot be queried are assigned to a known order by replay.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Order:
-    """One tree, which in its ``manner`` gives ``outputs`` of a call, bit for bit.
+    """One tree that in its ``manner`` reproduces ``outputs`` outputs of a call bit for bit.
 
-    ``where`` says which these are, as slices of the result; empty if they are all, or no box.
-    ``confirmed``: where they are few, it gives as many with other numbers.
+    ``where`` gives their slices of the result; empty if they are all outputs, or no regular block.
+    ``confirmed``: False if they are few and replays with other data did not agree.
     """
 
     tree: Tree
@@ -40,9 +40,8 @@ class Order:
 
 @dataclass(frozen=True)
 class Unexplained:
-    """``outputs`` that no order gives that was found. The first is at ``index``: what ``came``, and
-    what the most frequent order (``tree``) gives.
-    """
+    """Number of ``outputs`` that no recovered order reproduces. At the first, ``index``, the
+    backend gave ``came`` and the most frequent order (``tree``) gives ``given``."""
 
     outputs: int
     index: tuple[int, ...]
@@ -53,10 +52,10 @@ class Unexplained:
 
 @dataclass(frozen=True)
 class Orders:
-    """All orders of a call, the most frequent first, and what is ``apart`` from them; or why
-    nothing was established.
+    """All orders of a call, the most frequent first, and the outputs that none explains
+    (``apart``); or the reason why none was established.
 
-    ``outputs`` of the call are all, ``untested`` ones were not replayed.
+    ``outputs`` counts all outputs of the call, ``untested`` those that were not replayed.
     """
 
     orders: tuple[Order, ...] = ()
@@ -69,7 +68,7 @@ class Orders:
 
     @property
     def exact(self) -> bool:
-        """Whether every output that was replayed came out bit for bit."""
+        """Whether every replayed output was reproduced bit for bit."""
         return (
             bool(self.orders)
             and self.apart is None
@@ -78,88 +77,98 @@ class Orders:
 
     @property
     def equal(self) -> int:
-        """Outputs that came out bit for bit."""
+        """Number of outputs reproduced bit for bit."""
         return sum(order.outputs for order in self.orders)
 
 
 def orders_of(question: Question) -> Orders:
-    """What can be established of the order in which this call sums. Never raises for what the
-    backend does."""
+    """The summation orders of this call. Never raises because of the backend's behavior."""
     layout = question.layout
     rows, columns = np.arange(len(layout.left)), np.arange(layout.columns)
-    asked: list[Asking] = []
+    queries: list[Asking] = []
     try:
-        came = question.call()
-        actual = layout.back(came)
+        output = question.call()
+        actual = layout.back(output)
         if not torch.equal(torch.nan_to_num(actual), torch.nan_to_num(question.run())):
             return Orders(
                 inconclusive="the same call does not give the same bits twice",
                 calls=2,
                 actual=actual,
             )
-        trees = trees_of(question, asked)
+        trees = trees_of(question, queries)
         rows = rows[: max(MOST_WORK // (layout.terms * layout.columns), 1)]
         parts: list[Part] = []
-        left = ~np.logical_or.reduce([member[rows] for _, member in trees])
-        for tree, whole in trees:
-            member = whole[rows]
-            of_tree, others = split(
+        unassigned = ~np.logical_or.reduce([member[rows] for _, member in trees])
+        for tree, full_mask in trees:
+            member = full_mask[rows]
+            of_tree, rest_of_class = split(
                 tree, replay(question, tree, actual, rows, columns, member), member
             )
             parts += of_tree
-            left |= others
-        found, nobody, beyond = allotted(question, _merged(parts), actual, rows, columns, left)
+            unassigned |= rest_of_class
+        assigned, unexplained, beyond = allotted(
+            question, _merged(parts), actual, rows, columns, unassigned
+        )
         index = _Index(
-            layout.back(torch.arange(came.numel()).reshape(came.shape)).numpy(), tuple(came.shape)
+            layout.back(torch.arange(output.numel()).reshape(output.shape)).numpy(),
+            tuple(output.shape),
         )
         orders = [
             _order(question, part, rows, columns, index)
-            for part in _merged(found)
+            for part in _merged(assigned)
             if part.where.any()
         ]
     except (NotAskedError, NotATreeError) as error:
-        return Orders(inconclusive=str(error), calls=sum(a.calls for a in asked) + 2)
+        return Orders(inconclusive=str(error), calls=sum(a.calls for a in queries) + 2)
     untested = (len(layout.left) - len(rows)) * layout.columns + int(beyond.sum())
     orders.sort(key=lambda order: -order.outputs)
-    calls = sum(a.calls for a in asked) + 2
+    calls = sum(a.calls for a in queries) + 2
     return Orders(
         tuple(orders),
         "",
         calls,
         actual.numel(),
         untested,
-        _apart(nobody, found[0], actual, index),
+        _first_unexplained(unexplained, assigned[0], actual, index),
         actual,
     )
 
 
 def _merged(parts: Sequence[Part]) -> list[Part]:
-    """Classes that turned out to have one tree and manner are one."""
-    kept: dict[tuple[str, Manner], Part] = {}
+    """Merge parts with the same tree and manner."""
+    merged: dict[tuple[str, Manner], Part] = {}
     for part in parts:
-        other = kept.get((part.tree.hash, part.manner))
-        kept[part.tree.hash, part.manner] = (
-            part if other is None else replace(other, where=other.where | part.where)
+        existing = merged.get((part.tree.hash, part.manner))
+        merged[part.tree.hash, part.manner] = (
+            part if existing is None else replace(existing, where=existing.where | part.where)
         )
-    return list(kept.values())
+    return list(merged.values())
 
 
 def _order(question: Question, part: Part, rows: Array, columns: Array, index: _Index) -> Order:
-    """What was found of one part; where it is small, with other numbers, too."""
-    outputs, manner, sure = int(part.where.sum()), part.manner, True
+    """The order of one part; a small part is confirmed with other data."""
+    outputs, manner, is_confirmed = int(part.where.sum()), part.manner, True
     if outputs < LEAST_OUTPUTS:
-        found = confirmed(question, part, rows, columns)
-        manner, sure = found or manner, found is not None
-    return Order(part.tree, manner, outputs, index.box(part.where), sure)
+        confirmed_manner = confirmed(question, part, rows, columns)
+        manner, is_confirmed = confirmed_manner or manner, confirmed_manner is not None
+    return Order(part.tree, manner, outputs, index.box(part.where), is_confirmed)
 
 
-def _apart(nobody: Array, most: Part, actual: torch.Tensor, index: _Index) -> Unexplained | None:
-    places = np.argwhere(nobody)
+def _first_unexplained(
+    unexplained: Array, largest_part: Part, actual: torch.Tensor, index: _Index
+) -> Unexplained | None:
+    places = np.argwhere(unexplained)
     if not len(places):
         return None
-    r, c = places[np.argmin(most.one.same[nobody])]  # the first that differs, if one does
+    r, c = places[
+        np.argmin(largest_part.one.same[unexplained])
+    ]  # the first that differs, if one does
     return Unexplained(
-        len(places), index.of(r, c), float(actual[r, c]), float(most.one.given[r, c]), most.tree
+        len(places),
+        index.of(r, c),
+        float(actual[r, c]),
+        float(largest_part.one.given[r, c]),
+        largest_part.tree,
     )
 
 
@@ -174,8 +183,8 @@ class _Index:
         return tuple(int(i) for i in np.unravel_index(self.places[row, column], self.shape))
 
     def box(self, where: Array) -> str:
-        """``[:, :, 3:]``, ``[1::4, :8]`` where the outputs are a block of the result, or every so
-        many of one; otherwise empty."""
+        """``[:, :, 3:]``, ``[1::4, :8]`` where the outputs are a block of the result, possibly with
+        strides; otherwise empty."""
         if where.sum() in (self.places.size, 0):
             return ""
         inside = [
@@ -187,10 +196,13 @@ class _Index:
             len(step) > 1 for step in steps
         ):
             return ""
-        told = []
+        slices = []
         for along, step, n in zip(inside, steps, self.shape, strict=True):
-            by, start, stop = int(step[0]) if len(step) else 1, int(along[0]), int(along[-1]) + 1
-            told.append(
-                f"{start or ''}:{'' if stop + by > n else stop}{f':{by}' if by > 1 else ''}"
+            stride, start, stop = (
+                int(step[0]) if len(step) else 1,
+                int(along[0]),
+                int(along[-1]) + 1,
             )
-        return f"[{', '.join(told)}]"
+            end = "" if stop + stride > n else stop
+            slices.append(f"{start or ''}:{end}{f':{stride}' if stride > 1 else ''}")
+        return f"[{', '.join(slices)}]"

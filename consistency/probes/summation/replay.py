@@ -1,5 +1,5 @@
-"""A recovered tree carried out on actual numbers, step by step in the backend's format: the
-certificate that it is right."""
+"""Evaluate a recovered tree on the actual arguments, step by step in the backend's format. Equal
+bits prove that the tree is right."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ _FEW = 64  # outputs
 
 @dataclass(frozen=True)
 class Manner:
-    """What a tree leaves open: whether products are rounded before they are added (``fused``: they
-    are not); where the first two are added, whether the later one is fused or the first
-    (``swapped``); what a mean does with the sum; the format it is kept in. ``wide``: that is a
-    longer one than the numbers have. ``guard``: an addition of several terms cuts each so many bits
-    below the last one of the largest, as matrix units do. ``bits``: factors are rounded to so many
-    first, by ``mode``. ``halfway``: what a bias is added to was rounded to the numbers' own format
-    before. ``tail``: products behind all partial sums, or in the last of them, are rounded, while
-    the others are fused: what a loop over vectors leaves to plain code.
+    """How the additions of a tree round.
+
+    ``fused``: products enter by FMA, unrounded; ``swapped``: of two products, the first is fused
+    instead of the second. ``scale``: how a mean divides the sum. ``kept``: the accumulator's format
+    (``wide``: wider than the arguments'). ``guard``: an addition of several terms truncates each of
+    them this many bits below the last bit of the largest, as matrix units do. ``bits``, ``mode``:
+    factors are first rounded to this many bits. ``halfway``: the sum is rounded to the arguments'
+    format before the bias is added. ``tail``: the last products, after or in the last partial sum,
+    are rounded while the others are fused: the scalar remainder of a vectorized loop.
     """
 
     fused: bool = False
@@ -48,7 +49,7 @@ class Manner:
 
     @property
     def told(self) -> bool:
-        """Whether there is something to say of it: sums of single numbers have no products."""
+        """Whether it has a description; sums without products have none."""
         return bool(str(self))
 
     def __str__(self) -> str:
@@ -61,7 +62,7 @@ class Manner:
             if self.products
             else ""
         )
-        how = "" if self.bits else how  # products of short numbers are exact, either way
+        how = "" if self.bits else how  # products of shortened factors are exact either way
         how = "in float64" if self.wide else how
         if self.guard is not None:
             how = f"several terms at once, cut off {self.guard} bits below the sum"
@@ -72,8 +73,8 @@ class Manner:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a tree gives in one manner at outputs [rows, columns], and which of these are the
-    ``same`` bits as what came."""
+    """The outputs [rows, columns] of a tree in one manner (``given``), and which of them equal the
+    backend's bit for bit (``same``)."""
 
     manner: Manner
     same: Array
@@ -91,121 +92,124 @@ def replay(
     every: bool = False,
     only: Manner | None = None,
 ) -> list[Replayed]:
-    """The tree on the question's own arguments at the outputs ``rows`` × ``columns``, in one manner
-    after the other, until one gives the bits of ``actual`` wherever ``member`` [rows, columns] is
-    true; with ``every``, in all of them; or in one ``only``. """  # fmt: skip
-    wanted = actual[torch.from_numpy(rows)][:, torch.from_numpy(columns)]
+    """Evaluate the tree on the question's arguments at the outputs ``rows`` × ``columns``. Tries
+    manners until one gives the bits of ``actual`` wherever ``member`` [rows, columns] is true; with
+    ``every`` it tries all, with ``only`` just that one."""
+    expected = actual[torch.from_numpy(rows)][:, torch.from_numpy(columns)]
     manners = [only] if only is not None else list(_manners(question, tree))
-    if (
-        len(manners) > 1 and len(rows) * len(columns) > 4 * _FEW
-    ):  # a few outputs tell which ones are worth the whole
+    if len(manners) > 1 and len(rows) * len(columns) > 4 * _FEW:
+        # A sample of outputs selects the manners that are worth evaluating at all outputs.
         r, c = (np.unique(np.linspace(0, len(x) - 1, 8).astype(int)) for x in (rows, columns))
-        few = actual[torch.from_numpy(rows[r])][:, torch.from_numpy(columns[c])]
+        sample = actual[torch.from_numpy(rows[r])][:, torch.from_numpy(columns[c])]
         hits = [
-            _played(question, tree, few, rows[r], columns[c], m).same[member[np.ix_(r, c)]].sum()
+            _replay_once(question, tree, sample, rows[r], columns[c], m)
+            .same[member[np.ix_(r, c)]]
+            .sum()
             for m in manners
         ]
         order = sorted(range(len(manners)), key=lambda k: -hits[k])
         manners = [manners[k] for k in order[:4]]
-    tried: list[Replayed] = []
+    replays: list[Replayed] = []
     for manner in manners:
-        tried.append(_played(question, tree, wanted, rows, columns, manner))
-        if tried[-1].same[member].all() and not every:
+        replays.append(_replay_once(question, tree, expected, rows, columns, manner))
+        if replays[-1].same[member].all() and not every:
             break
-    return tried
+    return replays
 
 
-def _played(
+def _replay_once(
     question: Question,
     tree: Tree,
-    wanted: torch.Tensor,
+    expected: torch.Tensor,
     rows: Array,
     columns: Array,
     manner: Manner,
 ) -> Replayed:
-    found = torch.from_numpy(evaluate(question, tree, rows, columns, manner)).to(wanted.dtype)
+    outputs = torch.from_numpy(evaluate(question, tree, rows, columns, manner)).to(expected.dtype)
     return Replayed(
-        manner, (_bits(found) == _bits(wanted)).numpy(), found.to(torch.float64).numpy()
+        manner, (_bits(outputs) == _bits(expected)).numpy(), outputs.to(torch.float64).numpy()
     )
 
 
 def evaluate(question: Question, tree: Tree, rows: Array, columns: Array, manner: Manner) -> Array:
-    """The outputs that a tree gives, in the format that the sum is kept in."""
+    """The outputs that a tree gives, in the accumulator's format."""
     kind = np.dtype(manner.kept)
     terms = _Terms(question, rows, columns, kind, manner)
-    held: dict[int, Array] = {}
+    sums: dict[int, Array] = {}
     rounded = _tail(tree) if manner.tail else set()
     for k, children in enumerate(tree.nodes):
-        parts = sorted(
-            children, key=lambda c: (c < tree.leaves, c)
-        )  # sums first, then products, then a bias
+        # Sums first, then products, then a bias.
+        parts = sorted(children, key=lambda c: (c < tree.leaves, c))
         products = [c for c in parts if c < tree.terms]
-        before = {c: held[c] for c in parts if c in held} if manner.halfway else {}
+        unrounded_bias_operands = {c: sums[c] for c in parts if c in sums} if manner.halfway else {}
         if len(parts) > 2:
-            several = [
-                terms.exactly(c) if c < tree.leaves else held.pop(c).astype(np.float64)
+            operands = [
+                terms.exactly(c) if c < tree.leaves else sums.pop(c).astype(np.float64)
                 for c in parts
             ]
             total = (
-                together(several, kind.type)
+                together(operands, kind.type)
                 if manner.guard is None
-                else aligned(several, manner.guard)
+                else aligned(operands, manner.guard)
             )
         elif (
             manner.fused and terms.right is not None and products and tree.leaves + k not in rounded
         ):
             last = products[0] if manner.swapped and len(products) == 2 else products[-1]
-            other = next(c for c in parts if c != last)
+            addend = next(c for c in parts if c != last)
             total = fma(
-                *terms.factors(last), terms.value(other) if other < tree.leaves else held.pop(other)
+                *terms.factors(last),
+                terms.value(addend) if addend < tree.leaves else sums.pop(addend),
             )
         else:
-            one, two = (terms.value(c) if c < tree.leaves else held.pop(c) for c in parts)
-            total = one + two
+            first, second = (terms.value(c) if c < tree.leaves else sums.pop(c) for c in parts)
+            total = first + second
         if manner.halfway and any(tree.terms <= c < tree.leaves for c in parts):
-            one, two = (
-                terms.value(c) if c < tree.leaves else _in(before[c], question.dtype) for c in parts
+            first, second = (
+                terms.value(c)
+                if c < tree.leaves
+                else _rounded_to(unrounded_bias_operands[c], question.dtype)
+                for c in parts
             )
-            total = one + two
-        held[tree.leaves + k] = total
-    found = np.broadcast_to(held[tree.root], (len(rows), len(columns)))
+            total = first + second
+        sums[tree.leaves + k] = total
+    outputs = np.broadcast_to(sums[tree.root], (len(rows), len(columns)))
     if manner.scale == "divided":
-        found = found / kind.type(tree.terms)
+        outputs = outputs / kind.type(tree.terms)
     elif manner.scale == "multiplied":
-        found = found * (kind.type(1) / kind.type(tree.terms))
-    return np.array(found)
+        outputs = outputs * (kind.type(1) / kind.type(tree.terms))
+    return np.array(outputs)
 
 
 def _tail(tree: Tree) -> set[int]:
-    """Nodes that add the last terms, one by one or summed up before, to what comes from the others;
-    none where the first terms are added one by one as well, so that there is nothing else.
-    """
-    found, node = set[int](), tree.root
+    """Nodes that add the last terms, singly or as a partial sum, to the sum of the others; empty
+    for a purely sequential sum."""
+    tail_nodes, node = set[int](), tree.root
     while node >= tree.leaves:
         children = sorted(tree.nodes[node - tree.leaves], key=lambda c: tree.firsts[c])
         if len(children) != 2 or tree.lasts[children[0]] > tree.firsts[children[1]]:
-            return found
-        found.add(node)
-        below = [children[1]]
-        while below:
-            inner = below.pop()
+            return tail_nodes
+        tail_nodes.add(node)
+        pending = [children[1]]
+        while pending:
+            inner = pending.pop()
             if inner >= tree.leaves:
-                found.add(inner)
-                below += tree.nodes[inner - tree.leaves]
+                tail_nodes.add(inner)
+                pending += tree.nodes[inner - tree.leaves]
         node = children[0]
     return set()
 
 
-def _in(values: Array, dtype: str) -> Array:
-    """The numbers as they are in another format, in their own."""
+def _rounded_to(values: Array, dtype: str) -> Array:
+    """Values rounded to another format, as float32."""
     return np.asarray(
         torch.from_numpy(np.array(values)).to(dtypes.TORCH[dtype]).to(torch.float32).numpy()
     )
 
 
 class _Terms:
-    """The terms of some outputs: one number, or two factors, for each leaf, shaped to be broadcast
-    to [rows, columns]."""
+    """The terms of some outputs: one number or two factors per leaf, broadcastable to
+    [rows, columns]."""
 
     def __init__(
         self, question: Question, rows: Array, columns: Array, kind: np.dtype[Any], manner: Manner
@@ -220,9 +224,8 @@ class _Terms:
 
         self.terms, self.kind = layout.terms, kind
         source = np.append(flat(layout.argument), kind.type(0))  # position -1: padding
-        self.left = np.ascontiguousarray(source[layout.left[rows]].T)[
-            :, :, None
-        ]  # [terms, rows, 1]
+        # [terms, rows, 1]
+        self.left = np.ascontiguousarray(source[layout.left[rows]].T)[:, :, None]
         self.right: Array | None = None
         if layout.right is not None:
             values = flat(layout.factor)[layout.right[:, columns]]  # [groups, columns, terms]
@@ -240,7 +243,7 @@ class _Terms:
         return self.left[leaf], self.right[leaf]
 
     def value(self, leaf: int) -> Array:
-        """A term, rounded."""
+        """A term, rounded to the accumulator's format."""
         if leaf >= self.terms:
             assert self.bias is not None
             return np.broadcast_to(self.bias, self.shape)
@@ -249,47 +252,50 @@ class _Terms:
         )
 
     def exactly(self, leaf: int) -> Array:
-        """A term in float64, where products of shorter formats are exact."""
+        """A term in float64, in which products of narrower formats are exact."""
         if leaf >= self.terms or self.right is None:
             return np.asarray(self.value(leaf), dtype=np.float64)
         return np.asarray(self.left[leaf].astype(np.float64) * self.right[leaf].astype(np.float64))
 
 
 def _manners(question: Question, tree: Tree) -> Iterator[Manner]:
-    kept = "float64" if question.dtype == "float64" else "float32"
+    accumulator = "float64" if question.dtype == "float64" else "float32"
     for scale in ("divided", "multiplied") if question.layout.scaled else ("",):
         if question.layout.right is None:
-            yield Manner(scale=scale, kept=kept)
+            yield Manner(scale=scale, kept=accumulator)
             continue
         pairs = any(len(c) == 2 and all(i < tree.terms for i in c) for c in tree.nodes)
-        yield Manner(True, kept=kept, products=True)
+        yield Manner(True, kept=accumulator, products=True)
         if pairs:
-            yield Manner(True, True, kept=kept, products=True)
-        yield Manner(False, kept=kept, products=True)
+            yield Manner(True, True, kept=accumulator, products=True)
+        yield Manner(False, kept=accumulator, products=True)
         if any(
             child < tree.terms for node in _tail(tree) for child in tree.nodes[node - tree.leaves]
         ):
-            yield Manner(True, kept=kept, products=True, tail=True)
+            yield Manner(True, kept=accumulator, products=True, tail=True)
         if question.dtype != "float64":  # products are exact there
             yield Manner(False, kept="float64", products=True, wide=True)
         if question.dtype == "bfloat16" and tree.added:
             yield from (
-                Manner(fused, kept=kept, products=True, halfway=True) for fused in (True, False)
+                Manner(fused, kept=accumulator, products=True, halfway=True)
+                for fused in (True, False)
             )
-        guards: list[int | None] = list(range(5)) if tree.widest > 2 and kept == "float32" else []
-        yield from (Manner(True, kept=kept, products=True, guard=guard) for guard in guards)
+        guards: list[int | None] = (
+            list(range(5)) if tree.widest > 2 and accumulator == "float32" else []
+        )
+        yield from (Manner(True, kept=accumulator, products=True, guard=guard) for guard in guards)
         if question.dtype == "float32":
             short = itertools.product(
                 (11, 8), ("nearest even", "nearest away", "toward zero"), [None, *guards]
             )
             yield from (
-                Manner(True, kept=kept, products=True, guard=g, bits=bits, mode=mode)
+                Manner(True, kept=accumulator, products=True, guard=g, bits=bits, mode=mode)
                 for bits, mode, g in short
             )
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """The bits as integers; zeros of either sign are the same, and so is any NaN."""
+    """The bits as integers; both zeros are equal, and all NaNs are."""
     plain = torch.where(tensor == 0, torch.zeros_like(tensor), tensor)
     plain = torch.where(torch.isnan(plain), torch.full_like(plain, float("nan")), plain)
     return integers(plain)

@@ -1,9 +1,9 @@
-"""Sums inside operators: which numbers of the arguments are added up into an output, and how a
-backend is asked for their order.
+"""Sums inside operators: the elements of the arguments that are summed into each output, and the
+queries that recover their order.
 
-All probes of a question have the arguments' own shapes, strides and dtype, since these choose the
-kernel. In a product both factors carry a mark: row ``r`` of the left one +M at its pivot, column
-``c`` of the right one -M at its other, so that one call asks for rows × columns pairs.
+All queries use the shapes, strides and dtypes of the actual arguments, since these select the
+kernel. In a product both factors carry a mark: row ``r`` of the left factor +M at its pivot, column
+``c`` of the right factor -M at its other term, so that one call queries rows × columns pairs.
 """
 
 from __future__ import annotations
@@ -25,33 +25,25 @@ from .trees import Counts, Members, NotATreeError
 
 Array = np.ndarray[Any, Any]
 MOST_CALLS = 3000
-MOST_READ = 1 << 31  # numbers that all calls together are given
-_LARGE = {
-    "float64": 2.0**600,
-    "float32": 2.0**100,
-    "bfloat16": 2.0**100,
-}  # times 1, in every format a number
-_COUNTS = {
-    "float64": 1 << 40,
-    "float32": 1 << 24,
-    "bfloat16": 1 << 8,
-}  # whole numbers up to here come back exactly
+MOST_READ = 1 << 31  # limit of input elements over all calls
+_LARGE = {"float64": 2.0**600, "float32": 2.0**100, "bfloat16": 2.0**100}  # the mark M
+_COUNTS = {"float64": 1 << 40, "float32": 1 << 24, "bfloat16": 1 << 8}  # exact integers up to here
 
 
 class NotAskedError(ConsistencyError):
-    """The order of this sum cannot be asked for; the message says why."""
+    """The order of this sum cannot be queried; the message says why."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the terms of every output lie. ``left`` [rows, terms] are positions among the elements
-    of argument 0 (-1: a zero).
+    """Positions of the terms of each output. ``left`` [rows, terms] are element indices of argument
+    ``argument`` (-1: a padding zero).
 
-    ``right`` [groups, columns, terms] are positions in argument ``factor``, None for a plain sum;
-    ``group`` [rows] says from which group a row's outputs are made. ``bias`` [columns] are
-    positions in argument ``bias_at``. ``back`` brings a result into [rows, columns]. ``places`` are
-    sets of rows that share no number, so that each row can ask another question; rows in none of
-    them cannot be asked. ``scaled``: it is a mean.
+    ``right`` [groups, columns, terms] are indices into argument ``factor``, None for a plain sum;
+    ``group`` [rows] is the group that each row uses. ``bias`` [columns] are indices into argument
+    ``bias_at``. ``back`` reshapes a result to [rows, columns]. ``places`` are sets of rows without
+    shared inputs, so that each row can query another pair; rows in no set cannot be queried.
+    ``scaled``: the operator is a mean.
     """
 
     terms: int
@@ -77,8 +69,8 @@ class Layout:
 
 @dataclass(frozen=True)
 class Question:
-    """One call whose order of summation is wanted: the operator, its actual arguments, who is
-    asked, and the layout of its sums."""
+    """One call whose summation order is queried: backend, operator, actual arguments, and the
+    layout of its sums."""
 
     backend: Backend
     operator: Operator
@@ -88,12 +80,12 @@ class Question:
     layout: Layout
 
     def run(self, changed: Mapping[int, torch.Tensor] | None = None) -> torch.Tensor:
-        """The result [rows, columns] of the call, with other numbers in some of its arguments.
-        Raises NotAskedError."""
+        """The result [rows, columns] of the call with some arguments replaced. Raises
+        NotAskedError."""
         return self.layout.back(self.call(changed))
 
     def call(self, changed: Mapping[int, torch.Tensor] | None = None) -> torch.Tensor:
-        """The same as it comes back."""
+        """The same result in the operator's own shape."""
         args = tuple((changed or {}).get(i, arg) for i, arg in enumerate(self.args))
         try:
             outcome: Outcome = self.backend.run(
@@ -109,16 +101,16 @@ class Question:
         return outcome.outputs[0].tensor
 
     def at(self, rows: Array, columns: Array) -> Asking:
-        """Asks at these outputs only; ``rows`` of one set of places."""
+        """Queries at these outputs only; all ``rows`` are in one set of ``places``."""
         return Asking(self, rows, columns)
 
 
 class Asking:
-    """Asks one question at the outputs ``rows`` × ``columns``, whose order is taken to be the same.
-    ``calls`` counts.
+    """Queries one call at the outputs ``rows`` × ``columns``, whose order is assumed to be the
+    same. ``calls`` counts the backend's calls.
 
-    Raises NotAskedError for dtypes in which nothing can be counted, and NotATreeError where equal
-    probes are answered differently.
+    Raises NotAskedError for dtypes in which terms cannot be counted, and NotATreeError where equal
+    queries give different results.
     """
 
     def __init__(self, question: Question, rows: Array, columns: Array) -> None:
@@ -138,27 +130,29 @@ class Asking:
     def __call__(self, tasks: Sequence[tuple[int, Members]]) -> list[Counts]:
         return self._sums(tasks) if self.question.layout.right is None else self._products(tasks)
 
-    def _called(self, changed: Mapping[int, torch.Tensor]) -> Array:
+    def _call(self, changed: Mapping[int, torch.Tensor]) -> Array:
         self.calls += 1
         if self.calls > MOST_CALLS or self.calls * self.numbers > MOST_READ:
             raise NotAskedError(f"its order takes more than {self.calls - 1} calls to find")
-        found = self.question.run(changed).to(torch.float64).numpy()
+        result = self.question.run(changed).to(torch.float64).numpy()
         return np.asarray(
-            found * self.question.layout.terms if self.question.layout.scaled else found
+            result * self.question.layout.terms if self.question.layout.scaled else result
         )
 
     def _ones(self, argument: int) -> torch.Tensor:
-        """An argument of ones, with its own shape; its strides come back with :meth:`_like`."""
+        """Flat ones for an argument; :meth:`_like` restores its shape and strides."""
         return torch.ones(int(self.question.args[argument].numel()), dtype=self.dtype)
 
     def _like(self, argument: int, flat: torch.Tensor) -> torch.Tensor:
-        given = self.question.args[argument]
-        found = torch.empty_strided(given.shape, given.stride(), dtype=self.dtype)
-        found.copy_(flat.view(given.shape))
-        return found
+        argument_tensor = self.question.args[argument]
+        result = torch.empty_strided(
+            argument_tensor.shape, argument_tensor.stride(), dtype=self.dtype
+        )
+        result.copy_(flat.view(argument_tensor.shape))
+        return result
 
     def _sums(self, tasks: Sequence[tuple[int, Members]]) -> list[Counts]:
-        """A pair for each row."""
+        """Counts for a plain sum: each call queries one pair per row."""
         layout = self.question.layout
         small = layout.terms > self.most
         if small and layout.scaled:
@@ -171,15 +165,18 @@ class Asking:
         for start in range(0, len(pairs), len(self.rows)):
             window = np.array(pairs[start : start + len(self.rows)])
             counts.append(ask(self.rows[: len(window)], window[:, 0], window[:, 1]))
-        found = np.concatenate(counts) if counts else np.zeros(0)
+        all_counts = np.concatenate(counts) if counts else np.zeros(0)
         if layout.scaled:  # the mean of whole numbers is rounded
-            found = np.where(np.abs(found - np.rint(found)) < 1e-2, np.rint(found), found)
-        whole = _whole(found)
+            all_counts = np.where(
+                np.abs(all_counts - np.rint(all_counts)) < 1e-2, np.rint(all_counts), all_counts
+            )
+        integers = _integer_counts(all_counts)
         ends = np.cumsum([len(others) for _, others in tasks])[:-1]
-        return list(np.split(whole, ends))
+        return list(np.split(integers, ends))
 
     def _pairs(self, rows: Array, pivots: Array, others: Array, only: Array | None = None) -> Array:
-        """Leaves below each pair, one a row; with ``only``, of those terms, without the pair."""
+        """Number of leaves below each pair, one pair per row; with ``only``, among those terms and
+        without the pair."""
         layout = self.question.layout
         flat = self._ones(layout.argument)
         if only is not None:
@@ -187,7 +184,7 @@ class Asking:
             flat[torch.from_numpy(layout.left[:, only].reshape(-1))] = 1.0
         flat[layout.left[rows, pivots]] = self.large
         flat[layout.left[rows, others]] = -self.large
-        result = self._called({layout.argument: self._like(layout.argument, flat)})[rows, 0]
+        result = self._call({layout.argument: self._like(layout.argument, flat)})[rows, 0]
         units = (
             layout.terms
             if only is None
@@ -201,15 +198,15 @@ class Asking:
         )
 
     def _parts(self) -> list[Array]:
-        """The terms in groups that the format can count: of 250 in one that counts to 256."""
-        every = np.arange(self.question.layout.terms + self.question.layout.added)
+        """The terms in groups that the format can count, such as 250 where it counts to 256."""
+        terms = np.arange(self.question.layout.terms + self.question.layout.added)
         return [
-            every[start : start + self.most - 6] for start in range(0, len(every), self.most - 6)
+            terms[start : start + self.most - 6] for start in range(0, len(terms), self.most - 6)
         ]
 
     def everywhere(self, pivot: int, other: int) -> Array:
-        """The same pair at all outputs [rows, columns]: what differs there is added in another
-        order."""
+        """The counts of one pair at all outputs [rows, columns]: outputs with different counts have
+        different orders."""
         layout = self.question.layout
         if layout.right is None:
             pairs = self._pairs_in_parts if layout.terms > self.most else self._pairs
@@ -217,15 +214,15 @@ class Asking:
                 :, None
             ]
         ask = self._in_parts if layout.terms + layout.added > self.most else self._grid
-        found: Array = ask(np.full(len(self.rows), pivot), np.full(len(self.columns), other))
-        return found
+        counts: Array = ask(np.full(len(self.rows), pivot), np.full(len(self.columns), other))
+        return counts
 
     def _products(self, tasks: Sequence[tuple[int, Members]]) -> list[Counts]:
-        """As many pivots as there are rows, times as many others as there are columns; every row is
-        used, so that a few agree."""
+        """Counts for a product: each call queries one pivot per row and one other term per column.
+        All rows are used, so that repeated pivots check each other."""
         layout = self.question.layout
         small = layout.terms + layout.added > self.most
-        found: list[Counts] = []
+        row_counts: list[Counts] = []
         step = 1 if small else len(self.rows)
         for start in range(0, len(tasks), step):
             window = tasks[start : start + step]
@@ -243,11 +240,11 @@ class Asking:
                         f"outputs of different rows answer differently to one question (term "
                         f"{pivot})"
                     )
-                found.append(_whole(rows[0]))
-        return found
+                row_counts.append(_integer_counts(rows[0]))
+        return row_counts
 
     def _grid(self, pivots: Array, others: Array, only: Array | None = None) -> Array:
-        """Leaves below each pair; with ``only``, of those terms (and of the pair)."""
+        """Number of leaves below each pair; with ``only``, among those terms and the pair."""
         layout = self.question.layout
         assert layout.right is not None
         left, right = self._ones(layout.argument), self._ones(layout.factor)
@@ -276,20 +273,20 @@ class Asking:
             layout.argument: self._like(layout.argument, left),
             layout.factor: self._like(layout.factor, right),
         }
-        result = self._called(changed)[np.ix_(self.rows, columns)]
+        result = self._call(changed)[np.ix_(self.rows, columns)]
         if only is None:
             return np.asarray(units - result)
         present = np.isin(others, only).astype(int) + int(np.isin(pivots[0], only))
-        found: Array = len(only) - present[None, :] - result
-        return found
+        counts: Array = len(only) - present[None, :] - result
+        return counts
 
     def _in_parts(self, pivots: Array, others: Array) -> Array:
-        """In a format that counts to 256 only: what is lost among the first 250 terms, among the
-        next …, and the pair itself."""
+        """The same in a format that counts to 256 only: summed over groups of terms, plus the
+        pair."""
         return np.asarray(sum(self._grid(pivots, others, only) for only in self._parts())) + 2.0
 
 
-def _whole(counts: Array) -> Counts:
+def _integer_counts(counts: Array) -> Counts:
     if not np.isfinite(counts).all() or (np.rint(counts) != counts).any():
         raise NotATreeError(
             "the answers are no whole numbers: something else than a sum of terms happens here"

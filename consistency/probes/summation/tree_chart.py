@@ -1,9 +1,9 @@
-"""A summation tree as a chart (SVG): terms at the bottom, sums above, what repeats drawn once or
+"""A summation tree as an SVG chart: terms at the bottom, sums above, repeated parts drawn once or
 twice.
 
-A block is a running sum over its terms. Blocks (and anything else) that join a running sum hang
-below one line, on which it goes from left to right; terms that join it one by one are a block *on*
-the line. A triangle stands for levels of pairs.
+A block is a running sum over its terms. A horizontal line is a running sum from left to right:
+partial sums hang below it, single terms are a block *on* it. A triangle stands for levels of
+pairwise additions.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ text{text-anchor:middle} .small{fill:var(--m);font-size:11px}
 .start{text-anchor:start} .note{text-anchor:start;font-size:12px;fill:var(--m)}
 """
 MARGIN, BETWEEN, LEAF, TALL, RISE = 24, 14, 30, 52, 34
-LINE = 20  # where the running sum goes, below the upper edge
-WIDEST = 1240  # a picture that is wider shows less of what repeats
-# What is shown of equal parts, from much to little: how many at most before some are left out; are
-# all drawn, or is only the first?
+LINE = 20  # distance of the running sum's line from the upper edge
+WIDEST = 1240  # a wider chart omits more repeated parts
+# Levels of detail for equal parts, in decreasing order: the largest number shown without omission,
+# and whether all of these are drawn in full or only the first.
 DETAIL = ((7, True), (3, True), (3, False))
 
 
 @dataclass(frozen=True)
 class _Box:
-    """A drawn subtree: its size, the place on its upper edge from which its sum goes on, and what
-    is drawn, from (0, 0) on."""
+    """A drawn subtree: its size, the position on its upper edge at which its sum leaves (``out``),
+    and its SVG elements relative to (0, 0)."""
 
     width: float
     height: float
@@ -54,8 +54,8 @@ class _Box:
 def tree_chart(
     title: str, trees: Sequence[tuple[str, str, Tree]], notes: Sequence[str] = ()
 ) -> str:
-    """One SVG document: ``(name, words, tree)`` below each other, and ``notes`` as lines under the
-    title."""
+    """One SVG document: each ``(name, words, tree)`` below the previous, ``notes`` as lines under
+    the title."""
     forms = [form(tree) for _, _, tree in trees]
     for detail in DETAIL:
         boxes = [_Draws(*detail).of(whole, 0) for whole in forms]
@@ -90,21 +90,22 @@ def _wire(x: float, top: float, bottom: float) -> str:
 
 @dataclass(frozen=True)
 class _Draws:
-    """Draws forms; of equal parts at most ``shown``, ``alike`` or the first only."""
+    """Draws forms. Of equal parts it shows at most ``shown``: all in full if ``alike``, otherwise
+    only the first."""
 
     shown: int
     alike: bool
 
-    def of(self, whole: Form, first: int) -> _Box:
-        if not whole.runs:
+    def of(self, form_: Form, first: int) -> _Box:
+        if not form_.runs:
             return _leaf(
-                BIAS if whole.how == BIAS else str(first), BIAS if whole.how == BIAS else ""
+                BIAS if form_.how == BIAS else str(first), BIAS if form_.how == BIAS else ""
             )
-        if whole.how in ("pairwise", "halving"):
-            return self.levels(whole, first)
-        if whole.how.startswith("at once"):
-            return self.once(whole, first)
-        boxes = [box for run in whole.runs for box in self.run(run, first)]
+        if form_.how in ("pairwise", "halving"):
+            return self.levels(form_, first)
+        if form_.how.startswith("at once"):
+            return self.once(form_, first)
+        boxes = [box for run in form_.runs for box in self.run(run, first)]
         return _line(boxes) if len(boxes) > 1 else replace(boxes[0], inline=False)
 
     def run(self, run: Repetition, first: int) -> list[_Box]:
@@ -118,23 +119,23 @@ class _Draws:
             text = f"{run.count} × ({words if len(words) < 40 else words[:38] + '…'})"
             return [replace(_text(text, f"from {start} on"), inline=True)]
         places = [start + k * run.step for k in range(run.count)]
-        left_out = run.count - self.shown
-        if left_out > 0:
+        omitted = run.count - self.shown
+        if omitted > 0:
             places = (
                 [*places[: self.shown - 1], places[-1]]
                 if self.shown <= 3
                 else [*places[:2], places[-1]]
             )
-            left_out = run.count - len(places)
+            omitted = run.count - len(places)
         boxes = [
-            self.of(run.part, place) if self.alike or not k else _likewise(run.part, place)
+            self.of(run.part, place) if self.alike or not k else _repeated_part(run.part, place)
             for k, place in enumerate(places)
         ]
-        return [*boxes[:-1], _dots(left_out), boxes[-1]] if left_out > 0 else boxes
+        return [*boxes[:-1], _dots(omitted), boxes[-1]] if omitted > 0 else boxes
 
-    def levels(self, whole: Form, first: int) -> _Box:
-        """Balanced pairs over equal parts: a triangle."""
-        (run,) = whole.runs
+    def levels(self, form_: Form, first: int) -> _Box:
+        """Balanced pairwise additions of equal parts: a triangle."""
+        (run,) = form_.runs
         boxes = [replace(box, inline=False) for box in self.run(run, first)]
         if not run.part.runs:
             boxes = [_plain(run.count, first + run.offset, run.step)]
@@ -147,15 +148,15 @@ class _Draws:
         width = max(x - BETWEEN, 110.0)
         corners = [(0.0, top), (width / 2 - 60, 0.0), (width / 2 + 60, 0.0), (width, top)]
         shape = svg.path(corners, "Z", class_="levels")
-        title = svg.text(width / 2, 27, f"{whole.how} {run.count}")
+        title = svg.text(width / 2, 27, f"{form_.how} {run.count}")
         return _Box(
             width, top + 8 + max(box.height for box in boxes), width / 2, (shape, title, *body)
         )
 
-    def once(self, whole: Form, first: int) -> _Box:
-        """One addition that takes several terms."""
+    def once(self, form_: Form, first: int) -> _Box:
+        """One addition of several operands."""
         boxes: list[_Box] = []
-        for run in whole.runs:
+        for run in form_.runs:
             start = first + run.offset
             if run.part.runs or run.part.how == BIAS:
                 boxes += self.run(run, first)
@@ -170,7 +171,7 @@ class _Draws:
                 body.append(_wire(x + box.out, 22, 34))
             x += box.width + 6
         width = max(x - 6, 150.0)
-        extra = " with the sum" if whole.how.endswith("sum") else ""
+        extra = " with the sum" if form_.how.endswith("sum") else ""
         body.append(svg.rect(0, 0, width, 22, rx=4, class_="levels"))
         body.append(svg.text(width / 2, 15, f"at once{extra}"))
         return _Box(width, 34 + max(box.height for box in boxes), width / 2, tuple(body))
@@ -179,14 +180,14 @@ class _Draws:
 def _block(count: int, first: int, step: int) -> _Box:
     """A running sum over single terms."""
     last = first + (count - 1) * step
-    below = f"{first} … {last}" + (f", step {abs(step)}" if abs(step) > 1 else "")
-    width = max(46.0, 7.0 * len(below) + 8, min(30 + count / 4, 110))
+    caption = f"{first} … {last}" + (f", step {abs(step)}" if abs(step) > 1 else "")
+    width = max(46.0, 7.0 * len(caption) + 8, min(30 + count / 4, 110))
     staircase = "".join(f"M{width / 2 - 16 + 8 * k:.1f} 30v-5h8" for k in range(4))
     body = (
         svg.rect(0, 0, width, TALL - 16, rx=4, class_="terms"),
         svg.element("path", class_="wire", d=staircase, opacity=0.55),
         svg.text(width / 2, 16, str(count), class_="strong"),
-        svg.text(width / 2, TALL, below, class_="small"),
+        svg.text(width / 2, TALL, caption, class_="small"),
     )
     return _Box(width, TALL + 4, width / 2, body)
 
@@ -200,12 +201,12 @@ def _leaf(words: str, kind: str) -> _Box:
     return _Box(width, 28, width / 2, body)
 
 
-def _text(words: str, below: str) -> _Box:
+def _text(words: str, caption: str) -> _Box:
     width = 7.4 * len(words) + 16
     body = (
         svg.rect(0, 0, width, TALL - 16, rx=4, class_="terms"),
         svg.text(width / 2, 23, words),
-        svg.text(width / 2, TALL, below, class_="small"),
+        svg.text(width / 2, TALL, caption, class_="small"),
     )
     return _Box(width, TALL + 4, width / 2, body)
 
@@ -215,20 +216,20 @@ def _dots(count: int) -> _Box:
     return _Box(84, 34, -1, body)
 
 
-def _likewise(part: Form, first: int) -> _Box:
-    """An equal part whose inside was drawn before."""
+def _repeated_part(part: Form, first: int) -> _Box:
+    """An equal part that was drawn in full before."""
     return _text(f"{part.size} terms", f"likewise, from {first}")
 
 
 def _plain(count: int, first: int, step: int) -> _Box:
-    """Single terms, without the sign of a running sum."""
+    """Single terms, without the symbol of a running sum."""
     box = _block(count, first, step)
     return replace(box, body=tuple(part for part in box.body if "<path" not in part))
 
 
 def _line(boxes: Sequence[_Box]) -> _Box:
-    """Boxes that join a running sum: it goes on a line above or through them, from left to right,
-    and leaves above the last."""
+    """A running sum over boxes: a line above or through them from left to right, which leaves above
+    the last."""
     body, x, drawn, start, height = [], 0.0, [], (0.0, 0.0), 0.0
     for k, box in enumerate(boxes):
         y = LINE - (TALL - 16) / 2 if box.inline else LINE + RISE - 14

@@ -1,10 +1,9 @@
-"""In which order numbers are added: a summation tree, and how it is recovered from what a sum
-answers to chosen numbers.
+"""Summation trees, and their recovery from the results of sums of chosen numbers.
 
-The method is FPRev's (arXiv 2411.00442). All terms are 1, but +M at ``i`` and -M at ``j``, with M
-so large that whatever is added to it is lost. What is lost are the terms below the lowest node that
-has both ``i`` and ``j`` beneath it, so n minus the result is the number of leaves there. The rest
-is deduction: see :func:`recover`.
+The method is FPRev's (arXiv 2411.00442). All terms are 1, except +M at ``i`` and -M at ``j``, with
+M so large that any term added to it is lost. The lost terms are the leaves below the lowest common
+ancestor of ``i`` and ``j``, so n minus the result counts these leaves. :func:`recover` deduces the
+tree from such counts.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from ...errors import ConsistencyError
 
 Counts = np.ndarray[tuple[int], np.dtype[np.int64]]
 Members = np.ndarray[tuple[int], np.dtype[np.int64]]
-# For each (pivot, others): how many leaves lie below the lowest node above both, for each of the
-# others.
+# For each (pivot, others): the number of leaves below the lowest common ancestor of the pivot and
+# each of the others.
 Ask = Callable[[Sequence[tuple[int, Members]]], list[Counts]]
 
 
 class NotATreeError(ConsistencyError):
-    """The answers are not those of one fixed summation tree: the order is not the same twice, or it
-    is no plain sum."""
+    """The results do not match any fixed summation tree: the order varies between calls, or the
+    operation is not a plain sum."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,8 @@ class Tree:
     """Leaves ``0 … leaves - 1`` are the terms; node ``leaves + k`` adds the nodes ``nodes[k]``,
     children before parents.
 
-    A node of more than two children adds them all at once. The last ``added`` leaves are no terms
-    of the sum: a bias.
+    A node with more than two children adds them in one operation. The last ``added`` leaves are a
+    bias, not terms of the sum.
     """
 
     leaves: int
@@ -45,7 +44,7 @@ class Tree:
 
     @property
     def terms(self) -> int:
-        """How many numbers are summed, without a bias."""
+        """Number of terms, without a bias."""
         return self.leaves - self.added
 
     @property
@@ -54,32 +53,32 @@ class Tree:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Leaves below every leaf and node."""
-        found = [1] * self.leaves
+        """Number of leaves below each leaf and node."""
+        sizes = [1] * self.leaves
         for children in self.nodes:
-            found.append(sum(found[c] for c in children))
-        return found
+            sizes.append(sum(sizes[c] for c in children))
+        return sizes
 
     @cached_property
     def firsts(self) -> list[int]:
-        """The lowest leaf below every leaf and node."""
-        found = list(range(self.leaves))
+        """Lowest leaf below each leaf and node."""
+        firsts = list(range(self.leaves))
         for children in self.nodes:
-            found.append(min(found[c] for c in children))
-        return found
+            firsts.append(min(firsts[c] for c in children))
+        return firsts
 
     @cached_property
     def lasts(self) -> list[int]:
-        """The highest leaf below every leaf and node."""
-        found = list(range(self.leaves))
+        """Highest leaf below each leaf and node."""
+        lasts = list(range(self.leaves))
         for children in self.nodes:
-            found.append(max(found[c] for c in children))
-        return found
+            lasts.append(max(lasts[c] for c in children))
+        return lasts
 
     @cached_property
     def hash(self) -> str:
-        """Ten digits that two trees share if they add the same leaves in the same way; a + b and b
-        + a are the same."""
+        """Ten hexadecimal digits, equal for trees that add the same leaves in the same order up to
+        commutation of each addition."""
         digests = [str(i).encode("ascii") for i in range(self.terms)] + [b"+"] * self.added
         for children in self.nodes:
             ordered = sorted(children, key=lambda c: self.firsts[c])
@@ -90,58 +89,56 @@ class Tree:
 
     @property
     def widest(self) -> int:
-        """The largest number of terms that one addition takes."""
+        """Largest number of operands of one addition."""
         return max((len(children) for children in self.nodes), default=1)
 
     def restricted(self, terms: int) -> Tree:
-        """The tree of the first ``terms`` terms (and the bias): the others are taken out, nodes
-        left with one child closed."""
-        kept: list[int] = [i if i < terms else -1 for i in range(self.terms)]
-        kept += [terms + i for i in range(self.added)]
+        """The tree without all but its first ``terms`` terms (and the bias); a node with one
+        remaining child is replaced by that child."""
+        new_ids: list[int] = [i if i < terms else -1 for i in range(self.terms)]
+        new_ids += [terms + i for i in range(self.added)]
         nodes: list[tuple[int, ...]] = []
         for children in self.nodes:
-            left = tuple(kept[c] for c in children if kept[c] >= 0)
-            if len(left) < 2:
-                kept.append(left[0] if left else -1)
+            remaining = tuple(new_ids[c] for c in children if new_ids[c] >= 0)
+            if len(remaining) < 2:
+                new_ids.append(remaining[0] if remaining else -1)
             else:
-                nodes.append(left)
-                kept.append(terms + self.added + len(nodes) - 1)
+                nodes.append(remaining)
+                new_ids.append(terms + self.added + len(nodes) - 1)
         return Tree(terms + self.added, tuple(nodes), self.added)
 
 
 def recover(leaves: int, ask: Ask, *, added: int = 0) -> Tree:
-    """The tree that answers like this. Raises NotATreeError where none does.
+    """The tree that gives these counts. Raises NotATreeError if there is none.
 
-    A pivot's row of answers tells all nodes on its way to the root: those leaves that share a count
-    hang beside that way at the same node. They are one subtree, or several where a node adds more
-    than two; which, tells the row of a pivot among them. The pivots of one round are asked for
-    together. A node that adds several terms *exactly* loses none of the others beside +M and -M:
-    each of its leaves then has the count of the pivot's side and 1, however many they are.
+    The counts of one pivot determine all nodes on its path to the root: leaves with equal counts
+    branch off at the same node. They form one subtree, or several if that node adds more than two
+    operands; the counts of a pivot among them decide. All pivots of one round are queried together.
+    A node that adds several terms *exactly* loses only +M and -M: each of its leaves then has the
+    count of the pivot's side plus 1, regardless of their number.
     """
-    children: list[
-        list[int]
-    ] = []  # of the nodes made so far; leaves are known by -1 - leaf until all have numbers
+    # Children of the nodes created so far; a leaf is -1 - leaf until nodes are numbered.
+    children: list[list[int]] = []
     top: list[int] = []
-    tasks: list[tuple[Members, int, list[int]]] = [
-        (np.arange(leaves), leaves + 1, top)
-    ]  # members, size of the node above, its children
+    # Members, size of the parent node, its children.
+    tasks: list[tuple[Members, int, list[int]]] = [(np.arange(leaves), leaves + 1, top)]
     while tasks:
-        for members, _, above in tasks:
+        for members, _, parent_children in tasks:
             if len(members) == 1:
-                above.append(-1 - int(members[0]))
+                parent_children.append(-1 - int(members[0]))
         tasks = [task for task in tasks if len(task[0]) > 1]
         answers = ask([(int(members[0]), members[1:]) for members, _, _ in tasks]) if tasks else []
         following: list[tuple[Members, int, list[int]]] = []
-        for (members, limit, above), counts in zip(tasks, answers, strict=True):
+        for (members, limit, parent_children), counts in zip(tasks, answers, strict=True):
             others = members[1:]
             if ((counts < 2) | (counts > limit)).any():
                 raise NotATreeError(
                     "the counts are not those of a sum that loses what is added to a large number"
                 )
-            here, beside = -1 - int(members[0]), others[counts == limit]
-            inside, size = counts[counts < limit], 1
-            order = np.argsort(inside, kind="stable")
-            sorted_counts, sorted_others = inside[order], others[counts < limit][order]
+            path_node, siblings = -1 - int(members[0]), others[counts == limit]
+            path_counts, size = counts[counts < limit], 1
+            order = np.argsort(path_counts, kind="stable")
+            sorted_counts, sorted_others = path_counts[order], others[counts < limit][order]
             ends = (
                 [*np.flatnonzero(np.diff(sorted_counts)).tolist(), len(sorted_counts) - 1]
                 if len(sorted_counts)
@@ -150,24 +147,24 @@ def recover(leaves: int, ask: Ask, *, added: int = 0) -> Tree:
             start = 0
             for end in ends:
                 group, count = sorted_others[start : end + 1], int(sorted_counts[end])
-                several = len(group) > 1 and count == size + 1
+                exact_addition = len(group) > 1 and count == size + 1
                 start, size = end + 1, size + len(group)
-                if size != count and not several:
+                if size != count and not exact_addition:
                     raise NotATreeError(
                         "the counts do not fit together: the order is not the same each time, "
                         "or "
                         "no tree"
                     )
-                children.append([here])
-                if several:
+                children.append([path_node])
+                if exact_addition:
                     children[-1] += [-1 - int(leaf) for leaf in group]
-                    here = len(children) - 1
+                    path_node = len(children) - 1
                     continue
-                here = len(children) - 1
+                path_node = len(children) - 1
                 following.append((np.sort(group), count, children[-1]))
-            above.append(here)
-            if len(beside):
-                following.append((beside, limit, above))
+            parent_children.append(path_node)
+            if len(siblings):
+                following.append((siblings, limit, parent_children))
         tasks = following
     if len(top) != 1:
         raise NotATreeError("what is summed falls into parts that are never added")
@@ -175,8 +172,7 @@ def recover(leaves: int, ask: Ask, *, added: int = 0) -> Tree:
 
 
 def _numbered(leaves: int, children: Sequence[Sequence[int]], root: int, added: int) -> Tree:
-    """Nodes in an order in which few partial sums wait at a time: the subtree with more leaves
-    first."""
+    """Nodes in an order that keeps few partial sums alive: the larger subtree first."""
     sizes: dict[int, int] = {}
     stack, post = [root], []
     while stack:
@@ -207,34 +203,34 @@ def _numbered(leaves: int, children: Sequence[Sequence[int]], root: int, added: 
 
 
 def counts_of(tree: Tree) -> Ask:
-    """What a backend that adds by ``tree`` would answer."""
+    """The counts that a backend with this ``tree`` gives."""
     parent = [-1] * (tree.leaves + len(tree.nodes))
     for k, children in enumerate(tree.nodes):
         for child in children:
             parent[child] = tree.leaves + k
 
     def ask(tasks: Sequence[tuple[int, Members]]) -> list[Counts]:
-        found = []
+        answers = []
         for pivot, others in tasks:
-            above, node = {}, pivot
+            ancestor_sizes, node = {}, pivot
             while node >= 0:
-                above[node] = tree.sizes[node]
+                ancestor_sizes[node] = tree.sizes[node]
                 node = parent[node]
             row = []
             for other in others.tolist():
                 node = other
-                while node not in above:
+                while node not in ancestor_sizes:
                     node = parent[node]
-                row.append(above[node])
-            found.append(np.array(row, dtype=np.int64))
-        return found
+                row.append(ancestor_sizes[node])
+            answers.append(np.array(row, dtype=np.int64))
+        return answers
 
     return ask
 
 
 def agreement(a: Tree, b: Tree) -> int:
-    """The largest number of first terms for which both trees add alike, bias included; 0 where they
-    never do."""
+    """The largest n for which both trees add their first n terms (and the bias) in the same order,
+    or 0."""
     low, high = 0, min(a.terms, b.terms)
     while low < high:
         middle = (low + high + 1) // 2

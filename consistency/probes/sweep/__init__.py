@@ -1,9 +1,9 @@
-"""Error against one dimension, or against magnitude: every backend and formula side by side, with
-what rounding would do.
+"""Error against one dimension or against magnitude, for several backends and formulas, compared
+with the error of correct rounding.
 
-``plans`` says which arguments a value of the dimension means, ``expressions`` reads a user's
-formula, ``points`` the values, ``measure`` runs and measures, ``findings`` fits slopes and words,
-``chart`` draws.
+``plans`` maps a value of the dimension to arguments, ``expressions`` parses a user's formula,
+``points`` chooses the values, ``measure`` runs and measures, ``findings`` fits slopes and describes
+them, ``chart`` draws.
 """
 
 from __future__ import annotations

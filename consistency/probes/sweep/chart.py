@@ -1,5 +1,5 @@
-"""A sweep as a chart: error against size on two logarithmic axes, a panel a dtype, and below them
-which bits differ. SVG."""
+"""A sweep as an SVG chart: error against size on logarithmic axes, one panel per dtype, and below
+them the fraction of elements that differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .findings import Finding
 from .measure import Measurement, Series
 
 WIDTH, PANEL, STRIP, LEFT, RIGHT, TOP, GAP = 960, 300, 90, 86, 24, 64, 46
-LINE, LETTERS = 18, 134  # of the legend: so many letters fit even in a wide font
+LINE, LETTERS = 18, 134  # of the legend: line height, and letters that fit even in a wide font
 STYLE = """
 .slope{stroke:var(--m);stroke-dasharray:1 5;fill:none;stroke-linecap:round}
 .budget{stroke:var(--f);stroke-dasharray:7 4;fill:none}
@@ -87,7 +87,7 @@ def _panel(series: Series, dtype: str, across: svg.Scale, top: float) -> Iterato
     for number, contestant in enumerate(series.contestants):
         places = [(across(m.value), up(m.rms)) for m in series.of(contestant, dtype) if m.rms > 0.0]
         if places:
-            # The first one is wide and pale, so that it is seen where another one covers it.
+            # The first line is wide and pale, so that it stays visible below others.
             width, opacity = (6.0, 0.35) if number == 0 else (1.8, None)
             color = _color(number)
             yield svg.path(places, class_="line", stroke=color, stroke_width=width, opacity=opacity)
@@ -113,8 +113,7 @@ def _slopes(
 
 
 def _strip(series: Series, across: svg.Scale, top: float) -> Iterator[str]:
-    """The share of elements in which a contestant's bits differ from the first one's, in the first
-    dtype."""
+    """The fraction of elements that differ from the first contestant, in the first dtype."""
     first, dtype = series.contestants[0], series.dtypes[0]
     words = f"elements whose bits differ from {first}, {dtype}"
     yield svg.text(LEFT, top - 8, words, class_="muted")

@@ -1,4 +1,4 @@
-"""A user's formula over the arguments of an operator, such as ``x @ W.T + b``. It is read, never
+"""A user's formula over the arguments of an operator, such as ``x @ W.T + b``. It is parsed, never
 evaluated as Python."""
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Compiled = Callable[[Mapping[str, Any]], Any]
 
 
 def compiled(text: str, names: Sequence[str]) -> Compiled:
-    """A function of the arguments by name. Raises UsageError with the part that is not
-    understood."""
+    """The formula as a function of the arguments by name. Raises UsageError with the part that is
+    not supported."""
     if len(text) > MAX_LENGTH:
         raise UsageError(f"a formula of {len(text)} characters; at most {MAX_LENGTH} are read")
     try:
@@ -38,33 +38,33 @@ def compiled(text: str, names: Sequence[str]) -> Compiled:
             f"the formula {text!r:.80} cannot be read: "
             f"{getattr(error, 'msg', None) or type(error).__name__}"
         ) from None
-    return _made(tree, tuple(names), text)
+    return _compile_node(tree, tuple(names), text)
 
 
-def _made(node: ast.AST, names: tuple[str, ...], text: str) -> Compiled:
+def _compile_node(node: ast.AST, names: tuple[str, ...], text: str) -> Compiled:
     def inner(part: ast.AST) -> Compiled:
-        return _made(part, names, text)
+        return _compile_node(part, names, text)
 
     match node:
         case ast.Name(id=name):
             if name not in names:
                 hint = did_you_mean(name, names) or f"; its arguments are {', '.join(names)}"
                 raise UsageError(f"the formula {text!r:.80}: what is {name!r}?{hint}")
-            return lambda given: given[name]
+            return lambda values: values[name]
         case ast.Constant(value=value) if isinstance(value, (bool, int, float)) or value is None:
-            return lambda given: value
+            return lambda values: value
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             of = inner(operand)
-            return lambda given: -of(given)
+            return lambda values: -of(values)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            a, b, how = inner(left), inner(right), _BINARY[type(op)]
-            return lambda given: how(*_bounded(how, a(given), b(given)))
+            a, b, function_ = inner(left), inner(right), _BINARY[type(op)]
+            return lambda values: function_(*_bounded(function_, a(values), b(values)))
         case ast.Attribute(value=value, attr=attribute) if attribute in _PROPERTIES:
             of = inner(value)
-            return lambda given: getattr(of(given), attribute)
+            return lambda values: getattr(of(values), attribute)
         case ast.Tuple(elts=items) | ast.List(elts=items):
             parts = [inner(item) for item in items]
-            return lambda given: [part(given) for part in parts]
+            return lambda values: [part(values) for part in parts]
         case ast.Call(func=function, args=arguments, keywords=keywords):
             called, first = _function(function, names, text)
             parts = [
@@ -73,10 +73,10 @@ def _made(node: ast.AST, names: tuple[str, ...], text: str) -> Compiled:
             ]
             named = {word.arg: inner(word.value) for word in keywords if word.arg is not None}
             if len(named) != len(keywords):
-                whole = ast.unparse(node)
-                raise UsageError(f"the formula {text!r:.80}: {whole!r:.60} is not understood")
-            return lambda given: called(
-                *[part(given) for part in parts], **{k: part(given) for k, part in named.items()}
+                source = ast.unparse(node)
+                raise UsageError(f"the formula {text!r:.80}: {source!r:.60} is not understood")
+            return lambda values: called(
+                *[part(values) for part in parts], **{k: part(values) for k, part in named.items()}
             )
     raise UsageError(
         f"the formula {text!r:.80}: {ast.unparse(node)!r:.60} is not understood; numbers, + - "
@@ -85,9 +85,14 @@ def _made(node: ast.AST, names: tuple[str, ...], text: str) -> Compiled:
     )
 
 
-def _bounded(how: Callable[[Any, Any], Any], a: Any, b: Any) -> tuple[Any, Any]:
-    """Two numbers to the power of each other may take forever."""
-    if how is python.pow and not isinstance(a, torch.Tensor) and not isinstance(b, torch.Tensor):
+def _bounded(function: Callable[[Any, Any], Any], a: Any, b: Any) -> tuple[Any, Any]:
+    """The operands, with an upper limit for the exponent of plain numbers, whose power could take
+    forever."""
+    if (
+        function is python.pow
+        and not isinstance(a, torch.Tensor)
+        and not isinstance(b, torch.Tensor)
+    ):
         return float(a), min(float(b), MAX_POWER)
     return a, b
 
@@ -95,25 +100,25 @@ def _bounded(how: Callable[[Any, Any], Any], a: Any, b: Any) -> tuple[Any, Any]:
 def _function(
     node: ast.AST, names: tuple[str, ...], text: str
 ) -> tuple[Callable[..., Any], ast.AST | None]:
-    """What a call calls: a method of a value, or a function of torch by the end of its name."""
+    """The called function: a method of a value (and that value), or a function of torch."""
     match node:
         case ast.Attribute(value=value, attr=name):
             dotted = ast.unparse(node)
             if dotted.split(".")[0] not in (*names, "torch"):
                 return _method(name, text), value
             if dotted.startswith("torch."):
-                return _looked_up([dotted], dotted, text), None
+                return _torch_function([dotted], dotted, text), None
             return _method(name, text), value
         case ast.Name(id=name):
-            return _looked_up([f"{module}.{name}" for module in _MODULES], name, text), None
+            return _torch_function([f"{module}.{name}" for module in _MODULES], name, text), None
     raise UsageError(f"the formula {text!r:.80}: {ast.unparse(node)!r:.60} cannot be called")
 
 
 def _method(name: str, text: str) -> Callable[..., Any]:
-    return _looked_up([f"Tensor.{name}"], name, text)
+    return _torch_function([f"Tensor.{name}"], name, text)
 
 
-def _looked_up(places: Sequence[str], name: str, text: str) -> Callable[..., Any]:
+def _torch_function(places: Sequence[str], name: str, text: str) -> Callable[..., Any]:
     for place in places:
         try:
             return function_named(place)

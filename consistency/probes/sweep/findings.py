@@ -1,5 +1,5 @@
-"""What a sweep shows, in numbers and words: how the error grows, where it leaves the budget, from
-where on two ways differ."""
+"""Findings of a sweep as numbers and text: how the error grows, where it exceeds the budget, and
+where two contestants begin to differ."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from ...core.text import format_factor
 from .measure import Measurement, Series
 from .plans import SCALE
 
-FEWEST = 6  # points that a slope is fitted to
+FEWEST = 6  # points needed to fit a slope
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Of one contestant in one dtype: ``slope`` of log RMS error against log size (NaN: too few
-    errors), the worst × budget and where, where the budget is first left (NaN: nowhere), and where
-    it first differs from the first contestant (NaN: nowhere).
+    """Findings for one contestant and dtype: ``slope`` of log RMS error against log size (NaN: too
+    few points), the ``worst`` × budget and its size, the size that first exceeds the budget
+    (``leaves``, NaN: none), and the first at which it differs from the first contestant (NaN:
+    none).
     """
 
     contestant: str
@@ -44,11 +45,11 @@ def findings(series: Series) -> list[Finding]:
 
 
 def slope_of(points: Sequence[Measurement]) -> float:
-    """Slope of log RMS error against log size by least squares over the upper half of the sizes,
-    where blocks have filled.
+    """Slope of log RMS error against log size over the upper two thirds of the sizes, where blocks
+    are full.
 
-    The median of the slopes of all pairs (Theil 1950, Sen 1968): a step where a kernel changes does
-    not tilt it.
+    The median of the slopes of all pairs (Theil 1950, Sen 1968) is robust against a step where the
+    kernel changes.
     """
     usable = [(math.log(m.value), math.log(m.rms)) for m in points if m.rms > 0.0 and m.value > 0.0]
     usable = usable[len(usable) // 3 :]
@@ -56,9 +57,11 @@ def slope_of(points: Sequence[Measurement]) -> float:
         return math.nan
     x, y = np.array(usable).T
     i, j = np.triu_indices(x.size, 1)
-    apart = np.abs(x[i] - x[j]) > 0.1
+    distinct = np.abs(x[i] - x[j]) > 0.1
     return (
-        float(np.median((y[i] - y[j])[apart] / (x[i] - x[j])[apart])) if apart.any() else math.nan
+        float(np.median((y[i] - y[j])[distinct] / (x[i] - x[j])[distinct]))
+        if distinct.any()
+        else math.nan
     )
 
 
@@ -78,8 +81,10 @@ def _finding(series: Series, contestant: str, dtype: str) -> Finding:
     if worst is None:
         words.append(points[0].reason if points else "nothing was measured")
     elif not math.isnan(slope):
-        how = "grows" if slope > 0.0 else "falls"
-        words.append(f"error {how} as {name}^{slope:.2f}{_comment(slope) if name != SCALE else ''}")
+        direction = "grows" if slope > 0.0 else "falls"
+        words.append(
+            f"error {direction} as {name}^{slope:.2f}{_comment(slope) if name != SCALE else ''}"
+        )
     if worst is not None:
         words.append(f"at most {format_factor(worst.rho)} × budget, at {name} = {worst.value:g}")
     if not math.isnan(leaves):
@@ -100,7 +105,7 @@ def _finding(series: Series, contestant: str, dtype: str) -> Finding:
 
 
 def _comment(slope: float) -> str:
-    """Between √n and n lies what sums of rounding errors do."""
+    """The nearest growth law of accumulated rounding errors: √n or n."""
     if slope < 0.25:
         return ""
     if slope < 0.75:

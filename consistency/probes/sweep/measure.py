@@ -1,5 +1,5 @@
-"""Run the contestants of a sweep at every point, against float64 (or better), and keep what a chart
-and words need."""
+"""Run the contestants of a sweep at every point, compare with float64 (or better), and collect the
+measurements for charts and findings."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ from .points import Vary
 
 @dataclass(frozen=True)
 class Measurement:
-    """One contestant at one point: absolute errors (``rms``, ``largest``), in ulp, × budget, and ×
-    G·u·S; ``verdict``.
+    """One contestant at one point: its absolute errors (``rms``, ``largest``), largest error in
+    ``ulp`` and × budget (``rho``), and its verdict. ``budget`` is the budget at the worst element.
 
     ``apart`` and ``differing`` compare with the first contestant: the largest difference, and the
-    share of elements that differ in any bit. ``smallest_budget`` is the error that rounding
-    explains at the worst element.
+    fraction of elements that differ.
     """
 
     value: float
@@ -57,7 +56,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Series:
-    """All that was measured: points in rising order, for each dtype and contestant."""
+    """All measurements, with values in rising order for each dtype and contestant."""
 
     plan: SweepPlan
     vary: Vary
@@ -77,24 +76,24 @@ def measure(
     rules: tolerances.Tolerances | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Series:  # fmt: skip
-    """Measure every contestant: each backend, and each formula on the first of them. Raises
-    UsageError for a formula in error."""
+    """Measure every contestant: each backend, and each formula on the first backend. Raises
+    UsageError for an invalid formula."""
     rules = rules or tolerances.load()
     fixed = {**plan.usual, **(fixed or {})}
     names = [*plan.arguments, *plan.usual]
     ready = {label: compiled(text, names) for label, text in formulas.items()}
     contestants = [*(b.name for b in backends), *ready]
-    found: list[Measurement] = []
+    measurements: list[Measurement] = []
     total, done = len(vary.values) * len(dtypes), 0
     with quiet():
         for value in vary.values:
             sizes = {**fixed, vary.name: value}
             for dtype in dtypes:
-                found += _point(plan, value, sizes, dtype, backends, ready, seed, rules)
+                measurements += _point(plan, value, sizes, dtype, backends, ready, seed, rules)
                 done += 1
                 if progress is not None:
                     progress(done, total)
-    return Series(plan, vary, fixed, tuple(contestants), tuple(dtypes), tuple(found))
+    return Series(plan, vary, fixed, tuple(contestants), tuple(dtypes), tuple(measurements))
 
 
 def _point(
@@ -108,8 +107,8 @@ def _point(
     refine(reference, "float64")
     contestants = [(b.name, b) for b in backends]
     contestants += [
-        (label, _by_formula(backends[0], how, plan.arguments, sizes))
-        for label, how in formulas.items()
+        (label, _formula_backend(backends[0], formula, plan.arguments, sizes))
+        for label, formula in formulas.items()
     ]
     first: torch.Tensor | None = None
     for label, backend in contestants:
@@ -122,30 +121,30 @@ def _point(
         )
         numbers, output = judged.metrics, comparison.outputs[0] if comparison.outputs else None
         largest, rho = numbers.get("abs_max", math.nan), numbers.get("rho_max", math.nan)
-        apart, differing = _difference(first, _tensor(outcome))
+        max_difference, differing = _difference(first, _tensor(outcome))
         yield Measurement(
             value, dtype, label, judged.verdict.value,
             output.rms if output is not None else math.nan, largest,
-            numbers.get("ulp_max", math.nan), rho, largest / rho if rho else math.nan, apart,
-            differing,
+            numbers.get("ulp_max", math.nan), rho, largest / rho if rho else math.nan,
+            max_difference, differing,
             "" if output is not None else judged.explanation,
         )  # fmt: skip
 
 
-def _by_formula(
+def _formula_backend(
     inner: Backend, formula: Compiled, arguments: Sequence[str], sizes: Mapping[str, float]
 ) -> Backend:
-    """``inner`` with a user's formula in place of the operator; the sizes are known to it by their
-    names."""
-    whole = {name: int(size) for name, size in sizes.items() if name != SCALE}
-    made = DecomposedBackend(
+    """``inner`` with a user's formula in place of the operator; the formula can use the sizes by
+    name."""
+    integer_sizes = {name: int(size) for name, size in sizes.items() if name != SCALE}
+    backend = DecomposedBackend(
         inner,
         lambda call, *args, **kwargs: formula(
-            {**whole, **dict(zip(arguments, args, strict=False))}
+            {**integer_sizes, **dict(zip(arguments, args, strict=False))}
         ),
     )
-    made.tolerance_key = inner.tolerance_key or inner.name
-    return made
+    backend.tolerance_key = inner.tolerance_key or inner.name
+    return backend
 
 
 def _tensor(outcome: Outcome) -> torch.Tensor | None:

@@ -1,5 +1,5 @@
-"""What can be swept: for an operator the names of its dimensions, their usual values, and the
-arguments that they mean."""
+"""Sweep plans: the names of an operator's dimensions, their default values, and the arguments for
+given sizes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ...generate.materialize import prepare
 from ...operators.declare import Operator
 from ...reference import Reference
 
-SCALE = "scale"  # the magnitude of the numbers: a name that every plan has
-_END = 1 << 24  # windows end beyond what any size here reaches: no number is blank
+SCALE = "scale"  # the magnitude of the data, a dimension of every plan
+_END = 1 << 24  # end of the first bitstream window, beyond any size used here
 
 Sizes = Mapping[str, float]
 Make = Callable[[Callable[..., TensorRecipe], Mapping[str, int]], tuple[Any, ...]]
@@ -25,9 +25,9 @@ Make = Callable[[Callable[..., TensorRecipe], Mapping[str, int]], tuple[Any, ...
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """``make(tensor, sizes)`` gives the arguments, whose names are ``arguments``; ``usual`` the
-    dimensions and their values; ``vary`` what is varied where nothing is said, ``formulas`` what is
-    compared then.
+    """``make(tensor, sizes)`` returns the arguments, whose names are ``arguments``. ``usual`` are
+    the dimensions and their default values, ``vary`` is the default of ``--vary``, ``formulas`` are
+    those compared by default.
     """
 
     operator: str
@@ -42,19 +42,18 @@ class SweepPlan:
         return operators.get(self.operator)
 
     def case(self, dtype: str, sizes: Sizes, seed: int) -> Case:
-        """The case with these sizes; the numbers are uniform within ±``scale``, the same for all
-        points as far as they reach."""
+        """The case with these sizes; data are uniform in ±``scale``, and a smaller tensor holds the
+        last elements of a larger one."""
         scale = float(sizes.get(SCALE, 1.0))
         windows = iter(range(1, 64))
 
         def tensor(*shape: int, low: float = -1.0) -> TensorRecipe:
-            # Windows that end at the same place begin with the same numbers only if read backwards:
-            # so they end by the shape.
+            # The window's end does not depend on the shape, so that sizes share their data.
             stop = _END * next(windows) + seed * 7919
             return TensorRecipe(tuple(shape), dtype, ("uniform", low * scale, scale), stop)
 
-        whole = {name: int(value) for name, value in sizes.items() if name != SCALE}
-        return Case(self.operator, dtype, self.make(tensor, whole))
+        integer_sizes = {name: int(value) for name, value in sizes.items() if name != SCALE}
+        return Case(self.operator, dtype, self.make(tensor, integer_sizes))
 
 
 def _linear(tensor: Callable[..., TensorRecipe], s: Mapping[str, int]) -> tuple[Any, ...]:
@@ -121,8 +120,8 @@ PLANS: dict[str, SweepPlan] = {
 }
 _SHORT = {plan.operator: name for name, plan in PLANS.items()}
 
-# What other operators of a family may take, the first that the operator accepts: arguments, usual
-# sizes, how they are made, what is varied.
+# For other operators, by family; the first that the operator accepts is used: argument names,
+# default sizes, function that makes the arguments, default of --vary.
 _Shape = tuple[tuple[str, ...], Mapping[str, int], Make, str]
 _ELEMENTS: _Shape = (("x",), {"N": 4096}, lambda t, s: (t(s["N"]),), f"{SCALE}=2^-20..2^7")
 _PAIRS: _Shape = (
@@ -204,15 +203,17 @@ _BY_FAMILY: dict[str, list[_Shape]] = {
 
 
 def plan_of(name: str) -> SweepPlan:
-    """The plan of an operator: its own, or the first of its family's that it accepts. Raises
+    """The plan of an operator: its own, or the first plan of its family that it accepts. Raises
     UsageError."""
-    found = PLANS.get(_SHORT.get(name, name))
-    if found is not None:
-        return found
-    known = operators.registry()
-    operator = known.get(name) or known.get(f"nn.functional.{name}")
+    own_plan = PLANS.get(_SHORT.get(name, name))
+    if own_plan is not None:
+        return own_plan
+    registry = operators.registry()
+    operator = registry.get(name) or registry.get(f"nn.functional.{name}")
     if operator is None:
-        raise UsageError(f"there is no operator {name!r:.60}{did_you_mean(name, [*PLANS, *known])}")
+        raise UsageError(
+            f"there is no operator {name!r:.60}{did_you_mean(name, [*PLANS, *registry])}"
+        )
     for arguments, usual, make, vary in _BY_FAMILY.get(operator.family, ()):
         plan = SweepPlan(operator.name, arguments, usual, make, vary)
         if _accepted(operator, plan):
@@ -226,22 +227,22 @@ def plan_of(name: str) -> SweepPlan:
 
 
 def _accepted(operator: Operator, plan: SweepPlan) -> bool:
-    """Whether torch takes such arguments, tried at small sizes, and returns about as many
-    floating-point numbers as it got."""
+    """Whether torch accepts such arguments (of small sizes) and returns floating-point numbers, at
+    most twice as many as it got."""
     small = {
         name: min(size, 5 + position) for position, (name, size) in enumerate(plan.usual.items())
     }  # no two are equal by chance
     case = plan.case("float32", small, 0)
     try:
         reference = Reference(operator, prepare(case), "forward")
-        found = [output.tensor for output in reference.outputs]
+        outputs = [output.tensor for output in reference.outputs]
         _ = reference.terms(0), reference.magnitudes
     except Exception:  # torch refuses them, or the error model reads other arguments
         return False
-    given = sum(math.prod(t.base) for t in tensors(case.args))
+    input_count = sum(math.prod(t.base) for t in tensors(case.args))
     return (
-        bool(found)
-        and found[0] is not None
-        and found[0].is_floating_point()
-        and found[0].numel() <= 2 * given
+        bool(outputs)
+        and outputs[0] is not None
+        and outputs[0].is_floating_point()
+        and outputs[0].numel() <= 2 * input_count
     )

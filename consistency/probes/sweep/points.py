@@ -1,4 +1,4 @@
-"""The values that are gone through: ``K=1..4096``, ``K=1..4096:64``, ``K=1,8,384`` or
+"""The values of a sweep: ``K=1..4096``, ``K=1..4096:64``, ``K=1,8,384`` or
 ``scale=2^-20..2^20``."""
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _POWER = re.compile(r"(-?\d+(?:\.\d+)?)\^(-?\d+)")
 
 @dataclass(frozen=True)
 class Vary:
-    """One name and the values that it takes, in rising order."""
+    """A name and its values in rising order."""
 
     name: str
     values: tuple[float, ...]
 
 
 def parse_vary(text: str, count: int = POINTS) -> Vary:
-    """What ``--vary`` says. Raises UsageError.
+    """Parse ``--vary``. Raises UsageError.
 
-    A span is gone through evenly on a logarithmic scale in about ``count`` steps, with whole
-    numbers where both ends are whole and the neighbors of multiples of 64 among them (where blocks
-    of a vectorized sum end); ``:STEP`` asks for every STEP-th number.
+    A range gives about ``count`` values on a logarithmic scale; if both ends are integers, the
+    values are, too, and include multiples of 64 and their successors (where blocks of a vectorized
+    sum end). ``:STEP`` gives a linear scale.
     """
     name, equals, values = text.partition("=")
     name, values = name.strip(), values.strip()
@@ -38,7 +38,7 @@ def parse_vary(text: str, count: int = POINTS) -> Vary:
         )
     span = _SPAN.fullmatch(values)
     if span is None:
-        found = sorted({_number(part, text) for part in values.split(",")})
+        points = sorted({_number(part, text) for part in values.split(",")})
     else:
         low, high = _number(span["low"], text), _number(span["high"], text)
         if not 0.0 < low < high:
@@ -49,35 +49,35 @@ def parse_vary(text: str, count: int = POINTS) -> Vary:
             step = int(span["step"])
             if step < 1:
                 raise UsageError(f"--vary {text!r:.60}: a step of {step} goes nowhere")
-            found = [
+            points = [
                 low + i * step for i in range(min(int((high - low) / step) + 1, MOST_POINTS + 1))
             ]
         else:
-            found = _logarithmic(low, high, count)
-    if len(found) > MOST_POINTS:
+            points = _logarithmic(low, high, count)
+    if len(points) > MOST_POINTS:
         raise UsageError(f"--vary {text!r:.60}: more than {MOST_POINTS} values; give a larger step")
-    if any(not 0.0 < value < math.inf for value in found):
+    if any(not 0.0 < value < math.inf for value in points):
         raise UsageError(f"--vary {text!r:.60}: every value is a number above 0")
-    return Vary(name, tuple(found))
+    return Vary(name, tuple(points))
 
 
-def _number(text: str, whole: str) -> float:
+def _number(text: str, option: str) -> float:
     power = _POWER.fullmatch(text.strip())
     try:
         return float(power[1]) ** int(power[2]) if power else float(text)
     except (ValueError, OverflowError, ZeroDivisionError):
         raise UsageError(
-            f"--vary {whole!r:.60}: {text.strip()!r:.40} is no number (2^-20 and 1e-6 are)"
+            f"--vary {option!r:.60}: {text.strip()!r:.40} is no number (2^-20 and 1e-6 are)"
         ) from None
 
 
 def _logarithmic(low: float, high: float, count: int) -> list[float]:
     steps = max(count - 1, 1)
-    found = [low * (high / low) ** (i / steps) for i in range(steps + 1)]
+    points = [low * (high / low) ** (i / steps) for i in range(steps + 1)]
     if low != int(low) or high != int(high):
-        return found
-    whole = {round(value) for value in found}
+        return points
+    integers = {round(value) for value in points}
     blocks = [b for b in range(64, int(high) + 1, 64) if b >= low and (b % 128 == 0 or b < 512)]
     thin = max(len(blocks) * 2 // max(count, 1), 1)
-    whole |= {n for b in blocks[::thin] for n in (b, b + 1) if low <= n <= high}
-    return [float(n) for n in sorted(whole)]
+    integers |= {n for b in blocks[::thin] for n in (b, b + 1) if low <= n <= high}
+    return [float(n) for n in sorted(integers)]
