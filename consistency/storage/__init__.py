@@ -1,5 +1,5 @@
-"""Folders that travel: bundles, recordings, corpora, and how a case is found in them. What is read
-is not trusted.
+"""Folders that move between machines: bundles, recordings, corpora, and the lookup of cases in
+them. Input is not trusted.
 
-Only formats are here; what happens in a run is not known.
+Only formats belong here, nothing about how a run proceeds.
 """

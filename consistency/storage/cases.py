@@ -1,5 +1,5 @@
-"""Cases in ``cases.jsonl`` of a bundle, a recording or a corpus: an object a line, and the literal
-tensors that are too long for it in a folder beside the file."""
+"""Cases in ``cases.jsonl`` of a bundle, a recording or a corpus: one JSON object per line; long
+literal tensors are in a folder next to the file."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..errors import BundleError, ConsistencyError
 from .literals import LiteralStore
 
 FILE = "cases.jsonl"
-MAX_KINDS = 64  # of failure that one case stands for
+MAX_KINDS = 64  # kinds of failure per case
 
-# Operator, dtype, direction, verdict, cause, backend, and whether the case was made small.
+# Operator, dtype, direction, verdict, cause, backend, and whether the case was minimized.
 FailureKind = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CaseEntry:
-    """One line: a case, the directions to be run, and the kinds of failure that it was found with
-    (none: it was drawn)."""
+    """One line: a case, the directions to run, and the kinds of failure that it showed (none for a
+    generated case)."""
 
     case: Case
     directions: tuple[str, ...] = DIRECTIONS
@@ -39,8 +39,8 @@ class CaseEntry:
 def read_cases(
     folder: Path, ids: Collection[str] | None = None, *, max_cases: int | None = None
 ) -> Iterator[CaseEntry]:
-    """The cases of a folder, in order; of those with other ``ids`` nothing is read. Raises
-    BundleError with file and line."""
+    """The cases of a folder in order, only those with ``ids`` if given. Raises BundleError with
+    file and line."""
     path, store = folder / FILE, LiteralStore(folder)
     for number, row in lines(path):
         if max_cases is not None and number > max_cases:
@@ -54,7 +54,7 @@ def read_cases(
 
 
 def entry_of(row: Mapping[str, Any], store: Mapping[str, bytes]) -> CaseEntry:
-    """One line. Raises a ConsistencyError that says what is wrong with it."""
+    """Parse one line. Raises a ConsistencyError that describes the damage."""
     case = Case.from_json(row.get("case"), store)
     if row.get("id") != case.id:
         raise BundleError(f"damaged: case {case.id} is filed under another id")
@@ -72,7 +72,7 @@ def entry_of(row: Mapping[str, Any], store: Mapping[str, bytes]) -> CaseEntry:
         or not all(_is_kind(kind) for kind in kinds)
     ):
         raise BundleError(f"damaged: it was found as {str(kinds)[:60]}")
-    return CaseEntry(case, tuple(directions), tuple(_current(kind) for kind in kinds))
+    return CaseEntry(case, tuple(directions), tuple(_with_current_verdict(kind) for kind in kinds))
 
 
 def _is_kind(kind: object) -> bool:
@@ -83,6 +83,6 @@ def _is_kind(kind: object) -> bool:
     )
 
 
-def _current(kind: Sequence[str]) -> FailureKind:
-    """A kind of failure with the verdict's name of today."""
+def _with_current_verdict(kind: Sequence[str]) -> FailureKind:
+    """A kind of failure with the current name of its verdict."""
     return (*kind[:3], *map(verdict_name, kind[3:4]), *kind[4:])

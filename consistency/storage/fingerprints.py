@@ -1,4 +1,4 @@
-"""Fingerprints that bundles keep."""
+"""Fingerprints stored in bundles."""
 
 from __future__ import annotations
 
@@ -12,30 +12,34 @@ from .bundle.header import stored_environment
 
 
 def in_bundle(text: str, beside: str) -> Fingerprint | None:
-    """The lines that a run stored of a backend, as facts ``kept/LINE``: of ``FOLDER#BACKEND``,
-    or of ``FOLDER``, which then has one, or one named ``beside``. None where ``text`` names no
-    folder. Raises BundleError or UsageError.
+    """The stored summary of a backend as facts ``kept/LINE``. ``text`` is ``FOLDER#BACKEND``, or
+    ``FOLDER`` if it has only one backend or one named ``beside``. None if ``text`` names no folder.
+    Raises BundleError or UsageError.
     """
     folder, hash_, name = text.rpartition("#")
     if Path(text).is_dir():
         folder, name = text, ""
     elif not hash_ or not Path(folder).is_dir():
         return None
-    known = {
-        backend: kept
+    summaries = {
+        backend: stored_lines
         for backend, environment in stored_environment(Path(folder)).items()
-        if (kept := lines_of(stored_in(environment)))
+        if (stored_lines := lines_of(stored_in(environment)))
     }
-    if not known:
+    if not summaries:
         raise UsageError(
             f"{folder} keeps no fingerprint; make one there with: consistency run "
             f"--fingerprint "
             f"--out FOLDER"
         )
-    name = name or (beside if beside in known else next(iter(known)) if len(known) == 1 else "")
-    if name not in known:
+    name = name or (
+        beside if beside in summaries else next(iter(summaries)) if len(summaries) == 1 else ""
+    )
+    if name not in summaries:
         raise UsageError(
-            f"{folder} keeps fingerprints of {', '.join(map(str, known))}; write "
-            f"{folder}#{next(iter(known))}"
+            f"{folder} keeps fingerprints of {', '.join(map(str, summaries))}; write "
+            f"{folder}#{next(iter(summaries))}"
         )
-    return Fingerprint.of(f"{name} in {folder}", [kept_fact(*pair) for pair in known[name].items()])
+    return Fingerprint.of(
+        f"{name} in {folder}", [kept_fact(*pair) for pair in summaries[name].items()]
+    )

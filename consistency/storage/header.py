@@ -1,4 +1,4 @@
-"""The header of a folder that travels: a JSON file with the folder's kind and format."""
+"""The header of a bundle, recording or corpus: a JSON file with the folder's kind and format."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def read_header_file(
     objects: Collection[str] = ("settings",),
     remedy: str = "",
 ) -> dict[str, Any]:
-    """The header of a folder of this ``kind`` (``bundle``, ``recording``), whose format is 1 to
-    ``newest`` and whose fields ``objects`` are JSON objects. Raises BundleError."""
+    """Read the header of a folder of this ``kind`` (``bundle``, ``recording``) in format 1 to
+    ``newest``; the fields ``objects`` must be JSON objects. Raises BundleError."""
     path = folder / file
     try:
         header = read_object(path, article(kind))
@@ -39,7 +39,7 @@ def read_header_file(
 
 
 def check_format(path: Path, header: dict[str, Any], newest: int) -> None:
-    """Raises BundleError for a format that this version does not read."""
+    """Raises BundleError for an unsupported format."""
     number, writer = header.get("format"), header.get("consistency")
     if type(number) is int and 1 <= number <= newest:
         return

@@ -1,5 +1,5 @@
-"""Literal tensors that do not fit into their case's line, in a folder beside it: a safetensors file
-each, named by SHA-256."""
+"""Literal tensors too long for their case's line, in a folder next to ``cases.jsonl``: one
+safetensors file each, named by its SHA-256."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def write_literals(folder: Path, case: Case) -> None:
-    """Write what ``case.line`` only names. A file that is there already holds the same bytes."""
+    """Write the literals that ``case.line`` only names. An existing file has the same content."""
     from safetensors.numpy import save
 
     for digest, data in long_literals([case]).items():
@@ -40,9 +40,7 @@ class LiteralStore(Mapping[str, bytes]):
         from safetensors import SafetensorError
         from safetensors.numpy import load
 
-        if not _DIGEST.fullmatch(
-            digest
-        ):  # it comes from a file, and must not become any other path
+        if not _DIGEST.fullmatch(digest):  # untrusted input must not become another path
             raise KeyError(digest)
         path = self._folder / f"{digest}.safetensors"
         try:

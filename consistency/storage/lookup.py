@@ -1,8 +1,7 @@
-"""Find what a user means: a case's line, a file that holds one, a failure's folder, or an id in a
-bundle or a recording.
+"""Find the case that a user names: by its line, a file that contains one, a failure's folder, or an
+id in a bundle or a recording.
 
-Folders come from other machines. What is read of them is checked (manifest.py, bundle.py), and
-nothing in them is executed.
+Folders may come from other machines. Their content is checked, and nothing in them is executed.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from .bundle.header import stored_environment
 from .literals import LiteralStore
 
 MAX_CASE_BYTES = 1 << 20
-_BEGINS = '{"args"'  # a case's line in canonical JSON
+_BEGINS = '{"args"'  # start of a case's line in canonical JSON
 REPORTS = Path("reports")
 
 
 @dataclass(frozen=True)
 class StoredCase:
-    """A case, and what is known of how it failed: ``results`` of it (the first is the one meant),
-    the backend as it was spelled (``spec``; ``specs`` of every backend by its name), the
-    environments by backend, and where it was found. ``recording`` holds outcomes of a backend
-    elsewhere. ``fingerprints`` are the summaries that a bundle stores of how its backends compute.
+    """A case and its stored failure: ``results`` (the requested one first), the backend's ``spec``
+    as the user wrote it (``specs``: of every backend by name), ``environments`` and
+    ``fingerprints`` (summaries) by backend, and the ``folder``. ``recording``: the case is from a
+    recording, under ``recorded_id``.
     """
 
     case: Case
@@ -50,18 +49,17 @@ class StoredCase:
 
     @property
     def failing(self) -> Result | None:
-        """The failure that is meant: the first result that fails, or is a known one."""
+        """The first result that fails or is a known failure."""
         return next(
             (r for r in self.results if r.verdict.diverges),
             None,
         )
 
     def runnable(self, name: str = "") -> str:
-        """The spec of where it failed, or of the backend that results call ``name``; empty where
-        nothing is kept.
+        """The spec of the failing backend, or of the backend ``name``; empty if none is stored.
 
-        Raises UsageError where it runs a program to which the user's project gives no name: the
-        folder may come from anywhere.
+        Raises UsageError if the spec runs a program that the user's configuration does not name,
+        since the folder is not trusted.
         """
         spec = self.specs.get(name, name) if name else self.spec
         if spec != name and spec not in named().values() and not loads_nothing(spec):
@@ -78,7 +76,7 @@ class StoredCase:
 
 
 def find(text: str, identifier: str | None = None, reports: Path = REPORTS) -> StoredCase:
-    """What ``text`` names; ``identifier`` says which case of a bundle or a recording. Raises
+    """The case that ``text`` names; ``identifier`` selects one in a bundle or a recording. Raises
     RecipeError or BundleError."""
     if text.lstrip().startswith("{"):
         return StoredCase(Case.from_line(text))
@@ -95,7 +93,7 @@ def find(text: str, identifier: str | None = None, reports: Path = REPORTS) -> S
         raise RecipeError(
             f"{text[:80]!r} cannot be read: {reason}; give a case's line, its folder or its id"
         ) from None
-    return _by_id(text, reports)
+    return _search_reports(text, reports)
 
 
 def _in_folder(folder: Path, identifier: str | None) -> StoredCase:
@@ -107,11 +105,11 @@ def _in_folder(folder: Path, identifier: str | None) -> StoredCase:
                 f"{folder} is a bundle: which case of it? Add --id ID, as its results.jsonl "
                 f"calls it (case_id)"
             )
-        found = _in_bundle(folder, identifier)
-        if found is None:
+        stored = _in_bundle(folder, identifier)
+        if stored is None:
             hint = did_you_mean(identifier, cases_of(folder))
             raise RecipeError(f"no case {identifier[:80]!r} in {folder}{hint}")
-        return found
+        return stored
     if not (folder / "case.json").is_file():
         raise RecipeError(
             f"no case {str(folder)[:80]!r}: the folder has no case.json, bundle.json or "
@@ -119,17 +117,17 @@ def _in_folder(folder: Path, identifier: str | None) -> StoredCase:
         )
     manifest.check(folder)
     case = _in_file(folder / "case.json").case
-    results = tuple(_kept_result(folder / "result.json", case))
+    results = tuple(_stored_result(folder / "result.json", case))
     backend = results[0].backend if results else ""
     environment, spec = _environment(folder / "environment.json")
-    around = _around(folder.resolve())
+    fingerprints = _fingerprints_of_bundle(folder.resolve())
     return StoredCase(
         case,
         results,
         spec or backend,
         {backend: environment},
         folder,
-        fingerprints=around,
+        fingerprints=fingerprints,
         specs={backend: spec or backend},
     )
 
@@ -138,13 +136,13 @@ def _in_file(path: Path) -> StoredCase:
     if path.stat().st_size > MAX_CASE_BYTES:
         raise RecipeError(f"{path} is larger than a case may be ({MAX_CASE_BYTES} bytes)")
     text = path.read_text(encoding="utf-8").strip()
-    if not text.startswith("{"):  # a script, an issue's text, a log
+    if not text.startswith("{"):  # a script, an issue or a log
         text = _first_case(text)
     return StoredCase(Case.from_line(text, LiteralStore(path.parent)), folder=path.parent)
 
 
 def _first_case(text: str) -> str:
-    """The first case's line that stands somewhere in ``text``; all of it where none does."""
+    """The first case's line in ``text``, or all of ``text`` if there is none."""
     place = text.find(_BEGINS)
     if place < 0:
         return text
@@ -165,7 +163,7 @@ def _json(path: Path) -> Any:
         raise BundleError(f"{path} cannot be read: {str(error)[:120]}") from None
 
 
-def _kept_result(path: Path, case: Case) -> Iterator[Result]:
+def _stored_result(path: Path, case: Case) -> Iterator[Result]:
     row = _json(path)
     if row is not None:
         if not isinstance(row, dict) or row.get("case_id") != case.id:
@@ -174,13 +172,12 @@ def _kept_result(path: Path, case: Case) -> Iterator[Result]:
 
 
 def _environment(path: Path) -> tuple[dict[str, str], str]:
-    """What environment.json says: variables and versions of the backend that failed, and how it was
-    spelled."""
+    """environment.json: variables and versions of the failing backend, and its spec."""
     data = _json(path) or {}
-    found = data.get("backend", {}) if isinstance(data, dict) else None
-    if not isinstance(found, dict):
+    environment = data.get("backend", {}) if isinstance(data, dict) else None
+    if not isinstance(environment, dict):
         raise BundleError(f"{path} does not describe an environment")
-    return _texts(found), str(data.get("spec", ""))[:400]
+    return _texts(environment), str(data.get("spec", ""))[:400]
 
 
 def _texts(environment: Mapping[str, Any]) -> dict[str, str]:
@@ -191,9 +188,9 @@ def _fingerprints(environments: Mapping[str, Mapping[str, Any]]) -> dict[str, di
     return {name: stored for name, item in environments.items() if (stored := stored_in(item))}
 
 
-def _around(failure: Path) -> dict[str, dict[str, str]]:
-    """What the bundle keeps in which a failure's folder lies; it does without, so a damaged one is
-    passed over."""
+def _fingerprints_of_bundle(failure: Path) -> dict[str, dict[str, str]]:
+    """Fingerprints of the bundle that contains a failure's folder. They are optional, so a damaged
+    bundle is ignored."""
     bundle = failure.parent.parent
     if failure.parent.name == "failures" and (bundle / "bundle.json").is_file():
         with contextlib.suppress(BundleError):
@@ -202,12 +199,14 @@ def _around(failure: Path) -> dict[str, dict[str, str]]:
 
 
 def _in_bundle(folder: Path, identifier: str) -> StoredCase | None:
-    """A case by its id, or a failure by the name of its folder."""
+    """A case by its id, or a failure by the name of its folder; None if there is neither."""
     cases, path = cases_of(folder), folder / "results.jsonl"
-    meant = {known for known in cases if identifier == known or identifier.startswith(f"{known}-")}
-    if not meant:
+    case_ids = {
+        texts for texts in cases if identifier == texts or identifier.startswith(f"{texts}-")
+    }
+    if not case_ids:
         return None
-    rows = ((number, row) for number, row in lines(path) if row.get("case_id") in meant)
+    rows = ((number, row) for number, row in lines(path) if row.get("case_id") in case_ids)
     results = [result_from_json(path, number, row, cases) for number, row in rows]
     case = cases.get(identifier)
     if case is None:
@@ -217,7 +216,7 @@ def _in_bundle(folder: Path, identifier: str) -> StoredCase | None:
     results.sort(key=lambda r: not r.verdict.fails)
     settings = read_header(folder)["settings"]
     environments = stored_environment(folder)
-    known = {name: _texts(item) for name, item in environments.items()}
+    texts = {name: _texts(item) for name, item in environments.items()}
     specs = settings.get("specs") if isinstance(settings.get("specs"), dict) else {}
     failing = results[0].backend if results else ""
     spelled = {str(name): str(spec)[:400] for name, spec in specs.items()}
@@ -226,7 +225,7 @@ def _in_bundle(folder: Path, identifier: str) -> StoredCase | None:
         case or results[0].case,
         tuple(results),
         spec,
-        known,
+        texts,
         folder,
         fingerprints=probed,
         specs=spelled,
@@ -261,20 +260,22 @@ def _recorded(folder: Path, identifier: str | None) -> StoredCase:
         recording.close()
 
 
-def _by_id(name: str, reports: Path) -> StoredCase:
-    known: list[str] = []
+def _search_reports(name: str, reports: Path) -> StoredCase:
+    case_ids: list[str] = []
     damaged = ""
     for folder in sorted((p.parent for p in reports.glob("*/bundle.json")), reverse=True):
         try:
-            found = _in_bundle(folder, name)
-            if found is not None:
-                return found
-            known += cases_of(folder)
-        except BundleError as error:  # the case may stand in another one
+            stored = _in_bundle(folder, name)
+            if stored is not None:
+                return stored
+            case_ids += cases_of(folder)
+        except BundleError as error:  # the case may be in another bundle
             damaged = damaged or f"; passed over a damaged bundle: {error}"
-    where = (
-        f"in the bundles under {reports}/" if known else f"(there are no bundles under {reports}/)"
+    location = (
+        f"in the bundles under {reports}/"
+        if case_ids
+        else f"(there are no bundles under {reports}/)"
     )
-    alike = [one for one in known if one[:2] == name[:2]][:1000]
-    hint = did_you_mean(name, alike) or "; give a case's line, its folder or its id"
-    raise RecipeError(f"no case {name[:80]!r} {where}{hint}{damaged}")
+    similar = [case_id for case_id in case_ids if case_id[:2] == name[:2]][:1000]
+    hint = did_you_mean(name, similar) or "; give a case's line, its folder or its id"
+    raise RecipeError(f"no case {name[:80]!r} {location}{hint}{damaged}")

@@ -1,8 +1,7 @@
-"""What belongs to a folder that travels: its files by name, size and SHA-256, so that damage and
-replacement are noticed.
+"""The manifest of a folder: its files by name, size and SHA-256, to detect damage and replacement.
 
-The hashes do not say who wrote a folder. They say that its parts belong together; nothing from one
-is ever executed anyway.
+The hashes do not authenticate the writer, only that the files belong together; nothing in a folder
+is executed.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from .header import check_format
 FILE = "manifest.json"
 FORMAT = 1
 MAX_MANIFEST = 1 << 20
-MAX_FILE = 1 << 32  # bytes: no failure's folder holds more
+MAX_FILE = 1 << 32  # bytes
 _CHUNK = 1 << 20
 
 
 def seal(folder: Path) -> None:
-    """Write down every file under ``folder``."""
+    """Write a manifest of every file under ``folder``."""
     files = {}
     for path in sorted(
         p for p in folder.rglob("*") if p.is_file() and p.name != FILE and p.suffix != TEMPORARY
@@ -36,13 +35,12 @@ def seal(folder: Path) -> None:
 
 
 def check(folder: Path) -> bool:
-    """Whether ``folder`` has a manifest; raises BundleError with one line where its files are not
-    those that it names."""
+    """Whether ``folder`` has a manifest. Raises BundleError if a file does not match it."""
     path = folder / FILE
     if not path.is_file():
         return False
     for name, entry in _read(path).items():
-        place = _inside(folder, name)
+        place = _path_in_folder(folder, name)
         try:
             if place.is_symlink() or not place.is_file():
                 raise BundleError(f"{place} is missing, or no plain file; {folder} is damaged")
@@ -71,8 +69,8 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     return files
 
 
-def _inside(folder: Path, name: str) -> Path:
-    """The file called ``name`` in ``folder``; a name that leads out of it is refused."""
+def _path_in_folder(folder: Path, name: str) -> Path:
+    """The path of ``name`` in ``folder``. Raises BundleError if it is outside the folder."""
     parts = PurePosixPath(name).parts
     if (
         not parts

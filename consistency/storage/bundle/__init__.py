@@ -1,16 +1,17 @@
 """A run on disk: a folder written line by line, which survives a kill at any moment and can be
 resumed.
 
-    bundle.json        format version, id, label, machine, corpus, when, settings (first thing
-    written) environment.json   what every backend ran on cases.jsonl        one case a line, before
-    the first result that refers to it literals/          the bits of literal tensors that are too
-    long for a line, a safetensors file each, named by its SHA-256 results.jsonl      one result a
-    line failures/<id>/     repro.py, issue.md, case.json, message.txt, environment.json, literals/,
-                       tensors.safetensors (input storages, float64 reference)
-    running.lock       held by the run that writes; of no meaning to others
+    bundle.json       format version, id, label, machine, corpus, time, settings; written first
+    environment.json  environment of every backend
+    cases.jsonl       one case per line, before the first result that refers to it
+    literals/         bits of long literal tensors: a safetensors file each, named by its SHA-256
+    results.jsonl     one result per line
+    failures/<id>/    repro.py, issue.md, case.json, message.txt, environment.json, literals/,
+                      tensors.safetensors (input storages, float64 reference)
+    running.lock      locked by the run that writes; otherwise meaningless
 
-Bundles come from other machines: everything is JSON or safetensors, sizes are bounded, names never
-become paths unchecked.
+Bundles may come from other machines: everything is JSON or safetensors, sizes are bounded, names
+never become paths unchecked.
 """
 
 from __future__ import annotations

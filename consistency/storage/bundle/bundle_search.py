@@ -1,5 +1,5 @@
-"""Many bundles: found in folders, in the order in which they were made, each run once; what is
-damaged is told and passed over."""
+"""Bundles in folders, in order of creation, each run once. Damaged bundles are reported and
+skipped."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ...core.files import PACKED
 from ...errors import BundleError
 from .header import read_header
 
-DEPTH = 4  # folders below those that are named
+DEPTH = 4  # levels searched below the named folders
 MAX_BUNDLES = 100_000
 
 
 @dataclass(frozen=True)
 class ListedBundle:
-    """A bundle by its folder, with its header as the newest format has it."""
+    """A bundle's folder and its header in the newest format."""
 
     folder: Path
     header: Mapping[str, Any] = field(hash=False)
@@ -34,48 +34,50 @@ class ListedBundle:
 
     @property
     def created(self) -> str:
-        """When, in UTC as ISO 8601: texts sort by time."""
+        """Time in UTC as ISO 8601, so that texts sort by time."""
         return str(self.header["created"])
 
 
 def gather(places: Iterable[Path]) -> tuple[list[ListedBundle], list[str]]:
-    """The bundles that ``places`` are or hold, oldest first, and a line for each that cannot be
-    read or is there twice.
+    """The bundles that ``places`` are or contain, oldest first, and a line for each that is damaged
+    or a duplicate.
 
-    Of a run whose id is there twice (a copy, or a part of it) the bundle with more results is
-    taken. Raises BundleError where a place is neither a bundle nor a folder.
+    Of several bundles of the same run (complete or partial copies) the one with the most results is
+    taken. Raises BundleError if a place is not a folder.
     """
-    found: dict[str, ListedBundle] = {}
+    by_id: dict[str, ListedBundle] = {}
     problems: list[str] = []
     for folder in _folders(places):
         try:
-            one = ListedBundle(folder, read_header(folder))
+            bundle = ListedBundle(folder, read_header(folder))
         except BundleError as error:
             problems.append(f"passed over: {error}")
             continue
-        twin = found.get(one.id)
-        if twin is not None:
-            kept, left = (one, twin) if _size(one) > _size(twin) else (twin, one)
-            problems.append(
-                f"passed over: {left.folder} is the same run as {kept.folder} ({one.id})"
+        duplicate = by_id.get(bundle.id)
+        if duplicate is not None:
+            larger, skipped = (
+                (bundle, duplicate) if _size(bundle) > _size(duplicate) else (duplicate, bundle)
             )
-            found[one.id] = kept
+            problems.append(
+                f"passed over: {skipped.folder} is the same run as {larger.folder} ({bundle.id})"
+            )
+            by_id[bundle.id] = larger
         else:
-            found[one.id] = one
-    return sorted(found.values(), key=lambda one: (one.created, one.id)), problems
+            by_id[bundle.id] = bundle
+    return sorted(by_id.values(), key=lambda bundle: (bundle.created, bundle.id)), problems
 
 
 def _folders(places: Iterable[Path]) -> list[Path]:
-    found: dict[Path, Path] = {}
+    folders: dict[Path, Path] = {}
     for place in places:
         if not place.is_dir():
-            what = "is not a folder" if place.exists() else "is not there"
-            raise BundleError(f"{place} {what}: name a bundle, or a folder that holds some")
+            reason = "is not a folder" if place.exists() else "is not there"
+            raise BundleError(f"{place} {reason}: name a bundle, or a folder that holds some")
         for folder in _below(place, DEPTH):
-            found.setdefault(folder.resolve(), folder)
-            if len(found) > MAX_BUNDLES:
+            folders.setdefault(folder.resolve(), folder)
+            if len(folders) > MAX_BUNDLES:
                 raise BundleError(f"{place} holds more than {MAX_BUNDLES} bundles")
-    return list(found.values())
+    return list(folders.values())
 
 
 def _below(folder: Path, depth: int) -> Iterable[Path]:
@@ -86,14 +88,14 @@ def _below(folder: Path, depth: int) -> Iterable[Path]:
             yield from _below(inner, depth - 1)
 
 
-def _size(one: ListedBundle) -> int:
-    """Bytes of its results as they are when they are not packed."""
-    path = one.folder / "results.jsonl"
+def _size(bundle: ListedBundle) -> int:
+    """Size of its uncompressed results in bytes."""
+    path = bundle.folder / "results.jsonl"
     if path.exists():
         return path.stat().st_size
     try:
         with path.with_name(f"{path.name}{PACKED}").open("rb") as stream:
             stream.seek(-4, os.SEEK_END)
-            return int.from_bytes(stream.read(4), "little")  # as gzip notes it
+            return int.from_bytes(stream.read(4), "little")  # gzip's trailer
     except OSError:
         return 0

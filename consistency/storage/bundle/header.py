@@ -1,9 +1,8 @@
-"""bundle.json and environment.json: what a run was, on what; older formats are brought up to date
-while they are read.
+"""bundle.json and environment.json of a run; older formats are migrated when read.
 
-Format 2 (format 1 had none of these): ``id`` of the run, unique; ``label``, what the matrix calls
-the environment; ``machine``, what all backends share; ``corpus``, the cases that were replayed
-(``name``, ``digest``, ``cases``, ``replayed``), or null.
+Fields since format 2: ``id`` of the run, unique; ``label`` of the environment in the matrix;
+``machine``, which all backends share; ``corpus``, the replayed cases (``name``, ``digest``,
+``cases``, ``replayed``), or null.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from .machine import label_of, tidy
 
 FILE = "bundle.json"
 FORMAT = 2
-MAX_KEYS = 200  # of machine
+MAX_KEYS = 200  # of ``machine``
 _ID = re.compile(r"[A-Za-z0-9_-]{8,80}")
-_EPOCH = "1970-01-01T00:00:00+00:00"  # of bundles that do not say when
+_EPOCH = "1970-01-01T00:00:00+00:00"  # for bundles without a time
 
 
 def new_id(now: datetime.datetime | None = None) -> str:
-    """A name for a run that no other run has, and that sorts by time."""
+    """A unique id for a run; ids sort by time."""
     return f"{now or datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(6)}"
 
 
@@ -42,7 +41,7 @@ def new_header(
     corpus: Mapping[str, Any] | None,
     unavailable: Mapping[str, str],
 ) -> dict[str, Any]:  # fmt: skip
-    """What bundle.json says while a run is under way."""
+    """The content of bundle.json during a run."""
     return {
         "format": FORMAT, "id": identity, "label": label, "consistency": __version__,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -53,7 +52,7 @@ def new_header(
 
 
 def read_header(folder: Path) -> dict[str, Any]:
-    """bundle.json of a bundle, as the newest format has it. Raises BundleError."""
+    """Read bundle.json and migrate it to the newest format. Raises BundleError."""
     header = read_header_file(folder, FILE, "bundle", FORMAT)
     for step in _MIGRATIONS[header["format"] - 1 :]:
         header = step(header, folder)
@@ -61,34 +60,39 @@ def read_header(folder: Path) -> dict[str, Any]:
 
 
 def _identify(header: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Format 1 → 2. Its id is made from what it says, so that a copy of it has the same one."""
+    """Format 1 → 2. The id is a hash of the content, so that copies have the same one."""
     environment = stored_environment(folder)
-    said = {key: value for key, value in header.items() if key not in ("seconds", "complete")}
-    text = json.dumps([said, environment], sort_keys=True, default=str)
-    first: Mapping[str, Any] = next(
+    content = {key: value for key, value in header.items() if key not in ("seconds", "complete")}
+    text = json.dumps([content, environment], sort_keys=True, default=str)
+    environment_of_first: Mapping[str, Any] = next(
         (keys for keys in environment.values() if keys.get("torch")), {}
     )
-    about = {"cpu": str(first.get("processor", "")), "numpy": str(first.get("numpy", ""))}
+    about = {
+        "cpu": str(environment_of_first.get("processor", "")),
+        "numpy": str(environment_of_first.get("numpy", "")),
+    }
     capable = about["cpu"].rpartition(" ")[2]
-    known = {
+    capability = {
         "capability": capable if re.fullmatch(r"AVX\w*|NEON|SVE\w*|DEFAULT|VSX", capable) else ""
     }
-    label = label_of(known | {"host": "?"}, str(first.get("torch", ""))).removesuffix("-?")
+    label = label_of(
+        capability | {"host": "?"}, str(environment_of_first.get("torch", ""))
+    ).removesuffix("-?")
     return header | {
         "format": 2, "id": f"format1-{hashlib.sha256(text.encode()).hexdigest()[:24]}",
         "label": label,
         "created": header.get("created", _EPOCH), "machine": {k: v for k,
-        v in (about | known).items() if v}, "corpus": None,
+        v in (about | capability).items() if v}, "corpus": None,
     }  # fmt: skip
 
 
-# From format 1 to 2, from 2 to 3 …: each takes a header as it was, and the bundle's folder.
+# From format 1 to 2, from 2 to 3 …: each takes the old header and the bundle's folder.
 _MIGRATIONS: tuple[Callable[[dict[str, Any], Path], dict[str, Any]], ...] = (_identify,)
 
 
 def _checked(path: Path, header: dict[str, Any]) -> dict[str, Any]:
-    """The fields that many bundles are sorted and told apart by; the others are looked at where
-    they are used."""
+    """The header with normalized label and time, after checking the fields that sort and identify
+    bundles; others are checked where they are used."""
     identity, label, machine, corpus = (
         header.get(key) for key in ("id", "label", "machine", "corpus")
     )
@@ -118,7 +122,8 @@ def _checked(path: Path, header: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_environment(folder: Path) -> dict[str, dict[str, Any]]:
-    """What each backend ran on, by its name, with its fingerprint in lines. Raises BundleError."""
+    """The environment of each backend by name, with its fingerprint as lines. Raises
+    BundleError."""
     environment = stored_environment(folder)
     for about in environment.values():
         stored = stored_in(about)
@@ -128,12 +133,12 @@ def read_environment(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def stored_environment(folder: Path) -> dict[str, dict[str, Any]]:
-    """environment.json of a bundle as it is. Raises BundleError."""
+    """environment.json of a bundle, unchanged. Raises BundleError."""
     path = folder / "environment.json"
     try:
-        found = read_object(path, "what backends ran on")
+        environment = read_object(path, "what backends ran on")
     except FileNotFoundError:
         return {}
-    if not all(isinstance(keys, dict) for keys in found.values()):
+    if not all(isinstance(keys, dict) for keys in environment.values()):
         raise BundleError(f"{path} does not describe what backends ran on")
-    return found
+    return environment

@@ -1,5 +1,4 @@
-"""The machine that a run is made on, without saying whose it is: its host is a hash, unless the
-user gives a label."""
+"""The machine of a run, anonymized: the host is a hash, unless the user gives a label."""
 
 from __future__ import annotations
 
@@ -19,37 +18,37 @@ import torch
 
 MAX_LABEL = 80  # characters
 _FEATURES = re.compile(r"sse4_?[12]|fma3?|f16c|i8mm|bf16|rvv|neon|(avx|amx|asimd|sve)[a-z0-9_]*")
-# Variables that change numbers and hold for every backend: two runs that differ in them are two
-# environments.
+# Variables that affect numbers of every backend and so distinguish environments.
 _LABELED = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "NVIDIA_TF32_OVERRIDE")
 
 
 def machine() -> dict[str, Any]:
-    """What numbers may depend on and all backends of a run share, as JSON data; what cannot be
-    found out is left out.
+    """Properties that may affect numbers and that all backends of a run share, as JSON data;
+    unknown ones are omitted.
 
-    ``memory`` is in bytes, ``capability`` what torch's own kernels use of ``vector sets``.
+    ``memory`` is in bytes; ``capability`` is the subset of ``vector sets`` that torch's kernels
+    use.
     """
     import psutil
 
-    found: dict[str, Any] = {
+    properties: dict[str, Any] = {
         "host": host(),
         "os": platform.system(),
         "os version": _system_version(),
     }
-    found |= {
+    properties |= {
         "architecture": platform.machine(),
         "cpu": _cpu(),
         "vector sets": vector_sets(),
         "capability": capability(),
     }
-    found |= {"cores": os.cpu_count() or 0, "memory": int(psutil.virtual_memory().total)}
-    found |= {"python": platform.python_version(), "numpy": np.__version__}
-    return {key: value for key, value in found.items() if value}
+    properties |= {"cores": os.cpu_count() or 0, "memory": int(psutil.virtual_memory().total)}
+    properties |= {"python": platform.python_version(), "numpy": np.__version__}
+    return {key: value for key, value in properties.items() if value}
 
 
 def host() -> str:
-    """Twelve digits that are the same for every run on this machine, and do not tell its name."""
+    """Twelve hexadecimal digits that identify this machine without revealing its name."""
     parts = [platform.node()]
     with contextlib.suppress(OSError):
         parts.append(Path("/etc/machine-id").read_text(encoding="ascii", errors="replace").strip())
@@ -59,11 +58,11 @@ def host() -> str:
 
 
 def label_of(about: Mapping[str, Any], versions: str) -> str:
-    """What tells this environment from others by default, such as
+    """The default label of an environment, such as
     ``linux-x86_64-avx512-torch2.13-py3.12-1f03ab``.
 
-    Not in it is what is updated from night to night (driver, patch versions), nor the host of
-    machines that are new for every run.
+    It does not contain driver and patch versions, which change between nightly runs, nor the host
+    of ephemeral machines.
     """
     short = ".".join(str(versions).partition("+")[0].split(".")[:2])
     python = ".".join(str(about.get("python", "")).split(".")[:2])
@@ -88,14 +87,13 @@ def tidy(label: str) -> str:
 
 
 def capability() -> str:
-    """What torch's kernels use of this CPU, ``ATEN_CPU_CAPABILITY`` obeyed: DEFAULT, AVX2, AVX512
-    …"""
+    """The CPU capability that torch's kernels use (respecting ``ATEN_CPU_CAPABILITY``): DEFAULT,
+    AVX2, AVX512 …"""
     return str(torch.backends.cpu.get_cpu_capability()) if hasattr(torch.backends, "cpu") else ""
 
 
 def vector_sets() -> str:
-    """The CPU's vector instruction sets, by name: as Linux lists them; elsewhere as NumPy finds
-    those that it knows."""
+    """The CPU's vector instruction sets as listed by Linux, elsewhere by NumPy."""
     with contextlib.suppress(OSError):
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
         listed = re.search(r"^(?:flags|Features|isa)\s*:\s*(.+)$", text, re.MULTILINE)
@@ -103,14 +101,14 @@ def vector_sets() -> str:
             return " ".join(
                 sorted({name for name in listed[1].lower().split() if _FEATURES.fullmatch(name)})
             )
-    found: Mapping[str, bool] = {}
+    features: Mapping[str, bool] = {}
     for name in ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath"):
-        found = getattr(sys.modules.get(name), "__cpu_features__", None) or found
+        features = getattr(sys.modules.get(name), "__cpu_features__", None) or features
     return " ".join(
         sorted(
             name.lower()
-            for name, there in found.items()
-            if there and _FEATURES.fullmatch(name.lower())
+            for name, supported in features.items()
+            if supported and _FEATURES.fullmatch(name.lower())
         )
     )
 
@@ -126,17 +124,17 @@ def _system_version() -> str:
 
 
 def _cpu() -> str:
-    """The CPU's model; what Python calls it where the system does not tell."""
+    """The CPU's model, or Python's name for the processor."""
     with contextlib.suppress(Exception):
         if sys.platform == "linux":
             text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-            found = re.search(r"^(?:model name|Model|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
-            if found:
-                return found[1].strip()
+            match = re.search(r"^(?:model name|Model|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
+            if match:
+                return match[1].strip()
         elif sys.platform == "darwin":
-            asked = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+            command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
             return subprocess.run(
-                asked, capture_output=True, encoding="utf-8", timeout=5, check=True
+                command, capture_output=True, encoding="utf-8", timeout=5, check=True
             ).stdout.strip()
         elif sys.platform == "win32":
             import winreg

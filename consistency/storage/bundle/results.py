@@ -1,4 +1,4 @@
-"""A result as a bundle keeps it, back as a value."""
+"""Parse a stored result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .old_details import old_comparison_detail, old_detail
 def result_from_json(
     path: Path, number: int, row: dict[str, Any], cases: Mapping[str, Case]
 ) -> Result:
-    """The result in line ``number`` of ``path``, whose cases are known. Raises BundleError."""
+    """The result in line ``number`` of ``path``; ``cases`` are by id. Raises BundleError."""
     try:
         case = cases.get(row["case_id"])
         if case is None:
@@ -58,7 +58,7 @@ def result_from_json(
 
 
 def known_of(data: Any) -> Known | None:
-    """The expectation that a row says was met. Raises what unfit data raise."""
+    """The known failure that a row matched. May raise any exception for invalid data."""
     if data is None:
         return None
     entry, place, verdict = (str(data[key])[:400] for key in ("entry", "place", "verdict"))
@@ -69,7 +69,7 @@ def known_of(data: Any) -> Known | None:
 
 
 def _proof(data: Any) -> Proof | None:
-    """What was certified of a failing result's worst element."""
+    """The certified value of a failing result's worst element."""
     if data is None:
         return None
     return Proof(
@@ -112,7 +112,7 @@ _OLD_KEYS = {
 
 
 def _value(data: Mapping[str, Any], key: str, default: Any = None) -> Any:
-    """The value of a key, whichever version wrote it."""
+    """The value of a key, under its current or old name."""
     return data[key] if key in data else data.get(_OLD_KEYS[key], default)
 
 

@@ -1,4 +1,4 @@
-"""A result as JSON data: for ``--json``, and as a bundle keeps it."""
+"""A result as JSON data, for ``--json`` and for bundles."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from ...core.model import Result
 
 
 def result_to_json(result: Result, *, case: bool = True) -> dict[str, Any]:
-    """The fields of a Result as JSON data (``--json`` rows); with ``case=False`` only the case's id
-    stands for it."""
+    """The fields of a Result as JSON data; with ``case=False`` it has only the case's id."""
     row: dict[str, Any] = {
         "operator": result.operator, "dtype": result.dtype, "direction": result.direction,
         "backend": result.backend,
@@ -59,19 +58,20 @@ def _number(value: float) -> float | str:
 
 
 def _compact(value: Any) -> Any:
-    """JSON data without what is empty or zero, which is most of a comparison; reading puts the
-    defaults back."""
+    """JSON data without empty and zero values, which are most of a comparison; reading restores
+    them as defaults."""
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, Mapping):
-        return {key: _compact(item) for key, item in value.items() if _says_something(key, item)}
+        return {key: _compact(item) for key, item in value.items() if _is_not_default(key, item)}
     if isinstance(value, (list, tuple)):
         return [_compact(item) for item in value]
     return value
 
 
-def _says_something(key: str, value: Any) -> bool:
-    """No hull of flushed errors differs from an empty one, and -0.0 from the default."""
+def _is_not_default(key: str, value: Any) -> bool:
+    """Whether a value differs from its default: for flushed errors, empty differs from None, and
+    -0.0 is not the default."""
     return (
         bool(value)
         or (key == "flushed" and value is not None)
@@ -80,8 +80,8 @@ def _says_something(key: str, value: Any) -> bool:
 
 
 def row_of(result: Result) -> dict[str, Any]:
-    """A result as it is kept, with all that judging it again needs; its case stands elsewhere,
-    under ``case_id``."""
+    """A result as bundles store it, with everything needed to judge it again; its case is stored
+    separately under ``case_id``."""
     row = result_to_json(result, case=False)
     if result.comparison is not None:
         row["comparison"] = _compact(asdict(replace(result.comparison, detail=None)))

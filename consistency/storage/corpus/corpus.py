@@ -1,4 +1,4 @@
-"""A corpus as a value: its cases, and what identifies them."""
+"""A corpus in memory: its cases and their common digest."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ...core.model import Case
 
 @dataclass(frozen=True)
 class Corpus:
-    """``name`` is for people; ``problems`` are lines about what of it cannot be replayed here.
+    """``name`` is a label; ``problems`` describe cases that cannot be replayed.
 
-    ``groups``: of a standard corpus that there was no time to draw, how many operators × dtypes are
-    in it; 0 where all are.
+    ``groups`` is the number of operators × dtypes in a standard corpus whose generation ran out of
+    time; 0 if it is complete.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Corpus:
         return digest_of(case.digest for case in self.cases)
 
     def to_json(self) -> dict[str, Any]:
-        """As bundle.json has it; ``replayed`` counts what was run of it."""
+        """The entry in bundle.json; ``replayed`` is the number of cases run so far."""
         part = {"groups": self.groups} if self.groups else {}
         return {
             "name": self.name,
@@ -40,7 +40,7 @@ class Corpus:
 
 
 def digest_of(digests: Iterable[str]) -> str:
-    """The same for the same cases in any order: SHA-256 over their sorted digests, a line each."""
+    """SHA-256 over the sorted digests, one per line, so that the cases' order does not matter."""
     return hashlib.sha256(
-        "".join(f"{one}\n" for one in sorted(set(digests))).encode("ascii")
+        "".join(f"{digest}\n" for digest in sorted(set(digests))).encode("ascii")
     ).hexdigest()

@@ -1,9 +1,9 @@
-"""Corpora and the failures of runs as one corpus: the same whatever the order, and however often.
+"""Merge corpora and the failures of runs into one corpus.
 
-Drawn cases are all kept. Cases with which failures were found are many and much alike, so that of
-each *kind* (operator, dtype, direction, verdict, cause, backend) a few are kept: the smallest of
-those that a search made small, and some as they were drawn, chosen by their digests. The choice is
-the first few of one fixed order: so merging is idempotent, commutative and associative.
+All generated cases are kept. Failing cases are many and similar, so a few are kept of each *kind*
+(operator, dtype, direction, verdict, cause, backend): the smallest minimized ones, and some
+original ones chosen by digest. These are the first few in a fixed order, so merging is idempotent,
+commutative and associative.
 """
 
 from __future__ import annotations
@@ -36,64 +36,64 @@ PER_KIND = {SMALL: 2, DRAWN: 3}
 
 @dataclass
 class CorpusMerger:
-    """What is merged so far, by the digests of cases; ``sources`` says how many cases each place
-    offered."""
+    """The merged cases by digest; ``sources`` lists the number of cases from each place."""
 
     lines: dict[str, CaseEntry] = field(default_factory=dict)
-    always: set[str] = field(default_factory=set)  # digests of drawn cases
+    always: set[str] = field(default_factory=set)  # digests of generated cases
     sources: list[tuple[Path, str, int]] = field(default_factory=list)
 
     def add(self, place: Path) -> None:
-        """A corpus, a bundle, or the folder of a failure. Raises BundleError with file and line."""
+        """Add a corpus, a bundle, or the folder of a failure. Raises BundleError with file and
+        line."""
         if (place / "recording.json").is_file():
             header_of(place)
             self._take(place, CORPUS, read(place))
         elif (place / "bundle.json").is_file():
             self._take(place, "bundle", failures(place))
         elif (place / "case.json").is_file():
-            found = find(str(place))
-            self._take(place, "failure", _minimized(found.case, found.results))
+            stored = find(str(place))
+            self._take(place, "failure", _minimized(stored.case, stored.results))
         else:
             raise BundleError(
                 f"{place} is neither a corpus, nor a bundle, nor the folder of a failure"
             )
 
-    def _take(self, place: Path, what: str, offered: Iterator[CaseEntry]) -> None:
+    def _take(self, place: Path, source_kind: str, offered: Iterator[CaseEntry]) -> None:
         count = 0
         for line in offered:
             count += 1
             digest = line.case.digest
-            known = self.lines.get(digest, line)
-            directions = tuple(sorted({*known.directions, *line.directions}, reverse=True))
+            existing = self.lines.get(digest, line)
+            directions = tuple(sorted({*existing.directions, *line.directions}, reverse=True))
             self.lines[digest] = CaseEntry(
-                known.case, directions, tuple(sorted({*known.failures, *line.failures}))
+                existing.case, directions, tuple(sorted({*existing.failures, *line.failures}))
             )
             if not line.failures:
                 self.always.add(digest)
             if len(self.lines) > MAX_CASES:
                 raise UsageError(f"together these are more than {MAX_CASES:,} cases; merge fewer")
-        self.sources.append((place, what, count))
+        self.sources.append((place, source_kind, count))
 
     def chosen(self) -> list[CaseEntry]:
-        """What the merged corpus holds, in its order: by operator and dtype, failures first."""
+        """The cases of the merged corpus by operator and dtype, failures first."""
         kinds: defaultdict[FailureKind, list[str]] = defaultdict(list)
         for digest, line in self.lines.items():
             for kind in line.failures:
                 kinds[kind].append(digest)
-        stands: defaultdict[str, list[FailureKind]] = defaultdict(list)
+        represented: defaultdict[str, list[FailureKind]] = defaultdict(list)
         for kind, digests in sorted(kinds.items()):
-            for digest in sorted(digests, key=lambda one: self._rank(kind, one))[
+            for digest in sorted(digests, key=lambda candidate: self._rank(kind, candidate))[
                 : PER_KIND.get(kind[-1], 1)
             ]:
-                stands[digest].append(kind)
-        kept = [
-            CaseEntry(line.case, line.directions, tuple(stands[digest][:MAX_KINDS]))
+                represented[digest].append(kind)
+        entries = [
+            CaseEntry(line.case, line.directions, tuple(represented[digest][:MAX_KINDS]))
             for digest, line in self.lines.items()
-            if digest in self.always or digest in stands
+            if digest in self.always or digest in represented
         ]
         return [
             *sorted(
-                kept,
+                entries,
                 key=lambda line: (
                     line.case.operator,
                     line.case.dtype,
@@ -112,12 +112,12 @@ def failures(folder: Path) -> Iterator[CaseEntry]:
     file and line."""
     read_header(folder)
     path = folder / "results.jsonl"
-    wanted = {number: row for number, row in lines(path) if _explored(row)}
-    cases = cases_of(folder, {str(row.get("case_id")) for row in wanted.values()})
-    for number, row in wanted.items():
+    rows = {number: row for number, row in lines(path) if _explored(row)}
+    cases = cases_of(folder, {str(row.get("case_id")) for row in rows.values()})
+    for number, row in rows.items():
         result = result_from_json(path, number, row, cases)
         if result.comparison is None and result.evidence is None:
-            continue  # about many cases: this one only stands for them
+            continue  # a result about many cases
         if parse_source(result.case.source).kind != YOURS:
             yield CaseEntry(
                 result.case, failures=(kind_of(result, small=row.get("shrunk") is True),)
@@ -136,8 +136,8 @@ def _minimized(case: Case, results: Sequence[Result]) -> Iterator[CaseEntry]:
 
 
 def kind_of(result: Result, *, small: bool) -> FailureKind:
-    """What makes failures near-duplicates; devices and switches of one sort of backend are
-    alike."""
+    """The kind by which failures count as duplicates; devices and settings of a backend are
+    ignored."""
     cause = (
         result.evidence.cause.name
         if result.evidence is not None and result.evidence.cause is not None
@@ -153,8 +153,7 @@ def _size(case: Case) -> int:
 
 
 def write(folder: Path, merged: Sequence[CaseEntry], name: str) -> None:
-    """A corpus in place of what is in ``folder``; a kill leaves the old or the new one. Raises
-    UsageError."""
+    """Write a corpus in place of any old one in ``folder``. Raises UsageError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = Lock(folder)
@@ -167,7 +166,7 @@ def write(folder: Path, merged: Sequence[CaseEntry], name: str) -> None:
                 "".join(f"{json.dumps(line.to_json())}\n" for line in merged),
             )
             write_json(folder / "recording.json", header.to_json())
-            _forget(folder, merged)
+            _remove_unused_literals(folder, merged)
         finally:
             lock.release()
     except OSError as error:
@@ -176,14 +175,14 @@ def write(folder: Path, merged: Sequence[CaseEntry], name: str) -> None:
         ) from None
 
 
-def _forget(folder: Path, merged: Sequence[CaseEntry]) -> None:
-    """Remove the bits of literal tensors that no case refers to any more."""
+def _remove_unused_literals(folder: Path, merged: Sequence[CaseEntry]) -> None:
+    """Remove literal tensors to which no case refers any more."""
     place = folder / FOLDER
     if not place.is_dir():
         return
-    wanted = {literal.digest for line in merged for literal in line.case.literals}
+    digests = {literal.digest for line in merged for literal in line.case.literals}
     for path in place.glob("*.safetensors"):
-        if path.stem not in wanted:
+        if path.stem not in digests:
             path.unlink()
     if not any(place.iterdir()):
         shutil.rmtree(place)

@@ -1,4 +1,4 @@
-"""Reading a corpus, which comes from another machine."""
+"""Reading a corpus, which is not trusted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STANDARD = "standard"
 
 
 def header_of(folder: Path) -> Header:
-    """recording.json of a corpus. Raises BundleError."""
+    """Read recording.json of a corpus. Raises BundleError."""
     if not (folder / FILE).exists():
         remedy = "; consistency corpus make -o FOLDER makes one"
         read_header_file(folder, FILE, CORPUS, FORMAT, remedy=remedy)
@@ -33,7 +33,7 @@ def header_of(folder: Path) -> Header:
 
 
 def load(folder: Path) -> Corpus:
-    """The corpus in ``folder``. Raises BundleError with file and line where anything is damaged."""
+    """Read the corpus in ``folder``. Raises BundleError with file and line."""
     header = header_of(folder)
     cases = tuple({entry.case.id: entry.case for entry in read(folder)}.values())
     if not cases:
@@ -52,7 +52,7 @@ def read(folder: Path) -> Iterator[CaseEntry]:
 
 
 def elements(case: Case) -> int:
-    """How many numbers its tensors hold: what a case costs, roughly."""
+    """Number of elements in the case's tensors, a rough measure of its cost."""
     total = 0
     for tensor in recipe.tensors((case.args, case.kwargs)):
         size = 1

@@ -1,5 +1,4 @@
-"""Whether a corpus can be replayed here: damaged lines, unknown operators, cases that take much
-memory, duplicates."""
+"""Checks of a corpus before replay: damaged lines, unknown operators, large cases, duplicates."""
 
 from __future__ import annotations
 
@@ -18,14 +17,14 @@ from ..literals import LiteralStore
 from .corpus import digest_of
 from .reading import MAX_CASES, elements, header_of
 
-LARGE = 1 << 24  # numbers of one case, which in float64 are 128 MB for each copy
-MOST = 1000  # lines that are told
+LARGE = 1 << 24  # elements of one case, 128 MiB per copy in float64
+MOST = 1000  # reported lines
 
 
 @dataclass
 class CorpusCheck:
-    """What a corpus holds, and what is wrong with it. ``damaged`` lines make it unusable; the
-    others are only not replayed here."""
+    """Content and problems of a corpus. ``damaged`` lines make it unusable; cases of ``unknown``
+    operators are not replayed."""
 
     name: str
     digest: str = ""
@@ -54,17 +53,17 @@ class CorpusCheck:
             "found": self.found, "kinds": [[*kind, count] for kind,
             count in self.kinds.most_common()],
             "damaged": self.damaged, "duplicates": self.duplicates, "unknown": dict(self.unknown),
-            "large": [list(one) for one in self.large],
+            "large": [list(entry) for entry in self.large],
         }  # fmt: skip
 
 
 def check(folder: Path) -> CorpusCheck:
-    """Look at every line. Raises BundleError where there is no corpus at all."""
+    """Check every line. Raises BundleError if the folder is not a corpus."""
     header = header_of(folder)
     checked = CorpusCheck(str(header.settings.get("name") or folder.resolve().name)[:80])
     path, store = folder / FILE, LiteralStore(folder)
     digests: set[str] = set()
-    known: dict[tuple[str, str], str] = {}
+    unknown_reasons: dict[tuple[str, str], str] = {}
 
     def damage(number: int, words: object) -> None:
         if len(checked.damaged) < MOST:
@@ -100,10 +99,10 @@ def check(folder: Path) -> CorpusCheck:
                 checked.found += bool(line.failures)
                 checked.kinds.update(line.failures)
                 key = (case.operator, case.source)
-                if key not in known:
-                    known[key] = _unknown(case)
-                if known[key]:
-                    checked.unknown[known[key]] += 1
+                if key not in unknown_reasons:
+                    unknown_reasons[key] = _unknown(case)
+                if unknown_reasons[key]:
+                    checked.unknown[unknown_reasons[key]] += 1
     except FileNotFoundError:
         damage(0, "is missing")
     except OSError as error:
@@ -114,7 +113,7 @@ def check(folder: Path) -> CorpusCheck:
 
 
 def _unknown(case: Any) -> str:
-    """Why the operator of a case cannot be called here; empty where it can."""
+    """Why the operator of a case cannot be called with this torch; empty if it can."""
     try:
         operator = operator_of(case)
     except ConsistencyError as error:

@@ -1,4 +1,4 @@
-"""recording.json: what a corpus or a recording holds, on what backend and machine it was made."""
+"""recording.json: kind, backend, environment and settings of a corpus or a recording."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ FILE = "recording.json"
 
 @dataclass(frozen=True)
 class Header:
-    """recording.json. ``configurations`` are further environments of the same backend, by name,
-    that single outcomes refer to."""
+    """recording.json. ``configurations`` are additional environments of the same backend by name,
+    to which single outcomes refer."""
 
     kind: str
     backend: str = ""
@@ -54,7 +54,7 @@ class Header:
 
 
 def read_header(folder: Path) -> Header:
-    """recording.json. Raises BundleError."""
+    """Read recording.json. Raises BundleError."""
     data = read_header_file(folder, FILE, "recording", FORMAT, objects=())
     path = folder / FILE
     if data.get("kind") not in (CORPUS, RECORDING):
@@ -73,7 +73,7 @@ def read_header(folder: Path) -> Header:
         )
     if data["kind"] == RECORDING and not backend:
         raise BundleError(f"{path} does not say which backend was recorded")
-    named = {str(name): _texts(path, found) for name, found in configurations.items()}
+    named = {str(name): _texts(path, environment_) for name, environment_ in configurations.items()}
     environment = _texts(path, data.get("environment", {}))
     return Header(
         data["kind"], backend[:200], environment, settings, named, data.get("complete") is True

@@ -1,7 +1,7 @@
-"""Converts a folder of somebody else's making into a recording.
+"""Convert a folder written by another program into a recording.
 
-The format: ``manifest.jsonl`` (a case a line), ``tensors.safetensors`` (every tensor that a line
-names by a key), and ``environment.json`` (versions, adapter, and the configurations of the device).
+The format: ``manifest.jsonl`` (one case per line), ``tensors.safetensors`` (the tensors that lines
+name by key), and ``environment.json`` (versions, adapter, and configurations of the device).
 docs/record-and-judge.md describes the fields.
 """
 
@@ -44,15 +44,15 @@ _DEFAULT = ("", "default")
 
 
 def convert(source: Path, folder: Path) -> tuple[int, int]:
-    """Write ``source`` as a recording into ``folder``; returns how many outcomes there are, and how
-    many cannot be judged.
+    """Write ``source`` as a recording into ``folder``; returns the number of outcomes and the
+    number that cannot be judged.
 
-    Raises BundleError with file and line for what is damaged.
+    Raises BundleError with file and line.
     """
     environment, configurations = _environment(source)
     named = {
-        name: {**environment, **found}
-        for name, found in configurations.items()
+        name: {**environment, **extra}
+        for name, extra in configurations.items()
         if name not in _DEFAULT
     }
     header = Header(
@@ -70,28 +70,28 @@ def convert(source: Path, folder: Path) -> tuple[int, int]:
         with _Tensors(source / "tensors.safetensors") as tensors:
             for number, line in lines(manifest):
                 try:
-                    made = _Line(line, tensors)
+                    parsed = _Line(line, tensors)
                 except (BundleError, RecipeError) as error:
                     raise BundleError(f"{manifest}:{number}  {error}") from None
                 except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
                     raise BundleError(
                         f"{manifest}:{number}  malformed: {type(error).__name__} {str(error)[:120]}"
                     ) from None
-                if made.id in writer.done:
+                if parsed.id in writer.done:
                     raise BundleError(
-                        f"{manifest}:{number}  the id {made.id[:80]!r} stands there twice"
+                        f"{manifest}:{number}  the id {parsed.id[:80]!r} stands there twice"
                     )
-                writer.case(made.case, (made.direction,))
-                setting = "" if made.configuration in _DEFAULT else made.configuration
+                writer.case(parsed.case, (parsed.direction,))
+                setting = "" if parsed.configuration in _DEFAULT else parsed.configuration
                 writer.outcome(
-                    made.id,
-                    made.case,
-                    made.direction,
-                    made.outcome,
+                    parsed.id,
+                    parsed.case,
+                    parsed.direction,
+                    parsed.outcome,
                     configuration=setting,
-                    problem=made.problem,
+                    problem=parsed.problem,
                 )
-                problems += bool(made.problem)
+                problems += bool(parsed.problem)
         if not writer.done:
             raise BundleError(f"{manifest} holds no case")
         writer.finish()
@@ -113,13 +113,14 @@ def _environment(source: Path) -> tuple[dict[str, str], dict[str, dict[str, str]
         "device": plain.get("adapter_name", ""),
         "driver": plain.get("driver_version") or plain.get("driver", ""),
     }
-    found = {
-        str(name): more
-        for name, more in data.get("configurations", {}).items()
-        if isinstance(more, dict)
+    configurations = {
+        str(name): values
+        for name, values in data.get("configurations", {}).items()
+        if isinstance(values, dict)
     }
     return plain, {
-        name: {str(key): str(value) for key, value in more.items()} for name, more in found.items()
+        name: {str(key): str(value) for key, value in values.items()}
+        for name, values in configurations.items()
     }
 
 
@@ -148,8 +149,8 @@ class _Tensors:
         self._handle.__exit__(*args)
 
     def get(self, said: Mapping[str, Any], *, whole: bool = True) -> torch.Tensor:
-        """The tensor that ``said`` names by its key, checked against its dtype, and against its
-        shape where it is the ``whole``."""
+        """The tensor of a manifest entry, whose dtype is checked, and also its shape if the entry
+        describes the ``whole`` tensor."""
         key = said["key"]
         if key not in self._keys:
             raise BundleError(f"{self._path.name} has no tensor {str(key)[:120]!r}")
@@ -165,8 +166,8 @@ class _Tensors:
 
 
 class _Line:
-    """One line of the manifest as a case and its outcome. ``problem`` says why it can have no
-    reference, where it has none."""
+    """One line of the manifest as a case and its outcome. ``problem`` is the reason why it cannot
+    be judged, or empty."""
 
     def __init__(self, line: Mapping[str, Any], tensors: _Tensors) -> None:
         self._line, self._tensors = line, tensors
@@ -176,16 +177,16 @@ class _Line:
         self.configuration = _text(line.get("configuration", ""))
         self.order = list(_named([line["args"], dict(sorted(line["kwargs"].items()))]))
         self.problem = ""
-        operator, call = self._called()
+        operator, call = self._operator_and_call()
         backward = self.direction == "backward"
-        made = {name: self._tensor(said, backward) for name, said in line["tensors"].items()}
+        literals = {name: self._tensor(entry, backward) for name, entry in line["tensors"].items()}
         if len(set(self.order)) < len(self.order) and (backward or line.get("mutates")):
             self.problem = self.problem or (
                 "one tensor is given twice, and written or differentiated: a recipe cannot say that"
             )
-        args = tuple(_argument(value, made) for value in line["args"])
+        args = tuple(_argument(value, literals) for value in line["args"])
         kwargs = {
-            name: _argument(value, made)
+            name: _argument(value, literals)
             for name, value in line["kwargs"].items()
             if not _is_device(value)
         }
@@ -200,30 +201,32 @@ class _Line:
         )
         self.outcome = self._outcome(writes)
 
-    def _called(self) -> tuple[str, str]:
-        """The operator's name, ours where we declare the same function, and the name of what is
-        called."""
+    def _operator_and_call(self) -> tuple[str, str]:
+        """The operator's name (the registered one for the same function) and the name of the called
+        function."""
         line, call = self._line, _text(self._line["call"])
-        own = ".".join(filter(None, (_text(line["operator"]), _text(line.get("variant", "")))))
+        recorded_name = ".".join(
+            filter(None, (_text(line["operator"]), _text(line.get("variant", ""))))
+        )
         try:
             declared = declared_as(call, function_named(call))
         except ConsistencyError as error:
             self.problem = str(error)
-            return own, call
-        return (declared.name if declared is not None else own), call
+            return recorded_name, call
+        return (declared.name if declared is not None else recorded_name), call
 
-    def _tensor(self, said: Mapping[str, Any], backward: bool) -> recipe.Literal:
-        leaf = not backward or said.get("requires_grad") is True
-        strided = "stride" in said
-        base = self._tensors.get(said, whole=not strided)
+    def _tensor(self, entry: Mapping[str, Any], backward: bool) -> recipe.Literal:
+        leaf = not backward or entry.get("requires_grad") is True
+        strided = "stride" in entry
+        base = self._tensors.get(entry, whole=not strided)
         if not strided:
             return _literal(base, leaf)
         shape, stride, offset = (
-            tuple(said["shape"]),
-            tuple(said["stride"]),
-            said.get("storage_offset", 0),
+            tuple(entry["shape"]),
+            tuple(entry["stride"]),
+            entry.get("storage_offset", 0),
         )
-        chain = chain_of(base, said.get("view") or (), (shape, stride, offset))
+        chain = chain_of(base, entry.get("view") or (), (shape, stride, offset))
         return recipe.Literal(
             to_bytes(base),
             dtypes.name_of(base.dtype),
@@ -244,57 +247,59 @@ class _Line:
                 f"{line.get('repeated', 'further')} more recordings of this call did not "
                 f"all give the same bits"
             )
-        more: dict[str, Any] = {"warnings": texts, "seconds": seconds, "unsteady": unsteady}
-        how, exception = line["outcome"], line.get("exception") or {}
+        common: dict[str, Any] = {"warnings": texts, "seconds": seconds, "unsteady": unsteady}
+        status, exception = line["outcome"], line.get("exception") or {}
         text, stage = (
             _text(exception.get("message") or ""),
             _STAGES.get(line.get("stage") or "", ""),
         )
-        if how in _SIGNALS:
+        if status in _SIGNALS:
             return Outcome(
-                OutcomeStatus(_SIGNALS[how]),
+                OutcomeStatus(_SIGNALS[status]),
                 (),
                 "",
-                " ".join(filter(None, (_WORDS[how], stage))) + (f": {text}" if text else ""),
-                **more,
+                " ".join(filter(None, (_WORDS[status], stage))) + (f": {text}" if text else ""),
+                **common,
             )
-        if how == "raises":
-            found = raised(_text(exception.get("type") or ""), text)
-            where = f"{stage}: " if stage and line["stage"] != "call" else ""
-            return Outcome(found.status, (), found.exception, where + found.message, **more)
-        if how != "ok":
-            raise BundleError(f"unknown outcome {how!r:.40}")
+        if status == "raises":
+            failure = raised(_text(exception.get("type") or ""), text)
+            prefix = f"{stage}: " if stage and line["stage"] != "call" else ""
+            return Outcome(
+                failure.status, (), failure.exception, prefix + failure.message, **common
+            )
+        if status != "ok":
+            raise BundleError(f"unknown outcome {status!r:.40}")
         outputs = tuple(self._outputs(writes))
-        came = [
+        returned = [
             output
             for output in outputs
             if output.tensor is not None and not output.name.startswith("arg/")
         ]
-        elsewhere = (
-            bool(came)
-            and all(output.device == "cpu" for output in came)
+        on_cpu = (
+            bool(returned)
+            and all(output.device == "cpu" for output in returned)
             and line["call"] != "Tensor.cpu"
         )
-        reason = fallback_in(texts) or (f"{came[0].name} came back on the CPU" if elsewhere else "")
+        reason = fallback_in(texts) or (
+            f"{returned[0].name} came back on the CPU" if on_cpu else ""
+        )
         return Outcome(
-            OutcomeStatus.FALLBACK if reason else OutcomeStatus.OK, outputs, "", reason, **more
+            OutcomeStatus.FALLBACK if reason else OutcomeStatus.OK, outputs, "", reason, **common
         )
 
     def _outputs(self, writes: tuple[int, ...]) -> Iterator[Output]:
         leaves = [name for name in self.order if self._line["tensors"][name].get("requires_grad")]
         if self.direction == "backward":
-            said = {_text(o["name"]).partition("/")[2]: o for o in self._line["outputs"]}
-            if set(said) - set(leaves):
-                self.problem = (
-                    self.problem
-                    or f"a gradient of {sorted(set(said) - set(leaves))[0]!r:.40}, which needs none"
-                )
+            grads = {_text(o["name"]).partition("/")[2]: o for o in self._line["outputs"]}
+            extra = sorted(set(grads) - set(leaves))
+            if extra:
+                self.problem = self.problem or f"a gradient of {extra[0]!r:.40}, which needs none"
             for number, name in enumerate(leaves):
-                yield self._output(f"grad/{number}", said.get(name, {"value": None}))
+                yield self._output(f"grad/{number}", grads.get(name, {"value": None}))
             return
         for output in self._line["outputs"]:
             yield self._output(_text(output["name"]), output)
-        after = {said["tensor"]: said for said in self._line.get("after") or ()}
+        after = {entry["tensor"]: entry for entry in self._line.get("after") or ()}
         for position in writes:
             name = self.order[position]
             if name not in after:
@@ -303,16 +308,16 @@ class _Line:
             tensor = self._tensors.get(after[name])
             yield Output(f"arg/{position}", tensor.reshape(-1), dtypes.name_of(tensor.dtype), "")
 
-    def _output(self, name: str, said: Mapping[str, Any]) -> Output:
-        if "key" not in said:
-            return Output(name, None, device="", value=_argument(said.get("value"), {}))
+    def _output(self, name: str, entry: Mapping[str, Any]) -> Output:
+        if "key" not in entry:
+            return Output(name, None, device="", value=_argument(entry.get("value"), {}))
         return Output(
-            name, self._tensors.get(said), _text(said["dtype"]), _text(said.get("device", ""))
+            name, self._tensors.get(entry), _text(entry["dtype"]), _text(entry.get("device", ""))
         )
 
 
 def _argument(value: Any, tensors: Mapping[str, recipe.Literal]) -> recipe.Arg:
-    """An encoded argument as a recipe's. Raises RecipeError."""
+    """Decode an argument. Raises RecipeError."""
     if isinstance(value, list):
         return [_argument(item, tensors) for item in value]
     if not isinstance(value, dict):
@@ -333,7 +338,7 @@ def _is_device(value: Any) -> bool:
 
 
 def _named(value: Any) -> Iterator[str]:
-    """The names of the tensors in ``value``, in the order in which they will be materialized."""
+    """The names of the tensors in ``value`` in order of materialization."""
     if isinstance(value, dict) and set(value) == {"tensor"}:
         yield value["tensor"]
     elif isinstance(value, (list, dict)):

@@ -1,4 +1,4 @@
-"""TensorReader a recording, which comes from another machine and may be damaged."""
+"""Reading a recording, which may be damaged."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ from .tensors import TensorReader
 
 @dataclass(frozen=True, slots=True)
 class OutcomeRow:
-    """One line of outcomes.jsonl: what is known of one case in one direction without reading a
-    tensor."""
+    """One line of outcomes.jsonl: one case in one direction, without its tensors' data."""
 
     id: str
     case_id: str
     direction: str
     configuration: str
     problem: str
-    # its tensors are empty ones on the meta device until :meth:`Recording.outcome` reads them
+    # Its tensors are on the meta device; :meth:`Recording.outcome` reads them.
     outcome: Outcome
     keys: tuple[str, ...]
 
 
 class Recording:
-    """A recording, read: header, cases by id, and rows; tensors when they are asked for. Raises
+    """A recording: header, cases by id, and rows; tensors are read on access. Raises
     BundleError."""
 
     def __init__(self, folder: str | Path) -> None:
@@ -50,18 +49,18 @@ class Recording:
         self._tensors = TensorReader(self.folder)
         path = self.folder / "outcomes.jsonl"
         self.rows: list[OutcomeRow] = []
-        seen: set[str] = set()
+        ids: set[str] = set()
         for number, data in lines(path):
             row = self._row(f"{path}:{number}", data)
-            if row.id in seen:
+            if row.id in ids:
                 raise BundleError(
                     f"{path}:{number}  damaged: the id {row.id[:80]!r} stands there twice"
                 )
-            seen.add(row.id)
+            ids.add(row.id)
             self.rows.append(row)
 
     def outcome(self, row: OutcomeRow) -> Outcome:
-        """The row's outcome with its tensors. Raises BundleError where one cannot be read."""
+        """The row's outcome with its tensors. Raises BundleError if one cannot be read."""
         keys = iter(row.keys)
         outputs = []
         for output in row.outcome.outputs:

@@ -1,5 +1,5 @@
-"""Tensors in a folder of safetensors files: appended outcome by outcome, gathered into shards, read
-one at a time."""
+"""Tensors in a folder of safetensors files: written per outcome, merged into shards, read one at a
+time."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from ...core.files import TEMPORARY, write_bytes
 from ...errors import BundleError
 
 FOLDER = "tensors"
-SHARD_BYTES = (
-    64 << 20
-)  # a shard is closed at this size; only a single larger tensor makes a larger file
-MOST_PENDING = 256  # files of single outcomes, before they are gathered
+SHARD_BYTES = 64 << 20  # exceeded only by the tensors of a single outcome
+MOST_PENDING = 256  # files of single outcomes before they are merged
 MAX_FILE_BYTES = 1 << 34
 MAX_FILES = 1 << 16
 _KINDS = ("shard", "pending")
 _NAME = re.compile(r"(?:shard|pending)-[0-9]{6}\.safetensors")
-# What safetensors holds under this name; others are kept as their bytes, and the outcome's line
-# says what they are.
+# Dtypes that safetensors supports, by its names. Others are stored as bytes, and the outcome's line
+# names the dtype.
 _PLAIN = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
     torch.int64: "I64",
@@ -33,8 +31,8 @@ _PLAIN = {
 
 
 def packed(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor as safetensors takes it: contiguous, of a plain dtype; of another dtype its bytes,
-    along a last dimension."""
+    """The tensor in a form for safetensors: contiguous; of an unsupported dtype, its bytes along a
+    new last dimension."""
     tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     if tensor.dtype in _PLAIN:
         return tensor.clone() if tensor.untyped_storage().nbytes() != tensor.nbytes else tensor
@@ -42,8 +40,7 @@ def packed(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def unpacked(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """What :func:`packed` was given. Raises ValueError where the bits are not those of
-    ``dtype``."""
+    """The inverse of :func:`packed`. Raises ValueError if the data cannot be of ``dtype``."""
     if dtype in _PLAIN:
         if tensor.dtype != dtype:
             raise ValueError(f"it is stored as {tensor.dtype}, not as {dtype}")
@@ -55,12 +52,12 @@ def unpacked(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 class TensorWriter:
-    """Writes tensors: each outcome's into a file of its own at once, and these by and by into
+    """Writes each outcome's tensors to their own file, and later merges these files into
     shards."""
 
     def __init__(self, folder: Path, wanted: frozenset[str]) -> None:
-        """``wanted``: the keys that outcomes refer to already; files of an outcome that was never
-        written are removed."""
+        """``wanted`` are the keys of existing outcomes; files of an outcome that was never written
+        are removed."""
         self._folder = folder / FOLDER
         self._folder.mkdir(parents=True, exist_ok=True)
         self._pending: dict[Path, dict[str, torch.Tensor]] = {}
@@ -72,30 +69,30 @@ class TensorWriter:
         for path in self._folder.glob(f"*{TEMPORARY}"):
             path.unlink()
         for name in (n for n in names if n.startswith("pending-")):
-            held = _load(self._folder / name)
-            if held.keys() <= wanted:
-                self._pending[self._folder / name] = held
+            tensors = _load(self._folder / name)
+            if tensors.keys() <= wanted:
+                self._pending[self._folder / name] = tensors
             else:
                 (self._folder / name).unlink()
 
     def add(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Keep the tensors of one outcome, whose line may then be written."""
+        """Write the tensors of one outcome; its line may be written afterwards."""
         if not tensors:
             return
-        held = {key: packed(tensor) for key, tensor in tensors.items()}
-        self._pending[_save(self._path("pending"), held)] = held
+        packed_tensors = {key: packed(tensor) for key, tensor in tensors.items()}
+        self._pending[_save(self._path("pending"), packed_tensors)] = packed_tensors
         if len(self._pending) >= MOST_PENDING or self._bytes() >= SHARD_BYTES:
             self.gather()
 
     def gather(self) -> None:
-        """The files of single outcomes into shards; a kill in between leaves tensors twice, never
-        not at all."""
+        """Merge the files of single outcomes into shards. A kill may leave duplicates, but loses
+        nothing."""
         shard: dict[str, torch.Tensor] = {}
-        for held in self._pending.values():
-            if shard and _nbytes(shard) + _nbytes(held) > SHARD_BYTES:
+        for tensors in self._pending.values():
+            if shard and _nbytes(shard) + _nbytes(tensors) > SHARD_BYTES:
                 _save(self._path("shard"), shard)
                 shard = {}
-            shard |= held
+            shard |= tensors
         if shard:
             _save(self._path("shard"), shard)
         for path in self._pending:
@@ -103,7 +100,7 @@ class TensorWriter:
         self._pending.clear()
 
     def _bytes(self) -> int:
-        return sum(_nbytes(held) for held in self._pending.values())
+        return sum(_nbytes(tensors) for tensors in self._pending.values())
 
     def _path(self, kind: str) -> Path:
         number = self._next[kind]
@@ -112,8 +109,7 @@ class TensorWriter:
 
 
 class TensorReader:
-    """Tensors by key, read when they are asked for. Raises BundleError for what is no tensor of
-    ours."""
+    """Tensors by key, read on access. Raises BundleError for invalid files."""
 
     def __init__(self, folder: Path) -> None:
         self._where: dict[str, Path] = {}
@@ -129,7 +125,7 @@ class TensorReader:
         for path in paths:
             if not _NAME.fullmatch(path.name):
                 continue
-            with _complaints(path):
+            with _read_errors_as_bundle_errors(path):
                 if path.stat().st_size > MAX_FILE_BYTES:
                     raise BundleError(
                         f"{path} is larger than a file of a recording may be ({MAX_FILE_BYTES} "
@@ -142,18 +138,17 @@ class TensorReader:
         return key in self._where
 
     def get(self, key: str, dtype: torch.dtype) -> torch.Tensor:
-        """The tensor ``key``. Raises BundleError where there is none, or its bits are of another
-        dtype."""
+        """The tensor ``key``. Raises BundleError if it is missing or of another dtype."""
         path = self._where.get(key)
         if path is None:
             raise BundleError(f"no file of the recording holds the tensor {key!r:.120}")
-        with _complaints(path):
+        with _read_errors_as_bundle_errors(path):
             return unpacked(self._handle(path).get_tensor(key), dtype)
 
     def shape(self, key: str) -> tuple[int, ...]:
-        """The shape as stored, without reading the tensor."""
+        """The stored shape, without reading the tensor."""
         path = self._where[key]
-        with _complaints(path):
+        with _read_errors_as_bundle_errors(path):
             return tuple(self._handle(path).get_slice(key).get_shape())
 
     def close(self) -> None:
@@ -169,7 +164,7 @@ class TensorReader:
 
 
 @contextlib.contextmanager
-def _complaints(path: Path) -> Iterator[None]:
+def _read_errors_as_bundle_errors(path: Path) -> Iterator[None]:
     from safetensors import SafetensorError
 
     try:
@@ -183,29 +178,27 @@ def _complaints(path: Path) -> Iterator[None]:
 def _load(path: Path) -> dict[str, torch.Tensor]:
     from safetensors.torch import load
 
-    with _complaints(path):
-        return load(
-            path.read_bytes()
-        )  # not mapped into memory: Windows could not remove the file then
+    with _read_errors_as_bundle_errors(path):
+        return load(path.read_bytes())  # Windows could not remove a memory-mapped file
 
 
 def _save(path: Path, tensors: dict[str, torch.Tensor]) -> Path:
-    """Write a file in one step; two outcomes may hold one and the same tensor, which safetensors
-    would refuse."""
+    """Write a file atomically. Tensors that share storage are copied, since safetensors refuses
+    them."""
     from safetensors.torch import save
 
-    write_bytes(path, save(_apart(tensors)))
+    write_bytes(path, save(_without_shared_storage(tensors)))
     return path
 
 
-def _apart(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    seen: set[int] = set()
-    found = {}
+def _without_shared_storage(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    addresses: set[int] = set()
+    unshared = {}
     for key, tensor in tensors.items():
-        place = tensor.data_ptr()
-        found[key] = tensor.clone() if place in seen else tensor
-        seen.add(place)
-    return found
+        address = tensor.data_ptr()
+        unshared[key] = tensor.clone() if address in addresses else tensor
+        addresses.add(address)
+    return unshared
 
 
 def _nbytes(tensors: Mapping[str, torch.Tensor]) -> int:

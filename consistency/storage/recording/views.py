@@ -1,4 +1,4 @@
-"""Chains of views as another format writes them, as the steps of a recipe."""
+"""Convert chains of views from the imported format into the steps of a recipe."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ _SAME = {"swapaxes": "transpose", "swapdims": "transpose", "reshape": "view"}
 def chain_of(
     base: torch.Tensor, steps: Sequence[Any], strided: tuple[tuple[int, ...], tuple[int, ...], int]
 ) -> tuple[Step, ...]:
-    """The recipe's steps for ``{"getitem": index}`` and ``{"method": NAME, "args": […]}`` over
+    """The recipe's steps for ``{"getitem": index}`` and ``{"method": NAME, "args": […]}`` on
     ``base``.
 
-    Empty where a step has no counterpart, or where the steps do not lead to ``strided`` (shape,
-    strides, offset): those three are then all there is to say.
+    Empty if a step has no counterpart, or if the steps do not give ``strided`` (shape, strides,
+    offset), which then describe the view.
     """
     blank = torch.empty(base.shape, dtype=torch.uint8)
-    found: list[Step] = []
+    recipe_steps: list[Step] = []
     try:
         for step in steps:
-            made = (
-                list(_getitem(step["getitem"], _view(blank, found)))
+            converted = (
+                list(_getitem(step["getitem"], _view(blank, recipe_steps)))
                 if "getitem" in step
                 else [_method(step)]
             )
-            found += made
-        tensor = _view(blank, found)
+            recipe_steps += converted
+        tensor = _view(blank, recipe_steps)
     except (RecipeError, KeyError, TypeError, ValueError, IndexError):
         return ()
     return (
-        tuple(found)
+        tuple(recipe_steps)
         if (tuple(tensor.shape), tensor.stride(), tensor.storage_offset()) == strided
         else ()
     )
@@ -82,10 +82,10 @@ def _getitem(index: Any, tensor: torch.Tensor) -> Iterator[Step]:
     """Basic indexing as slices, selections and new dimensions."""
     decoded = recipe.decode(index)
     items = list(decoded) if isinstance(decoded, tuple) else [decoded]
-    taken = sum(item is not None and item is not Ellipsis for item in items)
+    indexed_dims = sum(item is not None and item is not Ellipsis for item in items)
     if Ellipsis in items:
         place = items.index(Ellipsis)
-        items[place : place + 1] = [recipe.Index()] * (tensor.ndim - taken)
+        items[place : place + 1] = [recipe.Index()] * (tensor.ndim - indexed_dims)
     dim = 0
     for item in items:
         if item is None:

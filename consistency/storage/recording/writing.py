@@ -1,4 +1,4 @@
-"""Writing a corpus or a recording, line by line."""
+"""Writing a corpus or a recording."""
 
 from __future__ import annotations
 
@@ -21,12 +21,10 @@ from .tensors import TensorWriter
 
 
 class RecordingWriter:
-    """Writes a corpus or a recording, line by line; a kill at any moment loses at most the outcome
-    in hand."""
+    """Writes a corpus or a recording line by line; a kill loses at most the current outcome."""
 
     def __init__(self, folder: Path, header: Header, *, resume: bool = False) -> None:
-        """Raises BundleError where there is a recording already (or, to be resumed, another
-        one)."""
+        """Raises BundleError if the folder already has a recording (to resume: another one)."""
         self.folder, self.header = folder, header
         self.known: set[str] = set()
         self.done: set[str] = set()
@@ -39,16 +37,16 @@ class RecordingWriter:
                 f"cannot write {folder}: {error.strerror}; name another folder with -o"
             ) from None
         try:
-            there = (folder / "recording.json").exists()
-            if there and not resume:
+            exists = (folder / "recording.json").exists()
+            if exists and not resume:
                 raise BundleError(
                     f"{folder} already holds a recording; add --resume to complete it, or name "
                     f"another folder"
                 )
             for name in ("cases.jsonl", "outcomes.jsonl"):
                 mend(folder / name)
-            if there:
-                self._check_same()
+            if exists:
+                self._check_same_header()
                 self.known = {entry.case.id for entry in read_cases(folder)}
                 for _, data in lines(folder / "outcomes.jsonl"):
                     self.done.add(str(data.get("id")))
@@ -58,7 +56,7 @@ class RecordingWriter:
                         if "key" in output
                     )
             else:
-                self._head(complete=False)
+                self._write_header(complete=False)
             self._cases: IO[str] = (folder / "cases.jsonl").open(
                 "a", encoding="utf-8", newline="\n"
             )
@@ -79,7 +77,7 @@ class RecordingWriter:
             raise
 
     def case(self, case: Case, directions: Sequence[str]) -> None:
-        """Write a case, once."""
+        """Write a case unless it was written before."""
         if case.id not in self.known:
             self.known.add(case.id)
             write_literals(self.folder, case)
@@ -96,7 +94,7 @@ class RecordingWriter:
         configuration: str = "",
         problem: str = "",
     ) -> None:
-        """Write an outcome under the id ``name``: first its tensors, then the line that refers to
+        """Write an outcome with the id ``name``: first its tensors, then the line that refers to
         them."""
         assert self._outcomes is not None
         assert self._tensors is not None
@@ -120,8 +118,8 @@ class RecordingWriter:
         self.done.add(name)
 
     def finish(self) -> None:
-        """Everything that was to be recorded is."""
-        self._head(complete=True)
+        """Mark the recording as complete."""
+        self._write_header(complete=True)
 
     def close(self) -> None:
         self._cases.close()
@@ -130,7 +128,7 @@ class RecordingWriter:
             self._tensors.gather()
         self._lock.release()
 
-    def _head(self, *, complete: bool) -> None:
+    def _write_header(self, *, complete: bool) -> None:
         body = self.header.to_json() | {"complete": complete}
         path = self.folder / "recording.json"
         if path.exists():
@@ -139,25 +137,25 @@ class RecordingWriter:
             )
         write_json(path, body)
 
-    def _check_same(self) -> None:
+    def _check_same_header(self) -> None:
         saved = read_header(self.folder)
-        wanted = self.header
-        for what, old, new in (
-            ("kind", saved.kind, wanted.kind),
-            ("backend", saved.backend, wanted.backend),
+        header = self.header
+        for field, old, new in (
+            ("kind", saved.kind, header.kind),
+            ("backend", saved.backend, header.backend),
         ):
             if old != new:
                 raise BundleError(
-                    f"{self.folder} was begun with other {what} ({old}, now {new}); name "
+                    f"{self.folder} was begun with other {field} ({old}, now {new}); name "
                     f"another "
                     f"folder with -o"
                 )
-        if dict(saved.settings) != json.loads(json.dumps(dict(wanted.settings))):
+        if dict(saved.settings) != json.loads(json.dumps(dict(header.settings))):
             raise BundleError(
                 f"{self.folder} was begun with other settings; resume with the same, or name "
                 f"another folder with -o"
             )
-        if wanted.kind == RECORDING and dict(saved.environment) != dict(wanted.environment):
+        if header.kind == RECORDING and dict(saved.environment) != dict(header.environment):
             raise BundleError(
                 f"{self.folder} was begun in another environment; name another folder with -o"
             )
