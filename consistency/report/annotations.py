@@ -9,39 +9,38 @@ from typing import Any
 
 from ..core.text import printable
 
-MOST = 10  # of a kind that GitHub shows for a step
+MOST = 10  # GitHub's limit per kind and step
 LINES = 12
 
 
 def workflow_commands(failed: Sequence[Any]) -> Iterator[str]:
-    """Workflow commands for pytest's reports, which carry ``consistency``: the message, and whether
-    the test is of our suite.
+    """Workflow commands for pytest's reports with an attribute ``consistency``: the message, and
+    whether the test belongs to the built-in suite.
 
-    Only a test of the user's own has a place in the repository.
+    Only a user's own test has a file in the repository.
     """
     worst = sorted(failed, key=lambda report: -_size(report.consistency["message"]))
     for report in worst[:MOST]:
-        headline, *rest = printable(report.consistency["message"]).splitlines() or [""]
+        headline, *details = printable(report.consistency["message"]).splitlines() or [""]
         place, line, _ = report.location
-        known = (
+        fields = (
             {}
             if report.consistency["suite"]
             else {"file": Path(place).as_posix(), "line": str((line or 0) + 1)}
         )
-        known["title"] = headline[:200]
-        properties = ",".join(f"{name}={_property(value)}" for name, value in known.items())
-        text = "\n".join(line.strip() for line in [headline, *rest][:LINES])
+        fields["title"] = headline[:200]
+        properties = ",".join(f"{name}={_property(value)}" for name, value in fields.items())
+        text = "\n".join(line.strip() for line in [headline, *details][:LINES])
         yield f"::error {properties}::{_data(text)}"
     if len(worst) > MOST:
         yield f"::notice title=consistency::{len(worst) - MOST} more failures are in the log"
 
 
 def _size(message: str) -> float:
-    """× budget, as the first line of a message tells it; what tells none is worse than any
-    number."""
-    found = re.search(r"([\d,.]+) × budget", message.partition("\n")[0])
+    """The × budget in the first line of a message; infinity if it has none."""
+    match = re.search(r"([\d,.]+) × budget", message.partition("\n")[0])
     try:
-        return float(found[1].replace(",", "")) if found else float("inf")
+        return float(match[1].replace(",", "")) if match else float("inf")
     except ValueError:
         return float("inf")
 

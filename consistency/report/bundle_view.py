@@ -1,5 +1,5 @@
-"""A bundle as its reports need it: read once, line by line; counts and groups of everything, in
-full only what is shown."""
+"""A bundle as reports need it, read once line by line: counts and groups of all results, and
+complete results only where they are shown."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from ..storage import bundle
 from .groups import ReportGroups
 from .summary import RunSummary
 
-MAX_NAME = 160  # characters of a name that is shown
-MAX_BACKENDS, MAX_KEYS = 64, 200  # of an environment that are shown
+MAX_NAME = 160  # displayed characters of a name
+MAX_BACKENDS, MAX_KEYS = 64, 200  # displayed backends, and keys of an environment
 
 
 @dataclass
 class BundleView:
-    """What a bundle holds. ``shown`` and ``highest`` say on which line of results.jsonl the result
-    stands that represents a kind of failure (:func:`~consistency.engine.events.kind`), and the
-    result of an operator with the largest ρ.
+    """The content of a bundle. ``shown`` is the line of results.jsonl with the result that
+    represents each kind of failure (:func:`~consistency.engine.events.kind`), ``highest`` the
+    largest ρ of each operator and its line.
     """
 
     folder: Path
@@ -45,24 +45,24 @@ class BundleView:
 
     @functools.cached_property
     def backends(self) -> list[str]:
-        """As they were asked for, then any others that results speak of."""
-        asked = self.settings.get("backends")
-        named = [short(name) for name in asked] if isinstance(asked, list) else []
+        """The requested backends, then any others with results."""
+        requested = self.settings.get("backends")
+        named = [short(name) for name in requested] if isinstance(requested, list) else []
         return list(dict.fromkeys([*named, *self.groups.backends]))
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        found = self.header["settings"]
-        assert isinstance(found, dict)
-        return found
+        settings = self.header["settings"]
+        assert isinstance(settings, dict)
+        return settings
 
     @property
     def specs(self) -> dict[str, str]:
-        """What the user wrote for a backend, where that is not its name."""
-        found = self.settings.get("specs")
+        """Specs by backend, where the user's spec is not the name."""
+        specs = self.settings.get("specs")
         return (
-            {short(name): text(spec) for name, spec in found.items()}
-            if isinstance(found, dict)
+            {short(name): text(spec) for name, spec in specs.items()}
+            if isinstance(specs, dict)
             else {}
         )
 
@@ -78,38 +78,38 @@ class BundleView:
 
     @property
     def seconds(self) -> float | None:
-        """How long the run took; None of one that did not end."""
+        """Duration of the run; None if it did not end."""
         took = self.header.get("seconds")
         return float(took) if isinstance(took, (int, float)) and math.isfinite(took) else None
 
     @property
     def corpus_lines(self) -> list[str]:
-        """Of a run with a corpus, how much of it was replayed, and with which seed it explored;
-        empty of other runs."""
+        """For a run with a corpus, the number of replayed cases and the seed of exploration;
+        otherwise empty."""
         corpus = self.header.get("corpus")
         if not isinstance(corpus, dict):
             return []
         count, of = (short(corpus.get(key)) for key in ("replayed", "cases"))
-        found = [
+        lines = [
             (
                 f"{count} of {of} cases of the corpus {short(corpus.get('name', ''))} "
                 f"({short(corpus['digest'])[:12]}) replayed"
             )
         ]
         return (
-            [*found, f"explored with seed {self.settings.get('seed')}"] if self.explored else found
+            [*lines, f"explored with seed {self.settings.get('seed')}"] if self.explored else lines
         )
 
     def read_results(self, lines: Collection[int]) -> dict[int, Result]:
-        """The results on some lines of results.jsonl, with their cases. Raises BundleError."""
-        path, wanted = self.folder / "results.jsonl", frozenset(lines)
-        rows = {number: row for number, row in bundle.lines(path, wanted) if number in wanted}
+        """The results in some lines of results.jsonl, with their cases. Raises BundleError."""
+        path, requested = self.folder / "results.jsonl", frozenset(lines)
+        rows = {number: row for number, row in bundle.lines(path, requested) if number in requested}
         cases = bundle.cases_of(self.folder, {str(row.get("case_id")) for row in rows.values()})
-        found = {
+        results = {
             number: bundle.result_from_json(path, number, row, cases)
             for number, row in rows.items()
         }
-        for number, result in found.items():
+        for number, result in results.items():
             if (result.operator, result.dtype) != (
                 rows[number].get("operator"),
                 rows[number].get("dtype"),
@@ -117,18 +117,20 @@ class BundleView:
                 raise BundleError(
                     f"{path}:{number}  damaged: its case is of another operator or dtype"
                 )
-        return found
+        return results
 
     def read_worst_failures(self, most: int) -> None:
-        """Put the results with their cases into the tally, for the worst failures of the first
-        ``most`` operators."""
+        """Load the complete results of the worst failures of the first ``most`` operators into the
+        summary."""
         chosen = [kind(result) for kinds in self.summary.by_operator()[:most] for result in kinds]
-        found = self.read_results([self.shown[one] for one in chosen])
-        self.summary.failures |= {one: found[self.shown[one]] for one in chosen}
+        results = self.read_results([self.shown[failure_kind] for failure_kind in chosen])
+        self.summary.failures |= {
+            failure_kind: results[self.shown[failure_kind]] for failure_kind in chosen
+        }
 
 
 def read(folder: Path) -> BundleView:
-    """Everything a report counts. Raises BundleError with file and line."""
+    """Read a bundle for reports. Raises BundleError with file and line."""
     view = BundleView(folder, bundle.read_header(folder), *environments(folder))
     path = folder / "results.jsonl"
     for number, row in bundle.lines(path):
@@ -149,17 +151,17 @@ def read(folder: Path) -> BundleView:
 
 def _add(view: BundleView, number: int, row: Mapping[str, Any]) -> None:
     result = _counted(row)
-    alike = kind(result)
-    if row.get("shrunk") is True:  # a smaller form of a failure that was counted already
-        view.summary.failures[alike] = result
-        view.shown[alike] = number
+    failure_kind = kind(result)
+    if row.get("shrunk") is True:  # the minimized form of a failure that was counted already
+        view.summary.failures[failure_kind] = result
+        view.shown[failure_kind] = number
         return
     view.explored = view.explored or row.get("origin") == "explored"
     view.summary.add(result)
     view.groups.add(result, row.get("comparison") or {})
     if result.verdict.fails:
-        if view.summary.failures.get(alike) is result:
-            view.shown[alike] = number
+        if view.summary.failures.get(failure_kind) is result:
+            view.shown[failure_kind] = number
     elif result.verdict.tested:
         rho = result.metrics.get("rho_max", 0.0)
         if rho > view.highest.get(result.operator, (-1.0, 0))[0]:
@@ -167,8 +169,8 @@ def _add(view: BundleView, number: int, row: Mapping[str, Any]) -> None:
 
 
 def _counted(row: Mapping[str, Any]) -> Result:
-    """As much of a result as is counted: its case knows operator and dtype, its comparison only
-    that there was one."""
+    """The part of a result that is counted: its case has only operator and dtype, its comparison is
+    empty."""
     operator, dtype, direction, backend = (
         row["operator"],
         row["dtype"],
@@ -208,31 +210,31 @@ def _verdict(name: str, allowed: bool) -> Verdict:
 
 @functools.lru_cache(maxsize=4096)
 def short(name: object) -> str:
-    """A name as it is shown: printable, of bounded length."""
-    found = printable(str(name)[: MAX_NAME + 1])
-    return found if len(found) <= MAX_NAME else f"{found[: MAX_NAME - 1]}…"
+    """A name for display: printable, of bounded length."""
+    printed = printable(str(name)[: MAX_NAME + 1])
+    return printed if len(printed) <= MAX_NAME else f"{printed[: MAX_NAME - 1]}…"
 
 
 @functools.lru_cache(maxsize=4096)
 def text(sentence: object) -> str:
-    """A sentence as it is shown."""
-    found = printable(str(sentence)[:2001])
-    return found if len(found) <= 2000 else f"{found[:1999]}…"
+    """A sentence for display: printable, of bounded length."""
+    printed = printable(str(sentence)[:2001])
+    return printed if len(printed) <= 2000 else f"{printed[:1999]}…"
 
 
 def environments(folder: Path) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
-    """What each backend ran on, and what probes found out about it (for those that were probed).
-    Raises BundleError."""
-    ran_on: dict[str, dict[str, str]] = {}
+    """The environment of each backend, and the fingerprint of each probed one. Raises
+    BundleError."""
+    environment: dict[str, dict[str, str]] = {}
     probed: dict[str, dict[str, str]] = {}
     for name, keys in list(bundle.read_environment(folder).items())[:MAX_BACKENDS]:
-        found = keys.pop("fingerprint", None)
-        ran_on[short(name)] = _values(keys)
-        if isinstance(found, dict):
-            probed[short(name)] = _values(found)
-        elif found:
-            probed[short(name)] = {"fingerprint": _value(found)}
-    return ran_on, probed
+        fingerprint = keys.pop("fingerprint", None)
+        environment[short(name)] = _values(keys)
+        if isinstance(fingerprint, dict):
+            probed[short(name)] = _values(fingerprint)
+        elif fingerprint:
+            probed[short(name)] = {"fingerprint": _value(fingerprint)}
+    return environment, probed
 
 
 def _values(keys: Mapping[str, object]) -> dict[str, str]:
@@ -243,12 +245,12 @@ def _value(value: object) -> str:
     return text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def _printable(found: status.KnownStatus) -> status.KnownStatus:
+def _printable(known_status: status.KnownStatus) -> status.KnownStatus:
     words = {
-        name: text(getattr(found, name))
+        name: text(getattr(known_status, name))
         for name in ("entry", "place", "about", "reason", "ticket", "expires", "problem")
     }
-    return replace(found, **words)  # type: ignore[arg-type]
+    return replace(known_status, **words)  # type: ignore[arg-type]
 
 
 def _rows(path: Path, convert: Any) -> Iterator[Any]:

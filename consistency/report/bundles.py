@@ -1,5 +1,4 @@
-"""The writer of bundles whose failures have folders of their own, with a script and the text of an
-issue."""
+"""The writer of bundles with a folder per failure, which has a script and the text of an issue."""
 
 from __future__ import annotations
 

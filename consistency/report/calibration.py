@@ -1,5 +1,5 @@
-"""A calibration as text and as JSON lines: the table of entries, what they fail to notice, what is
-too tight."""
+"""A calibration as text and as JSON lines: the table of entries, undetected faults, and entries
+that are too tight."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..engine.calibrate.score import NARROW, POOR
 if TYPE_CHECKING:
     from rich.text import Text
 
-SHOWN = 25  # lines of each list, unless all are asked for
+SHOWN = 25  # lines of each list by default
 _COLUMNS = {
     "16 ulp in one": "16u one",
     "16 ulp in all": "16u all",
@@ -39,8 +39,8 @@ _WHY = {
 
 
 def table(entries: Sequence[EntryScore]) -> Iterator[Text]:
-    """A line per entry: results, largest healthy × budget, margin, and the share of each planted
-    fault that it notices."""
+    """One line per entry: results, largest healthy × budget, margin, and the detected share of each
+    planted fault."""
     from rich.text import Text
 
     heads = (
@@ -71,13 +71,13 @@ def table(entries: Sequence[EntryScore]) -> Iterator[Text]:
         line = Text(row[0].ljust(widths[0]))
         for i, (cell, width) in enumerate(zip(row[1:], widths[1:], strict=True)):
             line.append("  ").append(cell.rjust(width), _color(i, cell, entry))
-        yield line.append("  ").append(_several(entry.operators), "dim")
+        yield line.append("  ").append(_first_names(entry.operators), "dim")
 
 
 def _row(entry: EntryScore) -> tuple[str, ...]:
     shares = entry.shares
-    found = (shares[fault].value if fault in shares else math.nan for fault in FAULTS)
-    percents = ("–" if math.isnan(value) else f"{value:.0%}" for value in found)
+    detected = (shares[fault].value if fault in shares else math.nan for fault in FAULTS)
+    percents = ("–" if math.isnan(value) else f"{value:.0%}" for value in detected)
     return (
         entry.place,
         f"{entry.results:,}",
@@ -98,16 +98,16 @@ def _color(column: int, cell: str, entry: EntryScore) -> str:
     return "yellow" if poor else ""
 
 
-def _several(names: Sequence[str], most: int = 3) -> str:
-    rest = f" +{len(names) - most}" if len(names) > most else ""
-    return printable(", ".join(names[:most])) + rest
+def _first_names(names: Sequence[str], limit: int = 3) -> str:
+    suffix = f" +{len(names) - limit}" if len(names) > limit else ""
+    return printable(", ".join(names[:limit])) + suffix
 
 
 def inadequate(entries: Sequence[EntryScore], most: int = SHOWN) -> Iterator[str]:
-    """The entries that notice fewer than half of a decisive fault in some group, the worst first,
-    and what hides it.
+    """The entries that detect fewer than half of a decisive fault in some group, the worst first,
+    and what hides the fault.
 
-    Those that nothing but a stand-in was judged by come last.
+    Entries measured only on a stand-in are last.
     """
     listed = [(entry, poor) for entry in entries if (poor := entry.poor())]
     listed.sort(key=lambda item: (item[0].stand_in, item[1][0].shares.poorest(), -len(item[1])))
@@ -145,16 +145,16 @@ def _needs(entry: EntryScore) -> str:
 
 
 def reason(groups: Sequence[ObservationGroup]) -> str:
-    """What hides most of the decisive faults, and whether healthy results need what hides them."""
+    """What hides most of the decisive faults, and whether healthy results need it."""
     hidden: Counter[str] = Counter()
     for group in groups:
         for fault in DECISIVE:
             hidden += group.shares[fault].hidden_by if fault in group.shares else Counter()
-    why = _WHY[hidden.most_common(1)[0][0]] if hidden else "nothing was planted"
+    cause = _WHY[hidden.most_common(1)[0][0]] if hidden else "nothing was planted"
     if all(group.stand_in for group in groups):
-        return f"{why}; what healthy results need is not known here (a stand-in)"
+        return f"{cause}; what healthy results need is not known here (a stand-in)"
     loose = sum(group.margin > LOOSE for group in groups)
-    room = {
+    needs = {
         len(groups): "healthy results leave room: smaller constants would suffice",
         0: "healthy results need it: a sharper S, G or u would suffice",
     }.get(
@@ -164,7 +164,7 @@ def reason(groups: Sequence[ObservationGroup]) -> str:
             f"would suffice"
         ),
     )
-    return f"{why}; {room}"
+    return f"{cause}; {needs}"
 
 
 def _group(group: ObservationGroup) -> str:
@@ -175,13 +175,13 @@ def _group(group: ObservationGroup) -> str:
 
 
 def _shares(group: ObservationGroup) -> str:
-    found = ((name, group.shares[name]) for name in DECISIVE if name in group.shares)
-    return ", ".join(f"{name}: {share.detected} of {share.planted}" for name, share in found)
+    shares = ((name, group.shares[name]) for name in DECISIVE if name in group.shares)
+    return ", ".join(f"{name}: {share.detected} of {share.planted}" for name, share in shares)
 
 
 def too_tight(groups: Sequence[ObservationGroup], most: int = SHOWN) -> Iterator[str]:
-    """The groups in which a healthy result is over budget, with constants that suffice and the
-    case to look at."""
+    """The groups in which a healthy result is over budget, with sufficient constants and the worst
+    case."""
     if not groups:
         yield "No healthy result is over its budget."
         return
@@ -202,7 +202,7 @@ def too_tight(groups: Sequence[ObservationGroup], most: int = SHOWN) -> Iterator
 
 
 def nearly(groups: Sequence[ObservationGroup], most: int = SHOWN) -> Iterator[str]:
-    """The groups that pass, but only just: the next seed may be over."""
+    """The groups that pass with a narrow margin, which another seed may exceed."""
     if groups:
         passing = pluralize(len(groups), "group passes", "groups pass")
         yield f"{passing} with a margin below {NARROW:g}:"
@@ -214,33 +214,33 @@ def nearly(groups: Sequence[ObservationGroup], most: int = SHOWN) -> Iterator[st
 
 
 def problems(calibration: Calibration, most: int = SHOWN) -> Iterator[str]:
-    """Healthy results that fail for something else than their budget."""
-    found = list(calibration.problems())
-    if found:
+    """Healthy results that fail for another reason than their budget."""
+    issues = list(calibration.problems())
+    if issues:
         yield (
-            f"{pluralize(len(found), 'healthy result fails', 'healthy results fail')} for reasons "
+            f"{pluralize(len(issues), 'healthy result fails', 'healthy results fail')} for reasons "
             f"that no c and lambda can fix:"
         )
-        for group, case, text in found[:most]:
+        for group, case, text in issues[:most]:
             yield printable(f"  {_group(group)}   {case}   {text[:150]}")
-        if len(found) > most:
-            yield f"  … and {len(found) - most} more (--all)"
+        if len(issues) > most:
+            yield f"  … and {len(issues) - most} more (--all)"
 
 
 def proposed(found: Sequence[ToleranceChange], path: str) -> str:
-    """The line that says what was proposed, and where it lies."""
-    count = Counter(one.reason for one in found)
+    """The line that summarizes the proposal and names its file."""
+    count = Counter(change.reason for change in found)
     if not found:
         return "Nothing to propose."
     words = ", ".join(
         f"{count[reason]} {reason}" for reason in ("too tight", "too loose") if count[reason]
     )
-    where = (
+    file_hint = (
         f"written to {path}; try it: consistency run --tolerances {path}"
         if path
         else "--proposal FILE.yaml writes it"
     )
-    return f"Other numbers for {words}: {where}"
+    return f"Other numbers for {words}: {file_hint}"
 
 
 def noticed(calibration: Calibration) -> str:
@@ -251,7 +251,7 @@ def noticed(calibration: Calibration) -> str:
 
 
 def rows(calibration: Calibration) -> Iterator[str]:
-    """One JSON object a line per group."""
+    """One line with a JSON object per group."""
     for group in calibration.groups.values():
         c, lam = group.needed
         row: dict[str, Any] = {
@@ -274,5 +274,5 @@ def rows(calibration: Calibration) -> Iterator[str]:
 
 
 def _json(value: float) -> float | None:
-    """JSON knows no infinity: null is none at all."""
+    """None in place of infinity and NaN, which JSON lacks."""
     return value if math.isfinite(value) else None

@@ -1,5 +1,4 @@
-"""One failing result as text and as tensors: what a person reads first, and what a bundle keeps of
-it."""
+"""One failing result as text and as tensors, for people and for bundles."""
 
 from __future__ import annotations
 
@@ -22,12 +21,8 @@ if TYPE_CHECKING:
 MAX_TENSOR_BYTES = 64 << 20
 MAX_CALL = 140  # characters of the call's line
 MILLION = 1_000_000
-_DIGITS = {
-    "float64": 17,
-    "float32": 9,
-    "float16": 5,
-    "bfloat16": 4,
-}  # as many as tell two neighbors apart
+# Decimal digits that distinguish neighboring numbers.
+_DIGITS = {"float64": 17, "float32": 9, "float16": 5, "bfloat16": 4}
 
 
 def headline(result: Result) -> str:
@@ -39,8 +34,8 @@ def headline(result: Result) -> str:
 
 
 def split_headline(result: Result) -> tuple[str, str]:
-    """``("1,400 × budget", "TF32 inputs explain 99%")``: the size and what else is said; within
-    budget the verdict, and all."""
+    """``("1,400 × budget", "TF32 inputs explain 99%")``: the size of the error and the rest of the
+    explanation; within budget, the verdict and the explanation."""
     rho = result.metrics.get("rho_max", math.nan)
     if not rho > 1.0:
         return result.verdict.value, result.explanation
@@ -53,10 +48,9 @@ def split_headline(result: Result) -> tuple[str, str]:
 def message(
     result: Result, *, bundle: Path | None = None, spec: str | None = None, again: bool = True
 ) -> str:
-    """The whole story of one failure in a few lines, ending with the command that shows it again.
+    """One failure in a few lines, ending with the command that reproduces it.
 
-    ``spec`` is what the user wrote for the backend, where that is not its name. ``again=False``
-    leaves the command out, for functions that no command can call.
+    ``spec`` is the backend's spec, if it is not its name. ``again=False`` omits the command.
     """
     lines = [headline(result)]
     if result.worst is not None:
@@ -74,23 +68,26 @@ def message(
 
 
 def dtype_of(result: Result) -> str:
-    """The dtype of the output that the worst element is of."""
+    """The dtype of the output with the worst element."""
     outputs = result.comparison.outputs if result.comparison is not None else ()
     return next((output.dtype for output in outputs if output.name == result.output), result.dtype)
 
 
 def values_of(worst: Worst, dtype: str) -> str:
-    """``got 1.0371094, float64 says 1.0000012``: as many digits as the dtype has, and more where
-    that shows no difference."""
+    """``got 1.0371094, float64 says 1.0000012``, with the digits of the dtype, or more if these do
+    not show a difference."""
     digits = _DIGITS.get(dtype, 17)
-    got, expected = f"{_as_it_was(worst.actual, dtype):.{digits}g}", f"{worst.expected:.{digits}g}"
+    got, expected = (
+        f"{_restore_infinity(worst.actual, dtype):.{digits}g}",
+        f"{worst.expected:.{digits}g}",
+    )
     if got == expected:
         got, expected = repr(worst.actual), repr(worst.expected)
     return f"got {got}, float64 says {expected}"
 
 
-def _as_it_was(number: float, dtype: str) -> float:
-    """Infinity where it was measured as the first power of two that does not fit."""
+def _restore_infinity(number: float, dtype: str) -> float:
+    """The number, or infinity if it was stored as the power of two at which the dtype overflows."""
     form = FORMATS.get(dtype)
     return (
         math.copysign(math.inf, number)
@@ -100,7 +97,7 @@ def _as_it_was(number: float, dtype: str) -> float:
 
 
 def size_of(result: Result) -> Iterator[str]:
-    """How large the error is in ulp, and beside the usual error of the CPU in this dtype."""
+    """The largest error in ulp, and the RMS error relative to the CPU's in the same dtype."""
     ulp = result.metrics.get("ulp_max")
     if not ulp:
         return
@@ -111,10 +108,8 @@ def size_of(result: Result) -> Iterator[str]:
         else f"largest error {format_factor(ulp)} ulp"
     )
     ratio = result.metrics.get("rmse_ratio", 1.0)
-    if (
-        result.backend == "cpu" or result.dtype == "float64" or 0.95 < ratio < 1.05
-    ):  # beside itself, or nothing to tell
-        against = ""
+    if result.backend == "cpu" or result.dtype == "float64" or 0.95 < ratio < 1.05:
+        against = ""  # the same backend, or no notable difference
     elif ratio >= MILLION:
         against = f"; the CPU in {result.dtype} makes no such error here"
     else:
@@ -148,8 +143,8 @@ def _call(result: Result) -> str:
 
 
 def command(result: Result, *, bundle: Path | None = None, spec: str | None = None) -> str:
-    """The command that runs this case again: by its folder where the bundle has one, else by the
-    case's own line."""
+    """The command that runs this case again, by its folder if the bundle has one, else by its
+    line."""
     from ..storage.bundle import failure_id
 
     if result.recorded_id:
@@ -165,8 +160,8 @@ def command(result: Result, *, bundle: Path | None = None, spec: str | None = No
 
 
 def tensors_of(result: Result, path: Path) -> None:
-    """Inputs (base storages) and the float64 reference of a failing case as safetensors. Large
-    cases are left out."""
+    """Write the inputs (base storages) and the float64 reference of a failing case as safetensors,
+    unless they are large."""
     from safetensors.torch import save_file
 
     from .. import operators
@@ -192,7 +187,7 @@ def tensors_of(result: Result, path: Path) -> None:
 
 
 def _parts(tensor: torch.Tensor) -> torch.Tensor:
-    """Complex numbers as pairs: older readers of the format know no others."""
+    """Complex numbers as pairs, for older readers of safetensors."""
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 

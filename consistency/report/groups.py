@@ -1,8 +1,7 @@
-"""Results by operator × dtype × direction × backend: counts, the worst × budget, a histogram of
-ulp, errors against size.
+"""Results grouped by operator × dtype × direction × backend: counts, worst × budget, histogram of
+errors in ulp, errors against size.
 
-What a page embeds of a million results is this: its size follows the number of groups, not that of
-results.
+A page embeds these groups, so its size depends on their number, not on the number of results.
 """
 
 from __future__ import annotations
@@ -17,25 +16,24 @@ from typing import Any
 from ..core.model import Result
 
 RANKS = ("not tested", "passed", "warned", "failed")
-# Upper ends of the histogram's bins, in ulp: the first holds what is exact, the last what is larger
-# than all.
+# Upper ends of the histogram's bins in ulp; exact results are in the first bin, and a last bin
+# holds all larger errors.
 BINS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0, 2.0**16)
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-PER_OCTAVE = 64  # places of a point on either axis
-FAILS = 1 << 11  # beside the place of n (below 2^32), for a case that fails
-LOWEST = -12  # log2 of the smallest error in ulp that has a place of its own
-FEW = 3  # cases, of which a mean budget is shown
-MAX_POINTS = 64  # kept of a group: one per quarter of an octave in either direction
+PER_OCTAVE = 64  # positions per octave on either axis
+FAILS = 1 << 11  # flag of a failing case, above the position of n (below 2^32)
+LOWEST = -12  # log2 of the smallest distinguished error in ulp
+FEW = 3  # cases needed to show a mean budget
+MAX_POINTS = 64  # per group: one per quarter of an octave in either direction
 
 
 @dataclass(slots=True)
 class ReportGroup:
     """One operator × dtype × direction × backend.
 
-    ``rho`` is the largest × budget among the results of the worst rank; None where none of them has
-    one. ``points`` are the places of n and of the error in ulp, 12 bits each, the highest for
-    FAILS; ``by_terms`` tells that n is how many numbers were accumulated, and not how many elements
-    came out.
+    ``rho`` is the largest × budget among the results of the worst rank, or None if none has one.
+    ``points`` are the positions of n and of the error in ulp, 12 bits each, the highest for FAILS.
+    ``by_terms``: n is the number of accumulated terms instead of output elements.
     """
 
     verdicts: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -60,30 +58,32 @@ class ReportGroup:
             self.histogram[bisect.bisect_left(BINS, ulp)] += 1
 
     def show(self, n: float, ulp: float, fails: bool = False) -> None:
-        """Keep a point; of those that lie next to each other one is enough."""
+        """Add a point; of neighboring points one is kept."""
         x = min(place(n, 0), FAILS - 1)
         self.points.append((x | FAILS if fails else x) << 12 | place(ulp, LOWEST))
         if len(self.points) >= 4 * MAX_POINTS:
-            self.points = array("I", self._apart())
+            self.points = array("I", self._thinned())
 
-    def _apart(self) -> list[int]:
-        """Points in order of n, one of each cell of a quarter of an octave in either direction."""
+    def _thinned(self) -> list[int]:
+        """Points in order of n, one per cell of a quarter of an octave in either direction."""
         return sorted({point & 0xFF0FF0: point for point in self.points}.values())
 
     def encoded(self, most: int) -> str:
-        """Four characters a point; where there are more than ``most``, the largest errors and
-        others spread evenly."""
-        points = self._apart()
+        """Four characters per point; at most ``most`` points: the largest errors, and others evenly
+        spaced."""
+        points = self._thinned()
         if len(points) > most:
             largest = sorted(points, key=lambda point: -(point & 0xFFF))[: max(most // 4, 1)]
-            rest = max(most - len(largest), 1)
-            points = sorted({*largest, *(points[i * len(points) // rest] for i in range(rest))})
+            remaining = max(most - len(largest), 1)
+            points = sorted(
+                {*largest, *(points[i * len(points) // remaining] for i in range(remaining))}
+            )
         return "".join(code(point >> 12) + code(point & 0xFFF) for point in points)
 
 
 def place(value: float, lowest: int) -> int:
-    """Where a number stands on a logarithmic axis, in 64ths of an octave from 2^lowest; 0 is for
-    zero, 1 for all below."""
+    """The position of a number on a logarithmic axis, in 64ths of an octave from 2^lowest; 0 for
+    zero, 1 for smaller numbers."""
     if value <= 0.0:
         return 0
     return 4095 if value == math.inf else _clipped(math.log2(value) - lowest)
@@ -99,8 +99,8 @@ def code(number: int) -> str:
 
 
 class ReportGroups:
-    """All groups of a bundle, in the order in which they turn up; and the budget in ulp, by
-    operator, dtype and direction."""
+    """All groups of a bundle in order of appearance, and mean budgets in ulp by operator, dtype and
+    direction."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, str, str], ReportGroup] = {}
@@ -130,8 +130,8 @@ class ReportGroups:
             mean[1] += 1.0
 
     def _size(self, group: ReportGroup, outputs: Iterable[Mapping[str, Any]]) -> float:
-        """How many numbers were accumulated, or else how many elements came out; 0 for nothing that
-        fits the group."""
+        """Number of accumulated terms, or else of output elements; 0 if that does not fit the
+        group."""
         elements = terms = 0.0
         for output in outputs:
             terms = max(terms, float(output.get("terms", 0.0)))
@@ -149,25 +149,24 @@ class ReportGroups:
 
     def by_operator(self) -> dict[str, list[tuple[str, str, str, ReportGroup]]]:
         """(dtype, direction, backend, group) of each operator."""
-        found: dict[str, list[tuple[str, str, str, ReportGroup]]] = {
+        groups: dict[str, list[tuple[str, str, str, ReportGroup]]] = {
             name: [] for name in self.families
         }
-        for (operator, *rest), group in self._found.items():
-            dtype, direction, backend = rest
-            found[operator].append((dtype, direction, backend, group))
-        return found
+        for (operator, *kind), group in self._found.items():
+            dtype, direction, backend = kind
+            groups[operator].append((dtype, direction, backend, group))
+        return groups
 
     def budget(self, operator: str, dtype: str, direction: str) -> str:
-        """Four characters per octave of n: its place, and that of the (geometric) mean budget in
+        """Four characters per octave of n: its position, and that of the geometric mean budget in
         ulp.
 
-        Octaves with few cases are left out where others have more: a mean of one says nothing of
-        the others.
+        Octaves with few cases are omitted if others have more, since their mean is unreliable.
         """
         octaves = self._budgets.get((operator, dtype, direction), {})
-        enough = min(FEW, max((count for _, count in octaves.values()), default=0))
+        min_cases = min(FEW, max((count for _, count in octaves.values()), default=0))
         return "".join(
             code(octave * PER_OCTAVE + PER_OCTAVE // 2) + code(_clipped(total / count - LOWEST))
             for octave, (total, count) in sorted(octaves.items())
-            if count >= enough
+            if count >= min_cases
         )

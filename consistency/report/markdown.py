@@ -1,4 +1,4 @@
-"""A stored run in at most 60 lines of Markdown, worst first: what a CI step summary shows."""
+"""A stored run in at most 60 lines of Markdown, worst first, for CI step summaries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST = 220  # characters of a sentence in a cell
 
 
 def markdown(view: BundleView) -> str:
-    """The text, without a line's end at its end."""
+    """The text, without a final newline."""
     summary, failing = view.summary, view.summary.by_operator()
     view.read_worst_failures(COMMANDS)
     mark = (
@@ -48,10 +48,12 @@ def markdown(view: BundleView) -> str:
         lines += ["", "Again:", "", "```console"]
         lines += [_command(view, kinds[0]) for kinds in summary.by_operator()[:COMMANDS]]
         lines += ["```"]
-    known = list(status.told(summary.standings))
-    if known:
-        lines += ["", "Expectations:", "", *(f"- {plain(line)}" for line in known[:REASONS])]
-        lines += [f"- … and {len(known) - REASONS:,} more"] if len(known) > REASONS else []
+    known_lines = list(status.told(summary.standings))
+    if known_lines:
+        lines += ["", "Expectations:", "", *(f"- {plain(line)}" for line in known_lines[:REASONS])]
+        lines += (
+            [f"- … and {len(known_lines) - REASONS:,} more"] if len(known_lines) > REASONS else []
+        )
     reasons = summary.reasons.most_common(REASONS)
     absent = [
         f"- {plain(name)}: {plain(reason)}"
@@ -93,18 +95,17 @@ def _counts(view: BundleView) -> str:
 
 
 def _row(worst: Result, kinds: int) -> str:
-    size, rest = failure.split_headline(worst)
-    others = f" (and in {kinds - 1} other way{'s' if kinds > 2 else ''})" if kinds > 1 else ""
-    where = f"{worst.dtype} {worst.direction} {worst.backend}"
+    size, sentence = failure.split_headline(worst)
+    more_kinds = f" (and in {kinds - 1} other way{'s' if kinds > 2 else ''})" if kinds > 1 else ""
+    location = f"{worst.dtype} {worst.direction} {worst.backend}"
     return (
-        f"| {size.removesuffix(' × budget')} | {plain(worst.operator)} | {plain(where)} | "
-        f"{plain(rest)}{others} |"
+        f"| {size.removesuffix(' × budget')} | {plain(worst.operator)} | {plain(location)} | "
+        f"{plain(sentence)}{more_kinds} |"
     )
 
 
 def _command(view: BundleView, worst: Result) -> str:
-    """The command that repeats a failure; where nothing but a long recipe names the case, by its
-    id."""
+    """The command that reproduces a failure, with the case's id in place of a long recipe."""
     command = failure.command(worst, bundle=view.folder, spec=view.specs.get(worst.backend))
     return _one_line(
         command
@@ -114,13 +115,13 @@ def _command(view: BundleView, worst: Result) -> str:
 
 
 def plain(text: str) -> str:
-    """Text from elsewhere on one line of Markdown, where it means nothing but itself: no markup,
-    link, mention or cell."""
+    """Untrusted text as one line of Markdown, escaped so that it cannot create markup, links,
+    mentions or cells."""
     line = _one_line(text)
     line = line if len(line) <= MOST else f"{line[: MOST - 1]}…"
-    return re.sub(r"[&<>@|`*_\[\]\\#~!$]", lambda found: f"&#{ord(found[0])};", line)
+    return re.sub(r"[&<>@|`*_\[\]\\#~!$]", lambda match: f"&#{ord(match[0])};", line)
 
 
 def _one_line(text: str) -> str:
-    """On one line, and without what would end a block of code."""
+    """The text on one line, without the end of a code block."""
     return " ".join(printable(text).split()).replace("```", "'''")

@@ -1,9 +1,9 @@
-"""One self-contained page of a bundle: no network, no library; what the browser draws comes as one
-block of JSON.
+"""One self-contained HTML page of a bundle, without network access or libraries; its script draws
+from one block of JSON.
 
-Everything that came from the bundle is escaped: by Jinja in the text, by
-:func:`~consistency.report.page_data.embed_json` in the JSON, and the script puts it into the page
-as text only. A content security policy admits our own style and script and nothing else.
+Everything from the bundle is escaped: by Jinja in text, by
+:func:`~consistency.report.page_data.embed_json` in JSON, and the script inserts it as text only. A
+content security policy admits only the page's own style and script.
 """
 
 from __future__ import annotations
@@ -27,11 +27,8 @@ from .groups import RANKS
 from .page_data import data, embed_json
 from .terminal import PAGE, notes, repeated
 
-ROOM, ROOM_FOR_MANY, MANY = (
-    1_400_000,
-    2_800_000,
-    20_000,
-)  # bytes of a page, up to MANY results and beyond
+# Size of a page in bytes, for up to MANY results and for more.
+ROOM, ROOM_FOR_MANY, MANY = 1_400_000, 2_800_000, 20_000
 SCRIPTS = (
     "page.js",
     "common.js",
@@ -59,16 +56,13 @@ def write(folder: Path, path: Path | None = None) -> Path:
 
 
 def after(folder: Path) -> Handler:
-    """A handler that writes the page of a run's bundle when the run ends. It stands behind the
-    bundle's own handler."""
+    """A handler that writes the page when the run ends; it must follow the bundle's own handler."""
 
     def finish(event: Event) -> None:
         if isinstance(event, Finished):
             try:
                 write(folder)
-            except (
-                Exception
-            ) as error:  # a page that cannot be made must not cost the run its verdict
+            except Exception as error:  # must not affect the run's verdict
                 (folder / "report.txt").write_text(
                     f"no page: {error}\n", encoding="utf-8", errors="backslashreplace"
                 )
@@ -99,19 +93,18 @@ def page(view: BundleView) -> str:
 
 
 def join_scripts(*scripts: str) -> str:
-    """The parts of a script, which share their names, in one function of strict code."""
+    """The parts of a script, which share their names, in one function in strict mode."""
     parts = "\n".join(scripts)
     return f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 
 def source(name: str) -> str:
-    """A style or script beside the page's template."""
+    """A style or script from the folder of templates."""
     return (Path(__file__).with_name("templates") / name).read_text(encoding="utf-8")
 
 
 def policy_of(style: str, script: str) -> str:
-    """A content security policy under which only this style and this script count, and nothing is
-    fetched."""
+    """A content security policy that admits only this style and this script, and no requests."""
 
     def digest(text: str) -> str:
         return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -142,15 +135,15 @@ def _about(view: BundleView) -> dict[str, Any]:
 
 
 def _summary(view: BundleView) -> str:
-    """The one sentence that matters."""
+    """The result of the run in one sentence."""
     summary, failing = view.summary, view.summary.by_operator()
     if failing:
         worst = failing[0][0]
-        many = (
+        failing_count = (
             f"{len(failing):,} operator{'s' if len(failing) > 1 else ''} "
             f"fail{'' if len(failing) > 1 else 's'}"
         )
-        return f"{many}: the worst is {worst.operator} on {worst.backend}"
+        return f"{failing_count}: the worst is {worst.operator} on {worst.backend}"
     good, warned = summary.groups["passed"], summary.groups["warned"]
     if not good and not warned:
         return "Nothing was tested"
@@ -160,7 +153,7 @@ def _summary(view: BundleView) -> str:
 
 
 def _strip(view: BundleView) -> list[dict[str, Any]]:
-    """The verdicts with their counts, the failing ones first, and where each lies on a strip of
+    """The verdicts with their counts, the failing ones first, and their positions on a strip of
     1,000 units."""
     counts: dict[tuple[str, str], int] = {}
     for group in view.groups:
@@ -185,26 +178,26 @@ def _strip(view: BundleView) -> list[dict[str, Any]]:
 
 
 def _failing(view: BundleView) -> dict[str, Any]:
-    """The worst failure of the worst operators, and how many more there are."""
+    """The worst failure of the worst operators, and the number of other operators."""
     kinds = view.summary.by_operator()
     rows = [_headline(results[0]) for results in kinds[:FIRST]]
     return {"rows": rows, "more": max(len(kinds) - FIRST, 0)}
 
 
 def _headline(result: Result) -> dict[str, str]:
-    size, rest = failure.split_headline(result)
+    size, sentence = failure.split_headline(result)
     where = f"{result.dtype} · {result.direction} · {result.backend}"
     return {
         "size": size.removesuffix(" budget"),
         "operator": result.operator,
         "where": where,
-        "text": rest,
+        "text": sentence,
     }
 
 
 def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> dict[str, Any]:
-    """Facts by key side by side: ``differing`` are those that not all backends share, ``equal`` the
-    others with their value."""
+    """Facts by key for all backends: ``differing`` ones with all values, ``equal`` ones with their
+    common value."""
     names = [name for name in order if name in found] + [
         name for name in found if name not in order
     ]
@@ -227,12 +220,16 @@ def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> di
 
 
 def _notes(view: BundleView) -> list[str]:
-    told = repeated(view.summary)
-    elsewhere = (
+    repeated_lines = repeated(view.summary)
+    shown_separately = (
         determinism.TITLE,
         view.summary.inconclusive_shares(),
     )  # the second stands below what was not tested
-    return [line.strip() for line in (*notes(view.summary), *told) if line not in elsewhere]
+    return [
+        line.strip()
+        for line in (*notes(view.summary), *repeated_lines)
+        if line not in shown_separately
+    ]
 
 
 def _reasons(view: BundleView) -> list[tuple[int, str, str]]:

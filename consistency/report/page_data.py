@@ -1,5 +1,4 @@
-"""What the script of a page draws: the groups of every operator, and the cases that are shown in
-full, as compact JSON."""
+"""The data for a page's script as compact JSON: groups of every operator, and complete cases."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ _Groups = Sequence[tuple[str, str, str, ReportGroup]]  # (dtype, direction, back
 
 
 def embed_json(value: Any) -> str:
-    """JSON that can stand in a script element: it ends no element, opens no comment, and has no
-    line that JavaScript ends."""
+    """JSON that is safe in a script element: it cannot close the element, open a comment, or
+    contain a line terminator of JavaScript."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -37,21 +36,21 @@ def embed_json(value: Any) -> str:
 
 
 def data(view: BundleView, room: int) -> dict[str, Any]:
-    """The groups of every operator, worst operator first, and the cases that are shown in full;
-    about ``room`` bytes."""
+    """The groups of every operator, worst operator first, and complete cases; about ``room``
+    bytes."""
     by_operator = view.groups.by_operator()
     order = sorted(by_operator, key=lambda name: _weight(by_operator[name]), reverse=True)
     index = _Index(view.backends[:MOST_BACKENDS])
     points = min(max(int(room * 0.3) // (4 * max(len(view.groups), 1)), 3), 48)
-    operators, left = [], room - _FRAME
+    operators, remaining = [], room - _FRAME
     for name in order[:MOST_OPERATORS]:
         row = _operator(view, name, by_operator[name], points, index)
-        left -= len(embed_json(row).encode()) + 1
-        if left < 0:
+        remaining -= len(embed_json(row).encode()) + 1
+        if remaining < 0:
             break
         operators.append(row)
     names = {row[0]: position for position, row in enumerate(operators)}
-    cases = _cases(view, names, index, left)
+    cases = _cases(view, names, index, remaining)
     scaling = [
         [
             names[s.operator],
@@ -74,14 +73,14 @@ def data(view: BundleView, room: int) -> dict[str, Any]:
 
 
 class _Index:
-    """Numbers that stand for dtypes and backends."""
+    """Numbers for dtypes and backends."""
 
     def __init__(self, backends: Sequence[str]) -> None:
         self.dtypes: dict[str, int] = {}
         self.backends = {name: i for i, name in enumerate(backends)}
 
     def kind(self, dtype: str, direction: str) -> int:
-        """Of dtype and direction together."""
+        """The number of a dtype and direction."""
         return 2 * self.dtypes.setdefault(dtype, len(self.dtypes)) + (direction == "backward")
 
     def backend(self, name: str) -> int:
@@ -89,8 +88,8 @@ class _Index:
 
 
 def _weight(groups: _Groups) -> tuple[int, float]:
-    """How bad an operator is: by its worst rank, then by the largest × budget there (none at all is
-    worse than any)."""
+    """Sort key by severity: the worst rank, then the largest × budget in it (a failure without one
+    is the worst)."""
     rank = max(group.rank for *_, group in groups)
     rhos = [group.rho for *_, group in groups if group.rank == rank]
     return rank, max(
@@ -101,7 +100,7 @@ def _weight(groups: _Groups) -> tuple[int, float]:
 def _operator(
     view: BundleView, name: str, groups: _Groups, points: int, index: _Index
 ) -> list[Any]:
-    """[name, family, whether n is what is accumulated, groups, budgets]"""
+    """[name, family, whether n is the number of terms, groups, budgets]"""
     by_terms = any(group.by_terms for *_, group in groups)
     rows, budgets = [], {}
     for dtype, direction, backend, group in groups:
@@ -109,7 +108,7 @@ def _operator(
         counts = [
             number for key, count in group.verdicts.items() for number in (_number_of(*key), count)
         ]
-        shown = group.encoded(points) if group.by_terms == by_terms else ""
+        points_text = group.encoded(points) if group.by_terms == by_terms else ""
         rows.append(
             [
                 kind,
@@ -117,11 +116,11 @@ def _operator(
                 round_significant(group.rho, 4),
                 counts,
                 _histogram(group.histogram),
-                shown,
+                points_text,
             ]
         )
         budget = view.groups.budget(name, dtype, direction)
-        if budget and shown:
+        if budget and points_text:
             budgets[kind] = budget
     return [name, view.groups.families[name], int(by_terms), rows, budgets]
 
@@ -133,8 +132,7 @@ def _histogram(counts: Sequence[int]) -> str:
 
 
 def _number_of(verdict: str, group: str) -> int:
-    """The place of a verdict in the page's list, whose last is a reduced precision that was asked
-    for."""
+    """The index of a verdict in the page's list, which ends with an allowed reduced precision."""
     return (
         len(VERDICTS)
         if verdict == "reduced-precision" and group == "warned"
@@ -143,13 +141,13 @@ def _number_of(verdict: str, group: str) -> int:
 
 
 def _cases(view: BundleView, names: Mapping[str, int], index: _Index, room: int) -> list[list[Any]]:
-    """The failures of each operator, and of operators without any the case with the largest error,
-    until the room is used up."""
-    chosen: dict[int, int] = {}  # line of results.jsonl: how many cases fail like it
+    """The failures of each operator, and for operators without failures the case with the largest
+    error, up to ``room`` bytes."""
+    chosen: dict[int, int] = {}  # line of results.jsonl: number of similar failures
     for kinds in view.summary.by_operator():
         for result in kinds[:PER_OPERATOR] if kinds[0].operator in names else ():
-            alike = kind_of(result)
-            chosen[view.shown[alike]] = view.summary.failing_cases[alike]
+            failure_kind = kind_of(result)
+            chosen[view.shown[failure_kind]] = view.summary.failing_cases[failure_kind]
     failing = {result.operator for result in view.summary.failures.values()}
     healthy = [
         (rho, line)
@@ -159,9 +157,9 @@ def _cases(view: BundleView, names: Mapping[str, int], index: _Index, room: int)
     for _, line in sorted(healthy, reverse=True):
         chosen.setdefault(line, 0)
     lines = list(chosen)[:MOST_CASES]
-    found, rows = view.read_results(lines), []
+    results, rows = view.read_results(lines), []
     for line in lines:
-        row = _case(view, found[line], chosen[line], names, index)
+        row = _case(view, results[line], chosen[line], names, index)
         room -= len(embed_json(row).encode()) + 1
         if room < 0:
             break
@@ -173,12 +171,12 @@ def _case(
     view: BundleView, result: Result, failing: int, names: Mapping[str, int], index: _Index
 ) -> list[Any]:
     """[operator, kind, backend, verdict, × budget, sentence, lines, recipe, command, work-around,
-    cause, how many alike, files]
+    cause, number of similar failures, files]
 
-    The command comes in the two pieces around the recipe, where it holds that.
+    A command that contains the recipe is split around it.
     """
     headline = printable(failure.headline(result))
-    told = failure.message(result, again=False).removeprefix(headline).strip("\n").split("\n")
+    details = failure.message(result, again=False).removeprefix(headline).strip("\n").split("\n")
     line, inline = result.case.line, quote(result.case.line)
     command = failure.command(
         result, bundle=view.folder, spec=view.specs.get(short(result.backend))
@@ -187,7 +185,7 @@ def _case(
         line, command = "", command.replace(inline, result.case.id)
     evidence = result.evidence
     cause = str(evidence.cause) if evidence is not None and evidence.cause is not None else ""
-    texts = (result.explanation, "\n".join(part.strip() for part in told), line)
+    texts = (result.explanation, "\n".join(part.strip() for part in details), line)
     return [
         names[short(result.operator)], index.kind(result.dtype, result.direction),
         index.backend(short(result.backend)),
@@ -199,8 +197,8 @@ def _case(
 
 
 def _files(view: BundleView, result: Result) -> str:
-    """``failures/ID: repro.py, issue.md``: what the bundle keeps of a failure for people; empty
-    where there is nothing."""
+    """``failures/ID: repro.py, issue.md``: the stored files of a failure for people; empty if there
+    are none."""
     folder = view.folder / "failures" / failure_id(result)
     names = [
         name

@@ -1,4 +1,5 @@
-"""How far a run is: a bar with rate and time left on a terminal, a line now and then elsewhere."""
+"""Progress of a run: a bar with rate and remaining time on a terminal, occasional lines
+elsewhere."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
+SECONDS_BETWEEN_LINES = 10.0  # without a terminal
 
 
 class ProgressMeter:
-    """Counts cases. Several screens may share one, where several environments are run at once."""
+    """Counts cases. Screens of environments that run at the same time share one."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -28,7 +29,7 @@ class ProgressMeter:
         self._started = self._last_line = time.monotonic()
 
     def begin(self, cases: int, budget: float | None) -> None:
-        """``cases`` more are to come; ``budget`` is in seconds, None for no limit."""
+        """Add ``cases`` to the total; ``budget`` is in seconds, None for no limit."""
         first, self._total, self._budget = self._total == 0, self._total + cases, budget
         if first:
             self._started = self._last_line = time.monotonic()
@@ -40,11 +41,12 @@ class ProgressMeter:
             self._progress.start()
 
     def correct(self, cases: int) -> None:
-        """There are so many more cases than were expected, or fewer."""
+        """Add ``cases`` (possibly negative) to the expected total."""
         self._total += cases
 
     def step(self, operator: str, failing: int, who: Hashable = None) -> None:
-        """One case more is through; ``failing`` operators have failed, as ``who`` counts them."""
+        """Count one finished case; ``failing`` is the number of failing operators of screen
+        ``who``."""
         self._done += 1
         self._failing[who] = failing
         now, budget = time.monotonic(), self._budget
@@ -66,7 +68,7 @@ class ProgressMeter:
             self.console.print(printable(f"  {count}  {operator}"))
 
     def stop(self) -> None:
-        """Give the terminal back, in whatever state the run is."""
+        """Restore the terminal."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None

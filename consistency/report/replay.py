@@ -1,4 +1,4 @@
-"""The terminal screen of a run that is stored."""
+"""The terminal report of a stored run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .terminal import IN_FULL, Screen
 
 
 def show(folder: Path, *, stream: IO[str] | None = None, not_tested: bool = False) -> None:
-    """Print what the run printed at its end. Raises BundleError."""
+    """Print the final report of a stored run. Raises BundleError."""
     view = read(folder)
     view.read_worst_failures(IN_FULL)
     screen = Screen(stream=stream, out=folder, not_tested=not_tested)
@@ -30,13 +30,13 @@ def title(view: BundleView) -> str:
     0``"""
     header, settings = view.header, view.settings
     torch = next((keys["torch"] for keys in view.environment.values() if keys.get("torch")), "")
-    many = f"{len(view.groups.families):,} operators"
-    what = [f"{many}, {settings.get('examples')} cases each", f"seed {settings.get('seed')}"]
+    operators = f"{len(view.groups.families):,} operators"
+    cases = [f"{operators}, {settings.get('examples')} cases each", f"seed {settings.get('seed')}"]
     if view.corpus_lines:
-        what = [many, *view.corpus_lines]
+        cases = [operators, *view.corpus_lines]
     parts = (
         f"consistency {header.get('consistency')}", torch and f"torch {torch}",
         str(header.get("created"))[:16].replace("T", " "),
-        *what,
+        *cases,
     )  # fmt: skip
     return printable(" · ".join(part for part in parts if part))

@@ -1,5 +1,5 @@
-"""How a failure that somebody holds in Python is shown again: a command, where one can say
-everything, or two steps."""
+"""How to reproduce a failure from Python: one command if it can contain the case, otherwise two
+steps."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..core.recipe import INLINE_BYTES
 from ..core.text import quote
 from .failure import command
 
-MAX_LINE = 1500  # characters of a case that a person pastes
+MAX_LINE = 1500  # characters of a case in a command
 
 
 def rerun_hint(
     result: Result, variable: str, *, spec: str | None = None, folder: Path | None = None
 ) -> list[str]:
-    """Lines for the end of a failure's message. ``variable`` is what Python calls the result,
-    ``folder`` where it was saved."""
+    """Lines for the end of a failure's message. ``variable`` is the result's name in Python,
+    ``folder`` is where it was saved."""
     if parse_source(result.case.source).kind == YOURS:
         name = result.case.source.rpartition("/")[2].rpartition(".")[2]
         fn = f", fn={name}" if name.isidentifier() else ", fn=…"
@@ -30,13 +30,13 @@ def rerun_hint(
             ),
             "           no command can call a function of your own",
         ]
-    said = f"--backend {quote(spec or result.backend)} --direction {result.direction}"
+    options = f"--backend {quote(spec or result.backend)} --direction {result.direction}"
     if folder is not None:
-        return [f"  again:   consistency repro {quote(str(folder))} {said}"]
+        return [f"  again:   consistency repro {quote(str(folder))} {options}"]
     inline = all(len(tensor.data) <= INLINE_BYTES for tensor in result.case.literals)
     if inline and len(result.case.line) <= MAX_LINE:
         return [f"  again:   {command(result, spec=spec)}"]
     return [
         f'  again:   consistency.save({variable}, "FOLDER") in Python, and then',
-        f"           consistency repro FOLDER {said}",
+        f"           consistency repro FOLDER {options}",
     ]

@@ -1,5 +1,4 @@
-"""A page or a drawing as PNG, by a browser that is there: Chromium, Chrome or Edge, without its
-window."""
+"""Render an SVG file as PNG with an installed browser: headless Chromium, Chrome or Edge."""
 
 from __future__ import annotations
 
@@ -25,13 +24,13 @@ _SIZE = re.compile(r'width="(\d+)" height="(\d+)"')
 
 
 def browser() -> str | None:
-    """The path of a browser that can draw, or None."""
+    """The path of a supported browser, or None."""
     return next((path for path in map(shutil.which, BROWSERS) if path), None)
 
 
 def render_png(svg: Path, png: Path) -> Path:
-    """Draw an SVG file in its own size, and return ``picture``. Raises UsageError where no browser
-    is there, or it fails."""
+    """Draw an SVG file in its own size and return ``png``. Raises UsageError if there is no browser
+    or it fails."""
     browser_path = browser()
     if browser_path is None:
         raise UsageError(

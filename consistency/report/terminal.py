@@ -1,7 +1,7 @@
-"""The screen: which backends take part, progress with rate and time left, a table of families ×
-backends, the failures.
+"""The terminal report of a run: its backends, progress with rate and remaining time, a table of
+families × backends, the failures.
 
-Rich draws it on a terminal; anywhere else (a file, a CI log) it is plain text without escape codes.
+Rich draws it on a terminal; elsewhere (a file, a CI log) it is plain text without escape codes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-IN_FULL = 4  # operators whose worst failure is shown with its command
+IN_FULL = 4  # operators whose worst failure is shown in full, with its command
 MOST_FAILURES = 20
 MOST_ALSO = 4
 MOST_DISPUTES = 5
@@ -54,7 +54,7 @@ _LEGEND = {
 
 
 def console(stream: IO[str] | None = None) -> Console:
-    """Where screens draw: standard output, or ``stream``."""
+    """A console on standard output or on ``stream``."""
     from rich.console import Console
 
     return Console(
@@ -65,9 +65,9 @@ def console(stream: IO[str] | None = None) -> Console:
 class Screen:
     """The handler that shows a run.
 
-    ``not_tested`` lists every reason in full. ``elsewhere`` names backends that nobody asked for
-    and that are not here. ``where`` is said in place of this machine's torch, and ``meter`` counts
-    for several screens, where a run is made on other machines.
+    ``not_tested`` lists every reason in full. ``elsewhere`` names unavailable backends that were
+    not requested. For a run on other machines, ``where`` replaces this machine's torch version, and
+    several screens share a ``meter``.
     """
 
     def __init__(
@@ -82,11 +82,9 @@ class Screen:
         self.out = out
         self.not_tested = not_tested
         self.elsewhere = elsewhere
-        self.specs: Mapping[
-            str, str
-        ] = {}  # how backends are spelled, where a stored run is shown and there are no settings
+        self.specs: Mapping[str, str] = {}  # of backends, for a stored run without settings
         self._settings: RunConfig | None = None
-        self._names: tuple[str, ...] = ()  # of the backends, in the order of the table's columns
+        self._names: tuple[str, ...] = ()  # of backends, in the order of the table's columns
         self.meter = meter or ProgressMeter(self.console)
 
     def __call__(self, event: Event) -> None:
@@ -113,7 +111,7 @@ class Screen:
                 self._finish(event)
 
     def _line(self, text: str, style: str = "") -> None:
-        """A line of text that is only text, whatever a backend wrote into it."""
+        """Print a line, without control characters that a backend may have written."""
         self.console.print(printable(text), style=style or None)
 
     def _start(self, event: Started) -> None:
@@ -123,15 +121,19 @@ class Screen:
 
         settings = self._settings = event.config
         pairs = "1 operator × dtype" if event.units == 1 else f"{event.units:,} operators × dtypes"
-        each = f"{pairs}, {pluralize(settings.examples, 'case')} each"
-        what = event.title or (
-            f"{each} · seed {settings.seed}" if settings.corpus is None else _replaying(settings)
+        cases_each = f"{pairs}, {pluralize(settings.examples, 'case')} each"
+        subject = event.title or (
+            f"{cases_each} · seed {settings.seed}"
+            if settings.corpus is None
+            else _replaying(settings)
         )
-        title = f"consistency {__version__} · {self.where or f'torch {torch.__version__}'} · {what}"
-        ran_on = {
+        title = (
+            f"consistency {__version__} · {self.where or f'torch {torch.__version__}'} · {subject}"
+        )
+        environments = {
             b.name: {} if b.name in event.unavailable else b.identity for b in settings.backends
         }
-        self.opening(title, ran_on, event.unavailable)
+        self.opening(title, environments, event.unavailable)
         if self.elsewhere:
             self._line(
                 f"  – not here: {', '.join(self.elsewhere)}   (why: consistency backends)", "dim"
@@ -141,14 +143,14 @@ class Screen:
     def opening(
         self, title: str, backends: Mapping[str, Mapping[str, str]], absent: Mapping[str, str]
     ) -> None:
-        """What was run, and what each backend ran on, or why it did not."""
+        """Print the title, and each backend's environment or why it is unavailable."""
         self._names = tuple(backends)
         self._line(title)
         width = max(map(len, backends), default=0)
-        said: set[tuple[str, str]] = set()
+        printed: set[tuple[str, str]] = set()
         for name, environment in backends.items():
             reason = absent.get(name)
-            about = reason if reason else _about(environment, said)
+            about = reason if reason else _about(environment, printed)
             self._line(
                 f"  {'–' if reason else '✓'} {name:<{width}}  {about}".rstrip(),
                 "dim" if reason else "",
@@ -159,17 +161,17 @@ class Screen:
             r.comparison is None and not (r.verdict.tested and "rho_max" in r.metrics)
             for r in event.results
         ):
-            return  # no case: what was not run, and what is about many cases
+            return  # not a case: an operator that was not run, or a result about many cases
         self.meter.step(
             event.case.operator, len({key[0] for key in self.summary.failures}), id(self)
         )
 
     def remark(self, text: str) -> None:
-        """A line of what else is done."""
+        """Print what is being done."""
         self._line(f"  {text} …", "dim")
 
     def stop(self) -> None:
-        """Give the terminal back, in whatever state the run is."""
+        """Restore the terminal."""
         self.meter.stop()
 
     def _finish(self, event: Finished) -> None:
@@ -181,8 +183,8 @@ class Screen:
         self.closing(event.seconds, event.out_of_time)
 
     def closing(self, seconds: float | None, out_of_time: bool = False) -> None:
-        """The table, the failures, the notes, the last line; ``seconds`` is None for a run that did
-        not end."""
+        """Print the table, the failures, the notes and the last line; ``seconds`` is None for a run
+        that did not end."""
         self.console.print()
         for line in table(self.summary, self._names):
             self.console.print(line)
@@ -223,7 +225,7 @@ class Screen:
                 self._line(f"  {share:>7.0%}  inconclusive of {operator}")
 
     def _failure(self, kinds: Sequence[Result]) -> None:
-        """The worst failure of an operator in full, the others by name."""
+        """Print the worst failure of an operator in full, and the others by name."""
         from rich.text import Text
 
         first = kinds[0]
@@ -239,7 +241,7 @@ class Screen:
             self._line(f"  {count:,} failing cases of this operator")
 
     def last(self, seconds: float | None, out_of_time: bool = False) -> str:
-        """The one line that says how the run ended."""
+        """The last line, which summarizes the run."""
         groups, verdicts = self.summary.groups, self.summary.verdicts
         failing = [(name, verdicts[name]) for name in verdicts if Verdict(name).fails]
         parts = (
@@ -254,10 +256,10 @@ class Screen:
             for name in ("known", "ill-conditioned", "inconclusive")
             if verdicts[name]
         ]
-        rest = groups["not tested"] - verdicts["inconclusive"]
+        untested = groups["not tested"] - verdicts["inconclusive"]
         parts += (
-            [f"{rest:,} not tested{'' if self.not_tested else ' (why: --not-tested)'}"]
-            if rest
+            [f"{untested:,} not tested{'' if self.not_tested else ' (why: --not-tested)'}"]
+            if untested
             else []
         )
         failed = self.summary.harness_failures
@@ -273,21 +275,21 @@ class Screen:
             if groups["passed"] or groups["warned"]
             else "– nothing was tested:"
         )
-        where = f"    bundle {self.out}" if self.out else ""
+        paths = f"    bundle {self.out}" if self.out else ""
         if self.out and (self.out / PAGE).is_file():
-            where += f"    page {self.out / PAGE}"
+            paths += f"    page {self.out / PAGE}"
         ended = ", time budget used up" if out_of_time else ""
         took = "did not end" if seconds is None else format_seconds(seconds)
-        return f"{mark} {' · '.join(parts)}    {took}{ended}{where}"
+        return f"{mark} {' · '.join(parts)}    {took}{ended}{paths}"
 
 
 def repeated(summary: RunSummary) -> list[str]:
-    """Whether the same bits and the same memory came out again; empty where nobody looked."""
+    """Lines on determinism and memory growth; empty if neither was tested."""
     return [*determinism.summary(summary.repeated), *summary.leaks()]
 
 
 def notes(summary: RunSummary) -> list[str]:
-    """What else there is to say about a run, a line each."""
+    """Further notes about a run, one line each."""
     return [
         text
         for text in (
@@ -300,7 +302,7 @@ def notes(summary: RunSummary) -> list[str]:
 
 
 def _generic(summary: RunSummary) -> str:
-    """The operators that have no declaration of ours, and so no error model of their own."""
+    """The operators without a declaration, which are judged by a generic error model."""
     names = dict.fromkeys(
         name for cell in summary.cells.get(GENERIC, {}).values() for name in cell.operators
     )
@@ -316,29 +318,29 @@ def _generic(summary: RunSummary) -> str:
 
 
 def _also(others: Sequence[Result]) -> Iterator[str]:
-    """``also: float32 forward on cpu, numpy: up to 13 × budget``, a line per dtype, direction and
+    """``also: float32 forward on cpu, numpy: up to 13 × budget``, one line per dtype, direction and
     verdict."""
-    alike: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
+    by_kind: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
     for result in others:
-        alike[result.dtype, result.direction, result.verdict.value].append(result)
-    for (dtype, direction, verdict), results in list(alike.items())[:MOST_ALSO]:
+        by_kind[result.dtype, result.direction, result.verdict.value].append(result)
+    for (dtype, direction, verdict), results in list(by_kind.items())[:MOST_ALSO]:
         backends = ", ".join(dict.fromkeys(r.backend for r in results))
         rho = max(r.metrics.get("rho_max", 0.0) for r in results)
         size = f" up to {format_factor(rho)} × budget" if verdict == "divergent" else ""
         yield f"also:    {dtype} · {direction} · {backends}   {verdict}{size}"
-    if len(alike) > MOST_ALSO:
-        more = len(alike) - MOST_ALSO
+    if len(by_kind) > MOST_ALSO:
+        more = len(by_kind) - MOST_ALSO
         yield f"         and {pluralize(more, 'more kind')}"
 
 
 def table(summary: RunSummary, backends: Sequence[str]) -> Iterator[Text]:
-    """Families × backends, and below it what the symbols mean. Lines of text, not of boxes: made to
-    be read and to be cut."""
+    """Families × backends, and a legend. Plain text without box drawing, so that tools can process
+    it."""
     from rich.text import Text
 
     if not summary.cells:
         return
-    shown = [
+    column_names = [
         printable(name) if len(name) <= 30 else f"{printable(name)[:29]}…" for name in backends
     ]
     cells = {
@@ -349,12 +351,13 @@ def table(summary: RunSummary, backends: Sequence[str]) -> Iterator[Text]:
     }
     first = max(map(len, cells))
     widths = [
-        max(len(name), *(len(row[i][0]) for row in cells.values())) for i, name in enumerate(shown)
+        max(len(name), *(len(row[i][0]) for row in cells.values()))
+        for i, name in enumerate(column_names)
     ]
     yield Text(
         " " * first
         + "".join(
-            f"   {name:<{width}}" for name, width in zip(shown, widths, strict=True)
+            f"   {name:<{width}}" for name, width in zip(column_names, widths, strict=True)
         ).rstrip(),
         "bold",
     )
@@ -364,8 +367,8 @@ def table(summary: RunSummary, backends: Sequence[str]) -> Iterator[Text]:
             line.append("   ").append(f"{text:<{width}}", _COLORS[group])
         line.rstrip()
         yield line
-    every = " ".join(text for row in cells.values() for text, _ in row)
-    legend = [words for mark, words in _LEGEND.items() if mark in every]
+    all_text = " ".join(text for row in cells.values() for text, _ in row)
+    legend = [words for mark, words in _LEGEND.items() if mark in all_text]
     if legend:
         yield Text(" " * (first + 3) + "   ".join(legend), "dim")
 
@@ -373,19 +376,19 @@ def table(summary: RunSummary, backends: Sequence[str]) -> Iterator[Text]:
 def _replaying(settings: RunConfig) -> str:
     assert settings.corpus is not None
     corpus = settings.corpus
-    then = f", then fresh ones · seed {settings.seed}" if settings.explore else ""
-    return f"{len(corpus.cases):,} cases of the corpus {corpus.name} ({corpus.digest[:12]}){then}"
+    fresh = f", then fresh ones · seed {settings.seed}" if settings.explore else ""
+    return f"{len(corpus.cases):,} cases of the corpus {corpus.name} ({corpus.digest[:12]}){fresh}"
 
 
-def _about(environment: Mapping[str, str], said: set[tuple[str, str]]) -> str:
-    """What a backend runs on, leaving out what was said of one above it."""
+def _about(environment: Mapping[str, str], printed: set[tuple[str, str]]) -> str:
+    """A backend's environment, without facts that were printed for an earlier backend."""
     keys = ("device", "driver", "processor", "cuda", "cudnn", "numpy", "blas", "threads", "onednn")
     new = [
         (k, environment[k])
         for k in keys
-        if environment.get(k) and (k, environment[k]) not in {*said, ("device", "cpu")}
+        if environment.get(k) and (k, environment[k]) not in {*printed, ("device", "cpu")}
     ]
-    said.update(new)
+    printed.update(new)
     text = " · ".join(
         value if key in ("device", "processor") else f"{key} {value}" for key, value in new
     )
@@ -394,7 +397,7 @@ def _about(environment: Mapping[str, str], said: set[tuple[str, str]]) -> str:
 
 def exit_status(summary: RunSummary, *, asked: bool) -> int:
     """0 consistent; 1 a failing verdict; 3 nothing failed, but nothing was tested, or not on a
-    backend that was asked for."""
+    requested backend."""
     if summary.groups["failed"]:
         return 1
     tested = summary.groups["passed"] + summary.groups["warned"]
