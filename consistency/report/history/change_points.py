@@ -1,10 +1,8 @@
-"""What changed for good, and in which run: new failures, fixes, errors that grew or shrank, what
-is no longer tested.
+"""Change points: runs with new failures, fixes, larger or smaller errors, or lost tests.
 
-Each case is followed over the runs by itself (:mod:`.segmentation`), so that like is compared
-with like; what the cases of a group (operator, dtype, direction) did in the
-same run is one change point.
-Cases that fail now and then are flaky, with their rate, and no change point.
+Each case is followed over the runs separately (:mod:`.segmentation`), so that equal cases are
+compared; changes of the cases of a group (operator, dtype, direction) in the same run are one
+change point. Cases that fail intermittently are flaky, with a rate, and give no change point.
 """
 
 from __future__ import annotations
@@ -21,25 +19,23 @@ from .events import EventKind
 from .series import FAILED, PASSED, UNTESTED, CaseHistories, EnvironmentHistory
 from .shift_test import MIN_SHIFT, shift_of
 
-FEW, MANY = 0.25, 0.65  # rates: from at most one to at least the other is a change point
-MAX_DEVIATION = 4.0  # octaves; what one case adds to the mean move of its group is bounded by that
-MAX_CHANCE, MIN_RATIO = (
-    0.02,
-    5.0,
-)  # of cases that moved, by signs and ranks, and of their mean move to its uncertainty
+FEW, MANY = 0.25, 0.65  # a change point goes from a rate ≤ FEW to a rate ≥ MANY, or back
+MAX_DEVIATION = 4.0  # octaves: bound of one case's contribution to the mean move of its group
+# Largest p-value of the moved cases (signs and ranks), smallest ratio of mean move to uncertainty.
+MAX_CHANCE, MIN_RATIO = 0.02, 5.0
 MIN_SCATTER = 0.05  # octaves
-NEGLIGIBLE = -6.7  # octaves (a hundredth of the budget): errors below that may move as they like
-NEAR = 2  # runs within which change points of one group are one
+NEGLIGIBLE = -6.7  # octaves (a hundredth of the budget): moves of smaller errors are ignored
+NEAR = 2  # runs within which change points of a group are merged
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A change of one group in one environment, on ``night`` (its place among the environment's
-    nights), where it was seen first; on the night ``last`` it was not there yet.
+    """A change of one group in one environment, first seen in ``run`` (an index into the
+    environment's runs) and absent in run ``last``.
 
-    ``cases`` of ``of`` took part. ``before`` and ``after``: × budget, in octaves; of verdicts, that
-    of the worst such case (NaN where there is no number). ``item`` is a case that shows it.
-    ``moved`` tells whether the environment changed that night.
+    ``cases`` of ``of`` cases changed. ``before`` and ``after`` are × budget in octaves; for
+    verdicts, of the worst such case (NaN without a number). ``item`` is an example case. ``moved``:
+    the environment changed between the two runs.
     """
 
     env: int
@@ -61,12 +57,11 @@ class ChangePoint:
 
 @dataclass(frozen=True, slots=True)
 class GroupSeries:
-    """A group over the nights of an environment: median and largest × budget (octaves), how many
-    cases fail and were tested.
+    """A group over the runs of an environment: median and largest × budget (octaves), numbers of
+    failing and of tested cases.
 
-    ``flaky`` holds, of the case that fails now and then most often, how many of how many nights
-    since it did so; ``transient`` counts cases that fail in the latest run alone, where nothing has
-    changed in the environment.
+    ``flaky`` is (failed runs, runs) of the most frequently failing flaky case at its present rate;
+    ``transient`` counts cases that fail only in the latest run, without a change of environment.
     """
 
     env: int
@@ -89,8 +84,8 @@ def find_change_points(
     failure_rate, untested_rate = _case_rates(failing, penalty), _case_rates(missing, penalty)
     group_moves = [_median_moves(histories, place) for place in range(len(histories.groups))]
     moves, scatter = (
-        np.stack([each for each, _ in group_moves]),
-        np.array([one for _, one in group_moves], dtype=np.float32),
+        np.stack([group_move for group_move, _ in group_moves]),
+        np.array([group_scatter for _, group_scatter in group_moves], dtype=np.float32),
     )
     steady = (
         np.nan_to_num(
@@ -124,8 +119,7 @@ def find_change_points(
 
 
 def _case_rates(events: NDArray[np.int8], penalty: segmentation.Floats) -> segmentation.Floats:
-    """Rates of every case by night; what is alike is found once, and what never changes costs
-    nothing."""
+    """Rates of every case by run. Equal rows are segmented once, constant rows not at all."""
     lowest = np.where(events < 0, 2, events).min(axis=1)
     highest = events.max(axis=1)
     points = np.repeat(
@@ -135,40 +129,39 @@ def _case_rates(events: NDArray[np.int8], penalty: segmentation.Floats) -> segme
     )
     mixed = np.flatnonzero((lowest == 0) & (highest == 1))
     if len(mixed):
-        kinds, which = np.unique(events[mixed], axis=0, return_inverse=True)
+        kinds, kind_of_row = np.unique(events[mixed], axis=0, return_inverse=True)
         for start in range(0, len(kinds), 512):
             chosen = segmentation.rates(kinds[start : start + 512], penalty)
-            mine = (which.ravel() >= start) & (which.ravel() < start + 512)
-            points[mixed[mine]] = chosen[which.ravel()[mine] - start]
+            in_chunk = (kind_of_row.ravel() >= start) & (kind_of_row.ravel() < start + 512)
+            points[mixed[in_chunk]] = chosen[kind_of_row.ravel()[in_chunk] - start]
     return points.astype(np.float32)
 
 
 def _median_moves(histories: CaseHistories, place: int) -> tuple[segmentation.Floats, float]:
-    """How far the errors of a group lie, night by night, from where each of its cases usually lies
-    (mean, in octaves).
+    """The mean deviation of a group's errors from each case's median, by run, in octaves; and the
+    uncertainty of that mean from the scatter of the cases.
 
-    Only of cases that pass. Cases that were not there on all nights are aligned with the others by
-    iteration. The second value is what the cases' disagreement makes of the mean's uncertainty.
+    Only passing cases count. Cases missing in some runs are aligned with the others by iteration.
     """
     rows = histories.of(place)
     size = np.where(histories.state[rows] == PASSED, histories.size[rows], np.float32(np.nan))
-    known = ~np.isnan(size)
-    many = known.sum(axis=0)
+    measured = ~np.isnan(size)
+    counts = measured.sum(axis=0)
     run = np.zeros(size.shape[1], dtype=np.float32)
-    for _ in range(1 if known.all() else 3):
+    for _ in range(1 if measured.all() else 3):
         usual = np.nan_to_num(segmentation.median(size - run, axis=1))
         middle = segmentation.median(size - usual[:, None], axis=0)
         run = np.nan_to_num(middle)
-    off = np.clip(size - usual[:, None] - run, -MAX_DEVIATION, MAX_DEVIATION)
+    deviation = np.clip(size - usual[:, None] - run, -MAX_DEVIATION, MAX_DEVIATION)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(known, off, 0.0).sum(axis=0) / many
+        mean = np.where(measured, deviation, 0.0).sum(axis=0) / counts
     scatter = segmentation.median(
-        np.abs(np.where(known, off, np.float32(np.nan))), axis=0
+        np.abs(np.where(measured, deviation, np.float32(np.nan))), axis=0
     ) * np.float32(1.4826)
     uncertain = segmentation.median(
-        (scatter / np.sqrt(np.maximum(many, 1))).astype(np.float32)[None, :], axis=1
+        (scatter / np.sqrt(np.maximum(counts, 1))).astype(np.float32)[None, :], axis=1
     )
-    return np.where(many > 0, run + mean, np.nan).astype(np.float32), float(
+    return np.where(counts > 0, run + mean, np.nan).astype(np.float32), float(
         np.nan_to_num(uncertain[0])
     )
 
@@ -181,23 +174,23 @@ def _steps(levels: segmentation.Floats) -> Iterator[tuple[int, float, float]]:
 def _rate_crossings(
     rate: segmentation.Floats, kinds: tuple[EventKind, EventKind]
 ) -> Iterator[tuple[EventKind, int, NDArray[np.intp]]]:
-    """Runs in which cases begin, or cease, to do something for good; crossings of the same kind
-    close together are one."""
+    """Runs in which the rate of cases rises or falls across the thresholds; near crossings of the
+    same kind are merged."""
     if (rate[:, 1:] == rate[:, :-1]).all():
         return
     for kind, low, high in (
         (kinds[0], rate[:, :-1], rate[:, 1:]),
         (kinds[1], rate[:, 1:], rate[:, :-1]),
     ):
-        here = (low <= FEW) & (high >= MANY)
-        runs = np.flatnonzero(here.any(axis=0))
+        crosses = (low <= FEW) & (high >= MANY)
+        runs = np.flatnonzero(crosses.any(axis=0))
         while len(runs):
             together = runs[runs <= runs[0] + NEAR]
-            many = here[:, together].sum(axis=0)
+            counts = crosses[:, together].sum(axis=0)
             yield (
                 kind,
-                int(together[many.argmax()]) + 1,
-                np.flatnonzero(here[:, together].any(axis=1)),
+                int(together[counts.argmax()]) + 1,
+                np.flatnonzero(crosses[:, together].any(axis=1)),
             )
             runs = runs[len(together) :]
 
@@ -213,9 +206,9 @@ def _change_point(
 ) -> ChangePoint:
     rows = histories.of(place)
     size = histories.size[rows][cases]
-    run, last = _seen(np.any(histories.state[rows][cases] >= UNTESTED, axis=0), run)
-    shown = size[:, last] if kind is EventKind.FIXED else size[:, run]
-    worst = int(np.nan_to_num(shown, nan=np.inf).argmax())
+    run, last = _known_runs(np.any(histories.state[rows][cases] >= UNTESTED, axis=0), run)
+    sizes = size[:, last] if kind is EventKind.FIXED else size[:, run]
+    worst = int(np.nan_to_num(sizes, nan=np.inf).argmax())
     before, after = float(size[worst, last]), float(size[worst, run])
     item = int(histories.items[rows][cases[worst]])
     of = int(rows.stop - rows.start)
@@ -235,8 +228,8 @@ def _change_point(
     )
 
 
-def _seen(known: NDArray[np.bool_], run: int) -> tuple[int, int]:
-    """The first night from this one on of which something is known, and the last one before it."""
+def _known_runs(known: NDArray[np.bool_], run: int) -> tuple[int, int]:
+    """The first known run from ``run`` on, and the last known run before it."""
     later, earlier = np.flatnonzero(known[run:]), np.flatnonzero(known[:run])
     return run + int(later[0]) if len(later) else run, int(earlier[-1]) if len(earlier) else run - 1
 
@@ -248,9 +241,9 @@ def _error_shifts(
     moves: segmentation.Floats,
     levels: segmentation.Floats,
     changed: NDArray[np.bool_],
-    others: list[ChangePoint],
+    rate_points: list[ChangePoint],
 ) -> list[ChangePoint]:
-    """Errors that moved for good: levels between nights whose medians really differ."""
+    """Change points of errors: levels whose medians differ by at least MIN_SHIFT."""
     bounds = [0, *(run for run, _, _ in _steps(levels)), len(moves)]
     middles = [_middle(moves[a:b]) for a, b in itertools.pairwise(bounds)]
     points: list[ChangePoint] = []
@@ -264,12 +257,17 @@ def _error_shifts(
         if abs(after - last) < MIN_SHIFT:
             continue
         before, last = last, after
-        # Where cases begin or cease to fail, those that are left are other cases, and the verdict
-        # says it already.
-        if any(abs(other.run - run) <= NEAR for other in others):
+        # If cases begin or cease to fail, the passing cases are not the same as before, and the
+        # change of verdict is reported already.
+        if any(abs(rate_point.run - run) <= NEAR for rate_point in rate_points):
             continue
         point = _error_shift(
-            environment, histories, place, _seen(~np.isnan(moves), run), after - before, changed
+            environment,
+            histories,
+            place,
+            _known_runs(~np.isnan(moves), run),
+            after - before,
+            changed,
         )
         if point is not None:
             points.append(point)
@@ -284,8 +282,8 @@ def _error_shift(
     move: float,
     changed: NDArray[np.bool_],
 ) -> ChangePoint | None:
-    """The change point, unless the cases that moved disagree: another kernel, as good as the one
-    before, moves each by chance."""
+    """The change point, unless the moves of the cases disagree, as with another kernel of the same
+    accuracy."""
     rows, (run, last) = histories.of(place), runs
     size = np.where(histories.state[rows] == PASSED, histories.size[rows], np.float32(np.nan))
     first, end = max(run - 14, 0), min(run + 14, size.shape[1])
@@ -300,13 +298,13 @@ def _error_shift(
         or float(np.nanmedian(np.fmax(before, after))) < NEGLIGIBLE
     ):
         return None
-    most = int(np.nan_to_num(shift if move > 0 else -shift, nan=-np.inf).argmax())
+    largest_move = int(np.nan_to_num(shift if move > 0 else -shift, nan=-np.inf).argmax())
     middle = float(np.nanmedian(before)) if not np.isnan(before).all() else float("nan")
     return ChangePoint(
         environment.env, int(histories.groups[place]), run, last,
         EventKind.ERROR_GREW if move > 0 else EventKind.ERROR_SHRANK,
         int(moved.sum()), len(size),
-        middle, middle + move, int(histories.items[rows][most]),
+        middle, middle + move, int(histories.items[rows][largest_move]),
         bool(changed[last + 1 : run + 1].any()),
     )  # fmt: skip
 
@@ -319,8 +317,8 @@ def _agree(moves: NDArray[np.float64]) -> bool:
 
 
 def _middle(values: segmentation.Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else float("nan")
+    measured = values[~np.isnan(values)]
+    return float(np.median(measured)) if len(measured) else float("nan")
 
 
 def _series(
@@ -343,12 +341,11 @@ def _series(
 
 
 def _flaky(state: NDArray[np.int8], failure_rate: segmentation.Floats) -> tuple[int, int] | None:
-    """(nights it failed, nights it ran) at its present rate, of the case that fails now and then
-    most often."""
+    """(failed runs, runs) at its present rate, of the most frequently failing flaky case."""
     last = failure_rate[:, -1]
     worst: tuple[int, int] | None = None
     for case in np.flatnonzero(
-        (last > segmentation.RARE) & (last < segmentation.FREQUENT) & ~_first(state)
+        (last > segmentation.RARE) & (last < segmentation.FREQUENT) & ~_failed_first(state)
     ):
         steps = np.flatnonzero(failure_rate[case, 1:] != failure_rate[case, :-1])
         start = int(steps[-1]) + 1 if len(steps) else 0
@@ -360,19 +357,19 @@ def _flaky(state: NDArray[np.int8], failure_rate: segmentation.Floats) -> tuple[
 
 
 def _transient_failures(state: NDArray[np.int8], failure_rate: segmentation.Floats) -> int:
-    """Cases that fail on the last night and are known to pass, or have passed until then: seen
-    once, which few nights cannot tell from a flake."""
+    """Number of cases that fail in the last run but passed before. One failure cannot be
+    distinguished from a flaky case."""
     last = failure_rate[:, -1]
     return int(
         (
             (state[:, -1] == FAILED)
-            & ((last <= segmentation.RARE) | (last < segmentation.FREQUENT) & _first(state))
+            & ((last <= segmentation.RARE) | (last < segmentation.FREQUENT) & _failed_first(state))
         ).sum()
     )
 
 
-def _first(state: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """By case, whether it failed for the first time on the last night."""
+def _failed_first(state: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """By case, whether it failed for the first time in the last run."""
     before = state[:, :-1]
     first: NDArray[np.bool_] = (
         (state[:, -1] == FAILED) & (before >= PASSED).any(axis=1) & ~(before == FAILED).any(axis=1)

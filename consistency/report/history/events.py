@@ -1,5 +1,5 @@
-"""The kinds of events that a history tells of, with their words and marks: between two runs
-(`consistency diff`) and over many (`consistency matrix`, and queries of both)."""
+"""The kinds of events in a history, with their titles and marks: between two runs
+(`consistency diff`) and over many (`consistency matrix` and queries)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """What happened to the results of an operator; the order is that in which events are listed."""
+    """An event in the results of an operator, in the order of listing."""
 
     OUTAGE = "trouble"
     NEW_FAILURE = "new"
@@ -45,13 +45,13 @@ REGRESSIONS = frozenset(
         EventKind.UNTESTED,
     }
 )
-# What the segmentation of many runs finds; the other kinds need the cases of two runs beside each
-# other, or are about the latest run alone.
+# Events found by the segmentation of many runs; the other kinds compare the cases of two runs, or
+# are about the latest run only.
 CHANGE_POINTS = (
     EventKind.NEW_FAILURE, EventKind.ERROR_GREW, EventKind.UNTESTED,
     EventKind.FIXED, EventKind.ERROR_SHRANK, EventKind.TESTED_AGAIN,
 )  # fmt: skip
-LATEST = (*CHANGE_POINTS, EventKind.FLAKY, EventKind.TRANSIENT)  # what a cell of the matrix may say
+LATEST = (*CHANGE_POINTS, EventKind.FLAKY, EventKind.TRANSIENT)  # events in cells of the matrix
 FORMER_WORDS = {"drifted": "error_grew", "calmed": "error_shrank", "once": "transient"}
 _TITLES = {
     EventKind.OUTAGE: "machine in trouble",

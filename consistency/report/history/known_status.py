@@ -1,5 +1,5 @@
-"""What the last nights say of expectations: which explained what, and which nobody needs any
-more."""
+"""Status of the entries of known failures in the last runs: which matched, and which are no longer
+needed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from ...engine.known.status import FILE, KnownStatus, together, told
 from ...errors import ConsistencyError
 from ...storage import bundle
 
-MAX_ENTRIES = 2_000  # entries of a bundle that are read
+MAX_ENTRIES = 2_000  # entries read per bundle
 
 
 def standings(folders: Iterable[Path]) -> dict[str, KnownStatus]:
-    """The entries that these bundles speak of, added up, by their ids; what is damaged says
-    nothing."""
+    """The combined status of entries in these bundles by id; damaged bundles are ignored."""
     runs: list[list[KnownStatus]] = []
     for folder in folders:
         rows: list[KnownStatus] = []
@@ -41,13 +40,13 @@ def standings(folders: Iterable[Path]) -> dict[str, KnownStatus]:
 
 
 def to_do(known: dict[str, KnownStatus]) -> list[str]:
-    """What a person should read: entries to remove, entries that have expired, flakes with their
+    """Lines that need attention: entries to remove, expired entries, flaky cases with their
     rate."""
     return [printable(line) for line in told(list(known.values()))]
 
 
 def words(kept: str, known: dict[str, KnownStatus]) -> str:
-    """Which expectation a result met, in a few words; ``kept`` is what its row says, as JSON."""
+    """The entry that a result matched, in a few words; ``kept`` is the row's JSON."""
     try:
         row = json.loads(kept)
         entry, verdict = str(row["entry"])[:120], str(row.get("verdict", ""))[:40]

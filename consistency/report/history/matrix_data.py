@@ -1,5 +1,5 @@
-"""What the script of the index draws: operators by environments, and a short line of the past of
-each, as compact JSON."""
+"""The data for the index's script as compact JSON: operators by environments, with a sparkline of
+each operator's history."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .series import EnvironmentHistory
 from .snapshot import FAILED, RANK_OF, RANKS, WARNED, MatrixCell, ResultGroup, Snapshot
 
 ROOM = 6_000_000  # bytes of the index
-POINTS = 40  # of a line of the past
+POINTS = 40  # of a sparkline
 SENTENCE = 220
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-LOWEST, STEP = -10.0, 0.5  # octaves of × budget: what A stands for, and the distance to B
+LOWEST, STEP = -10.0, 0.5  # octaves of × budget: value of digit A, distance between digits
 
 
 def data(
@@ -29,12 +29,12 @@ def data(
 ) -> dict[str, Any]:
     """The JSON of the index. Operators whose cells do not fit are counted in ``left_out``."""
     order = sorted(
-        (one for one in snapshot.by_operator().items() if one[0] in files),
+        (entry for entry in snapshot.by_operator().items() if entry[0] in files),
         key=lambda item: _weight(snapshot, item[1]),
     )
     places = {env: i for i, env in enumerate(snapshot.environments)}
     texts = _Texts()
-    operators, left = [], ROOM
+    operators, remaining = [], ROOM
     for name, groups in order:
         cells = [
             [place, *_cell(snapshot, cell, places[env], texts, links.get((env, group.number), ()))]
@@ -60,22 +60,22 @@ def data(
             cells,
             past,
         ]
-        left -= len(embed_json(row)) + 1
-        if left < 0:
+        remaining -= len(embed_json(row)) + 1
+        if remaining < 0:
             break
         operators.append(row)
     return {
         "ranks": RANKS,
         "verdicts": [*([name, RANKS[RANK_OF[i]]] for i, name in enumerate(VERDICTS)),
         ["reduced-precision", RANKS[WARNED]]],
-        "environments": [_environment(one) for one in snapshot.environments.values()],
+        "environments": [_environment(entry) for entry in snapshot.environments.values()],
         "operators": operators, "texts": texts.all,
         "names": names(snapshot), "left_out": len(files) - len(operators),
     }  # fmt: skip
 
 
 class _Texts:
-    """Numbers that stand for texts that come up often."""
+    """Numbers for repeated texts."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {"": 0}
@@ -89,8 +89,7 @@ class _Texts:
 
 
 def _weight(snapshot: Snapshot, groups: list[ResultGroup]) -> tuple[int, float, str]:
-    """Worst first: what has just begun to fail, what fails, by × budget; then what warns, and the
-    rest."""
+    """Sort key: new failures first, then failures by × budget, warnings, and the rest."""
     cells = [
         cell
         for env in snapshot.environments
@@ -120,30 +119,30 @@ def _is_last(snapshot: Snapshot, cell: MatrixCell) -> bool:
     )
 
 
-def _environment(one: EnvironmentHistory) -> dict[str, Any]:
-    last = one.runs[-1]
+def _environment(env: EnvironmentHistory) -> dict[str, Any]:
+    last = env.runs[-1]
     return {
-        "name": one.name, "label": one.label, "backend": one.backend, "night": last.name,
-        "nights": len(one.runs),
-        "identity": identity_of(one), "path": quote(last.path), "spec": quote(one.spec()),
+        "name": env.name, "label": env.label, "backend": env.backend, "night": last.name,
+        "nights": len(env.runs),
+        "identity": identity_of(env), "path": quote(last.path), "spec": quote(env.spec()),
     }  # fmt: skip
 
 
 def _cell(
     snapshot: Snapshot, cell: MatrixCell, place: int, texts: _Texts, links: tuple[str, ...]
 ) -> list[Any]:
-    """[environment, verdict, × budget, cases, of, case id, …] and, of what is not ordinary, {…}
-    with the rest."""
+    """[environment, verdict, × budget, cases, of, case id], and {…} with further fields if there
+    are any."""
     environment = snapshot.environments[cell.env]
     verdict = (
         len(VERDICTS)
         if cell.verdict == "reduced-precision" and cell.rank == WARNED
         else VERDICTS.index(cell.verdict)
     )
-    rest: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     if (run := since(environment, cell)) is not None:
-        rest["since"] = run
-        rest["because"] = (
+        extra["since"] = run
+        extra["because"] = (
             texts(because(environment, cell.since or 0, cell.before)) if cell.since else 0
         )
     for name, value in (
@@ -152,27 +151,27 @@ def _cell(
         ("sentence", cell.sentence[:SENTENCE]),
     ):
         if value:
-            rest[name] = texts(value)
+            extra[name] = texts(value)
     if cell.expectation:
-        rest["expectation"] = texts(cell.expectation)
-    if (what := latest_event(environment, cell)) != "":
-        rest["kind"] = what
+        extra["expectation"] = texts(cell.expectation)
+    if (event := latest_event(environment, cell)) != "":
+        extra["kind"] = event
     if (rate := flaky(cell)) is not None:
-        rest["flaky"] = round(rate, 3)
+        extra["flaky"] = round(rate, 3)
     if cell.run != len(environment.runs) - 1:
-        rest["night"], rest["path"] = (
+        extra["night"], extra["path"] = (
             environment.runs[cell.run].name,
             texts(quote(environment.runs[cell.run].path)),
         )
     if links:
-        rest["files"] = list(links)
+        extra["files"] = list(links)
     row = [place, verdict, round_significant(cell.rho, 3), cell.cases, cell.of, cell.case_id]
-    return [*row, rest] if rest else row
+    return [*row, extra] if extra else row
 
 
 def because(environment: EnvironmentHistory, run: int, last: int | None = None) -> str:
-    """What changed in the environment from the night ``last`` (default: the one before) to a night,
-    in a few words."""
+    """The changes of the environment from run ``last`` (default: the one before) to ``run``, in a
+    few words."""
     rows = environment.between(run - 1 if last is None else last, run)
     words = "; ".join(f"{name} {old or 'none'} → {new or 'none'}" for name, old, new in rows[:3])
     return (
@@ -183,21 +182,20 @@ def because(environment: EnvironmentHistory, run: int, last: int | None = None) 
 
 
 def past_of(series: list[Any]) -> str:
-    """A character for each of at most POINTS stretches of nights: the largest × budget in it, or a
-    full stop where nothing ran."""
+    """One character for each of at most POINTS ranges of runs: the largest × budget, or a full stop
+    if nothing ran."""
     if not series:
         return ""
     largest = np.fmax.reduce([series.largest for series in series])
     failing = np.add.reduce([series.failing for series in series])
-    largest = np.where(
-        (failing > 0) & ~(largest > 0.0), 0.5, largest
-    )  # fails without a number: just beyond the budget
+    # A failure without a number is shown just beyond the budget.
+    largest = np.where((failing > 0) & ~(largest > 0.0), 0.5, largest)
     parts = np.array_split(largest, min(POINTS, len(largest)))
     return "".join(_letter(part) for part in parts)
 
 
 def _letter(part: NDArray[np.float32]) -> str:
-    known = part[~np.isnan(part)]
-    if not len(known):
+    measured = part[~np.isnan(part)]
+    if not len(measured):
         return "."
-    return DIGITS[int(min(max(math.ceil((float(known.max()) - LOWEST) / STEP - 1e-6), 0), 63))]
+    return DIGITS[int(min(max(math.ceil((float(measured.max()) - LOWEST) / STEP - 1e-6), 0), 63))]

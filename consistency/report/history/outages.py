@@ -1,5 +1,5 @@
-"""Runs in which the machine failed rather than an operator: cases of many operators crashed or
-timed out. That is one event, for as long as it lasts."""
+"""Outages: runs in which the machine failed rather than an operator, since cases of many operators
+crashed or timed out. An outage is one event, however long it lasts."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ if TYPE_CHECKING:
     import duckdb
 
 LOSSES = ("crash", "timeout")
-SHARE, OPERATORS = (
-    0.005,
-    10,
-    # of the run's results, and of how many operators: one operator that hangs is that operator's
-    # news
-)
+# Minimum share of the run's results, and minimum number of operators, so that one hanging operator
+# is not an outage.
+SHARE, OPERATORS = 0.005, 10
 
 
 def is_outage(lost: int, operators: int, results: int) -> bool:
-    """Whether so many results that were lost, of so many operators, are the machine's doing;
-    ``results`` counts all of the run."""
+    """Whether ``lost`` results of so many operators, out of all ``results`` of the run, are an
+    outage."""
     return operators >= OPERATORS and lost >= SHARE * results
 
 
@@ -33,8 +30,7 @@ CODES = tuple(VERDICTS.index(name) for name in LOSSES)
 
 
 def lost(db: duckdb.DuckDBPyConnection) -> dict[tuple[int, int], tuple[int, int]]:
-    """By (environment, bundle), of outages: how many results were lost, and of how many
-    operators."""
+    """Outages by (environment, bundle): number of lost results, and number of their operators."""
     codes = ", ".join(map(str, CODES))
     rows = db.execute(
         f"SELECT o.env, o.bundle, count(*) FILTER (o.verdict IN ({codes})) AS gone, "
@@ -43,7 +39,7 @@ def lost(db: duckdb.DuckDBPyConnection) -> dict[tuple[int, int], tuple[int, int]
         "gone > 0"
     ).fetchall()
     return {
-        (env, bundle): (gone, operators)
-        for env, bundle, gone, operators, every in rows
-        if is_outage(gone, operators, every)
+        (env, bundle): (lost_results, operators)
+        for env, bundle, lost_results, operators, all_results in rows
+        if is_outage(lost_results, operators, all_results)
     }

@@ -1,13 +1,13 @@
-"""Levels of many series at once: where each changes for good, not where one run is an outlier.
+"""Piecewise constant levels of many series at once, robust against outliers.
 
-Every night costs what its observation costs at a level; changing the level costs a penalty, less on
-a night on which something in the environment changed; the cheapest path through the nights is found
-exactly (Viterbi 1967). No single night can cost more than a bound, so that one outlier among
-quiet ones does not pay for two changes (Fearnhead and Rigaill 2019). What follows:
+Each run has the cost of its observation at a level; a change of level has a penalty, smaller for a
+run whose environment changed. The path of minimum cost is found exactly (Viterbi 1967). The cost of
+one run is bounded, so that a single outlier does not justify two changes (Fearnhead and Rigaill
+2019). As a result:
 
-- on the last night, a new level counts at once where the environment has changed, and from its
-  second night where it has not;
-- in between, a level that lasts for fewer than three or four nights is an outlier.
+- at the end, a new level counts at once if the environment has changed, otherwise from its second
+  run;
+- elsewhere, a level that lasts for fewer than three or four runs is an outlier.
 """
 
 from __future__ import annotations
@@ -18,34 +18,32 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 RATES = np.array([0.002, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 0.998], dtype=np.float32)
-RARE, FREQUENT = 0.02, 0.98  # rates beyond which a case passes, or fails, for good
+RARE, FREQUENT = 0.02, 0.98  # rates beyond which a case always passes, or always fails
 _LIKELY = np.array(
     [0.45, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.35], dtype=np.float32
 )
-QUIET_PENALTY, CHANGED_PENALTY = (
-    8.0,
-    3.0,
-)  # of a change without and with a change in the environment, in natural logarithms
-SIZE_PENALTY = 4.0  # more than that for errors: they are noisier than verdicts
-BOUND = 10.0  # the most that one night's error can say
+# Penalty (natural logarithm) of a change of level without and with a change of the environment.
+QUIET_PENALTY, CHANGED_PENALTY = 8.0, 3.0
+SIZE_PENALTY = 4.0  # additional penalty for errors, which are noisier than verdicts
+BOUND = 10.0  # largest cost of one run's error
 LEVELS, RECENT = 48, 8
 FEW_NIGHTS = 8
-MIN_NOISE = 0.08  # octaves; errors of the same bits repeat exactly
+MIN_NOISE = 0.08  # octaves, since identical results have no noise
 
 
 def rates(events: NDArray[np.int8], penalty: Floats) -> Floats:
-    """How often something happens, for each night: [series, nights] of 1 (it does), 0 (it does not)
-    and -1 (nobody knows).
+    """The rate of an event in each run, from ``events`` [series, runs] with 1 (yes), 0 (no) and
+    -1 (unknown).
 
-    ``penalty``: of a change before each night. Returns rates out of :data:`RATES`.
+    ``penalty`` is that of a change before each run. The rates are elements of :data:`RATES`.
     """
-    happens, not_at_all = -np.log(RATES), -np.log1p(-RATES)
+    yes_cost, no_cost = -np.log(RATES), -np.log1p(-RATES)
     enter = -np.log(_LIKELY)
 
     def cost(run: int) -> Floats:
-        seen = events[:, run, None]
+        observed = events[:, run, None]
         return np.where(
-            seen == 1, happens, np.where(seen == 0, not_at_all, np.float32(0.0))
+            observed == 1, yes_cost, np.where(observed == 0, no_cost, np.float32(0.0))
         ).astype(np.float32)
 
     place = _cheapest(
@@ -55,23 +53,23 @@ def rates(events: NDArray[np.int8], penalty: Floats) -> Floats:
 
 
 def levels(values: Floats, penalty: Floats, scatter: Floats | None = None) -> Floats:
-    """The level of each series on each night, in the unit of ``values`` [series, nights], NaN where
-    nothing was measured.
+    """The level of each series in each run, in the unit of ``values`` [series, runs], which are NaN
+    if not measured.
 
-    ``scatter``: how uncertain a value is, used where there are too few nights to see it.
+    ``scatter`` is the uncertainty of a value, used if there are too few runs to estimate it.
     """
     grid = _grid(values)
-    few = values.shape[1] < FEW_NIGHTS and scatter is not None
+    is_short = values.shape[1] < FEW_NIGHTS and scatter is not None
     noise = (
         np.maximum(scatter, np.float32(MIN_NOISE))
-        if few and scatter is not None
+        if is_short and scatter is not None
         else _noise(values)
     )[:, None]
 
     def cost(run: int) -> Floats:
-        here = values[:, run, None]
-        bounded = np.minimum(((here - grid) / noise) ** 2 * np.float32(0.5), np.float32(BOUND))
-        return np.where(np.isnan(here), np.float32(0.0), bounded)
+        observed = values[:, run, None]
+        bounded = np.minimum(((observed - grid) / noise) ** 2 * np.float32(0.5), np.float32(BOUND))
+        return np.where(np.isnan(observed), np.float32(0.0), bounded)
 
     enter = np.zeros((len(values), grid.shape[1]), dtype=np.float32)
     place = _cheapest(cost, values.shape, enter, penalty + np.float32(SIZE_PENALTY))
@@ -79,14 +77,14 @@ def levels(values: Floats, penalty: Floats, scatter: Floats | None = None) -> Fl
 
 
 def penalties(changed: NDArray[np.bool_]) -> Floats:
-    """Of a change before each night; ``changed`` tells on which nights the environment was another
-    one."""
+    """The penalty of a change before each run; ``changed`` marks runs with a changed
+    environment."""
     return np.where(changed, CHANGED_PENALTY, QUIET_PENALTY).astype(np.float32)
 
 
 def _cheapest(cost, shape: tuple[int, int], enter: Floats, penalty: Floats) -> NDArray[np.intp]:  # type: ignore[no-untyped-def]
-    """The level's place for each series and night. ``enter``: what beginning at a level costs
-    beside the penalty."""
+    """The index of the level for each series and run. ``enter`` is the cost of entering a level in
+    addition to the penalty."""
     series, runs = shape
     jumped = np.zeros((runs, *enter.shape), dtype=np.bool_)
     cheapest = np.zeros((runs, series), dtype=np.intp)
@@ -98,20 +96,20 @@ def _cheapest(cost, shape: tuple[int, int], enter: Floats, penalty: Floats) -> N
         np.less(fresh, total, out=jumped[run])
         total = np.where(jumped[run], fresh, total) + cost(run)
     path = np.zeros(shape, dtype=np.intp)
-    here, every = total.argmin(axis=1), np.arange(series)
+    level, all_series = total.argmin(axis=1), np.arange(series)
     for run in range(runs - 1, -1, -1):
-        path[:, run] = here
+        path[:, run] = level
         if run:
-            here = np.where(jumped[run, every, here], cheapest[run], here)
+            level = np.where(jumped[run, all_series, level], cheapest[run], level)
     return path
 
 
 def _grid(values: Floats) -> Floats:
-    """Levels to choose from: quantiles of a series, and its last nights, for a level that has only
-    just begun."""
+    """Candidate levels: quantiles of a series, and its last values, for a level that has just
+    begun."""
     ordered = np.sort(values, axis=1)
-    known = np.maximum(np.count_nonzero(~np.isnan(values), axis=1), 1)
-    places = np.rint(np.linspace(0.0, 1.0, LEVELS)[None, :] * (known - 1)[:, None]).astype(np.intp)
+    count = np.maximum(np.count_nonzero(~np.isnan(values), axis=1), 1)
+    places = np.rint(np.linspace(0.0, 1.0, LEVELS)[None, :] * (count - 1)[:, None]).astype(np.intp)
     grid = np.concatenate(
         [np.take_along_axis(ordered, places, axis=1), values[:, -RECENT:]], axis=1
     )
@@ -123,21 +121,20 @@ def _grid(values: Floats) -> Floats:
 
 
 def _noise(values: Floats) -> Floats:
-    """How far a series moves from night to night, robustly: half of its moves are smaller than 0.67
-    √2 of this."""
+    """A robust standard deviation of a series, from the median of its moves between runs."""
     moves = np.abs(np.diff(values, axis=1))
     usual = median(moves, axis=1) / np.float32(0.6745 * 2**0.5)
     return np.asarray(np.maximum(np.nan_to_num(usual), np.float32(MIN_NOISE)), dtype=np.float32)
 
 
 def median(values: Floats, axis: int) -> Floats:
-    """Of what is not NaN; NaN where nothing is left."""
+    """Median without NaN; NaN if there are no other values."""
     if values.shape[axis] == 0:
         return np.full(np.delete(values.shape, axis), np.nan, dtype=np.float32)
     ordered = np.sort(values, axis=axis)
-    known = np.count_nonzero(~np.isnan(values), axis=axis, keepdims=True)
-    low, high = np.maximum(known - 1, 0) // 2, known // 2
-    high = np.minimum(high, np.maximum(known - 1, 0))
+    count = np.count_nonzero(~np.isnan(values), axis=axis, keepdims=True)
+    low, high = np.maximum(count - 1, 0) // 2, count // 2
+    high = np.minimum(high, np.maximum(count - 1, 0))
     middle = (
         np.take_along_axis(ordered, low, axis=axis) + np.take_along_axis(ordered, high, axis=axis)
     ) / np.float32(2.0)

@@ -1,7 +1,6 @@
-"""The matrix: what every operator does on every environment, since when, and what has changed.
+"""The matrix: the state of every operator in every environment, since when, and its changes.
 
-Made from a store in one go; what it found is kept in the store, and made again when the store's
-bundles are other ones.
+Computed from a store and saved in it; computed again when the store's bundles change.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ class ResultGroup:
 
 @dataclass(slots=True)
 class MatrixCell:
-    """A group in an environment, as of its last night that has it (``night``, its place among the
-    environment's nights).
+    """A group in an environment, in the last run that has results for it (``run``, an index into
+    the environment's runs).
 
-    ``rho`` is the largest × budget among the results of the worst rank, None without one; ``cases``
-    counts those of them, ``of`` all. ``since`` is the night from which on it has failed, None where
-    it does not fail; ``before`` is the last night on which it was known not to. ``change_point`` is
-    what changed on that night.
+    ``rho`` is the largest × budget among the ``cases`` results of the worst rank (None without
+    one); ``of`` counts all results. ``since`` is the first run of the present failure, None if it
+    does not fail; ``before`` is the last run known not to fail. ``change_point`` is the latest
+    change.
     """
 
     env: int
@@ -81,10 +80,9 @@ class MatrixCell:
 
 @dataclass
 class Snapshot:
-    """Everything the pages and the questions are about. ``cells`` and ``lines`` by (environment,
-    group).
+    """All data for pages and queries. ``cells`` and ``series`` are by (environment, group).
 
-    ``expectations`` are lines about entries to remove, or to look at.
+    ``expectations`` are lines about entries of known failures to remove or to check.
     """
 
     environments: Mapping[int, EnvironmentHistory]
@@ -111,7 +109,7 @@ class Snapshot:
         ]
 
     def last_change_points(self) -> list[ChangePoint]:
-        """What changed on the last night of each environment."""
+        """The change points in the last run of each environment."""
         return [
             point
             for point in self.change_points
@@ -121,22 +119,22 @@ class Snapshot:
 
 def snapshot(store: Store) -> Snapshot:
     """The matrix of a store."""
-    by_env = {one.env: one for one in environments(store.db)}
+    by_env = {environment.env: environment for environment in environments(store.db)}
     change_points: list[ChangePoint] = []
     series: dict[tuple[int, int], GroupSeries] = {}
-    shown: list[tuple[int, int, int]] = []
-    for one in by_env.values():
-        for histories in case_histories(store.db, one):
-            mine, drawn = find_change_points(one, histories)
-            change_points += mine
-            series |= {(series.env, series.group): series for series in drawn}
+    stale: list[tuple[int, int, int]] = []
+    for environment in by_env.values():
+        for histories in case_histories(store.db, environment):
+            points, group_series = find_change_points(environment, histories)
+            change_points += points
+            series |= {(series.env, series.group): series for series in group_series}
             last = (histories.state[:, ::-1] != UNKNOWN).argmax(axis=1)
             late = np.minimum.reduceat(last, histories.starts) if len(histories.starts) else last
-            runs = len(one.runs) - 1 - late
-            shown += [
-                (one.env, one.runs[int(n)].bundle, int(g))
+            runs = len(environment.runs) - 1 - late
+            stale += [
+                (environment.env, environment.runs[int(n)].bundle, int(g))
                 for g, n in zip(histories.groups, runs, strict=True)
-                if n < len(one.runs) - 1
+                if n < len(environment.runs) - 1
             ]
     change_points.sort(
         key=lambda point: (
@@ -152,10 +150,14 @@ def snapshot(store: Store) -> Snapshot:
             "SELECT grp, operator, dtype, direction, family FROM groups"
         ).fetchall()
     }
-    cells = _cells(store.db, by_env, shown)
-    known = known_status.standings({Path(one.runs[-1].path): None for one in by_env.values()})
+    cells = _cells(store.db, by_env, stale)
+    statuses = known_status.standings(
+        {Path(environment.runs[-1].path): None for environment in by_env.values()}
+    )
     for cell in cells.values():
-        cell.expectation = known_status.words(cell.expectation, known) if cell.expectation else ""
+        cell.expectation = (
+            known_status.words(cell.expectation, statuses) if cell.expectation else ""
+        )
     _since(cells, change_points, series, by_env)
     items = {point.item for point in change_points}
     ids = (
@@ -167,7 +169,9 @@ def snapshot(store: Store) -> Snapshot:
         if items
         else {}
     )
-    matrix = Snapshot(by_env, groups, cells, series, change_points, ids, known_status.to_do(known))
+    matrix = Snapshot(
+        by_env, groups, cells, series, change_points, ids, known_status.to_do(statuses)
+    )
     _store_results(store, matrix)
     return matrix
 
@@ -177,8 +181,8 @@ def _cells(
     by_env: Mapping[int, EnvironmentHistory],
     stale: Sequence[tuple[int, int, int]],
 ) -> dict[tuple[int, int], MatrixCell]:
-    """The worst of every group on the last night that has it."""
-    last = [(one.env, one.runs[-1].bundle, None) for one in by_env.values()]
+    """The worst results of every group in the last run that has it."""
+    last = [(environment.env, environment.runs[-1].bundle, None) for environment in by_env.values()]
     columns = [list(column) for column in zip(*last, *stale, strict=True)] or [[], [], []]
     db.execute(
         (
@@ -187,7 +191,11 @@ def _cells(
         ),
         columns,
     )
-    place = {(one.env, run.bundle): i for one in by_env.values() for i, run in enumerate(one.runs)}
+    place = {
+        (environment.env, run.bundle): i
+        for environment in by_env.values()
+        for i, run in enumerate(environment.runs)
+    }
     worst: dict[tuple[int, int], tuple[Any, ...]] = {}
     counted: dict[tuple[int, int], int] = defaultdict(int)
     for row in db.execute(
@@ -214,11 +222,11 @@ def _cells(
     )
     details = _details(db)
     cells = {}
-    for (env, group), (_, _, bundle, verdict, many, rho, item) in worst.items():
+    for (env, group), (_, _, bundle, verdict, count, rho, item) in worst.items():
         words = details.get((bundle, env, item), ("", "", "", ""))
         cells[env, group] = MatrixCell(
             env, group, place[env, bundle], NAME_OF[verdict], RANK_OF[verdict],
-            None if rho >= _HUGE else float(rho), many,
+            None if rho >= _HUGE else float(rho), count,
             counted[env, group], ids.get(item, ""), *words,
         )  # fmt: skip
     return cells
@@ -248,22 +256,22 @@ def _since(
     for point in change_points:
         latest[point.env, point.group].append(point)
     for key, cell in cells.items():
-        mine = latest.get(key, [])
+        points = latest.get(key, [])
         series = all_series.get(key)
         if series is not None:
             cell.flaky, cell.transient = series.flaky, series.transient
         expected_kind = {FAILED: EventKind.NEW_FAILURE, NOT_TESTED: EventKind.UNTESTED}.get(
             cell.rank
         )
-        began = [point for point in mine if point.kind is expected_kind] if expected_kind else []
+        starts = [point for point in points if point.kind is expected_kind] if expected_kind else []
         if cell.verdict in LOSSES and by_env[cell.env].runs[cell.run].lost[0]:
             cell.since = by_env[cell.env].outage_since(cell.run)
-        elif began:
-            cell.change_point, cell.since, cell.before = began[-1], began[-1].run, began[-1].last
+        elif starts:
+            cell.change_point, cell.since, cell.before = starts[-1], starts[-1].run, starts[-1].last
         elif cell.rank == FAILED:
             cell.since = _first_failure(series) if cell.flaky or cell.transient else 0
-        if cell.change_point is None and mine:
-            cell.change_point = mine[-1]
+        if cell.change_point is None and points:
+            cell.change_point = points[-1]
 
 
 def _first_failure(series: GroupSeries | None) -> int:
@@ -275,13 +283,13 @@ def _first_failure(series: GroupSeries | None) -> int:
 
 
 def stamp(store: Store) -> str:
-    """Changes with the bundles in a store."""
+    """A hash of the bundles in a store."""
     rows = store.db.execute("SELECT identity, signature FROM bundles ORDER BY 1").fetchall()
     return hashlib.sha256(repr(rows).encode()).hexdigest()
 
 
 def _store_results(store: Store, matrix: Snapshot) -> None:
-    """Put what was found into the store, for questions in SQL."""
+    """Save the matrix in the store for queries in SQL."""
     db = store.db
     db.execute("CREATE OR REPLACE TABLE stamps AS SELECT ? AS stamp", [stamp(store)])
     change_points = [

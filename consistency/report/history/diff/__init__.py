@@ -1,5 +1,5 @@
-"""Two runs compared, like for like: what fails now, what no longer does, what errs more
-although it still passes."""
+"""Comparison of two runs on the same cases: new failures, fixes, and larger errors within
+budget."""
 
 from __future__ import annotations
 

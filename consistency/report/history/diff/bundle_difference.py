@@ -1,4 +1,4 @@
-"""All that is told of two bundles."""
+"""The difference between two bundles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..events import EventKind
 from . import compared_results, error_shifts, missing, outages, verdict_changes
 from .compared_results import GroupKey, ResultChange, Results
 
-MACHINE = "machine"  # what is about all backends stands under this name
+MACHINE = "machine"  # the name for facts about all backends
 _LONG = 400
 _LISTED = list(EventKind)
 ChangedFacts = tuple[tuple[str, str, str], ...]  # name, then, now
@@ -22,8 +22,8 @@ ChangedFacts = tuple[tuple[str, str, str], ...]  # name, then, now
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """One of the two runs. ``corpus`` is its digest, ``explored`` how many results only this run
-    has because it explored."""
+    """One of the two runs. ``corpus`` is the digest, ``only`` the number of results that the other
+    run lacks, ``explored`` the number of these from exploration."""
 
     folder: Path
     id: str
@@ -37,17 +37,15 @@ class ComparedRun:
 
 @dataclass(frozen=True)
 class RunDifference:
-    """Two runs compared. ``environments``: by backend, what is not the same on both sides; under
-    ``machine`` what is about all."""
+    """Two runs compared on ``like`` common results. ``environments`` are the changed facts by
+    backend; those of all backends under ``machine``."""
 
     before: ComparedRun
     after: ComparedRun
     like: int
     changes: tuple[ResultChange, ...] = ()
     environments: Mapping[str, ChangedFacts] = field(default_factory=dict)
-    not_reached: int = (
-        0  # results on the same corpus, or on the same draws, that the newer run does not have
-    )
+    not_reached: int = 0  # results for planned cases that the newer run does not have
 
     @property
     def regressions(self) -> tuple[ResultChange, ...]:
@@ -60,27 +58,29 @@ def difference(old: Path, new: Path) -> RunDifference:
     before, after = compared_results.results(old), compared_results.results(new)
     groups: dict[GroupKey, list[verdict_changes.ResultPair]] = defaultdict(list)
     like = 0
-    for (group, case), now in after.items():
-        then = before.get((group, case))
-        if then is not None:
-            groups[group].append((case, then, now))
+    for (group, case), new_result in after.items():
+        old_result = before.get((group, case))
+        if old_result is not None:
+            groups[group].append((case, old_result, new_result))
             like += 1
-    rest, outages_found = outages.split_outages(groups, before, after)
+    remaining, outage_changes = outages.split_outages(groups, before, after)
     changes = [
-        *outages_found,
-        *verdict_changes.changes(rest, missing.groups(headers[0], headers[1], before, after)),
+        *outage_changes,
+        *verdict_changes.changes(remaining, missing.groups(headers[0], headers[1], before, after)),
         *error_shifts.error_shifts(groups),
     ]
     changes.sort(
         key=lambda c: (_LISTED.index(c.kind), -c.after if c.after == c.after else 0.0, c.group)
     )
     sides = (_side(old, headers[0], before, after), _side(new, headers[1], after, before))
-    left = missing.results(headers[0], headers[1], before, after)
-    return RunDifference(*sides, like, tuple(changes), _environments(old, new, *headers), left)
+    not_reached = missing.results(headers[0], headers[1], before, after)
+    return RunDifference(
+        *sides, like, tuple(changes), _environments(old, new, *headers), not_reached
+    )
 
 
 def _side(folder: Path, header: Mapping[str, Any], ours: Results, theirs: Results) -> ComparedRun:
-    only = Counter(one.origin for key, one in ours.items() if key not in theirs)
+    only = Counter(result.origin for key, result in ours.items() if key not in theirs)
     corpus = header["corpus"]["digest"] if header["corpus"] else ""
     ended = "seconds" in header and header.get("complete") is not False
     return ComparedRun(
@@ -98,45 +98,51 @@ def _side(folder: Path, header: Mapping[str, Any], ours: Results, theirs: Result
 def _environments(
     old: Path, new: Path, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> dict[str, ChangedFacts]:
-    """What moved, backend by backend; what moved in the same way on several stands under all of
-    their names, once."""
-    then, now = _read(old), _read(new)
-    backends = [*then, *(name for name in now if name not in then)]
-    whose: dict[tuple[str, str, str], list[str]] = {}
-    for backend in backends:
-        if backend not in then or backend not in now:
-            was, is_ = ("there" if backend in side else "" for side in (then, now))
-            whose[f"backend {backend}"[:_LONG], was, is_] = [MACHINE]
-            continue
-        for row in _changed_facts(*_both_probed(then[backend], now[backend])):
-            whose.setdefault(row, []).append(backend)
-    found: dict[str, list[tuple[str, str, str]]] = {}
-    known = set(_changed_facts(before["machine"], after["machine"]))
-    for row in sorted(known):
-        found.setdefault(MACHINE, []).append(row)
-    for row, names in whose.items():
-        if row not in known:
-            found.setdefault(", ".join(names), []).append(row)
-    return {name: tuple(rows) for name, rows in found.items()}
-
-
-def _both_probed(
-    then: dict[str, Any], now: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Without fingerprints where one side has none: short runs take none, which is no change of the
-    machine."""
-    if all(any(name.startswith("fingerprint") for name in side) for side in (then, now)):
-        return then, now
-    without = [
-        {name: value for name, value in side.items() if not name.startswith("fingerprint")}
-        for side in (then, now)
+    """Changed facts by backend; a change common to several backends is listed once, under all
+    their names."""
+    old_environments, new_environments = _read(old), _read(new)
+    backends = [
+        *old_environments,
+        *(name for name in new_environments if name not in old_environments),
     ]
-    return without[0], without[1]
+    backends_by_change: dict[tuple[str, str, str], list[str]] = {}
+    for backend in backends:
+        if backend not in old_environments or backend not in new_environments:
+            was, is_ = (
+                "there" if backend in side else "" for side in (old_environments, new_environments)
+            )
+            backends_by_change[f"backend {backend}"[:_LONG], was, is_] = [MACHINE]
+            continue
+        for row in _changed_facts(
+            *_comparable_environments(old_environments[backend], new_environments[backend])
+        ):
+            backends_by_change.setdefault(row, []).append(backend)
+    changes: dict[str, list[tuple[str, str, str]]] = {}
+    machine_changes = set(_changed_facts(before["machine"], after["machine"]))
+    for row in sorted(machine_changes):
+        changes.setdefault(MACHINE, []).append(row)
+    for row, names in backends_by_change.items():
+        if row not in machine_changes:
+            changes.setdefault(", ".join(names), []).append(row)
+    return {name: tuple(rows) for name, rows in changes.items()}
+
+
+def _comparable_environments(
+    old: dict[str, Any], new: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Both environments, without fingerprints if one has none, as is usual for short runs."""
+    if all(any(name.startswith("fingerprint") for name in side) for side in (old, new)):
+        return old, new
+    without_fingerprints = [
+        {name: value for name, value in side.items() if not name.startswith("fingerprint")}
+        for side in (old, new)
+    ]
+    return without_fingerprints[0], without_fingerprints[1]
 
 
 def _read(folder: Path) -> dict[str, dict[str, Any]]:
-    found = {name: dict(keys) for name, keys in bundle.read_environment(folder).items()}
-    for name, keys in found.items():
+    environments = {name: dict(keys) for name, keys in bundle.read_environment(folder).items()}
+    for name, keys in environments.items():
         if len(name) > _LONG or len(keys) > 1000:
             raise BundleError(
                 f"{folder / 'environment.json'} does not describe what backends ran on"
@@ -144,12 +150,12 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
         probed = keys.pop("fingerprint", None)
         facts = probed if isinstance(probed, dict) else {"": probed} if probed else {}
         keys |= {f"fingerprint {fact}".strip(): value for fact, value in list(facts.items())[:1000]}
-    return found
+    return environments
 
 
-def _changed_facts(then: Mapping[str, Any], now: Mapping[str, Any]) -> ChangedFacts:
+def _changed_facts(old: Mapping[str, Any], new: Mapping[str, Any]) -> ChangedFacts:
     pairs = (
-        (name, str(then.get(name, ""))[:_LONG], str(now.get(name, ""))[:_LONG])
-        for name in sorted({*then, *now})
+        (name, str(old.get(name, ""))[:_LONG], str(new.get(name, ""))[:_LONG])
+        for name in sorted({*old, *new})
     )
     return tuple(pair for pair in pairs if pair[1] != pair[2])

@@ -1,4 +1,4 @@
-"""As much of two runs as is compared, and what is told about it."""
+"""The compared part of a run's results, and changes between two runs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from ..events import EventKind
 
 # operator, dtype, direction, backend; "*" stands for all of them
 GroupKey = tuple[str, str, str, str]
-MAX_GROWTH = (
-    10.0  # × its error before: what a known divergence may grow by where its entry has no max_rho
-)
-MEANINGLESS = 1e6  # × budget: not a digit is right, and nothing can be worse
+MAX_GROWTH = 10.0  # allowed growth of a known divergence whose entry has no max_rho
+MEANINGLESS = 1e6  # × budget: no digit is right, so growth means nothing
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedResult:
-    """As much of a result as is compared."""
+    """The compared part of a result."""
 
     verdict: str
     fails: bool
@@ -33,22 +31,21 @@ class ComparedResult:
     explanation: str
     cause: str
     origin: str
-    known: Known | None = None  # the expectation that explained it
+    known: Known | None = None  # the matching known failure
 
     @property
     def passes(self) -> bool:
-        """Within the budget, or excused by the numbers themselves; not because somebody expects the
-        failure."""
+        """Within the budget, or ill-conditioned; not a known failure."""
         return self.tested and not self.fails and self.verdict != "known"
 
     @property
     def flaky(self) -> bool:
-        """Known to happen sometimes only, so that one night more or less of it means nothing."""
+        """Known to be intermittent, so that a change between two runs means nothing."""
         return self.known is not None and self.known.flaky
 
     def known_grew(self, now: ComparedResult) -> bool:
-        """Whether a known divergence errs more than its entry admits, or, where that does not say,
-        far more than before."""
+        """Whether the error of a known divergence exceeds its entry's limit or, without a limit,
+        is far larger than before."""
         if self.known is None or self.flaky or self.rho >= MEANINGLESS:
             return False
         if now.fails:
@@ -64,12 +61,12 @@ class ComparedResult:
 
 @dataclass(frozen=True)
 class ResultChange:
-    """What changed in one group (operator, dtype, direction, backend), over ``cases`` of the
-    ``like`` that were compared.
+    """A change in one group (operator, dtype, direction, backend), in ``cases`` of the ``like``
+    compared cases.
 
-    ``before`` and ``after`` are × budget: the worst of the cases concerned, of error shifts the
-    median. ``case`` is the id of the worst. ``groups`` counts the operators × dtypes × directions
-    that a change stands for which is about many of them.
+    ``before`` and ``after`` are × budget: of the worst such case, or the median for error shifts.
+    ``case`` is the id of the worst. ``groups`` is the number of operators × dtypes × directions
+    that the change is about.
     """
 
     kind: EventKind
@@ -107,10 +104,10 @@ Results = Mapping[tuple[GroupKey, str], ComparedResult]
 
 
 def results(folder: Path) -> Results:
-    """The results of a bundle by group and case, without shrunk ones. Raises BundleError with file
-    and line."""
+    """The results of a bundle by group and case, without minimized ones. Raises BundleError with
+    file and line."""
     path = folder / "results.jsonl"
-    found: dict[tuple[GroupKey, str], ComparedResult] = {}
+    results_: dict[tuple[GroupKey, str], ComparedResult] = {}
     for number, row in bundle.lines(path):
         try:
             if row.get("shrunk") is True:
@@ -136,7 +133,7 @@ def results(folder: Path) -> Results:
                 _text(cause.get("name", "")),
                 _text(row.get("origin", "")),
             )
-            found[group, case] = ComparedResult(
+            results_[group, case] = ComparedResult(
                 verdict.value,
                 verdict.fails,
                 verdict.tested,
@@ -150,7 +147,7 @@ def results(folder: Path) -> Results:
             raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
         except (TypeError, ValueError, AttributeError) as error:
             raise BundleError(f"{path}:{number}  damaged: {str(error)[:100]}") from None
-    return found
+    return results_
 
 
 def _text(value: Any) -> str:

@@ -1,8 +1,7 @@
-"""Whether errors have grown although they pass: asked of each group, of an operator in all dtypes,
-and of a dtype in all operators.
+"""Tests for larger errors within budget: in each group, in an operator over all dtypes, and in a
+dtype over all operators.
 
-One group of a shared corpus has few cases, too few to be sure of a shift where everything moves a
-little; together they have more.
+One group of a shared corpus has too few cases to detect a small shift; pooled groups have more.
 """
 
 from __future__ import annotations
@@ -28,33 +27,38 @@ class _PooledShift:
 
 
 def error_shifts(groups: Mapping[GroupKey, Sequence[ResultPair]]) -> Iterator[ResultChange]:
-    """The shifts that are alarms. One chance of a false alarm holds for all questions together
+    """The significant shifts, with a family-wise error rate for all tests together
     (:mod:`consistency.report.history.shift_test`).
 
-    What a narrower group shows is not told again of a wider one, unless the wider one shifts
-    without it.
+    A wider group is reported only if it also shifts without the narrower groups reported before.
     """
     passing = {
         group: [p for p in pairs if p[1].passes and p[2].passes] for group, pairs in groups.items()
     }
     passing = {group: pairs for group, pairs in passing.items() if pairs}
-    alone: list[tuple[GroupKey, tuple[GroupKey, ...]]] = [(group, (group,)) for group in passing]
-    levels = [alone, _pool_groups(passing, _all_dtypes), _pool_groups(passing, _all_operators)]
+    single_groups: list[tuple[GroupKey, tuple[GroupKey, ...]]] = [
+        (group, (group,)) for group in passing
+    ]
+    levels = [
+        single_groups,
+        _pool_groups(passing, _all_dtypes),
+        _pool_groups(passing, _all_operators),
+    ]
     pooled = [[_pool(name, members, passing) for name, members in level] for level in levels]
-    limit = critical([one.shift.least for level in pooled for one in level])
+    limit = critical([pool.shift.least for level in pooled for pool in level])
     covered: set[GroupKey] = set()
     for number, level in enumerate(pooled):
-        now: set[GroupKey] = set()
-        for one in level:
-            rest = tuple(member for member in one.members if member not in covered)
-            if number and len(rest) < len(one.members):
-                if len(rest) < 2:
+        newly_covered: set[GroupKey] = set()
+        for pool in level:
+            uncovered = tuple(member for member in pool.members if member not in covered)
+            if number and len(uncovered) < len(pool.members):
+                if len(uncovered) < 2:
                     continue
-                one = _pool(one.group, rest, passing)
-            if one.shift.chance <= limit and abs(one.shift.size) >= MIN_SHIFT:
-                now.update(one.members)
-                yield _change(one, sum(len(groups[member]) for member in one.members))
-        covered |= now
+                pool = _pool(pool.group, uncovered, passing)
+            if pool.shift.chance <= limit and abs(pool.shift.size) >= MIN_SHIFT:
+                newly_covered.update(pool.members)
+                yield _change(pool, sum(len(groups[member]) for member in pool.members))
+        covered |= newly_covered
 
 
 def _all_dtypes(group: GroupKey) -> GroupKey:
@@ -68,10 +72,10 @@ def _all_operators(group: GroupKey) -> GroupKey:
 def _pool_groups(
     passing: Iterable[GroupKey], wider: Callable[[GroupKey], GroupKey]
 ) -> list[tuple[GroupKey, tuple[GroupKey, ...]]]:
-    found: defaultdict[GroupKey, list[GroupKey]] = defaultdict(list)
+    members_by_name: defaultdict[GroupKey, list[GroupKey]] = defaultdict(list)
     for group in passing:
-        found[wider(group)].append(group)
-    return [(name, tuple(members)) for name, members in found.items() if len(members) > 1]
+        members_by_name[wider(group)].append(group)
+    return [(name, tuple(members)) for name, members in members_by_name.items() if len(members) > 1]
 
 
 def _pool(
@@ -82,23 +86,23 @@ def _pool(
     return _PooledShift(name, pairs, shift_of(moves), members)
 
 
-def _change(one: _PooledShift, like: int) -> ResultChange:
-    moved = [pair for pair in one.pairs if pair[1].rho != pair[2].rho]
+def _change(pool: _PooledShift, like: int) -> ResultChange:
+    moved = [pair for pair in pool.pairs if pair[1].rho != pair[2].rho]
     old, new = (
         float(np.median([then.rho for _, then, _ in moved])),
         float(np.median([now.rho for _, _, now in moved])),
     )
-    up = one.shift.size > 0.0
+    grew = pool.shift.size > 0.0
     farthest = max(
-        moved, key=lambda pair: (pair[2].rho / max(pair[1].rho, 1e-3)) ** (1 if up else -1)
+        moved, key=lambda pair: (pair[2].rho / max(pair[1].rho, 1e-3)) ** (1 if grew else -1)
     )
-    size = one.shift.factor if up else 1.0 / one.shift.factor
+    size = pool.shift.factor if grew else 1.0 / pool.shift.factor
     words = (
-        f"errors have {'grown' if up else 'shrunk'} by {size:.2g}×, still within budget (p = "
-        f"{one.shift.chance:.0e})"
+        f"errors have {'grown' if grew else 'shrunk'} by {size:.2g}×, still within budget (p = "
+        f"{pool.shift.chance:.0e})"
     )
     return ResultChange(
-        EventKind.ERROR_GREW if up else EventKind.ERROR_SHRANK,
-        one.group, one.shift.moved, like, old, new, words,
-        farthest[0], len(one.members)
+        EventKind.ERROR_GREW if grew else EventKind.ERROR_SHRANK,
+        pool.group, pool.shift.moved, like, old, new, words,
+        farthest[0], len(pool.members)
     )  # fmt: skip

@@ -1,8 +1,7 @@
-"""A machine in trouble, and no operator to blame: cases of many operators crashed or timed out in
-one run.
+"""Outages of a machine between two runs: cases of many operators crashed or timed out in one run.
 
-What was lost so is no news of each operator; it is told once. Two runs (:func:`apart`) and many
-nights (:mod:`consistency.report.history.outages`) go by the same rule.
+Such losses are reported once instead of for each operator. The same rule applies to the history of
+many runs (:mod:`consistency.report.history.outages`).
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from .verdict_changes import ResultPair
 
 @dataclass
 class Outage:
-    """What a backend lost in a run. ``words`` counts what was said of it; ``case`` is the id of
-    one."""
+    """Results that a backend lost in a run. ``words`` counts their explanations; ``case`` is the id
+    of one."""
 
     results: int = 0
     groups: set[GroupKey] = field(default_factory=set)
@@ -36,64 +35,68 @@ class Outage:
 
 
 def lost(results: Results) -> dict[str, Outage]:
-    """What was lost, by backend, where the machine was in trouble."""
-    every, found = Counter(group[3] for group, _ in results), defaultdict[str, Outage](Outage)
-    for (group, case), one in results.items():
-        if one.verdict in LOSSES:
-            mine = found[group[3]]
-            mine.results, mine.case = mine.results + 1, mine.case or case
-            mine.groups.add(group)
-            mine.words[f"{one.verdict}: {one.explanation}"] += 1
+    """Outages by backend."""
+    totals, outages = Counter(group[3] for group, _ in results), defaultdict[str, Outage](Outage)
+    for (group, case), result in results.items():
+        if result.verdict in LOSSES:
+            outage = outages[group[3]]
+            outage.results, outage.case = outage.results + 1, outage.case or case
+            outage.groups.add(group)
+            outage.words[f"{result.verdict}: {result.explanation}"] += 1
     return {
-        b: mine for b, mine in found.items() if is_outage(mine.results, mine.operators, every[b])
+        b: outage
+        for b, outage in outages.items()
+        if is_outage(outage.results, outage.operators, totals[b])
     }
 
 
 def split_outages(
     groups: Mapping[GroupKey, Sequence[ResultPair]], before: Results, after: Results
 ) -> tuple[Mapping[GroupKey, Sequence[ResultPair]], list[ResultChange]]:
-    """The pairs without those that a machine in trouble lost, and a change for each backend that
-    fell into trouble or got out."""
-    then, now = lost(before), lost(after)
-    if not then and not now:
+    """The pairs without those lost in an outage, and one change per backend whose outage began or
+    ended."""
+    old_outages, new_outages = lost(before), lost(after)
+    if not old_outages and not new_outages:
         return groups, []
-    rest: dict[GroupKey, list[ResultPair]] = {}
-    fell, rose = (
+    remaining: dict[GroupKey, list[ResultPair]] = {}
+    lost_pairs, recovered_pairs = (
         defaultdict[str, list[tuple[GroupKey, ResultPair]]](list),
         defaultdict[str, list[tuple[GroupKey, ResultPair]]](list),
     )
     for group, pairs in groups.items():
-        backend, kept = group[3], rest.setdefault(group, [])
+        backend, remaining_pairs = group[3], remaining.setdefault(group, [])
         for pair in pairs:
             was, is_ = (
-                backend in side and one.verdict in LOSSES
-                for side, one in ((then, pair[1]), (now, pair[2]))
+                backend in side and result.verdict in LOSSES
+                for side, result in ((old_outages, pair[1]), (new_outages, pair[2]))
             )
             if is_ and not was:
-                fell[backend].append((group, pair))
+                lost_pairs[backend].append((group, pair))
             elif was and pair[2].passes:
-                rose[backend].append((group, pair))
+                recovered_pairs[backend].append((group, pair))
             elif not (was and is_):
-                kept.append(pair)
+                remaining_pairs.append(pair)
     like = Counter[str]()
     for group, pairs in groups.items():
         like[group[3]] += len(pairs)
     changes = []
-    for backend, mine in now.items():
-        if fell[backend] or backend not in then:
+    for backend, outage in new_outages.items():
+        if lost_pairs[backend] or backend not in old_outages:
             words = (
-                f"{mine}{', as some did before' if backend in then else ''}; most often "
-                f"{mine.words.most_common(1)[0][0]}"
+                f"{outage}{', as some did before' if backend in old_outages else ''}; most often "
+                f"{outage.words.most_common(1)[0][0]}"
             )
             changes.append(
-                _change(EventKind.OUTAGE, backend, fell[backend], like[backend], words, mine)
+                _change(
+                    EventKind.OUTAGE, backend, lost_pairs[backend], like[backend], words, outage
+                )
             )
     changes += [
-        _change(EventKind.FIXED, backend, rose[backend], like[backend],
-        f"the machine was in trouble: {mine}", mine)
-        for backend, mine in then.items() if rose[backend]
+        _change(EventKind.FIXED, backend, recovered_pairs[backend], like[backend],
+        f"the machine was in trouble: {outage}", outage)
+        for backend, outage in old_outages.items() if recovered_pairs[backend]
     ]  # fmt: skip
-    return {group: pairs for group, pairs in rest.items() if pairs}, changes
+    return {group: pairs for group, pairs in remaining.items() if pairs}, changes
 
 
 def _change(
@@ -104,8 +107,8 @@ def _change(
     words: str,
     lost: Outage,
 ) -> ResultChange:
-    """One line about many groups: those of ``pairs``, or of ``lost`` where all that was lost had
-    been explored."""
+    """One change for many groups: those of ``pairs``, or of ``lost`` if only explored cases were
+    lost."""
     worst = max(
         (pair for _, pair in pairs), key=lambda pair: max(pair[1].rho, pair[2].rho), default=None
     )

@@ -1,4 +1,4 @@
-"""What happened to the verdicts of the same cases."""
+"""Changes of verdicts on the same cases."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from ..events import EventKind
 from .compared_results import ComparedResult, GroupKey, ResultChange
 
 ResultPair = tuple[str, ComparedResult, ComparedResult]  # case, before, after
-MAX_LISTED_LOSSES = 5  # groups of a backend that lose their results for one reason, listed singly
+MAX_LISTED_LOSSES = 5  # groups of a backend lost for the same reason that are listed singly
 
 
 def changes(
     groups: Mapping[GroupKey, Sequence[ResultPair]], missing: Iterable[ResultChange] = ()
 ) -> Iterator[ResultChange]:
-    """The changes of each group, with those of groups that are ``absent``; a backend that is gone
-    altogether is one."""
-    every = [
+    """The changes of each group, and of ``missing`` groups; many losses of a backend for the same
+    reason become one."""
+    all_changes = [
         *(change for group, pairs in groups.items() for change in _of_group(group, pairs)),
         *missing,
     ]
     lost: defaultdict[tuple[str, str], list[ResultChange]] = defaultdict(list)
-    for change in every:
+    for change in all_changes:
         if change.kind is EventKind.UNTESTED:
             lost[change.group[3], change.words].append(change)
         else:
             yield change
-    for (backend, words), alike in lost.items():
-        if len(alike) <= MAX_LISTED_LOSSES:
-            yield from alike
+    for (backend, words), similar in lost.items():
+        if len(similar) <= MAX_LISTED_LOSSES:
+            yield from similar
         else:
-            first = max(alike, key=lambda change: change.cases)
-            cases, like = sum(c.cases for c in alike), sum(c.like for c in alike)
+            first = max(similar, key=lambda change: change.cases)
+            cases, like = sum(c.cases for c in similar), sum(c.like for c in similar)
             yield ResultChange(
                 EventKind.UNTESTED,
                 ("*", "*", "*", backend),
@@ -43,7 +43,7 @@ def changes(
                 0.0,
                 words,
                 first.case,
-                len(alike),
+                len(similar),
             )
 
 
@@ -62,23 +62,25 @@ def _of_group(group: GroupKey, pairs: Sequence[ResultPair]) -> Iterator[ResultCh
             case,
         )
 
-    grown = [p for p in pairs if p[1].known_grew(p[2])]
-    worse = [p for p in pairs if p[2].fails and not p[1].fails and p not in grown]
-    better = [p for p in pairs if p[1].fails and p[2].passes]
-    gone = [p for p in pairs if p[1].verdict == "known" and p[2].passes and not p[1].flaky]
-    known = [
+    known_grew = [p for p in pairs if p[1].known_grew(p[2])]
+    newly_failing = [p for p in pairs if p[2].fails and not p[1].fails and p not in known_grew]
+    fixed = [p for p in pairs if p[1].fails and p[2].passes]
+    known_vanished = [
+        p for p in pairs if p[1].verdict == "known" and p[2].passes and not p[1].flaky
+    ]
+    turned_known = [
         p for p in pairs if p[2].verdict == "known" and p[1].tested and p[1].verdict != "known"
     ]
     lost = _lost(pairs)
-    other = [
+    failure_changed = [
         p
         for p in pairs
         if p[1].fails and p[2].fails and (p[1].verdict, p[1].cause) != (p[2].verdict, p[2].cause)
     ]
-    if worse:
-        yield make_change(EventKind.NEW_FAILURE, worse)
-    if grown:
-        _, old, new = max(grown, key=lambda pair: pair[2].rho)
+    if newly_failing:
+        yield make_change(EventKind.NEW_FAILURE, newly_failing)
+    if known_grew:
+        _, old, new = max(known_grew, key=lambda pair: pair[2].rho)
         limit = (
             f"at most {old.known.max_rho:g}"
             if old.known is not None and old.known.max_rho is not None
@@ -87,39 +89,41 @@ def _of_group(group: GroupKey, pairs: Sequence[ResultPair]) -> Iterator[ResultCh
         place = old.known.place if old.known is not None else ""
         yield make_change(
             EventKind.KNOWN_GREW,
-            grown,
+            known_grew,
             f"known divergence, {format_factor(old.rho)} × budget then, "
             f"{format_factor(new.rho)} now ({place}: {limit})",
         )
-    if other:
-        _, old, new = max(other, key=lambda pair: pair[2].rho)
+    if failure_changed:
+        _, old, new = max(failure_changed, key=lambda pair: pair[2].rho)
         text = (
             f"{old.verdict} ({old.cause or 'no cause'}) then, {new.verdict} "
             f"({new.cause or 'no cause'}) now"
         )
-        yield make_change(EventKind.FAILURE_CHANGED, other, text)
+        yield make_change(EventKind.FAILURE_CHANGED, failure_changed, text)
     if lost:
         yield make_change(EventKind.UNTESTED, lost)
-    if known:
+    if turned_known:
         yield make_change(
-            EventKind.TURNED_KNOWN, known, max(known, key=lambda pair: pair[2].rho)[2].explanation
+            EventKind.TURNED_KNOWN,
+            turned_known,
+            max(turned_known, key=lambda pair: pair[2].rho)[2].explanation,
         )
-    if better and not worse:
-        was = max(better, key=lambda pair: pair[1].rho)[1]
-        yield make_change(EventKind.FIXED, better, f"was {was.verdict}: {was.explanation}")
-    if gone and not worse:
-        still = sum(p[2].verdict == "known" for p in pairs)
-        rest = f"; {still} others still are" if still else ""
+    if fixed and not newly_failing:
+        was = max(fixed, key=lambda pair: pair[1].rho)[1]
+        yield make_change(EventKind.FIXED, fixed, f"was {was.verdict}: {was.explanation}")
+    if known_vanished and not newly_failing:
+        still_known = sum(p[2].verdict == "known" for p in pairs)
+        suffix = f"; {still_known} others still are" if still_known else ""
         yield make_change(
             EventKind.KNOWN_VANISHED,
-            gone,
-            f"was {max(gone, key=lambda pair: pair[1].rho)[1].explanation}{rest}",
+            known_vanished,
+            f"was {max(known_vanished, key=lambda pair: pair[1].rho)[1].explanation}{suffix}",
         )
 
 
 def _lost(pairs: Sequence[ResultPair]) -> list[ResultPair]:
-    """What is no longer tested. That a case turns out to tell nothing is its numbers' doing, unless
-    it happens to most of them."""
+    """Pairs that are no longer tested. An inconclusive result counts only if most pairs lost their
+    result."""
     tested = [p for p in pairs if p[1].tested]
     lost = [p for p in tested if not p[2].tested]
     refused = [p for p in lost if p[2].verdict != "inconclusive"]
