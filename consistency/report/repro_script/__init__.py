@@ -1,4 +1,4 @@
-"""What a person takes away from a failure: a folder with a script of torch alone, the text of an
+"""The files for reporting a failure: a folder with a script that needs torch only, the text of an
 issue, and the data."""
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def script(
     identity: Mapping[str, str] | None = None,
     operator: Operator | None = None,
 ) -> str:
-    """The text of repro.py in one file; it needs torch only. Raises RecipeError for a case that
-    makes no sense."""
+    """The text of repro.py as one file that needs torch only. Raises RecipeError for an invalid
+    case."""
     return script_of(result, spec, identity, operator).text
 
 
@@ -39,7 +39,7 @@ def issue(
     minimal: MinimalCase | None = None,
     operator: Operator | None = None,
 ) -> str:
-    """The text of issue.md. Raises RecipeError for a case that makes no sense."""
+    """The text of issue.md. Raises RecipeError for an invalid case."""
     made = script_of(result, spec, identity, operator)
     return _issue.text(
         result, made, spec=spec, identity=identity or {}, others=others, minimal=minimal

@@ -1,4 +1,4 @@
-"""The last lines of a script: what is printed, and what is asserted, by the kind of failure."""
+"""The last lines of a script, which print and assert, by kind of failure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Ran = Callable[..., str]
 
 @dataclass(frozen=True)
 class Ending:
-    """What ``run`` returns (an expression over its outputs), and the lines behind it."""
+    """What ``run`` returns (an expression over its outputs), and the script's last lines."""
 
     returned: str
     lines: list[str]
 
 
 def _element_code(run: str, element: Element) -> str:
-    """The element of what was run, as a Python number."""
+    """The tested element as a Python number."""
     index = ", ".join(map(str, element.index))
     where = f"[{index}]" if index else ""
     tensor = f"torch.view_as_real({run}.resolve_conj())" if element.paired else run
@@ -36,7 +36,7 @@ def place_of(element: Element) -> str:
 
 
 def value(result: Result, element: Element, run: Ran, right: str, sheet: Sheet) -> list[str]:
-    """One number, against the one that is right, with what rounding explains there."""
+    """One number against the correct one, with the error that rounding explains."""
     lines = [f"got = {_element_code(run(), element)}"]
     if right:
         lines.append(f"right = {_element_code(right, element)}")
@@ -74,7 +74,7 @@ def value(result: Result, element: Element, run: Ran, right: str, sheet: Sheet) 
 
 
 def _source(result: Result, element: Element) -> str:
-    """Where the number that is right comes from."""
+    """The source of the correct number."""
     proof = result.proof
     if (
         proof is None
@@ -90,8 +90,8 @@ def _admitted_text(element: Element) -> str:
 
 
 def _beyond(element: Element, lines: list[str], where: str, limit: float, shown: str) -> list[str]:
-    """What is right lies so far beyond the format that only an infinity, or next to it the largest
-    number, can stand for it."""
+    """The lines for a correct value out of range, for which only infinity or a number close to the
+    largest is acceptable."""
     least = f"got >= {limit!r} * 0.99" if element.recorded > 0.0 else f"got <= {-limit!r} * 0.99"
     return [
         *lines,
@@ -101,7 +101,7 @@ def _beyond(element: Element, lines: list[str], where: str, limit: float, shown:
 
 
 def special(result: Result, element: Element, run: Ran, right: str, sheet: Sheet) -> list[str]:
-    """NaN, an infinity, or the sign of a zero that is not where it belongs."""
+    """NaN, an infinity, or the sign of a zero in the wrong place."""
     lines = [f"got = {_element_code(run(), element)}"]
     lines += [f"right = {_element_code(right, element)}"] if right else []
     shown = "; float64 on the CPU {right!r}" if right else ""
@@ -137,7 +137,7 @@ def _condition(result: Result, element: Element, recorded: str, sheet: Sheet) ->
 
 
 def spread(result: Result, element: Element, run: Ran, right: str) -> list[str]:
-    """The RMS error of all elements, where no single one is beyond its budget."""
+    """The RMS error of all elements, if no single element exceeds its budget."""
     usual, times = healthy_rms(result)
     as_double = "torch.complex128" if element.paired else "torch.float64"
     return [

@@ -1,4 +1,4 @@
-"""Where a script runs by default: a backend's spec as the lines that choose its device and set its
+"""The default backend of a script: a spec as the lines that choose its device and set its
 switches."""
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _HALVES = ("float16", "bfloat16")
 
 @dataclass
 class Place:
-    """``before`` stands above ``import torch``, ``after`` below it and ends with the line that sets
-    ``device``.
+    """``before`` are the lines above ``import torch``, ``after`` those below it, ending with the
+    line that sets ``device``.
 
-    ``usage`` is the command that runs the script, ``kind`` how messages call the device.
-    ``foreign`` says why the script cannot run what was tested (a backend that is no torch device);
-    empty where it can.
+    ``usage`` is the command that runs the script, ``kind`` the device's name in messages.
+    ``foreign`` is the reason why the script cannot run the tested backend (one that is not a torch
+    device), or empty.
     """
 
     kind: str
@@ -37,8 +37,8 @@ class Place:
 
 
 def place_of(result: Result, spec: str | None, sheet: Sheet) -> Place:
-    """The place of a result; ``spec`` is what the user wrote for its backend (for a recorded one:
-    the recording's folder)."""
+    """The place of a result; ``spec`` is the user's spec of its backend (for a recorded result: the
+    recording's folder)."""
     text = result.backend.partition("#")[0] if result.recorded_id else spec or result.backend
     text = _meant(text)
     try:
@@ -69,7 +69,7 @@ def place_of(result: Result, spec: str | None, sheet: Sheet) -> Place:
 
 
 def _meant(text: str) -> str:
-    """The spec behind a name that the project has given to one."""
+    """The spec of a name from the project's configuration."""
     try:
         return named().get(text, text)
     except ConsistencyError:
@@ -77,7 +77,8 @@ def _meant(text: str) -> str:
 
 
 def _known_switches(parsed: Spec, sheet: Sheet) -> Spec:
-    """Recordings name their configurations like switches; those that are none are told."""
+    """The known switches. Recordings name configurations like switches; the script notes unknown
+    ones."""
     known = {
         key: value
         for key, value in parsed.switches.items()
@@ -148,8 +149,7 @@ def _before_cuda(spec: Spec, sheet: Sheet) -> list[str]:
 
 
 def _cuda(spec: Spec, dtype: str) -> list[str]:
-    """The switches in the state in which the backend has them, which is not torch's default for
-    every one."""
+    """Set the switches to the backend's state, which differs from torch's defaults."""
     tf32 = "tf32" in spec.switches
     lines = [f"torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = {tf32}"]
     if dtype in _HALVES:

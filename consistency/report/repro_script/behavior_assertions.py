@@ -1,5 +1,5 @@
-"""The last lines of scripts that look at no single number: bits that change, shapes, what is
-raised, what ends the process."""
+"""The last lines of scripts that do not test a single number: nondeterminism, shapes, exceptions,
+crashes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ REPEATS = 30
 
 
 def repeats(run: Ran, variation: str = "") -> list[str]:
-    """The same bits each time? ``variation`` is a line between the first run and the others."""
+    """Whether repeated runs give the same bits. ``variation`` is a line between the first run and
+    the others."""
     lines = [
         "def bits(tensors):",
         (
@@ -44,7 +45,7 @@ def repeats(run: Ran, variation: str = "") -> list[str]:
 
 
 def alone(run: Ran) -> list[str]:
-    """A row by itself, against the same row within its batch."""
+    """A row run separately, against the same row in its batch."""
     return [
         f"together, single = {run()}[:1].cpu(), {run(alone=True)}.cpu()",
         'print("largest difference", (together.double() - single.double()).abs().max().item())',
@@ -53,8 +54,7 @@ def alone(run: Ran) -> list[str]:
 
 
 def scaling(result: Result, largest: float, run: Ran) -> list[str]:
-    """Errors of float32 and float64 on the device: rounding shrinks by 2**29 from one to the
-    other."""
+    """Errors in float32 and in float64 on the device: rounding errors shrink by about 2**29."""
     least, ratio = 16.0 * 2.0**-52 * largest, result.metrics.get("scaling_ratio", 1.0)
     if result.detail == PrecisionScaling("float32"):
         condition = f"narrow <= 2.0**{round(math.log2(HIGHEST))} * max(wide, {least / 32.0:.3g})"
@@ -72,7 +72,7 @@ def scaling(result: Result, largest: float, run: Ran) -> list[str]:
 
 
 def structure(shapes: list[tuple[tuple[int, ...], str] | str], run: Ran) -> list[str]:
-    """Number, shapes and dtypes of what comes back."""
+    """Number, shapes and dtypes of the outputs."""
     wanted = ", ".join(
         item if isinstance(item, str) else f"({item[0]}, torch.{item[1]})" for item in shapes
     )
@@ -89,7 +89,7 @@ def structure(shapes: list[tuple[tuple[int, ...], str] | str], run: Ran) -> list
 
 
 def modified_input(position: int, run: Ran) -> list[str]:
-    """An input that the operator does not write to."""
+    """An input that the operator must not modify."""
     return [
         f"before, after = {run()}",
         'print("before", before.tolist()[:8], "after", after.tolist()[:8])',
@@ -101,7 +101,7 @@ def modified_input(position: int, run: Ran) -> list[str]:
 
 
 def raises(result: Result, run: Ran) -> list[str]:
-    """A call that must not raise: whatever it raises ends the script."""
+    """A call that must not raise; any exception ends the script."""
     return [
         f"out = {run()}  # raised here; float64 on the CPU does not",
         'print("returned", [tuple(t.shape) for t in out if t is not None])',

@@ -1,4 +1,4 @@
-"""The functions of a script: ``run``, and where they are needed ``inputs``, ``call``, ``seen`` and
+"""The functions of a script: ``run``, and if needed ``inputs``, ``call``, ``seen`` and
 ``reference``."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ScriptBuilder:
         return Reference(self.operator, self.materials, self.direction)
 
     def lines(self) -> list[str]:
-        """Everything below the switches."""
+        """All lines below the switches."""
         if self.kind in _VALUES:
             self.caller.unused = any(o.tensor is None for o in self.reference.outcome.outputs)
             self._look_at_one()
@@ -60,8 +60,8 @@ class ScriptBuilder:
         return [*body, "", "", *ending.lines]
 
     def _look_at_one(self) -> None:
-        """Where a single output is looked at, the lines that make the others are left out; and what
-        observing does not change."""
+        """If a single output is tested, omit the lines for the others, and an observation hook that
+        changes nothing."""
         if self.hook is not None and self.reference.outcome.ok and self._same_when_observed():
             self.hook = None
         if self.hook is None and self.reference.outcome.ok:
@@ -103,8 +103,8 @@ class ScriptBuilder:
         return f"seen({text})" if self.hook is not None else text
 
     def right(self) -> str:
-        """What computes the same in float64 on the CPU; empty where that is what was tested, or
-        cannot be written."""
+        """The expression for the same result in float64 on the CPU; empty if that is the tested
+        backend, or cannot be written."""
         if self.result.case.dtype in ("float64", "complex128") and self.place.kind == "cpu":
             return ""
         text = self.run('"cpu"', self._wide_dtype(), wide=True)
@@ -124,8 +124,7 @@ class ScriptBuilder:
 
     @functools.cached_property
     def independent_reference(self) -> list[str] | None:
-        """The body of a reference that is computed otherwise than the operator; None where there is
-        none."""
+        """The body of a reference that is independent of the operator; None if there is none."""
         if (
             self.operator.reference is None
             or self.kind not in _VALUES
@@ -150,8 +149,8 @@ class ScriptBuilder:
         return _returning(list(traced.lines), self.of(returned))
 
     def _same_as_plain(self) -> bool:
-        """Whether the operator itself gives the same in float64 here: then nothing else need be
-        written."""
+        """Whether the operator itself gives the reference's result in float64, so that no separate
+        reference is needed."""
         plain = [item for item in leaves_of(self.caller.plain) if isinstance(item, torch.Tensor)]
         if not plain or self.operator.mutates:
             return False
@@ -161,8 +160,8 @@ class ScriptBuilder:
         return all(right is not None and _same(found, right) for found, right in pairs)
 
     def of(self, outputs: list[str]) -> str:
-        """What a function returns: the one output that is looked at, or all of them where they are
-        observed together."""
+        """What a function returns: the tested output, or all outputs if they are observed
+        together."""
         if self.hook is not None:
             return f"[{', '.join(outputs)}]"
         position = self.element.position if self.kind in _VALUES else 0
@@ -237,8 +236,8 @@ class ScriptBuilder:
         )
 
     def _seen(self, calling: Lines) -> tuple[list[str], bool]:
-        """The function that makes what is compared from the outputs, what is unique about them;
-        whether it uses the inputs."""
+        """The function ``seen``, which extracts the well-defined part of the outputs; and whether
+        it uses the inputs."""
         arguments = self.reference.arguments
         known = {id(t): name for t, name in zip(arguments.tensors, calling.variables, strict=True)}
         outputs = tuple(o.tensor if o.tensor is None or not dtypes.floats(o.dtype)
@@ -280,7 +279,8 @@ def _to_float64(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _same(found: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether both hold the same numbers, NaN where there is NaN, and zeros of the same sign."""
+    """Whether two tensors have equal numbers, NaNs at the same places, and zeros of the same
+    sign."""
     if (
         found.shape != right.shape
         or found.dtype != right.dtype
@@ -297,8 +297,8 @@ def _def(head: str, body: list[str]) -> list[str]:
 
 
 def _returning(lines: list[str], returned: str) -> list[str]:
-    """The lines, and what is returned of them; in one line where it is the last one's result that
-    is returned."""
+    """The lines followed by a return statement, merged into the last line if that defines the
+    returned variable."""
     made = re.fullmatch(r"(\w+) = (.+[)\]])", lines[-1]) if lines else None
     if made is not None and len(re.findall(rf"\b{made[1]}\b", returned)) == 1:
         return [*lines[:-1], "return " + re.sub(rf"\b{made[1]}\b", lambda _: made[2], returned)]

@@ -1,8 +1,7 @@
 """One case as lines of a script: its tensors, the call, and an expression for each of its outputs.
 
-Nothing of our own source is copied: a function that stands in torch under the operator's name is
-called by that name, any other one is followed to the functions of torch that it calls
-(:mod:`.tracing`).
+No source of this project is copied: a function that torch has under the operator's name is called
+by that name, any other is traced to the torch functions that it calls (:mod:`.tracing`).
 """
 
 from __future__ import annotations
@@ -32,10 +31,9 @@ from .variables import cotangent_array, dtypes_in, paths, variables_of
 @dataclass
 class Lines:
     """``inputs`` define ``variables`` from ``device`` and ``dtype``; ``call`` runs the operator;
-    ``outputs`` are as an Outcome's.
+    ``outputs`` are expressions for the outputs of an Outcome.
 
-    ``memories`` are the flat storages of tensors that are written. ``returned`` is the result of
-    the call as it was here.
+    ``memories`` are the variables of the flat storages of modified tensors, by position.
     """
 
     variables: list[str] = field(default_factory=list)
@@ -48,8 +46,8 @@ class Lines:
 
 
 class Caller:
-    """Writes the lines for one operator, case and direction. Raises UnscriptableError where that
-    cannot be done."""
+    """Writes the lines for one operator, case and direction. Raises UnscriptableError if that is
+    impossible."""
 
     def __init__(
         self, operator: Operator, materials: Materials, direction: str, sheet: Sheet
@@ -70,7 +68,7 @@ class Caller:
         self.types = self._types()
 
     def _types(self) -> dict[torch.dtype, str]:
-        """What dtypes that the float64 run converts are called in the script."""
+        """The script's names for dtypes that its float64 run converts."""
         if not dtypes.floats(self.case.dtype):
             return {}
         found = {dtypes.TORCH[self.case.dtype]: "dtype"}
@@ -79,7 +77,7 @@ class Caller:
         return found
 
     def write(self) -> Lines:
-        """All lines, for the direction."""
+        """All lines for the direction."""
         self._inputs()
         with quiet():
             function, args = self._function()
@@ -124,7 +122,7 @@ class Caller:
             self.lines.inputs.append(f"{name} = {made}{views}{leaf}")
 
     def _target(self, dtype: torch.dtype) -> str:
-        """What ``.to`` is given: the device, and the dtype where it is converted for float64."""
+        """The arguments of ``.to``: the device, and the dtype if the float64 run converts it."""
         name = dtypes.name_of(dtype)
         if name == self.case.dtype or dtype in self.types:
             return f"device, {self.types.get(dtype, 'dtype')}"
@@ -137,7 +135,7 @@ class Caller:
         )
 
     def _function(self) -> tuple[Callable[..., Any] | str, list[Any]]:
-        """What is called: a dotted name, or a function to be followed."""
+        """The called function and its arguments: a dotted name, or a function to trace."""
         args, source = list(self.own.args), parse_source(self.case.source)
         if source.kind == CALL:
             name = source.name
@@ -202,8 +200,7 @@ class Caller:
         self.lines.outputs += self.storages()
 
     def storages(self) -> list[str]:
-        """The storages of the tensors that are written, by name, as an outcome lists them behind
-        its results."""
+        """The variables of the storages of modified tensors, in the order of an outcome."""
         return [self.lines.memories.get(i, "None") for i in self.written]
 
     def _spelled_types(self) -> dict[torch.dtype, str]:
@@ -218,7 +215,8 @@ class Caller:
         return found
 
     def _structure(self, args: list[Any]) -> Any:
-        """What the call returns here, for its shape only; a lone tensor where it raises."""
+        """The result of the call in float64, for its structure only; a single tensor if it
+        raises."""
         try:
             with _seeded(self.case.digest):
                 arguments = self.materials.build("float64", gradients=self.gradients)
@@ -269,7 +267,7 @@ class Caller:
         self.lines.outputs += [f"grads[{i}]" for i in range(len(leaves))]
 
     def _cotangent(self, root: torch.Tensor, cotangent: torch.Tensor, number: str) -> str:
-        """The line for what a gradient is taken against; its variable."""
+        """Write the line for a gradient's cotangent; returns its variable."""
         narrow, raw, name = cotangent_array(cotangent, self.case.dtype)
         variable = f"g{number}"
         while variable in self.lines.variables:

@@ -1,4 +1,4 @@
-"""What a result was found with: versions, device, driver, operating system, switches."""
+"""The environment of a result: versions, device, driver, operating system, switches."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _LONG = 400  # characters of one value
 
 
 def here() -> dict[str, str]:
-    """This process: what judged the result, and on the CPU what made it, too."""
+    """The environment of this process, which judged the result, and on the CPU also computed it."""
     system = f"{platform.system()} {platform.release()}, {platform.machine()}"
     return {
         "os": system, "python": platform.python_version(), "torch": torch.__version__,
@@ -64,7 +64,8 @@ def here() -> dict[str, str]:
 
 
 def of_backend(result: Result, identity: Mapping[str, str]) -> dict[str, str]:
-    """What the backend ran on. Of one that ran here and says nothing of system and Python, ours."""
+    """The environment of the backend. If it ran in this process, missing entries are this
+    process's."""
     given = {str(key): str(value)[:_LONG] for key, value in identity.items() if str(value)}
     if result.recorded_id:
         return given
@@ -78,8 +79,7 @@ def of_backend(result: Result, identity: Mapping[str, str]) -> dict[str, str]:
 
 
 def rows(result: Result, identity: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What a table of versions shows: the well-known entries one by one, all others in a last
-    row."""
+    """The rows of a table of versions: the well-known entries, and all others in a last row."""
     found = of_backend(result, identity)
     known = [
         (_NAMED.get(key, key), found[key])

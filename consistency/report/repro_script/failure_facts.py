@@ -1,5 +1,5 @@
-"""What a script must show of a result: of which kind, at which element, what is right there, and
-what is admitted."""
+"""The facts about a result that a script needs: its kind, its element, the correct value, and the
+allowed error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FEWEST = 1.2  # times the usual RMS error, from which on a script can tell the 
 
 
 def kind_of(result: Result, operator: Operator | None) -> str:
-    """The kind of a failure, by which a script's last lines are chosen.
+    """The kind of a failure, which selects a script's last lines.
 
     ``value``, ``spread``, ``special``, ``structure``, ``modified``, ``raises``, ``lenient`` (should
     raise), ``crash``, ``timeout``, ``repeats``, ``threads``, ``batch``, ``scaling`` or ``flags``
@@ -63,31 +63,31 @@ def rho_of(result: Result) -> float:
 
 
 def modified_input(result: Result) -> int | None:
-    """The position of the input that was modified."""
+    """The position of the modified input, or None."""
     detail = result.comparison.detail if result.comparison is not None else result.detail
     return detail.position if isinstance(detail, ModifiedInput) else None
 
 
 def measured_of(result: Result) -> Measured | None:
-    """The output that the verdict is about."""
+    """The output that the verdict is about, or None."""
     outputs = result.comparison.outputs if result.comparison is not None else ()
     return next((output for output in outputs if output.name == result.output), None)
 
 
 def seconds_of(result: Result) -> float:
-    """How long the call was waited for."""
+    """The timeout of the call, in seconds."""
     detail = result.detail
     return min(max(detail.seconds, 1.0), 600.0) if isinstance(detail, TimedOut) else 30.0
 
 
 class EmptyError(UnscriptableError):
-    """There is no element to look at."""
+    """The result has no element."""
 
 
 @dataclass(frozen=True)
 class Element:
-    """The element that is looked at: the number of its output, its index there (of complex numbers
-    the part stands last)."""
+    """The tested element: the number of its output, and its index (for complex numbers, the last
+    index is the part)."""
 
     position: int
     index: tuple[int, ...]
@@ -103,14 +103,15 @@ class Element:
 
 
 def observation_hook(operator: Operator, direction: str) -> Any:
-    """The hook that makes what is compared; None where it changes nothing that could be told."""
+    """The hook that extracts the compared part of the outputs; None if it changes nothing
+    relevant."""
     hook = operator.observe_gradients if direction == "backward" else operator.observe
     return None if hook is zeros_aside else hook
 
 
 def element_of(result: Result, reference: Reference) -> Element:
-    """The worst element, or, where nothing is wrong, the middle one. Raises UnscriptableError where
-    there is no element."""
+    """The worst element or, if nothing is wrong, the middle one. Raises UnscriptableError if there
+    is none."""
     outputs = reference.outputs
     names = [
         output.name
@@ -159,14 +160,13 @@ def element_of(result: Result, reference: Reference) -> Element:
 
 
 def _gradient_floor(result: Result, dtype: str) -> float:
-    """The error of gradients that is not counted at all: their intermediates may leave the normal
-    numbers."""
+    """The error of gradients that is ignored, since their intermediates may be subnormal."""
     form = dtypes.form_of(dtype)
     return form.smallest_normal if result.direction == "backward" and form is not None else 0.0
 
 
 def _own(wide: str, dtype: str) -> str:
-    """The dtype of an output that was only computed in float64."""
+    """The dtype in the tested run of an output whose float64 run had dtype ``wide``."""
     return (
         (dtypes.PARTS.get(dtype, dtype) if dtypes.floats(dtype) else "float32")
         if dtypes.floats(wide)
@@ -186,8 +186,7 @@ def _ordinary(right: torch.Tensor | None, value: Any) -> Worst:
 
 
 def rounded_up(admitted: float, error: float) -> str:
-    """``admitted`` with few digits, never less than it is, and never so much that an ``error``
-    above it would be admitted."""
+    """``admitted`` with few digits, rounded up, but not above an ``error`` that exceeds it."""
     for digits in (3, 6, 12):
         text = f"{admitted:.{digits}g}"
         if float(text) < admitted:
@@ -210,8 +209,8 @@ def _half_an_ulp(value: float, dtype: str) -> float:
 
 
 def healthy_rms(result: Result) -> tuple[float, float]:
-    """The RMS error that is usual, and how many times as large the one found is. Raises
-    UnscriptableError where both are alike."""
+    """The usual RMS error, and the ratio of the measured one to it. Raises UnscriptableError if
+    they are similar."""
     measured = measured_of(result)
     ratio = result.metrics.get("rmse_ratio", 1.0)
     if measured is None or not measured.rms:

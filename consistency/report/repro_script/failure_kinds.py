@@ -1,4 +1,4 @@
-"""How each kind of failure is shown: what ``run`` returns, and the lines behind it."""
+"""How a script shows each kind of failure: what ``run`` returns, and the last lines."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def batch(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
 
 
 def scaling(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
-    """Errors of float32 and float64 on the device, against a reference above float64, whose numbers
-    the script holds."""
+    """Errors in float32 and in float64 on the device, against a more precise reference whose
+    numbers are in the script."""
     if not program.reference.outcome.ok or program.result.case.dtype != "float64":
         raise UnscriptableError("it is about many cases together, none of which shows it alone")
     refine(program.reference, "float64")

@@ -1,4 +1,4 @@
-"""Sentences about a result that the script and the issue share."""
+"""Sentences about a result, used by the script and the issue."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _KINDS = {
 
 
 def operator_title(result: Result) -> str:
-    """``torch.nn.functional.gelu``: the operator as its users know it, or what else was called in
-    words."""
+    """``torch.nn.functional.gelu``: the operator's public name, or a description of another called
+    function."""
     source, name = parse_source(result.case.source), result.operator
     if source.kind == CALL:
         return source.name if source.name.startswith("torch.") else f"torch.{source.name}"
@@ -54,7 +54,7 @@ def operator_title(result: Result) -> str:
 
 
 def title(result: Result) -> str:
-    """One line: what is wrong, of what dtype, where."""
+    """One line: what is wrong, dtype, and backend."""
     rho, kind = result.metrics.get("rho_max", 0.0), kind_of(result, None)
     what = _KINDS.get(kind, "")
     if not what:
@@ -75,7 +75,7 @@ def device(result: Result) -> str:
 
 
 def provenance(result: Result, identity: Mapping[str, str]) -> list[str]:
-    """Where it was found, as far as that is known."""
+    """Where the failure was found, as far as known."""
     known = [f"torch {identity['torch']}"] if identity.get("torch") else []
     known += [
         identity[key]

@@ -1,4 +1,4 @@
-"""issue.md: what a maintainer needs to know, ready to be posted."""
+"""issue.md: a report for maintainers, ready to post."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def text(
 
 
 def _what(result: Result) -> Iterator[str]:
-    """What differs, at which place, by how much."""
+    """The difference, its position, and its size."""
     operator_name = headlines.operator_title(result)
     name = code(operator_name) if operator_name.startswith("torch.") else prose(operator_name)
     subject = f"The gradient of {name}{_by(result)}" if result.direction == "backward" else name
@@ -107,14 +107,14 @@ def _itself(result: Result) -> bool:
 
 
 def _wide(result: Result) -> bool:
-    """Whether what is right is no float64 of the same function on the CPU, because that is what
+    """Whether the correct value is not the same function in float64 on the CPU, since that
     failed."""
     return result.dtype in ("float64", "complex128") and result.backend.startswith("cpu")
 
 
 def _brief(result: Result) -> str:
-    """The first part of the verdict's sentence, without what has a point of its own, and
-    without this project's names."""
+    """The first part of the verdict's explanation, without parts reported separately and without
+    names of this project."""
     sentence, evidence = (
         result.explanation.removeprefix(f"{result.operator}: "),
         result.evidence,
@@ -141,7 +141,7 @@ def _workaround(text: str) -> str:
 
 
 def _by(result: Result) -> str:
-    """By which of several tensors a gradient is."""
+    """The tensor to which a gradient belongs, if there are several."""
     number = result.output.removeprefix("grad/")
     known = (
         result.output.startswith("grad/")
@@ -194,7 +194,7 @@ def _points(result: Result, others: Sequence[Result], minimal: MinimalCase | Non
 
 
 def _proof_text(proof: Proof) -> str:
-    """What is exactly right, and how that is known."""
+    """The exact value, and how it was certified."""
     place = f" at index {list(proof.index)}" if proof.index else ""
     how = (
         f"enclosed in ball arithmetic of {proof.bits} bits (Arb), from the definition and "
@@ -204,7 +204,7 @@ def _proof_text(proof: Proof) -> str:
 
 
 def _of_float64(result: Result) -> str:
-    """Whether float64 on the device agrees, which is what maintainers ask first."""
+    """Whether float64 on the device agrees, the first question of maintainers."""
     evidence = result.evidence
     if _itself(result):
         return "The right value was computed apart from torch, with more digits than float64 has"
@@ -241,7 +241,7 @@ def _short(other: Result) -> str:
 
 
 def _script(made: Script) -> str:
-    """The script in a fence, or where it is to be found."""
+    """The script as a fenced block, or the names of the attached files."""
     if len(made.text.encode("utf-8")) > MOST_SCRIPT or made.files:
         names = ", ".join(code(name) for name in ("repro.py", *made.files))
         return f"Too long to stand here: attached is {names}, which needs torch only."
@@ -254,7 +254,7 @@ def _script(made: Script) -> str:
 
 
 def _rerun_text(result: Result, spec: str | None) -> str:
-    """The command that shows it with this project."""
+    """The command that reproduces the failure with this project."""
     if parse_source(result.case.source).kind == YOURS:
         return "Found with consistency.assert_consistent; the tensors are in case.json."
     command_text = command(result, spec=spec)

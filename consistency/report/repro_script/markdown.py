@@ -1,5 +1,5 @@
-"""Texts that may come from anywhere, inside Markdown: nothing in them ends a fence, a table or a
-line, or is HTML or a mention."""
+"""Escape untrusted text in Markdown: it cannot end a fence, a table or a line, and cannot be HTML
+or a mention."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def line(text: str, most: int = 600) -> str:
 
 
 def prose(text: str, most: int = 600) -> str:
-    """Text that stands in a sentence or a cell, every character for itself."""
+    """Text in a sentence or a cell, with all markup escaped."""
     return _PUNCTUATION.sub(r"\\\1", line(text, most)).replace("@", _NOBODY)
 
 
 def code(text: str, most: int = 600) -> str:
-    """Text as a code span; in tables, too."""
+    """Text as a code span, also in tables."""
     flat = line(text, most)
     fence = "`" * (max((len(run) for run in _TICKS.findall(flat)), default=0) + 1)
     pad = " " if flat.startswith("`") or flat.endswith("`") or not flat else ""
@@ -33,18 +33,18 @@ def code(text: str, most: int = 600) -> str:
 
 
 def block(text: str, language: str = "") -> str:
-    """Text as a fenced block, whose fence is longer than any in it."""
+    """Text as a fenced block, whose fence is longer than any in the text."""
     fence = "`" * max(3, max((len(run) for run in _TICKS.findall(text)), default=0) + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are Markdown already."""
+    """A table whose cells are Markdown."""
     (first, *rest) = [[cell.replace("\n", " ") for cell in row] for row in rows]
     lines = ["| " + " | ".join(first) + " |", "|" + "---|" * len(first)]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rest)])
 
 
 def cell(text: str) -> str:
-    """A code span within a table, where a bar would end the cell."""
+    """A code span in a table, with bars escaped."""
     return code(text, 200).replace("|", "\\|")

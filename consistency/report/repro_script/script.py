@@ -1,5 +1,5 @@
-"""A result as a script of torch alone: the lines of its call (:mod:`.call_code`) and of its check
-(:mod:`.assertions`)."""
+"""A result as a script that needs torch only: the lines of its call (:mod:`.call_code`) and of its
+check (:mod:`.assertions`)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .script_context import Sheet, UnscriptableError
 
 @dataclass(frozen=True)
 class Script:
-    """The text of repro.py, the files that must lie beside it, and why it shows less than it should
-    (empty: it shows all)."""
+    """The text of repro.py, the files that it needs next to it, and the reasons why it is
+    incomplete (empty if it is complete)."""
 
     text: str
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -35,11 +35,10 @@ def script_of(
     identity: Mapping[str, str] | None = None,
     operator: Operator | None = None,
 ) -> Script:
-    """The script for a result. Never raises for what cannot be scripted: then the text says so, and
-    does what can be done.
+    """The script for a result. If it cannot be written completely, the text says so; this does not
+    raise.
 
-    ``operator`` is the one that was called where no registry knows it. Raises RecipeError for a
-    case that makes no sense.
+    ``operator`` is the called one, if no registry has it. Raises RecipeError for an invalid case.
     """
     sheet = Sheet()
     place = place_of(result, spec, sheet)

@@ -1,5 +1,4 @@
-"""A script while it is being written: what it imports, what stands at its top, and what lies beside
-it."""
+"""The state of a script while it is written: imports, constants, and additional files."""
 
 from __future__ import annotations
 
@@ -18,13 +17,13 @@ _ORDER = (
 
 
 class UnscriptableError(Exception):
-    """No script can show this; the text says why, in words for a person."""
+    """No script can show this failure; the text is the reason."""
 
 
 @dataclass
 class Sheet:
-    """``constants`` are lines of the module's top, ``files`` what does not fit in, ``notes`` what
-    readers must know."""
+    """``constants`` are lines at the top of the module, ``files`` data too long for it, ``notes``
+    remarks for readers."""
 
     modules: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)  # of ``math``: nan, inf
@@ -33,7 +32,7 @@ class Sheet:
     notes: list[str] = field(default_factory=list)
 
     def imports(self) -> Iterator[str]:
-        """The standard library's part of the imports."""
+        """The imports from the standard library."""
         for name in _ORDER:
             if name in self.modules:
                 yield f"import {name}"

@@ -1,7 +1,7 @@
 """Arguments, views and calls as Python source.
 
-What is spelled may come from somebody else's file: names become source only where they are
-identifiers, text only as a literal.
+Values may come from an untrusted file: names become source only if they are identifiers, text only
+as a literal.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ Name = Callable[[torch.Tensor], str | None]
 
 
 class Speller:
-    """Values as source. ``name`` tells what a tensor is called, ``types`` what a dtype is called
-    that the script converts."""
+    """Values as source. ``name`` returns a tensor's variable; ``types`` are the script's names for
+    converted dtypes."""
 
     def __init__(self, sheet: Sheet, name: Name, types: Mapping[torch.dtype, str]) -> None:
         self.sheet, self.name, self.types = sheet, name, types
@@ -115,7 +115,7 @@ class Speller:
         return f"{held}.{last}({', '.join(rest)})"
 
     def statement(self, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        """The same for what is called for its effect: ``x[0] = y``, ``x += y``."""
+        """A call for its effect as a statement: ``x[0] = y``, ``x += y``."""
         _, _, last = function.rpartition(".")
         if last == "__setitem__":
             return f"{self.value(args[0])}[{self.index(args[1])}] = {self.value(args[2])}"
@@ -124,7 +124,7 @@ class Speller:
         return self.call(function, args, kwargs)
 
     def index(self, key: Any) -> str:
-        """What stands between square brackets."""
+        """The source of an index, without brackets."""
         items = list(key) if isinstance(key, tuple) else [key]
         text = ", ".join(
             _slice(item, self.value) if isinstance(item, slice) else self.value(item)
@@ -134,7 +134,7 @@ class Speller:
 
 
 def operand(text: str) -> str:
-    """In parentheses where an operator beside it could be read otherwise."""
+    """The text, in parentheses if an adjacent operator could change its meaning."""
     called = text.endswith((")", "]")) and " " not in text.split("(")[0]
     simple = text.isidentifier() or text.replace(".", "", 1).isdigit() or called
     return text if simple and not text.startswith("-") else f"({text})"
@@ -148,15 +148,14 @@ def _slice(item: slice, value: Callable[[Any], str]) -> str:
 
 
 def identifier(name: str) -> str:
-    """``name``, which may come from a file. Raises UnscriptableError where it is no name of an
-    argument."""
+    """An untrusted ``name``. Raises UnscriptableError if it is not the name of an argument."""
     if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii():
         raise UnscriptableError(f"{name!r:.40} is no name of an argument")
     return name
 
 
 def qualified_name(function: Any) -> str | None:
-    """Where a function of torch is found: ``torch.nn.functional.gelu``, ``torch.Tensor.add``,
+    """The public name of a torch function: ``torch.nn.functional.gelu``, ``torch.Tensor.add``,
     ``torch.Tensor.T.__get__``."""
     name = torch.overrides.resolve_name(function)
     if name is None:
@@ -189,8 +188,7 @@ def _index() -> dict[int, str]:
 
 
 def chain(arg: TensorRecipe | Literal) -> str:
-    """The views that lead from the flat base to the argument: ``.view(2, 4)[:, ::2].transpose(0,
-    1)``."""
+    """The views from the flat base to the argument: ``.view(2, 4)[:, ::2].transpose(0, 1)``."""
     if isinstance(arg, Literal) and not arg.view:
         return _view_call(arg)
     text = "" if len(arg.base) == 1 else f".view({', '.join(map(str, arg.base)) or '()'})"

@@ -1,4 +1,4 @@
-"""A step of an optimizer as its users write it: what it calls inside would tell nobody anything."""
+"""A step of an optimizer as users write it, instead of its internal calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Numbers as Python source that gives the same bits: short decimals where there are few numbers,
-bytes where there are many.
+"""Numbers as Python source that gives the same bits: short decimals for few numbers, bytes for
+many.
 
-Every decimal is checked when it is written: torch must make of it the bits that it stands for.
+Every decimal is checked: torch must convert it to the same bits.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Array = np.ndarray[Any, Any]
 
 def flat(raw: Array, dtype: str, name: str, sheet: Sheet) -> str:
     """An expression for a one-dimensional tensor on the CPU with the bits of ``raw`` (bfloat16 as
-    its uint16 patterns).
+    uint16 patterns).
 
-    ``name`` is the variable it is meant for.
+    ``name`` is the variable to which it will be assigned.
     """
     if dtype in dtypes.PARTS:
         part = dtypes.PARTS[dtype]
@@ -64,8 +64,8 @@ def _register_special(text: str, sheet: Sheet) -> str:
 
 
 def _few(raw: Array, dtype: str, sheet: Sheet) -> str:
-    """``torch.tensor([0.1, -0.0], dtype=torch.float32)``; empty where no decimals give these bits
-    (unusual NaN)."""
+    """``torch.tensor([0.1, -0.0], dtype=torch.float32)``; empty if no decimals give these bits
+    (unusual NaNs)."""
     texts = _decimals(raw, dtype)
     if texts is None:
         return ""
@@ -96,7 +96,7 @@ def _float_list(raw: Array, dtype: str) -> Any:
 
 
 def _shortest(value: Any, dtype: str) -> str:
-    """The shortest decimal that the dtype's neighbors do not share."""
+    """The shortest decimal that identifies a number in its dtype."""
     if np.isnan(value):
         return "-nan" if np.signbit(value) else "nan"
     if dtype == "bfloat16" and np.isfinite(value):
@@ -108,7 +108,7 @@ def _shortest(value: Any, dtype: str) -> str:
 
 
 def _made(texts: list[str], dtype: str) -> Any:
-    """The bit patterns that torch makes of decimals."""
+    """The bit patterns to which torch converts decimals."""
     tensor = torch.tensor([float(text) for text in texts], dtype=dtypes.TORCH[dtype])
     return integers(tensor).numpy()
 

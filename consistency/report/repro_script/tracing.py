@@ -1,7 +1,8 @@
-"""What torch functions a function of ours calls on given arguments, as straight-line code.
+"""The torch functions that a function of this project calls on given arguments, as straight-line
+code.
 
-Only the outermost calls are kept, as a user would write them; what happens between them in Python
-(conditions, numbers made from shapes) has happened, and stands in the code as its outcome.
+Only the outermost calls are recorded, as a user would write them. Python code between them
+(conditions, numbers computed from shapes) appears in the script as its outcome.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MOST_STEPS = 120
 
 @dataclass
 class Step:
-    """One call: the function's dotted name, what it was given, and what came back."""
+    """One call: the function's dotted name, its arguments, and its result."""
 
     function: str
     args: tuple[Any, ...]
@@ -35,7 +36,7 @@ class Step:
 
     @property
     def writes(self) -> bool:
-        """Whether it is called for its effect as well."""
+        """Whether it is also called for its effect."""
         last = self.function.rpartition(".")[2]
         inplace = last.endswith("_") and not last.endswith("__")
         return (
@@ -94,13 +95,13 @@ def trace(
     types: Mapping[torch.dtype, str], prefix: str = "t", only: int | None = None,
     written: Sequence[torch.Tensor] = (),
 ) -> Traced:  # fmt: skip
-    """The calls of ``function(*args, **kwargs)``. ``names`` are those of tensors by ``id``; new
-    ones are ``prefix`` and a number.
+    """Record the calls of ``function(*args, **kwargs)``. ``names`` are the variables of tensors by
+    ``id``; new ones are ``prefix`` and a number.
 
-    ``only`` is the number of the one result that is wanted, of several. ``written`` are the
-    storages that may be written to.
+    ``only`` is the number of the required result, if not all are needed. ``written`` are the
+    storages that may be modified.
 
-    Raises UnscriptableError where a result cannot be followed to its arguments.
+    Raises UnscriptableError if a result cannot be traced to the arguments.
     """
     recorder = _Recorder(written)
     try:
@@ -204,7 +205,7 @@ def leaves_of(value: Any) -> list[Any]:
 
 
 def _live_lines(steps: Sequence[Step], wanted: set[str]) -> list[str]:
-    """The lines whose results are used, and those that write; in order."""
+    """The lines whose results are used, and those with side effects, in order."""
     kept: list[tuple[str, str]] = []
     for step in reversed(steps):
         if not step.line or not (step.writes or step.makes in wanted):

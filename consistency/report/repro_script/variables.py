@@ -1,4 +1,4 @@
-"""What the tensors of a script are called, and what their gradients are taken against."""
+"""The names of a script's tensors, and the cotangents of its gradients."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NO_NAME = frozenset({"self", "input", "args", "kwargs", "tensor", "a", "A"})
 
 
 def variables_of(operator: Operator, arguments: Arguments) -> list[str]:
-    """A name for each tensor: the parameter's where the function tells, else x, y, z …"""
+    """A name for each tensor: that of the function's parameter, else x, y, z …"""
     count = len(arguments.tensors)
     wanted: dict[int, str] = {}
     for name, value in _bound(operator, arguments):
@@ -57,7 +57,7 @@ def variables_of(operator: Operator, arguments: Arguments) -> list[str]:
 
 
 def _bound(operator: Operator, arguments: Arguments) -> Iterator[tuple[str, Any]]:
-    """Arguments with the names of the parameters that they are given for."""
+    """Arguments with the names of their parameters."""
     function = operator.function if operator.function is not None else operator.callable
     try:
         signature = inspect.signature(function) if inspect.isfunction(function) else None
@@ -74,8 +74,8 @@ def _bound(operator: Operator, arguments: Arguments) -> Iterator[tuple[str, Any]
 def cotangent_array(
     cotangent: torch.Tensor, dtype: str
 ) -> tuple[torch.Tensor, np.ndarray[Any, Any], str]:
-    """A cotangent in the dtype in which it was drawn (exactly), its flat numbers (bfloat16 as
-    bits), and that dtype."""
+    """A cotangent in the dtype in which it was generated (exactly), its flat numbers (bfloat16 as
+    bits), and that dtype's name."""
     wide = cotangent.detach().resolve_conj()
     name = dtype if dtypes.floats(dtype) else dtypes.name_of(wide.dtype)
     if not wide.is_complex() and name in dtypes.PARTS:
@@ -89,8 +89,7 @@ def cotangent_array(
 def paths(
     value: Any, text: str, expressions: Mapping[int, str] | None
 ) -> Iterator[tuple[str, Any]]:
-    """The leaves of a result with expressions for them, in the order in which an outcome lists
-    them."""
+    """The leaves of a result with expressions for them, in the order of an outcome."""
     if isinstance(value, (tuple, list)):
         for position, item in enumerate(value):
             yield from paths(item, f"{text}[{position}]", expressions)

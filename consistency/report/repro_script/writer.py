@@ -35,10 +35,10 @@ def write(
     """Write case.json, result.json, tensors.safetensors, environment.json, repro.py, issue.md and
     message.txt into ``folder``.
 
-    ``spec`` is what the user wrote for the backend (for a recorded result the recording's folder),
-    ``identity`` what it ran on, ``others`` are results of the same case on other backends.
-    ``operator`` is the one that was called, where no registry knows it. What cannot be made is told
-    in a text file of its own. Raises OSError where the folder cannot be written.
+    ``spec`` is the user's spec of the backend (for a recorded result the recording's folder),
+    ``identity`` its environment, ``others`` are results of the same case on other backends.
+    ``operator`` is the called one, if no registry has it. A file that cannot be made is replaced by
+    a text file with the reason. Raises OSError if the folder cannot be written.
     """
     from ...storage.bundle import row_of
 
@@ -76,8 +76,8 @@ def write(
 def keep(
     folder: str | Path, result: Result, *, spec: str | None = None, operator: Operator | None = None
 ) -> Path:
-    """The same in a new or empty folder, which is returned. Raises UsageError where it cannot be
-    written, or holds something."""
+    """As :func:`write`, into a new or empty folder, which is returned. Raises UsageError if it
+    cannot be written, or is not empty."""
     path = Path(folder)
     try:
         if path.exists() and any(path.iterdir()):
@@ -89,5 +89,5 @@ def keep(
 
 
 def _write(path: Path, text: str) -> None:
-    """UTF-8 with \\n, whatever the platform; what cannot be encoded is spelled out."""
+    """Write UTF-8 with \\n on all platforms; characters that cannot be encoded are escaped."""
     path.write_bytes(text.encode("utf-8", "backslashreplace"))
