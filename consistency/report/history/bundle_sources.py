@@ -1,7 +1,7 @@
-"""The bundles below some folders, and whether their files have changed since they were last read.
+"""The bundles below some folders, and signatures that show whether their files changed.
 
-Folders come from other machines: sizes are bounded, links that lead out of a bundle are not
-followed, and what is damaged is a line of text and costs nothing but itself.
+Folders may come from other machines: sizes are bounded, links that lead out of a bundle are not
+followed, and damage is reported as a line of text.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ RESULTS = (
 @dataclass(frozen=True)
 class BundleSource:
     """A bundle: its ``identity`` (equal in copies), ``signature`` (changes with its files), and
-    what its header says.
+    fields of its header.
 
-    ``created`` is in UTC, without saying so. ``backends`` maps a backend's name to its environment,
-    flat. ``results`` is the file with the results, None without one.
+    ``created`` is in UTC without a time zone. ``backends`` maps a backend's name to its flattened
+    environment. ``results`` is the file with the results, or None.
     """
 
     folder: Path
@@ -52,9 +52,9 @@ class BundleSource:
 
 def bundles(folders: Sequence[Path]) -> tuple[list[BundleSource], list[str]]:
     """Every bundle in or below ``folders``, oldest first, each run once; and a line for each that
-    is damaged, or there twice.
+    is damaged or a duplicate.
 
-    Raises BundleError for a folder that is not there.
+    Raises BundleError for a missing folder.
     """
     listed, problems = gather(folders)
     found = []
@@ -100,8 +100,8 @@ def _read(one: ListedBundle) -> BundleSource:
 
 
 def _results(folder: Path) -> Path | None:
-    """The file with the results. Raises BundleError for one that is a link to somewhere else, or
-    too large."""
+    """The file with the results. Raises BundleError if it is a link out of the bundle, or too
+    large."""
     for name in RESULTS:
         path = folder / name
         if path.is_file():
@@ -118,7 +118,7 @@ def _name(value: object) -> str:
 
 
 def _flat(keys: Mapping[str, Any], before: str = "") -> dict[str, str]:
-    """Names to values as text, objects in objects by names with dots."""
+    """Names to values as text, with nested objects flattened to dotted names."""
     found: dict[str, str] = {}
     for key, value in list(keys.items())[:MAX_KEYS]:
         name = f"{before}{_name(key)}"

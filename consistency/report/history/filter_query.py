@@ -1,10 +1,10 @@
-"""The small language of the query box: ``verdict:divergent backend:directml driver:>=31
+"""The query language of the search box: ``verdict:divergent backend:directml driver:>=31
 -operator:conv*``.
 
-Terms stand side by side and all must hold; ``a,b`` is a or b; ``-`` in front of a term negates it;
-``*`` stands for anything; quotes keep spaces together; a word without a key is part of an
-operator's name. The page's script (templates/filter_query.js) reads the same language: tests hold
-the two together, error messages included.
+All terms must hold; ``a,b`` means a or b; ``-`` negates a term; ``*`` matches anything; quotes keep
+spaces together; a word without a key is part of an operator's name. The page's script
+(templates/filter_query.js) implements the same language; tests compare both, including error
+messages.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ Test = Callable[[Entry], bool]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What was understood. ``holds(entry)``: entries have the texts and numbers named above,
-    ``identity`` (name → value) and ``counts`` (state → on how many environments the same operator,
-    dtype and direction is in it)."""
+    """A parsed query. ``holds(entry)``: entries have the texts and numbers named above,
+    ``identity`` (name → value) and ``counts`` (state → number of environments in which the same
+    operator, dtype and direction has it)."""
 
     tests: tuple[Test, ...]
 
@@ -56,8 +56,8 @@ class Query:
 
 
 def parse(text: str, names: Sequence[str] = (), verdicts: Sequence[str] = ()) -> Query:
-    """Understand a query. ``names`` are those of environments' values (driver, device, torch …),
-    ``verdicts`` those there are.
+    """Parse a query. ``names`` are those of environments' values (driver, device, torch …),
+    ``verdicts`` the existing ones.
 
     Raises UsageError with one line that names the term.
     """
@@ -174,7 +174,8 @@ def _fingerprint_test(value: str) -> Test:
 
 
 def _identity_test(key: str, value: str) -> Test:
-    """Text with asterisks, or versions compared number by number: 31.0.15 is at least 31."""
+    """A test of text with asterisks, or of versions compared number by number: 31.0.15 is at least
+    31."""
     operator, rest = _split(value)
     if operator and operator != "=":
         lowest = _version(rest)
@@ -201,7 +202,7 @@ def _glob(pattern: str) -> re.Pattern[str]:
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:
-    """``; did you mean verdict?``: the nearest name, if it is near."""
+    """``; did you mean verdict?`` with the nearest name, if it is close."""
     best, smallest = "", max(len(word) // 3, min(2, len(word) // 2)) + 1
     for name in known:
         distance = _distance(word, name)
@@ -211,7 +212,7 @@ def suggestion(word: str, known: Sequence[str]) -> str:
 
 
 def _distance(a: str, b: str) -> int:
-    """How many letters must be put in, taken out or replaced (Levenshtein 1966)."""
+    """Edit distance (Levenshtein 1966)."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a[:40], start=1):
         before, row[0] = row[0], i

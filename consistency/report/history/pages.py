@@ -1,5 +1,4 @@
-"""What the templates of the site show, as plain values: the latest runs, an operator, the
-environments."""
+"""The values for the site's templates: the latest runs, an operator, the environments."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ MAX_ROWS, MAX_CHARTS, MAX_KEYS = 200, 24, 60
 
 
 def latest_page(snapshot: Snapshot, files: Mapping[str, str]) -> dict[str, Any]:
-    """What changed on the last night, on every environment."""
+    """The changes in the last run of every environment."""
     newest = max((one.runs[-1].created for one in snapshot.environments.values()), default=None)
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     late = {}
@@ -46,8 +45,8 @@ def latest_page(snapshot: Snapshot, files: Mapping[str, str]) -> dict[str, Any]:
             latest_event(snapshot.environments[cell.env], cell) == EventKind.TRANSIENT
         ):
             rows[EventKind.TRANSIENT].append(_transient_row(snapshot, cell, files))
-    for each in rows.values():
-        each.sort(key=lambda row: (-row["order"], row["operator"], row["environment"]))
+    for kind_rows in rows.values():
+        kind_rows.sort(key=lambda row: (-row["order"], row["operator"], row["environment"]))
     parts = [
         {"kind": name, "title": name.heading, "mark": name.mark,
          "rows": rows[name][:MAX_ROWS], "more": max(len(rows[name]) - MAX_ROWS, 0),
@@ -59,7 +58,7 @@ def latest_page(snapshot: Snapshot, files: Mapping[str, str]) -> dict[str, Any]:
         for one in snapshot.environments.values()
         if one.env not in late and one.runs[-1].lost[0]
     ]
-    known = [
+    known_cells = [
         cell for cell in snapshot.cells.values() if cell.expectation or cell.verdict == "known"
     ]
     return {
@@ -74,7 +73,7 @@ def latest_page(snapshot: Snapshot, files: Mapping[str, str]) -> dict[str, Any]:
         one.moved[-1][:12]) for one in snapshot.environments.values()
         if one.env not in late and one.moved[-1]],
         "flaky": _flaky(snapshot, files)[:MAX_ROWS], "expected": [_cell_row(snapshot, cell,
-        files) for cell in known][:MAX_ROWS],
+        files) for cell in known_cells][:MAX_ROWS],
         "failing": sum(cell.rank == FAILED for cell in snapshot.cells.values()),
         "nights": sum(len(e.runs) for e in snapshot.environments.values()),
         "environments": len(snapshot.environments), "operators": len(files),
@@ -83,7 +82,7 @@ def latest_page(snapshot: Snapshot, files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _in_trouble(one: EnvironmentHistory) -> dict[str, str]:
-    """One line about a machine that lost cases of many operators last night."""
+    """One line about an outage in the last run."""
     began = one.outage_since(len(one.runs) - 1)
     return {
         "name": one.name, "words": describe(*one.runs[-1].lost),
@@ -118,17 +117,17 @@ def _joined(parts: Sequence[str]) -> str:
 
 
 def _worst(snapshot: Snapshot, files: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Of what fails, the worst six operators, one line each."""
-    best: dict[str, MatrixCell] = {}
+    """The six worst failing operators, one line each."""
+    worst_cells: dict[str, MatrixCell] = {}
     for cell in snapshot.cells.values():
         name = snapshot.groups[cell.group].operator
         if (
             cell.rank == FAILED
             and name in files
-            and (name not in best or _size(cell) > _size(best[name]))
+            and (name not in worst_cells or _size(cell) > _size(worst_cells[name]))
         ):
-            best[name] = cell
-    chosen = sorted(best.values(), key=lambda cell: -_size(cell))[:6]
+            worst_cells[name] = cell
+    chosen = sorted(worst_cells.values(), key=lambda cell: -_size(cell))[:6]
     return [_cell_row(snapshot, cell, files) for cell in chosen]
 
 
@@ -171,14 +170,14 @@ def _transient_row(
 
 
 def _also(snapshot: Snapshot, env: int, group: int) -> list[str]:
-    """Where else it fails, and since when."""
-    found = []
+    """Other environments in which it fails, and since when."""
+    others = []
     for cell in snapshot.failing_on(group):
         if cell.env != env:
             environment = snapshot.environments[cell.env]
             began = since(environment, cell)
-            found.append(f"{environment.name}{f' since {began}' if cell.since else ''}")
-    return [*found[:4], *([f"{len(found) - 4} more"] if len(found) > 4 else [])]
+            others.append(f"{environment.name}{f' since {began}' if cell.since else ''}")
+    return [*others[:4], *([f"{len(others) - 4} more"] if len(others) > 4 else [])]
 
 
 def _flaky(snapshot: Snapshot, files: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -218,13 +217,13 @@ def operator_page(
     groups: Sequence[ResultGroup],
     links: Mapping[tuple[int, int], tuple[str, ...]],
 ) -> dict[str, Any]:
-    """An operator's tables and lines, by dtype and direction."""
-    mine = {group.number for group in groups}
+    """An operator's tables and charts, by dtype and direction."""
+    group_numbers = {group.number for group in groups}
     change_points: dict[tuple[int, int], list[ChangePoint]] = defaultdict(list)
     for point in snapshot.change_points:
-        if point.group in mine:
+        if point.group in group_numbers:
             change_points[point.env, point.group].append(point)
-    left = MAX_CHARTS
+    charts_left = MAX_CHARTS
     kinds: list[dict[str, Any]] = []
     for group in groups:
         rows, charts = [], []
@@ -241,8 +240,12 @@ def operator_page(
                 "files": links.get((env, group.number), ()),
             }
             rows.append(row)
-            if series is not None and (happened or cell.rank == FAILED or cell.flaky) and left > 0:
-                left -= 1
+            if (
+                series is not None
+                and (happened or cell.rank == FAILED or cell.flaky)
+                and charts_left > 0
+            ):
+                charts_left -= 1
                 notes = [
                     _change_point_note(snapshot, environment, point) for point in happened[-12:]
                 ]
@@ -290,7 +293,7 @@ def _change_point_note(
 
 
 def environments_page(snapshot: Snapshot) -> dict[str, Any]:
-    """What tells environments apart, and what has changed in each."""
+    """The differences between environments, and the changes in each."""
     last = {one.env: dict(one.identities[-1]) for one in snapshot.environments.values()}
     values: dict[str, set[str]] = defaultdict(set)
     for identity in last.values():
@@ -306,7 +309,7 @@ def environments_page(snapshot: Snapshot) -> dict[str, Any]:
         states = Counter(
             RANKS[cell.rank] for (env, _), cell in snapshot.cells.items() if env == one.env
         )
-        apart = [
+        facts = [
             (name, value)
             for name, value in last[one.env].items()
             if name not in shared or len(last) == 1
@@ -319,7 +322,7 @@ def environments_page(snapshot: Snapshot) -> dict[str, Any]:
             "name": one.name, "nights": len(one.runs), "first": one.runs[0].name,
             "last": one.runs[-1].name,
             "states": [(state, states[state]) for state in reversed(RANKS) if states[state]],
-            "facts": [pair for pair in apart if not pair[0].startswith("fingerprint")][:MAX_KEYS],
+            "facts": [pair for pair in facts if not pair[0].startswith("fingerprint")][:MAX_KEYS],
             "fingerprint": [
                 pair for pair in last[one.env].items() if pair[0].startswith("fingerprint")
             ][:MAX_KEYS],
@@ -327,5 +330,7 @@ def environments_page(snapshot: Snapshot) -> dict[str, Any]:
             "text": " ".join([one.name, *(f"{name} {value}" for name,
             value in last[one.env].items())]).lower()[:4000],
         })  # fmt: skip
-    same = [(name, next(iter(values[name]))) for name in sorted(shared)] if len(last) > 1 else []
-    return {"rows": rows, "same": same[:MAX_KEYS]}
+    shared_facts = (
+        [(name, next(iter(values[name]))) for name in sorted(shared)] if len(last) > 1 else []
+    )
+    return {"rows": rows, "same": shared_facts[:MAX_KEYS]}

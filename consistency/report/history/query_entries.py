@@ -1,5 +1,5 @@
-"""The cells of the matrix as entries that the query language speaks of: one per operator × dtype ×
-direction × environment."""
+"""The cells of the matrix as entries for queries: one per operator × dtype × direction ×
+environment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATE = {FAILED: "fail", WARNED: "warn", PASSED: "pass", NOT_TESTED: "untested"}
 
 
 def entries(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
-    """Every cell with what a query can ask of it, and the command that repeats it."""
+    """Every cell with the fields that a query can use, and the command that reproduces it."""
     counts = states(snapshot)
     identities = {env: identity_of(one) for env, one in snapshot.environments.items()}
     for (env, number), cell in snapshot.cells.items():
@@ -45,7 +45,7 @@ def entries(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
 
 
 def states(snapshot: Snapshot) -> dict[int, dict[str, int]]:
-    """By group: on how many environments it is in which state."""
+    """By group, the number of environments in each state."""
     found: dict[int, dict[str, int]] = {number: {} for number in snapshot.groups}
     for (_, number), cell in snapshot.cells.items():
         counts = found[number]
@@ -54,7 +54,7 @@ def states(snapshot: Snapshot) -> dict[int, dict[str, int]]:
 
 
 def names(snapshot: Snapshot) -> list[str]:
-    """What environments tell of themselves, or might, as the query language spells it."""
+    """The names of environments' values in the query language."""
     found = dict.fromkeys(
         [*USUAL, *(name for one in snapshot.environments.values() for name in identity_of(one))]
     )
@@ -62,7 +62,7 @@ def names(snapshot: Snapshot) -> list[str]:
 
 
 def identity_of(environment: EnvironmentHistory) -> Mapping[str, str]:
-    """What the environment was on its last night, by names without spaces."""
+    """The environment's identity in its last run, by names without spaces."""
     last = environment.identities[-1] if environment.identities else {}
     return {name.replace(" ", "-").replace(":", "-").lower(): value for name, value in last.items()}
 
@@ -72,8 +72,8 @@ def since(environment: EnvironmentHistory, cell: MatrixCell) -> str | None:
 
 
 def latest_event(environment: EnvironmentHistory, cell: MatrixCell) -> str:
-    """What happened on the environment's latest run: a change point, ``transient`` or ``flaky``;
-    empty where nothing did."""
+    """The event in the environment's latest run: a change point, ``transient`` or ``flaky``; empty
+    if there is none."""
     if cell.change_point is not None and cell.change_point.run == len(environment.runs) - 1:
         return cell.change_point.kind
     if cell.rank == FAILED and cell.transient:

@@ -1,5 +1,4 @@
-"""The nights of one environment as arrays: cases × nights, like for like, with what changed in the
-environment."""
+"""The runs of one environment as arrays: cases × runs, with the changes of the environment."""
 
 from __future__ import annotations
 
@@ -33,10 +32,10 @@ _TESTED = np.array([Verdict(name).tested for name in VERDICTS] + [True])
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentRun:
-    """A run of the environment: which bundle, when it began, where it lies, and whether it ended.
+    """A run of the environment: its bundle, time, path, and whether it ended.
 
-    ``lost``: where the machine was in trouble, how many results crashed or timed out, and of how
-    many operators.
+    ``lost``: for an outage, the number of results that crashed or timed out, and of their
+    operators.
     """
 
     bundle: int
@@ -52,7 +51,7 @@ class EnvironmentRun:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentHistory:
-    """Label and backend, its nights in order, and by night what was different from the one before:
+    """Label and backend, runs in order, and for each run its differences from the one before:
     (name, old, new)."""
 
     env: int
@@ -67,11 +66,11 @@ class EnvironmentHistory:
         return f"{self.label} · {self.backend}"
 
     def spec(self, run: int = -1) -> str:
-        """How the backend was spelled in a run: its name, or ``file.py:attribute`` and the like."""
+        """The backend's spec in a run: its name, ``file.py:attribute``, and the like."""
         return self.identities[run].get("spec", self.backend) if self.identities else self.backend
 
     def between(self, last: int, run: int) -> tuple[tuple[str, str, str], ...]:
-        """What is different on a night from an earlier one."""
+        """The differences of a run's environment from an earlier run's."""
         return (
             self.moved[run]
             if last == run - 1
@@ -79,13 +78,14 @@ class EnvironmentHistory:
         )
 
     def outage_since(self, run: int) -> int:
-        """The first of the nights in a row, up to this one, on which the machine was in trouble."""
+        """The first run of the outage that lasts up to this run."""
         while run > 0 and self.runs[run - 1].lost[0]:
             run -= 1
         return run
 
     def changed(self) -> NDArray[np.bool_]:
-        """On which nights something changed that does not change all the time."""
+        """The runs in which a fact of the environment changed, without facts that change all the
+        time."""
         counts: dict[str, int] = {}
         for rows in self.moved:
             for key, _, _ in rows:
@@ -98,11 +98,11 @@ class EnvironmentHistory:
 
 @dataclass(frozen=True, slots=True)
 class CaseHistories:
-    """Some groups of an environment: ``state`` and ``size`` (octaves of × budget, NaN where
-    unknown) are [cases, nights].
+    """Some groups of an environment: ``state`` and ``size`` (octaves of × budget, NaN if unknown)
+    are [cases, runs].
 
-    ``groups`` are numbers of groups, ``starts`` where the cases of each begin, ``items`` the
-    numbers of the cases.
+    ``groups`` are numbers of groups, ``starts`` the first case of each, ``items`` the numbers of
+    the cases.
     """
 
     groups: NDArray[np.int64]
@@ -118,7 +118,7 @@ class CaseHistories:
 
 
 def environments(db: duckdb.DuckDBPyConnection) -> list[EnvironmentHistory]:
-    """Every environment that any bundle has results of, by label and backend."""
+    """Every environment with results, by label and backend."""
     gone = outages.lost(db)
     names = db.execute(
         "SELECT env, label, backend FROM hosts WHERE env IN (SELECT env FROM outcomes) ORDER "
@@ -166,10 +166,10 @@ def _moved(identities: Sequence[dict[str, str]]) -> tuple[tuple[tuple[str, str, 
 
 
 def _comparable(pairs: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Without what only one of two nights knows of how a backend computes: nobody probed on the
-    other, or nothing was found out.
+    """Two identities without fingerprint facts that only one of them has, as when the other run was
+    not probed.
 
-    Digests of all answers are compared only where both nights have the same ones.
+    Hashes of all answers are compared only if both have the same questions.
     """
     one_sided = {
         name
@@ -184,7 +184,7 @@ def _comparable(pairs: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, s
 
 
 def until(environment: EnvironmentHistory, runs: int) -> EnvironmentHistory:
-    """The environment as it was known after its first so many nights."""
+    """The environment with only its first runs."""
     e, n = environment, runs
     return EnvironmentHistory(e.env, e.label, e.backend, e.runs[:n], e.identities[:n], e.moved[:n])
 
@@ -192,8 +192,8 @@ def until(environment: EnvironmentHistory, runs: int) -> EnvironmentHistory:
 def case_histories(
     db: duckdb.DuckDBPyConnection, environment: EnvironmentHistory
 ) -> Iterator[CaseHistories]:
-    """Cases that were there on at least two nights, all cases of a group together, as many groups
-    at a time as fit."""
+    """Cases with at least two runs, all cases of a group together, in batches of groups of limited
+    size."""
     runs = len(environment.runs)
     numbers = [run.bundle for run in environment.runs]
     db.execute(

@@ -1,5 +1,5 @@
-"""× budget over the runs of an environment as SVG: a step per level, so that what repeats exactly
-takes next to no room."""
+"""SVG charts of × budget over the runs of an environment, drawn as steps so that constant series
+are short."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MAX_POINTS = 420
 def series_chart(
     environment: EnvironmentHistory, series: GroupSeries, change_points: Sequence[ChangePoint]
 ) -> str:
-    """Median and largest × budget of the cases of a group, on a logarithmic axis, with what
-    changed."""
+    """Median and largest × budget of the cases of a group on a logarithmic axis, with its change
+    points."""
     parts = _parts(environment, series, change_points)
     return svg.inline(description(environment, change_points), WIDTH, HEIGHT, parts)
 
@@ -69,7 +69,7 @@ def _parts(
 
 
 def sparkline(series: GroupSeries) -> str:
-    """The largest × budget, small; the budget lies at a third of the height."""
+    """The largest × budget as a small chart; the budget is at a third of the height."""
     runs = len(series.largest)
     x = svg.linear_scale(0, max(runs, 1), 0.0, 120.0)
 
@@ -90,7 +90,7 @@ def _range(series: GroupSeries) -> tuple[float, float]:
 
 
 def _path(values: NDArray[np.float32], x: svg.Scale, y: svg.Scale) -> str:
-    """Steps of what is known; a gap where nothing ran for more than three nights in a row."""
+    """Steps of the known values; a gap where nothing ran for more than three runs."""
     pieces: list[str] = []
     known = np.flatnonzero(~np.isnan(values))
     if not len(known):

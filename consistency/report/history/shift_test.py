@@ -1,14 +1,12 @@
-"""Whether errors have shifted: of the same cases in two runs, in many groups at once.
+"""Tests for a shift of errors between two runs of the same cases, in many groups at once.
 
-All of it goes by signs and ranks of log2 of × budget, so that no scale, no noise model and no few
-outliers matter:
+They use only signs and ranks of log2 of × budget, so that they need no scale or noise model and are
+robust against outliers:
 
-- :func:`shift_of`: Wilcoxon's signed-rank test (1945) of paired cases, exact. It assumes only
-  that before and after could be exchanged; cases whose bits are the same say nothing and are left
-  out, which keeps it exact.
-- :func:`critical`: which of many shifts are significant, with one chance of a false alarm for all
-  of them together (Tarone 1990: of discrete tests only those count that could have been
-  significant, so what did not move at all costs no power).
+- :func:`shift_of`: Wilcoxon's signed-rank test (1945) of paired cases, exact. It assumes only that
+  before and after are exchangeable. Cases with equal bits are omitted, which keeps it exact.
+- :func:`critical`: which of many shifts are significant, with a family-wise error rate (Tarone
+  1990: only discrete tests that could be significant count, so unchanged groups cost no power).
 """
 
 from __future__ import annotations
@@ -37,11 +35,11 @@ _WALSH = 400  # pairs up to which the size of a shift is taken from all averages
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How errors moved: ``size`` in octaves (+1: twice as large) of those ``moved`` of the ``of``
-    pairs; ``up`` of them grew.
+    """A shift of errors: the median ``size`` in octaves (+1: twice as large) of the ``moved`` out
+    of ``of`` pairs, of which ``up`` grew.
 
-    ``chance`` is the two-sided probability of so one-sided a move without a cause, ``least`` the
-    smallest that so many moved pairs can give.
+    ``chance`` is the two-sided p-value, ``least`` the smallest p-value possible for this number of
+    moved pairs.
     """
 
     size: float
@@ -53,13 +51,13 @@ class Shift:
 
     @property
     def factor(self) -> float:
-        """How many times as large errors are: 2.0 or 0.5."""
+        """The ratio of the errors: 2.0 or 0.5."""
         return float(2.0**self.size)
 
 
 def octaves(rho: ArrayLike) -> NDArray[np.float64]:
-    """log2 of errors in × budget, within bounds: what is exact, or far below the budget, is
-    alike."""
+    """log2 of errors in × budget, within bounds, so that exact results and very small errors are
+    equal."""
     found = np.asarray(rho, dtype=np.float64)
     bounded: NDArray[np.float64] = np.clip(
         np.where(np.isnan(found), CEILING, found), FLOOR, CEILING
@@ -68,7 +66,7 @@ def octaves(rho: ArrayLike) -> NDArray[np.float64]:
 
 
 def shift_of(moves: ArrayLike) -> Shift:
-    """The same for differences in octaves."""
+    """The shift for given differences in octaves."""
     every = np.asarray(moves, dtype=np.float64)
     moved = every[every != 0.0]
     count, up = len(moved), int(np.count_nonzero(moved > 0.0))
@@ -80,8 +78,8 @@ def shift_of(moves: ArrayLike) -> Shift:
 
 
 def critical(least: Sequence[float], chance: float = FALSE_ALARMS) -> float:
-    """The largest p that is significant among tests whose smallest possible p are ``least`` (Tarone
-    1990)."""
+    """The largest significant p-value among tests whose smallest possible p-values are ``least``
+    (Tarone 1990)."""
     known = np.sort(np.asarray(least, dtype=np.float64))
     for tests in range(1, len(known) + 1):
         if np.searchsorted(known, chance / tests, side="right") <= tests:
@@ -90,8 +88,8 @@ def critical(least: Sequence[float], chance: float = FALSE_ALARMS) -> float:
 
 
 def _typical(moved: NDArray[np.float64]) -> float:
-    """The size of a shift: median of all averages of two (Hodges and Lehmann 1963), of many pairs
-    their median."""
+    """The size of a shift: the median of all pairwise averages (Hodges and Lehmann 1963), or for
+    many pairs their median."""
     if len(moved) > _WALSH:
         return float(np.median(moved))
     first, second = np.triu_indices(len(moved))
@@ -99,7 +97,8 @@ def _typical(moved: NDArray[np.float64]) -> float:
 
 
 def _signed_rank(moved: NDArray[np.float64]) -> float:
-    """Two-sided, given the sizes of the moves: every pattern of signs is equally likely."""
+    """The two-sided p-value for given sizes of the moves, with all patterns of signs equally
+    likely."""
     ranks = _ranks(np.round(np.abs(moved), 12))  # twice the ranks: whole numbers, with ties, too
     total, positive = int(ranks.sum()), int(ranks[moved > 0.0].sum())
     small = min(positive, total - positive)
@@ -118,12 +117,12 @@ def _signed_rank(moved: NDArray[np.float64]) -> float:
 
 
 def _ranks(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Twice the ranks, those of equal values averaged."""
+    """Twice the ranks, with ties averaged."""
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return (2 * last - counts + 1)[which.ravel()].astype(np.int64)
 
 
 def _normal(z: float) -> float:
-    """Two-sided."""
+    """The two-sided p-value of the normal approximation."""
     return math.erfc(max(z, 0.0) / math.sqrt(2.0))

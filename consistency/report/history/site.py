@@ -41,8 +41,7 @@ _PORTABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,80}")
 
 
 def write(snapshot: Snapshot, out: Path, *, artifacts: bool = True) -> Path:
-    """Write the site into ``out``, which is made or brought up to date. Raises UsageError where
-    that cannot be written."""
+    """Write or update the site in ``out``. Raises UsageError if it cannot be written."""
     try:
         (out / "operators").mkdir(parents=True, exist_ok=True)
         _write(snapshot, out, artifacts)
@@ -81,7 +80,7 @@ def _write(snapshot: Snapshot, out: Path, artifacts: bool) -> None:
 
 
 class _Pages:
-    """The templates, with what all pages share."""
+    """The templates and their common values."""
 
     def __init__(self) -> None:
         from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -116,8 +115,8 @@ def _template(name: str) -> str:
 
 
 def file_name(operator: str) -> str:
-    """A name that every file system takes; names that are alike without case, or hold other
-    characters, end with a hash."""
+    """A file name that is valid on every file system; a hash distinguishes names that differ only
+    in case or in replaced characters."""
     if _PORTABLE.fullmatch(operator) and operator == operator.lower():
         return operator
     plain = re.sub(r"[^A-Za-z0-9_.-]", "_", operator).lstrip(".-")[:60]
@@ -125,8 +124,8 @@ def file_name(operator: str) -> str:
 
 
 def _copy_scripts(snapshot: Snapshot, out: Path) -> Mapping[tuple[int, int], tuple[str, ...]]:
-    """Scripts and issues of what fails now, beside the pages: (environment, group) to their
-    addresses from the site's top."""
+    """Copy scripts and issues of present failures to the site; returns their addresses by
+    (environment, group)."""
     target = out / "failures"
     shutil.rmtree(target, ignore_errors=True)
     addresses: dict[tuple[int, int], tuple[str, ...]] = {}
@@ -152,7 +151,7 @@ def _copy_scripts(snapshot: Snapshot, out: Path) -> Mapping[tuple[int, int], tup
 
 
 def _small_file(path: Path, bundle: Path) -> bool:
-    """Whether it is a file of bounded size that really lies in the bundle."""
+    """Whether it is a file of bounded size inside the bundle."""
     return (
         path.is_file()
         and path.stat().st_size <= MAX_BYTES

@@ -1,5 +1,4 @@
-"""Questions in SQL over a store: read only, one SELECT, and nothing outside of the views can be
-reached."""
+"""SQL queries of a store: read only, one SELECT, and no access to anything but the views."""
 
 from __future__ import annotations
 
@@ -77,14 +76,14 @@ assert len(NAME_OF) == len(VERDICTS) + 1
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Names of columns, and the rows one after the other."""
+    """Names of columns, and rows."""
 
     columns: tuple[str, ...]
     rows: Iterator[tuple[Any, ...]]
 
 
 def current(store: Store) -> bool:
-    """Whether what the store holds of changes and cells belongs to its bundles."""
+    """Whether the saved change points and cells belong to the store's present bundles."""
     tables = {
         name for (name,) in store.db.execute("SELECT table_name FROM duckdb_tables()").fetchall()
     }
@@ -94,8 +93,8 @@ def current(store: Store) -> bool:
 
 
 def ask(store: Store, sql: str) -> Answer:
-    """The answer to one SELECT. The store's connection is locked from then on. Raises UsageError
-    with one line."""
+    """The answer to one SELECT. It locks the store's connection. Raises UsageError with one
+    line."""
     import duckdb
 
     db = _read_only_views(store)

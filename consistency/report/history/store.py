@@ -1,10 +1,10 @@
-"""The store: what bundles say, as typed columns in one DuckDB file, so that tomorrow only the new
-nights are read.
+"""The store: the results of bundles as typed columns in one DuckDB file, so that only new bundles
+must be read.
 
-A result takes some ten bytes here. Tables: ``bundles`` (a run), ``hosts`` (label and backend),
-``identities`` (what an environment was on a night), ``groups`` (operator, dtype, direction),
-``items`` (a case in a direction), ``outcomes`` (a result), ``details`` (sentence, cause and
-work-around of what failed or warned).
+A result takes about ten bytes. Tables: ``bundles`` (a run), ``hosts`` (label and backend),
+``identities`` (the environment of a run), ``groups`` (operator, dtype, direction), ``items`` (a
+case in a direction), ``outcomes`` (a result), ``details`` (sentence, cause and work-around of
+failures and warnings).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     import duckdb
 
 BATCH_BYTES, BATCH_BUNDLES = 1 << 28, 128  # of files that are read together
-PACKED = 10  # how much larger a packed file is once it is read
-# results that a packed file may have, and one more for every four bytes: real ones need 20 and more
+PACKED = 10  # assumed compression ratio
+# Results that a compressed file may have, plus one per four bytes (real results take 20 or more).
 FEW = 500_000
-ALLOWED = len(VERDICTS)  # the number of a reduced precision that was asked for
-NAME, SENTENCE = 160, 400  # characters kept
+ALLOWED = len(VERDICTS)  # the number of an allowed reduced precision
+NAME, SENTENCE = 160, 400  # stored characters
 
 _SCHEMA = """
 CREATE TABLE about (version BIGINT);
@@ -120,11 +120,11 @@ _TOLD = [
 
 
 class Store:
-    """An open store. ``problems`` collects what could not be read, one line each; ``fresh`` says
-    how many bundles were read now."""
+    """An open store. ``problems`` describes what could not be read, one line each; ``fresh`` is the
+    number of bundles read by this object."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """``path``: the file, made if it is not there; None for a store in memory. Raises
+        """``path`` is the file, which is created if needed; None for a store in memory. Raises
         UsageError."""
         import duckdb
 
@@ -147,27 +147,33 @@ class Store:
         *,
         progress: Callable[[int, int], object] = lambda done, of: None,
     ) -> None:
-        """Read what is new or has changed. What damaged files cost is noted in ``problems``."""
+        """Read new and changed bundles. Damage is reported in ``problems``."""
         rows = self.db.execute("SELECT identity, signature, bundle FROM bundles").fetchall()
-        known = {identity: (signature, number) for identity, signature, number in rows}
-        fresh = [one for one in bundles if known.get(one.identity, ("",))[0] != one.signature]
-        changed = [known[one.identity][1] for one in fresh if one.identity in known]
+        stored = {identity: (signature, number) for identity, signature, number in rows}
+        fresh = [
+            source
+            for source in bundles
+            if stored.get(source.identity, ("",))[0] != source.signature
+        ]
+        changed = [stored[source.identity][1] for source in fresh if source.identity in stored]
         for batch in _batches(fresh):
-            self._batch(batch, [known[one.identity][1] for one in batch if one.identity in known])
+            self._batch(
+                batch, [stored[source.identity][1] for source in batch if source.identity in stored]
+            )
             self.fresh += len(batch)
             progress(self.fresh, len(fresh))
         if changed:
             self.db.execute("CHECKPOINT")
 
     def keep_only(self, bundles: Sequence[BundleSource]) -> None:
-        """Forget bundles that are not among these."""
-        kept = [one.identity for one in bundles]
-        gone = self.db.execute(
-            "SELECT bundle FROM bundles WHERE NOT list_contains(?, identity)", [kept]
+        """Remove all other bundles."""
+        identities = [one.identity for one in bundles]
+        removed = self.db.execute(
+            "SELECT bundle FROM bundles WHERE NOT list_contains(?, identity)", [identities]
         ).fetchall()
-        if gone:
+        if removed:
             with self._all_or_nothing():
-                self._forget([number for (number,) in gone])
+                self._forget([number for (number,) in removed])
 
     def _batch(self, batch: Sequence[BundleSource], changed: Sequence[int]) -> None:
         import duckdb
@@ -177,7 +183,7 @@ class Store:
                 self._forget(changed)
                 self._read(batch)
         except (duckdb.Error, BundleError) as error:
-            if len(batch) == 1:  # one bundle costs only itself
+            if len(batch) == 1:  # a damaged bundle does not affect others
                 self.problems.append(
                     printable(
                         f"passed over: {batch[0].folder} cannot be read: {_first_line(error)}"
@@ -185,8 +191,10 @@ class Store:
                 )
                 return
             numbers = dict(self.db.execute("SELECT identity, bundle FROM bundles").fetchall())
-            for one in batch:
-                self._batch([one], [numbers[one.identity]] if one.identity in numbers else [])
+            for source in batch:
+                self._batch(
+                    [source], [numbers[source.identity]] if source.identity in numbers else []
+                )
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -256,7 +264,7 @@ class Store:
         self.db.execute("DROP TABLE told")
 
     def _results(self, files: Sequence[tuple[int, str, str]]) -> None:
-        """The rows of some files, all packed alike."""
+        """Read the rows of some files, all with the same compression."""
         if not files:
             return
         columns = [list(column) for column in zip(*files, strict=True)]
@@ -265,29 +273,29 @@ class Store:
             "unnest(?) AS label, unnest(?) AS file",
             columns,
         )
-        most = sum(
+        max_results = sum(
             FEW + _length(Path(path)) // (1 if path.endswith(".jsonl") else 4)
             for _, _, path in files
         )
-        ((many,),) = self.db.execute(
-            _INCOMING, [list(VERDICTS), [_escape_glob(path) for _, _, path in files], most]
+        ((count,),) = self.db.execute(
+            _INCOMING, [list(VERDICTS), [_escape_glob(path) for _, _, path in files], max_results]
         ).fetchall()
-        if many == most:  # what comes from elsewhere may be packed a thousandfold
+        if count == max_results:  # an untrusted file may decompress to any size
             length = sum(_length(Path(path)) for _, _, path in files)
-            raise BundleError(f"more than {most:,} results in {length:,} bytes")
+            raise BundleError(f"more than {max_results:,} results in {length:,} bytes")
         self._count_damage(files)
         for statement in _TAKE.split(";\n"):
             self.db.execute(statement)
-        (twice,) = self.db.execute(
+        (duplicates,) = self.db.execute(
             "SELECT count(*) - count(DISTINCT (bundle, env, item)) FROM numbered"
         ).fetchall()[0]
-        if twice:
+        if duplicates:
             self.db.execute(
                 "CREATE OR REPLACE TEMP TABLE numbered AS "
                 "SELECT DISTINCT ON (bundle, env, item) * FROM numbered"
             )
-        put, details, *drop = _PUT.strip().split(";\n")
-        self.db.execute(put)
+        insert, details, *drop = _PUT.strip().split(";\n")
+        self.db.execute(insert)
         self.db.execute(details, [_TOLD])
         for statement in drop:
             self.db.execute(statement)
@@ -300,7 +308,7 @@ class Store:
         self.db.execute(f"DELETE FROM incoming WHERE ({_WHOLE}) IS NOT true")
         paths = {number: Path(path) for number, _, path in files}
         for number, many in rows:
-            lines = many - _cut_off(paths[number])
+            lines = many - _incomplete_last_lines(paths[number])
             if lines > 0:
                 noun = "lines" if lines > 1 else "line"
                 self.problems.append(
@@ -363,12 +371,12 @@ def _length(path: Path | None) -> int:
 
 
 def _escape_glob(path: str) -> str:
-    """A path whose brackets, asterisks and question marks mean themselves."""
+    """A path with escaped wildcards."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in path)
 
 
-def _cut_off(path: Path) -> int:
-    """1 if the last line has no end: a run that was killed, or that is still writing."""
+def _incomplete_last_lines(path: Path) -> int:
+    """1 if the last line is incomplete, since the run was killed or is still writing."""
     if path.suffix != ".jsonl":
         return 0
     with path.open("rb") as stream:

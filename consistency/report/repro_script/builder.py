@@ -52,17 +52,17 @@ class ScriptBuilder:
         """All lines below the switches."""
         if self.kind in _VALUES:
             self.caller.unused = any(o.tensor is None for o in self.reference.outcome.outputs)
-            self._look_at_one()
+            self._select_output()
         calling = self.caller.write()
         body: list[str] = []
         ending = getattr(failure_kinds, self.kind)(self, calling)
         body += self._functions(calling, ending.returned)
         return [*body, "", "", *ending.lines]
 
-    def _look_at_one(self) -> None:
+    def _select_output(self) -> None:
         """If a single output is tested, omit the lines for the others, and an observation hook that
         changes nothing."""
-        if self.hook is not None and self.reference.outcome.ok and self._same_when_observed():
+        if self.hook is not None and self.reference.outcome.ok and self._hook_changes_nothing():
             self.hook = None
         if self.hook is None and self.reference.outcome.ok:
             name = self.result.output or "out/0"
@@ -75,31 +75,36 @@ class ScriptBuilder:
             )
             self.caller.watched = {int(written)} if written.isdecimal() else set()
 
-    def _same_when_observed(self) -> bool:
+    def _hook_changes_nothing(self) -> bool:
         with contextlib.suppress(UnscriptableError):
             position = self.element.position
             if position >= len(self.reference.outcome.outputs):
                 return False
-            raw, seen = (
+            raw, observed = (
                 outputs[position].tensor
                 for outputs in (self.reference.outcome.outputs, self.reference.outputs)
             )
-            if raw is None or seen is None or raw.dtype != seen.dtype or raw.shape != seen.shape:
+            if (
+                raw is None
+                or observed is None
+                or raw.dtype != observed.dtype
+                or raw.shape != observed.shape
+            ):
                 return False
             return not raw.is_complex() and bool(
-                torch.isclose(raw, seen, rtol=0.0, atol=0.0, equal_nan=True).all()
+                torch.isclose(raw, observed, rtol=0.0, atol=0.0, equal_nan=True).all()
             )
         return False
 
     def run(
         self, where: str = "device", dtype: str = "", *, wide: bool = False, alone: bool = False
     ) -> str:
-        given = [where, f"torch.{dtype or self.result.case.dtype}"]
-        given += ["wide=True"] if wide and self.caller.lines.takes_wide else []
-        given += ["alone=True"] if alone else []
+        arguments = [where, f"torch.{dtype or self.result.case.dtype}"]
+        arguments += ["wide=True"] if wide and self.caller.lines.takes_wide else []
+        arguments += ["alone=True"] if alone else []
         if self.place.compiled and not wide:
-            given.append("call=torch.compile(call, fullgraph=True, dynamic=False)")
-        text = f"run({', '.join(given)})"
+            arguments.append("call=torch.compile(call, fullgraph=True, dynamic=False)")
+        text = f"run({', '.join(arguments)})"
         return f"seen({text})" if self.hook is not None else text
 
     def right(self) -> str:
@@ -132,9 +137,10 @@ class ScriptBuilder:
             or self._same_as_plain()
         ):
             return None
-        own = self.materials.build("float64")
+        arguments = self.materials.build("float64")
         names = {
-            id(t): name for t, name in zip(own.tensors, self.caller.lines.variables, strict=True)
+            id(t): name
+            for t, name in zip(arguments.tensors, self.caller.lines.variables, strict=True)
         }
         types = (
             {torch.float64: "dtype", torch.complex128: "dtype"}
@@ -142,7 +148,13 @@ class ScriptBuilder:
             else {}
         )
         traced = trace(
-            self.operator.reference, own.args, own.kwargs, names, self.sheet, types, prefix="r"
+            self.operator.reference,
+            arguments.args,
+            arguments.kwargs,
+            names,
+            self.sheet,
+            types,
+            prefix="r",
         )
         returned = [traced.expressions.get(id(item), "None") for item in leaves_of(traced.result)]
         returned += self.caller.storages()
@@ -178,8 +190,8 @@ class ScriptBuilder:
         return element_of(self.result, self.reference)
 
     def _functions(self, calling: Lines, returned: str) -> list[str]:
-        seen, uses = self._seen(calling) if self.hook is not None else ([], False)
-        split = uses or self._needs_reference or self.place.compiled
+        seen, uses = self._seen_function(calling) if self.hook is not None else ([], False)
+        separate_inputs = uses or self._needs_reference or self.place.compiled
         parameters = "device, dtype" + (", wide=False" if calling.takes_wide else "")
         seed = (
             [f"torch.manual_seed({int(self.result.case.digest[:15], 16)})"] if self.random else []
@@ -188,19 +200,19 @@ class ScriptBuilder:
         if not calling.variables:
             call = ["with torch.device(device):", *(f"    {line}" for line in call)]
         extra = ", alone=False" if self.kind == "batch" else ""
-        if not split:
+        if not separate_inputs:
             return [
                 *_def(f"run({parameters}{extra})", [*calling.inputs, *_returning(call, returned)]),
                 *seen,
             ]
         names = _names(calling)
-        found: list[str] = []
+        functions: list[str] = []
         unpacked: list[str] = []
         if names:
-            found += _def(f"inputs({parameters})", _returning(calling.inputs, names))
+            functions += _def(f"inputs({parameters})", _returning(calling.inputs, names))
             unpacked = [f"{names} = inputs(device, dtype{', wide' if calling.takes_wide else ''})"]
         if self.place.compiled:
-            given, forward = (
+            call_parameters, forward = (
                 f"{names}{', ' if names else ''}device, dtype",
                 calling.forward or len(call),
             )
@@ -209,23 +221,24 @@ class ScriptBuilder:
                     "the gradient of what several calls make is not compiled in one graph"
                 )
             after = (
-                [f"out = call({given})", *call[forward:]]
+                [f"out = call({call_parameters})", *call[forward:]]
                 if calling.forward
-                else [f"return call({given})"]
+                else [f"return call({call_parameters})"]
             )
-            found += _def(
-                f"call({given})", _returning(call[:forward], "out" if calling.forward else returned)
+            functions += _def(
+                f"call({call_parameters})",
+                _returning(call[:forward], "out" if calling.forward else returned),
             )
-            found += _def(
+            functions += _def(
                 f"run({parameters}, call=call)",
                 [*unpacked, *(_returning(after, returned) if calling.forward else after)],
             )
         else:
-            found += _def(f"run({parameters})", [*unpacked, *_returning(call, returned)])
+            functions += _def(f"run({parameters})", [*unpacked, *_returning(call, returned)])
         if self._needs_reference:
             assert self.independent_reference is not None
-            found += _def(f"reference({parameters})", [*unpacked, *self.independent_reference])
-        return [*found, *seen]
+            functions += _def(f"reference({parameters})", [*unpacked, *self.independent_reference])
+        return [*functions, *seen]
 
     @property
     def _needs_reference(self) -> bool:
@@ -235,19 +248,23 @@ class ScriptBuilder:
             and self.kind in ("value", "special", "spread")
         )
 
-    def _seen(self, calling: Lines) -> tuple[list[str], bool]:
+    def _seen_function(self, calling: Lines) -> tuple[list[str], bool]:
         """The function ``seen``, which extracts the well-defined part of the outputs; and whether
         it uses the inputs."""
         arguments = self.reference.arguments
-        known = {id(t): name for t, name in zip(arguments.tensors, calling.variables, strict=True)}
+        expressions = {
+            id(t): name for t, name in zip(arguments.tensors, calling.variables, strict=True)
+        }
         outputs = tuple(o.tensor if o.tensor is None or not dtypes.floats(o.dtype)
                         else _to_float64(o.tensor)
                         for o in self.reference.outcome.outputs)  # fmt: skip
-        known |= {id(tensor): f"out[{i}]" for i, tensor in enumerate(outputs) if tensor is not None}
+        expressions |= {
+            id(tensor): f"out[{i}]" for i, tensor in enumerate(outputs) if tensor is not None
+        }
         hook = self.hook
         assert hook is not None
         traced = trace(lambda *a: hook(tuple(arguments.args), arguments.kwargs, a), outputs, {},
-        known, self.sheet, {}, prefix="s",
+        expressions, self.sheet, {}, prefix="s",
                        only=self.element.position)  # fmt: skip
         seen = traced.result[self.element.position]
         if seen is None:
@@ -265,8 +282,10 @@ class ScriptBuilder:
         )
         lines = [*traced.lines, f"return {traced.expressions[id(seen)]}"]
         uses = any(re.search(rf"\b{name}\b", line) for name in calling.variables for line in lines)
-        given = f'"cpu", torch.{self._wide_dtype()}{", wide=True" if calling.takes_wide else ""}'
-        unpacked = [f"{_names(calling)} = inputs({given})"] if uses else []
+        input_arguments = (
+            f'"cpu", torch.{self._wide_dtype()}{", wide=True" if calling.takes_wide else ""}'
+        )
+        unpacked = [f"{_names(calling)} = inputs({input_arguments})"] if uses else []
         return _def("seen(out)", [*unpacked, convert, *lines]), uses
 
 
@@ -299,7 +318,10 @@ def _def(head: str, body: list[str]) -> list[str]:
 def _returning(lines: list[str], returned: str) -> list[str]:
     """The lines followed by a return statement, merged into the last line if that defines the
     returned variable."""
-    made = re.fullmatch(r"(\w+) = (.+[)\]])", lines[-1]) if lines else None
-    if made is not None and len(re.findall(rf"\b{made[1]}\b", returned)) == 1:
-        return [*lines[:-1], "return " + re.sub(rf"\b{made[1]}\b", lambda _: made[2], returned)]
+    assignment = re.fullmatch(r"(\w+) = (.+[)\]])", lines[-1]) if lines else None
+    if assignment is not None and len(re.findall(rf"\b{assignment[1]}\b", returned)) == 1:
+        return [
+            *lines[:-1],
+            "return " + re.sub(rf"\b{assignment[1]}\b", lambda _: assignment[2], returned),
+        ]
     return [*lines, f"return {returned}"]

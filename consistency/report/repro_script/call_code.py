@@ -71,10 +71,10 @@ class Caller:
         """The script's names for dtypes that its float64 run converts."""
         if not dtypes.floats(self.case.dtype):
             return {}
-        found = {dtypes.TORCH[self.case.dtype]: "dtype"}
+        names = {dtypes.TORCH[self.case.dtype]: "dtype"}
         if self.case.dtype in dtypes.PARTS:
-            found[dtypes.TORCH[dtypes.PARTS[self.case.dtype]]] = "dtype.to_real()"
-        return found
+            names[dtypes.TORCH[dtypes.PARTS[self.case.dtype]]] = "dtype.to_real()"
+        return names
 
     def write(self) -> Lines:
         """All lines for the direction."""
@@ -220,7 +220,7 @@ class Caller:
         try:
             with _seeded(self.case.digest):
                 arguments = self.materials.build("float64", gradients=self.gradients)
-                given = (
+                call_args = (
                     _on_copies(arguments, self.operator.mutates)
                     if self.backward
                     else arguments.args
@@ -229,7 +229,7 @@ class Caller:
                 call = (
                     self.operator.reference if parse_source(self.case.source).kind == ATEN else None
                 )
-                self.plain = (call or self.operator)(*given, **arguments.kwargs)
+                self.plain = (call or self.operator)(*call_args, **arguments.kwargs)
                 return self.plain
         except Exception:  # what it raises, or that it does, is not the question here
             return torch.zeros(())
@@ -255,14 +255,14 @@ class Caller:
         if not roots or not leaves:
             raise UnscriptableError("nothing here has a gradient")
         several = ", allow_unused=True" if len(leaves) > 1 or self.unused else ""
-        asked = leaves[0] if len(leaves) == 1 else f"({', '.join(leaves)})"
-        taken, against_text = (
+        leaves_text = leaves[0] if len(leaves) == 1 else f"({', '.join(leaves)})"
+        roots_text, against_text = (
             (roots[0], against[0])
             if len(roots) == 1
             else (f"({', '.join(roots)})", f"({', '.join(against)})")
         )
         self.lines.call.append(
-            f"grads = torch.autograd.grad({taken}, {asked}, {against_text}{several})"
+            f"grads = torch.autograd.grad({roots_text}, {leaves_text}, {against_text}{several})"
         )
         self.lines.outputs += [f"grads[{i}]" for i in range(len(leaves))]
 

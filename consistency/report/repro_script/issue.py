@@ -46,7 +46,11 @@ def text(
     title = prose(headlines.title(result), 200).replace(
         prose(headlines.operator_title(result)), code(headlines.operator_title(result)), 1
     )
-    parts = [f"# {title}", "\n".join(_what(result)), "\n".join(_points(result, others, minimal))]
+    parts = [
+        f"# {title}",
+        "\n".join(_difference_text(result)),
+        "\n".join(_points(result, others, minimal)),
+    ]
     parts.append(_script(made))
     parts.append(
         table(
@@ -60,11 +64,15 @@ def text(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _what(result: Result) -> Iterator[str]:
+def _difference_text(result: Result) -> Iterator[str]:
     """The difference, its position, and its size."""
     operator_name = headlines.operator_title(result)
     name = code(operator_name) if operator_name.startswith("torch.") else prose(operator_name)
-    subject = f"The gradient of {name}{_by(result)}" if result.direction == "backward" else name
+    subject = (
+        f"The gradient of {name}{_gradient_tensor(result)}"
+        if result.direction == "backward"
+        else name
+    )
     where = "on the CPU" if result.backend == "cpu" else f"on {code(result.backend)}"
     shapes = ", ".join("0-d tensor" if shape == "[]" else shape for shape in result.shapes)
     of = f" of {code(shapes, 300)}" if shapes else ""
@@ -140,7 +148,7 @@ def _workaround(text: str) -> str:
     return code(text) if set(text) & set("()[]") else prose(text)
 
 
-def _by(result: Result) -> str:
+def _gradient_tensor(result: Result) -> str:
     """The tensor to which a gradient belongs, if there are several."""
     number = result.output.removeprefix("grad/")
     known = (

@@ -82,9 +82,9 @@ class Speller:
         raise UnscriptableError(f"an argument of type {type(value).__name__} has no source")
 
     def _tensor(self, tensor: torch.Tensor) -> str:
-        found = self.name(tensor)
-        if found is not None:
-            return found
+        variable = self.name(tensor)
+        if variable is not None:
+            return variable
         if tensor.ndim == 0 and not tensor.requires_grad:
             return (
                 f"torch.tensor({scalar(tensor.item(), self.sheet)}, "
@@ -96,23 +96,23 @@ class Speller:
         """The expression for ``function(*args, **kwargs)``, where ``function`` is a dotted name
         such as ``torch.Tensor.add``."""
         kind, _, last = function.rpartition(".")
-        given = [
+        arguments = [
             *map(self.value, args),
             *(f"{identifier(key)}={self.value(value)}" for key, value in kwargs.items()),
         ]
         if kind != "torch.Tensor" or not args:
-            return f"{function}({', '.join(given)})"
-        first, *rest = given
-        held = first if first.isidentifier() or first.endswith(("]", ")")) else f"({first})"
+            return f"{function}({', '.join(arguments)})"
+        first, *others = arguments
+        receiver = first if first.isidentifier() or first.endswith(("]", ")")) else f"({first})"
         if last == "__getitem__":
-            return f"{held}[{self.index(args[1])}]"
-        if last in _INFIX and len(given) == 2:
-            return f"{operand(first)} {_INFIX[last]} {operand(given[1])}"
-        if last in _REFLECTED and len(given) == 2:
-            return f"{operand(given[1])} {_REFLECTED[last]} {operand(first)}"
+            return f"{receiver}[{self.index(args[1])}]"
+        if last in _INFIX and len(arguments) == 2:
+            return f"{operand(first)} {_INFIX[last]} {operand(arguments[1])}"
+        if last in _REFLECTED and len(arguments) == 2:
+            return f"{operand(arguments[1])} {_REFLECTED[last]} {operand(first)}"
         if last in _PREFIX:
             return f"{_PREFIX[last]}{operand(first)}"
-        return f"{held}.{last}({', '.join(rest)})"
+        return f"{receiver}.{last}({', '.join(others)})"
 
     def statement(self, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """A call for its effect as a statement: ``x[0] = y``, ``x += y``."""
@@ -177,14 +177,14 @@ def qualified_name(function: Any) -> str | None:
 @functools.cache
 def _index() -> dict[int, str]:
     """Functions without a public name, by identity."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for hidden in _HIDDEN:
         path = f"torch._C.{hidden}" if hidden else "torch"
         module: Any = getattr(torch._C, hidden, None) if hidden else torch
         for name in dir(module):
             if not name.startswith("__"):
-                found[id(getattr(module, name, None))] = f"{path}.{name}"
-    return found
+                names[id(getattr(module, name, None))] = f"{path}.{name}"
+    return names
 
 
 def chain(arg: TensorRecipe | Literal) -> str:
@@ -209,8 +209,8 @@ def _view_call(arg: Literal) -> str:
 def _step(step: Step) -> str:
     name, *numbers = step
     if name == "slice":
-        dim, start, stop, by = numbers
-        return f"[{':, ' * dim}{_slice(slice(start, stop, by), str)}]"
+        dim, start, stop, stride = numbers
+        return f"[{':, ' * dim}{_slice(slice(start, stop, stride), str)}]"
     if name == "as_strided":
         n = len(numbers) // 2
         return f".as_strided({tuple(numbers[:n])}, {tuple(numbers[n:-1])}, {numbers[-1]})"

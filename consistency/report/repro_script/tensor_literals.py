@@ -42,7 +42,7 @@ def flat(raw: Array, dtype: str, name: str, sheet: Sheet) -> str:
     if raw.size > FEW:
         return _long(raw, dtype, name, sheet)
     return (
-        _few(raw, dtype, sheet)
+        _decimal_literal(raw, dtype, sheet)
         or f"torch.tensor({_patterns(raw)}, dtype=torch.int{8 * raw.itemsize}).view(torch.{dtype})"
     )
 
@@ -63,7 +63,7 @@ def _register_special(text: str, sheet: Sheet) -> str:
     return text
 
 
-def _few(raw: Array, dtype: str, sheet: Sheet) -> str:
+def _decimal_literal(raw: Array, dtype: str, sheet: Sheet) -> str:
     """``torch.tensor([0.1, -0.0], dtype=torch.float32)``; empty if no decimals give these bits
     (unusual NaNs)."""
     texts = _decimals(raw, dtype)
@@ -80,13 +80,13 @@ def _decimals(raw: Array, dtype: str) -> list[str] | None:
     if dtype not in dtypes.FORMATS:
         return [repr(value) for value in raw.tolist()]
     texts = [_shortest(value, dtype) for value in _float_list(raw, dtype)]
-    made = _made(texts, dtype)
+    made = _converted_bits(texts, dtype)
     pattern = signed_patterns(raw)
     for i in np.flatnonzero(
         made != pattern
     ):  # rounded twice on its way from decimal to float64 to the dtype
         texts[i] = repr(float(_float_list(raw[i : i + 1], dtype)[0]))
-    return texts if bool((_made(texts, dtype) == pattern).all()) else None
+    return texts if bool((_converted_bits(texts, dtype) == pattern).all()) else None
 
 
 def _float_list(raw: Array, dtype: str) -> Any:
@@ -107,7 +107,7 @@ def _shortest(value: Any, dtype: str) -> str:
     return repr(float(value)) if dtype == "float64" else str(value)
 
 
-def _made(texts: list[str], dtype: str) -> Any:
+def _converted_bits(texts: list[str], dtype: str) -> Any:
     """The bit patterns to which torch converts decimals."""
     tensor = torch.tensor([float(text) for text in texts], dtype=dtypes.TORCH[dtype])
     return integers(tensor).numpy()
@@ -121,7 +121,11 @@ def _patterns(raw: Array) -> list[int]:
 def _long(raw: Array, dtype: str, name: str, sheet: Sheet) -> str:
     pattern = raw.view(np.uint8) if raw.dtype == np.bool_ else signed_patterns(raw)
     if bool((pattern == pattern[0]).all()):
-        one = _few(raw[:1], dtype, sheet).removeprefix("torch.tensor([").rpartition("], dtype")[0]
+        one = (
+            _decimal_literal(raw[:1], dtype, sheet)
+            .removeprefix("torch.tensor([")
+            .rpartition("], dtype")[0]
+        )
         if one:
             return f"torch.full(({raw.size},), {one}, dtype=torch.{dtype})"
     if raw.dtype.kind in "iu" and dtype != "bfloat16" and bool((raw == np.arange(raw.size)).all()):
