@@ -330,7 +330,7 @@ def _judge_output(
         numbers["rmse_ratio"] = (
             output.rms / baseline_output.rms
             if baseline_output.rms > 0.0
-            else (1.0 if output.rms == 0.0 else _capped(math.inf))
+            else (1.0 if output.rms == 0.0 else _clamp_infinity(math.inf))
         )
     worst = (
         element_group.worst[pareto_point]
@@ -386,7 +386,7 @@ def _judge_output(
     )
 
 
-def _capped(value: float) -> float:
+def _clamp_infinity(value: float) -> float:
     return min(value, 1e300)
 
 
@@ -489,7 +489,7 @@ def _group_rho(
         pareto_point = pareto_point if pareto_points is element_group.pareto_front else -1
     if rule.absolute is not None and element_group.abs_max > 0.0:
         rho = min(rho, element_group.abs_max / rule.absolute)
-    return _capped(rho), pareto_point
+    return _clamp_infinity(rho), pareto_point
 
 
 # × σ of the roundings of its own steps: how far a function may be from its reference in float64

@@ -58,7 +58,7 @@ def _hypothesis(
     return FaultHypothesis(
         name,
         words,
-        functools.partial(context.with_call, functools.partial(_replaced, place, value)),
+        functools.partial(context.with_call, functools.partial(_replace_argument, place, value)),
     )
 
 
@@ -70,7 +70,7 @@ def _tensors_only(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
     return list(arguments.args[:count]), {}
 
 
-def _replaced(
+def _replace_argument(
     place: int | str, value: Any, arguments: Arguments
 ) -> tuple[list[Any], dict[str, Any]]:
     args, kwargs = list(arguments.args), dict(arguments.kwargs)

@@ -109,12 +109,12 @@ def _standard(moments: Any, root: Any) -> dict[str, Formula]:
         ) -> Any:  # fmt: skip
             channels = [1, x.shape[1], *[1] * (x.ndim - 2)]
             given = not (training if flag == "training" else use_input_stats)
-            found = (
+            result = (
                 (mean.reshape(channels), variance.reshape(channels))
                 if given
                 else moments(x, dims(x.ndim))
             )
-            return affine((x - found[0]) / root(found[1], eps), weight, bias, channels)
+            return affine((x - result[0]) / root(result[1], eps), weight, bias, channels)
 
         return norm
 

@@ -181,12 +181,12 @@ class CallCapture:
         return replace(tensor, data=data)
 
 
-def _literally(tensor: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
+def _as_literal(tensor: torch.Tensor) -> recipe.TensorRecipe | recipe.Literal:
     return literal(tensor, before=KEPT_BEFORE_VIEW)
 
 
 def argument(
-    value: Any, taken: Callable[[torch.Tensor], recipe.TensorRecipe | recipe.Literal] = _literally
+    value: Any, taken: Callable[[torch.Tensor], recipe.TensorRecipe | recipe.Literal] = _as_literal
 ) -> recipe.Arg:
     """An argument as part of a case; ``taken`` converts tensors. Raises RecipeError for what no
     case can hold."""
@@ -238,18 +238,18 @@ def _check_supported(tensors: Sequence[torch.Tensor], kwargs: Mapping[str, Any])
             raise LeftOutError(kinds.UNUSUAL)
 
 
-def _device(given: Sequence[torch.Tensor], kwargs: Mapping[str, Any]) -> str:
+def _device(tensors: Sequence[torch.Tensor], kwargs: Mapping[str, Any]) -> str:
     """The one device that the call is about; numbers may stand beside it as tensors without
     dimensions on the CPU."""
-    found = {str(t.device) for t in given}
-    asked = kwargs.get("device")
-    found |= {str(torch.device(asked))} if asked is not None else set()
-    if len(found) > 1:
-        found = {str(t.device) for t in given if t.ndim or t.device.type != "cpu"}
-        found |= {str(torch.device(asked))} if asked is not None else set()
-    if len(found) != 1:
+    devices = {str(t.device) for t in tensors}
+    requested = kwargs.get("device")
+    devices |= {str(torch.device(requested))} if requested is not None else set()
+    if len(devices) > 1:
+        devices = {str(t.device) for t in tensors if t.ndim or t.device.type != "cpu"}
+        devices |= {str(torch.device(requested))} if requested is not None else set()
+    if len(devices) != 1:
         raise LeftOutError(kinds.DEVICES)
-    return found.pop()
+    return devices.pop()
 
 
 def bytes_of(tensor: torch.Tensor) -> int:

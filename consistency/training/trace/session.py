@@ -279,11 +279,16 @@ def watch(
     resolved, specs = _resolve(backends, Limits(case_timeout))
     bounds = CaptureLimits(0 if all else keep, largest, memory, own)
     return WatchSession(
-        bounds, resolved, specs, _loaded(tolerances), when, Path(out) if out is not None else None
+        bounds,
+        resolved,
+        specs,
+        _load_tolerances(tolerances),
+        when,
+        Path(out) if out is not None else None,
     )
 
 
-def _loaded(source: str | Path | Tolerances | None) -> Tolerances:
+def _load_tolerances(source: str | Path | Tolerances | None) -> Tolerances:
     return source if isinstance(source, Tolerances) else tolerances.load(source)
 
 
