@@ -219,11 +219,11 @@ class _CaseJudgment:
     baseline_comparison: Comparison | None = None
 
     def settle(self) -> list[tuple[Comparison, Judgment]]:
-        judged_backends = self._judge_backends()
+        rows = self._judge_backends()
         for count in ROUNDS:
             changed = False
             for backend, outcome, (_, judged) in zip(
-                self.backends, self.outcomes, judged_backends, strict=True
+                self.backends, self.outcomes, rows, strict=True
             ):
                 if evidence_is_needed(judged, self.reference) and not _is_known(
                     self.case, backend, self.direction, judged, self.rules
@@ -231,12 +231,12 @@ class _CaseJudgment:
                     changed |= settled(self.reference, outcome, judged, count)
             if not changed:
                 break
-            judged_backends = self._judge_backends()
-        return judged_backends
+            rows = self._judge_backends()
+        return rows
 
     def _judge_backends(self) -> list[tuple[Comparison, Judgment]]:
         self.baseline_comparison = compare(self.baseline, self.reference)
-        judged_backends = []
+        rows = []
         for backend, outcome in zip(self.backends, self.outcomes, strict=True):
             comparison = (
                 self.baseline_comparison
@@ -252,8 +252,8 @@ class _CaseJudgment:
                 self.rules,
                 comparison,
             )
-            judged_backends.append((comparison, judged))
-        return judged_backends
+            rows.append((comparison, judged))
+        return rows
 
 
 def _is_plain_cpu(backend: Backend) -> bool:

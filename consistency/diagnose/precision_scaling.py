@@ -217,48 +217,40 @@ class ScalingPool:
                 return
 
     def _pair(self, single: Case, double: Case, backends: Sequence[Backend]) -> None:
-        float32_reference, float64_reference = (
+        ref32, ref64 = (
             Reference(self.operator, prepare(case), "forward") for case in (single, double)
         )
-        if not float32_reference.outcome.ok or not float64_reference.outcome.ok:
+        if not ref32.outcome.ok or not ref64.outcome.ok:
             return
-        for index, output in enumerate(float64_reference.outputs):
+        for index, output in enumerate(ref64.outputs):
             if output.tensor is not None and output.tensor.dtype == torch.float64:
-                float64_reference.proofs.settle(
+                ref64.proofs.settle(
                     index, spots(double.digest, index, output.tensor.numel(), PROVED), work=WORK
                 )
-        if not float64_reference.proofs.certificates:
+        if not ref64.proofs.certificates:
             return
         for backend in backends:
             if refusal(backend, self.operator, "float64", "forward"):
                 continue
             outcomes = [
-                backend.run(self.operator, reference.materials)
-                for reference in (float32_reference, float64_reference)
+                backend.run(self.operator, reference.materials) for reference in (ref32, ref64)
             ]
             if (
                 all(outcome.ok for outcome in outcomes)
-                and not compare(outcomes[1], float64_reference).structure
+                and not compare(outcomes[1], ref64).structure
             ):
-                self._record(backend.name, double, float32_reference, float64_reference, outcomes)
+                self._record(backend.name, double, ref32, ref64, outcomes)
 
     def _record(
-        self,
-        name: str,
-        case: Case,
-        float32_reference: Reference,
-        float64_reference: Reference,
-        outcomes: Sequence[Outcome],
+        self, name: str, case: Case, ref32: Reference, ref64: Reference, outcomes: Sequence[Outcome]
     ) -> None:
         self._measured[name] = self._measured.get(name, 0) + 1
         pairs = zip(
-            float32_reference.observed(outcomes[0].outputs),
-            float64_reference.observed(outcomes[1].outputs),
-            strict=True,
+            ref32.observed(outcomes[0].outputs), ref64.observed(outcomes[1].outputs), strict=True
         )
-        for index, (float32_output, float64_output) in enumerate(pairs):
-            indices, e64 = float64_reference.proofs.errors(index, float64_output.tensor)
-            e32 = _errors(float32_reference.outputs[index].tensor, float32_output.tensor, indices)
+        for index, (out32, out64) in enumerate(pairs):
+            indices, e64 = ref64.proofs.errors(index, out64.tensor)
+            e32 = _errors(ref32.outputs[index].tensor, out32.tensor, indices)
             finite = np.isfinite(e32) & np.isfinite(e64)
             if not finite.any():
                 continue
@@ -266,7 +258,7 @@ class ScalingPool:
             if e32.any() and e64.any():
                 self._log_ratios.setdefault(name, []).append(_log_rms(e32) - _log_rms(e64))
             if e64.max() > _SHRINKS * e32.max() and e64.max() > 16.0 * _EPS * _largest_magnitude(
-                float64_reference, index
+                ref64, index
             ):
                 self._violations.setdefault(name, []).append(
                     (case, float(e32.max()), float(e64.max()))

@@ -83,21 +83,17 @@ def _structure_mismatch(outcome: Outcome, reference: Reference, baseline: Outcom
     if len(outcome.outputs) != len(expected):
         return f"returned {len(outcome.outputs)} outputs instead of {len(expected)}"
     baseline_outputs = baseline.outputs if baseline is not None and baseline.ok else None
-    for position, (actual, reference_output) in enumerate(
-        zip(outcome.outputs, expected, strict=True)
-    ):
-        if (actual.tensor is None) != (reference_output.tensor is None):
-            return _wrong_kind(actual, reference_output)
-        if actual.tensor is None or reference_output.tensor is None:
-            if reference_output.value is not None and type(actual.value) is not type(
-                reference_output.value
-            ):
-                return _wrong_kind(actual, reference_output)
+    for position, (actual, ref) in enumerate(zip(outcome.outputs, expected, strict=True)):
+        if (actual.tensor is None) != (ref.tensor is None):
+            return _wrong_kind(actual, ref)
+        if actual.tensor is None or ref.tensor is None:
+            if ref.value is not None and type(actual.value) is not type(ref.value):
+                return _wrong_kind(actual, ref)
             continue
-        if actual.tensor.shape != reference_output.tensor.shape:
+        if actual.tensor.shape != ref.tensor.shape:
             return (
                 f"{actual.name} has shape {list(actual.tensor.shape)} instead of "
-                f"{list(reference_output.tensor.shape)}"
+                f"{list(ref.tensor.shape)}"
             )
         dtype = (
             baseline_outputs[position].dtype
@@ -122,24 +118,22 @@ def _describe_output(output: Output) -> str:
 
 
 def _measure(index: int, output: Output, reference: Reference) -> Measured:
-    expected_output = reference.outputs[index]
-    if output.tensor is None or expected_output.tensor is None:
+    ref = reference.outputs[index]
+    if output.tensor is None or ref.tensor is None:
         differs = bool(
-            output.value != expected_output.value
-            and not (
-                output.value != output.value and expected_output.value != expected_output.value
-            )
+            output.value != ref.value
+            and not (output.value != output.value and ref.value != ref.value)
         )
         element_group = ElementGroup(
             None,
             ulp_max=float(differs),
             abs_max=float(differs),
-            worst=_show_numbers(output.value, expected_output.value) if differs else (),
+            worst=_show_numbers(output.value, ref.value) if differs else (),
         )
         return Measured(
             output.name, output.dtype, (), 1, (element_group,), exact=True, differing=int(differs)
         )
-    actual, expected = output.tensor, expected_output.tensor
+    actual, expected = output.tensor, ref.tensor
     shape, dtype, paired = tuple(actual.shape), output.dtype, False
     if not (expected.dtype.is_floating_point and actual.dtype.is_floating_point):
         if not (actual.is_complex() or expected.is_complex()):
@@ -182,12 +176,12 @@ def _measure_exact(
 ) -> Measured:
     """Integers and booleans: every difference counts. The wider reference is wrapped to the
     dtype of the result."""
-    expected_values = expected.to(actual.dtype)
-    unequal = torch.ne(actual, expected_values)
+    target = expected.to(actual.dtype)
+    unequal = torch.ne(actual, target)
     special: dict[str, int] = {}
     special_worst: Worst | None = None
     cast = (
-        judge_casts(reference.arguments.tensors[0], actual, expected_values)
+        judge_casts(reference.arguments.tensors[0], actual, target)
         if "cast" in reference.operator.traits
         else None
     )
@@ -196,17 +190,17 @@ def _measure_exact(
         if bool(cast.saturated.any()):
             special, special_worst = (
                 {cast.kind: int(cast.saturated.sum())},
-                _first_mismatch(cast.saturated, actual, expected_values),
+                _first_mismatch(cast.saturated, actual, target),
             )
     differing = int(unequal.sum())
     worst: tuple[Worst, ...] = ()
     largest = 0.0
     if differing:
         difference = torch.where(
-            unequal, (actual.to(torch.float64) - expected_values.to(torch.float64)).abs(), 0.0
+            unequal, (actual.to(torch.float64) - target.to(torch.float64)).abs(), 0.0
         )
         largest = max(float(torch.nan_to_num(difference, nan=1.0).max()), 1.0)
-        worst = (_first_mismatch(unequal, actual, expected_values),)
+        worst = (_first_mismatch(unequal, actual, target),)
     element_group = ElementGroup(None, ulp_max=largest, abs_max=largest, worst=worst)
     vacuous = "empty output: only shape and dtype could be checked" if not actual.numel() else ""
     if cast is not None and cast.nothing_defined:

@@ -42,7 +42,7 @@ def forward(model: Any, inputs: Sequence[Any]) -> ForwardObservations | None:
     """Run the model once and restore its state. None if it raises: the next run reports that
     better."""
     named = modules(model)
-    checksums_before, input_digests, state = (
+    before, input_digests, state = (
         checksums(model),
         [digest(value) for value in inputs],
         torch.get_rng_state(),
@@ -81,31 +81,22 @@ def forward(model: Any, inputs: Sequence[Any]) -> ForwardObservations | None:
                 tensor.copy_(copy)
         for module, values in plain_attributes:
             vars(module).update(values)
-    expected_changes = {
-        _qualified_name(name, buffer)
-        for name, _ in _layers_with_statistics(model)
-        for buffer in _BUFFERS
-    }
+    expected = {_dotted(name, buffer) for name, _ in _tracking_layers(model) for buffer in _BUFFERS}
     # torch's own layers change buffers intentionally, e.g. for spectral norm.
-    expected_changes |= {
-        _qualified_name(name, b)
+    expected |= {
+        _dotted(name, b)
         for name, m in named
         if type(m).__module__.startswith("torch.")
         for b, _ in m.named_buffers(recurse=False)
     }
     changed = tuple(
-        name
-        for name in checksums_before
-        if after.get(name) != checksums_before[name] and name not in expected_changes
+        name for name in before if after.get(name) != before[name] and name not in expected
     )
     stale = tuple(
         place(name, module)
-        for name, module in _layers_with_statistics(model)
+        for name, module in _tracking_layers(model)
         if name in called
-        and all(
-            after[_qualified_name(name, b)] == checksums_before[_qualified_name(name, b)]
-            for b in _BUFFERS[:2]
-        )
+        and all(after[_dotted(name, b)] == before[_dotted(name, b)] for b in _BUFFERS[:2])
     )
     return ForwardObservations(drew, changed, written, tuple(widened), stale)
 
@@ -128,7 +119,7 @@ def _forward_hook(name: str, called: set[str], widened: list[str]) -> Callable[.
     return hook
 
 
-def _layers_with_statistics(model: Any) -> Iterator[tuple[str, nn.Module]]:
+def _tracking_layers(model: Any) -> Iterator[tuple[str, nn.Module]]:
     """The layers in training mode that should update running statistics."""
     for name, module in modules(model):
         if (
@@ -151,7 +142,7 @@ def dropping(model: Any) -> tuple[str, ...]:
 
 def normalizing(model: Any) -> tuple[str, ...]:
     """The layers that would behave differently in evaluation mode."""
-    return tuple(place(name, module) for name, module in _layers_with_statistics(model))
+    return tuple(place(name, module) for name, module in _tracking_layers(model))
 
 
 def modules(model: Any) -> list[tuple[str, nn.Module]]:
@@ -164,5 +155,5 @@ def place(name: str, module: nn.Module) -> str:
     return f'{kind} "{name}"' if name else kind
 
 
-def _qualified_name(name: str, attribute: str) -> str:
+def _dotted(name: str, attribute: str) -> str:
     return f"{name}.{attribute}" if name else attribute

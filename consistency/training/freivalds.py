@@ -64,7 +64,7 @@ def _combine(tensor: torch.Tensor, v: torch.Tensor, dim: int) -> torch.Tensor:
     return combination.unsqueeze(dim)
 
 
-def _float64(tensor: torch.Tensor) -> torch.Tensor:
+def _double(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.float64)
 
 
@@ -81,23 +81,23 @@ def _convolution(args: Sequence[Any], out: Any, turn: int) -> list[Combined] | N
         and x.numel() * pixels < x.numel() // x.shape[0] * pixels + weight.numel()
     ):
         v = signs(weight.shape[0], turn)
-        shifted = None if bias is None else (_float64(bias) @ v).reshape(1)
+        shifted = None if bias is None else (_double(bias) @ v).reshape(1)
         want = call(
-            _float64(x),
-            _float64(_combine(weight, v, 0)),
+            _double(x),
+            _double(_combine(weight, v, 0)),
             shifted,
             *steps,
             transposed,
             padding,
             groups,
         )
-        return [(_float64(_combine(out, v, 1)), want, _norm(out, 1), terms)]
+        return [(_double(_combine(out, v, 1)), want, _norm(out, 1), terms)]
     v = signs(x.shape[0], turn)
-    shifted = None if bias is None else _float64(bias) * v.sum()
+    shifted = None if bias is None else _double(bias) * v.sum()
     want = call(
-        _float64(_combine(x, v, 0)), _float64(weight), shifted, *steps, transposed, padding, groups
+        _double(_combine(x, v, 0)), _double(weight), shifted, *steps, transposed, padding, groups
     )
-    return [(_float64(_combine(out, v, 0)), want, _norm(out, 0), terms)]
+    return [(_double(_combine(out, v, 0)), want, _norm(out, 0), terms)]
 
 
 def _convolution_backward(args: Sequence[Any], out: Any, turn: int) -> list[Combined] | None:
@@ -112,65 +112,47 @@ def _convolution_backward(args: Sequence[Any], out: Any, turn: int) -> list[Comb
         or gradient.numel() * weight[0].numel() < SMALLEST
     ):
         return None
-    wide_gradient = _float64(gradient)
+    grad = _double(gradient)
     call, rest = torch.ops.aten.convolution_backward, (*steps, transposed, padding, groups)
-    combinations: list[Combined] = []
+    result: list[Combined] = []
     images, channels = signs(x.shape[0], turn), signs(x.shape[1], turn + 1)
-    one_channel = torch.empty_like(x[:, :1], dtype=torch.float64)
+    channel = torch.empty_like(x[:, :1], dtype=torch.float64)
     if output_mask[0]:
         terms, pixels = float(weight[:, 0].numel()), math.prod(weight.shape[2:])
-        if (
-            wide_gradient.numel() * pixels
-            < wide_gradient.numel() // len(wide_gradient) * pixels + weight.numel()
-        ):
+        if grad.numel() * pixels < grad.numel() // len(grad) * pixels + weight.numel():
             want = call(
-                wide_gradient,
-                one_channel,
-                _float64(_combine(weight, channels, 1)),
+                grad,
+                channel,
+                _double(_combine(weight, channels, 1)),
                 None,
                 *rest,
                 [True, False, False],
             )[0]
-            combinations.append(
-                (_float64(_combine(out[0], channels, 1)), want, _norm(out[0], 1), terms)
-            )
+            result.append((_double(_combine(out[0], channels, 1)), want, _norm(out[0], 1), terms))
         else:
-            one_image = torch.empty_like(x[:1], dtype=torch.float64)
+            template = torch.empty_like(x[:1], dtype=torch.float64)
             want = call(
-                _combine(wide_gradient, images, 0),
-                one_image,
-                _float64(weight),
+                _combine(grad, images, 0),
+                template,
+                _double(weight),
                 None,
                 *rest,
                 [True, False, False],
             )[0]
-            combinations.append(
-                (_float64(_combine(out[0], images, 0)), want, _norm(out[0], 0), terms)
-            )
+            result.append((_double(_combine(out[0], images, 0)), want, _norm(out[0], 0), terms))
     positions = gradient.numel() / gradient.shape[1]
     if output_mask[1]:
-        one_image = torch.empty_like(weight[:, :1], dtype=torch.float64)
+        template = torch.empty_like(weight[:, :1], dtype=torch.float64)
         want = call(
-            wide_gradient,
-            _float64(_combine(x, channels, 1)),
-            one_image,
-            None,
-            *rest,
-            [False, True, False],
+            grad, _double(_combine(x, channels, 1)), template, None, *rest, [False, True, False]
         )[1]
-        combinations.append(
-            (_float64(_combine(out[1], channels, 1)), want, _norm(out[1], 1), positions)
-        )
+        result.append((_double(_combine(out[1], channels, 1)), want, _norm(out[1], 1), positions))
     if output_mask[2]:
         dims = [d for d in range(gradient.ndim) if d != 1]
-        got = _float64(out[2])
-        size = (
-            wide_gradient.square().sum(dims).sqrt_()
-        )  # a bias in front of a batch norm has the gradient 0
-        combinations.append(
-            (got, wide_gradient.sum(dims), torch.maximum(got.abs(), size), positions)
-        )
-    return combinations
+        got = _double(out[2])
+        size = grad.square().sum(dims).sqrt_()  # 0 for a bias before a batch norm
+        result.append((got, grad.sum(dims), torch.maximum(got.abs(), size), positions))
+    return result
 
 
 _CHECKS: dict[str, Callable[..., list[Combined] | None]] = {

@@ -60,7 +60,7 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
         marker: CallMarker | None = None,
     ) -> None:  # fmt: skip
         super().__init__()  # type: ignore[no-untyped-call]
-        self.backend, self.paused, self.step, self._check_every_call, self._disabled = (
+        self.backend, self.paused, self.step, self._check_all, self._disabled = (
             backend,
             False,
             1,
@@ -75,7 +75,7 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
             or type(backend).__module__ == "consistency.backends.cpu"
         )
         self._counts: Counter[tuple[Any, ...]] = Counter()
-        self._accepted_scores: dict[tuple[Any, ...], float] = {}
+        self._accepted: dict[tuple[Any, ...], float] = {}
         self._bounds: dict[str, float] = {}
         self._device = torch.device(backend.device).type
 
@@ -130,36 +130,36 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _is_checked(self, func: Any, args: Any, name: str) -> bool:
         if self._disabled or self._judge is None or self._judge.full:
             return False
-        if self._check_every_call or self.step & (self.step - 1):
-            return self._check_every_call
+        if self._check_all or self.step & (self.step - 1):
+            return self._check_all
         first = next((a for a in args if isinstance(a, torch.Tensor)), None)
         kind = (func, name, first.shape if first is not None else None)
         self._counts[kind] += 1
         return self._counts[kind] <= CALLS_PER_KIND
 
     def _call_and_check(self, func: Any, facts: OpFacts, args: Any, kwargs: Any, name: str) -> Any:
-        original_args, original_kwargs = (
+        in_args, in_kwargs = (
             _copy_mutated_arguments(facts, args, kwargs) if facts.writes else (args, kwargs)
         )
         number = self.calls
         out = self._call(func, facts, args, kwargs, name)
         try:
             if self._device != "cpu":
-                original_args, original_kwargs = (
-                    map_tensors(_to_cpu, tuple(original_args)),
-                    map_tensors(_to_cpu, dict(original_kwargs)),
+                in_args, in_kwargs = (
+                    map_tensors(_to_cpu, tuple(in_args)),
+                    map_tensors(_to_cpu, dict(in_kwargs)),
                 )
             self.looked_at += 1
-            score = self._score(func, facts, original_args, original_kwargs, out, args, kwargs)
+            score = self._score(func, facts, in_args, in_kwargs, out, args, kwargs)
             kind = (func, name)
             if score > max(
-                DOUBTFUL_SCORE if self._check_every_call and not facts.strict else 1.0,
-                self._accepted_scores.get(kind, 0.0),
+                DOUBTFUL_SCORE if self._check_all and not facts.strict else 1.0,
+                self._accepted.get(kind, 0.0),
             ):
                 self._judge_in_full(
                     func,
                     facts,
-                    (original_args, original_kwargs),
+                    (in_args, in_kwargs),
                     (args, kwargs),
                     out,
                     CallSite(number, name, self.step, score, kind),
@@ -174,8 +174,8 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self,
         func: Any,
         facts: OpFacts,
-        original_args: Any,
-        original_kwargs: Any,
+        in_args: Any,
+        in_kwargs: Any,
         out: Any,
         args: Any,
         kwargs: Any,
@@ -183,7 +183,7 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The largest score over returned and mutated tensors."""
         if any(
             t.layout != torch.strided
-            for t in flatten((out, original_args))
+            for t in flatten((out, in_args))
             if isinstance(t, torch.Tensor)
         ):
             raise fast_check.NoReferenceError("a sparse tensor")
@@ -191,22 +191,22 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
         mutated = [
             _to_cpu(t) for t in flatten(written(facts, args, kwargs)) if isinstance(t, torch.Tensor)
         ]
-        c = self._bound(facts, original_args)
+        c = self._bound(facts, in_args)
         if (
             shape is not None
             and shape.numel() > 2 * fast_check.SAMPLE
             and (facts.elementwise or facts.base in _ELEMENTWISE_FORWARD)
         ):
-            sampled_call = fast_check.sampled(original_args, original_kwargs, shape, self.calls)
-            if sampled_call is not None:
-                results, _ = fast_check.reference(func, facts, *sampled_call)
+            call = fast_check.sampled(in_args, in_kwargs, shape, self.calls)
+            if call is not None:
+                results, _ = fast_check.reference(func, facts, *call)
                 sample = fast_check.ElementSampler(shape, fast_check.places(shape, self.calls))
                 return fast_check.score(sample(_to_cpu(out)), results[0], facts, c)
         if out_dtype(out) == torch.float32 and not facts.writes:
-            products = combined(facts.base, original_args, map_tensors(_to_cpu, out), self.calls)
+            products = combined(facts.base, in_args, map_tensors(_to_cpu, out), self.calls)
             if products is not None:
                 return fast_check.score_of(products, facts)
-        results, effects = fast_check.reference(func, facts, original_args, original_kwargs)
+        results, effects = fast_check.reference(func, facts, in_args, in_kwargs)
         outputs = [
             _to_cpu(t) if isinstance(t, torch.Tensor) else t for t in fast_check.leading(facts, out)
         ]
@@ -219,16 +219,14 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
             pairs = list(
                 zip(
                     *(
-                        facts.observe(original_args, original_kwargs, fast_check.widened(values))
+                        facts.observe(in_args, in_kwargs, fast_check.widened(values))
                         for values in (outputs, results)
                     ),
                     strict=True,
                 )
             )
-        precision = fast_check.shortest(original_args, original_kwargs)
-        largest_input = max(
-            (t.numel() for t in tensors_in((original_args, original_kwargs))), default=1
-        )
+        precision = fast_check.shortest(in_args, in_kwargs)
+        largest_input = max((t.numel() for t in tensors_in((in_args, in_kwargs))), default=1)
         scores = [
             fast_check.score(a, b, facts, c, precision, largest_input / max(a.numel(), 1))
             for a, b in pairs
@@ -262,9 +260,7 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
         rho = self._judge.judge(case, outcome, site)
         if rho is not None:  # such scores of this kind pass from now on
             accepted = site.score * 0.5 / max(rho, 0.125)
-            self._accepted_scores[site.kind] = max(
-                self._accepted_scores.get(site.kind, 0.0), accepted
-            )
+            self._accepted[site.kind] = max(self._accepted.get(site.kind, 0.0), accepted)
 
 
 def _copy_mutated_arguments(

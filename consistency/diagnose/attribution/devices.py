@@ -127,12 +127,10 @@ def _duplicates(context: AttributionContext, name: str) -> Hypotheses:
                 yield FaultHypothesis(
                     "duplicates-dropped",
                     words,
-                    functools.partial(_gradient_without_duplicates, context, first),
+                    functools.partial(_drop_duplicate_gradients, context, first),
                 )
         elif name in _ADDING:
-            added = functools.partial(
-                _add_without_duplicates, name, context.operator.name.endswith("_"), first
-            )
+            added = functools.partial(_add_once, name, context.operator.name.endswith("_"), first)
             yield FaultHypothesis(
                 "duplicates-dropped",
                 words,
@@ -140,7 +138,7 @@ def _duplicates(context: AttributionContext, name: str) -> Hypotheses:
             )
 
 
-def _add_without_duplicates(
+def _add_once(
     name: str, inplace: bool, first: bool, x: torch.Tensor, *args: Any, **kwargs: Any
 ) -> torch.Tensor:
     def flip_if_first(tensor: torch.Tensor, dim: int) -> torch.Tensor:
@@ -160,7 +158,7 @@ def _add_without_duplicates(
     return x.copy_(result) if inplace else result
 
 
-def _gradient_without_duplicates(context: AttributionContext, first: bool) -> Predicted:
+def _drop_duplicate_gradients(context: AttributionContext, first: bool) -> Predicted:
     """The gradient of an operator that only moves numbers, where each element gets only one of
     its cotangents."""
     arguments = context.reference.materials.build("float64", gradients=context.operator.leaves)

@@ -125,9 +125,7 @@ class SingleCauseDiagnosis(DiagnosisBudget):
         if verdict != self._initial_verdict:
             return Evidence(verdict)
         return diagnosis.diagnose(
-            flagged,
-            only=self._only,
-            quick=self._only not in (("stale",), ("nondeterministic",)),
+            flagged, only=self._only, quick=self._only not in (("stale",), ("nondeterministic",))
         )
 
 

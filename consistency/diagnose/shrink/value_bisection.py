@@ -20,13 +20,7 @@ from .shape_reduction import Group, groups_of, reduce_shape, sizes_of
 from .tensor_edits import bits_of, literals_in, reals_of, tensors_of
 
 _MAX_NUMBERS = 3  # numbers, and sizes
-_SAMPLE_SHARES = (
-    0.0133,
-    0.1171,
-    0.3719,
-    0.6113,
-    0.9137,
-)  # long mantissas
+_SAMPLE_SHARES = (0.0133, 0.1171, 0.3719, 0.6113, 0.9137)  # long mantissas
 
 
 @dataclass(frozen=True)
