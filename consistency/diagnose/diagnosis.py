@@ -40,10 +40,8 @@ from .experiments import (
 from .layout_and_batch_causes import cause_by_experiment, cause_by_float64
 
 REPEATS = 3
-_FLOAT64_CAUSES = (
-    "approximation",
-    "early-overflow",
-)  # found by running in float64 on the same backend
+# found by running in float64 on the same backend
+_FLOAT64_CAUSES = ("approximation", "early-overflow")
 _FORMULA_SHARE = 0.998  # of an error within budget that a formula must explain
 # The loss of precision whose errors are smaller than those of some healthy sums.
 _SMALLEST_LOSSES = frozenset({"bfloat16x3-inputs"})

@@ -145,9 +145,8 @@ def literal_case(
     args = tuple(map_tensors(literal, arguments.args))
     kwargs = map_tensors(literal, arguments.kwargs)
     changed = case_of(case.operator, case.dtype, args, kwargs, case.cotangent)
-    return prepare(
-        replace(changed, source=case.source)
-    )  # a worker selects the operator by its source
+    # a worker selects the operator by its source
+    return prepare(replace(changed, source=case.source))
 
 
 def run_in_float64(

@@ -47,9 +47,8 @@ ENOUGH = 8  # pairs with errors in both precisions, needed for a mean
 PROVED = 4  # elements of an output whose float64 error is measured
 _SHRINKS = 1e-6
 _EPS = 2.0**-52
-_EXACT_IN_FLOAT64 = (
-    "nn.functional.tanhshrink",
-)  # x − tanh x is exact in float64 for large x, and never in float32
+# x − tanh x is exact in float64 for large x, and never in float32
+_EXACT_IN_FLOAT64 = ("nn.functional.tanhshrink",)
 _FORMAT_DEPENDENT_CLASSES = ("subnormal", "tokens", "near")  # value classes
 
 

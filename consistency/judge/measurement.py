@@ -292,9 +292,8 @@ class Floating(Elements):
     ) -> tuple[float, int, str] | None:
         """The cluster of errors of a few σ; None if elements were excluded, which leaves no rows
         and tiles."""
-        independent_roundings = (
-            self.form.precision >= 24 and self.reference.direction == "forward"
-        )  # others share many roundings
+        # others share many roundings
+        independent_roundings = self.form.precision >= 24 and self.reference.direction == "forward"
         if (
             not independent_roundings
             or self.keep is not None

@@ -301,9 +301,8 @@ def pareto_front(
             else (scale[nonzero] if isinstance(scale, np.ndarray) else scale) / error[nonzero]
         )
     low_a, low_b = int(np.argmin(a)), int(np.argmin(b))
-    candidates = np.flatnonzero(
-        (a <= a[low_b]) & (b <= b[low_a])
-    )  # nothing outside this box can be a corner
+    # nothing outside this box can be a corner
+    candidates = np.flatnonzero((a <= a[low_b]) & (b <= b[low_a]))
     sorted_candidates = candidates[np.lexsort((b[candidates], a[candidates]))]
     front = sorted_candidates[
         np.r_[True, b[sorted_candidates][1:] < np.minimum.accumulate(b[sorted_candidates])[:-1]]

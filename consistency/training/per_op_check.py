@@ -89,9 +89,8 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.paused or getattr(func, "namespace", "") != "aten":
             return func(*args, **kwargs)
         self.calls += 1
-        name = (
-            self._modules.name()
-        )  # needed for every call: forward calls name the modules of gradients
+        # needed for every call: forward calls name the modules of gradients
+        name = self._modules.name()
         facts = facts_of(func)
         if facts.random and draws_numbers(func, args, kwargs):
             return (

@@ -47,9 +47,8 @@ class RoundingEnvelope:
         return RoundingEnvelope(self._reference, self._replicas, far)
 
     def of(self, key: Key) -> float:
-        factor = (
-            FACTOR**2 if key.kind == "optimizer state" else FACTOR
-        )  # mostly squares of gradients
+        # mostly squares of gradients
+        factor = FACTOR**2 if key.kind == "optimizer state" else FACTOR
         band = self._band(
             [replica.by_key.get(key, 0.0) for replica in self._replicas], self._size(key), factor
         )
@@ -147,9 +146,8 @@ def layers(ratios: Mapping[Key, float]) -> tuple[Layer, ...]:
     for key, value in ratios.items():
         if key.kind not in _FIELDS:
             continue
-        name = (
-            key.name.rpartition(" ")[0] if key.kind == "optimizer state" else key.name
-        )  # the parameter's
+        # the parameter's
+        name = key.name.rpartition(" ")[0] if key.kind == "optimizer state" else key.name
         row = rows.setdefault(name, {})
         row[_FIELDS[key.kind]] = max(row.get(_FIELDS[key.kind], 0.0), value)
         if value > 1.0:

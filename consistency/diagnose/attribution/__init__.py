@@ -49,12 +49,10 @@ def explain(
         calls.hypotheses,
         corrupted_results.fitted,
     ]
-    sources.insert(
-        2 if wrong_elements > _FEW_ELEMENTS else 3, corrupted_results.plain
-    )  # a few zeros prove little
-    if (
-        context.whole
-    ):  # integer outputs: reduced precision changes them, too, but is seldom the cause
+    # a few zeros prove little
+    sources.insert(2 if wrong_elements > _FEW_ELEMENTS else 3, corrupted_results.plain)
+    # integer outputs: reduced precision changes them, too, but is seldom the cause
+    if context.whole:
         sources.append(sources.pop(0))
         sources[:0] = [access.narrowed, corrupted_results.narrowed]
     sources.insert(0, devices.hypotheses)

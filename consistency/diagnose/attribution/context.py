@@ -102,9 +102,8 @@ class AttributionContext:
         self.distinct = np.unique(self.actual[self.failing]).size
         self.whole = not self.raw.dtype.is_floating_point and not self.raw.is_complex()
         with np.errstate(all="ignore"):
-            self.size = _norm(
-                ((self.actual - self.expected) / self.unit)[self.failing]
-            )  # in units of the budget
+            # in units of the budget
+            self.size = _norm(((self.actual - self.expected) / self.unit)[self.failing])
 
     def _unit(self) -> Doubles:
         ulp = dtypes.spacing(

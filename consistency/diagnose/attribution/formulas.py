@@ -20,9 +20,8 @@ Formula = Callable[..., Any]
 def hypotheses(context: AttributionContext) -> Hypotheses:
     for names, name, words, formula in TABLE:
         if context.operator.name in names:
-            if (
-                name == "early-overflow" and not context.special
-            ):  # the same formula cancels elsewhere
+            # the same formula cancels elsewhere
+            if name == "early-overflow" and not context.special:
                 name, words = "approximation", "an unstable formula"
             yield FaultHypothesis(
                 name, words, functools.partial(context.with_call, _unchanged_call, formula)

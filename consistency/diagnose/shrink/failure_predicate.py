@@ -69,9 +69,8 @@ class FailurePredicate:
         self._progress = progress
         self._first_case: Case | None = None  # the original
         self._answers: dict[str, bool] = {}
-        self._recent_results: OrderedDict[str, Result] = (
-            OrderedDict()
-        )  # bounded, as cases may be large
+        # bounded, as cases may be large
+        self._recent_results: OrderedDict[str, Result] = OrderedDict()
         self._failing_results: dict[str, Result] = {}  # of small cases
         self._soft_limit = math.inf
 

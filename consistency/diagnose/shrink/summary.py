@@ -127,9 +127,8 @@ def weight(case: Case) -> tuple[int, int, float, int]:
             if isinstance(tensor, TensorRecipe)
             else isinstance(tensor, Literal) and _has_special_layout(tensor)
         )
-    view_numbers = sum(
-        tensor.numel() for tensor in materials.build().tensors
-    )  # expanded ones count fully
+    # expanded ones count fully
+    view_numbers = sum(tensor.numel() for tensor in materials.build().tensors)
     return numbers + view_numbers, nonzero, complexity, special_layouts
 
 

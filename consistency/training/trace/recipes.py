@@ -77,9 +77,8 @@ def _values(tensor: torch.Tensor, name: str) -> tuple[Any, ...] | None:
     largest = max(-low, high)
     if float(nonzero.median()) < largest / 64 and (low >= 0 or high > 0):
         small = float(nonzero.kthvalue(1 + nonzero.numel() // 20).values)
-        top_exponent = (
-            math.floor(math.log2(largest)) - 1
-        )  # below the largest, where the operator's domain may end
+        # below the largest, where the operator's domain may end
+        top_exponent = math.floor(math.log2(largest)) - 1
         return (
             "wide",
             min(max(math.floor(math.log2(small)), top_exponent - 40), top_exponent),
