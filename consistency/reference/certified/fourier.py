@@ -197,9 +197,8 @@ class Transform(Node):
         return components[0], components[-1]
 
     def pull(self, gradient: Node) -> Sequence[Node | None]:
-        parts = [view(gradient, gradient.shape[:2], (gradient.size // max(gradient.shape[0], 1),
-        self.shape[2]), p)
-                 for p in range(self.shape[2])]  # fmt: skip
+        strides = gradient.size // max(gradient.shape[0], 1), self.shape[2]
+        parts = [view(gradient, gradient.shape[:2], strides, p) for p in range(self.shape[2])]
         adjoint = Transform(parts, self.plan.adjoint(), len(self.inputs))
         return _parts(adjoint)
 
@@ -222,8 +221,10 @@ def transform(
     sizes = tuple(x.shape[d] for d in dims)
     plan = TransformPlan(sizes, tuple(made), tuple(periods), sign, half, count, normalization)
     batch = [x.shape[d] for d in batch_dims]
-    rows = [reshape(permute(part, [*batch_dims, *dims]), (math.prod(batch), math.prod(sizes)))
-            for part in ((x.re, x.im) if isinstance(x, Pair) else (x,))]  # fmt: skip
+    rows = [
+        reshape(permute(part, [*batch_dims, *dims]), (math.prod(batch), math.prod(sizes)))
+        for part in ((x.re, x.im) if isinstance(x, Pair) else (x,))
+    ]
     inverse_order = np.argsort([*batch_dims, *dims]).tolist()
     results = [
         permute(reshape(part, (*batch, *made)), inverse_order)

@@ -70,9 +70,9 @@ class MatrixCall:
         self.results: list[Tensor] = []
         for number, result in enumerate(function.results(*(x.shape[1:] for x in arguments))):
             block = MatrixBlock(self, number, batch, result)
-            parts = [movement.view(block, block.shape[:3],
-            [block.shape[3] * s for s in movement.row_major(block.shape[:3])], p)
-                     for p in range(block.shape[3])]  # fmt: skip
+            shape, part_count = block.shape[:3], block.shape[3]
+            strides = [part_count * s for s in movement.row_major(shape)]
+            parts = [movement.view(block, shape, strides, p) for p in range(part_count)]
             self.results.append(Pair(*parts) if len(parts) == 2 else parts[0])
 
     def found(self) -> dict[int, list[list[Any]]]:
@@ -162,9 +162,9 @@ class MatrixBlock(Node):
         strides = [parts * s for s in movement.row_major(shape)]
         views = [movement.view(gradient, shape, strides, p) for p in range(parts)]
         gradients: list[Node | None] = []
-        for x, g in zip(self.call.arguments, pull(self.call.arguments, self.call.results,
-        Pair(*views) if parts == 2 else views[0]),
-                        strict=True):  # fmt: skip
+        result_gradient = Pair(*views) if parts == 2 else views[0]
+        by_argument = pull(self.call.arguments, self.call.results, result_gradient)
+        for x, g in zip(self.call.arguments, by_argument, strict=True):
             if isinstance(x, Pair):
                 gradients += [None, None] if g is None else [pair(g).re, pair(g).im]
             else:
