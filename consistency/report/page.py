@@ -224,7 +224,7 @@ def _notes(view: BundleView) -> list[str]:
     shown_separately = (
         determinism.TITLE,
         view.summary.inconclusive_shares(),
-    )  # the second stands below what was not tested
+    )  # the page shows the second one with the untested results
     return [
         line.strip()
         for line in (*notes(view.summary), *repeated_lines)

@@ -18,8 +18,8 @@ MOST_REASONS = 200
 
 @dataclass
 class Cell:
-    """One family on one backend: the worst that happened to each operator, and the largest ρ that
-    was rounding."""
+    """One family on one backend: the worst outcome of each operator, and the largest ρ with verdict
+    rounding."""
 
     operators: dict[str, str] = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -37,8 +37,8 @@ class Cell:
             self.rho = max(self.rho or 0.0, result.metrics.get("rho_max", 0.0))
 
     def text(self) -> tuple[str, str]:
-        """``("✓ 0.31", "passed")``: the symbol with the worst × budget that still passed, or how
-        many operators fail."""
+        """``("✓ 0.31", "passed")``: the symbol with the worst passing × budget or the number of
+        failing operators, and the group."""
         count = Counter(self.operators.values())
         absent = f" (–{count['not tested']})" if count["not tested"] else ""
         if count["failed"]:
@@ -54,8 +54,7 @@ class Cell:
 
 
 class RunSummary:
-    """What the summary is made of; it keeps counts and the worst failure of each kind, not every
-    result."""
+    """Counts of all results, and the worst failure of each kind."""
 
     def __init__(self) -> None:
         self.cells: dict[str, dict[str, Cell]] = defaultdict(lambda: defaultdict(Cell))
@@ -67,13 +66,11 @@ class RunSummary:
         self.scalings: list[Scaling] = []
         self.repeated: list[Repeatability] = []
         self.standings: list[KnownStatus] = []
-        self.grown: dict[tuple[str, str], float] = {}  # bytes a call, by backend and operator
-        self.disputes: dict[
-            tuple[str, str], Result
-        ] = {}  # by operator and backend: differences without a proof
-        self.decided: dict[str, list[int]] = defaultdict(
-            lambda: [0, 0]
-        )  # of each operator: inconclusive, all that ran
+        self.grown: dict[tuple[str, str], float] = {}  # bytes per call by (backend, operator)
+        # Differences without a proof, by (operator, backend).
+        self.disputes: dict[tuple[str, str], Result] = {}
+        # Numbers of inconclusive and of all results, by operator.
+        self.decided: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self.results = 0
         self.lost = 0
         self.harness_failures = 0
@@ -107,7 +104,7 @@ class RunSummary:
         self.failures[kind(original)] = result
 
     def leaks(self) -> list[str]:
-        """A line per backend whose memory grows from call to call."""
+        """One line per backend whose memory grows with each call."""
         lines = []
         for name in dict.fromkeys(backend for backend, _ in self.grown):
             sizes = sorted(
@@ -124,7 +121,7 @@ class RunSummary:
         return lines
 
     def by_operator(self) -> list[list[Result]]:
-        """The failures, one list an operator, the worst of each first, the worst operator first."""
+        """The failures as one list per operator, worst first."""
         found: dict[str, list[Result]] = defaultdict(list)
         for result in sorted(self.failures.values(), key=_severity, reverse=True):
             found[result.operator].append(result)
@@ -137,13 +134,12 @@ class RunSummary:
         return sorted(found.values(), key=weight, reverse=True)
 
     def inconclusive_rates(self) -> list[tuple[str, float]]:
-        """Operators with the share of their results that could not tell anything, the largest
-        first; those with none left out."""
+        """Operators with inconclusive results and the share of these, the largest first."""
         rates = [(name, count / every) for name, (count, every) in self.decided.items() if count]
         return sorted(rates, key=lambda item: -item[1])
 
     def inconclusive_shares(self) -> str:
-        """One line about them; empty where everything could be decided."""
+        """One line about inconclusive results; empty if there are none."""
         rates = self.inconclusive_rates()
         if not rates:
             return ""
@@ -155,7 +151,7 @@ class RunSummary:
 
 
 def _severity(result: Result) -> float:
-    """ρ; what has none (another shape, an exception, a misplaced NaN) is worse than any number."""
+    """ρ, or infinity without one (wrong shape, exception, misplaced NaN)."""
     return result.metrics.get("rho_max", math.inf)
 
 

@@ -18,15 +18,12 @@ from .shift_test import octaves
 if TYPE_CHECKING:
     import duckdb
 
-# Of a case on a night. UNKNOWN: the bundle does not say; LOST: the machine was in trouble
-# (:mod:`.outages`), which says as little.
+# States of a case in a run. UNKNOWN: not in the bundle; LOST: in an outage (:mod:`.outages`).
 LOST, UNKNOWN, UNTESTED, PASSED, FAILED = -3, -2, -1, 0, 1
-VOLATILE_SHARE, VOLATILE_MIN = (
-    0.2,
-    6,
-)  # a value that changes on so many nights tells nothing about any of them
+# A fact that changes in more runs than this share and this number explains no change of results.
+VOLATILE_SHARE, VOLATILE_MIN = 0.2, 6
 _DIGESTS = ("fingerprint.all orders", "fingerprint.hash")
-MAX_CELLS = 24_000_000  # cases × nights that are held at a time
+MAX_CELLS = 24_000_000  # cases × runs in memory at a time
 _TESTED = np.array([Verdict(name).tested for name in VERDICTS] + [True])
 
 

@@ -19,18 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FLOOR, CEILING = (
-    2.0**-10,
-    2.0**40,
-)  # × budget between which a shift is measured; smaller errors are irrelevant
-FALSE_ALARMS = (
-    1e-3  # chance that a comparison of two runs in which nothing changed has any alarm at all
-)
+FLOOR, CEILING = 2.0**-10, 2.0**40  # × budget is clipped to this range
+FALSE_ALARMS = 1e-3  # probability of any false alarm when comparing two equivalent runs
 MIN_SHIFT = math.log2(1.25)  # octaves: a smaller shift is visible in the numbers, but irrelevant
 EXACT = 200  # pairs up to which the distribution is computed, not approximated
-# above this probability a shift is never reported, so a rough estimate of its size will do
-_DOUBTFUL = 0.05
-_WALSH = 400  # pairs up to which the size of a shift is taken from all averages of two
+_DOUBTFUL = 0.05  # shifts above this p-value are never reported; a rough size is sufficient
+_WALSH = 400  # pairs up to which the size of a shift is estimated from all pairwise averages
 
 
 @dataclass(frozen=True, slots=True)

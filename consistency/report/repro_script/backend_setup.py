@@ -13,7 +13,7 @@ from ...core.model import Result
 from ...errors import ConsistencyError
 from .script_context import Sheet
 
-# What a process reads before any line of a script runs can only be set around it.
+# Variables that a process reads before the script runs must be set outside of it.
 _FROM_OUTSIDE = ("PYTHON", "LD_", "DYLD_", "GLIBC_", "MALLOC_")
 _HALVES = ("float16", "bfloat16")
 

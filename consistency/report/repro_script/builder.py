@@ -22,7 +22,7 @@ from .script_context import Sheet, UnscriptableError
 from .tracing import leaves_of, trace
 
 _WIDER = {"int32": "int64", "int16": "int64", "int8": "int64"}
-_VALUES = ("value", "special", "spread", "flags")  # kinds that look at one number
+_VALUES = ("value", "special", "spread", "flags")  # kinds that test numbers of one output
 
 
 class ScriptBuilder:

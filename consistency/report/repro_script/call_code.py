@@ -42,7 +42,7 @@ class Lines:
     outputs: list[str] = field(default_factory=list)
     memories: dict[int, str] = field(default_factory=dict)
     takes_wide: bool = False
-    forward: int = 0  # how many lines of the call go forward, where others go back
+    forward: int = 0  # number of lines of the forward pass, if there is a backward pass
 
 
 class Caller:
@@ -60,10 +60,10 @@ class Caller:
         self.written = (
             [i for i in operator.mutates if i < len(self.own.bases)] if not self.backward else []
         )
-        self.watched = set(self.written)  # tensors whose storages the script must have by name
+        self.watched = set(self.written)  # tensors whose storages need a variable
         self.unused = False  # whether some tensor is known to have no gradient
-        self.plain: Any = None  # what the operator itself gives in float64
-        self.only: int | None = None  # the number of the one output that is looked at
+        self.plain: Any = None  # the operator's own result in float64
+        self.only: int | None = None  # the number of the only tested output
         self.lines = Lines(variables_of(operator, self.own))
         self.types = self._types()
 
@@ -231,7 +231,7 @@ class Caller:
                 )
                 self.plain = (call or self.operator)(*call_args, **arguments.kwargs)
                 return self.plain
-        except Exception:  # what it raises, or that it does, is not the question here
+        except Exception:  # an exception is irrelevant for the structure
             return torch.zeros(())
 
     def _backward(self, structure: Any, paths: list[str]) -> None:

@@ -17,8 +17,8 @@ from ...operators.nonunique_results import zeros_aside
 from ...reference import Reference
 from .script_context import UnscriptableError
 
-_ELSEWHERE = 32.0  # times, from one element's budget to another's
-_FEWEST = 1.2  # times the usual RMS error, from which on a script can tell the two apart
+_ELSEWHERE = 32.0  # assumed largest ratio between the budgets of two elements
+_FEWEST = 1.2  # smallest ratio to the usual RMS error that a script can detect
 
 
 def kind_of(result: Result, operator: Operator | None) -> str:
@@ -141,7 +141,7 @@ def element_of(result: Result, reference: Reference) -> Element:
     rho, error = rho_of(result), abs(worst.actual - worst.expected)
     if (
         result.worst is None
-    ):  # of what passes no element was kept: the budget elsewhere is of that size
+    ):  # passing results store no element, so its budget is estimated from another's
         error = _ELSEWHERE * result.metrics.get("abs_max", 0.0)
     unknown = _half_an_ulp(worst.expected, dtype) * (
         1.0 if result.verdict.fails or result.verdict.passes else _ELSEWHERE**2

@@ -10,7 +10,7 @@ from ...core.text import printable
 
 _PUNCTUATION = re.compile(r"([\\`*_\[\]<>|~#&!$])")
 _TICKS = re.compile(r"`+")
-_NOBODY = "@\N{ZERO WIDTH SPACE}"  # a mention would call somebody
+_NOBODY = "@\N{ZERO WIDTH SPACE}"  # prevents a mention
 
 
 def line(text: str, most: int = 600) -> str:

@@ -54,7 +54,7 @@ def script_of(
         return _without(result, sheet, place, identity, str(error))
     except ConsistencyError:
         raise
-    except Exception as error:  # a result from elsewhere may say what does not fit its case
+    except Exception as error:  # an untrusted result may not match its case
         return _without(
             result,
             sheet,

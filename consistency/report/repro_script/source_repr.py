@@ -19,7 +19,7 @@ from ...core.recipe import Literal, Step, TensorRecipe
 from .script_context import Sheet, UnscriptableError
 from .tensor_literals import scalar
 
-# Methods that Python writes as operators; the others are called by their names.
+# Methods that Python writes as operators.
 _INFIX = {
     "__add__": "+", "__sub__": "-", "__mul__": "*", "__truediv__": "/", "__floordiv__": "//",
     "__mod__": "%", "__pow__": "**",

@@ -17,10 +17,10 @@ from ...core import dtypes
 from ...core.bits import integers, signed_patterns
 from .script_context import Sheet
 
-FEW = 48  # numbers that are written one by one
-_SPARSE = 12  # numbers other than 0 that a long tensor may have to be written as zeros and these
+FEW = 48  # numbers written as a list
+_SPARSE = 12  # nonzero numbers of a long tensor that is written as zeros and assignments
 _HEX_BYTES = 192
-_IN_A_SCRIPT = 1 << 20  # bytes; what is longer lies beside it
+_IN_A_SCRIPT = 1 << 20  # bytes; longer data are in a separate file
 Array = np.ndarray[Any, Any]
 
 
@@ -84,7 +84,7 @@ def _decimals(raw: Array, dtype: str) -> list[str] | None:
     pattern = signed_patterns(raw)
     for i in np.flatnonzero(
         made != pattern
-    ):  # rounded twice on its way from decimal to float64 to the dtype
+    ):  # double rounding from decimal to float64 to the dtype
         texts[i] = repr(float(_float_list(raw[i : i + 1], dtype)[0]))
     return texts if bool((_converted_bits(texts, dtype) == pattern).all()) else None
 

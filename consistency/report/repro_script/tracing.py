@@ -51,7 +51,7 @@ class _Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
     def __init__(self, written: Sequence[torch.Tensor]) -> None:
         super().__init__()
         self.steps: list[Step] = []
-        # Some kernels tell nobody that they write.
+        # Some kernels modify tensors without a new version.
         self._written = [
             torch.tensor([], dtype=torch.uint8).set_(base.untyped_storage()) for base in written
         ]
@@ -86,7 +86,7 @@ class Traced:
     lines: tuple[str, ...]
     result: Any
     expressions: Mapping[int, str]
-    kept: tuple[Any, ...] = ()  # what the identities are those of
+    kept: tuple[Any, ...] = ()  # keeps the objects alive whose identities are used
 
 
 def trace(
@@ -107,12 +107,12 @@ def trace(
     try:
         with recorder:
             result = function(*args, **kwargs)
-    except Exception:  # then what it called so far is all there is, the call that raises last
+    except Exception:  # the recorded calls end with the one that raises
         if not recorder.steps:
             raise UnscriptableError("it raises before it calls any function of torch") from None
         result = None
     known = dict(names)
-    kept: list[Any] = [result, args, kwargs]  # or an identity would be another tensor's soon
+    kept: list[Any] = [result, args, kwargs]  # prevents reuse of identities
     used: set[str] = set()
 
     def name(tensor: torch.Tensor) -> str | None:
@@ -134,7 +134,7 @@ def trace(
         except UnscriptableError:
             if step.writes:
                 raise
-            continue  # it may not be needed; where it is, its result has no name
+            continue  # fails later only if its result is needed
         step.uses = set(used)
         same = isinstance(step.result, torch.Tensor) and id(step.result) in known
         if not same and not isinstance(step.result, type(None)):

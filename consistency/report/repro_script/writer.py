@@ -56,7 +56,7 @@ def write(
     _write(folder / "message.txt", message(result, bundle=bundle, spec=spec) + "\n")
     try:
         made = script_of(result, spec, identity, operator)
-    except Exception as error:  # an artifact that cannot be made must not end the run
+    except Exception as error:  # a failing artifact must not end the run
         _write(folder / "repro.txt", f"no script: {type(error).__name__}: {error}\n")
         made = Script("", limits=(f"{type(error).__name__}: {error}",))
     else:
