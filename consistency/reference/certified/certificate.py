@@ -100,9 +100,10 @@ class Certifier:
         self, output: int, positions: Sequence[int], seconds: float = 1.0, work: float = math.inf
     ) -> list[Certificate | None]:
         """Certificates of the elements of output number ``output`` at flat ``positions``; None
-        where nothing could be proved within ``seconds`` and ``work`` elements of all nodes."""
+        where nothing could be proved within ``seconds`` of processor time
+        and ``work`` elements of all nodes."""
         before = Deadline.until, Deadline.left
-        Deadline.until, Deadline.left = time.monotonic() + seconds, work
+        Deadline.until, Deadline.left = time.thread_time() + seconds, work
         certificates: dict[int, Certificate | None] = dict.fromkeys(positions)
         try:
             for bits in BITS:

@@ -31,8 +31,9 @@ _NOTHING: Positions = np.empty(0, dtype=np.int64)
 class Deadline:
     """When a computation is given up; nodes check this while they compute.
 
-    ``until`` is a time of ``time.monotonic`` in seconds. ``left`` is the number of elements that
-    may still be computed, a limit that is the same on every machine.
+    ``until`` is a time of ``time.thread_time`` in seconds: a busy machine proves as much as an idle
+    one. ``left`` is the number of elements that may still be computed, a limit that is the same on
+    every machine.
     """
 
     until = math.inf
@@ -40,7 +41,7 @@ class Deadline:
 
     @classmethod
     def check(cls) -> None:
-        if time.monotonic() > cls.until:
+        if time.thread_time() > cls.until:
             raise Unknowable("it takes too long")
 
     @classmethod
