@@ -58,9 +58,8 @@ def overhead(name: str, make: Callable[..., Subject], spec: str) -> None:
     a, b = statistics.median(plain), statistics.median(looked)
     print(
         f"{name:28} {spec:16} plain {1e3 * a:7.1f} ms   overhead {(b - a) / a:5.2f} ×   the first "
-        f"time {first:5.1f} ×"
-        f"   {mode.calls // (TURNS + 1):4} calls, {mode.looked_at // (TURNS + 1)} looked at, "
-        f"{judged} judged in full"
+        f"time {first:5.1f} ×   {mode.calls // (TURNS + 1):4} calls, "
+        f"{mode.looked_at // (TURNS + 1)} looked at, {judged} judged in full"
     )
 
 

@@ -128,9 +128,8 @@ def report(world: World, result: Score, everything: bool) -> int:
     months = world.nights / 30.4
     for kind, count in sorted(result.planted.items()):
         print(
-            f"{kind:<9} {result.found.get(kind, 0):4d} of {count:4d} planted found on the "
-            f"right "
-            f"night"
+            f"{kind:<9} {result.found.get(kind, 0):4d} of {count:4d} planted found on the right "
+            "night"
         )
     regressions = [
         words for words in result.false if words.startswith(("new", "error_grew", "untested"))

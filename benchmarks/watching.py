@@ -56,8 +56,7 @@ def milliseconds(call: Callable[[], object]) -> float:
 def main(backends: list[str]) -> None:
     torch.set_num_threads(1)
     print(
-        "model            plain ms   watched, first   later    judged afterwards   calls   "
-        "cases "
+        "model            plain ms   watched, first   later    judged afterwards   calls   cases "
         "  MiB held"
     )
     for name, make in {**MODELS, "wide convolution": wide}.items():

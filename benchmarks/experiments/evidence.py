@@ -67,8 +67,7 @@ def second() -> None:
     exceeds = float(np.mean(np.abs(random.standard_normal(20000)) > 3.0 * spread))
     low, high = np.percentile(spread, [5, 95])
     print(
-        f"σ from 30 samples ÷ σ: 5th to 95th percentile {low:.2f} to {high:.2f}; a normal "
-        f"error "
+        f"σ from 30 samples ÷ σ: 5th to 95th percentile {low:.2f} to {high:.2f}; a normal error "
         f"beyond 3 of it: {exceeds:.2%}"
     )
     for m in (16, 256, 4096):
@@ -308,8 +307,7 @@ def shares() -> None:
     for limit in (0.5, 0.7, 0.8, 0.9, 0.95, 0.99):
         enough, rival = sum(s >= limit for s in every), sum(s >= limit for s in rest)
         print(
-            f"at {limit}: the planted cause passes in {enough} of {len(every)}, an unlike one "
-            f"in "
+            f"at {limit}: the planted cause passes in {enough} of {len(every)}, an unlike one in "
             f"{rival}"
         )
     print(f"an unlike cause named: {wrongly}\n")

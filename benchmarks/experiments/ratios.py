@@ -119,8 +119,7 @@ def scaled() -> None:
     also = sum(r < precision_scaling.LOWEST or r > precision_scaling.HIGHEST for r in few)
     print(f"pooled window [2^20, 2^34]: {outside} outside (with fewer pairs: {also} of {len(few)})")
     print(
-        f"single pairs: {len(pairs)}; exact in both {exact}, in float64 only {only}; outside "
-        f"of "
+        f"single pairs: {len(pairs)}; exact in both {exact}, in float64 only {only}; outside of "
         f"[1e6, 1e10] or 0/e: {window}"
     )
     print(

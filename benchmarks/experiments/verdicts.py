@@ -226,8 +226,7 @@ def pareto_front() -> None:
                 loose.append(bound / direct)
     quartiles = np.percentile(loose, [50, 95])
     print(
-        f"largest relative difference {off:.1e}; corners: median {np.median(corners):.0f}, "
-        f"most "
+        f"largest relative difference {off:.1e}; corners: median {np.median(corners):.0f}, most "
         f"{max(corners)}"
     )
     print(

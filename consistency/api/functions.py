@@ -409,9 +409,8 @@ def _by_sensitivity(model: Operator, error: Exception) -> Operator:
     if model.observe is not None or model.alternatives is not None:
         text = f"{type(error).__name__}: {str(error)[:100]}"
         raise UsageError(
-            f"{model.name}: its arguments are not as the harness writes them ({text}); give "
-            f"them "
-            f"by position"
+            f"{model.name}: its arguments are not as the harness writes them ({text}); give them "
+            "by position"
         ) from error
     return replace(model, error=_GENERIC_ERROR, ranges=())
 

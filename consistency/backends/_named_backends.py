@@ -62,9 +62,8 @@ def _read(path: Path, _changed: int) -> Mapping[str, str] | None:
     for name, spec in data.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ConfigurationError(
-                f"{path}  backends.{name!s:.40}: a name is made of letters, digits, - and _, "
-                f"and "
-                f"begins with a letter"
+                f"{path}  backends.{name!s:.40}: a name is made of letters, digits, - and _, and "
+                "begins with a letter"
             )
         if not isinstance(spec, str) or not spec.strip():
             raise ConfigurationError(

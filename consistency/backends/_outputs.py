@@ -192,9 +192,8 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     """The numbers of a tensor subclass, which may override any operation, as an ordinary tensor."""
     if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         raise TypeError(
-            f"returned a {type(tensor).__name__}, whose numbers cannot be read like an "
-            f"ordinary "
-            f"tensor's"
+            f"returned a {type(tensor).__name__}, whose numbers cannot be read like an ordinary "
+            "tensor's"
         )
     with torch._C.DisableTorchFunctionSubclass():
         return tensor.detach().as_subclass(torch.Tensor)

@@ -100,9 +100,8 @@ class _Unpacking(io.RawIOBase):
         self._left -= many
         if self._left < 0:
             raise BundleError(
-                f"{self._path} is more than {_RATIO} times as large once it is unpacked: that "
-                f"is "
-                f"no run's"
+                f"{self._path} is more than {_RATIO} times as large once it is unpacked: that is "
+                "no run's"
             )
         return many
 

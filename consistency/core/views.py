@@ -47,8 +47,7 @@ def view_of(base: torch.Tensor, arg: TensorRecipe | Literal) -> torch.Tensor:
             and (tuple(tensor.shape), tensor.stride(), tensor.storage_offset()) != arg.strided
         ):
             raise RecipeError(
-                "the chain of views of a literal tensor leads to another shape, other strides "
-                "or "
+                "the chain of views of a literal tensor leads to another shape, other strides or "
                 "another offset"
             )
     except (RuntimeError, IndexError, TypeError, ValueError, OverflowError) as error:
@@ -92,9 +91,8 @@ def _check_extent(
 ) -> None:
     if len(shape) != len(stride) or not 0 <= offset <= elements or any(s < 0 for s in stride):
         raise RecipeError(
-            f"shape {list(shape)!r:.60}, strides {list(stride)!r:.60} and offset "
-            f"{offset!r:.40} "
-            f"do not fit together"
+            f"shape {list(shape)!r:.60}, strides {list(stride)!r:.60} and offset {offset!r:.40} "
+            "do not fit together"
         )
     if (
         math.prod(shape)

@@ -123,9 +123,8 @@ class BundleWriter:
             exists = (self.folder / "bundle.json").exists()
             if exists and not self._resume:
                 raise BundleError(
-                    f"{self.folder} already holds a bundle; add --resume to complete it, or "
-                    f"name "
-                    f"another folder"
+                    f"{self.folder} already holds a bundle; add --resume to complete it, or name "
+                    "another folder"
                 )
             self._identities = {
                 b.name: b.identity for b in event.config.backends if b.name not in event.unavailable
@@ -203,8 +202,7 @@ class BundleWriter:
         if before != now:
             raise BundleError(
                 f"{self.folder} was begun where other backends were unavailable "
-                f"({_brief(before)}, now {_brief(now)}); "
-                "name another folder with --out"
+                f"({_brief(before)}, now {_brief(now)}); name another folder with --out"
             )
 
     def _write(

@@ -219,9 +219,8 @@ def _check_not_empty(config: RunConfig) -> None:
         )
     if not any(directions_of(config, operator, dtype) for operator, dtype in pairs):
         raise UsageError(
-            f"nothing to test: {first.name} has no gradients in {pairs[0][1]}; choose "
-            f"direction "
-            f"forward or a floating dtype"
+            f"nothing to test: {first.name} has no gradients in {pairs[0][1]}; choose direction "
+            "forward or a floating dtype"
         )
 
 

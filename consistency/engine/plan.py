@@ -199,8 +199,7 @@ def draw(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list
             [],
             (
                 f"no case could be drawn ({type(error).__name__}: {str(error)[:200]}); please "
-                f"report "
-                f"it"
+                "report it"
             ),
         )
     return cases, "" if cases else "no case could be drawn in which anything could be told"

@@ -62,8 +62,7 @@ DECLARED = {
     "tolerances": Declared("FILE", "a tolerances.yaml in place of the packaged one", ""),
     "expectations": Declared(
         "FILE",
-        "files of known divergences, beside those of the tolerances; `consistency expect` "
-        "writes "
+        "files of known divergences, beside those of the tolerances; `consistency expect` writes "
         "them",
         "",
         many=True,

@@ -190,8 +190,7 @@ def too_tight(groups: Sequence[ObservationGroup], most: int = SHOWN) -> Iterator
         c, lam = group.needed
         yield (
             f"  {group.rule.place}  {_group(group)}   {group.failing} of {group.results} over, "
-            f"worst {format_factor(group.rho)} × budget"
-            f" ({group.worst})"
+            f"worst {format_factor(group.rho)} × budget ({group.worst})"
         )
         yield (
             f"      c {group.rule.c:g}, lambda {group.rule.lam:g}; sufficient: c {c:.3g} or "

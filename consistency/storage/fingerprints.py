@@ -28,9 +28,8 @@ def in_bundle(text: str, beside: str) -> Fingerprint | None:
     }
     if not summaries:
         raise UsageError(
-            f"{folder} keeps no fingerprint; make one there with: consistency run "
-            f"--fingerprint "
-            f"--out FOLDER"
+            f"{folder} keeps no fingerprint; make one there with: consistency run --fingerprint "
+            "--out FOLDER"
         )
     name = name or (
         beside if beside in summaries else next(iter(summaries)) if len(summaries) == 1 else ""

@@ -65,8 +65,7 @@ class StoredCase:
         if spec != name and spec not in named().values() and not loads_nothing(spec):
             raise UsageError(
                 f"{self.folder} says that its backend was {printable(spec)!r:.300}, which runs a "
-                f"program. "
-                f"If you trust it, add --backend {quote(printable(spec[:300]))}"
+                f"program. If you trust it, add --backend {quote(printable(spec[:300]))}"
             )
         return spec
 

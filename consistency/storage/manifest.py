@@ -47,9 +47,8 @@ def check(folder: Path) -> bool:
             size = place.stat().st_size
             if size != entry.get("bytes") or size > MAX_FILE:
                 raise BundleError(
-                    f"{place} has {size} bytes, {path} says {entry.get('bytes')!r:.40}: "
-                    f"damaged "
-                    f"or replaced"
+                    f"{place} has {size} bytes, {path} says {entry.get('bytes')!r:.40}: damaged "
+                    "or replaced"
                 )
             if _digest(place) != entry.get("sha256"):
                 raise BundleError(

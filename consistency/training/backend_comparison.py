@@ -33,9 +33,8 @@ def unsuitable(backend: Backend) -> str:
     if isinstance(backend, SubprocessBackend):
         return (
             "has a process of its own, in which a model is made once more: give the target as "
-            "'module:factory' or "
-            "'file.py:factory', with its optimizer, or name the backend without +isolated, "
-            "@PYTHON, +env:"
+            "'module:factory' or 'file.py:factory', with its optimizer, or name the backend "
+            "without +isolated, @PYTHON, +env:"
         )
     if backend.name == "numpy":
         return SINGLE

@@ -140,8 +140,7 @@ def _forward(subject: Subject) -> Iterator[Mistake]:
         who = _joined(drops) if drops else "forward"
         words = (
             f"{who} draws from torch's global generator: each device, and each version of torch, "
-            f"draws other numbers for a seed "
-            "(here the CPU draws for all of them)"
+            "draws other numbers for a seed (here the CPU draws for all of them)"
         )
         remedy = (
             "call model.eval(), or draw the mask on the CPU from a generator of your own "

@@ -15,9 +15,7 @@ from .rounding_envelope import FACTOR, FAR_REPLICAS, FAR_SCALE
 REASONS = 4
 REMEASURED = (
     f"no operator was to blame for what left the first band; in this one are {FAR_REPLICAS} "
-    f"replicas moved "
-    f"{FAR_SCALE:g} × as far, "
-    "which take other branches"
+    f"replicas moved {FAR_SCALE:g} × as far, which take other branches"
 )
 
 

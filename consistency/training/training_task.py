@@ -104,9 +104,8 @@ def _validated(subject: Subject, what: str) -> Subject:
     subject = _with_tuples(subject, what)
     if type(subject.steps) is not int or subject.steps < 0:
         raise UsageError(
-            f"{what}: steps = {subject.steps!r:.40}; give a whole number, 0 for one pass "
-            f"forward "
-            f"and backward"
+            f"{what}: steps = {subject.steps!r:.40}; give a whole number, 0 for one pass forward "
+            "and backward"
         )
     tensors = [*parameters_of(subject.model), *_buffers(subject.model)]
     other_devices = {str(t.device) for t in tensors if t.device.type != "cpu"}

@@ -120,8 +120,7 @@ def test_spec(spec: str, name: str, device: str) -> None:
             "json:loads",
             (
                 "loads: calling it raised TypeError: loads() missing 1 required positional "
-                "argument: "
-                "'s'"
+                "argument: 's'"
             ),
         ),
         ("os:sep", "sep is of type str; expected a consistency.Backend"),

@@ -120,9 +120,8 @@ def pretend(
 
 OLD = (
     "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040). "
-    "Please update your GPU driver by "
-    "downloading and installing a new version. (Triggered internally at "
-    "../c10/cuda/CUDAFunctions.cpp:108.)"
+    "Please update your GPU driver by downloading and installing a new version. (Triggered "
+    "internally at ../c10/cuda/CUDAFunctions.cpp:108.)"
 )
 NONE = (
     "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and "

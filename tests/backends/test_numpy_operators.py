@@ -76,8 +76,7 @@ for shape in ((3, 5), ()):
     sample(
         (
             "abs neg exp exp2 expm1 square sin cos tan asinh atan sinh cosh tanh sigmoid floor "
-            "ceil "
-            "trunc round frac"
+            "ceil trunc round frac"
         ),
         x,
     )

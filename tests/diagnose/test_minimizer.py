@@ -487,8 +487,7 @@ def test_what_depends_on_the_calls_before_is_confirmed_or_left() -> None:
     assert minimal.steps == (
         (
             "it did not happen in 10 runs here: nothing was made smaller; it may depend on what "
-            "ran "
-            "before"
+            "ran before"
         ),
     )
 

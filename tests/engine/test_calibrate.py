@@ -447,8 +447,7 @@ def test_as_a_process(tmp_path: Path) -> None:
             ["exp", "--dtype", "int32"],
             (
                 "nothing to calibrate: integers and booleans are compared exactly; choose a "
-                "floating "
-                "dtype"
+                "floating dtype"
             ),
         ),
         (

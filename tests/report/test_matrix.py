@@ -294,9 +294,8 @@ def test_results_may_be_packed(tmp_path: Path) -> None:
             packed = here / "results.jsonl.zst"
             duckdb.connect().execute(
                 f"COPY (SELECT * FROM read_csv('{plain}', columns={{'line': 'VARCHAR'}}, "
-                f"delim='\x01', quote='', escape='', header=false)) "
-                f"TO '{packed}' (FORMAT CSV, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01', "
-                f"COMPRESSION zstd)"
+                f"delim='\x01', quote='', escape='', header=false)) TO '{packed}' (FORMAT CSV, "
+                "HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01', COMPRESSION zstd)"
             )
         plain.unlink()
     held = stored(tmp_path)

@@ -204,8 +204,7 @@ def test_the_last_line_counts_by_verdict() -> None:
     ]
     text = last(*many, *others)
     assert text.startswith(
-        "✗ 2 divergent · 1 error · 1,234 rounding or exact · 1 known · 1 inconclusive · 2 "
-        "not "
+        "✗ 2 divergent · 1 error · 1,234 rounding or exact · 1 known · 1 inconclusive · 2 not "
         "tested (why: --not-tested)"
     )
 

@@ -128,8 +128,7 @@ def calibrate(
     )
     if not plan.pairs:
         raise UsageError(
-            "nothing to calibrate: integers and booleans are compared exactly; choose a "
-            "floating "
+            "nothing to calibrate: integers and booleans are compared exactly; choose a floating "
             "dtype"
         )
     for path in filter(None, (json_file, proposal)):

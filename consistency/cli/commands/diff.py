@@ -193,8 +193,7 @@ def _markdown(result: RunDifference) -> Iterator[str]:
         row = (f"{change.kind.mark} {change.kind.heading}", _plain(_named(change)))
         yield (
             f"| {' | '.join(row)} | {format_factor(change.before)} → "
-            f"{format_factor(change.after)} | "
-            f"{_plain(change.words)[:300]} |"
+            f"{format_factor(change.after)} | {_plain(change.words)[:300]} |"
         )
     if len(result.changes) > MOST:
         yield ""

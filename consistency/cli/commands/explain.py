@@ -99,9 +99,8 @@ def explain(
     if explanation is None:
         if out is not None:
             raise UsageError(
-                f"-o {out}: trees are drawn of an operator and a formula, or of two backends "
-                f"and "
-                f"a --case"
+                f"-o {out}: trees are drawn of an operator and a formula, or of two backends and "
+                "a --case"
             )
         from ...core.text import printable
         from ...probes.explain import fingerprints

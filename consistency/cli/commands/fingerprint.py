@@ -172,16 +172,14 @@ def _earlier(path: Path, current: ExhaustiveComparison) -> ExhaustiveComparison:
         saved = ExhaustiveComparison.from_json(json.loads(text))
     except (OSError, ValueError, RecursionError, BundleError) as error:
         raise UsageError(
-            f"{path} is there and cannot be gone on from ({str(error)[:100]}); name another "
-            f"file "
-            f"with --out"
+            f"{path} is there and cannot be gone on from ({str(error)[:100]}); name another file "
+            "with --out"
         ) from None
     for what in ("function", "backend", "spans", "environment"):
         if getattr(saved, what) != getattr(current, what):
             raise UsageError(
-                f"{path} was begun with another {what.removesuffix('s')}; name another file "
-                f"with "
-                f"--out"
+                f"{path} was begun with another {what.removesuffix('s')}; name another file with "
+                "--out"
             )
     return saved
 

@@ -60,9 +60,8 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artifacts:
         click.echo(problem, err=True)
     if not bundle_folders:
         raise UsageError(
-            f"there is no bundle in {', '.join(map(str, folders))}; `consistency run --out "
-            f"DIR` "
-            f"makes one"
+            f"there is no bundle in {', '.join(map(str, folders))}; `consistency run --out DIR` "
+            "makes one"
         )
     history = Store(store or out.with_name(f"{out.name}.duckdb"))
     try:

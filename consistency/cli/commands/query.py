@@ -135,9 +135,8 @@ def _store(folders: Sequence[Path], path: Path | None) -> Store:
         for problem in problems:
             click.echo(str(problem), err=True)
         raise UsageError(
-            f"there is no bundle in {', '.join(map(str, folders))}; `consistency run --out "
-            f"DIR` "
-            f"makes one"
+            f"there is no bundle in {', '.join(map(str, folders))}; `consistency run --out DIR` "
+            "makes one"
         )
     opened = Store(path)
     opened.take(bundle_folders)

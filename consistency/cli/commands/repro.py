@@ -185,9 +185,8 @@ def _run(
         )
         if present and not results:
             raise UsageError(
-                f"nothing to run: {operator.name} has no gradients in {stored.case.dtype}; "
-                f"leave "
-                f"--direction out"
+                f"nothing to run: {operator.name} has no gradients in {stored.case.dtype}; leave "
+                "--direction out"
             )
         identities = {b.name: b.identity for b in present}  # read while a worker is running
     finally:

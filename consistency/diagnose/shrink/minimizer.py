@@ -127,8 +127,7 @@ class Minimizer:
         )
         if smallest is None:
             self.notes.append(
-                "the errors of many cases together are what is wrong: there is no single case "
-                "to "
+                "the errors of many cases together are what is wrong: there is no single case to "
                 "make smaller"
             )
         else:

@@ -357,8 +357,7 @@ def _notes(
     notes = [f"{_covers(narrowed)}{runs}"]
     if trials is not None and trials.out_of_time and not trials.stood:
         notes.append(
-            "the time was up before the condition had stood a round of new cases; --seconds "
-            "60s "
+            "the time was up before the condition had stood a round of new cases; --seconds 60s "
             "tries more"
         )
     if not narrowed.when:
@@ -370,9 +369,8 @@ def _notes(
     if "max_rho" in fields:
         worst = largest(evidence, narrowed)
         notes.append(
-            f"max_rho is {HEADROOM:g} × the largest error seen, {worst:.3g} × budget; what "
-            f"errs "
-            f"more still fails"
+            f"max_rho is {HEADROOM:g} × the largest error seen, {worst:.3g} × budget; what errs "
+            "more still fails"
         )
     if "rate" in fields and not narrowed.passing and not fields.get("flaky"):
         notes.append(

@@ -273,8 +273,7 @@ def picture(account: Account) -> str:
             name + ("" if len(orders.orders) == 1 else f", {_at(order)}"),
             (
                 f"{text(order.tree)}{_manner(order)} · {order.outputs:,} of {orders.outputs:,} "
-                f"outputs "
-                f"replayed bit for bit"
+                "outputs replayed bit for bit"
             ),
             order.tree,
         )

@@ -219,9 +219,8 @@ def _fusion(
         return unknown(
             question,
             (
-                f"the same with 1 more gives "
-                f"{float(next(s for s in controls if (s != 1.0).any())[0])!r}, "
-                f"not 1"
+                "the same with 1 more gives "
+                f"{float(next(s for s in controls if (s != 1.0).any())[0])!r}, not 1"
             ),
             text,
         )

@@ -51,8 +51,7 @@ def _fact(ask: Ask, question: str, request: Request, top: Array, bottom: Array, 
             question,
             (
                 "of positive numbers that are neither large nor small, not all results are "
-                "positive "
-                "and finite"
+                "positive and finite"
             ),
         )
     error = _errors(got, top, bottom, kind, bits)

@@ -58,9 +58,8 @@ def _classes(sets: Sequence[Asking], pairs: Sequence[tuple[int, int]]) -> list[A
     kinds, labels = np.unique(answers.reshape(-1, len(pairs)), axis=0, return_inverse=True)
     if len(kinds) > MOST_CLASSES:
         raise NotATreeError(
-            f"outputs at different places answer in {len(kinds)} ways: the order is not the "
-            f"same "
-            f"each time, or no tree"
+            f"outputs at different places answer in {len(kinds)} ways: the order is not the same "
+            "each time, or no tree"
         )
     class_of_output = np.full((len(layout.left), layout.columns), -1)
     class_of_output[np.concatenate([asking.rows for asking in sets])] = labels.reshape(

@@ -75,8 +75,7 @@ def fact(question: str, found: Orders, shapes: str) -> Fact:
             question,
             (
                 f"{best} gives {found.equal} of {found.outputs} outputs only, so it is not (all "
-                f"of) "
-                f"the order"
+                "of) the order"
             ),
             shapes,
         )

@@ -151,8 +151,7 @@ def recover(leaves: int, ask: Ask, *, added: int = 0) -> Tree:
                 start, size = end + 1, size + len(group)
                 if size != count and not exact_addition:
                     raise NotATreeError(
-                        "the counts do not fit together: the order is not the same each time, "
-                        "or "
+                        "the counts do not fit together: the order is not the same each time, or "
                         "no tree"
                     )
                 children.append([path_node])

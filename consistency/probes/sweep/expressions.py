@@ -79,9 +79,8 @@ def _compile_node(node: ast.AST, names: tuple[str, ...], text: str) -> Compiled:
                 *[part(values) for part in parts], **{k: part(values) for k, part in named.items()}
             )
     raise UsageError(
-        f"the formula {text!r:.80}: {ast.unparse(node)!r:.60} is not understood; numbers, + - "
-        f"* "
-        f"/ ** @, .T and calls are"
+        f"the formula {text!r:.80}: {ast.unparse(node)!r:.60} is not understood; numbers, + - * / "
+        "** @, .T and calls are"
     )
 
 

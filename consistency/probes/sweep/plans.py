@@ -221,8 +221,7 @@ def plan_of(name: str) -> SweepPlan:
     families = ", ".join(_BY_FAMILY)
     raise UsageError(
         f"{name} takes none of the arguments that a sweep can make; those that have dimensions "
-        f"with names: {', '.join(PLANS)}, "
-        f"and most of the families {families}"
+        f"with names: {', '.join(PLANS)}, and most of the families {families}"
     )
 
 

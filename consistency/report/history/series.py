@@ -118,15 +118,13 @@ def environments(db: duckdb.DuckDBPyConnection) -> list[EnvironmentHistory]:
     """Every environment with results, by label and backend."""
     gone = outages.lost(db)
     names = db.execute(
-        "SELECT env, label, backend FROM hosts WHERE env IN (SELECT env FROM outcomes) ORDER "
-        "BY "
+        "SELECT env, label, backend FROM hosts WHERE env IN (SELECT env FROM outcomes) ORDER BY "
         "2, 3"
     ).fetchall()
     ran: dict[int, list[EnvironmentRun]] = {env: [] for env, _, _ in names}
     for env, bundle, created, path, complete in db.execute(
         "SELECT DISTINCT o.env, b.bundle, b.created, b.path, b.complete FROM (SELECT DISTINCT "
-        "env, bundle FROM outcomes) o "
-        "JOIN bundles b USING (bundle) ORDER BY b.created, b.bundle"
+        "env, bundle FROM outcomes) o JOIN bundles b USING (bundle) ORDER BY b.created, b.bundle"
     ).fetchall():
         ran[env].append(
             EnvironmentRun(
@@ -196,8 +194,7 @@ def case_histories(
     db.execute(
         (
             "CREATE OR REPLACE TEMP TABLE nights_of_one AS SELECT unnest(?) AS bundle, unnest(?) "
-            "AS "
-            "night"
+            "AS night"
         ),
         [numbers, list(range(runs))],
     )

@@ -200,10 +200,9 @@ def _cells(
     counted: dict[tuple[int, int], int] = defaultdict(int)
     for row in db.execute(
         f"SELECT o.env, i.grp, o.bundle, o.verdict, count(*), max(coalesce(o.rho, {_HUGE})), "
-        f"arg_max(o.item, coalesce(o.rho, {_HUGE})) "
-        "FROM outcomes o JOIN shown s ON o.env = s.env AND o.bundle = s.bundle JOIN items i USING "
-        "(item) "
-        "WHERE s.only IS NULL OR s.only = i.grp GROUP BY ALL"
+        f"arg_max(o.item, coalesce(o.rho, {_HUGE})) FROM outcomes o JOIN shown s ON o.env = s.env "
+        "AND o.bundle = s.bundle JOIN items i USING (item) WHERE s.only IS NULL OR s.only = i.grp "
+        "GROUP BY ALL"
     ).fetchall():
         key = (row[0], row[1])
         counted[key] += row[4]
@@ -237,8 +236,7 @@ def _details(
 ) -> dict[tuple[int, int, int], tuple[str, str, str, str]]:
     rows = db.execute(
         "SELECT DISTINCT d.bundle, d.env, d.item, d.sentence, d.cause, d.workaround, "
-        "d.expectation FROM details d "
-        "JOIN shown s ON d.env = s.env AND d.bundle = s.bundle"
+        "d.expectation FROM details d JOIN shown s ON d.env = s.env AND d.bundle = s.bundle"
     ).fetchall()
     return {
         (bundle, env, item): (sentence or "", cause, workaround, details)
@@ -302,9 +300,8 @@ def _store_results(store: Store, matrix: Snapshot) -> None:
     _fill(
         db, "change_points", change_points,
         "env INTEGER, bundle INTEGER, grp INTEGER, kind VARCHAR, regression BOOLEAN, cases "
-        "INTEGER, "
-        "of_cases INTEGER, before DOUBLE, "
-        "after DOUBLE, case_id VARCHAR, environment_changed BOOLEAN, what_changed VARCHAR",
+        "INTEGER, of_cases INTEGER, before DOUBLE, after DOUBLE, case_id VARCHAR, "
+        "environment_changed BOOLEAN, what_changed VARCHAR",
     )  # fmt: skip
     cells = [
         (c.env, matrix.environments[c.env].runs[c.run].bundle, c.group, c.verdict, RANKS[c.rank],
@@ -317,9 +314,8 @@ def _store_results(store: Store, matrix: Snapshot) -> None:
     _fill(
         db, "stored_cells", cells,
         "env INTEGER, bundle INTEGER, grp INTEGER, verdict VARCHAR, rank VARCHAR, rho DOUBLE, "
-        "cases INTEGER, of_cases INTEGER, "
-        "case_id VARCHAR, sentence VARCHAR, cause VARCHAR, workaround VARCHAR, since INTEGER, "
-        "flaky DOUBLE",
+        "cases INTEGER, of_cases INTEGER, case_id VARCHAR, sentence VARCHAR, cause VARCHAR, "
+        "workaround VARCHAR, since INTEGER, flaky DOUBLE",
     )  # fmt: skip
 
 

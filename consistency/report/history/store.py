@@ -248,14 +248,12 @@ class Store:
             return
         columns = [list(column) for column in zip(*rows, strict=True)]
         self.db.execute(
-            "CREATE OR REPLACE TEMP TABLE told AS SELECT unnest(?) AS bundle, "
-                "unnest(?) AS label, unnest(?) AS backend, "
-            "unnest(?) AS name, unnest(?) AS value", columns,
+            "CREATE OR REPLACE TEMP TABLE told AS SELECT unnest(?) AS bundle, unnest(?) AS label, "
+            "unnest(?) AS backend, unnest(?) AS name, unnest(?) AS value", columns,
         )  # fmt: skip
         self.db.execute(
-            "INSERT INTO hosts SELECT nextval('numbers'), * "
-            "FROM (SELECT DISTINCT label, backend FROM told) "
-            "ANTI JOIN hosts USING (label, backend)"
+            "INSERT INTO hosts SELECT nextval('numbers'), * FROM (SELECT DISTINCT label, backend "
+            "FROM told) ANTI JOIN hosts USING (label, backend)"
         )
         self.db.execute(
             "INSERT INTO identities SELECT bundle, env, name, value "

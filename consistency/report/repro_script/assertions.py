@@ -59,9 +59,8 @@ def value(result: Result, element: Element, run: Ran, right: str, sheet: Sheet) 
         and abs(element.recorded) + element.admitted >= form.overflow
     ):
         lines.append(
-            f"got = max(min(got, 2.0**{form.max_exponent + 1}), "
-            f"-(2.0**{form.max_exponent + 1})) "
-            f" # what infinity stands for"
+            f"got = max(min(got, 2.0**{form.max_exponent + 1}), -(2.0**{form.max_exponent + 1}))  "
+            "# what infinity stands for"
         )
     lines.append(
         f"admitted = {_admitted_text(element)}  # the largest error that rounding explains there"

@@ -87,9 +87,8 @@ def _known_switches(parsed: Spec, sheet: Sheet) -> Spec:
     for key in parsed.switches:
         if key not in known:
             sheet.note(
-                f"It was recorded in a configuration called {key!r:.60} there, which this "
-                f"script "
-                f"does not know how to set."
+                f"It was recorded in a configuration called {key!r:.60} there, which this script "
+                "does not know how to set."
             )
     return Spec(parsed.text, parsed.kind, parsed.place, known)
 

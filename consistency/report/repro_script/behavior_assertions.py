@@ -23,8 +23,7 @@ def repeats(run: Ran, variation: str = "") -> list[str]:
         (
             "    return "
             "[t.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() for t "
-            "in "
-            "tensors]"
+            "in tensors]"
         ),
         "",
         "",

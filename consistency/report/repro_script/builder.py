@@ -275,10 +275,9 @@ class ScriptBuilder:
                 f"t.cpu().resolve_conj().to(torch.complex128) if t.is_complex() else {converted}"
             )
         convert = (
-            f"out = "
+            "out = "
             f"[{'t if t is None else ' if any(t is None for t in outputs) else ''}{converted} for "
-            f"t "
-            f"in out]"
+            "t in out]"
         )
         lines = [*traced.lines, f"return {traced.expressions[id(seen)]}"]
         uses = any(re.search(rf"\b{name}\b", line) for name in calling.variables for line in lines)

@@ -67,9 +67,8 @@ def read_header(folder: Path) -> Header:
         or not isinstance(settings, dict)
     ):
         raise BundleError(
-            f"{path} does not describe a recording: 'backend', 'settings' or 'configurations' "
-            f"is "
-            f"malformed"
+            f"{path} does not describe a recording: 'backend', 'settings' or 'configurations' is "
+            "malformed"
         )
     if data["kind"] == RECORDING and not backend:
         raise BundleError(f"{path} does not say which backend was recorded")

@@ -71,9 +71,8 @@ class Recording:
             tensor = self._tensors.get(key, output.tensor.dtype)
             if tensor.shape != output.tensor.shape:
                 raise BundleError(
-                    f"{self.folder}: the tensor {key!r:.120} has shape {list(tensor.shape)}, "
-                    f"not "
-                    f"what its outcome says"
+                    f"{self.folder}: the tensor {key!r:.120} has shape {list(tensor.shape)}, not "
+                    "what its outcome says"
                 )
             outputs.append(replace(output, tensor=tensor))
         return replace(row.outcome, outputs=tuple(outputs))

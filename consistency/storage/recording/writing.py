@@ -146,9 +146,8 @@ class RecordingWriter:
         ):
             if old != new:
                 raise BundleError(
-                    f"{self.folder} was begun with other {field} ({old}, now {new}); name "
-                    f"another "
-                    f"folder with -o"
+                    f"{self.folder} was begun with other {field} ({old}, now {new}); name another "
+                    "folder with -o"
                 )
         if dict(saved.settings) != json.loads(json.dumps(dict(header.settings))):
             raise BundleError(

@@ -68,8 +68,7 @@ class SavedCalls:
             ),
             (
                 f"{size} on disk: {self.literals:,} tensors bit by bit, {self.recipes:,} large "
-                f"ones "
-                f"as recipes on the same scale"
+                "ones as recipes on the same scale"
             ),
         ]
         return "\n".join(lines + lost)

@@ -130,9 +130,8 @@ def _precision() -> Rows:
     wide = constantly(precision.computed_wider)
     names = (
         "exp log sin tanh erf pow div sqrt sum mean cumsum matmul bmm .conv2d .conv_transpose2d "
-        ".layer_norm .group_norm softmax "
-        "var norm logsumexp .gelu .interpolate .avg_pool2d .cross_entropy lgamma "
-        ".scaled_dot_product_attention"
+        ".layer_norm .group_norm softmax var norm logsumexp .gelu .interpolate .avg_pool2d "
+        ".cross_entropy lgamma .scaled_dot_product_attention"
     )
     yield from over(names, "computed in float64", wide)
     yield from over(

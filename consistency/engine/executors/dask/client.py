@@ -63,9 +63,8 @@ class DaskClient:
             TimeoutError,
         ):  # a client without a scheduler has no list of workers
             raise LostSchedulerError(
-                f"the Dask scheduler at {self._address} went away; what was judged is kept, "
-                f"and "
-                f"--resume --out FOLDER completes it"
+                f"the Dask scheduler at {self._address} went away; what was judged is kept, and "
+                "--resume --out FOLDER completes it"
             ) from None
         return {
             address: Member(
