@@ -300,6 +300,7 @@ class Item:
         """Write the script and the issue; return a line that names their folder."""
         if self.artifacts is None or _artifacts_left[0] <= 0:
             return ""
+        from .errors import ConsistencyError
         from .report import repro_script
         from .storage.bundle import failure_id
 
@@ -309,8 +310,9 @@ class Item:
         (identity,) = (b.identity for b in self.config.backends if b.name == self.backend)
         try:
             repro_script.write(folder, result, spec=spec, identity=identity)
-        except OSError as error:
-            return f"\n  artifact: {folder} cannot be written: {error.strerror}"
+        except (ConsistencyError, OSError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            return f"\n  artifact: {folder} cannot be written: {reason}"
         current = Path.cwd()
         shown = folder.relative_to(current) if folder.is_relative_to(current) else folder
         return f"\n  artifact: {shown} (repro.py, issue.md)"

@@ -1,39 +1,31 @@
-"""Atomic file replacement, and bounded reading of files from bundles and other folders; an
-interrupted write leaves them readable."""
+"""Writing files such that an interruption leaves them readable, and that nothing outside their
+folder changes: a link in the way is replaced itself, and never written through."""
 
 from __future__ import annotations
 
 import contextlib
-import gzip
+import errno
 import io
 import json
 import os
+import re
 import secrets
-import zlib
-from collections.abc import Collection, Iterator
+import stat
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from ..errors import BundleError
+from .reading import MAX_LINE
+from .regular_files import creating, open_to_change
 
-MAX_LINE = 1 << 24
-PACKED = ".gz"  # suffix of a packed file of lines
 TEMPORARY = ".tmp"  # suffix of a file that is being written
-# Limits of a decompressed file: bytes, and expansion factor (our runs: 10 to 40).
-_SMALL, _RATIO = 1 << 26, 200
-# Windows translates line ends without O_BINARY, and has no O_NOFOLLOW.
-_CREATE = (
-    os.O_WRONLY
-    | os.O_CREAT
-    | os.O_EXCL
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-)
+_TEMPORARY = re.compile(r"(?:[0-9a-f]{32}|.+\.safetensors)\.tmp")  # the second: earlier versions'
 
 
-def _create(path: str, _: int) -> int:
-    return os.open(path, _CREATE, 0o666)
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is what an interrupted write leaves."""
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 @contextlib.contextmanager
@@ -42,7 +34,7 @@ def replacing(path: Path, *, sync: bool = False) -> Iterator[BinaryIO]:
     old one stays. ``sync``: flush it to disk first. Raises OSError."""
     temporary = path.with_name(f"{secrets.token_hex(16)}{TEMPORARY}")  # unpredictable
     try:
-        with open(temporary, "wb", opener=_create) as file:
+        with open(temporary, "wb", opener=creating) as file:
             yield file
             if sync:
                 file.flush()
@@ -58,9 +50,9 @@ def write_bytes(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, errors: str = "strict") -> None:
     """Write a UTF-8 file atomically, with the line ends of ``text``. Raises OSError."""
-    write_bytes(path, text.encode("utf-8"))
+    write_bytes(path, text.encode("utf-8", errors))
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -68,99 +60,69 @@ def write_json(path: Path, data: Any) -> None:
     write_text(path, json.dumps(data, indent=1) + "\n")
 
 
+def write_named(path: Path, text: str) -> None:
+    """Write the file that the user named: atomically, or into a device or a pipe. Raises
+    OSError."""
+    with writing_named(path) as stream:
+        stream.write(text)
+
+
+@contextlib.contextmanager
+def writing_named(path: Path, *, at_once: bool = False) -> Iterator[IO[str]]:
+    """The file that the user named, to write UTF-8 into: a new one, which replaces ``path`` at the
+    end of the block (``at_once``: at its beginning, so that others can follow what is written), or
+    a device or a pipe itself. Raises OSError."""
+    text: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
+    if _is_stream(path):
+        with path.open("w", **text) as stream:
+            yield stream
+    elif at_once:
+        path.unlink(missing_ok=True)
+        with open(path, "w", opener=creating, **text) as stream:
+            yield stream
+    else:
+        with replacing(path) as file, io.TextIOWrapper(file, **text) as stream:
+            yield stream
+
+
+def check_writable(path: Path) -> None:
+    """Raises OSError if the file that the user named cannot be written, before minutes of work."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not _is_stream(path):
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether it is a device, a pipe, or a link to an open file such as /dev/stdout."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    if stat.S_ISREG(mode) and path.is_symlink():
+        return path.parent.resolve().parts[1:2] in (("dev",), ("proc",))
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def appending(path: Path) -> IO[str]:
+    """A UTF-8 file to which lines are added, a new one if needed. Raises BundleError if it is a
+    link or no regular file, OSError."""
+    raw = open_to_change(path, append=True, create=True)
+    return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", newline="\n")
+
+
 def mend(path: Path) -> None:
-    """Cut off an incomplete last line of an interrupted run."""
-    if not path.exists() or path.stat().st_size == 0:
+    """Cut off an incomplete last line of an interrupted run. Raises BundleError if it is a link or
+    no regular file, OSError."""
+    try:
+        stream = open_to_change(path)
+    except FileNotFoundError:
         return
-    with path.open("rb+") as stream:
+    with stream:
         size = stream.seek(0, os.SEEK_END)
         back = min(size, MAX_LINE)
         stream.seek(size - back)
         tail = stream.read(back)
-        if not tail.endswith(b"\n"):
+        if tail and not tail.endswith(b"\n"):
             stream.truncate(size - back + tail.rfind(b"\n") + 1)
-
-
-class _Unpacking(io.RawIOBase):
-    """The decompressed contents of a file, up to a limit: an untrusted file may expand a
-    thousandfold."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._stream = path, gzip.GzipFile(path)
-        self._left = _SMALL + _RATIO * path.stat().st_size
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, into: Any) -> int:
-        try:
-            many = self._stream.readinto(into)
-        except (EOFError, zlib.error) as error:
-            raise OSError(str(error)) from None  # as gzip's other complaints
-        self._left -= many
-        if self._left < 0:
-            raise BundleError(
-                f"{self._path} is more than {_RATIO} times as large once it is unpacked: that is "
-                "no run's"
-            )
-        return many
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-
-def opened(path: Path) -> IO[bytes]:
-    """A file of lines, plain or packed; the plain one if both exist. Raises OSError, and
-    BundleError while it is read."""
-    packed = path.with_name(f"{path.name}{PACKED}")
-    if path.exists() or not packed.exists():
-        if not path.exists() and path.with_name(f"{path.name}.zst").exists():
-            raise BundleError(
-                f"{path}.zst is read by `matrix` and `query` only: unpack it with unzstd first"
-            )
-        return path.open("rb")
-    return io.BufferedReader(_Unpacking(packed), 1 << 16)
-
-
-def lines(path: Path, only: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of a JSONL file, or of ``path.gz`` if it is packed.
-
-    An incomplete last line is skipped; any other error is a BundleError. ``only``: the numbers of
-    the lines to parse; others are only counted.
-    """
-    try:
-        with opened(path) as stream:
-            for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), start=1):
-                if not line.endswith(b"\n"):
-                    if len(line) >= MAX_LINE:
-                        raise BundleError(f"{path}:{number}  line longer than {MAX_LINE} bytes")
-                    return
-                if only is not None and number not in only:
-                    continue
-                try:
-                    row = json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    raise BundleError(f"{path}:{number}  damaged: {str(error)[:100]}") from None
-                if not isinstance(row, dict):
-                    raise BundleError(f"{path}:{number}  damaged: not an object")
-                yield number, row
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise BundleError(f"{path} cannot be read: {error.strerror or str(error)[:100]}") from None
-
-
-def read_object(path: Path, what: str, max_bytes: int = MAX_LINE) -> dict[str, Any]:
-    """The JSON object in a small file. Raises BundleError, FileNotFoundError if it is missing."""
-    try:
-        if path.stat().st_size > max_bytes:
-            raise BundleError(f"{path} is larger than {max_bytes} bytes")
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, RecursionError) as error:
-        raise BundleError(f"{path} cannot be read: {str(error)[:120]}") from None
-    if not isinstance(value, dict):
-        raise BundleError(f"{path} does not describe {what}")
-    return value

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from ..errors import BundleError
+from .regular_files import descriptor_to_change
 
 FILE = "running.lock"
 _FAR = 1 << 30  # Windows locks bytes and makes them unreadable: lock one beyond the end
@@ -22,13 +23,14 @@ _LOCK_CONFLICTS = (errno.EACCES, errno.EAGAIN, errno.EDEADLK, errno.EWOULDBLOCK)
 
 
 class Lock:
-    """Holds ``folder`` until :meth:`release`. Raises BundleError if another run writes there."""
+    """Holds ``folder`` until :meth:`release`. Raises BundleError if another run writes there, or
+    the lock is no regular file; OSError."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
         self._file: int | None = None
         while self._file is None:
-            opened = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+            opened = descriptor_to_change(self._path, os.O_CREAT)
             try:
                 _take(opened)
                 if self._is_current(opened):  # or the previous run removed it while we opened it
@@ -36,7 +38,7 @@ class Lock:
             except OSError as error:
                 if error.errno in _LOCK_CONFLICTS:
                     raise BundleError(
-                        f"{folder} is being written by another run{self._whose()}; {_REMEDY}"
+                        f"{folder} is being written by another run{_whose(opened)}; {_REMEDY}"
                     ) from None
                 # a file system without locks (some network drives): continue without
                 self._file = opened
@@ -70,11 +72,12 @@ class Lock:
         except FileNotFoundError:
             return False
 
-    def _whose(self) -> str:
-        with contextlib.suppress(OSError, ValueError):
-            text = self._path.read_bytes()[:80].decode("ascii").strip()
-            return f" ({text})" if text.isprintable() and text else ""
-        return ""
+
+def _whose(opened: int) -> str:
+    with contextlib.suppress(OSError, ValueError):
+        text = os.read(opened, 80).decode("ascii").strip()
+        return f" ({text})" if text.isprintable() and text else ""
+    return ""
 
 
 _REMEDY = "wait until it has ended, or name another folder"

@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from ..core.files import lines, mend, write_json
+from ..core.files import appending, mend, write_json
+from ..core.folders import is_ours, subfolder
 from ..core.locking import Lock
 from ..core.model import Key, Result
+from ..core.reading import lines
 from ..errors import BundleError
 from ..storage.bundle.header import new_header, new_id, read_header
 from ..storage.bundle.machine import label_of, machine, tidy
@@ -86,19 +88,13 @@ class BundleWriter:
                 )
             case PrecisionScalingMeasured():
                 rows = [scaling.to_json() for scaling in event.scalings]
-                with (self.folder / "scaling.jsonl").open(
-                    "a", encoding="utf-8", newline="\n"
-                ) as stream:
+                with appending(self.folder / "scaling.jsonl") as stream:
                     stream.writelines(json.dumps(row) + "\n" for row in rows)
             case DeterminismChecked():
-                with (self.folder / "determinism.jsonl").open(
-                    "a", encoding="utf-8", newline="\n"
-                ) as stream:
+                with appending(self.folder / "determinism.jsonl") as stream:
                     stream.writelines(json.dumps(item.to_json()) + "\n" for item in event.found)
             case MemoryGrowth():
-                with (self.folder / "memory.jsonl").open(
-                    "a", encoding="utf-8", newline="\n"
-                ) as stream:
+                with appending(self.folder / "memory.jsonl") as stream:
                     stream.write(
                         json.dumps(
                             {
@@ -119,8 +115,9 @@ class BundleWriter:
         self._corpus = event.config.corpus.to_json() if event.config.corpus is not None else None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            is_ours(self.folder, "bundle", "bundle.json", "name another folder with --out")
             self._lock = Lock(self.folder)
-            exists = (self.folder / "bundle.json").exists()
+            exists = (self.folder / "bundle.json").is_file()
             if exists and not self._resume:
                 raise BundleError(
                     f"{self.folder} already holds a bundle; add --resume to complete it, or name "
@@ -143,10 +140,8 @@ class BundleWriter:
             write_json(self.folder / "environment.json", self._identities)
             for name in ("cases.jsonl", "results.jsonl"):
                 mend(self.folder / name)
-            self._cases = (self.folder / "cases.jsonl").open("a", encoding="utf-8", newline="\n")
-            self._results = (self.folder / "results.jsonl").open(
-                "a", encoding="utf-8", newline="\n"
-            )
+            self._cases = appending(self.folder / "cases.jsonl")
+            self._results = appending(self.folder / "results.jsonl")
         except OSError as error:
             raise BundleError(
                 f"cannot write the bundle {self.folder}: {error.strerror}; name another folder "
@@ -253,7 +248,7 @@ class BundleWriter:
         if self._keep_failure is None:
             return
         self._keep_failure(
-            self.folder / "failures" / failure_id(result), result,
+            subfolder(self.folder, "failures", failure_id(result)), result,
             spec=self._specs.get(result.backend),
             identity=self._identities.get(result.backend, {}),
             others=[

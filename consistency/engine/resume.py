@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..core.files import lines
 from ..core.model import Key, Result, kind
+from ..core.reading import lines
 from ..storage.bundle.header import read_header
 from ..storage.bundle.reading import cases_of
 from ..storage.bundle.results import result_from_json

@@ -20,8 +20,9 @@ import torch
 
 from .. import operators
 from ..core import paths
-from ..core.files import lines, write_text
+from ..core.files import write_text
 from ..core.model import Case
+from ..core.reading import lines
 from ..core.version import __version__
 from ..errors import ConsistencyError
 from ..operators.declare import Operator

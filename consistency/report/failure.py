@@ -11,6 +11,7 @@ from ..core import recipe
 from ..core.case_source import YOURS, parse_source
 from ..core.detail import ReferenceWrong
 from ..core.dtypes import FORMATS
+from ..core.files import write_bytes
 from ..core.model import Result, Worst
 from ..core.text import format_factor, printable, quote
 from ..core.verdict import VerdictKind
@@ -162,7 +163,7 @@ def command(result: Result, *, bundle: Path | None = None, spec: str | None = No
 def tensors_of(result: Result, path: Path) -> None:
     """Write the inputs (base storages) and the float64 reference of a failing case as safetensors,
     unless they are large."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     from .. import operators
     from ..generate.calls.case_operator import operator_of
@@ -183,7 +184,7 @@ def tensors_of(result: Result, path: Path) -> None:
                 tensors[f"reference/{output.name}"] = (
                     _parts(output.tensor.detach()).contiguous().clone()
                 )
-    save_file(tensors, path, metadata=_metadata(result))
+    write_bytes(path, save(tensors, metadata=_metadata(result)))
 
 
 def _parts(tensor: torch.Tensor) -> torch.Tensor:

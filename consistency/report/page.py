@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core.files import write_text
+from ..core.files import write_named, write_text
 from ..core.model import Result
 from ..core.text import format_seconds, printable
 from ..diagnose import determinism
@@ -44,15 +44,14 @@ FIRST = 6  # operators named at the top of the page
 
 def write(folder: Path, path: Path | None = None) -> Path:
     """Read a bundle and write its page: ``report.html`` in it, or ``path``. Raises BundleError."""
-    path = path or folder / PAGE
     html = page(read(folder))
     try:
-        write_text(path, html)
+        write_text(folder / PAGE, html) if path is None else write_named(path, html)
     except OSError as error:
         raise BundleError(
-            f"cannot write {path}: {error.strerror}; name another file with -o"
+            f"cannot write {path or folder / PAGE}: {error.strerror}; name another file with -o"
         ) from None
-    return path
+    return path or folder / PAGE
 
 
 def after(folder: Path) -> Handler:
@@ -63,9 +62,8 @@ def after(folder: Path) -> Handler:
             try:
                 write(folder)
             except Exception as error:  # must not affect the run's verdict
-                (folder / "report.txt").write_text(
-                    f"no page: {error}\n", encoding="utf-8", errors="backslashreplace"
-                )
+                text = f"no page: {error}\n"
+                write_text(folder / "report.txt", text, errors="backslashreplace")
 
     return finish
 

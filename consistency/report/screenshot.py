@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from ..core.files import write_bytes
 from ..errors import UsageError
 
 BROWSERS = (
@@ -40,6 +41,7 @@ def render_png(svg: Path, png: Path) -> Path:
     size = _SIZE.search(svg.read_text(encoding="utf-8"))
     width, height = (int(size[1]), int(size[2])) if size else (1200, 900)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        drawn = Path(profile) / png.name
         options = [
             "--headless=new",
             "--no-sandbox",
@@ -51,7 +53,7 @@ def render_png(svg: Path, png: Path) -> Path:
             browser_path,
             *options,
             f"--window-size={width},{height}",
-            f"--screenshot={png.absolute()}",
+            f"--screenshot={drawn}",
             svg.absolute().as_uri(),
         ]
         try:
@@ -67,9 +69,10 @@ def render_png(svg: Path, png: Path) -> Path:
             raise UsageError(
                 f"{browser_path} did not draw {png.name} within {SECONDS:.0f} s"
             ) from None
-    if not png.is_file():
-        raise UsageError(
-            f"{browser_path} drew no {png.name}: "
-            f"{(process.stderr.strip().splitlines() or ['it gave no reason'])[-1][:200]}"
-        )
+        if not drawn.is_file():
+            raise UsageError(
+                f"{browser_path} drew no {png.name}: "
+                f"{(process.stderr.strip().splitlines() or ['it gave no reason'])[-1][:200]}"
+            )
+        write_bytes(png, drawn.read_bytes())
     return png

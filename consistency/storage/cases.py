@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.files import lines
 from ..core.model import DIRECTIONS, Case
+from ..core.reading import lines
 from ..core.verdict import verdict_name
 from ..errors import BundleError, ConsistencyError
 from .literals import LiteralStore

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from ..core.files import read_object
+from ..core.reading import read_object
 from ..core.version import __version__
 from ..errors import BundleError
 

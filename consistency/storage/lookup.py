@@ -16,6 +16,7 @@ from typing import Any
 from ..backends._named_backends import named
 from ..backends._specs import loads_nothing
 from ..core.model import Case, Result
+from ..core.reading import read_text
 from ..core.text import printable, quote
 from ..errors import BundleError, RecipeError, UsageError, did_you_mean
 from ..probes.fingerprint.summary import stored_in
@@ -84,7 +85,7 @@ def find(text: str, identifier: str | None = None, reports: Path = REPORTS) -> S
         if path.is_dir():
             return _in_folder(path, identifier)
         if path.is_file():
-            return _in_file(path)
+            return _in_file(path, follow=True)
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or no path at all
         if isinstance(error, RecipeError):
             raise
@@ -131,10 +132,8 @@ def _in_folder(folder: Path, identifier: str | None) -> StoredCase:
     )
 
 
-def _in_file(path: Path) -> StoredCase:
-    if path.stat().st_size > MAX_CASE_BYTES:
-        raise RecipeError(f"{path} is larger than a case may be ({MAX_CASE_BYTES} bytes)")
-    text = path.read_text(encoding="utf-8").strip()
+def _in_file(path: Path, *, follow: bool = False) -> StoredCase:
+    text = read_text(path, MAX_CASE_BYTES, follow=follow).strip()
     if not text.startswith("{"):  # a script, an issue or a log
         text = _first_case(text)
     return StoredCase(Case.from_line(text, LiteralStore(path.parent)), folder=path.parent)
@@ -152,13 +151,11 @@ def _first_case(text: str) -> str:
 
 
 def _json(path: Path) -> Any:
-    if not path.is_file():
-        return None
-    if path.stat().st_size > MAX_CASE_BYTES:
-        raise BundleError(f"{path} is larger than it may be ({MAX_CASE_BYTES} bytes)")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        return json.loads(read_text(path, MAX_CASE_BYTES))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
         raise BundleError(f"{path} cannot be read: {str(error)[:120]}") from None
 
 

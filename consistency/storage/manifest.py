@@ -10,14 +10,16 @@ import hashlib
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ..core.files import TEMPORARY, read_object, write_json
+from ..core.files import is_temporary, write_json
+from ..core.reading import read_object
+from ..core.regular_files import open_to_read, regular
 from ..errors import BundleError
 from .header import check_format
 
 FILE = "manifest.json"
 FORMAT = 1
 MAX_MANIFEST = 1 << 20
-MAX_FILE = 1 << 32  # bytes
+MAX_BYTES = 1 << 32  # of all files
 _CHUNK = 1 << 20
 
 
@@ -25,7 +27,9 @@ def seal(folder: Path) -> None:
     """Write a manifest of every file under ``folder``."""
     files = {}
     for path in sorted(
-        p for p in folder.rglob("*") if p.is_file() and p.name != FILE and p.suffix != TEMPORARY
+        p
+        for p in folder.rglob("*")
+        if p.is_file() and not p.is_symlink() and p.name != FILE and not is_temporary(p.name)
     ):
         files[path.relative_to(folder).as_posix()] = {
             "bytes": path.stat().st_size,
@@ -39,13 +43,17 @@ def check(folder: Path) -> bool:
     path = folder / FILE
     if not path.is_file():
         return False
+    total = 0
     for name, entry in _read(path).items():
         place = _path_in_folder(folder, name)
         try:
-            if place.is_symlink() or not place.is_file():
-                raise BundleError(f"{place} is missing, or no plain file; {folder} is damaged")
+            if regular(place, folder) != place:
+                raise BundleError(f"{place} is a link; {folder} is damaged")
             size = place.stat().st_size
-            if size != entry.get("bytes") or size > MAX_FILE:
+            total += size
+            if total > MAX_BYTES:
+                raise BundleError(f"{path} lists more than {MAX_BYTES:,} bytes")
+            if size != entry.get("bytes"):
                 raise BundleError(
                     f"{place} has {size} bytes, {path} says {entry.get('bytes')!r:.40}: damaged "
                     "or replaced"
@@ -54,6 +62,8 @@ def check(folder: Path) -> bool:
                 raise BundleError(
                     f"{place} does not match its SHA-256 in {path}: damaged or replaced"
                 )
+        except FileNotFoundError:
+            raise BundleError(f"{place} is missing; {folder} is damaged") from None
         except OSError as error:
             raise BundleError(f"{place} cannot be read: {error.strerror}") from None
     return True
@@ -82,7 +92,7 @@ def _path_in_folder(folder: Path, name: str) -> Path:
 
 def _digest(path: Path) -> str:
     total = hashlib.sha256()
-    with path.open("rb") as stream:
+    with open_to_read(path) as stream:
         while chunk := stream.read(_CHUNK):
             total.update(chunk)
     return total.hexdigest()

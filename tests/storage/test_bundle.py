@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 import consistency
-from consistency.core import files
+from consistency.core import reading
 from consistency.core.locking import Lock
 from consistency.core.model import Case, Comparison, ElementGroup, Measured, Result, Worst
 from consistency.core.recipe import TensorRecipe
@@ -469,7 +469,7 @@ def test_a_key_that_is_missing_is_named(
 def test_a_huge_line_is_not_read(
     snapshot: Snapshot, whole: engine.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MAX_LINE", 10_000)
+    monkeypatch.setattr(reading, "MAX_LINE", 10_000)
     line = b'{"x": "' + b"x" * 20_000 + b'"}'
     snapshot(damaged(whole, tmp_path / "b", "results.jsonl", 3, line))
 
@@ -663,7 +663,7 @@ def bomb(packed: bytes) -> bytes:
     [
         (lambda b: b[:-40], "cannot be read: "), (lambda b: b[:200] + b"xx" + b[202:],
         "(:\\d+  damaged|cannot be read): "),
-        (lambda b: b"{}", "cannot be read: Not a gzipped file"), (bomb, ("is more than 200 times "
+        (lambda b: b"{}", "cannot be read: Not a gzipped file"), (bomb, ("is more than 80 times "
         "as large once it is unpacked")),
     ],
 )  # fmt: skip
@@ -674,7 +674,7 @@ def test_a_damaged_packed_file_is_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(files, "_SMALL", 1 << 20)
+    monkeypatch.setattr(reading, "_FREE", 1 << 20)
     here = copy_of(whole, tmp_path / "b")
     pack(here)
     packed = here / "results.jsonl.gz"

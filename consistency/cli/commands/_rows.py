@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from ...core.files import writing_named
 from ...errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ def opened(path: Path | None) -> Iterator[IO[str] | None]:
     if path is None or str(path) == "-":
         yield None if path is None else sys.stdout
         return
-    try:
-        stream = path.open("w", encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
-    with stream:
+    with contextlib.ExitStack() as stack:
+        try:
+            stream = stack.enter_context(writing_named(path, at_once=True))
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}") from None
         yield stream
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...core.files import check_writable, write_named
+from ...core.reading import read_text
 from ...core.text import format_seconds, pluralize
 from ...errors import BundleError, UsageError
 from ..options import command, option
@@ -159,16 +161,14 @@ def calibrate(
         console.print(*([""] if lines else []), *lines, sep="\n", end="\n" if lines else "")
     console.print()
     if json_file is not None:
-        json_file.write_text(
-            "".join(f"{row}\n" for row in report.rows(calibration)), encoding="utf-8", newline="\n"
-        )
+        write_named(json_file, "".join(f"{row}\n" for row in report.rows(calibration)))
     written = ""
     if proposal is not None and changes:
         header = [
             f"Proposed by `consistency calibrate`: {about}.",
             "Merge by hand what is convincing.",
         ]
-        proposal.write_text(work.proposal(changes, header), encoding="utf-8", newline="\n")
+        write_named(proposal, work.proposal(changes, header))
         load(proposal)  # a proposal that does not load would be a bug
         written = str(proposal)
     console.print(report.noticed(calibration))
@@ -188,7 +188,7 @@ def _worst(path: Path) -> Case:
 
     try:
         comparison = ExhaustiveComparison.from_json(
-            json.loads(path.read_text(encoding="utf-8") if path.stat().st_size < 1 << 22 else "")
+            json.loads(read_text(path, 1 << 22, follow=True))
         )
     except OSError as error:
         raise UsageError(f"--worst {path}: {error.strerror}") from None
@@ -202,8 +202,7 @@ def _worst(path: Path) -> Case:
 def _check_writable(path: Path) -> None:
     """Fail before minutes of work, not after, if a file cannot be written."""
     try:
-        with path.open("a", encoding="utf-8"):
-            pass
+        check_writable(path)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...core.files import write_named
 from ...errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def show_coverage(chosen: Sequence[Operator], as_json: bool, markdown: Path | No
         measured = coverage.measure(chosen, step)
     if markdown is not None:
         try:
-            markdown.write_text("\n".join(page(measured)) + "\n", encoding="utf-8", newline="\n")
+            write_named(markdown, "\n".join(page(measured)) + "\n")
         except OSError as error:
             raise UsageError(f"cannot write {markdown}: {error.strerror}") from None
     if as_json:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ...core.files import write_named
 from ...errors import UsageError, did_you_mean
 from ...storage.fingerprints import in_bundle
 from ..options import command, option
@@ -224,8 +225,13 @@ def _tell(explanation: Any, out: Path | None, *, as_json: bool) -> None:
                 f"no order of summation was found, so there is nothing to draw in {out}: "
                 f"{rendering.lines(explanation)[-1]}"
             )
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(picture, encoding="utf-8", newline="\n")
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            write_named(out, picture)
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {out}: {error.strerror}; name another file with -o"
+            ) from None
     if as_json:
         click.echo(json.dumps(rendering.to_json(explanation)))
         return

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...core.files import write_text
+from ...core.files import write_named
+from ...core.reading import read_text
 from ...core.text import format_seconds
 from ...errors import BundleError, UsageError
 from ..options import command, option
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 WIDEST = 132  # characters
 SAVED_EVERY = 10.0  # seconds of a sweep
+MAX_SAVED = 1 << 22  # bytes of its file
 
 
 @command(short_help="How does a backend compute? Precision, rounding, subnormals, functions …")
@@ -168,7 +170,7 @@ def _earlier(path: Path, current: ExhaustiveComparison) -> ExhaustiveComparison:
     from ...probes.fingerprint.exhaustive import ExhaustiveComparison
 
     try:
-        text = path.read_text(encoding="utf-8") if path.stat().st_size < 1 << 22 else ""
+        text = read_text(path, MAX_SAVED, follow=True)
         saved = ExhaustiveComparison.from_json(json.loads(text))
     except (OSError, ValueError, RecursionError, BundleError) as error:
         raise UsageError(
@@ -187,7 +189,7 @@ def _earlier(path: Path, current: ExhaustiveComparison) -> ExhaustiveComparison:
 def _save(path: Path, text: str) -> None:
     """Write atomically: an interruption leaves the old file or the new one."""
     try:
-        write_text(path, text + "\n")
+        write_named(path, text + "\n")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 

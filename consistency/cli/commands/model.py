@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...core.files import write_named
 from ...errors import UsageError
 from ..options import FILE_OR_STDOUT, FOLDER, command, option
 
@@ -205,6 +206,6 @@ def _write(path: Path, text: str) -> None:
         click.echo(text, nl=False)
         return
     try:
-        path.write_text(text, encoding="utf-8", newline="\n")
+        write_named(path, text)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None

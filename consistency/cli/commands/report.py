@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ...core.files import write_named
 from ...errors import UsageError
 from ..options import command
 
@@ -74,6 +75,6 @@ def report(
 
 def _save(path: Path, text: str) -> None:
     try:
-        path.write_text(text + "\n", encoding="utf-8", newline="\n")
+        write_named(path, text + "\n")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Any
 
 import click
 
+from ...core.files import write_json, write_text
+from ...core.folders import is_ours
 from ...errors import UsageError
 from ..options import FOLDER, command, option
 
@@ -103,6 +104,8 @@ def sweep(
             raise UsageError(f"backend {backend.name!r} cannot be used here: {reason}")
     written = dict(_formula(text) for text in formulas) or dict(plan.formulas)
     chosen = _dtypes(dtypes, plan)
+    folder = out or Path("reports") / f"sweep-{plan.operator.rpartition('.')[2]}"
+    _prepare(folder)
     from rich.console import Console
 
     with Console(stderr=True).status("measuring …") as status:
@@ -113,7 +116,6 @@ def sweep(
         )  # fmt: skip
     facts = findings(series)
     title = f"{plan.operator}: {', '.join(series.contestants)}"
-    folder = out or Path("reports") / f"sweep-{plan.operator.rpartition('.')[2]}"
     files = _write(folder, chart(series, facts, title), series, facts, png=png)
     for dtype in series.dtypes:
         click.echo(dtype)
@@ -164,12 +166,22 @@ def _dtypes(requested: Sequence[str], plan: Any) -> list[str]:
     return list(requested) or ["float32", "float64"]
 
 
+def _prepare(folder: Path) -> None:
+    """Fail before the work, not after, if the folder cannot be written, or is another one's."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_ours(folder, "sweep", "sweep.json", "name another folder with -o")
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {folder}: {error.strerror}; name another folder with -o"
+        ) from None
+
+
 def _write(
     folder: Path, picture: str, series: Any, facts: Sequence[Any], *, png: bool
 ) -> list[Path]:
     from dataclasses import asdict
 
-    folder.mkdir(parents=True, exist_ok=True)
     numbers = [{k: v for k, v in asdict(fact).items() if v == v} for fact in facts]
     data = {
         "operator": series.plan.operator, "vary": series.vary.name, "fixed": dict(series.fixed),
@@ -177,8 +189,13 @@ def _write(
         "measurements": [m.to_json() for m in series.measurements],
     }  # fmt: skip
     svg, json_path = folder / "sweep.svg", folder / "sweep.json"
-    svg.write_text(picture, encoding="utf-8", newline="\n")
-    json_path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8", newline="\n")
+    try:
+        write_json(json_path, data)
+        write_text(svg, picture)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {folder}: {error.strerror}; name another folder with -o"
+        ) from None
     if not png:
         return [svg, json_path]
     from ...report.screenshot import render_png

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from ...core.files import replacing
+from ...core.reading import read_bytes
 from ...errors import UsageError
 from ...judge import tolerances
 from ...judge.known import schema
@@ -58,7 +59,7 @@ def append(path: Path, said: Mapping[str, Any], notes: Sequence[str] = ()) -> st
     before: Sequence[Expectation] = ()
     if path.exists():
         before = read(path)
-        raw = path.read_bytes().decode("utf-8-sig")
+        raw = read_bytes(path, schema.MAX_BYTES, follow=True).decode("utf-8-sig")
         newline = "\r\n" if "\r\n" in raw else "\n"
         text = raw.replace("\r\n", "\n")
     new = _insert(text, said, notes, path)

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from ... import operators
-from ...errors import ConfigurationError, did_you_mean
+from ...core.reading import read_bytes
+from ...errors import BundleError, ConfigurationError, did_you_mean
 from ..file_vocabulary import (
     UNSAID,
     DtypeGlob,
@@ -118,6 +119,9 @@ class ExpectationEntry(FileModel):
         return expires
 
 
+MAX_BYTES = 1 << 22  # of a configuration file
+
+
 class ExpectationsFile(FileModel):
     """Known divergences, each with its ticket."""
 
@@ -159,13 +163,15 @@ def read_text(path: Path, what: str) -> tuple[str, str]:
     # Labels are stored in bundles, so absolute folders are dropped.
     label = path.name if path.is_absolute() else path.as_posix()
     try:
-        raw = path.read_bytes()
+        raw = read_bytes(path, MAX_BYTES, follow=True)
         return label, raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         preceding = raw[: error.start]
         line, column = preceding.count(b"\n") + 1, len(preceding) - preceding.rfind(b"\n")
         words = f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8"
         raise ConfigurationError(f"{label}:{line}:{column}  {words}") from None
+    except BundleError as error:
+        raise ConfigurationError(f"{error}; name {what} that exists") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigurationError(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ...backends.base import Backend
+from ...core.regular_files import open_to_read
 from ...errors import BundleError
 from ..fingerprint.collect import Probe, probes, take
 from ..fingerprint.facts import MAX_JSON, Difference, Fact, Fingerprint, differences, unknown
@@ -39,8 +41,8 @@ def read(path: Path) -> Fingerprint:
     """Read the output of ``consistency fingerprint --json``, the first backend of several. Raises
     BundleError."""
     try:
-        with path.open(encoding="utf-8") as stream:
-            text = stream.readline(MAX_JSON + 1)
+        with io.BufferedReader(open_to_read(path, follow=True)) as stream:
+            text = stream.readline(MAX_JSON + 1).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BundleError(
             f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'not text'}"

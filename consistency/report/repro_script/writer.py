@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...core.files import write_bytes, write_text
+from ...core.folders import is_ours, is_unused
 from ...core.model import Result
 from ...errors import UsageError
 from ...operators.declare import Operator
@@ -38,12 +40,14 @@ def write(
     ``spec`` is the user's spec of the backend (for a recorded result the recording's folder),
     ``identity`` its environment, ``others`` are results of the same case on other backends.
     ``operator`` is the called one, if no registry has it. A file that cannot be made is replaced by
-    a text file with the reason. Raises OSError if the folder cannot be written.
+    a text file with the reason. Raises UsageError if the folder holds anything else than a failure,
+    OSError if it cannot be written.
     """
     from ...storage.bundle import row_of
 
     identity = identity or {}
     folder.mkdir(parents=True, exist_ok=True)
+    is_ours(folder, "failure's folder", "case.json", "name another folder")
     _write(folder / "case.json", result.case.line + "\n")
     write_literals(folder, result.case)
     found = {
@@ -62,7 +66,7 @@ def write(
     else:
         _write(folder / "repro.py", made.text)
         for name, data in made.files.items():
-            (folder / name).write_bytes(data)
+            write_bytes(folder / name, data)
     told = text_of_issue(result, made, spec=spec, identity=identity, others=others, minimal=minimal)
     _write(folder / "issue.md", told)
     try:
@@ -80,7 +84,7 @@ def keep(
     cannot be written, or is not empty."""
     path = Path(folder)
     try:
-        if path.exists() and any(path.iterdir()):
+        if not is_unused(path):
             raise UsageError(f"{path} holds something already; name another folder")
         write(path, result, spec=spec, operator=operator)
     except OSError as error:
@@ -90,4 +94,4 @@ def keep(
 
 def _write(path: Path, text: str) -> None:
     """Write UTF-8 with \\n on all platforms; characters that cannot be encoded are escaped."""
-    path.write_bytes(text.encode("utf-8", "backslashreplace"))
+    write_text(path, text, errors="backslashreplace")

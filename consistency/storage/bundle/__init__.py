@@ -16,7 +16,8 @@ never become paths unchecked.
 
 from __future__ import annotations
 
-from ...core.files import MAX_LINE, lines, mend
+from ...core.files import mend
+from ...core.reading import MAX_LINE, lines
 from .bundle_search import ListedBundle, gather
 from .header import FORMAT, read_environment, read_header
 from .naming import failure_id

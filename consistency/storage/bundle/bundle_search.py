@@ -3,18 +3,21 @@ skipped."""
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...core.files import PACKED
+from ...core.reading import PACKED
+from ...core.regular_files import is_link, open_to_read
 from ...errors import BundleError
 from .header import read_header
 
 DEPTH = 4  # levels searched below the named folders
 MAX_BUNDLES = 100_000
+MAX_ENTRIES = 2_000_000  # looked at in all
 
 
 @dataclass(frozen=True)
@@ -69,23 +72,39 @@ def gather(places: Iterable[Path]) -> tuple[list[ListedBundle], list[str]]:
 
 def _folders(places: Iterable[Path]) -> list[Path]:
     folders: dict[Path, Path] = {}
+    left = itertools.count(MAX_ENTRIES, -1)
     for place in places:
         if not place.is_dir():
             reason = "is not a folder" if place.exists() else "is not there"
             raise BundleError(f"{place} {reason}: name a bundle, or a folder that holds some")
-        for folder in _below(place, DEPTH):
+        for folder in _below(place, DEPTH, left):
             folders.setdefault(folder.resolve(), folder)
             if len(folders) > MAX_BUNDLES:
                 raise BundleError(f"{place} holds more than {MAX_BUNDLES} bundles")
     return list(folders.values())
 
 
-def _below(folder: Path, depth: int) -> Iterable[Path]:
-    if (folder / "bundle.json").exists():
+def _below(folder: Path, depth: int, left: Iterator[int]) -> Iterable[Path]:
+    if os.path.lexists(folder / "bundle.json"):
         yield folder
     elif depth:
-        for inner in sorted(p for p in folder.iterdir() if p.is_dir() and not p.is_symlink()):
-            yield from _below(inner, depth - 1)
+        for inner in sorted(_subfolders(folder, left)):
+            yield from _below(inner, depth - 1, left)
+
+
+def _subfolders(folder: Path, left: Iterator[int]) -> Iterator[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if next(left) <= 0:
+                    raise BundleError(
+                        f"{folder} is in a folder of more than {MAX_ENTRIES:,} files: name one "
+                        "that holds bundles"
+                    )
+                if entry.is_dir(follow_symlinks=False) and not is_link(folder / entry.name):
+                    yield folder / entry.name
+    except OSError as error:
+        raise BundleError(f"{folder} cannot be read: {error.strerror}") from None
 
 
 def _size(bundle: ListedBundle) -> int:
@@ -94,8 +113,8 @@ def _size(bundle: ListedBundle) -> int:
     if path.exists():
         return path.stat().st_size
     try:
-        with path.with_name(f"{path.name}{PACKED}").open("rb") as stream:
+        with open_to_read(path.with_name(f"{path.name}{PACKED}")) as stream:
             stream.seek(-4, os.SEEK_END)
             return int.from_bytes(stream.read(4), "little")  # gzip's trailer
-    except OSError:
+    except (BundleError, OSError):
         return 0

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...core.files import read_object
+from ...core.reading import read_object
 from ...core.version import __version__
 from ...errors import BundleError
 from ...probes.fingerprint.summary import FORMAT as FINGERPRINT_FORMAT

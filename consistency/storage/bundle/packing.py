@@ -3,12 +3,15 @@ reads that reads bundles."""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import shutil
 from pathlib import Path
+from typing import IO
 
-from ...core.files import PACKED, mend, opened, replacing
+from ...core.files import mend, replacing
 from ...core.locking import Lock
+from ...core.reading import PACKED, most_unpacked, opened
 from .header import read_header
 
 FILES = (
@@ -33,8 +36,11 @@ def pack(folder: Path) -> tuple[int, int]:
             plain, packed = folder / name, folder / f"{name}{PACKED}"
             if plain.is_file() and not plain.is_symlink():
                 mend(plain)
-                _copy(plain, packed)
-                before, after = before + plain.stat().st_size, after + packed.stat().st_size
+                with opened(plain) as stream:
+                    size = plain.stat().st_size
+                    if not _pack(stream, packed, size):
+                        continue
+                before, after = before + size, after + packed.stat().st_size
                 plain.unlink()
     finally:
         lock.release()
@@ -48,16 +54,22 @@ def unpack(folder: Path) -> None:
         plain, packed = folder / name, folder / f"{name}{PACKED}"
         if packed.exists():
             if not plain.exists():
-                _copy(packed, plain)
+                with opened(plain) as stream, replacing(plain, sync=True) as file:
+                    shutil.copyfileobj(stream, file)
             packed.unlink()
 
 
-def _copy(source: Path, target: Path) -> None:
-    """From plain to packed or back, in one step; the caller removes ``source`` next."""
-    with replacing(target, sync=True) as file:
-        if target.suffix == PACKED:
-            with source.open("rb") as stream, gzip.GzipFile("", "wb", 6, file, 0) as packing:
-                shutil.copyfileobj(stream, packing)
-        else:
-            with opened(target) as stream:
-                shutil.copyfileobj(stream, file)
+def _pack(stream: IO[bytes], target: Path, size: int) -> bool:
+    """Whether the packed file was written: one that is too small for what it holds would not be
+    read."""
+    with contextlib.suppress(_TooSmallError), replacing(target, sync=True) as file:
+        with gzip.GzipFile("", "wb", 6, file, 0) as packing:
+            shutil.copyfileobj(stream, packing)
+        if size > most_unpacked(file.tell()):
+            raise _TooSmallError
+        return True
+    return False
+
+
+class _TooSmallError(Exception):
+    pass

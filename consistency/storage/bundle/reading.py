@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from ...core.files import lines
 from ...core.model import Case, Result
+from ...core.reading import lines
 from ..cases import read_cases
 from .header import read_header
 from .results import result_from_json

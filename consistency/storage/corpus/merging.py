@@ -9,7 +9,6 @@ commutative and associative.
 from __future__ import annotations
 
 import json
-import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Any
 
 from ...core.case_source import YOURS, parse_source
 from ...core.files import write_json, write_text
+from ...core.folders import is_ours, remove_files
 from ...core.locking import Lock
 from ...core.model import Case, Result
 from ...core.verdict import verdict_name
@@ -25,7 +25,7 @@ from ...errors import BundleError, UsageError
 from ..bundle import lines, read_header, result_from_json
 from ..bundle.reading import cases_of
 from ..cases import MAX_KINDS, CaseEntry, FailureKind
-from ..literals import FOLDER, write_literals
+from ..literals import FOLDER, LiteralStore, write_literals
 from ..lookup import find
 from ..recording.header import CORPUS, Header
 from .reading import MAX_CASES, header_of, read
@@ -156,6 +156,7 @@ def write(folder: Path, merged: Sequence[CaseEntry], name: str) -> None:
     """Write a corpus in place of any old one in ``folder``. Raises UsageError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        is_ours(folder, "corpus", "recording.json", "name another folder with -o")
         lock = Lock(folder)
         try:
             for line in merged:
@@ -177,12 +178,8 @@ def write(folder: Path, merged: Sequence[CaseEntry], name: str) -> None:
 
 def _remove_unused_literals(folder: Path, merged: Sequence[CaseEntry]) -> None:
     """Remove literal tensors to which no case refers any more."""
-    place = folder / FOLDER
-    if not place.is_dir():
-        return
     digests = {literal.digest for line in merged for literal in line.case.literals}
-    for path in place.glob("*.safetensors"):
-        if path.stem not in digests:
-            path.unlink()
-    if not any(place.iterdir()):
-        shutil.rmtree(place)
+    remove_files(
+        folder, [f"{FOLDER}/{digest}.safetensors" for digest in LiteralStore(folder)
+        if digest not in digests],
+    )  # fmt: skip

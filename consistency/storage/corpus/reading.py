@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ STANDARD = "standard"
 
 def header_of(folder: Path) -> Header:
     """Read recording.json of a corpus. Raises BundleError."""
-    if not (folder / FILE).exists():
+    if not os.path.lexists(folder / FILE):
         remedy = "; consistency corpus make -o FOLDER makes one"
         read_header_file(folder, FILE, CORPUS, FORMAT, remedy=remedy)
     header = read_header(folder)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.case_source import parse_source
-from ...core.files import MAX_LINE
+from ...core.reading import MAX_LINE, opened
 from ...errors import BundleError, ConsistencyError
 from ...generate.calls.case_operator import operator_of
 from ..cases import FILE, entry_of
@@ -70,13 +70,13 @@ def check(folder: Path) -> CorpusCheck:
             checked.damaged.append(f"{path.name}:{number}  {str(words)[:200]}")
 
     try:
-        with path.open("rb") as stream:
+        with opened(path) as stream:
             for number, text in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), start=1):
                 if number > MAX_CASES:
                     raise BundleError(f"{path} holds more than {MAX_CASES:,} cases")
                 if not text.endswith(b"\n"):
                     damage(number, "incomplete: the file was cut off, or the line is too long")
-                    continue
+                    break
                 try:
                     row = json.loads(text)
                     line = entry_of(row if isinstance(row, dict) else {}, store)

@@ -7,7 +7,6 @@ docs/record-and-judge.md describes the fields.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,8 @@ from ...core import dtypes, recipe
 from ...core.bits import to_bytes
 from ...core.case_source import call_source
 from ...core.model import Case, Outcome, Output
+from ...core.reading import read_object
+from ...core.regular_files import regular
 from ...core.verdict import OutcomeStatus
 from ...errors import BundleError, ConsistencyError, RecipeError
 from ...generate.calls.torch_functions import declared_as
@@ -103,10 +104,10 @@ def convert(source: Path, folder: Path) -> tuple[int, int]:
 def _environment(source: Path) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     path = source / "environment.json"
     try:
-        data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    except (OSError, ValueError, RecursionError) as error:
-        raise BundleError(f"{path} cannot be read: {str(error)[:120]}") from None
-    if not isinstance(data, dict) or not isinstance(data.get("configurations", {}), dict):
+        data = read_object(path, "an environment")
+    except FileNotFoundError:
+        data = {}
+    if not isinstance(data.get("configurations", {}), dict):
         raise BundleError(f"{path} does not describe an environment")
     plain = {str(key): str(value) for key, value in data.items() if key != "configurations"}
     plain |= {
@@ -132,7 +133,7 @@ class _Tensors:
 
         self._path = path
         try:
-            if path.stat().st_size > MAX_BYTES:
+            if regular(path).stat().st_size > MAX_BYTES:
                 raise BundleError(f"{path} is larger than {MAX_BYTES} bytes")
             self._handle: Any = safe_open(path, framework="pt")
             self._keys = frozenset(self._handle.keys())  # type: ignore[no-untyped-call]

@@ -11,8 +11,8 @@ import torch
 
 from ...core import recipe
 from ...core.codec import CodecError, Json, decode_outcome, text_in
-from ...core.files import lines
 from ...core.model import DIRECTIONS, Outcome
+from ...core.reading import lines
 from ...errors import BundleError
 from ..cases import read_cases
 from .header import RECORDING, read_header

@@ -4,6 +4,7 @@ time."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,13 +12,17 @@ from typing import Any
 
 import torch
 
-from ...core.files import TEMPORARY, write_bytes
+from ...core.files import is_temporary, write_bytes
+from ...core.folders import remove_files, subfolder
+from ...core.reading import read_bytes
+from ...core.regular_files import regular
 from ...errors import BundleError
 
 FOLDER = "tensors"
 SHARD_BYTES = 64 << 20  # exceeded only by the tensors of a single outcome
 MOST_PENDING = 256  # files of single outcomes before they are merged
 MAX_FILE_BYTES = 1 << 34
+MAX_PENDING_BYTES = 1 << 32  # of the tensors of a single outcome
 MAX_FILES = 1 << 16
 _KINDS = ("shard", "pending")
 _NAME = re.compile(r"(?:shard|pending)-[0-9]{6}\.safetensors")
@@ -58,16 +63,15 @@ class TensorWriter:
     def __init__(self, folder: Path, wanted: frozenset[str]) -> None:
         """``wanted`` are the keys of existing outcomes; files of an outcome that was never written
         are removed."""
-        self._folder = folder / FOLDER
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder = subfolder(folder, FOLDER)
         self._pending: dict[Path, dict[str, torch.Tensor]] = {}
-        names = sorted(path.name for path in self._folder.glob("*.safetensors"))
+        present = [path.name for path in self._folder.iterdir()]
+        names = sorted(name for name in present if _NAME.fullmatch(name))
         self._next = {
             kind: 1 + max((int(n[-18:-12]) for n in names if n.startswith(kind)), default=-1)
             for kind in _KINDS
         }
-        for path in self._folder.glob(f"*{TEMPORARY}"):
-            path.unlink()
+        remove_files(self._folder, [name for name in present if is_temporary(name)])
         for name in (n for n in names if n.startswith("pending-")):
             tensors = _load(self._folder / name)
             if tensors.keys() <= wanted:
@@ -115,18 +119,16 @@ class TensorReader:
         self._where: dict[str, Path] = {}
         self._open: dict[Path, Any] = {}
         self._stack = contextlib.ExitStack()
-        paths = sorted(
-            (folder / FOLDER).glob("*.safetensors"), reverse=True
-        )  # shards are complete: they win
+        found = (p for p in (folder / FOLDER).glob("*.safetensors") if _NAME.fullmatch(p.name))
+        paths = list(itertools.islice(found, MAX_FILES + 1))
         if len(paths) > MAX_FILES:
             raise BundleError(
-                f"{folder / FOLDER} holds {len(paths)} files; a recording has at most {MAX_FILES}"
+                f"{folder / FOLDER} holds more than {MAX_FILES} files of tensors, which no "
+                "recording does"
             )
-        for path in paths:
-            if not _NAME.fullmatch(path.name):
-                continue
+        for path in sorted(paths, reverse=True):  # shards are complete: they win
             with _read_errors_as_bundle_errors(path):
-                if path.stat().st_size > MAX_FILE_BYTES:
+                if regular(path, folder).stat().st_size > MAX_FILE_BYTES:
                     raise BundleError(
                         f"{path} is larger than a file of a recording may be ({MAX_FILE_BYTES} "
                         f"bytes)"
@@ -179,7 +181,8 @@ def _load(path: Path) -> dict[str, torch.Tensor]:
     from safetensors.torch import load
 
     with _read_errors_as_bundle_errors(path):
-        return load(path.read_bytes())  # Windows could not remove a memory-mapped file
+        # Windows could not remove a memory-mapped file.
+        return load(read_bytes(path, MAX_PENDING_BYTES, path.parent.parent))
 
 
 def _save(path: Path, tensors: dict[str, torch.Tensor]) -> Path:

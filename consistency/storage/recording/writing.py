@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import IO
 import torch
 
 from ...core.codec import Json, encode_outcome
-from ...core.files import lines, mend, write_json
+from ...core.files import appending, mend, write_json
+from ...core.folders import is_ours
 from ...core.locking import Lock
 from ...core.model import Case, Outcome, Output
+from ...core.reading import lines, read_object
 from ...errors import BundleError
 from ..cases import CaseEntry, read_cases
 from ..literals import write_literals
@@ -31,13 +34,14 @@ class RecordingWriter:
         keys: set[str] = set()
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            is_ours(folder, "recording", "recording.json", "name another folder with -o")
             self._lock = Lock(folder)
         except OSError as error:
             raise BundleError(
                 f"cannot write {folder}: {error.strerror}; name another folder with -o"
             ) from None
         try:
-            exists = (folder / "recording.json").exists()
+            exists = (folder / "recording.json").is_file()
             if exists and not resume:
                 raise BundleError(
                     f"{folder} already holds a recording; add --resume to complete it, or name "
@@ -57,15 +61,9 @@ class RecordingWriter:
                     )
             else:
                 self._write_header(complete=False)
-            self._cases: IO[str] = (folder / "cases.jsonl").open(
-                "a", encoding="utf-8", newline="\n"
-            )
+            self._cases: IO[str] = appending(folder / "cases.jsonl")
             recording = header.kind == RECORDING
-            self._outcomes = (
-                (folder / "outcomes.jsonl").open("a", encoding="utf-8", newline="\n")
-                if recording
-                else None
-            )
+            self._outcomes = appending(folder / "outcomes.jsonl") if recording else None
             self._tensors = TensorWriter(folder, frozenset(keys)) if recording else None
         except OSError as error:
             self._lock.release()
@@ -131,10 +129,9 @@ class RecordingWriter:
     def _write_header(self, *, complete: bool) -> None:
         body = self.header.to_json() | {"complete": complete}
         path = self.folder / "recording.json"
-        if path.exists():
-            body["created"] = json.loads(path.read_text(encoding="utf-8")).get(
-                "created", body["created"]
-            )
+        with contextlib.suppress(FileNotFoundError):
+            earlier = read_object(path, "a recording")
+            body["created"] = earlier.get("created", body["created"])
         write_json(path, body)
 
     def _check_same_header(self) -> None:
