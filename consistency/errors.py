@@ -11,9 +11,18 @@ import difflib
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+MAX_LINE = 1_000  # characters of a line of a message
+
 
 class ConsistencyError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of everything this package raises on purpose.
+
+    Its text is safe to print, whatever the values in it: control characters are replaced, and of a
+    line of more than :data:`MAX_LINE` characters the middle is left out.
+    """
+
+    def __str__(self) -> str:
+        return "\n".join(map(_bounded, super().__str__().split("\n")))
 
 
 class UsageError(ConsistencyError, ValueError):
@@ -53,6 +62,18 @@ class Divergence(AssertionError):  # noqa: N818 - the name that users catch
     def __init__(self, message: str, results: tuple[object, ...] = ()) -> None:
         super().__init__(message)
         self.results = results
+
+
+def _bounded(line: str) -> str:
+    left_out = len(line) - MAX_LINE
+    if left_out > 0:
+        end = MAX_LINE // 4
+        line = f"{line[: MAX_LINE - end]}… ({left_out:,} characters left out) …{line[-end:]}"
+    if line.isprintable():
+        return line
+    return "".join(
+        c if c.isprintable() or c == "\xa0" else "\N{REPLACEMENT CHARACTER}" for c in line
+    )
 
 
 def did_you_mean(

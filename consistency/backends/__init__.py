@@ -58,7 +58,7 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
             inner = resolve(elsewhere.spec)  # report mistakes in the spec at once
             if isinstance(inner, SubprocessBackend):
                 raise UsageError(
-                    f"backend {text!r}: +isolated, @ and +env: come last, in this order: "
+                    f"backend {text!r:.80}: +isolated, @ and +env: come last, in this order: "
                     f"SPEC@PYTHON+env:NAME=VALUE"
                 )
         return SubprocessBackend(text, elsewhere.spec, elsewhere.python, elsewhere.environment)
@@ -77,7 +77,7 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
         return _device(parsed)
     if parsed.place and not parsed.place.isdecimal():
         if parsed.switches:
-            raise UsageError(f"backend {text!r}: a backend of your own takes no switches")
+            raise UsageError(f"backend {text!r:.80}: a backend of your own takes no switches")
         return load(text)
     return _unknown(text, parsed.kind)
 
@@ -94,8 +94,8 @@ def is_known(text: str) -> bool:
 def _unknown(text: str, kind: str) -> Backend:
     if "," in kind:
         each = " ".join(f"--backend {name.strip()}" for name in text.split(",") if name.strip())
-        raise UsageError(f"there is no backend {text!r}; name each by itself: {each}")
-    raise UsageError(f"there is no backend {kind!r}{_nearest(kind)}")
+        raise UsageError(f"there is no backend {text!r:.80}; name each by itself: {each}")
+    raise UsageError(f"there is no backend {kind!r:.80}{_nearest(kind)}")
 
 
 def _in_a_file(text: str) -> bool:

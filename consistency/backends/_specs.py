@@ -38,19 +38,20 @@ class Spec:
         if not self.place:
             return 0
         if not (self.place.isascii() and self.place.isdecimal()) or len(self.place) > 3:
-            raise UsageError(f"backend {self.text!r}: {self.place!r} is no device number")
+            raise UsageError(f"backend {self.text!r:.80}: {self.place!r:.80} is no device number")
         return int(self.place)
 
     def no_place(self) -> None:
         if self.place:
             raise UsageError(
-                f"backend {self.text!r}: {self.kind} takes no device number; write {self.kind!r}"
+                f"backend {self.text!r:.80}: {self.kind} takes no device number; "
+                f"write {self.kind!r}"
             )
 
     def no_switches(self) -> None:
         if self.switches:
             raise UsageError(
-                f"backend {self.text!r}: {self.kind} has no switches, not "
+                f"backend {self.text!r:.80}: {self.kind} has no switches, not "
                 f"{next(iter(self.switches))!r} either"
             )
 
@@ -81,14 +82,16 @@ def apart(text: str) -> Apart | None:
         return None
     spec, rest = text[: match.start()].strip(), text[match.start() :]
     if not spec:
-        raise UsageError(f"backend {text!r}: which one? Write cpu{rest}")
+        raise UsageError(f"backend {text!r:.80}: which one? Write cpu{rest}")
     python = ""
     if rest.startswith("@"):
         end = re.search(r"\+env:|\+isolated$", rest, re.IGNORECASE)
         python, rest = (rest[1 : end.start()], rest[end.start() :]) if end else (rest[1:], "")
         python = python.strip()
         if not python:
-            raise UsageError(f"backend {text!r}: expected the path of a Python interpreter after @")
+            raise UsageError(
+                f"backend {text!r:.80}: expected the path of a Python interpreter after @"
+            )
     variables: dict[str, str] = {}
     for part in re.split(r"\+(?=env:|isolated$)", rest, flags=re.IGNORECASE)[1:]:
         if part.lower() == "isolated":
@@ -96,7 +99,7 @@ def apart(text: str) -> Apart | None:
         name, equals, value = part[4:].partition("=")
         if not _VARIABLE.fullmatch(name) or not equals:
             raise UsageError(
-                f"backend {text!r}: {part!r} sets no variable; write +env:NAME=VALUE, and "
+                f"backend {text!r:.80}: {part!r:.80} sets no variable; write +env:NAME=VALUE, and "
                 f"switches before @ and +env:"
             )
         variables[name] = value
@@ -124,13 +127,13 @@ def loads_nothing(text: str) -> bool:
 def parse(text: str) -> Spec:
     """The parts of a spec. Raises UsageError for an empty or unsupported one."""
     if text.endswith(".py"):
-        raise UsageError(f"backend {text!r}: which one of that file? Write {text}:ATTRIBUTE")
+        raise UsageError(f"backend {text!r:.80}: which one of that file? Write {text}:ATTRIBUTE")
     where, *parts = text.split("+")
     kind, colon, place = where.partition(":")
     kind, place = kind.strip(), place.strip()
     if not kind or (colon and not place):
         raise UsageError(
-            f"backend {text!r}: expected a name such as cpu, numpy, cuda:1, directml or "
+            f"backend {text!r:.80}: expected a name such as cpu, numpy, cuda:1, directml or "
             f"file.py:attribute"
         )
     switches: dict[str, str] = {}
@@ -139,7 +142,7 @@ def parse(text: str) -> Spec:
         key = key.strip()
         if not key or key in switches:
             raise UsageError(
-                f"backend {text!r}: "
+                f"backend {text!r:.80}: "
                 f"{f'{key} is given twice' if key else 'a + without a switch behind it'}"
             )
         switches[key] = value.strip()

@@ -30,7 +30,7 @@ _EXPECTED = (
 
 def load(spec: str) -> Backend:
     """The backend at ``module:attribute`` or ``file.py:attribute``. Raises UsageError."""
-    return made(imported(spec, "backend"), f"backend {spec!r}: {spec.rpartition(':')[2]}")
+    return made(imported(spec, "backend"), f"backend {spec!r:.80}: {spec.rpartition(':')[2]}")
 
 
 def imported(spec: str, kind: str) -> Any:
@@ -38,7 +38,7 @@ def imported(spec: str, kind: str) -> Any:
     UsageError."""
     place, _, attribute = spec.rpartition(":")
     isfile = place.endswith(".py") or "/" in place or "\\" in place
-    label = f"{kind} {spec!r}"
+    label = f"{kind} {spec!r:.80}"
     value: Any = _guarded(
         lambda: _file(place, label) if isfile else _module(place, label),
         f"{label}: importing {place}",
@@ -46,7 +46,7 @@ def imported(spec: str, kind: str) -> Any:
     for name in attribute.split("."):
         if not hasattr(value, name):
             public = [name_ for name_ in dir(value) if not name_.startswith("_")]
-            raise UsageError(f"{label}: {place} has no {name!r}{did_you_mean(name, public)}")
+            raise UsageError(f"{label}: {place} has no {name!r:.80}{did_you_mean(name, public)}")
         value = getattr(value, name)
     return value
 
@@ -105,7 +105,7 @@ def _module(place: str, label: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name and (place == error.name or place.startswith(f"{error.name}.")):
             device = ", and no device of that name" if label.startswith("backend") else ""
-            raise UsageError(f"{label}: there is no module {error.name!r}{device}") from None
+            raise UsageError(f"{label}: there is no module {error.name!r:.80}{device}") from None
         raise
 
 

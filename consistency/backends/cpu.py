@@ -36,14 +36,16 @@ class Cpu(TorchBackend):
         for key, value in self.switched.items():
             if key not in self.SWITCHES:
                 hint = did_you_mean(key, self.SWITCHES) or f"; known: {', '.join(self.SWITCHES)}"
-                raise UsageError(f"backend {name!r}: the CPU has no switch {key!r}{hint}")
+                raise UsageError(f"backend {name!r:.80}: the CPU has no switch {key!r:.80}{hint}")
             number = value.isascii() and value.isdecimal() and 0 < int(value) < 1 << 16
             if key == "compile" and value:
-                raise UsageError(f"backend {name!r}: compile takes no value; write +compile")
+                raise UsageError(f"backend {name!r:.80}: compile takes no value; write +compile")
             values = _VALUES.get(key, (value,))
             if value not in values or (key == "threads" and not number):
                 expected = "|".join(values) if key in _VALUES else "NUMBER"
-                raise UsageError(f"backend {name!r}: {key}={value!r}; expected {key}={expected}")
+                raise UsageError(
+                    f"backend {name!r:.80}: {key}={value!r:.40}; expected {key}={expected}"
+                )
 
     def why_unavailable(self) -> str | None:
         if "compile" in self.switched and not any(shutil.which(name) for name in _COMPILERS):

@@ -47,10 +47,10 @@ class Cuda(TorchBackend):
         for key, value in self.switched.items():
             if key not in self.SWITCHES:
                 hint = did_you_mean(key, self.SWITCHES) or f"; known: {', '.join(self.SWITCHES)}"
-                raise UsageError(f"backend {name!r}: CUDA has no switch {key!r}{hint}")
+                raise UsageError(f"backend {name!r:.80}: CUDA has no switch {key!r:.80}{hint}")
             if value:
                 raise UsageError(
-                    f"backend {name!r}: {key} takes no value; write +{key}, or leave it out"
+                    f"backend {name!r:.80}: {key} takes no value; write +{key}, or leave it out"
                 )
         if "deterministic" in self.switched:  # cuBLAS reads this once, before its first call
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

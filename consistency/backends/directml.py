@@ -54,9 +54,9 @@ class DirectML(TorchBackend):
         for key, value in self.switched.items():
             if key not in self.SWITCHES:
                 hint = did_you_mean(key, self.SWITCHES) or "; known: tiled"
-                raise UsageError(f"backend {name!r}: DirectML has no switch {key!r}{hint}")
+                raise UsageError(f"backend {name!r:.80}: DirectML has no switch {key!r:.80}{hint}")
             if value not in ("on", "off"):
-                raise UsageError(f"backend {name!r}: tiled={value!r}; expected tiled=on|off")
+                raise UsageError(f"backend {name!r:.80}: tiled={value!r:.9}; expected tiled=on|off")
 
     def why_unavailable(self) -> str | None:
         adapters = discover()

@@ -57,7 +57,7 @@ class _Group(click.Group):
         if command is None:
             hint = did_you_mean(cmd_name, self.list_commands(ctx), COMMANDS)
             raise UsageError(
-                f"there is no command {cmd_name!r}{hint or '; `consistency --help` lists them'}"
+                f"there is no command {cmd_name!r:.80}{hint or '; `consistency --help` lists them'}"
             )
         return command
 

@@ -72,7 +72,7 @@ def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?", value.strip())
     if not match:
-        raise click.BadParameter(f"{value!r} is not a time; write 90s, 5m or 2h")
+        raise click.BadParameter(f"{value!r:.80} is not a time; write 90s, 5m or 2h")
     return float(match[1]) * _UNITS[match[2]]
 
 
@@ -83,7 +83,9 @@ def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([kmg])i?b|)", value.strip().lower())
     count = int(float(match[1]) * _BYTES[match[2] or ""]) if match else 0
     if count < 1 << 20:
-        raise click.BadParameter(f"{value!r} is no size of at least a megabyte; write 512MB or 8GB")
+        raise click.BadParameter(
+            f"{value!r:.80} is no size of a megabyte or more; write 512MB or 8GB"
+        )
     return count
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RecipeError
+from .text import shown
 
 MAX_ELEMENTS = (
     1 << 28
@@ -197,7 +198,7 @@ def decode(data: Any, literals: Mapping[str, bytes] | None = None, *, depth: int
         if isinstance(error, RecipeError):
             raise
         wrong = f"{error} is missing" if isinstance(error, KeyError) else error
-        raise RecipeError(f"malformed {key!r} in a recipe: {wrong}") from None
+        raise RecipeError(f"malformed {key!r:.80} in a recipe: {wrong}") from None
     raise RecipeError(
         f"{key!r:.40} is not a kind of argument; known: tensor, literal, dtype, slice, float, "
         f"tuple, …"
@@ -237,7 +238,7 @@ def _parameter(value: Any) -> Any:
 def position(value: Any) -> int:
     """A position in the bitstream. Raises RecipeError."""
     if abs(_integer(value)) > MAX_STOP:
-        raise RecipeError(f"position {value} is beyond the end of the bitstream (2**40)")
+        raise RecipeError(f"position {shown(value)} is beyond the end of the bitstream (2**40)")
     return int(value)
 
 

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import math
 import os
+import re
+import reprlib
 import shlex
+
+MAX_SHOWN = 80  # characters of a value in an error's line
+_REPR = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxlist, _REPR.maxtuple, _REPR.maxdict = 3, 4, 4, 4
+_REPR.maxstring = _REPR.maxother = MAX_SHOWN
+_EMOJI = "[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]"
+_JOINED = re.compile(f"(?<={_EMOJI})\u200d(?={_EMOJI})")  # one symbol made of several
 
 
 def printable(text: str) -> str:
-    """``text`` without characters that move a terminal's cursor, color it or break its encoding."""
+    """``text`` without characters that move a terminal's cursor, color it, change the direction of
+    writing, take no room or break its encoding; line breaks stay."""
     if text.isprintable():
         return text
+    return "\u200d".join(map(_printable, _JOINED.split(text)))
+
+
+def _printable(text: str) -> str:
     return "".join(
         c
         if c.isprintable() or c in "\n\xa0"
@@ -19,6 +33,26 @@ def printable(text: str) -> str:
         else "\N{REPLACEMENT CHARACTER}"
         for c in text
     )
+
+
+def line(text: str, limit: int = 1000) -> str:
+    """``text`` as one printable line of at most ``limit`` characters: what a field of a file may
+    put into a line of ours."""
+    text = text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return text if text.isprintable() else printable(" ".join(text.splitlines()))
+
+
+def shown(value: object, limit: int = MAX_SHOWN) -> str:
+    """``repr`` of a value for the line of an error: printable and of at most ``limit`` characters;
+    of a longer one the beginning."""
+    if isinstance(value, (str, bytes)):
+        words, cut = repr(value[:limit]), len(value) > limit
+    elif isinstance(value, int) and value.bit_length() > 4 * limit:
+        return f"a number of {value.bit_length():,} bits"
+    else:
+        words, cut = _REPR.repr(value), False
+    words = line(words)
+    return f"{words[: limit - 1].rstrip()}…" if cut or len(words) > limit else words
 
 
 def quote(text: str) -> str:

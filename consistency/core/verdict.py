@@ -84,7 +84,7 @@ class Verdict:
     def __init__(self, kind: VerdictKind | str, allowed: bool = False) -> None:
         name = verdict_name(kind)
         if name not in VERDICTS:
-            raise ValueError(f"{name!r} is no verdict; known: {', '.join(VERDICTS)}")
+            raise ValueError(f"{name!r:.80} is no verdict; known: {', '.join(VERDICTS)}")
         object.__setattr__(self, "kind", VerdictKind(name))
         object.__setattr__(self, "allowed", allowed)
 

@@ -41,7 +41,7 @@ def view_of(base: torch.Tensor, arg: TensorRecipe | Literal) -> torch.Tensor:
         for name, *parameters in arg.view:
             tensor = _step(tensor, name, parameters)
             if tensor.numel() > recipe.MAX_ELEMENTS:
-                raise RecipeError(f"view {name!r} makes a tensor larger than a recipe may be")
+                raise RecipeError(f"view {name!r:.80} makes a tensor larger than a recipe may be")
         if (
             isinstance(arg, Literal)
             and (tuple(tensor.shape), tensor.stride(), tensor.storage_offset()) != arg.strided

@@ -21,6 +21,7 @@ from ..backends.base import Backend
 from ..core import dtypes
 from ..core.detail import Nondeterministic
 from ..core.model import Case, Outcome, Result
+from ..core.schema import row_type
 from ..core.verdict import Verdict, VerdictKind
 from ..errors import ConsistencyError
 from ..generate.materialize import Materials, case_of, prepare
@@ -59,7 +60,7 @@ class Repeatability:
     ulp: float = 0.0
     example: Case | None = field(default=None, compare=False)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:  # a RepeatabilityRow
         names = ("operator", "dtype", "direction", "backend", "kind", "cases", "differing")
         row: dict[str, Any] = {name: getattr(self, name) for name in names}
         return (
@@ -82,6 +83,11 @@ class Repeatability:
         return Repeatability(
             operator, dtype, direction, backend, kind, int(row["cases"]), int(row["differing"]), ulp
         )
+
+
+RepeatabilityRow = row_type(
+    Repeatability, "operator", "dtype", "direction", "backend", "kind", "cases", "differing", "ulp"
+)
 
 
 @dataclass

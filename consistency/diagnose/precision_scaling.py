@@ -32,6 +32,7 @@ from ..core import recipe
 from ..core.detail import PrecisionScaling
 from ..core.model import Case, Outcome, Result
 from ..core.recipe import TensorRecipe
+from ..core.schema import row_type
 from ..core.verdict import Verdict, VerdictKind
 from ..errors import RecipeError
 from ..generate.materialize import prepare
@@ -136,6 +137,9 @@ class Scaling:
                 f"the float32 path is degraded"
             )
         return ""
+
+
+ScalingRow = row_type(Scaling, "operator", "backend", "measured", "pairs", "ratio")
 
 
 def _error_ratio(violation: tuple[Case, float, float]) -> float:

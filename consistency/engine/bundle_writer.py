@@ -8,13 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from typing_extensions import TypedDict
+
 from ..core.files import appending, mend, write_json
 from ..core.folders import is_ours, subfolder
 from ..core.locking import Lock
 from ..core.model import Key, Result
 from ..core.reading import lines
+from ..core.schema import Finite, Name
 from ..errors import BundleError
-from ..storage.bundle.header import new_header, new_id, read_header
+from ..storage.bundle.header import BundleHeader, CorpusEntry, new_header, new_id, read_header
 from ..storage.bundle.machine import label_of, machine, tidy
 from ..storage.bundle.naming import failure_id
 from ..storage.bundle.packing import unpack
@@ -42,6 +45,14 @@ _BEFORE = {
 }  # what bundles mean that are older than these settings
 
 
+class MemoryRow(TypedDict):
+    """A line of memory.jsonl: how many bytes each call keeps."""
+
+    operator: Name
+    backend: Name
+    bytes: Finite
+
+
 class BundleWriter:
     """The handler that writes a bundle. Each line is flushed before the next case begins."""
 
@@ -60,7 +71,7 @@ class BundleWriter:
         self._label = tidy(label)
         self._about = about
         self._lock: Lock | None = None
-        self._corpus: dict[str, Any] | None = None
+        self._corpus: CorpusEntry | None = None
         self._replayed: set[str] = set()
         self._explores = False  # hence the whole corpus was replayed, and the rest has no end
         self._said = time.monotonic()
@@ -95,16 +106,12 @@ class BundleWriter:
                     stream.writelines(json.dumps(item.to_json()) + "\n" for item in event.found)
             case MemoryGrowth():
                 with appending(self.folder / "memory.jsonl") as stream:
-                    stream.write(
-                        json.dumps(
-                            {
-                                "operator": event.operator,
-                                "backend": event.backend,
-                                "bytes": event.bytes,
-                            }
-                        )
-                        + "\n"
-                    )
+                    row: MemoryRow = {
+                        "operator": event.operator,
+                        "backend": event.backend,
+                        "bytes": event.bytes,
+                    }
+                    stream.write(json.dumps(row) + "\n")
             case UnitDone():
                 self._group.clear()
             case Finished():
@@ -148,7 +155,7 @@ class BundleWriter:
                 f"with --out"
             ) from None
 
-    def _header(self, event: Started) -> dict[str, Any]:
+    def _header(self, event: Started) -> BundleHeader:
         about = machine() if self._about is None else self._about
         versions = next(
             (
@@ -165,7 +172,8 @@ class BundleWriter:
         )  # fmt: skip
 
     def _check_same(self, event: Started) -> None:
-        header, described = read_header(self.folder), event.config.describe()
+        header: Mapping[str, Any] = read_header(self.folder)
+        described: Mapping[str, object] = dict(event.config.describe())
         saved = header["settings"]
         then, now = (
             (corpus or {}).get("digest", "no corpus") for corpus in (header["corpus"], self._corpus)
@@ -192,8 +200,7 @@ class BundleWriter:
                     f"{_brief(described[key])}); "
                     "resume with the same settings, or name another folder with --out"
                 )
-        absent = header.get("unavailable")
-        before, now = sorted(absent) if isinstance(absent, dict) else [], sorted(event.unavailable)
+        before, now = sorted(header.get("unavailable", {})), sorted(event.unavailable)
         if before != now:
             raise BundleError(
                 f"{self.folder} was begun where other backends were unavailable "
@@ -241,7 +248,7 @@ class BundleWriter:
     def _say(self, more: dict[str, Any]) -> None:
         header = read_header(self.folder) | more
         if self._corpus is not None:
-            header["corpus"] = self._corpus | {"replayed": len(self._replayed)}
+            header["corpus"] = {**self._corpus, "replayed": len(self._replayed)}
         write_json(self.folder / "bundle.json", header)
 
     def _write_failure(self, result: Result, others: Sequence[Result]) -> None:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from .. import backends as _backends
 from .. import operators
@@ -23,6 +22,7 @@ from ..judge import tolerances
 from ..judge.tolerances import Tolerances
 from ..operators.declare import Operator
 from ..reference import high_precision
+from ..storage.bundle.header import RunSettings
 from ..storage.corpus.corpus import Corpus
 
 SOURCES = (
@@ -65,7 +65,7 @@ class RunConfig:
     identity: str = ""
     used: float = 0.0
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> RunSettings:
         """As JSON data for a bundle."""
         return {
             "operators": [o.name for o in self.operators],
@@ -130,7 +130,7 @@ def _select(patterns: Iterable[str | Operator] | None, source: str) -> list[Oper
     if source not in SOURCES:
         raise UsageError(
             f"unknown source "
-            f"{source!r}{did_you_mean(source, SOURCES) or '; known: ' + ', '.join(SOURCES)}"
+            f"{source!r:.80}{did_you_mean(source, SOURCES) or '; known: ' + ', '.join(SOURCES)}"
         )
     if isinstance(patterns, (str, Operator)):
         patterns = [patterns]
@@ -178,7 +178,7 @@ def _names(
         if name not in available:
             meant = did_you_mean(name, available, _dtypes.OTHER_NAMES)
             raise UsageError(
-                f"unknown {what} {name!r}{meant or '; known: ' + ', '.join(available)}"
+                f"unknown {what} {name!r:.80}{meant or '; known: ' + ', '.join(available)}"
             )
     return names
 

@@ -21,7 +21,13 @@ from ..generate.calls.case_operator import operator_of
 from ..generate.materialize import prepare
 from ..operators.declare import Operator
 from ..storage.cases import CaseEntry, read_cases
-from ..storage.recording.header import CORPUS, RECORDING, Header, read_header
+from ..storage.recording.header import (
+    CORPUS,
+    RECORDING,
+    Header,
+    RecordingSettings,
+    read_header,
+)
 from ..storage.recording.writing import RecordingWriter
 from .config import RunConfig, directions_of, operator_dtypes
 from .engine import draw
@@ -46,11 +52,14 @@ def resolved(spec: str | Backend) -> Backend:
     return backends.isolated(backend, spec) if isinstance(spec, str) else backend
 
 
-def settings_of(config: RunConfig, *, literal: bool) -> dict[str, Any]:
+def settings_of(config: RunConfig, *, literal: bool) -> RecordingSettings:
     """The settings that a corpus was drawn with, as JSON data."""
     settings = config.describe()
-    keys = ("operators", "dtypes", "directions", "examples", "seed", "source")
-    return {key: settings[key] for key in keys} | {"literal": literal}
+    return {
+        "operators": settings["operators"], "dtypes": settings["dtypes"],
+        "directions": settings["directions"], "examples": settings["examples"],
+        "seed": settings["seed"], "source": settings["source"], "literal": literal,
+    }  # fmt: skip
 
 
 def entries(
@@ -105,7 +114,7 @@ def record(
     """
     if isinstance(source, Path):
         header = read_header(source)
-        settings, cases = dict(header.settings), list(read_cases(source))
+        settings, cases = header.settings, list(read_cases(source))
         total = sum(len(entry.directions) for entry in cases)
         batches: Iterator[tuple[int, int, list[CaseEntry]]] = iter([(1, 1, cases)])
         if not cases:

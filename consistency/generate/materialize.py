@@ -103,7 +103,7 @@ def _base(tensor: TensorRecipe | Literal) -> np.ndarray[Any, Any]:
     try:
         flat = bits.array_of_bytes(tensor.data, tensor.dtype)
     except ValueError as error:
-        raise RecipeError(f"literal tensor of dtype {tensor.dtype!r}: {error}") from None
+        raise RecipeError(f"literal tensor of dtype {tensor.dtype!r:.80}: {error}") from None
     if tensor.dtype == "bool" and (flat.view(np.uint8) > 1).any():
         raise RecipeError("literal tensor of dtype 'bool' holds bytes other than 0 and 1")
     return flat

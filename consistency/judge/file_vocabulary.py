@@ -43,20 +43,20 @@ def mistake(words: str) -> PydanticCustomError:
 
 def _check_dtype_glob(glob: str) -> str:
     if not any(fnmatchcase(name, glob) for name in (*ALL, *COMPLEX)):
-        raise mistake(f"is {glob!r}, which matches no dtype{did_you_mean(glob, ALL)}")
+        raise mistake(f"is {glob!r:.80}, which matches no dtype{did_you_mean(glob, ALL)}")
     return glob
 
 
 def _check_range(text: str) -> str:
     if not all(_CLAUSE.fullmatch(clause.strip()) for clause in text.split(",")):
-        raise mistake(f"is {text!r}, not a range of versions; write it like '>=31.0.15,<32'")
+        raise mistake(f"is {text!r:.80}, not a range of versions; write it like '>=31.0.15,<32'")
     return text
 
 
 def _check_verdict(name: str) -> str:
     if name not in EXPECTED:
         meant = did_you_mean(name, EXPECTED) or f"; known: {', '.join(EXPECTED)}"
-        raise mistake(f"is {name!r}, which is not a failing verdict{meant}")
+        raise mistake(f"is {name!r:.80}, which is not a failing verdict{meant}")
     return name
 
 

@@ -56,7 +56,7 @@ def _check_dtypes(key: str) -> str:
                 did_you_mean(name, (*DTYPE_KEYS, "backward", "source"))
                 or f"; known: {', '.join(DTYPE_KEYS)}"
             )
-            raise mistake(f"is not a key here: {name!r} is no dtype{suggestion}")
+            raise mistake(f"is not a key here: {name!r:.80} is no dtype{suggestion}")
     return key
 
 

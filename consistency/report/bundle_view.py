@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..core.model import DIRECTIONS, Case, Comparison, Result, kind
+from ..core.schema import checked_lines
 from ..core.text import printable
 from ..core.verdict import OutcomeStatus, Verdict
-from ..diagnose.determinism import Repeatability
-from ..diagnose.precision_scaling import Scaling
+from ..diagnose.determinism import Repeatability, RepeatabilityRow
+from ..diagnose.precision_scaling import Scaling, ScalingRow
+from ..engine.bundle_writer import MemoryRow
 from ..engine.known import status
 from ..errors import BundleError, ConsistencyError
 from ..storage import bundle
@@ -46,48 +47,37 @@ class BundleView:
     @functools.cached_property
     def backends(self) -> list[str]:
         """The requested backends, then any others with results."""
-        requested = self.settings.get("backends")
-        named = [short(name) for name in requested] if isinstance(requested, list) else []
+        named = [short(name) for name in self.settings.get("backends", ())]
         return list(dict.fromkeys([*named, *self.groups.backends]))
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        settings = self.header["settings"]
-        assert isinstance(settings, dict)
+        settings: Mapping[str, Any] = self.header["settings"]
         return settings
 
     @property
     def specs(self) -> dict[str, str]:
         """Specs by backend, where the user's spec is not the name."""
-        specs = self.settings.get("specs")
-        return (
-            {short(name): text(spec) for name, spec in specs.items()}
-            if isinstance(specs, dict)
-            else {}
-        )
+        return {short(name): text(spec) for name, spec in self.settings.get("specs", {}).items()}
 
     @property
     def unavailable(self) -> dict[str, str]:
         """Backends that could not run, with the reason."""
-        absent = self.header.get("unavailable")
-        return (
-            {short(name): text(reason) for name, reason in list(absent.items())[:MAX_KEYS]}
-            if isinstance(absent, dict)
-            else {}
-        )
+        absent = list(self.header.get("unavailable", {}).items())
+        return {short(name): text(reason) for name, reason in absent[:MAX_KEYS]}
 
     @property
     def seconds(self) -> float | None:
         """Duration of the run; None if it did not end."""
-        took = self.header.get("seconds")
-        return float(took) if isinstance(took, (int, float)) and math.isfinite(took) else None
+        seconds: float | None = self.header.get("seconds")
+        return seconds
 
     @property
     def corpus_lines(self) -> list[str]:
         """For a run with a corpus, the number of replayed cases and the seed of exploration;
         otherwise empty."""
-        corpus = self.header.get("corpus")
-        if not isinstance(corpus, dict):
+        corpus = self.header["corpus"]
+        if corpus is None:
             return []
         count, of = (short(corpus.get(key)) for key in ("replayed", "cases"))
         lines = [
@@ -142,10 +132,12 @@ def read(folder: Path) -> BundleView:
             raise BundleError(
                 f"{path}:{number}  damaged: {type(error).__name__} {printable(str(error)[:100])}"
             ) from None
-    view.summary.scalings += _rows(folder / "scaling.jsonl", Scaling.from_json)
-    view.summary.repeated += _rows(folder / "determinism.jsonl", Repeatability.from_json)
+    scalings = _rows(folder / "scaling.jsonl", ScalingRow, Scaling.from_json)
+    repeated = _rows(folder / "determinism.jsonl", RepeatabilityRow, Repeatability.from_json)
+    view.summary.scalings += scalings
+    view.summary.repeated += repeated
     view.summary.standings += map(_printable, status.kept(folder))
-    view.summary.grown |= dict(_rows(folder / "memory.jsonl", _grown))
+    view.summary.grown |= dict(_rows(folder / "memory.jsonl", MemoryRow, _grown))
     return view
 
 
@@ -253,8 +245,8 @@ def _printable(known_status: status.KnownStatus) -> status.KnownStatus:
     return replace(known_status, **words)  # type: ignore[arg-type]
 
 
-def _rows(path: Path, convert: Any) -> Iterator[Any]:
-    for number, row in bundle.lines(path):
+def _rows(path: Path, model: Any, convert: Any) -> Iterator[Any]:
+    for number, row in checked_lines(path, model):
         try:
             yield convert(row)
         except (

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.model import DIRECTIONS, Case
 from ..core.reading import lines
+from ..core.text import line, shown
 from ..core.verdict import verdict_name
 from ..errors import BundleError, ConsistencyError
 from .literals import LiteralStore
@@ -57,21 +58,21 @@ def entry_of(row: Mapping[str, Any], store: Mapping[str, bytes]) -> CaseEntry:
     """Parse one line. Raises a ConsistencyError that describes the damage."""
     case = Case.from_json(row.get("case"), store)
     if row.get("id") != case.id:
-        raise BundleError(f"damaged: case {case.id} is filed under another id")
+        raise BundleError(f"damaged: case {line(case.id, 80)} is filed under another id")
     directions = row.get("directions", list(DIRECTIONS))
     if (
         not isinstance(directions, list)
         or not directions
         or not all(direction in DIRECTIONS for direction in directions)
     ):
-        raise BundleError(f"damaged: its directions are {str(directions)[:60]}")
+        raise BundleError(f"damaged: its directions are {shown(directions)}")
     kinds = row.get("found", [])
     if (
         not isinstance(kinds, list)
         or len(kinds) > MAX_KINDS
         or not all(_is_kind(kind) for kind in kinds)
     ):
-        raise BundleError(f"damaged: it was found as {str(kinds)[:60]}")
+        raise BundleError(f"damaged: it was found as {shown(kinds)}")
     return CaseEntry(case, tuple(directions), tuple(_with_current_verdict(kind) for kind in kinds))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from ..core.reading import read_object
+from ..core.text import shown
 from ..core.version import __version__
 from ..errors import BundleError
 
@@ -21,19 +21,16 @@ def read_header_file(
     kind: str,
     newest: int,
     *,
-    objects: Collection[str] = ("settings",),
     remedy: str = "",
 ) -> dict[str, Any]:
     """Read the header of a folder of this ``kind`` (``bundle``, ``recording``) in format 1 to
-    ``newest``; the fields ``objects`` must be JSON objects. Raises BundleError."""
+    ``newest``. Raises BundleError."""
     path = folder / file
     try:
         header = read_object(path, article(kind))
     except FileNotFoundError:
         reason = f"it has no {file}" if folder.is_dir() else "there is no such folder"
         raise BundleError(f"{folder} is not {article(kind)}: {reason}{remedy}") from None
-    if not all(isinstance(header.get(name), dict) for name in objects):
-        raise BundleError(f"{path} does not describe {article(kind)}")
     check_format(path, header, newest)
     return header
 
@@ -44,7 +41,7 @@ def check_format(path: Path, header: dict[str, Any], newest: int) -> None:
     if type(number) is int and 1 <= number <= newest:
         return
     formats = f"formats 1 to {newest}" if newest > 1 else "format 1"
-    text = f"{path} has format {number!r:.40}; this version ({__version__}) reads {formats}"
+    text = f"{path} has format {shown(number, 40)}; this version ({__version__}) reads {formats}"
     if type(number) is int and number > newest and isinstance(writer, str) and writer.isprintable():
         text += f": install consistency {writer[:40]} or newer"
     raise BundleError(text)

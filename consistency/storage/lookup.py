@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from ..backends._named_backends import named
 from ..backends._specs import loads_nothing
 from ..core.model import Case, Result
 from ..core.reading import read_text
-from ..core.text import printable, quote
+from ..core.schema import Name, Scalar, Text, check
+from ..core.text import line, printable, quote
 from ..errors import BundleError, RecipeError, UsageError, did_you_mean
 from ..probes.fingerprint.summary import stored_in
 from . import manifest
@@ -26,6 +29,12 @@ from .bundle.header import stored_environment
 from .literals import LiteralStore
 
 MAX_CASE_BYTES = 1 << 20
+# environment.json in the folder of a failure.
+FailureEnvironment = TypedDict(
+    "FailureEnvironment",
+    {"backend": dict[Name, Scalar], "judged with": dict[Name, Scalar], "spec": Text},
+    total=False,
+)
 _BEGINS = '{"args"'  # start of a case's line in canonical JSON
 REPORTS = Path("reports")
 
@@ -163,17 +172,15 @@ def _stored_result(path: Path, case: Case) -> Iterator[Result]:
     row = _json(path)
     if row is not None:
         if not isinstance(row, dict) or row.get("case_id") != case.id:
-            raise BundleError(f"{path} does not belong to the case beside it ({case.id})")
+            raise BundleError(f"{path} does not belong to the case beside it ({line(case.id, 80)})")
         yield result_from_json(path, 1, row, {case.id: case})
 
 
 def _environment(path: Path) -> tuple[dict[str, str], str]:
     """environment.json: variables and versions of the failing backend, and its spec."""
     data = _json(path) or {}
-    environment = data.get("backend", {}) if isinstance(data, dict) else None
-    if not isinstance(environment, dict):
-        raise BundleError(f"{path} does not describe an environment")
-    return _texts(environment), str(data.get("spec", ""))[:400]
+    check(data, FailureEnvironment, path)
+    return _texts(data.get("backend", {})), data.get("spec", "")[:400]
 
 
 def _texts(environment: Mapping[str, Any]) -> dict[str, str]:
@@ -213,9 +220,9 @@ def _in_bundle(folder: Path, identifier: str) -> StoredCase | None:
     settings = read_header(folder)["settings"]
     environments = stored_environment(folder)
     texts = {name: _texts(item) for name, item in environments.items()}
-    specs = settings.get("specs") if isinstance(settings.get("specs"), dict) else {}
+    specs = settings.get("specs", {})
     failing = results[0].backend if results else ""
-    spelled = {str(name): str(spec)[:400] for name, spec in specs.items()}
+    spelled = {name: spec[:400] for name, spec in specs.items()}
     spec, probed = spelled.get(failing, failing), _fingerprints(environments)
     return StoredCase(
         case or results[0].case,

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path, PurePosixPath
-from typing import Any
+
+from typing_extensions import TypedDict
 
 from ..core.files import is_temporary, write_json
 from ..core.reading import read_object
 from ..core.regular_files import open_to_read, regular
+from ..core.schema import Count, Name, Text
+from ..core.schema import check as check_type
+from ..core.text import shown
 from ..errors import BundleError
 from .header import check_format
 
@@ -23,9 +27,23 @@ MAX_BYTES = 1 << 32  # of all files
 _CHUNK = 1 << 20
 
 
+class FileEntry(TypedDict):
+    """A file's size and hash."""
+
+    bytes: Count
+    sha256: Text
+
+
+class Manifest(TypedDict):
+    """manifest.json: every file by its path within the folder."""
+
+    format: int
+    files: dict[Name, FileEntry]
+
+
 def seal(folder: Path) -> None:
     """Write a manifest of every file under ``folder``."""
-    files = {}
+    files: dict[str, FileEntry] = {}
     for path in sorted(
         p
         for p in folder.rglob("*")
@@ -35,7 +53,8 @@ def seal(folder: Path) -> None:
             "bytes": path.stat().st_size,
             "sha256": _digest(path),
         }
-    write_json(folder / FILE, {"format": FORMAT, "files": files})
+    manifest: Manifest = {"format": FORMAT, "files": files}
+    write_json(folder / FILE, manifest)
 
 
 def check(folder: Path) -> bool:
@@ -53,12 +72,11 @@ def check(folder: Path) -> bool:
             total += size
             if total > MAX_BYTES:
                 raise BundleError(f"{path} lists more than {MAX_BYTES:,} bytes")
-            if size != entry.get("bytes"):
+            if size != entry["bytes"]:
                 raise BundleError(
-                    f"{place} has {size} bytes, {path} says {entry.get('bytes')!r:.40}: damaged "
-                    "or replaced"
+                    f"{place} has {size} bytes, {path} says {entry['bytes']}: damaged or replaced"
                 )
-            if _digest(place) != entry.get("sha256"):
+            if _digest(place) != entry["sha256"]:
                 raise BundleError(
                     f"{place} does not match its SHA-256 in {path}: damaged or replaced"
                 )
@@ -69,12 +87,11 @@ def check(folder: Path) -> bool:
     return True
 
 
-def _read(path: Path) -> dict[str, dict[str, Any]]:
+def _read(path: Path) -> dict[str, FileEntry]:
     data = read_object(path, "a manifest", MAX_MANIFEST)
-    files = data.get("files")
-    if not isinstance(files, dict) or not all(isinstance(entry, dict) for entry in files.values()):
-        raise BundleError(f"{path} does not list files")
     check_format(path, data, FORMAT)
+    check_type(data, Manifest, path)
+    files: dict[str, FileEntry] = data["files"]
     return files
 
 
@@ -86,7 +103,9 @@ def _path_in_folder(folder: Path, name: str) -> Path:
         or PurePosixPath(name).is_absolute()
         or any(part == ".." or ":" in part or "\\" in part for part in parts)
     ):
-        raise BundleError(f"{folder / FILE} names {name!r:.80}, which is not a file of this folder")
+        raise BundleError(
+            f"{folder / FILE} names {shown(name)}, which is not a file of this folder"
+        )
     return folder.joinpath(*parts)
 
 

@@ -301,13 +301,15 @@ def test_json_there_and_back(cpu: Fingerprint) -> None:
     ("[" * 100_000, "not a fingerprint"),
     ("[]", "not a fingerprint of format 1"),
     ('{"fingerprint": 2, "facts": []}', "not a fingerprint of format 1"),
-    ('{"fingerprint": 1, "facts": [1]}', "a fact of a fingerprint is an object"),
+    ('{"fingerprint": 1, "facts": [1]}', r"facts\[0\] is 1; expected is an object"),
     ('{"fingerprint": 1, "facts": [{"question": "a"}]}', "either an answer or a reason"),
-    ('{"fingerprint": 1, "facts": [{"question": 3, "answer": "x"}]}', "question is text"),
+    ('{"fingerprint": 1, "facts": [{"question": 3, "answer": "x"}]}', "question is 3; expect"),
     ('{"fingerprint": 1, "facts": [{"question": "q", "answer": "x", "details": {"a": 1}}]}',
-        "a detail is text"),
-    ('{"fingerprint": 1, "facts": [], "seconds": "x"}', "'seconds' and 'calls' are numbers"),
-    ('{"fingerprint": 1, "facts": [' + ",".join(["{}"] * 3000) + "]}", "3000 facts is too large"),
+        r"details\.a is 1; expected is a text"),
+    ('{"fingerprint": 1, "facts": [], "seconds": "x"}', "seconds is 'x'; expected is a finite num"),
+    (f'{{"fingerprint": 1, "facts": [], "seconds": {10**400}}}', "seconds is a number of 1,329 bi"),
+    ('{"fingerprint": 1, "facts": [' + ",".join(['{"question": "q"}'] * 3000) + "]}",
+        "expected is at most 2,000 entries"),
 ])  # fmt: skip
 def test_what_is_no_fingerprint_is_refused(text: str, message: str) -> None:
     with pytest.raises(BundleError, match=message):

@@ -480,7 +480,7 @@ def test_another_format_or_no_bundle_at_all(tmp_path: Path) -> None:
     for text, words in (
         ('{"format": 99, "settings": {}}', (r"has format 99; this version \(\S+\) reads formats 1 "
         r"to 2")),
-        ("{}", "does not describe a bundle"), ("nonsense", "cannot be read: "), ("[" * 100_000,
+        ("{}", "has format None"), ("nonsense", "cannot be read: "), ("[" * 100_000,
         "cannot be read: "),
     ):  # fmt: skip
         (tmp_path / "bundle.json").write_text(text, encoding="utf-8")

@@ -121,18 +121,18 @@ def test_the_user_s_label_stands_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"id": "absent"}, "has no usable id: 'None'"), ({"id": "../x"},
-        "has no usable id: '../x'"),
-        ({"id": 7}, "has no usable id"),
-        ({"label": 3}, "has no usable label"), ({"machine": "absent"}, "does not say what machine"),
-        ({"machine": {str(i): i for i in range(999)}}, "does not say what machine"),
-        ({"corpus": {}}, "which corpus"),
-        ({"created": "yesterday"}, "does not say when it was made: 'yesterday'"), ({"format": True},
-        "has format True"),
+        ({"id": "absent"}, "it has no 'id'"), ({"id": "../x"}, "id is '../x'; expected is a text"),
+        ({"id": 7}, "id is 7; expected is a text"),
+        ({"label": 3}, "label is 3; expected is a text"),
+        ({"machine": "absent"}, "it has no 'machine'"),
+        ({"machine": {str(i): i for i in range(999)}}, "expected is at most 200 entries"),
+        ({"corpus": {}}, "corpus has no 'digest'"),
+        ({"created": "yesterday"}, "created is 'yesterday'; expected is a time"),
+        ({"format": True}, "has format True"),
         ({"format": 3, "consistency": "0.9"}, (r"reads formats 1 to 2: install consistency 0.9 or "
         r"newer")),
         ({"format": 0}, "reads formats 1 to 2"), ({"format": [1]}, "has format [1]"),
-        ({"settings": 1}, "does not describe a bundle"),
+        ({"settings": 1}, "settings is 1; expected is an object"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )  # fmt: skip

@@ -19,13 +19,13 @@ from typing import Any
 from ... import backends, operators
 from ...core.files import write_text
 from ...core.model import Result
+from ...core.schema import checked_lines, row_type
 from ...core.text import format_factor, pluralize
 from ...core.verdict import VerdictKind
 from ...errors import BundleError, did_you_mean
 from ...generate.calls import opinfo
 from ...judge.file_vocabulary import base_of
 from ...judge.known.entries import Expectation, Occasion
-from ...storage import bundle
 from ..events import Event, Finished, Judged, Started
 
 FILE = "expectations.jsonl"  # in a bundle
@@ -107,6 +107,9 @@ class KnownStatus:
                 if f.name in row
             }
         )
+
+
+KnownStatusRow = row_type(KnownStatus)
 
 
 @dataclass
@@ -201,7 +204,7 @@ def misnamed(entry: Expectation) -> str:
         (item.name for item in opinfo.database()), entry.operator
     ):  # which takes a second to load
         return (
-            f"operator {entry.operator!r} matches none that is "
+            f"operator {entry.operator!r:.80} matches none that is "
             f"known{did_you_mean(entry.operator, declared)}"
         )
     base = base_of(entry.backend)
@@ -209,7 +212,7 @@ def misnamed(entry: Expectation) -> str:
         return ""
     names = {base_of(backend.name) for backend in backends.catalog()}
     meant = did_you_mean(base, names) if base not in names else ""
-    return f"backend {entry.backend!r} is none that is known{meant}" if meant else ""
+    return f"backend {entry.backend!r:.80} is none that is known{meant}" if meant else ""
 
 
 def _matches(names: Iterable[str], pattern: str) -> bool:
@@ -252,7 +255,7 @@ def write(folder: Path, standings: Iterable[KnownStatus]) -> None:
 def kept(folder: Path) -> list[KnownStatus]:
     """The statuses stored in a bundle. Raises BundleError with file and line."""
     statuses, path = [], folder / FILE
-    for number, row in bundle.lines(path):
+    for number, row in checked_lines(path, KnownStatusRow):
         try:
             statuses.append(KnownStatus.from_json(row))
         except (KeyError, TypeError, ValueError, OverflowError) as error:

@@ -140,7 +140,7 @@ class ExhaustiveComparison:
                 {str(k)[:40]: _count(v) for k, v in list(data["counts"].items())[:20]},
                 {str(k)[:40]: _count(v) for k, v in list(data["examples"].items())[:20]},
             )  # fmt: skip
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise BundleError(
                 f"not a result of fingerprint --exhaustive: {type(error).__name__} "
                 f"{str(error)[:80]}"

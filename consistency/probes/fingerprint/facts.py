@@ -11,8 +11,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any, NotRequired
 
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from ...core.schema import Count, Duration, Text, check
 from ...errors import BundleError
 
 FORMAT = 1
@@ -22,6 +26,31 @@ MAX_DETAILS = 64
 MAX_JSON = 1 << 23  # characters of a whole fingerprint
 INCONCLUSIVE = "inconclusive"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+FactText = Annotated[str, Field(max_length=MAX_TEXT)]
+
+
+class StoredFact(TypedDict):
+    """A fact as JSON data."""
+
+    question: FactText
+    answer: NotRequired[FactText]
+    evidence: NotRequired[FactText]
+    inconclusive: NotRequired[FactText]
+    details: NotRequired[Annotated[dict[FactText, FactText], Field(max_length=MAX_DETAILS)]]
+    usual: NotRequired[bool]
+
+
+class StoredFingerprint(TypedDict):
+    """A fingerprint as JSON data; ``seconds`` is how long the probes took."""
+
+    fingerprint: int
+    facts: Annotated[list[StoredFact], Field(max_length=MAX_FACTS)]
+    backend: NotRequired[FactText]
+    hash: NotRequired[Text]
+    seconds: NotRequired[Duration]
+    calls: NotRequired[Count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +111,11 @@ class Fact:
     @staticmethod
     def from_json(data: Any) -> Fact:
         """Raises BundleError."""
-        if not isinstance(data, dict):
-            raise BundleError("a fact of a fingerprint is an object with a question and an answer")
-        details = data.get("details", {})
-        if not isinstance(details, dict) or len(details) > MAX_DETAILS:
-            raise BundleError("the details of a fact are an object of a few texts")
-        texts = {
-            key: _text(data.get(key, ""), key)
-            for key in ("question", "answer", "evidence", INCONCLUSIVE)
-        }
-        detail_texts = {
-            _text(key, "a detail's name"): _text(value, "a detail")
-            for key, value in details.items()
-        }
+        check(data, StoredFact, "a fact of a fingerprint:")
+        texts = {key: data.get(key, "") for key in ("question", "answer", "evidence", INCONCLUSIVE)}
+        details = MappingProxyType(dict(data.get("details", {})))
         try:
-            return Fact(
-                **texts, details=MappingProxyType(detail_texts), usual=data.get("usual") is True
-            )
+            return Fact(**texts, details=details, usual=data.get("usual") is True)
         except ValueError as error:
             raise BundleError(f"fingerprint: {error}") from None
 
@@ -162,30 +179,15 @@ class Fingerprint:
                 data = json.loads(data)
             except (ValueError, RecursionError) as error:
                 raise BundleError(f"not a fingerprint: {str(error)[:80]}") from None
-        if (
-            not isinstance(data, dict)
-            or data.get("fingerprint") != FORMAT
-            or not isinstance(data.get("facts"), list)
-        ):
+        if not isinstance(data, dict) or data.get("fingerprint") != FORMAT:
             raise BundleError(
                 f"not a fingerprint of format {FORMAT}; make one with consistency fingerprint "
                 f"--json"
             )
-        if len(data["facts"]) > MAX_FACTS:
-            raise BundleError(
-                f"a fingerprint of {len(data['facts'])} facts is too large (at most {MAX_FACTS})"
-            )
-        seconds, calls = data.get("seconds", 0.0), data.get("calls", 0)
-        if (
-            not isinstance(seconds, (int, float))
-            or isinstance(seconds, bool)
-            or type(calls) is not int
-        ):
-            raise BundleError("a fingerprint's 'seconds' and 'calls' are numbers")
+        check(data, StoredFingerprint, "a fingerprint:")
         facts = [Fact.from_json(item) for item in data["facts"]]
-        return Fingerprint.of(
-            _text(data.get("backend", ""), "backend"), facts, float(seconds), calls
-        )
+        seconds, calls = float(data.get("seconds", 0.0)), data.get("calls", 0)
+        return Fingerprint.of(data.get("backend", ""), facts, seconds, calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +225,3 @@ def _alike(question: str, a: str, b: str) -> bool:
         and "," not in shorter
         and longer.startswith(f"{shorter}, ")
     )
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise BundleError(f"fingerprint: {name} is text, not {str(value)[:40]!r}")
-    if len(value) > MAX_TEXT:
-        raise BundleError(f"fingerprint: {name} has {len(value)} characters (at most {MAX_TEXT})")
-    return value

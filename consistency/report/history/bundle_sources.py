@@ -70,8 +70,7 @@ def bundles(folders: Sequence[Path]) -> tuple[list[BundleSource], list[str]]:
 
 def _read(one: ListedBundle) -> BundleSource:
     header, results = one.header, _results(one.folder)
-    specs = header["settings"].get("specs")
-    spelled = specs if isinstance(specs, dict) else {}
+    spelled = header["settings"].get("specs", {})
     backends = {
         _name(name): _flat(
             keys | ({"spec": str(spelled[name])} if spelled.get(name, name) != name else {})

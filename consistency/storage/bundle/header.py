@@ -14,9 +14,14 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from ...core.reading import read_object
+from ...core.schema import Count, Duration, Integer, Name, Scalar, Text, check
+from ...core.text import shown
 from ...core.version import __version__
 from ...errors import BundleError
 from ...probes.fingerprint.summary import FORMAT as FINGERPRINT_FORMAT
@@ -27,8 +32,56 @@ from .machine import label_of, tidy
 FILE = "bundle.json"
 FORMAT = 2
 MAX_KEYS = 200  # of ``machine``
-_ID = re.compile(r"[A-Za-z0-9_-]{8,80}")
 _EPOCH = "1970-01-01T00:00:00+00:00"  # for bundles without a time
+
+
+class CorpusEntry(TypedDict):
+    """The corpus of a run; ``groups``: how many operators × dtypes it lacks."""
+
+    digest: Text
+    name: NotRequired[Text]
+    cases: NotRequired[Count]
+    replayed: NotRequired[Count]
+    groups: NotRequired[Count]
+
+
+class RunSettings(TypedDict, total=False):
+    """What a run was asked to do. ``examples`` are cases per operator × dtype, ``time_budget`` is
+    in seconds; ``specs`` are the user's words for backends, by name."""
+
+    operators: list[Name]
+    backends: list[Name]
+    dtypes: list[Name] | None
+    directions: list[Name]
+    examples: Count
+    seed: Integer
+    time_budget: Duration | None
+    shrink: bool
+    tolerances: Text
+    reference: Text
+    source: Text
+    repeat: Count
+    specs: dict[Name, Text]
+
+
+class BundleHeader(TypedDict):
+    """bundle.json. ``seconds`` and ``complete`` are written when the run ends."""
+
+    format: int
+    id: Annotated[str, Field(pattern="^[A-Za-z0-9_-]{8,80}$")]
+    label: Text
+    created: Text
+    machine: Annotated[dict[Name, Scalar], Field(max_length=MAX_KEYS)]
+    corpus: CorpusEntry | None
+    settings: RunSettings
+    consistency: NotRequired[Text]
+    unavailable: NotRequired[dict[Name, Text]]
+    seconds: NotRequired[Duration]
+    complete: NotRequired[bool]
+
+
+# environment.json: of each backend, what it ran on, and its fingerprint in several answers.
+Environments = dict[Name, dict[Name, Scalar | dict[Name, Any]]]
 
 
 def new_id(now: datetime.datetime | None = None) -> str:
@@ -37,16 +90,14 @@ def new_id(now: datetime.datetime | None = None) -> str:
 
 
 def new_header(
-    identity: str, settings: Mapping[str, Any], *, machine: Mapping[str, Any], label: str,
-    corpus: Mapping[str, Any] | None,
-    unavailable: Mapping[str, str],
-) -> dict[str, Any]:  # fmt: skip
+    identity: str, settings: RunSettings, *, machine: Mapping[str, Any], label: str,
+    corpus: CorpusEntry | None, unavailable: Mapping[str, str],
+) -> BundleHeader:  # fmt: skip
     """The content of bundle.json during a run."""
     return {
         "format": FORMAT, "id": identity, "label": label, "consistency": __version__,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "machine": dict(machine), "corpus": dict(corpus) if corpus is not None else None,
-        "settings": dict(settings),
+        "machine": dict(machine), "corpus": corpus, "settings": settings,
         "unavailable": dict(unavailable),
     }  # fmt: skip
 
@@ -91,32 +142,19 @@ _MIGRATIONS: tuple[Callable[[dict[str, Any], Path], dict[str, Any]], ...] = (_id
 
 
 def _checked(path: Path, header: dict[str, Any]) -> dict[str, Any]:
-    """The header with normalized label and time, after checking the fields that sort and identify
-    bundles; others are checked where they are used."""
-    identity, label, machine, corpus = (
-        header.get(key) for key in ("id", "label", "machine", "corpus")
-    )
-    if not isinstance(identity, str) or not _ID.fullmatch(identity):
-        raise BundleError(f"{path} has no usable id: {str(identity)[:40]!r}")
-    if not isinstance(label, str):
-        raise BundleError(f"{path} has no usable label: {str(label)[:40]!r}")
-    if not isinstance(machine, dict) or len(machine) > MAX_KEYS:
-        raise BundleError(f"{path} does not say what machine it is of")
-    if corpus is not None and not (
-        isinstance(corpus, dict) and isinstance(corpus.get("digest"), str)
-    ):
-        raise BundleError(f"{path} does not say which corpus was replayed")
+    """The header, checked, with normalized label and time."""
+    check(header, BundleHeader, path)
     try:
-        created = datetime.datetime.fromisoformat(str(header.get("created")))
+        created = datetime.datetime.fromisoformat(header["created"])
         created = (created if created.tzinfo else created.replace(tzinfo=datetime.UTC)).astimezone(
             datetime.UTC
         )
     except (ValueError, OverflowError):
         raise BundleError(
-            f"{path} does not say when it was made: {str(header.get('created'))[:40]!r}"
+            f"{path}  created is {shown(header['created'])}; expected is a time as ISO 8601"
         ) from None
     return header | {
-        "label": tidy(label) or "unknown",
+        "label": tidy(header["label"]) or "unknown",
         "created": created.isoformat(timespec="seconds"),
     }
 
@@ -139,6 +177,5 @@ def stored_environment(folder: Path) -> dict[str, dict[str, Any]]:
         environment = read_object(path, "what backends ran on")
     except FileNotFoundError:
         return {}
-    if not all(isinstance(keys, dict) for keys in environment.values()):
-        raise BundleError(f"{path} does not describe what backends ran on")
+    check(environment, Environments, path)
     return environment

@@ -19,33 +19,36 @@ from ...core.model import (
     Result,
     Worst,
 )
+from ...core.schema import check
 from ...core.verdict import OutcomeStatus, Verdict, verdict_name
 from ...errors import BundleError
 from ...judge.file_vocabulary import OLD_FAMILIES
 from .old_details import old_comparison_detail, old_detail
+from .rows import ResultRow
+
+MAX_EXPLANATION = 10_000  # characters; the exceptions of earlier versions have no limit
 
 
 def result_from_json(
     path: Path, number: int, row: dict[str, Any], cases: Mapping[str, Case]
 ) -> Result:
     """The result in line ``number`` of ``path``; ``cases`` are by id. Raises BundleError."""
+    check(row, ResultRow, f"{path}:{number}  damaged:")
     try:
         case = cases.get(row["case_id"])
         if case is None:
             raise BundleError(
                 f"{path}:{number}  damaged: cases.jsonl has no case {str(row['case_id'])[:80]!r}"
             )
-        metrics = {str(name): float(value) for name, value in row["metrics"].items()}
+        metrics = {name: float(value) for name, value in row["metrics"].items()}
         worst = _worst(row["worst"]) if "worst" in row else None
         comparison = _comparison(row["comparison"]) if "comparison" in row else None
         verdict = Verdict(row["verdict"], allowed=_allowed(row))
-        family = OLD_FAMILIES.get(str(row["family"]), str(row["family"]))
+        family = OLD_FAMILIES.get(row["family"], row["family"])
         return Result(
-            case, str(row["backend"]), str(row["direction"]), verdict, str(row["explanation"]),
-            metrics, family, worst, str(row["output"]), tuple(map(str, row["shapes"])),
-            comparison, str(row["sha256"]),
-            _evidence(row["evidence"]) if "evidence" in row else None, str(row.get("recorded_id",
-            "")),
+            case, row["backend"], row["direction"], verdict, row["explanation"][:MAX_EXPLANATION],
+            metrics, family, worst, row["output"], tuple(row["shapes"]), comparison, row["sha256"],
+            _evidence(row["evidence"]) if "evidence" in row else None, row.get("recorded_id", ""),
             known_of(row.get("expectation")), _proof(row.get("proof")),
             detail_from_json(row["detail"]) if "detail" in row else old_detail(row),
         )  # fmt: skip

@@ -5,10 +5,71 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
 
 from ...core.detail import detail_to_json
 from ...core.model import Result
+from ...core.schema import Count, Finite, Integer, Number
+
+
+class WorstRow(TypedDict, total=False):
+    """The worst element; keys with zeros are left out."""
+
+    index: list[Integer]
+    actual: Number
+    expected: Number
+
+
+class ProofRow(TypedDict):
+    """What was proved of the worst element."""
+
+    output: str
+    index: list[Integer]
+    digits: str
+    bits: Count
+
+
+class KnownRow(TypedDict):
+    """The known divergence that a failure matched."""
+
+    entry: str
+    place: str
+    verdict: str
+    max_rho: Finite | None
+    flaky: bool
+
+
+class ResultRow(TypedDict):
+    """A result as JSON data. ``shrunk`` and ``origin`` are written by a run; what the comparison
+    and the evidence hold is checked where it is read."""
+
+    case_id: str
+    backend: str
+    direction: str
+    verdict: str
+    explanation: str
+    metrics: dict[str, Number]
+    family: str
+    output: str
+    shapes: list[str]
+    sha256: str
+    operator: NotRequired[str]
+    dtype: NotRequired[str]
+    fails: NotRequired[bool]
+    worst: NotRequired[WorstRow]
+    proof: NotRequired[ProofRow | None]
+    cause: NotRequired[str]
+    share: NotRequired[Finite]
+    workaround: NotRequired[str]
+    detail: NotRequired[dict[str, Any]]
+    recorded_id: NotRequired[str]
+    expectation: NotRequired[KnownRow | None]
+    comparison: NotRequired[dict[str, Any]]
+    evidence: NotRequired[dict[str, Any]]
+    shrunk: NotRequired[bool]
+    origin: NotRequired[str]
 
 
 def result_to_json(result: Result, *, case: bool = True) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from ...core.model import Case
+from ..bundle.header import CorpusEntry
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,17 @@ class Corpus:
     def digest(self) -> str:
         return digest_of(case.digest for case in self.cases)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> CorpusEntry:
         """The entry in bundle.json; ``replayed`` is the number of cases run so far."""
-        part = {"groups": self.groups} if self.groups else {}
-        return {
+        entry: CorpusEntry = {
             "name": self.name,
             "digest": self.digest,
             "cases": len(self.cases),
             "replayed": 0,
-        } | part
+        }
+        if self.groups:
+            entry["groups"] = self.groups
+        return entry
 
 
 def digest_of(digests: Iterable[str]) -> str:

@@ -6,18 +6,54 @@ import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired
 
 import torch
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from ...core.codec import MAX_TEXT
+from ...core.schema import Count, Integer, Name, Scalar, Text, check
 from ...core.version import __version__
 from ...errors import BundleError
 from ..header import read_header_file
 
 FORMAT = 1
-CORPUS, RECORDING = "corpus", "recording"
+CORPUS: Literal["corpus"] = "corpus"
+RECORDING: Literal["recording"] = "recording"
 FILE = "recording.json"
+
+
+class RecordingSettings(TypedDict, total=False):
+    """What a corpus was drawn with, its ``name``, where a recording was imported from, or of which
+    ``model`` and how many ``calls`` it was captured."""
+
+    name: Text
+    model: Text
+    calls: Count
+    imported: Text
+    operators: list[Name]
+    dtypes: list[Name] | None
+    directions: list[Name]
+    examples: Count
+    seed: Integer
+    source: Text
+    literal: bool
+
+
+class StoredHeader(TypedDict):
+    """recording.json as it is stored."""
+
+    format: int
+    kind: Literal["corpus", "recording"]
+    consistency: NotRequired[Text]
+    torch: NotRequired[Text]
+    created: NotRequired[Text]
+    complete: NotRequired[bool]
+    backend: NotRequired[Annotated[str, Field(max_length=200)]]
+    environment: NotRequired[dict[Name, Scalar]]
+    configurations: NotRequired[dict[Name, dict[Name, Scalar]]]
+    settings: NotRequired[RecordingSettings]
 
 
 @dataclass(frozen=True)
@@ -25,61 +61,45 @@ class Header:
     """recording.json. ``configurations`` are additional environments of the same backend by name,
     to which single outcomes refer."""
 
-    kind: str
+    kind: Literal["corpus", "recording"]
     backend: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: RecordingSettings = field(default_factory=RecordingSettings)
     configurations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     complete: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        body: dict[str, Any] = {
+    def to_json(self) -> StoredHeader:
+        body: StoredHeader = {
             "format": FORMAT,
             "kind": self.kind,
             "consistency": __version__,
-            "torch": torch.__version__,
-        }
-        body |= {
+            "torch": str(torch.__version__),
             "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "complete": self.complete,
         }
         if self.kind == RECORDING:
-            body |= {"backend": self.backend, "environment": dict(self.environment)}
-            body |= (
-                {"configurations": {k: dict(v) for k, v in self.configurations.items()}}
-                if self.configurations
-                else {}
-            )
-        return body | {"settings": dict(self.settings)}
+            body["backend"], body["environment"] = self.backend, dict(self.environment)
+            if self.configurations:
+                body["configurations"] = {k: dict(v) for k, v in self.configurations.items()}
+        body["settings"] = self.settings
+        return body
 
 
 def read_header(folder: Path) -> Header:
     """Read recording.json. Raises BundleError."""
-    data = read_header_file(folder, FILE, "recording", FORMAT, objects=())
+    data = read_header_file(folder, FILE, "recording", FORMAT)
     path = folder / FILE
-    if data.get("kind") not in (CORPUS, RECORDING):
-        raise BundleError(f"{path} does not describe a recording")
-    configurations = data.get("configurations", {})
-    backend, settings = data.get("backend", ""), data.get("settings", {})
-    if (
-        not isinstance(configurations, dict)
-        or not isinstance(backend, str)
-        or not isinstance(settings, dict)
-    ):
-        raise BundleError(
-            f"{path} does not describe a recording: 'backend', 'settings' or 'configurations' is "
-            "malformed"
-        )
+    check(data, StoredHeader, path)
+    backend = data.get("backend", "")
     if data["kind"] == RECORDING and not backend:
         raise BundleError(f"{path} does not say which backend was recorded")
-    named = {str(name): _texts(path, environment_) for name, environment_ in configurations.items()}
-    environment = _texts(path, data.get("environment", {}))
+    configurations = data.get("configurations", {}).items()
     return Header(
-        data["kind"], backend[:200], environment, settings, named, data.get("complete") is True
-    )
+        data["kind"], backend, _texts(data.get("environment", {})), data.get("settings", {}),
+        {name: _texts(environment) for name, environment in configurations},
+        data.get("complete") is True,
+    )  # fmt: skip
 
 
-def _texts(path: Path, data: Any) -> dict[str, str]:
-    if not isinstance(data, dict):
-        raise BundleError(f"{path}: an environment is an object of texts")
-    return {str(key)[:200]: str(value)[:MAX_TEXT] for key, value in data.items()}
+def _texts(environment: Mapping[str, Any]) -> dict[str, str]:
+    return {key[:200]: str(value)[:MAX_TEXT] for key, value in environment.items()}

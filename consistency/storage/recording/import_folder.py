@@ -74,7 +74,14 @@ def convert(source: Path, folder: Path) -> tuple[int, int]:
                     parsed = _Line(line, tensors)
                 except (BundleError, RecipeError) as error:
                     raise BundleError(f"{manifest}:{number}  {error}") from None
-                except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+                except (
+                    KeyError,
+                    TypeError,
+                    ValueError,
+                    AttributeError,
+                    IndexError,
+                    OverflowError,
+                ) as error:
                     raise BundleError(
                         f"{manifest}:{number}  malformed: {type(error).__name__} {str(error)[:120]}"
                     ) from None

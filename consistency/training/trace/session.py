@@ -25,7 +25,7 @@ from ...judge import tolerances
 from ...judge.tolerances import Tolerances
 from ...report import repro_script
 from ...storage.bundle import failure_id
-from ...storage.recording.header import CORPUS, RECORDING, Header
+from ...storage.recording.header import CORPUS, RECORDING, Header, RecordingSettings
 from . import corpus, text
 from .capture import CallCapture, CapturedCall, CaptureLimits, CaptureMode
 
@@ -228,7 +228,7 @@ class WatchSession:
                 f"the program computed on {', '.join(sorted(devices))}; a recording is of one "
                 f"device: watch them apart"
             )
-        settings = {"source": "watched", "calls": self.count}
+        settings: RecordingSettings = {"source": "watched", "calls": self.count}
         header = Header(CORPUS, settings=settings)
         if devices:
             device = devices.pop()

@@ -32,7 +32,7 @@ def groups(
     """The lost tests of operators without any result on a backend in the newer run, unless it ran
     out of time."""
     out_of_time = "seconds" in new and new.get("complete") is False
-    has_plan = all(isinstance(new["settings"].get(key), list) for key in ("operators", "backends"))
+    has_plan = all(key in new["settings"] for key in ("operators", "backends"))
     if out_of_time or not has_plan or not _same_corpus(old, new):
         return
     present = {(group[0], group[3]) for group, _ in after}
@@ -45,8 +45,7 @@ def groups(
             and _requested(group, new["settings"])
         ):
             lost[group].append((case, result))
-    unavailable = new.get("unavailable")
-    reasons = unavailable if isinstance(unavailable, dict) else {}
+    reasons = new.get("unavailable", {})
     for group, pairs in lost.items():
         case, worst = max(pairs, key=lambda pair: pair[1].rho)
         reason = str(
