@@ -1,0 +1,18 @@
+"""Publicly reported wrong results as backends: after how many cases a run notices each."""
+
+from __future__ import annotations
+
+# Each module declares its bugs when it is imported.
+from . import (  # noqa: F401
+    accumulations,
+    arguments,
+    contract,
+    gradients,
+    integers,
+    layouts,
+    sizes,
+    special_values,
+)
+from .model import BUGS, Bug
+
+__all__ = ["BUGS", "Bug"]

@@ -1,0 +1,99 @@
+"""The page ``docs/real-bugs.md``: every reported bug, and after how many cases it is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .model import BUGS, Bug
+from .outcomes import read
+from .play import QUICK
+from .reasons import REASONS
+
+FILE = Path(__file__).parents[2] / "docs" / "real-bugs.md"
+TOPICS = {
+    "special values": "Elementwise functions at special values",
+    "accumulations": "Accumulations with NaN, infinities and overflow",
+    "sizes": "Sizes and leftovers",
+    "layouts": "Layouts, memory formats, conjugate bits",
+    "integers": "Integers, bytes and bool",
+    "arguments": "Arguments and their combinations",
+    "gradients": "Gradients",
+    "contract": "Strides and formats of results",
+}
+BEGIN = """# Reported bugs, and whether a run notices them
+
+For whoever wants to know what the drawn inputs reach, or adds inputs. Afterwards you know for
+{total} publicly reported wrong results of 2023 to 2026 after how many cases a run fails on them.
+
+Each row is emulated as a backend of the tests (`tests/real_bugs/`): torch on the CPU with exactly
+the reported defect under the reported condition. The emulations are ours; the reports are taken
+for the facts only. *Cases* are those of one operator × dtype: `consistency run` draws 5, and
+`4 of 5, float32` says that the fourth failed first. Beside every bug a healthy backend computes the
+same on the same cases; none of them may be accused.
+
+| | within 5 cases | within 50 | within 200 | not noticed | handed the report's input |
+|---|---|---|---|---|---|
+| {total} bugs | {quick} | {fifty} | {most} | {never} | {handed} of {inputs} |
+
+Causes named rightly, of those noticed whose cause has a name: {right} of {named}.
+`python tools/real_bugs.py` measures again and writes this page; a test fails when a bug that the
+table lists as noticed within 5 cases no longer is, or when a healthy backend is accused.
+
+A new row is a function with a header in one of the modules of `tests/real_bugs/`;
+[adding a fault](adding-a-fault.md) explains what a deed is. What is not noticed stays listed, with
+the reason.
+"""
+
+
+def page() -> str:
+    """The page as Markdown."""
+    table = read()
+    rows = {bug.issue: table.rows.get(bug.issue) or {} for bug in BUGS}
+    named = [bug for bug in BUGS if bug.causes and rows[bug.issue].get("within")]
+    within = [row.get("within") or 0 for row in rows.values()]
+    text = BEGIN.format(
+        total=len(BUGS),
+        quick=sum(0 < n <= QUICK for n in within),
+        fifty=sum(0 < n <= 50 for n in within),
+        most=sum(0 < n <= 200 for n in within),
+        never=within.count(0),
+        handed=sum(row.get("handed") is True for row in rows.values()),
+        inputs=sum(row.get("handed") is not None for row in rows.values()),
+        right=sum(rows[bug.issue]["cause"] in bug.causes for bug in named),
+        named=len(named),
+    )
+    for topic, title in TOPICS.items():
+        text += f"\n## {title}\n\n"
+        text += "| report | what is wrong | noticed | cause, or why not |\n|---|---|---|---|\n"
+        text += "".join(_lines((b, rows[b.issue]) for b in BUGS if b.topic == topic))
+    return text
+
+
+def _lines(rows: Iterable[tuple[Bug, dict[str, Any]]]) -> Iterable[str]:
+    for bug, row in rows:
+        operators = ", ".join(f"`{name.removeprefix('nn.functional.')}`" for name in bug.operators)
+        report = f"[{bug.issue.rpartition('/')[2]}]({bug.url})"
+        yield (
+            f"| {report} | {bug.what} ({bug.where}: {operators}) "
+            f"| {_noticed(row)} | {_why(bug, row)} |\n"
+        )
+
+
+def _noticed(row: dict[str, Any]) -> str:
+    if not row.get("within"):
+        return "no" if row.get("handed") is not False else "no, nor handed its input"
+    return f"{row['case']} of {row['within']}, {row['on'].split()[-1]}"
+
+
+def _why(bug: Bug, row: dict[str, Any]) -> str:
+    if row.get("within"):
+        cause = f"`{row['cause']}`" if row["cause"] else "–"
+        expected = " or ".join(f"`{cause}`" for cause in bug.causes)
+        return f"{cause}; expected {expected}" if expected and cause != expected else cause
+    reason = REASONS.get(bug.issue, "")
+    if row.get("touched"):
+        forgave = ", ".join(row.get("forgave", {}))
+        return f"{row['touched']} of {row['drawn']} cases show it: {forgave}. {reason}".strip()
+    return f"drawn in 0 of {row.get('drawn', 0)} cases{': ' + reason if reason else ''}"
