@@ -42,6 +42,36 @@ class BundleError(ConsistencyError):
     """A bundle that is damaged, of another format, or not a bundle at all."""
 
 
+class OutputError(ConsistencyError):
+    """Something could not be written: the disk is full, or the folder is read-only or gone.
+
+    ``results`` holds what a run had judged until then
+    (:class:`~consistency.core.model.Result` values); ``what`` names the file, ``full`` says that
+    room was missing, ``remedy`` what to do.
+    """
+
+    def __init__(
+        self, message: str, *, what: str = "", full: bool = False, remedy: str = "",
+        results: tuple[object, ...] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(f"{message}; {remedy}" if remedy else message)
+        self.message, self.what, self.full = message, what, full
+        self.remedy, self.results = remedy, results
+
+    def then(self, remedy: str, results: tuple[object, ...] = ()) -> OutputError:
+        """The same error with what to do about it, in the imperative; an earlier remedy stays."""
+        first = "make room, then " if self.full else ""
+        return type(self)(
+            self.message, what=self.what, full=self.full,
+            remedy=self.remedy or f"{first}{remedy}",
+            results=results or self.results,
+        )  # fmt: skip
+
+
+class OutputClosed(OutputError):  # noqa: N818 - what a reader did, and no error of anybody's
+    """Whoever read standard output does so no longer (``consistency … | head``)."""
+
+
 class Untestable(ConsistencyError):  # noqa: N818 - says what is so, is not an error of anybody's
     """Raised where an operator has no case that could tell anything; its text says why, and nothing
     is wrong with that."""

@@ -29,7 +29,7 @@ from ..engine import engine
 from ..engine.events import Handler
 from ..engine.fingerprints import Fingerprints
 from ..engine.resume import earlier_results
-from ..errors import Divergence, UsageError
+from ..errors import Divergence, OutputError, UsageError
 from ..generate.calls.generic_error import longest_dimension
 from ..generate.materialize import case_of, prepare
 from ..judge import tolerances as _tolerances
@@ -79,7 +79,8 @@ def run(
     or several, beside those that ``tolerances`` lists. ``jobs``: how many processes of this machine
     judge, None for this one; their backends must be named by specs.
 
-    Raises UsageError, ConfigurationError or BundleError with one clear line.
+    Raises UsageError, ConfigurationError, BundleError or OutputError with one clear line; the last
+    one, where the bundle cannot be written, has the ``results`` judged until then.
     """
     replay = None
     if corpus is not None:
@@ -114,7 +115,11 @@ def run(
                 writer, status.StatusWriter(folder), Fingerprints(folder), page.after(folder),
             ]  # fmt: skip
         # An exception in the caller's handler loses no result: the writer already has it.
-        engine.drive(config, [collect, *written, *handlers], resumed, executor)
+        try:
+            engine.drive(config, [collect, *written, *handlers], resumed, executor)
+        except OutputError as error:
+            results = tuple(collect.results)
+            raise error.then("complete it with resume=True", results) from None
     return engine.Run(
         tuple(collect.results), config, collect.seconds, folder, tuple(collect.scalings)
     )

@@ -9,10 +9,10 @@ from .. import backends as _backends
 from ..backends.base import Backend
 from ..engine import engine
 from ..engine import record as taking
-from ..engine.events import Handler
+from ..engine.events import Handler, dispatch
 from ..engine.fingerprints import Fingerprints
 from ..engine.judge_recordings import RecordingPlan, events, plan
-from ..errors import UsageError
+from ..errors import OutputError, UsageError
 from ..judge.tolerances import Tolerances
 from ..operators.declare import Operator
 from ..report import bundles
@@ -29,8 +29,8 @@ def record(
     """Write cases into the folder ``out`` and, with a ``backend``, what it does with them; returns
     how many there are.
 
-    ``corpus`` is a folder of cases written before, in place of drawn ones. Raises UsageError or
-    BundleError with one clear line.
+    ``corpus`` is a folder of cases written before, in place of drawn ones. Raises UsageError,
+    BundleError or OutputError with one clear line.
     """
     if corpus is None:
         chosen = engine.configure(
@@ -59,13 +59,14 @@ def judge_recordings(
     operators: Iterable[str | Operator] | None = None, *,
     tolerances: str | Path | Tolerances | None = None, out: str | Path | None = None,
     handlers: Sequence[Handler] = (),
-    expectations: Iterable[str | Path] | str | Path = (),
+    expectations: Iterable[str | Path] | str | Path = (), resume: bool = False,
 ) -> engine.Run:  # fmt: skip
     """Judge recordings against float64, computed here from their stored inputs.
 
     The results have the recordings' own ids as ``recorded_id``. ``out``: a folder for a bundle.
-    ``expectations``: files of known divergences, in addition to those of the tolerances. Raises
-    BundleError, UsageError or ConfigurationError with one clear line.
+    ``resume`` completes an interrupted one. ``expectations``: files of known divergences, in
+    addition to those of the tolerances. Raises BundleError, UsageError, ConfigurationError or
+    OutputError with one clear line.
     """
     folders = [recordings] if isinstance(recordings, (str, Path)) else list(recordings)
     planned = plan(folders, operators, tolerances, (), expectations)
@@ -74,11 +75,14 @@ def judge_recordings(
         if out is None:
             _drive(planned, [collect, *handlers])
         else:
-            writer = bundles.writer(Path(out))
+            writer = bundles.writer(Path(out), resume=resume)
             try:
                 _drive(planned, [collect, writer, Fingerprints(Path(out)), *handlers])
             finally:
                 writer.close()
+    except OutputError as error:
+        results = tuple(collect.results)
+        raise error.then("complete it with resume=True", results) from None
     finally:
         planned.close()
     return engine.Run(
@@ -91,5 +95,4 @@ def judge_recordings(
 
 def _drive(planned: RecordingPlan, handlers: Sequence[Handler]) -> None:
     for event in events(planned):
-        for handler in handlers:
-            handler(event)
+        dispatch(event, handlers)

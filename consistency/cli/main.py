@@ -1,10 +1,8 @@
-"""The ``consistency`` command: a thin front on the engine. Our errors become one line and exit
-status 2."""
+"""The ``consistency`` command: a thin front on the engine. Our errors, and those of the operating
+system, become one line and exit status 2."""
 
 from __future__ import annotations
 
-import io
-import os
 import sys
 from typing import Any
 
@@ -12,7 +10,8 @@ import click
 
 from ..core.startup_env import let_waiting_threads_sleep
 from ..core.version import __version__
-from ..errors import ConsistencyError, UsageError, did_you_mean
+from ..errors import ConsistencyError, OutputError, UsageError, did_you_mean
+from . import streams
 from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.corpus import corpus
@@ -37,7 +36,6 @@ from .usage_hints import COMMANDS, told
 EXIT = """\b
 Exit status: 0 consistent · 1 a verdict fails · 2 bad usage or configuration
 3 nothing failed, but nothing was tested, or not on a backend that was asked for"""
-BROKEN_PIPE = 141  # as shells report SIGPIPE
 # A group without a command, such as `consistency corpus`; older versions of click show the help
 # themselves.
 _HELP_INSTEAD: tuple[type[Exception], ...] = tuple(
@@ -61,42 +59,38 @@ class _Group(click.Group):
             )
         return command
 
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        streams.prepare()
+        try:
+            return super().make_context(*args, **more)
+        except OSError as error:  # of --help and --version
+            sys.exit(streams.status_of(streams.failed_write(error)))
+
     def invoke(self, ctx: click.Context) -> Any:
-        _any_encoding()
         let_waiting_threads_sleep()
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()  # or Python would do so later, and ignore that it fails
+        except OutputError as error:
+            ctx.exit(streams.status_of(error))
         except ConsistencyError as error:
-            click.echo(f"consistency: {error}", err=True)
+            streams.told(f"consistency: {error}")
             ctx.exit(2)
         except click.UsageError as error:
             if isinstance(error, _HELP_INSTEAD):
-                click.echo(error.format_message(), err=True)
+                streams.told(error.format_message())
             else:
-                click.echo(
-                    told(error, f"{ctx.command_path} {ctx.invoked_subcommand or ''}".strip()),
-                    err=True,
+                streams.told(
+                    told(error, f"{ctx.command_path} {ctx.invoked_subcommand or ''}".strip())
                 )
             ctx.exit(2)
         except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
+            streams.told("interrupted")
             ctx.exit(INTERRUPTED)
-        except BrokenPipeError:  # `consistency … | head`
-            os.dup2(
-                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-            )  # or Python complains when it flushes at exit
-            ctx.exit(BROKEN_PIPE)
-
-
-def _any_encoding() -> None:
-    """Characters such as ✓ must not end a run on a stream that cannot encode them; Windows pipes
-    and files get UTF-8."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            redirected = (
-                os.name == "nt" and not stream.isatty() and "PYTHONIOENCODING" not in os.environ
-            )
-            stream.reconfigure(encoding="utf-8" if redirected else None, errors="backslashreplace")
+        except OSError as error:
+            ctx.exit(streams.status_of(streams.failed_write(error)))
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT)

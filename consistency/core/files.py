@@ -31,7 +31,7 @@ def is_temporary(name: str) -> bool:
 @contextlib.contextmanager
 def replacing(path: Path, *, sync: bool = False) -> Iterator[BinaryIO]:
     """A new file that atomically replaces ``path`` at the end of the block; after an exception the
-    old one stays. ``sync``: flush it to disk first. Raises OSError."""
+    old one stays. ``sync``: flush it to disk first. Raises OSError, with the name of ``path``."""
     temporary = path.with_name(f"{secrets.token_hex(16)}{TEMPORARY}")  # unpredictable
     try:
         with open(temporary, "wb", opener=creating) as file:
@@ -40,8 +40,12 @@ def replacing(path: Path, *, sync: bool = False) -> Iterator[BinaryIO]:
                 file.flush()
                 os.fsync(file.fileno())
         temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):  # the first error counts
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+            error.filename = str(path)
+        raise
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -50,9 +54,10 @@ def write_bytes(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def write_text(path: Path, text: str, errors: str = "strict") -> None:
-    """Write a UTF-8 file atomically, with the line ends of ``text``. Raises OSError."""
-    write_bytes(path, text.encode("utf-8", errors))
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 file atomically, with the line ends of ``text``; what UTF-8 lacks, such as half
+    a character in the name of a folder, is escaped. Raises OSError."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_json(path: Path, data: Any) -> None:

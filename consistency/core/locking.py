@@ -45,13 +45,11 @@ class Lock:
             finally:
                 if self._file is None:
                     os.close(opened)
-        os.ftruncate(self._file, 0)
-        os.write(
-            self._file,
-            f"process {os.getpid()} since {datetime.datetime.now():%Y-%m-%d %H:%M:%S}\n".encode(
-                "ascii"
-            ),
-        )
+        now = f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S}"
+        # On a full disk the lock holds, and its holder has no name.
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._file, 0)
+            os.write(self._file, f"process {os.getpid()} since {now}\n".encode("ascii"))
 
     def release(self) -> None:
         """Release the lock. Safe to call twice."""
@@ -59,7 +57,8 @@ class Lock:
             return
         if sys.platform != "win32":  # Windows cannot remove an open file
             with contextlib.suppress(OSError):
-                self._path.unlink()
+                if self._is_current(self._file):  # not another run's, in a folder of the same name
+                    self._path.unlink()
         os.close(self._file)
         self._file = None
         if sys.platform == "win32":

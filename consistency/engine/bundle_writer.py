@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from typing_extensions import TypedDict
-
-from ..core.files import appending, mend, write_json
-from ..core.folders import is_ours, subfolder
+from ..core.files import is_temporary, write_json
+from ..core.folders import is_ours, remove_files, subfolder
 from ..core.locking import Lock
 from ..core.model import Key, Result
+from ..core.output import LineWriter, output_error, writing
 from ..core.reading import lines
-from ..core.schema import Finite, Name
+from ..core.text import pluralize
 from ..errors import BundleError
 from ..storage.bundle.header import BundleHeader, CorpusEntry, new_header, new_id, read_header
 from ..storage.bundle.machine import label_of, machine, tidy
@@ -24,6 +24,7 @@ from ..storage.bundle.packing import unpack
 from ..storage.bundle.reading import cases_of
 from ..storage.bundle.rows import row_of
 from ..storage.literals import write_literals
+from .bundle_settings import check_same
 from .events import (
     DeterminismChecked,
     Event,
@@ -35,26 +36,20 @@ from .events import (
     Started,
     UnitDone,
 )
+from .measurement_files import MeasurementFiles
 
 SECONDS_BETWEEN_COUNTS = 20.0
 MAX_FAILURE_FOLDERS = 200  # beyond the shrunk ones, which all get theirs
 KeepFailure = Callable[..., object]  # of a folder, a result, and what is known of its backend
-_BEFORE = {
-    "reference": "float64",
-    "source": "drawn",
-}  # what bundles mean that are older than these settings
-
-
-class MemoryRow(TypedDict):
-    """A line of memory.jsonl: how many bytes each call keeps."""
-
-    operator: Name
-    backend: Name
-    bytes: Finite
 
 
 class BundleWriter:
-    """The handler that writes a bundle. Each line is flushed before the next case begins."""
+    """The handler that writes a bundle. Each line is on the disk before the next case begins, and
+    the row of a failure after its folder, so that whatever has no row is judged again.
+
+    Raises OutputError where something cannot be written; the bundle stays readable, and can be
+    completed.
+    """
 
     def __init__(
         self, folder: Path, *, resume: bool = False, label: str = "", about: Mapping[str,
@@ -80,14 +75,33 @@ class BundleWriter:
         self._group: set[Key] = set()  # what this run wrote for the current operator × dtype
         self._specs: Mapping[str, str] = {}
         self._identities: Mapping[str, Mapping[str, str]] = {}
-        self._results: IO[str] | None = None
-        self._cases: IO[str] | None = None
-        self._failures = 0
+        self._results: LineWriter | None = None
+        self._cases: LineWriter | None = None
+        self._measurements: MeasurementFiles | None = None
+        self._failures = 0  # folders of failures that are not shrunk
+        self._rows = 0
+        self.finished = False  # every result and the end of the run are written
 
     def __call__(self, event: Event) -> None:
-        match event:
-            case Started():
+        if isinstance(event, Started):
+            with writing(self.folder, remedy="name another folder with --out"):
                 self._start(event)
+            return
+        try:
+            self._take(event)
+        except OSError as error:
+            held = f"the bundle holds {pluralize(self._rows, 'result')}"
+            if isinstance(error, FileNotFoundError):
+                lost = "later results are lost"
+            else:
+                lost = held if isinstance(event, Finished) else f"{held}, later ones are lost"
+            raise output_error(self.folder, error, lost) from None
+
+    def _take(self, event: Event) -> None:
+        assert self._results is not None
+        assert self._measurements is not None
+        self._results.check()
+        match event:
             case Judged():
                 self._write(event.results, origin=event.origin)
                 self._count(event)
@@ -97,21 +111,8 @@ class BundleWriter:
                     shrunk=True,
                     origin="explored" if self._corpus is not None else "",
                 )
-            case PrecisionScalingMeasured():
-                rows = [scaling.to_json() for scaling in event.scalings]
-                with appending(self.folder / "scaling.jsonl") as stream:
-                    stream.writelines(json.dumps(row) + "\n" for row in rows)
-            case DeterminismChecked():
-                with appending(self.folder / "determinism.jsonl") as stream:
-                    stream.writelines(json.dumps(item.to_json()) + "\n" for item in event.found)
-            case MemoryGrowth():
-                with appending(self.folder / "memory.jsonl") as stream:
-                    row: MemoryRow = {
-                        "operator": event.operator,
-                        "backend": event.backend,
-                        "bytes": event.bytes,
-                    }
-                    stream.write(json.dumps(row) + "\n")
+            case PrecisionScalingMeasured() | DeterminismChecked() | MemoryGrowth():
+                self._measurements.take(event)
             case UnitDone():
                 self._group.clear()
             case Finished():
@@ -120,40 +121,36 @@ class BundleWriter:
     def _start(self, event: Started) -> None:
         self._specs = event.config.specs
         self._corpus = event.config.corpus.to_json() if event.config.corpus is not None else None
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            is_ours(self.folder, "bundle", "bundle.json", "name another folder with --out")
-            self._lock = Lock(self.folder)
-            exists = (self.folder / "bundle.json").is_file()
-            if exists and not self._resume:
-                raise BundleError(
-                    f"{self.folder} already holds a bundle; add --resume to complete it, or name "
-                    "another folder"
-                )
-            self._identities = {
-                b.name: b.identity for b in event.config.backends if b.name not in event.unavailable
-            }
-            if exists:
-                self._check_same(event)
-                unpack(self.folder)
-                self._known = set(cases_of(self.folder))
-                rows = (row for _, row in lines(self.folder / "results.jsonl"))
-                self._there = {
-                    (str(row.get("case_id")), str(row.get("backend")), str(row.get("direction")))
-                    for row in rows
-                }
-            else:
-                write_json(self.folder / "bundle.json", self._header(event))
-            write_json(self.folder / "environment.json", self._identities)
-            for name in ("cases.jsonl", "results.jsonl"):
-                mend(self.folder / name)
-            self._cases = appending(self.folder / "cases.jsonl")
-            self._results = appending(self.folder / "results.jsonl")
-        except OSError as error:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        is_ours(self.folder, "bundle", "bundle.json", "name another folder with --out")
+        self._lock = Lock(self.folder)
+        exists = (self.folder / "bundle.json").is_file()
+        if exists and not self._resume:
             raise BundleError(
-                f"cannot write the bundle {self.folder}: {error.strerror}; name another folder "
-                f"with --out"
-            ) from None
+                f"{self.folder} already holds a bundle; add --resume to complete it, or name "
+                "another folder"
+            )
+        self._identities = {
+            b.name: b.identity for b in event.config.backends if b.name not in event.unavailable
+        }
+        if exists:
+            check_same(self.folder, event, self._corpus)
+            unpack(self.folder)
+            left = [*self.folder.glob("*"), *self.folder.glob("failures/*/*")]
+            names = [p.relative_to(self.folder).as_posix() for p in left if is_temporary(p.name)]
+            remove_files(self.folder, names)
+            self._known = set(cases_of(self.folder))
+            for _, row in lines(self.folder / "results.jsonl"):
+                key = tuple(str(row.get(name)) for name in ("case_id", "backend", "direction"))
+                self._there.add((key[0], key[1], key[2]))
+                self._rows += 1
+                self._failures += row.get("fails") is True and row.get("shrunk") is not True
+        else:
+            write_json(self.folder / "bundle.json", self._header(event))
+        write_json(self.folder / "environment.json", self._identities)
+        self._cases = LineWriter(self.folder / "cases.jsonl")
+        self._results = LineWriter(self.folder / "results.jsonl")
+        self._measurements = MeasurementFiles(self.folder)
 
     def _header(self, event: Started) -> BundleHeader:
         about = machine() if self._about is None else self._about
@@ -171,69 +168,30 @@ class BundleWriter:
             unavailable=event.unavailable,
         )  # fmt: skip
 
-    def _check_same(self, event: Started) -> None:
-        header: Mapping[str, Any] = read_header(self.folder)
-        described: Mapping[str, object] = dict(event.config.describe())
-        saved = header["settings"]
-        then, now = (
-            (corpus or {}).get("digest", "no corpus") for corpus in (header["corpus"], self._corpus)
-        )
-        if then != now:
-            raise BundleError(
-                f"{self.folder} was begun with another corpus ({then[:12]}, now {now[:12]}); "
-                "resume with the same, or name another folder with --out"
-            )
-        for key in (
-            "operators",
-            "backends",
-            "dtypes",
-            "directions",
-            "examples",
-            "seed",
-            "tolerances",
-            "reference",
-            "source",
-        ):
-            if saved.get(key, _BEFORE.get(key)) != described[key]:
-                raise BundleError(
-                    f"{self.folder} was begun with other {key} ({_brief(saved.get(key))}, now "
-                    f"{_brief(described[key])}); "
-                    "resume with the same settings, or name another folder with --out"
-                )
-        before, now = sorted(header.get("unavailable", {})), sorted(event.unavailable)
-        if before != now:
-            raise BundleError(
-                f"{self.folder} was begun where other backends were unavailable "
-                f"({_brief(before)}, now {_brief(now)}); name another folder with --out"
-            )
-
     def _write(
         self, results: tuple[Result, ...], *, shrunk: bool = False, origin: str = ""
     ) -> None:
         assert self._results is not None
         assert self._cases is not None
         results = tuple(r for r in results if r.key not in self._there and r.key not in self._group)
-        self._group.update(r.key for r in results)
+        cases = {r.case.id: r.case for r in results if r.case.id not in self._known}
+        for case in cases.values():
+            write_literals(self.folder, case)
+        rows = [{"id": name, "case": case.to_json()} for name, case in cases.items()]
+        self._cases.write("".join(json.dumps(row) + "\n" for row in rows))
+        self._known.update(cases)
+        failures = 0
         for result in results:
-            if result.case.id not in self._known:
-                self._known.add(result.case.id)
-                write_literals(self.folder, result.case)
-                self._cases.write(
-                    json.dumps({"id": result.case.id, "case": result.case.to_json()}) + "\n"
-                )
-        self._cases.flush()
-        for result in results:
-            row = row_of(result)
-            if shrunk:
-                row["shrunk"] = True
-            if origin:
-                row["origin"] = origin
-            self._results.write(json.dumps(row, default=str) + "\n")
-        self._results.flush()
-        for result in results:
-            if result.verdict.fails and (shrunk or self._failures < MAX_FAILURE_FOLDERS):
-                self._failures += not shrunk
+            if result.verdict.fails and (shrunk or self._failures + failures < MAX_FAILURE_FOLDERS):
+                failures += not shrunk
                 self._write_failure(result, results)
+        more = ({"shrunk": True} if shrunk else {}) | ({"origin": origin} if origin else {})
+        self._results.write(
+            "".join(json.dumps(row_of(result) | more, default=str) + "\n" for result in results)
+        )
+        self._group.update(r.key for r in results)
+        self._failures += failures
+        self._rows += len(results)
 
     def _count(self, event: Judged) -> None:
         """Store how much of the corpus was replayed; also during the run, which may be killed."""
@@ -272,16 +230,18 @@ class BundleWriter:
                 "complete": not event.out_of_time or self._explores,
             }
         )
+        self._close_files()
         self.close()
+        self.finished = True
 
     def close(self) -> None:
-        for stream in (self._cases, self._results):
-            if stream is not None:
-                stream.close()
+        """Release the folder. Safe to call twice, and after a failed write."""
+        with contextlib.suppress(OSError):  # what was written was told before
+            self._close_files()
         if self._lock is not None:
             self._lock.release()
 
-
-def _brief(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "…"
+    def _close_files(self) -> None:
+        for file in (self._cases, self._results, self._measurements):
+            if file is not None:
+                file.close()

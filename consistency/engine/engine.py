@@ -6,6 +6,7 @@ modules is exported here as well.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
 from ..backends.subprocess.backend import AHEAD
@@ -14,7 +15,7 @@ from ..diagnose.case_runner import JUDGING_FAILED, judge_case
 from ..diagnose.diagnosis import DiagnosisBudget
 from ..reference.high_precision import EACH
 from .config import RunConfig, configure, operator_dtypes
-from .events import Event, Handler, ResumeState
+from .events import Event, Handler, ResumeState, dispatch
 from .executors.inline import InlineExecutor
 from .executors.protocol import Executor
 from .plan import WorkUnit, draw, plan
@@ -35,12 +36,12 @@ def drive(
     resume: ResumeState | None = None,
     executor: Executor | None = None,
 ) -> None:
-    """Run to the end, passing every event to every handler. Without an ``executor``, in this
-    process."""
+    """Run to the end, passing every event to every handler
+    (:func:`~consistency.engine.events.dispatch`). Without an ``executor``, in this process."""
     executor = executor or InlineExecutor(config)
-    for _, event in executor.run(lambda environment: resume or ResumeState()):
-        for handler in handlers:
-            handler(event)
+    with contextlib.closing(executor.run(lambda environment: resume or ResumeState())) as events:
+        for _, event in events:
+            dispatch(event, handlers)
 
 
 __all__ = [

@@ -3,12 +3,13 @@ DeterminismChecked, MemoryGrowth and UnitDone; then Finished."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..core.model import Case, Key, Result
 from ..diagnose.determinism import Repeatability
 from ..diagnose.precision_scaling import Scaling
+from ..errors import OutputError
 from .config import RunConfig
 
 
@@ -112,6 +113,22 @@ Event = (
     | Finished
 )
 Handler = Callable[[Event], None]
+
+
+def dispatch(event: Event, handlers: Sequence[Handler]) -> None:
+    """Pass an event to every handler. Where one cannot write, the others still get the event; then
+    the first OutputError is raised. Other exceptions end it at once, and so does a beginning that
+    fails."""
+    failed: OutputError | None = None
+    for handler in handlers:
+        try:
+            handler(event)
+        except OutputError as error:
+            if isinstance(event, Started):
+                raise
+            failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 def numbered(event: Event, unit: int) -> Event:

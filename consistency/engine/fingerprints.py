@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..backends.base import Backend
 from ..core.files import write_json
-from ..errors import BundleError
+from ..core.output import writing
 from ..probes.fingerprint import cache
 from ..storage.bundle.header import stored_environment
 from .events import Event, Finished, Started
@@ -80,10 +80,6 @@ class Fingerprints:
             completed = {
                 name: {**about, **lines.get(name, {})} for name, about in identities.items()
             }
-            try:
-                write_json(self.folder / "environment.json", completed)
-            except OSError as error:
-                raise BundleError(
-                    f"cannot write the bundle {self.folder}: {error.strerror}; it lacks "
-                    f"fingerprints only"
-                ) from None
+            path = self.folder / "environment.json"
+            with writing(path, "the bundle lacks fingerprints only"):
+                write_json(path, completed)

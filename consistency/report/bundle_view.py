@@ -16,8 +16,8 @@ from ..core.text import printable
 from ..core.verdict import OutcomeStatus, Verdict
 from ..diagnose.determinism import Repeatability, RepeatabilityRow
 from ..diagnose.precision_scaling import Scaling, ScalingRow
-from ..engine.bundle_writer import MemoryRow
 from ..engine.known import status
+from ..engine.measurement_files import MemoryRow
 from ..errors import BundleError, ConsistencyError
 from ..storage import bundle
 from .groups import ReportGroups

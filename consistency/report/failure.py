@@ -11,7 +11,6 @@ from ..core import recipe
 from ..core.case_source import YOURS, parse_source
 from ..core.detail import ReferenceWrong
 from ..core.dtypes import FORMATS
-from ..core.files import write_bytes
 from ..core.model import Result, Worst
 from ..core.text import format_factor, printable, quote
 from ..core.verdict import VerdictKind
@@ -160,9 +159,9 @@ def command(result: Result, *, bundle: Path | None = None, spec: str | None = No
     )
 
 
-def tensors_of(result: Result, path: Path) -> None:
-    """Write the inputs (base storages) and the float64 reference of a failing case as safetensors,
-    unless they are large."""
+def tensors_of(result: Result) -> bytes:
+    """The inputs (base storages) and the float64 reference of a failing case as safetensors;
+    nothing if they are large."""
     from safetensors.torch import save
 
     from .. import operators
@@ -172,7 +171,7 @@ def tensors_of(result: Result, path: Path) -> None:
 
     materials = prepare(result.case)
     if sum(base.nbytes for base in materials.bases) > MAX_TENSOR_BYTES:
-        return
+        return b""
     tensors: dict[str, torch.Tensor] = {
         f"base/{i}": _parts(t) for i, t in enumerate(materials.build().bases)
     }
@@ -184,7 +183,7 @@ def tensors_of(result: Result, path: Path) -> None:
                 tensors[f"reference/{output.name}"] = (
                     _parts(output.tensor.detach()).contiguous().clone()
                 )
-    write_bytes(path, save(tensors, metadata=_metadata(result)))
+    return save(tensors, metadata=_metadata(result))
 
 
 def _parts(tensor: torch.Tensor) -> torch.Tensor:

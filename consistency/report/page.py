@@ -16,11 +16,11 @@ from typing import Any
 
 from ..core.files import write_named, write_text
 from ..core.model import Result
-from ..core.text import format_seconds, printable
+from ..core.output import writing
+from ..core.text import format_seconds, printable, quote
 from ..diagnose import determinism
 from ..engine.events import Event, Finished, Handler
 from ..engine.known import status
-from ..errors import BundleError
 from . import failure
 from .bundle_view import BundleView, read
 from .groups import RANKS
@@ -43,14 +43,11 @@ FIRST = 6  # operators named at the top of the page
 
 
 def write(folder: Path, path: Path | None = None) -> Path:
-    """Read a bundle and write its page: ``report.html`` in it, or ``path``. Raises BundleError."""
+    """Read a bundle and write its page: ``report.html`` in it, or ``path``. Raises BundleError,
+    and OutputError if it cannot be written."""
     html = page(read(folder))
-    try:
+    with writing(path or folder / PAGE, remedy="name another file with -o"):
         write_text(folder / PAGE, html) if path is None else write_named(path, html)
-    except OSError as error:
-        raise BundleError(
-            f"cannot write {path or folder / PAGE}: {error.strerror}; name another file with -o"
-        ) from None
     return path or folder / PAGE
 
 
@@ -59,11 +56,14 @@ def after(folder: Path) -> Handler:
 
     def finish(event: Event) -> None:
         if isinstance(event, Finished):
-            try:
-                write(folder)
-            except Exception as error:  # must not affect the run's verdict
-                text = f"no page: {error}\n"
-                write_text(folder / "report.txt", text, errors="backslashreplace")
+            path, again = folder / PAGE, f"`consistency report {quote(str(folder))}`"
+            with writing(path, "the bundle is complete without it", f"write it with {again}"):
+                try:
+                    html = page(read(folder))
+                except Exception as error:  # must not affect the run's verdict
+                    write_text(folder / "report.txt", f"no page: {error}\n")
+                else:
+                    write_text(path, html)
 
     return finish
 

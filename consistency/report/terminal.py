@@ -6,13 +6,15 @@ Rich draws it on a terminal; elsewhere (a file, a CI log) it is plain text witho
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from ..core.model import Result, kind
+from ..core.output import CheckedStream
 from ..core.text import format_factor, format_seconds, pluralize, printable
 from ..core.verdict import Verdict
 from ..diagnose import determinism, precision_scaling
@@ -29,6 +31,7 @@ from ..engine.events import (
     UnitDone,
 )
 from ..engine.known.status import StatusWriter, told
+from ..errors import OutputError
 from ..generate.calls.generic_error import GENERIC
 from . import failure
 from .progress import ProgressMeter
@@ -54,11 +57,14 @@ _LEGEND = {
 
 
 def console(stream: IO[str] | None = None) -> Console:
-    """A console on standard output or on ``stream``."""
+    """A console on standard output or on ``stream``. Printing raises OutputError where that cannot
+    be written."""
     from rich.console import Console
 
+    # Otherwise rich ends the process with status 1 where the reader of a pipe is gone.
+    file = CheckedStream(stream or sys.stdout)
     return Console(
-        file=stream or sys.stdout, highlight=False, soft_wrap=True, markup=False, emoji=False
+        file=cast("IO[str]", file), highlight=False, soft_wrap=True, markup=False, emoji=False
     )
 
 
@@ -86,6 +92,7 @@ class Screen:
         self._settings: RunConfig | None = None
         self._names: tuple[str, ...] = ()  # of backends, in the order of the table's columns
         self.meter = meter or ProgressMeter(self.console)
+        self._closed = False
 
     def __call__(self, event: Event) -> None:
         self._keeper(event)
@@ -174,6 +181,15 @@ class Screen:
         """Restore the terminal."""
         self.meter.stop()
 
+    def abandon(self) -> None:
+        """Show what was judged in a run that cannot go on; nothing where it was shown already, or
+        the screen itself cannot be written."""
+        self.stop()
+        if self.summary.results and not self._closed:
+            self.summary.standings = self._keeper.collector.standings()
+            with contextlib.suppress(OutputError):
+                self.closing(None)
+
     def _finish(self, event: Finished) -> None:
         self.stop()
         self.summary.standings = self._keeper.collector.standings()
@@ -185,6 +201,7 @@ class Screen:
     def closing(self, seconds: float | None, out_of_time: bool = False) -> None:
         """Print the table, the failures, the notes and the last line; ``seconds`` is None for a run
         that did not end."""
+        self._closed = True
         self.console.print()
         for line in table(self.summary, self._names):
             self.console.print(line)

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from consistency.cli import main
 from consistency.engine import engine
 from consistency.engine.events import Finished, Judged, Started
-from consistency.errors import BundleError
+from consistency.errors import BundleError, OutputError
 from consistency.report import bundles, markdown, page, page_data
 from consistency.report.bundle_view import read
 from consistency.report.groups import (
@@ -420,7 +420,7 @@ def test_a_mistake_is_one_line(arguments: list[str], text: str) -> None:
 
 
 def test_a_page_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match=r"cannot write .* name another file with -o"):
+    with pytest.raises(OutputError, match=r"cannot write .* name another file with -o"):
         page.write(run, tmp_path / "no" / "x.html")
 
 

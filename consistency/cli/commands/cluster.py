@@ -12,11 +12,14 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from ...engine.bundle_writer import BundleWriter
+from ...engine.events import dispatch
 from ...engine.fingerprints import Fingerprints
 from ...engine.resume import earlier_results
 from ...errors import UsageError
 from ...report import bundles
 from ..options import INTERRUPTED
+from ._incomplete import completion_told
 from ._rows import json_writer
 
 if TYPE_CHECKING:
@@ -78,6 +81,7 @@ class ClusterOptions:
     not_tested: bool
     expectations: Sequence[str] = ()
     fingerprints: bool | None = None
+    rows_to_stdout: bool = False
 
 
 def run_on_cluster(chosen: RunConfig, options: ClusterOptions, rows: IO[str] | None) -> int:
@@ -96,7 +100,7 @@ def run_on_cluster(chosen: RunConfig, options: ClusterOptions, rows: IO[str] | N
             "CONSISTENCY_LABEL"
         )
     labels = labels_chosen(options.resources)
-    meter = ProgressMeter(console(sys.stderr if rows is sys.stdout else None))
+    meter = ProgressMeter(console(sys.stderr if options.rows_to_stdout else None))
     with contextlib.ExitStack() as stack:
         client = DaskClient(options.address)
         stack.callback(client.close)
@@ -109,10 +113,15 @@ def run_on_cluster(chosen: RunConfig, options: ClusterOptions, rows: IO[str] | N
             fingerprints=options.fingerprints if options.folder is not None else False,
         )  # fmt: skip
         shown: dict[str, Shown] = {}
+        screens: list[Screen] = []
+        writers: list[BundleWriter] = []
+        stack.enter_context(completion_told(screens, options.folder, writers))
         try:
             for environment in coordinator.gather():
                 shown[environment.key] = display = Shown(environment, options, meter, rows)
                 stack.callback(display.close)
+                screens.append(display.screen)
+                writers += display.writers
             folder = options.folder if options.resume else None
             for environment, event in coordinator.run(
                 lambda e: earlier_results(folder / e.name) if folder else ResumeState()
@@ -155,14 +164,16 @@ class Shown:
         self.screen: Screen = Screen(
             out=folder, not_tested=options.not_tested, where=where, meter=meter
         )
-        self._handlers, self.close = _handlers(environment, options, folder)
+        self._handlers, self.writers = _handlers(environment, options, folder)
         if rows is not None:
             self._handlers.append(json_writer(rows, environment=environment.name))
 
     def __call__(self, event: Event) -> None:
-        for handler in self._handlers:
-            handler(event)
-        self.screen(event)
+        dispatch(event, [*self._handlers, self.screen])
+
+    def close(self) -> None:
+        for writer in self.writers:
+            writer.close()
 
     def status(self, backends_named: bool) -> int:
         from ...report.terminal import exit_status
@@ -172,15 +183,15 @@ class Shown:
 
 def _handlers(
     environment: WorkerEnvironment, options: ClusterOptions, folder: Path | None
-) -> tuple[list[Handler], Callable[[], None]]:
+) -> tuple[list[Handler], list[BundleWriter]]:
     from ...engine.known import status
     from ...report import page
 
     if folder is None:
-        return [], lambda: None
+        return [], []
     about = {
         key: value for key, value in environment.about.items() if key not in ("torch", "threads")
     }
     writer = bundles.writer(folder, resume=options.resume, label=environment.name, about=about)
     fingerprints = Fingerprints(folder, options.fingerprints)
-    return [writer, status.StatusWriter(folder), fingerprints, page.after(folder)], writer.close
+    return [writer, status.StatusWriter(folder), fingerprints, page.after(folder)], [writer]

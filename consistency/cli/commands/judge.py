@@ -9,7 +9,9 @@ from pathlib import Path
 
 import click
 
+from ...engine.bundle_writer import BundleWriter
 from ...engine.fingerprints import Fingerprints
+from ...errors import UsageError
 from ...report import bundles
 from ..options import FILE_OR_STDOUT, FOLDER, INTERRUPTED, command, option
 
@@ -35,6 +37,7 @@ from ..options import FILE_OR_STDOUT, FOLDER, INTERRUPTED, command, option
     "--json", "json_file", type=FILE_OR_STDOUT,
     help="Also write one object a line per outcome, with its recorded_id; - for standard output.",
 )  # fmt: skip
+@click.option("--resume", is_flag=True, help="Complete the interrupted bundle in --out.")
 @option("not_tested")
 def judge(
     recordings: Sequence[str],
@@ -42,6 +45,7 @@ def judge(
     ids: Sequence[str],
     out: Path | None,
     json_file: Path | None,
+    resume: bool,
     not_tested: bool,
     expectations: Sequence[str],
 ) -> None:
@@ -60,13 +64,16 @@ def judge(
     Exit status: 0 consistent · 1 a verdict fails · 2 bad usage, or a damaged recording
     3 nothing failed, but something could not be judged
     """
-    from ...engine.events import Handler
+    from ...engine.events import Handler, dispatch
     from ...engine.judge_recordings import events, plan
     from ...engine.known import status
     from ...report import page
     from ...report.terminal import Screen, exit_status
+    from ._incomplete import completion_told
     from ._rows import json_writer, opened
 
+    if resume and out is None:
+        raise UsageError("--resume needs the folder to complete: add --out FOLDER")
     folders = [name for name in recordings if Path(name).is_dir()] or list(recordings[:1])
     patterns = [name for name in recordings if name not in folders]
     planned = plan(folders, patterns or None, tolerances, ids, expectations)
@@ -76,18 +83,19 @@ def judge(
         stack.callback(planned.close)
         stack.callback(screen.stop)
         handlers: list[Handler] = []
+        writers: list[BundleWriter] = []
         if out is not None:
-            writer = bundles.writer(out)
+            writer = bundles.writer(out, resume=resume)
+            writers.append(writer)
             stack.callback(writer.close)
             handlers += [writer, status.StatusWriter(out), Fingerprints(out), page.after(out)]
+        stack.enter_context(completion_told([screen], out, writers))
         stream = stack.enter_context(opened(json_file))
         if stream is not None:
             handlers.append(json_writer(stream))
         try:
             for event in events(planned):
-                for handler in handlers:
-                    handler(event)
-                screen(event)
+                dispatch(event, [*handlers, screen])
         except KeyboardInterrupt:
             screen.stop()
             click.echo(f"interrupted after {screen.summary.results:,} results", err=True)

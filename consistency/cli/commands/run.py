@@ -11,12 +11,14 @@ from pathlib import Path
 
 import click
 
+from ...engine.bundle_writer import BundleWriter
 from ...engine.resume import earlier_results
 from ...engine.run_options import RunOptions
 from ...errors import UsageError
 from ...report import bundles
 from ..options import FOLDER, INTERRUPTED, command, option, run_options
 from ._corpus_options import NIGHTLY, prepared
+from ._incomplete import completion_told
 from ._rows import json_writer, opened
 from .cluster import ClusterOptions, begun_under, cluster_options, default_specs, run_on_cluster
 
@@ -127,6 +129,7 @@ def run(
             not_tested,
             options.expectations or (),
             probed,
+            to_stdout,
         )
         with opened(json_file) as rows:
             sys.exit(run_on_cluster(config, cluster_settings, rows))
@@ -150,11 +153,14 @@ def run(
         stack.callback(screen.stop)
         handlers: list[Handler] = []
         last: list[Handler] = []  # after the screen's output
+        writers: list[BundleWriter] = []
         if folder is not None:
             writer = bundles.writer(folder, resume=resume, label=label)
+            writers.append(writer)
             stack.callback(writer.close)
             handlers += [writer, status.StatusWriter(folder), page.after(folder)]
             last = _fingerprint_progress.handlers(folder, probed, screen)
+        stack.enter_context(completion_told([screen], folder, writers))
         stream = stack.enter_context(opened(json_file))
         if stream is not None:
             handlers.append(json_writer(stream))

@@ -12,7 +12,7 @@ from ..config import RunConfig
 from ..events import Event, Finished, ResumeState, numbered
 from ..plan import plan
 from ..unit_runner import RunState, judge_unit, minimization_seconds, started_event
-from .protocol import EnvironmentEvent, ResumeFrom
+from .protocol import EnvironmentEvents, ResumeFrom
 
 
 @dataclass
@@ -27,7 +27,7 @@ class InlineExecutor:
     def __init__(self, config: RunConfig) -> None:
         self._environment = ThisMachine(config)
 
-    def run(self, resume: ResumeFrom) -> Iterator[EnvironmentEvent]:
+    def run(self, resume: ResumeFrom) -> EnvironmentEvents:
         config = self._environment.config
         try:
             for event in _events(config, resume(self._environment)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ... import backends as _backends
@@ -71,7 +71,9 @@ class ProcessExecutor(Coordinator):
             environment.config = replace(environment.config, identity=self.config.identity)
         return environments
 
-    def run(self, resume: ResumeFrom = lambda environment: ResumeState()) -> Iterator[WorkerEvent]:
+    def run(
+        self, resume: ResumeFrom = lambda environment: ResumeState()
+    ) -> Generator[WorkerEvent, None, None]:
         try:
             yield from super().run(resume)
         finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Protocol
 
 from ..config import RunConfig
@@ -19,6 +19,7 @@ class RunEnvironment(Protocol):
 
 ResumeFrom = Callable[[RunEnvironment], ResumeState]
 EnvironmentEvent = tuple[RunEnvironment, Event]
+EnvironmentEvents = Generator[EnvironmentEvent, None, None]  # closed where a handler raises
 
 
 class Executor(Protocol):
@@ -29,7 +30,7 @@ class Executor(Protocol):
     (:class:`~consistency.engine.result_collector.Collect` sorts by it).
     """
 
-    def run(self, resume: ResumeFrom) -> Iterator[EnvironmentEvent]:
+    def run(self, resume: ResumeFrom) -> EnvironmentEvents:
         """The events of every environment. Results that ``resume`` returns for one are not judged
         again."""
         ...

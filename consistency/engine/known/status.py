@@ -19,6 +19,7 @@ from typing import Any
 from ... import backends, operators
 from ...core.files import write_text
 from ...core.model import Result
+from ...core.output import writing
 from ...core.schema import checked_lines, row_type
 from ...core.text import format_factor, pluralize
 from ...core.verdict import VerdictKind
@@ -241,7 +242,8 @@ class StatusWriter:
                 for result in event.results:
                     self.collector.add(result)
             case Finished() if self.folder is not None:
-                write(self.folder, self.collector.standings())
+                with writing(self.folder / FILE, "the bundle lacks what became of expectations"):
+                    write(self.folder, self.collector.standings())
 
 
 def write(folder: Path, standings: Iterable[KnownStatus]) -> None:

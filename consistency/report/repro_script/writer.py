@@ -48,32 +48,35 @@ def write(
     identity = identity or {}
     folder.mkdir(parents=True, exist_ok=True)
     is_ours(folder, "failure's folder", "case.json", "name another folder")
-    _write(folder / "case.json", result.case.line + "\n")
+    write_text(folder / "case.json", result.case.line + "\n")
     write_literals(folder, result.case)
     found = {
         "backend": environment.of_backend(result, identity),
         "judged with": environment.here(),
         "spec": spec or result.backend,
     }
-    _write(folder / "environment.json", json.dumps(found, indent=1) + "\n")
+    write_text(folder / "environment.json", json.dumps(found, indent=1) + "\n")
     bundle = folder.parent.parent if folder.parent.name == "failures" else None
-    _write(folder / "message.txt", message(result, bundle=bundle, spec=spec) + "\n")
+    write_text(folder / "message.txt", message(result, bundle=bundle, spec=spec) + "\n")
     try:
         made = script_of(result, spec, identity, operator)
     except Exception as error:  # a failing artifact must not end the run
-        _write(folder / "repro.txt", f"no script: {type(error).__name__}: {error}\n")
+        write_text(folder / "repro.txt", f"no script: {type(error).__name__}: {error}\n")
         made = Script("", limits=(f"{type(error).__name__}: {error}",))
     else:
-        _write(folder / "repro.py", made.text)
+        write_text(folder / "repro.py", made.text)
         for name, data in made.files.items():
             write_bytes(folder / name, data)
     told = text_of_issue(result, made, spec=spec, identity=identity, others=others, minimal=minimal)
-    _write(folder / "issue.md", told)
+    write_text(folder / "issue.md", told)
     try:
-        tensors_of(result, folder / "tensors.safetensors")
+        tensors = tensors_of(result)
     except Exception as error:
-        _write(folder / "tensors.txt", f"no tensors: {error}\n")
-    _write(folder / "result.json", json.dumps(row_of(result), default=str) + "\n")
+        write_text(folder / "tensors.txt", f"no tensors: {error}\n")
+    else:
+        if tensors:
+            write_bytes(folder / "tensors.safetensors", tensors)
+    write_text(folder / "result.json", json.dumps(row_of(result), default=str) + "\n")
     manifest.seal(folder)
 
 
@@ -90,8 +93,3 @@ def keep(
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}; name another folder") from None
     return path
-
-
-def _write(path: Path, text: str) -> None:
-    """Write UTF-8 with \\n on all platforms; characters that cannot be encoded are escaped."""
-    write_text(path, text, errors="backslashreplace")

@@ -13,7 +13,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from ....core.detail import Detail, HarnessFailed
@@ -63,7 +63,9 @@ class Coordinator(Membership):
         self._looked = 0.0
         self._gone: dict[str, float] = {}  # environments without a worker: since when
 
-    def run(self, resume: ResumeFrom = lambda environment: ResumeState()) -> Iterator[WorkerEvent]:
+    def run(
+        self, resume: ResumeFrom = lambda environment: ResumeState()
+    ) -> Generator[WorkerEvent, None, None]:
         """The events of every environment, interleaved as they arrive."""
         if not self.environments:
             self.gather()

@@ -1,0 +1,78 @@
+"""Standard streams of a command: any encoding, none at all, or one that cannot be written."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+
+import click
+
+from ..core.output import STANDARD_OUTPUT, output_error
+from ..errors import OutputClosed, OutputError
+
+BROKEN_PIPE = 141  # as shells report SIGPIPE
+
+
+def prepare() -> None:
+    """Characters such as ✓ must not end a run on a stream that cannot encode them; Windows pipes
+    and files get UTF-8. A closed stream (``>&-``) becomes the null device, or else the next file
+    that is opened would get its number."""
+    for number in range(3):
+        with contextlib.suppress(OSError):
+            os.fstat(number)
+            continue
+        with contextlib.suppress(OSError):
+            os.open(os.devnull, os.O_RDWR)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            redirected = (
+                os.name == "nt" and not stream.isatty() and "PYTHONIOENCODING" not in os.environ
+            )
+            stream.reconfigure(encoding="utf-8" if redirected else None, errors="backslashreplace")
+
+
+def told(text: str) -> None:
+    """Write a line to standard error, if that can be written."""
+    with contextlib.suppress(OSError):
+        click.echo(text, err=True)
+
+
+def failed_write(error: OSError) -> OutputError:
+    """What an OSError that nothing else has handled says to the user. It names no file where
+    standard output cannot be written."""
+    if error.filename is None:
+        try:
+            sys.stdout.flush()
+        except OSError as again:  # what was printed is still in its buffer
+            return output_error(STANDARD_OUTPUT, again)
+        if isinstance(error, BrokenPipeError):
+            return output_error(STANDARD_OUTPUT, error)
+    return output_error("", error)
+
+
+def status_of(error: OutputError) -> int:
+    """Write the line of a failed write, and return the exit status. A reader of a pipe that is gone
+    needs to be told only how to go on."""
+    discard_output()
+    if isinstance(error, OutputClosed) and error.what == STANDARD_OUTPUT:
+        if error.remedy:
+            told(f"consistency: {error}")
+        return BROKEN_PIPE
+    told(f"consistency: {error}")
+    return 2
+
+
+def discard_output() -> None:
+    """Discard what standard output has not taken, or Python complains of it at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, sys.stdout.fileno())
+            os.close(null)

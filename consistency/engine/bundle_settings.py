@@ -1,0 +1,60 @@
+"""Whether a bundle that is completed was begun with the settings of the run that completes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import BundleError
+from ..storage.bundle.header import read_header
+from .events import Started
+
+_BEFORE = {
+    "reference": "float64",
+    "source": "drawn",
+}  # what bundles mean that are older than these settings
+
+
+def check_same(folder: Path, event: Started, corpus_now: Mapping[str, Any] | None) -> None:
+    """Raise BundleError if the bundle in ``folder`` was begun with other settings."""
+    header: Mapping[str, Any] = read_header(folder)
+    described: Mapping[str, object] = dict(event.config.describe())
+    saved = header["settings"]
+    then, now = (
+        (corpus or {}).get("digest", "no corpus") for corpus in (header["corpus"], corpus_now)
+    )
+    if then != now:
+        raise BundleError(
+            f"{folder} was begun with another corpus ({then[:12]}, now {now[:12]}); "
+            "resume with the same, or name another folder with --out"
+        )
+    for key in (
+        "operators",
+        "backends",
+        "dtypes",
+        "directions",
+        "examples",
+        "seed",
+        "tolerances",
+        "reference",
+        "source",
+    ):
+        if saved.get(key, _BEFORE.get(key)) != described[key]:
+            raise BundleError(
+                f"{folder} was begun with other {key} ({_brief(saved.get(key))}, now "
+                f"{_brief(described[key])}); "
+                "resume with the same settings, or name another folder with --out"
+            )
+    before, now = sorted(header.get("unavailable", {})), sorted(event.unavailable)
+    if before != now:
+        raise BundleError(
+            f"{folder} was begun where other backends were unavailable "
+            f"({_brief(before)}, now {_brief(now)}); name another folder with --out"
+        )
+
+
+def _brief(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "…"
