@@ -527,3 +527,31 @@ def test_expectations_of_the_last_night(snapshot: Snapshot, tmp_path: Path) -> N
     (here / "expectations.jsonl").write_text('{"entry": []}\n{', encoding="utf-8")
     (cell,) = made(tmp_path).cells.values()
     assert cell.expectation == "otherwise divergent"
+
+
+def test_a_damaged_store_is_told(nightly: Path, tmp_path: Path) -> None:
+    """Its first block is as it should be; those with the tables are not."""
+    path = tmp_path / "damaged.duckdb"
+    command("query {} {} --store {}", "SELECT 1", nightly, path)
+    data = bytearray(path.read_bytes())
+    for place in range(3 * 4096, len(data), 997):
+        data[place] ^= 255
+    path.write_bytes(data)
+    found = command("query", "SELECT * FROM results", path)
+    assert found.exit_code == 2, found.stdout
+    assert "damaged" in found.stderr or "cannot open the store" in found.stderr
+    assert found.stderr.count("\n") == 1
+
+
+def test_a_question_that_is_no_text_is_told(nightly: Path) -> None:
+    found = command("query {} {}", "SELECT '\udc80'", nightly)
+    assert found.exit_code == 2
+    assert "it is not text in UTF-8" in found.stderr
+
+
+@pytest.mark.parametrize("form", ["", "--csv", "--json"])
+def test_no_escape_sequence_reaches_the_terminal(nightly: Path, form: str) -> None:
+    """Neither from a value nor from the name of a column, which is the question's own text."""
+    found = command(f"query {{}} {{}} {form}", "SELECT '\x1b[31m', chr(155) || 'x'", nightly)
+    assert found.exit_code == 0
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", found.stdout)

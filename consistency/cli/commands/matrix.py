@@ -63,8 +63,7 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artifacts:
             f"there is no bundle in {', '.join(map(str, folders))}; `consistency run --out DIR` "
             "makes one"
         )
-    history = Store(store or out.with_name(f"{out.name}.duckdb"))
-    try:
+    with Store(store or out.with_name(f"{out.name}.duckdb")).readable() as history:
         history.take(
             bundle_folders,
             progress=lambda done, of: (
@@ -88,5 +87,3 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artifacts:
             f"{pluralize(failing, 'cell')} {'fails' if failing == 1 else 'fail'}, "
             f"{pluralize(len(site.change_points), 'change')}"
         )
-    finally:
-        history.close()

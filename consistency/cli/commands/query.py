@@ -96,8 +96,7 @@ def query(
             "--help` has examples"
         )
     folders = [Path(word) for word in (words[1:] if wanted is None else words)] or [Path("reports")]
-    opened = _store(folders, store)
-    try:
+    with _store(folders, store).readable() as opened:
         if wanted is None:
             from ...report.history.sql import ask
 
@@ -114,8 +113,6 @@ def query(
             else _table(columns, rows)
         ):
             click.echo(line)
-    finally:
-        opened.close()
 
 
 def _store(folders: Sequence[Path], path: Path | None) -> Store:
@@ -186,9 +183,12 @@ def _json(columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> Iterator[s
 
 
 def _csv(columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
+    from ...core.text import printable
+
     for row in (columns, *(tuple(map(_plain, row)) for row in rows)):
         stream = io.StringIO()
-        csv.writer(stream, lineterminator="").writerow(row)
+        cells = [printable(cell) if isinstance(cell, str) else cell for cell in row]
+        csv.writer(stream, lineterminator="").writerow(cells)
         yield stream.getvalue()
 
 
@@ -200,8 +200,9 @@ def _table(columns: Sequence[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[
     if not shown:
         yield "nothing"
         return
-    widths = [max(len(line[i]) for line in (columns, *shown)) for i in range(len(columns))]
-    for line in (columns, *shown):
+    heads = [_cell(column, last=False) for column in columns]
+    widths = [max(len(line[i]) for line in (heads, *shown)) for i in range(len(heads))]
+    for line in (heads, *shown):
         yield "  ".join(
             text.ljust(width) for text, width in zip(line, widths, strict=True)
         ).rstrip()

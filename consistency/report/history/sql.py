@@ -100,6 +100,8 @@ def ask(store: Store, sql: str) -> Answer:
     db = _read_only_views(store)
     try:
         statements = db.extract_statements(sql)
+    except TypeError:  # lone surrogates, which stand for bytes that are not UTF-8
+        raise UsageError("the question cannot be read: it is not text in UTF-8") from None
     except duckdb.Error as error:
         raise UsageError(f"the question cannot be read: {_series(error)}") from None
     if len(statements) != 1 or statements[0].type not in (

@@ -141,6 +141,23 @@ class Store:
     def close(self) -> None:
         self.db.close()
 
+    @contextlib.contextmanager
+    def readable(self) -> Iterator[Store]:
+        """Close it at the end of the block. Raises UsageError if the file turns out to be damaged,
+        or to be no store."""
+        import duckdb
+
+        try:
+            yield self
+        except duckdb.Error as error:
+            name = printable(str(self.path or "of what was read"))
+            raise UsageError(
+                f"the store {name} is damaged: {_first_line(error)}; remove it, and name the "
+                "bundles again"
+            ) from None
+        finally:
+            self.close()
+
     def take(
         self,
         bundles: Sequence[BundleSource],

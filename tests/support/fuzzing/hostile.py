@@ -28,7 +28,8 @@ NAMES = (
     "C:\\Windows\\win.ini", "\\\\host\\share", "a\\..\\b", "file:///etc/passwd", "a/b", "a\x00b",
     "*", "-rf", "--out=/tmp/x", "a" * 300, "é" * 200, "evil.py:backend", "evil:backend",
     "cpu@./evil.sh", "numpy@./evil.sh", "cpu@/bin/sh", "cuda", "directml", "x.py:y",
-    "cpu+env:PATH=/tmp", "cpu+isolated", "os:system", "__import__('os').system('id')", "{0.__class__}", "%(x)s", "%s%n",
+    "cpu+env:PATH=/tmp", "cpu+isolated", "os:system", "__import__('os').system('id')",
+    "{0.__class__}", "%(x)s", "%s%n",
     "$(id)", "`id`", "'; id; '", '" onerror="1', "'); DROP TABLE results; --",
 )  # fmt: skip
 TEXTS = (

@@ -120,5 +120,6 @@ FORMULAS = (
     "torch.load('/etc/passwd')", "(" * 500 + "x" + ")" * 500, "x @", "lambda: x", "exit()", "b'x'",
     "[x for _ in iter(int, 1)]", "x.repeat(2 ** 40)", "'a' * 10 ** 10", "x;y", "x\x1b[31m",
     "x.as_strided((2 ** 30,), (0,))", "torch.zeros(2 ** 20, 2 ** 20)", "x.set_(x)", "x if x else b",
-    "\ud800", "f'{{x}}'", "x[10 ** 30]", "x.sum(" + "9" * 5000 + ")", "x.__reduce__()", "eval('1')", "",
+    "\ud800", "f'{{x}}'", "x[10 ** 30]", "x.sum(" + "9" * 5000 + ")", "x.__reduce__()",
+    "eval('1')", "",
 )  # fmt: skip
