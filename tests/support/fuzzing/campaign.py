@@ -51,9 +51,9 @@ class Campaign:
 
     def prepare(self) -> None:
         """Make the inputs of the commands: forks then need not."""
-        for name in sorted({name for target in self.targets for name in target.inputs}):
-            self.inputs.path(name)
-        for name in ("failure", "recording"):  # cases and ids are named from these
+        names = {name for target in self.targets for name in target.inputs}
+        names |= {name for target in self.targets for name in target.named_from}
+        for name in sorted(names):
             self.inputs.path(name)
         if not self.bombs.exists():
             entries.make_bombs(self.bombs)

@@ -162,7 +162,7 @@ def _child(
         os.setsid()
         _limit()
         os.environ.update(environment)
-        tempfile.tempdir = None
+        tempfile.tempdir, sys.dont_write_bytecode = None, True
         os.chdir(cwd)
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((null, 0), (streams[0], 1), (streams[1], 2)):

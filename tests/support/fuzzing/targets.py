@@ -33,8 +33,14 @@ class Target:
         names = re.findall(r"\{(\w+)\}", self.line)
         return tuple(dict.fromkeys(_STEMS[name] for name in names if name in _STEMS))
 
+    @property
+    def named_from(self) -> tuple[str, ...]:
+        """Inputs in which the ids and cases of its words stand."""
+        names = {"{case_id}": "bundle", "{recorded_id}": "recording", "{line}": "failure"}
+        return tuple(name for word, name in names.items() if word in self.line)
 
-_PACKS = r"in/\w+/[\w-]+\.jsonl(\.gz)?|in/\w+/failures/.*"
+
+_PACKS = r"in/\w+/[\w-]+\.jsonl(\.gz)?|in/\w+/failures/.*|in/\w+/running\.lock"
 _RESUMES = r"in/interrupted/.*"
 ONE = "--examples 1 --dtype float32 --direction forward -b cpu --no-fingerprint"
 
