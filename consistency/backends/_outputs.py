@@ -18,6 +18,7 @@ import torch
 from ..core import dtypes
 from ..core.bits import to_tensor
 from ..core.model import Outcome, Output
+from ..core.text import abridged
 from ..core.trees import flatten
 from ..core.verdict import OutcomeStatus
 from ..errors import Unsupported
@@ -26,6 +27,7 @@ from ..generate.materialize import Arguments, Materials
 from ..operators.declare import Operator
 
 MAX_OUTPUTS = 1 << 16  # no operator returns more; limits the memory of a faulty one
+MAX_NAME = 200  # characters of the name of an exception's class
 MAX_WARNINGS = 50  # texts per call
 _UNSUPPORTED = re.compile(
     r"not implemented for|is not supported|not currently supported|(?:does not|doesn't) "
@@ -240,11 +242,12 @@ def failed(error: BaseException) -> Outcome:
 def raised(exception: str, text: str, refused: bool = False) -> Outcome:
     """The outcome of a call that raised ``exception`` with this text; ``refused``: its type alone
     means unsupported."""
+    text = abridged(text)
     unsupported = refused or exception == "NotImplementedError" or _UNSUPPORTED.search(text)
     return Outcome(
         OutcomeStatus.UNSUPPORTED if unsupported else OutcomeStatus.RAISED,
         (),
-        exception,
+        exception[:MAX_NAME],
         first_line(text),
     )
 
@@ -255,9 +258,9 @@ def fallback_in(texts: Iterable[str]) -> str:
 
 
 def text_of(error: object) -> str:
-    """``str(error)``, even if that raises."""
+    """``str(error)``, even if that raises; of a long one the beginning and the end."""
     try:
-        return str(error)
+        return abridged(str(error))
     except Exception:
         return f"(the text of this {type(error).__name__} cannot be had)"
 

@@ -9,6 +9,7 @@ import reprlib
 import shlex
 
 MAX_SHOWN = 80  # characters of a value in an error's line
+MAX_MESSAGE = 4096  # characters kept of an exception's text
 _REPR = reprlib.Repr()
 _REPR.maxlevel, _REPR.maxlist, _REPR.maxtuple, _REPR.maxdict = 3, 4, 4, 4
 _REPR.maxstring = _REPR.maxother = MAX_SHOWN
@@ -40,6 +41,16 @@ def line(text: str, limit: int = 1000) -> str:
     put into a line of ours."""
     text = text if len(text) <= limit else f"{text[: limit - 1]}…"
     return text if text.isprintable() else printable(" ".join(text.splitlines()))
+
+
+def abridged(text: str, limit: int = MAX_MESSAGE) -> str:
+    """``text`` without lone surrogates; of more than ``limit`` characters the middle is left out,
+    and how many characters these are stands there."""
+    left_out = len(text) - limit
+    if left_out > 0:
+        end = limit // 4
+        text = f"{text[: limit - end]}\n… ({left_out:,} characters left out) …\n{text[-end:]}"
+    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
 
 
 def shown(value: object, limit: int = MAX_SHOWN) -> str:

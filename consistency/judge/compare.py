@@ -14,6 +14,7 @@ import torch
 from ..core.detail import ModifiedInput, TimedOut
 from ..core.dtypes import FORMATS, PARTS, form_of
 from ..core.model import Comparison, ElementGroup, Measured, Outcome, Output, Worst
+from ..core.text import abridged
 from ..core.verdict import OutcomeStatus
 from ..reference import Reference
 from ..reference.integer_casts import judge_casts
@@ -33,10 +34,11 @@ def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = N
     if outcome.status == OutcomeStatus.FALLBACK and outcome.outputs and reference.outcome.ok:
         # A fallback is not tested, but its result may be wrong or empty.
         comparison = compare(replace(outcome, status=OutcomeStatus.OK), reference, baseline)
-        return replace(comparison, status=OutcomeStatus.FALLBACK, note=outcome.message)
+        return replace(comparison, status=OutcomeStatus.FALLBACK, note=abridged(outcome.message))
     if not outcome.ok:
         both_raised = outcome.status == reference.outcome.status == OutcomeStatus.RAISED
-        text = f"{outcome.exception}: {outcome.message}" if outcome.exception else outcome.message
+        text = abridged(outcome.message)
+        text = f"{outcome.exception}: {text}" if outcome.exception else text
         timed_out = TimedOut(outcome.seconds) if outcome.status == OutcomeStatus.TIMEOUT else None
         return Comparison(
             OutcomeStatus.BOTH_RAISED if both_raised else outcome.status,

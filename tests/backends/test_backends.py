@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -354,6 +355,22 @@ def test_raising(
     outcome = run(throw(error), direction)
     assert (outcome.status, outcome.exception, outcome.message) == (status, exception, message)
     assert outcome.outputs == ()
+
+
+def test_a_huge_text_is_cut_before_anything_searches_it() -> None:
+    started = time.perf_counter()
+    for text in ("x" * 50_000_000, "has no " * 1_000_000, "fall back from " * 1_000_000):
+        outcome = run(throw(RuntimeError(text)))
+        assert (outcome.status, outcome.exception) == ("raised", "RuntimeError")
+        assert len(outcome.message) <= 300
+    assert time.perf_counter() - started < 2.0  # 30 s, if all of it were searched
+    refused = run(throw(RuntimeError("x" * 5_000_000 + " is not supported")))
+    assert refused.status == "unsupported"  # the end is searched, too
+
+
+def test_a_text_that_no_encoding_takes_becomes_one_that_is_text() -> None:
+    outcome = run(throw(RuntimeError("no file \udcff, \u00b5 and \U0001f600 are there")))
+    assert outcome.message == "no file ?, \u00b5 and \U0001f600 are there"
 
 
 def test_interrupt_passes() -> None:

@@ -66,6 +66,7 @@ def unpack_outcome(data: Json, blobs: Sequence[bytes]) -> Outcome:
         TypeError,
         ValueError,
         AttributeError,
+        OverflowError,
         StopIteration,
         RuntimeError,
         ConsistencyError,
