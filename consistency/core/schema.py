@@ -91,14 +91,18 @@ def checked_lines(path: Path, model: Any) -> Iterator[tuple[int, Any]]:
     fields are read. Raises BundleError with file and line."""
     adapter = _adapter(model)
 
+    valid: Any = None
+
     def parse(line: bytes) -> Any:
+        nonlocal valid
         try:
-            return adapter.validate_json(line, strict=True)
+            valid = adapter.validate_json(line, strict=True)
         except ValidationError:
-            return None
+            valid = None
+        return valid
 
     for number, row in lines(path, parse=parse):
-        if isinstance(row, dict):
+        if row is not valid:  # parsed as usual, to tell what is wrong
             check(row, model, f"{path}:{number}  damaged:")
         yield number, row
 

@@ -285,7 +285,7 @@ def test_as_markdown_and_as_json(old: Path, tmp_path: Path) -> None:
     ("damage", "words"),
     [
         (lambda row: row | {"verdict": "fine"}, "'fine' is no verdict"),
-        (lambda row: row | {"operator": 3}, "3 is no text"),
+        (lambda row: row | {"operator": 3}, "operator is 3; expected is a text"),
         (lambda row: {"x": 1}, "it has no 'operator'"),
         (lambda row: row | {"metrics": {"rho_max": "much"}}, "damaged"),
         (lambda row: row | {"evidence": 3}, "damaged"),

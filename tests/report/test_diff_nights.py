@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+import tracemalloc
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,12 @@ from consistency.report.history.diff import (
     ResultChange,
     difference,
 )
+from consistency.report.history.diff.compared_results import ResultPair
 from consistency.report.history.diff.error_shifts import error_shifts
 from consistency.report.history.diff.outages import split_outages
-from consistency.report.history.diff.verdict_changes import ResultPair, changes
+from consistency.report.history.diff.pairs import CommonResults
+from consistency.report.history.diff.result_table import Names, ResultTable, read
+from consistency.report.history.diff.verdict_changes import changes
 from tests.support.commands import command
 from tests.support.snapshots import Snapshot
 
@@ -43,11 +47,22 @@ def seen(
     )
 
 
+def common(groups: Mapping[GroupKey, Sequence[ResultPair]]) -> CommonResults:
+    """Pairs of results as two runs have them."""
+    runs: tuple[dict[tuple[GroupKey, str], ComparedResult], ...] = ({}, {})
+    for group, pairs in groups.items():
+        for case, *results in pairs:
+            for run, result in zip(runs, results, strict=True):
+                run[group, case] = result
+    names = Names()
+    return CommonResults(*(ResultTable.of(names, run) for run in runs))
+
+
 def night(
     seed: int, noise: float, *, operators: int = 60, cases: int = 8, shift: Callable[[GroupKey],
     float] = lambda group: 0.0,
     moved: float = 0.6,
-) -> dict[GroupKey, list[ResultPair]]:  # fmt: skip
+) -> CommonResults:  # fmt: skip
     """Groups of three dtypes and two backends. Errors are log-normal, their moves heavy-tailed
     (Student's t, 1.5 degrees)."""
     random = np.random.Generator(np.random.Philox(seed))
@@ -65,7 +80,7 @@ def night(
                     (f"{group}{i}", seen(b), seen(a))
                     for i, (b, a) in enumerate(zip(before, after, strict=True))
                 ]
-    return found
+    return common(found)
 
 
 # --- errors that shift
@@ -139,7 +154,7 @@ def test_what_one_operator_shows_is_not_told_again_of_its_dtype() -> None:
 def test_failures_and_known_divergences_are_no_drift() -> None:
     pairs = [(f"c{i}", seen(2.0, "known"), seen(20.0, "known")) for i in range(40)]
     pairs += [(f"d{i}", seen(2.0, "divergent"), seen(20.0, "divergent")) for i in range(40)]
-    assert list(error_shifts({("op", "float32", "forward", "cpu"): pairs})) == []
+    assert list(error_shifts(common({("op", "float32", "forward", "cpu"): pairs}))) == []
 
 
 # --- verdicts
@@ -148,11 +163,13 @@ def test_failures_and_known_divergences_are_no_drift() -> None:
 def of(*pairs: tuple[ComparedResult, ComparedResult]) -> list[ResultChange]:
     return list(
         changes(
-            {
-                ("op", "float32", "forward", "cpu"): [
-                    (f"c{i}", a, b) for i, (a, b) in enumerate(pairs)
-                ]
-            }
+            common(
+                {
+                    ("op", "float32", "forward", "cpu"): [
+                        (f"c{i}", a, b) for i, (a, b) in enumerate(pairs)
+                    ]
+                }
+            )
         )
     )
 
@@ -194,7 +211,7 @@ def test_a_backend_that_is_gone_is_one_line(snapshot: Snapshot) -> None:
     groups: Mapping[GroupKey, list[ResultPair]] = {
         (f"op{i}", "float32", "forward", "cuda"): [("c", seen(0.3), lost)] for i in range(300)
     }
-    (change,) = changes(groups)
+    (change,) = changes(common(groups))
     assert (change.kind, change.group, change.groups, change.cases) == (
         "untested",
         ("*", "*", "*", "cuda"),
@@ -202,7 +219,7 @@ def test_a_backend_that_is_gone_is_one_line(snapshot: Snapshot) -> None:
         300,
     )
     snapshot(change.words)
-    assert len(list(changes(dict(list(groups.items())[:4])))) == 4
+    assert len(list(changes(common(dict(list(groups.items())[:4]))))) == 4
 
 
 def lossy(
@@ -225,7 +242,10 @@ def told(
     groups: dict[GroupKey, list[ResultPair]] = {}
     for (group, case), now in after.items():
         groups.setdefault(group, []).append((case, before[group, case], now))
-    rest, troubled = split_outages(groups, before, after)
+    names = Names()
+    found = CommonResults(ResultTable.of(names, before), ResultTable.of(names, after))
+    assert {group: list(pairs) for group, pairs in found.items()} == groups
+    rest, troubled = split_outages(found)
     return [*troubled, *changes(rest)]
 
 
@@ -438,3 +458,42 @@ def test_a_pooled_drift_reads_well(tmp_path: Path) -> None:
         "1.5×, still within budget"
     ) in shown
     assert "    90 of 90 cases; farthest c" in shown
+
+
+# --- tables
+
+
+def test_of_several_results_of_a_case_the_last_counts_at_the_place_of_the_first() -> None:
+    group = ("op", "float32", "forward", "cpu")
+    passed = ("rounding", False, True, "", "", None)
+    failed = ("divergent", True, True, "tf32-inputs", "", None)
+    names = Names()
+    rows = [(group, "b", 0.5, passed, ""), (group, "a", 0.1, passed, "")]
+    table = ResultTable(names, [*rows, (group, "b", 9.0, failed, "wrong")])
+    other = ResultTable(names, [*rows[1:], (group, "c", 0.1, passed, "")])
+    assert [table.result(i).rho for i in range(len(table))] == [9.0, 0.1]
+    assert table.result(0).explanation == "wrong"
+    assert table.result(0).cause == "tf32-inputs"
+    assert table.lacking_in(other).tolist() == [True, False]
+    assert [case for case, _, _ in CommonResults(table, other)[group]] == ["a"]
+    nothing = ResultTable(names)
+    assert len(CommonResults(table, nothing)) == len(CommonResults(nothing, table)) == 0
+
+
+def test_a_result_takes_a_few_bytes(tmp_path: Path) -> None:
+    """Those that pass, whose sentences all differ; what a case is called takes most."""
+    row = {
+        "operator": "exp", "dtype": "float32", "direction": "forward", "backend": "cpu",
+        "verdict": "rounding", "fails": False, "metrics": {"rho_max": 0.5},
+    }  # fmt: skip
+    with (tmp_path / "results.jsonl").open("w", encoding="utf-8") as stream:
+        for number in range(20_000):
+            about = {"case_id": f"exp-{number // 4}", "backend": f"cpu{number % 4}"}
+            words = {"explanation": f"{number} × budget: rounding" * 10}
+            stream.write(json.dumps(row | about | words) + "\n")
+    tracemalloc.start()
+    table = read(tmp_path, Names())
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(table) == 20_000
+    assert size / len(table) < 150

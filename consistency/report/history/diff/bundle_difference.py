@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +10,10 @@ from typing import Any
 from ....errors import BundleError
 from ....storage import bundle
 from ..events import EventKind
-from . import compared_results, error_shifts, missing, outages, verdict_changes
-from .compared_results import GroupKey, ResultChange, Results
+from . import error_shifts, missing, outages, verdict_changes
+from .compared_results import ResultChange
+from .pairs import CommonResults
+from .result_table import Names, ResultTable, read
 
 MACHINE = "machine"  # the name for facts about all backends
 _LONG = 400
@@ -55,15 +56,10 @@ class RunDifference:
 def difference(old: Path, new: Path) -> RunDifference:
     """Compare two bundles. Raises BundleError with file and line."""
     headers = [bundle.read_header(folder) for folder in (old, new)]
-    before, after = compared_results.results(old), compared_results.results(new)
-    groups: dict[GroupKey, list[verdict_changes.ResultPair]] = defaultdict(list)
-    like = 0
-    for (group, case), new_result in after.items():
-        old_result = before.get((group, case))
-        if old_result is not None:
-            groups[group].append((case, old_result, new_result))
-            like += 1
-    remaining, outage_changes = outages.split_outages(groups, before, after)
+    names = Names()
+    before, after = read(old, names), read(new, names)
+    groups = CommonResults(before, after)
+    remaining, outage_changes = outages.split_outages(groups)
     changes = [
         *outage_changes,
         *verdict_changes.changes(remaining, missing.groups(headers[0], headers[1], before, after)),
@@ -75,12 +71,15 @@ def difference(old: Path, new: Path) -> RunDifference:
     sides = (_side(old, headers[0], before, after), _side(new, headers[1], after, before))
     not_reached = missing.results(headers[0], headers[1], before, after)
     return RunDifference(
-        *sides, like, tuple(changes), _environments(old, new, *headers), not_reached
+        *sides, groups.like, tuple(changes), _environments(old, new, *headers), not_reached
     )
 
 
-def _side(folder: Path, header: Mapping[str, Any], ours: Results, theirs: Results) -> ComparedRun:
-    only = Counter(result.origin for key, result in ours.items() if key not in theirs)
+def _side(
+    folder: Path, header: Mapping[str, Any], ours: ResultTable, theirs: ResultTable
+) -> ComparedRun:
+    lacking = ours.lacking_in(theirs)
+    explored = lacking & ours.flags(lambda result: result.origin == "explored")
     corpus = header["corpus"]["digest"] if header["corpus"] else ""
     ended = "seconds" in header and header.get("complete") is not False
     return ComparedRun(
@@ -89,8 +88,8 @@ def _side(folder: Path, header: Mapping[str, Any], ours: Results, theirs: Result
         header["label"],
         header["created"],
         corpus,
-        only.total(),
-        only["explored"],
+        int(lacking.sum()),
+        int(explored.sum()),
         ended,
     )
 
@@ -100,7 +99,7 @@ def _environments(
 ) -> dict[str, ChangedFacts]:
     """Changed facts by backend; a change common to several backends is listed once, under all
     their names."""
-    old_environments, new_environments = _read(old), _read(new)
+    old_environments, new_environments = _read_environments(old), _read_environments(new)
     backends = [
         *old_environments,
         *(name for name in new_environments if name not in old_environments),
@@ -140,7 +139,7 @@ def _comparable_environments(
     return without_fingerprints[0], without_fingerprints[1]
 
 
-def _read(folder: Path) -> dict[str, dict[str, Any]]:
+def _read_environments(folder: Path) -> dict[str, dict[str, Any]]:
     environments = {name: dict(keys) for name, keys in bundle.read_environment(folder).items()}
     for name, keys in environments.items():
         if len(name) > _LONG or len(keys) > 1000:

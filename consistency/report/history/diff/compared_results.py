@@ -1,17 +1,11 @@
-"""The compared part of a run's results, and changes between two runs."""
+"""The compared part of a result, and changes between two runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ....core.model import Known
-from ....core.verdict import VERDICTS, Verdict, verdict_name
-from ....errors import BundleError
-from ....storage import bundle
-from ....storage.bundle.results import known_of
 from ..events import EventKind
 
 # operator, dtype, direction, backend; "*" stands for all of them
@@ -22,7 +16,7 @@ MEANINGLESS = 1e6  # × budget: no digit is right, so growth means nothing
 
 @dataclass(frozen=True, slots=True)
 class ComparedResult:
-    """The compared part of a result."""
+    """The compared part of a result; ``explanation`` is empty if it passes, as it is not shown."""
 
     verdict: str
     fails: bool
@@ -57,6 +51,9 @@ class ComparedResult:
             and self.known.max_rho is None
             and now.rho > MAX_GROWTH * max(self.rho, 1.0)
         )
+
+
+ResultPair = tuple[str, ComparedResult, ComparedResult]  # case, before, after
 
 
 @dataclass(frozen=True)
@@ -98,59 +95,3 @@ class ResultChange:
             "regression": self.regression,
         }
         return {"kind": self.kind, **names, **numbers, **words}
-
-
-Results = Mapping[tuple[GroupKey, str], ComparedResult]
-
-
-def results(folder: Path) -> Results:
-    """The results of a bundle by group and case, without minimized ones. Raises BundleError with
-    file and line."""
-    path = folder / "results.jsonl"
-    results_: dict[tuple[GroupKey, str], ComparedResult] = {}
-    for number, row in bundle.lines(path):
-        try:
-            if row.get("shrunk") is True:
-                continue
-            group = (
-                _text(row["operator"]),
-                _text(row["dtype"]),
-                _text(row["direction"]),
-                _text(row["backend"]),
-            )
-            case = _text(row["case_id"])
-            name = verdict_name(_text(row["verdict"]))
-            if name not in VERDICTS:
-                raise ValueError(f"{name!r:.40} is no verdict")
-            verdict = Verdict(
-                name,
-                allowed=name == "reduced-precision" and row.get("fails") is False,
-            )
-            cause = (row.get("evidence") or {}).get("cause") or {}
-            rho = float(row["metrics"].get("rho_max", 0.0))
-            words, name, origin = (
-                _text(row["explanation"]),
-                _text(cause.get("name", "")),
-                _text(row.get("origin", "")),
-            )
-            results_[group, case] = ComparedResult(
-                verdict.value,
-                verdict.fails,
-                verdict.tested,
-                rho,
-                words,
-                name,
-                origin,
-                known_of(row.get("expectation")),
-            )
-        except KeyError as error:
-            raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
-        except (TypeError, ValueError, AttributeError) as error:
-            raise BundleError(f"{path}:{number}  damaged: {str(error)[:100]}") from None
-    return results_
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.40} is no text")
-    return value[:400]

@@ -11,30 +11,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..events import EventKind
 from ..shift_test import MIN_SHIFT, Shift, critical, octaves, shift_of
 from .compared_results import GroupKey, ResultChange
-from .verdict_changes import ResultPair
+from .pairs import Pairs
 
 
 @dataclass(frozen=True)
 class _PooledShift:
     group: GroupKey
-    pairs: Sequence[ResultPair]
     shift: Shift
     members: tuple[GroupKey, ...]
 
 
-def error_shifts(groups: Mapping[GroupKey, Sequence[ResultPair]]) -> Iterator[ResultChange]:
+def error_shifts(groups: Mapping[GroupKey, Pairs]) -> Iterator[ResultChange]:
     """The significant shifts, with a family-wise error rate for all tests together
     (:mod:`consistency.report.history.shift_test`).
 
     A wider group is reported only if it also shifts without the narrower groups reported before.
     """
-    passing = {
-        group: [p for p in pairs if p[1].passes and p[2].passes] for group, pairs in groups.items()
-    }
+    passing = {group: pairs.where(pairs.pass_in_both) for group, pairs in groups.items()}
     passing = {group: pairs for group, pairs in passing.items() if pairs}
     single_groups: list[tuple[GroupKey, tuple[GroupKey, ...]]] = [
         (group, (group,)) for group in passing
@@ -57,7 +55,8 @@ def error_shifts(groups: Mapping[GroupKey, Sequence[ResultPair]]) -> Iterator[Re
                 pool = _pool(pool.group, uncovered, passing)
             if pool.shift.chance <= limit and abs(pool.shift.size) >= MIN_SHIFT:
                 newly_covered.update(pool.members)
-                yield _change(pool, sum(len(groups[member]) for member in pool.members))
+                like = sum(len(groups[member]) for member in pool.members)
+                yield _change(pool, [passing[member] for member in pool.members], like)
         covered |= newly_covered
 
 
@@ -79,23 +78,25 @@ def _pool_groups(
 
 
 def _pool(
-    name: GroupKey, members: tuple[GroupKey, ...], passing: Mapping[GroupKey, Sequence[ResultPair]]
+    name: GroupKey, members: tuple[GroupKey, ...], passing: Mapping[GroupKey, Pairs]
 ) -> _PooledShift:
-    pairs = [pair for member in members for pair in passing[member]]
-    moves = octaves([new.rho for _, _, new in pairs]) - octaves([old.rho for _, old, _ in pairs])
-    return _PooledShift(name, pairs, shift_of(moves), members)
+    old, new = _errors([passing[member] for member in members])
+    return _PooledShift(name, shift_of(octaves(new) - octaves(old)), members)
 
 
-def _change(pool: _PooledShift, like: int) -> ResultChange:
-    moved = [pair for pair in pool.pairs if pair[1].rho != pair[2].rho]
-    old, new = (
-        float(np.median([then.rho for _, then, _ in moved])),
-        float(np.median([now.rho for _, _, now in moved])),
-    )
+def _errors(pools: Sequence[Pairs]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """× budget before and after."""
+    errors = [pairs.errors for pairs in pools]
+    return np.concatenate([old for old, _ in errors]), np.concatenate([new for _, new in errors])
+
+
+def _change(pool: _PooledShift, pools: Sequence[Pairs], like: int) -> ResultChange:
+    old, new = _errors(pools)
+    moved = np.flatnonzero(old != new)
+    old, new = old[moved], new[moved]
     grew = pool.shift.size > 0.0
-    farthest = max(
-        moved, key=lambda pair: (pair[2].rho / max(pair[1].rho, 1e-3)) ** (1 if grew else -1)
-    )
+    ratio = new / np.maximum(old, 1e-3)
+    farthest = int(moved[np.argmax(ratio) if grew else np.argmin(ratio)])
     size = pool.shift.factor if grew else 1.0 / pool.shift.factor
     words = (
         f"errors have {'grown' if grew else 'shrunk'} by {size:.2g}×, still within budget (p = "
@@ -103,6 +104,15 @@ def _change(pool: _PooledShift, like: int) -> ResultChange:
     )
     return ResultChange(
         EventKind.ERROR_GREW if grew else EventKind.ERROR_SHRANK,
-        pool.group, pool.shift.moved, like, old, new, words,
-        farthest[0], len(pool.members)
+        pool.group, pool.shift.moved, like, float(np.median(old)), float(np.median(new)), words,
+        _case(pools, farthest), len(pool.members)
     )  # fmt: skip
+
+
+def _case(pools: Sequence[Pairs], index: int) -> str:
+    """The case of a pair by its index in all pools."""
+    for pairs in pools:
+        if index < len(pairs):
+            return pairs.case(index)
+        index -= len(pairs)
+    raise IndexError(index)

@@ -6,13 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from ..events import EventKind
-from .compared_results import ComparedResult, GroupKey, ResultChange, Results
+from .compared_results import ComparedResult, GroupKey, ResultChange
+from .result_table import CASE, ResultTable
 
 _PLAN = ("seed", "examples", "source")  # settings that determine the cases without a corpus
 
 
-def results(old: Mapping[str, Any], new: Mapping[str, Any], before: Results, after: Results) -> int:
+def results(
+    old: Mapping[str, Any], new: Mapping[str, Any], before: ResultTable, after: ResultTable
+) -> int:
     """Number of missing results for cases that both runs planned to judge."""
     old_settings, new_settings = old["settings"], new["settings"]
     if not _same_corpus(old, new) or (
@@ -20,14 +25,18 @@ def results(old: Mapping[str, Any], new: Mapping[str, Any], before: Results, aft
         and any(old_settings.get(key) != new_settings.get(key) for key in _PLAN)
     ):
         return 0
+    lacking = before.lacking_in(after) & before.flags(_is_planned)
+    names = list(before.names.groups)
+    numbers, counts = np.unique(before.groups[lacking], return_counts=True)
     return sum(
-        result.origin != "explored" and key not in after and _requested(key[0], new_settings)
-        for key, result in before.items()
+        int(count)
+        for number, count in zip(numbers, counts, strict=True)
+        if _requested(names[number], new_settings)
     )
 
 
 def groups(
-    old: Mapping[str, Any], new: Mapping[str, Any], before: Results, after: Results
+    old: Mapping[str, Any], new: Mapping[str, Any], before: ResultTable, after: ResultTable
 ) -> Iterator[ResultChange]:
     """The lost tests of operators without any result on a backend in the newer run, unless it ran
     out of time."""
@@ -35,16 +44,18 @@ def groups(
     has_plan = all(key in new["settings"] for key in ("operators", "backends"))
     if out_of_time or not has_plan or not _same_corpus(old, new):
         return
-    present = {(group[0], group[3]) for group, _ in after}
+    names, cases = list(before.names.groups), list(before.names.cases)
+    present = {(names[n][0], names[n][3]) for n in np.unique(after.groups).tolist()}
+    planned = before.flags(lambda result: result.tested and _is_planned(result))
     lost: defaultdict[GroupKey, list[tuple[str, ComparedResult]]] = defaultdict(list)
-    for (group, case), result in before.items():
-        if (
-            result.tested
-            and result.origin != "explored"
-            and (group[0], group[3]) not in present
-            and _requested(group, new["settings"])
-        ):
-            lost[group].append((case, result))
+    absent = [
+        n
+        for n in np.unique(before.groups).tolist()
+        if (names[n][0], names[n][3]) not in present and _requested(names[n], new["settings"])
+    ]
+    for position in np.flatnonzero(planned & np.isin(before.groups, absent)).tolist():
+        case = cases[int(before.keys[position]) & CASE]
+        lost[names[before.groups[position]]].append((case, before.result(position)))
     reasons = new.get("unavailable", {})
     for group, pairs in lost.items():
         case, worst = max(pairs, key=lambda pair: pair[1].rho)
@@ -56,6 +67,10 @@ def groups(
         yield ResultChange(
             EventKind.UNTESTED, group, len(pairs), len(pairs), worst.rho, 0.0, reason[:400], case
         )
+
+
+def _is_planned(result: ComparedResult) -> bool:
+    return result.origin != "explored"
 
 
 def _same_corpus(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

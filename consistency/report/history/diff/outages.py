@@ -10,10 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ..events import EventKind
 from ..outages import LOSSES, describe, is_outage
-from .compared_results import GroupKey, ResultChange, Results
-from .verdict_changes import ResultPair
+from .compared_results import ComparedResult, GroupKey, ResultChange, ResultPair
+from .pairs import CommonResults, Pairs
+from .result_table import CASE, ResultTable
 
 
 @dataclass
@@ -34,15 +37,19 @@ class Outage:
         return describe(self.results, self.operators)
 
 
-def lost(results: Results) -> dict[str, Outage]:
+def lost(results: ResultTable) -> dict[str, Outage]:
     """Outages by backend."""
-    totals, outages = Counter(group[3] for group, _ in results), defaultdict[str, Outage](Outage)
-    for (group, case), result in results.items():
-        if result.verdict in LOSSES:
-            outage = outages[group[3]]
-            outage.results, outage.case = outage.results + 1, outage.case or case
-            outage.groups.add(group)
-            outage.words[f"{result.verdict}: {result.explanation}"] += 1
+    names, cases = list(results.names.groups), list(results.names.cases)
+    totals, outages = Counter[str](), defaultdict[str, Outage](Outage)
+    for number, count in zip(*np.unique(results.groups, return_counts=True), strict=True):
+        totals[names[number][3]] += int(count)
+    for position in np.flatnonzero(results.flags(_is_lost)).tolist():
+        group, result = names[results.groups[position]], results.result(position)
+        outage = outages[group[3]]
+        outage.results += 1
+        outage.case = outage.case or cases[int(results.keys[position]) & CASE]
+        outage.groups.add(group)
+        outage.words[f"{result.verdict}: {result.explanation}"] += 1
     return {
         b: outage
         for b, outage in outages.items()
@@ -50,32 +57,37 @@ def lost(results: Results) -> dict[str, Outage]:
     }
 
 
-def split_outages(
-    groups: Mapping[GroupKey, Sequence[ResultPair]], before: Results, after: Results
-) -> tuple[Mapping[GroupKey, Sequence[ResultPair]], list[ResultChange]]:
+def _is_lost(result: ComparedResult) -> bool:
+    return result.verdict in LOSSES
+
+
+def split_outages(groups: CommonResults) -> tuple[Mapping[GroupKey, Pairs], list[ResultChange]]:
     """The pairs without those lost in an outage, and one change per backend whose outage began or
     ended."""
-    old_outages, new_outages = lost(before), lost(after)
+    old_outages, new_outages = lost(groups.before), lost(groups.after)
     if not old_outages and not new_outages:
         return groups, []
-    remaining: dict[GroupKey, list[ResultPair]] = {}
+    remaining: dict[GroupKey, Pairs] = {}
     lost_pairs, recovered_pairs = (
         defaultdict[str, list[tuple[GroupKey, ResultPair]]](list),
         defaultdict[str, list[tuple[GroupKey, ResultPair]]](list),
     )
     for group, pairs in groups.items():
-        backend, remaining_pairs = group[3], remaining.setdefault(group, [])
-        for pair in pairs:
+        backend, stay = group[3], np.ones(len(pairs), np.bool_)
+        for index in np.flatnonzero(~pairs.pass_in_both).tolist():
+            pair = pairs[index]
             was, is_ = (
                 backend in side and result.verdict in LOSSES
                 for side, result in ((old_outages, pair[1]), (new_outages, pair[2]))
             )
+            stay[index] = not (was or is_)
             if is_ and not was:
                 lost_pairs[backend].append((group, pair))
             elif was and pair[2].passes:
                 recovered_pairs[backend].append((group, pair))
-            elif not (was and is_):
-                remaining_pairs.append(pair)
+            elif was and not is_:
+                stay[index] = True
+        remaining[group] = pairs.where(stay)
     like = Counter[str]()
     for group, pairs in groups.items():
         like[group[3]] += len(pairs)

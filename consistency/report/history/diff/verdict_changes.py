@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ....core.text import format_factor
 from ..events import EventKind
-from .compared_results import ComparedResult, GroupKey, ResultChange
+from .compared_results import GroupKey, ResultChange, ResultPair
+from .pairs import Pairs
 
-ResultPair = tuple[str, ComparedResult, ComparedResult]  # case, before, after
 MAX_LISTED_LOSSES = 5  # groups of a backend lost for the same reason that are listed singly
 
 
 def changes(
-    groups: Mapping[GroupKey, Sequence[ResultPair]], missing: Iterable[ResultChange] = ()
+    groups: Mapping[GroupKey, Pairs], missing: Iterable[ResultChange] = ()
 ) -> Iterator[ResultChange]:
     """The changes of each group, and of ``missing`` groups; many losses of a backend for the same
     reason become one."""
@@ -47,7 +47,12 @@ def changes(
             )
 
 
-def _of_group(group: GroupKey, pairs: Sequence[ResultPair]) -> Iterator[ResultChange]:
+def _of_group(group: GroupKey, common: Pairs) -> Iterator[ResultChange]:
+    pass_in_both = common.pass_in_both
+    pairs = list(common.where(~pass_in_both))
+    if not pairs:
+        return
+
     def make_change(kind: EventKind, chosen: Sequence[ResultPair], words: str = "") -> ResultChange:
         ended = kind in (EventKind.FIXED, EventKind.KNOWN_VANISHED)
         case, old, new = max(chosen, key=lambda pair: (pair[1] if ended else pair[2]).rho)
@@ -55,7 +60,7 @@ def _of_group(group: GroupKey, pairs: Sequence[ResultPair]) -> Iterator[ResultCh
             kind,
             group,
             len(chosen),
-            len(pairs),
+            len(common),
             old.rho,
             new.rho,
             words or f"{new.verdict}: {new.explanation}",
@@ -63,7 +68,9 @@ def _of_group(group: GroupKey, pairs: Sequence[ResultPair]) -> Iterator[ResultCh
         )
 
     known_grew = [p for p in pairs if p[1].known_grew(p[2])]
-    newly_failing = [p for p in pairs if p[2].fails and not p[1].fails and p not in known_grew]
+    newly_failing = [
+        p for p in pairs if p[2].fails and not p[1].fails and not p[1].known_grew(p[2])
+    ]
     fixed = [p for p in pairs if p[1].fails and p[2].passes]
     known_vanished = [
         p for p in pairs if p[1].verdict == "known" and p[2].passes and not p[1].flaky
@@ -71,7 +78,7 @@ def _of_group(group: GroupKey, pairs: Sequence[ResultPair]) -> Iterator[ResultCh
     turned_known = [
         p for p in pairs if p[2].verdict == "known" and p[1].tested and p[1].verdict != "known"
     ]
-    lost = _lost(pairs)
+    lost = _lost(pairs, len(common) - len(pairs))
     failure_changed = [
         p
         for p in pairs
@@ -121,10 +128,10 @@ def _of_group(group: GroupKey, pairs: Sequence[ResultPair]) -> Iterator[ResultCh
         )
 
 
-def _lost(pairs: Sequence[ResultPair]) -> list[ResultPair]:
-    """Pairs that are no longer tested. An inconclusive result counts only if most pairs lost their
-    result."""
+def _lost(pairs: Sequence[ResultPair], passing: int) -> list[ResultPair]:
+    """Pairs that are no longer tested, beside those ``passing`` in both runs. An inconclusive
+    result counts only if most pairs lost their result."""
     tested = [p for p in pairs if p[1].tested]
     lost = [p for p in tested if not p[2].tested]
     refused = [p for p in lost if p[2].verdict != "inconclusive"]
-    return lost if 2 * len(lost) > len(tested) else refused
+    return lost if 2 * len(lost) > len(tested) + passing else refused
