@@ -21,6 +21,7 @@ from ..core.model import Case
 from ..core.recipe import TensorRecipe
 from ..operators.declare import REAL, Domain, Operator
 from .layouts import inverse, possible
+from .special_positions import special_values
 from .value_class_choice import WIDE_INTEGERS, computes_exactly, plane, value_classes_within
 
 # Just around powers of two, where vector bodies, tails and blocks begin and end.
@@ -153,15 +154,10 @@ class Draw:
         if dtype in dtypes.PARTS:
             domain, elements = plane(self.operator, self.dtype, domain), 2 * elements
             view = (*view, ("conj",)) if layout and self.choice(False, False, False, True) else view
-        values = values or self._values(dtype, domain)
         special: tuple[tuple[int, str], ...] = ()
-        # One NaN among the inputs of an extremum hides all others, so there they are rare.
-        rare = 7 if self.operator is not None and "extremum" in self.operator.traits else 4
-        if domain.specials and dtypes.floats(dtype) and elements and self.integer(0, rare) == rare:
-            count = self.integer(1, 3)
-            special = tuple(
-                (self.integer(0, elements - 1), self.choice(*domain.specials)) for _ in range(count)
-            )
+        if values is None or domain.specials:
+            special = special_values(self, self.operator, domain, dtype, elements)
+        values = values or self._values(dtype, domain)
         return TensorRecipe(base, dtype, values, self.stop(elements), view, special)
 
     def stop(self, elements: int) -> int:

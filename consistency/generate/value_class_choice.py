@@ -55,7 +55,7 @@ def plane(operator: Operator | None, dtype: str, domain: Domain) -> Domain:
     moved = operator is not None and operator.error.of(dtype).kind == "exact"
     if not moved:
         specials = tuple(token for token in domain.specials if token in ("0", "1", "-1"))
-        domain = replace(domain, specials=specials, tiny=False)
+        domain = replace(domain, specials=specials, tiny=False, propagates=())
     reach = max(abs(domain.low), abs(domain.high))
     return replace(domain, low=-reach, high=reach)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .domains import (
+    ADDED,
     COMPLEX,
     EVERY,
     EVERYWHERE,
@@ -26,6 +27,7 @@ from .domains import (
     HALF,
     INTEGERS,
     NUMERIC,
+    ONLY_NAN,
     POSITIVE,
     PROBABILITY,
     REAL,
@@ -51,12 +53,12 @@ if TYPE_CHECKING:
     from ..core.model import Case
 
 __all__ = [
-    "COMPLEX", "EVERY", "EVERYWHERE", "EXACT", "EXTREMUM", "FINITE", "FLOAT", "FLOATS", "HALF",
-    "INTEGERS", "NORMWISE", "NUMERIC", "POSITIVE", "PROBABILITY", "REAL", "REWRITTEN",
-    "ROUNDED", "STRUCTURE", "SUMMED", "UNCHECKED", "UNIT", "Args", "Call", "ComplexVariant",
-    "Domain", "Drawing", "ErrorModel", "InPlaceVariant", "Kwargs", "Magnitude", "Operator",
-    "Sample", "Tensors", "Terms", "accumulated", "call", "family", "hook", "one", "products",
-    "reduced", "resolve",
+    "ADDED", "COMPLEX", "EVERY", "EVERYWHERE", "EXACT", "EXTREMUM", "FINITE", "FLOAT", "FLOATS",
+    "HALF", "INTEGERS", "NORMWISE", "NUMERIC", "ONLY_NAN", "POSITIVE", "PROBABILITY", "REAL",
+    "REWRITTEN", "ROUNDED", "STRUCTURE", "SUMMED", "UNCHECKED", "UNIT", "Args", "Call",
+    "ComplexVariant", "Domain", "Drawing", "ErrorModel", "InPlaceVariant", "Kwargs",
+    "Magnitude", "Operator", "Sample", "Tensors", "Terms", "accumulated", "call", "family",
+    "hook", "one", "products", "reduced", "resolve",
 ]  # fmt: skip
 
 # The trait of operators that pick the largest or smallest of numbers: hardware may leave NaN out of

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .declare import SUMMED, Domain, Drawing
+from .declare import ADDED, Domain, Drawing
 
 PLAIN = Domain()  # for tensors whose values are given: no special ones among them
 
 
 def summed(d: Drawing, terms: int) -> Domain:
     """The domain for sums of so many products; narrow enough in float16 that they stay finite."""
-    return SUMMED if d.dtype != "float16" else Domain(wide=(-8, 2), sums=terms <= 32)
+    return ADDED if d.dtype != "float16" else Domain(wide=(-8, 2), sums=terms <= 32)
 
 
 def extent(d: Drawing, most: int = 64) -> int:

@@ -25,7 +25,7 @@ from .sampling import shape_of
 
 RANDOM = frozenset({"random", "constant"})
 PLAIN = Domain()
-NUMBERS = Domain(-64.0, 64.0, wide=(-6, 4))
+NUMBERS = Domain(-64.0, 64.0, wide=(-6, 4), propagates=())  # no distribution is one of NaN
 
 
 def sizes(d: Drawing, low: int = 1, high: int = 3) -> tuple[int, ...]:

@@ -9,12 +9,12 @@ from typing import Any
 
 from ..core.recipe import DType, TensorRecipe
 from .declare import (
+    ADDED,
     EVERY,
     EXACT,
     EXTREMUM,
     FLOATS,
     NUMERIC,
-    SUMMED,
     Call,
     ComplexVariant,
     Domain,
@@ -148,13 +148,13 @@ def lowest_and_highest(d: Drawing) -> Call:
 
 
 def matrix(d: Drawing) -> Call:
-    return call(d.tensor((d.size(1, 64), d.size(1, 64)), SUMMED))
+    return call(d.tensor((d.size(1, 64), d.size(1, 64)), ADDED))
 
 
 def smaller(d: Drawing) -> Call:
     """A shape that the tensor broadcasts from."""
     shape = d.shape(1, 4)
-    return call(d.tensor(shape, SUMMED), list(d.broadcastable(shape)))
+    return call(d.tensor(shape, ADDED), list(d.broadcastable(shape)))
 
 
 def dims_of(args: Args, kwargs: Kwargs, position: int = 1) -> list[int]:
@@ -204,8 +204,8 @@ PRODUCT = accumulated(of_product, reduced, backward=of_factors, wide_accumulatio
 TIED = tied_sums(lambda args, kwargs: argument("dim", 1, None, args, kwargs))
 FIXED: dict[str, Any] = {"traits": CONSTANT, "differentiable": False}
 OPERATORS = [
-    op("sum", summing(SUMMED), SUM, (*NUMERIC, "bool"), traits=LINEAR, complex=True, method=True),
-    op("mean", summing(SUMMED), MEAN, traits=LINEAR, complex=True, out=True, method=True),
+    op("sum", summing(ADDED), SUM, (*NUMERIC, "bool"), traits=LINEAR, complex=True, method=True),
+    op("mean", summing(ADDED), MEAN, traits=LINEAR, complex=True, out=True, method=True),
     op("nansum", summing(SOME_NAN), STORED),
     op("nanmean", over(SOME_NAN, half=Domain(specials=("nan",))), STORED),
     op("sum_to_size", smaller, SUM, NUMERIC, traits=LINEAR, complex=True),
