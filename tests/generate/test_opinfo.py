@@ -162,6 +162,7 @@ def test_bundles_resume_and_repro(tmp_path: Path, capsys: pytest.CaptureFixture[
         for c in (r.case for r in first.results)
         if any(len(t.data) > INLINE_BYTES for t in tensors(c.args))
     )
+    (tmp_path / "one").mkdir()
     write_literals(tmp_path / "one", big)
     (tmp_path / "one" / "case.json").write_text(big.line, encoding="utf-8")
     answer = command("repro {} --backend cpu --json", tmp_path / "one")
