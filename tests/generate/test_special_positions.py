@@ -18,7 +18,7 @@ from consistency.reference import Reference
 
 ACCUMULATING = (
     "sum", "mean", "var", "cumsum", "matmul", "bmm", "dot", "nn.functional.linear",
-    "nn.functional.conv2d", "nn.functional.layer_norm", "nn.functional.softmax", "logsumexp",
+    "nn.functional.conv2d", "nn.functional.layer_norm", "softmax", "logsumexp",
     "nn.functional.scaled_dot_product_attention", "nn.functional.mse_loss",
     "scatter_add", "fft.fft",
     "nn.functional.avg_pool2d", "linalg.vector_norm",
