@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ..errors import BundleError, UsageError
 from . import locking
-from .files import is_temporary
+from .files import is_temporary, write_json
+from .reading import read_object
 from .regular_files import is_link, regular
 
 # Files in a folder that count as nothing: what systems and version control leave there.
@@ -66,3 +67,24 @@ def remove_files(folder: Path, names: Collection[str]) -> None:
     for parent in emptied - {folder}:
         with contextlib.suppress(OSError):  # it is not empty
             parent.rmdir()
+
+
+def files_of(folder: Path, kind: str) -> frozenset[str] | None:
+    """The files that the marker of a folder of this ``kind`` lists; None without a marker. Raises
+    UsageError if it is of another kind, BundleError if it is damaged, OSError."""
+    try:
+        marker = read_object(folder / MARKER, f"a {kind}")
+    except FileNotFoundError:
+        return None
+    if marker.get("kind") != kind:
+        raise UsageError(f"{folder / MARKER} does not describe a {kind}; name another folder")
+    files = marker.get("files")
+    if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
+        raise BundleError(f"{folder / MARKER} does not list files")
+    return frozenset(files)
+
+
+def mark(folder: Path, kind: str, files: Collection[str]) -> None:
+    """Write the marker of a folder, with the relative names of the ``files`` that were written.
+    Raises OSError."""
+    write_json(folder / MARKER, {"format": 1, "kind": kind, "files": sorted(files)})

@@ -94,6 +94,13 @@ def opened(path: Path, folder: Path | None = None) -> IO[bytes]:
     return io.BufferedReader(_Unpacking(open_to_read(packed, folder), packed), _BUFFER)
 
 
+def check_unpacked(path: Path) -> None:
+    """Raises BundleError if a packed file holds too much or is damaged, OSError."""
+    with io.BufferedReader(_Unpacking(open_to_read(path), path), _BUFFER) as stream:
+        while stream.read(1 << 20):
+            pass
+
+
 def parse_json(text: bytes) -> Any:
     """Parse JSON in less than half of the time of Python's module, whose messages the errors have.
     Raises ValueError or RecursionError."""

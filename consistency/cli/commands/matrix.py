@@ -51,10 +51,11 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artifacts:
     Exit status: 0 whatever fails in the bundles (`consistency diff` is the gate) · 2 bad usage
     """
     from ...report.history.bundle_sources import bundles
-    from ...report.history.site import write
+    from ...report.history.site import earlier_files, write
     from ...report.history.snapshot import FAILED, snapshot
     from ...report.history.store import Store
 
+    earlier_files(out)  # fail before the work, not after, if the folder is another one's
     bundle_folders, problems = bundles(folders)
     for problem in problems:
         click.echo(problem, err=True)
@@ -63,7 +64,8 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artifacts:
             f"there is no bundle in {', '.join(map(str, folders))}; `consistency run --out DIR` "
             "makes one"
         )
-    with Store(store or out.with_name(f"{out.name}.duckdb")).readable() as history:
+    place = out.absolute() if out.name in ("", "..") else out
+    with Store(store or place.with_name(f"{place.name}.duckdb")).readable() as history:
         history.take(
             bundle_folders,
             progress=lambda done, of: (

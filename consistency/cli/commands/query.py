@@ -126,7 +126,7 @@ def _store(folders: Sequence[Path], path: Path | None) -> Store:
             raise UsageError(
                 f"{files[0]} is a store, which stands alone: leave the other names out"
             )
-        return Store(files[0])
+        return Store(files[0], made=True)
     bundle_folders, problems = bundles(folders)
     if not bundle_folders:
         for problem in problems:

@@ -6,6 +6,7 @@ followed, and damage is reported as a line of text.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import json
@@ -14,12 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...core.reading import MAX_FILE
+from ...core.regular_files import regular
 from ...core.text import printable
 from ...errors import BundleError
 from ...storage.bundle import read_environment
 from ...storage.bundle.bundle_search import ListedBundle, gather
 
-MAX_RESULTS = 1 << 34  # bytes of results.jsonl
 MAX_BACKENDS, MAX_KEYS = 64, 200
 NAME, VALUE = 120, 400  # characters kept of a name and of a value
 RESULTS = (
@@ -99,15 +101,13 @@ def _read(one: ListedBundle) -> BundleSource:
 
 
 def _results(folder: Path) -> Path | None:
-    """The file with the results. Raises BundleError if it is a link out of the bundle, or too
+    """The file with the results. Raises BundleError if it is no regular file of the bundle, or too
     large."""
     for name in RESULTS:
-        path = folder / name
-        if path.is_file():
-            if path.resolve().parent != folder.resolve():
-                raise BundleError(f"{name} is a link that leads out of the bundle")
-            if path.stat().st_size > MAX_RESULTS:
-                raise BundleError(f"{name} is larger than {MAX_RESULTS} bytes")
+        with contextlib.suppress(FileNotFoundError):
+            path = regular(folder / name)
+            if path.stat().st_size > MAX_FILE:
+                raise BundleError(f"{name} is larger than {MAX_FILE} bytes")
             return path
     return None
 

@@ -15,19 +15,25 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...core.reading import PACKED, check_unpacked
+from ...core.regular_files import regular
 from ...core.text import printable
 from ...core.verdict import OLD_VERDICTS, VERDICTS
 from ...errors import BundleError, UsageError
 from ...judge.file_vocabulary import OLD_FAMILIES
 from .bundle_sources import BundleSource
+from .time_limit import time_limit
 
 if TYPE_CHECKING:
     import duckdb
 
 BATCH_BYTES, BATCH_BUNDLES = 1 << 28, 128  # of files that are read together
-PACKED = 10  # assumed compression ratio
-# Results that a compressed file may have, plus one per four bytes (real results take 20 or more).
-FEW = 500_000
+RATIO = 10  # assumed compression ratio
+# Results that a file may have, plus one per 64 bytes, of a compressed one per four (real results
+# take 250 or more, compressed 20).
+FEW = 50_000
+MAX_NAMES = {"operator": 3_000, "dtype": 64, "backend": 64}  # in a bundle
+SECONDS, BYTES_PER_SECOND = 5.0, 5_000_000  # of processor time for reading (usual: 70 million)
 ALLOWED = len(VERDICTS)  # the number of an allowed reduced precision
 NAME, SENTENCE = 160, 400  # stored characters
 
@@ -48,6 +54,8 @@ CREATE TABLE details (bundle INTEGER, env INTEGER, item INTEGER, sentence VARCHA
     expectation VARCHAR);
 CREATE SEQUENCE numbers;
 """
+# Tables that the stores of all versions have.
+_TABLES = frozenset({"about", "bundles", "hosts", "identities", "groups", "items", "outcomes"})
 VERSION = zlib.crc32(_SCHEMA.encode())  # another layout is another version
 _COLUMNS = {
     "operator": "VARCHAR", "dtype": "VARCHAR", "direction": "VARCHAR", "backend": "VARCHAR",
@@ -84,6 +92,11 @@ FROM read_json(?, columns = {_COLUMNS!r}, format = 'newline_delimited', ignore_e
 _WHOLE = "operator IS NOT NULL AND dtype IS NOT NULL " \
     "AND direction IN ('forward', 'backward') AND backend IS NOT NULL " \
     "AND verdict IS NOT NULL AND case_id IS NOT NULL"  # fmt: skip
+_NAMES = (
+    f"SELECT {', '.join(f'max({name})' for name in MAX_NAMES)} FROM (SELECT "
+    f"{', '.join(f'count(DISTINCT {name}) AS {name}' for name in MAX_NAMES)} FROM incoming "
+    "GROUP BY bundle)"
+)
 _TAKE = """
 DELETE FROM incoming WHERE shrunk;
 INSERT INTO hosts SELECT nextval('numbers'), label, backend FROM (SELECT DISTINCT label, backend
@@ -123,15 +136,15 @@ class Store:
     """An open store. ``problems`` describes what could not be read, one line each; ``fresh`` is the
     number of bundles read by this object."""
 
-    def __init__(self, path: Path | None = None) -> None:
-        """``path`` is the file, which is created if needed; None for a store in memory. Raises
-        UsageError."""
+    def __init__(self, path: Path | None = None, *, made: bool = False) -> None:
+        """``path`` is the file, which is created if needed (``made``: it must be a store already,
+        and stays one); None for a store in memory. Raises UsageError, BundleError."""
         import duckdb
 
         self.path, self.fresh = path, 0
         self.problems: list[str] = []
         try:
-            self.db = _open(path)
+            self.db = _open(path, made=made)
         except duckdb.Error as error:
             raise UsageError(
                 f"cannot open the store {path}: {_first_line(error)}; "
@@ -170,7 +183,7 @@ class Store:
         fresh = [
             source
             for source in bundles
-            if stored.get(source.identity, ("",))[0] != source.signature
+            if stored.get(source.identity, ("",))[0] != source.signature and self._bounded(source)
         ]
         changed = [stored[source.identity][1] for source in fresh if source.identity in stored]
         for batch in _batches(fresh):
@@ -181,6 +194,16 @@ class Store:
             progress(self.fresh, len(fresh))
         if changed:
             self.db.execute("CHECKPOINT")
+
+    def _bounded(self, source: BundleSource) -> bool:
+        """Whether its results can be unpacked; if not, a problem is noted."""
+        try:
+            if source.results is not None and source.results.suffix == PACKED:
+                check_unpacked(source.results)
+        except (BundleError, OSError) as error:
+            self.problems.append(printable(f"passed over: {source.folder}: {error}"))
+            return False
+        return True
 
     def keep_only(self, bundles: Sequence[BundleSource]) -> None:
         """Remove all other bundles."""
@@ -289,16 +312,23 @@ class Store:
             columns,
         )
         max_results = sum(
-            FEW + _length(Path(path)) // (1 if path.endswith(".jsonl") else 4)
+            FEW + _length(Path(path)) // (64 if path.endswith(".jsonl") else 4)
             for _, _, path in files
         )
-        ((count,),) = self.db.execute(
-            _INCOMING, [list(VERDICTS), [_escape_glob(path) for _, _, path in files], max_results]
-        ).fetchall()
+        length = sum(_length(Path(path)) for _, _, path in files)
+        plain = length * (1 if files[0][2].endswith(".jsonl") else RATIO)
+        with time_limit(self.db, SECONDS + plain / BYTES_PER_SECOND):
+            ((count,),) = self.db.execute(
+                _INCOMING,
+                [list(VERDICTS), [_escape_glob(path) for _, _, path in files], max_results],
+            ).fetchall()
         if count == max_results:  # an untrusted file may decompress to any size
-            length = sum(_length(Path(path)) for _, _, path in files)
             raise BundleError(f"more than {max_results:,} results in {length:,} bytes")
         self._count_damage(files)
+        (counts,) = self.db.execute(_NAMES).fetchall()
+        for (name, limit), number in zip(MAX_NAMES.items(), counts, strict=True):
+            if (number or 0) > limit:
+                raise BundleError(f"{number:,} names of {name}s: more than {limit:,} are no run's")
         for statement in _TAKE.split(";\n"):
             self.db.execute(statement)
         (duplicates,) = self.db.execute(
@@ -332,23 +362,32 @@ class Store:
                 self.db.execute("UPDATE bundles SET damaged = ? WHERE bundle = ?", [lines, number])
 
 
-def _open(path: Path | None) -> duckdb.DuckDBPyConnection:
+def _open(path: Path | None, *, made: bool) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     if path is None:
         db = duckdb.connect()
     else:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            regular(path, follow=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {path.parent}: {error.strerror}; name another file with --store"
+            ) from None
         db = duckdb.connect(str(path))
         tables = {
             name for (name,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall()
         }
         if "about" in tables and db.execute("SELECT version FROM about").fetchall() == [(VERSION,)]:
             return _quiet(db)
-        if tables and "about" not in tables:
+        if made or (tables and not tables >= _TABLES):
             db.close()
             raise UsageError(
-                f"{path} is a database of something else; name another file with --store"
+                f"{path} is a store of another version: `consistency matrix` makes it anew"
+                if tables >= _TABLES
+                else f"{path} is a database of something else; name another file with --store"
             )
         if tables:  # an older layout: everything is read again
             db.close()
@@ -371,7 +410,7 @@ def _batches(bundles: Sequence[BundleSource]) -> Iterator[list[BundleSource]]:
     size = 0
     for one in bundles:
         length = _length(one.results)
-        length *= PACKED if one.results is not None and one.results.suffix != ".jsonl" else 1
+        length *= RATIO if one.results is not None and one.results.suffix != ".jsonl" else 1
         if batch and (size + length > BATCH_BYTES or len(batch) >= BATCH_BUNDLES):
             yield batch
             batch, size = [], 0
