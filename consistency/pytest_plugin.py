@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from . import pytest_not_tested
 from .core.startup_env import let_waiting_threads_sleep
 from .engine.run_options import DECLARED, PROFILES, RunOptions
 
@@ -32,6 +33,7 @@ _spent = [0.0]  # seconds of this process for minimizing failures
 _standings: dict[
     str, list[dict[str, object]]
 ] = {}  # by item, until its report: what became of the expectations that cover it
+_tested: dict[str, list[str]] = {}  # by item, until its report: pytest_not_tested.ATTRIBUTE
 _artifacts_left = [200]  # folders that this process may still write; nobody reads more
 ARTIFACTS = "reports/pytest"
 _CONFIG = pytest.StashKey["RunConfig"]()
@@ -61,6 +63,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--consistency-profile", choices=list(PROFILES), default="quick", help=profile)
     group.addoption("--consistency-examples", type=int, **_explained("examples"))
     group.addoption("--consistency-seed", type=int, default=0, **_explained("seed"))
+    group.addoption(
+        pytest_not_tested.OPTION,
+        action="store_true",
+        help="end with status 0 although nothing was tested, or not on a backend of --backends",
+    )
     for name in _SHORT:
         explained = _explained(name) | {"help": f"as --{name}, where another plugin has that"}
         group.addoption(f"--consistency-{name}", **explained)
@@ -102,6 +109,11 @@ def pytest_configure(config: pytest.Config) -> None:
     ]
     if options:
         _run_config(config)
+    named = config.getoption("consistency_backends") is not None
+    asked = [backend.name for backend in _run_config(config).backends] if named else []
+    config.pluginmanager.register(
+        pytest_not_tested.NotTested(config, asked, Item), "consistency-not-tested"
+    )
 
 
 def _run_config(config: pytest.Config) -> RunConfig:
@@ -178,6 +190,7 @@ class Item:
         _standings[self.id] = self._standings(results)
         self._record(results, record_property)
         failing = [r for r in results if r.verdict.fails]
+        _tested[self.id] = [self.backend, *_untested(results)]
         if failing:
             shown = self._shown(failing)
             self._record_failure(shown, record_property)
@@ -325,6 +338,15 @@ def _reason(results: list[Result]) -> str:
     return f"{verdict}: {explanation}" + (f" ({count} cases)" if count > 1 else "")
 
 
+def _untested(results: list[Result]) -> tuple[str, str]:
+    """The verdict and the reason where a backend was lost, or nothing was tested; else nothing."""
+    lost = [r for r in results if r.verdict.value == pytest_not_tested.UNAVAILABLE]
+    if not lost and any(r.verdict.tested for r in results):
+        return "", ""
+    one = (lost or results)[0]
+    return one.verdict.value, one.explanation
+
+
 @functools.lru_cache(maxsize=4)
 def _cases(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:
     """The cases of engine.draw, cached while the items of one operator × dtype run."""
@@ -346,9 +368,18 @@ def pytest_runtest_makereport(
             # Attributes of a report are sent to the other process.
             setattr(report, "consistency", {"message": str(call.excinfo.value), "suite": suite})  # noqa: B010
     ours = getattr(getattr(item, "callspec", None), "params", {}).get("consistency_item")
-    rows = _standings.pop(ours.id, None) if call.when == "call" and isinstance(ours, Item) else None
-    if rows:
-        setattr(report, "consistency_expectations", rows)  # noqa: B010
+    if not isinstance(ours, Item):
+        return report
+    if call.when == "call":
+        rows = _standings.pop(ours.id, None)
+        if rows:
+            setattr(report, "consistency_expectations", rows)  # noqa: B010
+        found = _tested.pop(ours.id, None)
+        if found is not None:
+            setattr(report, pytest_not_tested.ATTRIBUTE, found)
+    elif call.when == "setup" and report.skipped:
+        skipped = [ours.backend, pytest_not_tested.PASSED_OVER, ""]
+        setattr(report, pytest_not_tested.ATTRIBUTE, skipped)
     return report
 
 

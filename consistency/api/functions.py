@@ -22,7 +22,7 @@ from ..core import dtypes as _dtypes
 from ..core.case_source import YOURS, call_source
 from ..core.model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Output, Result
 from ..core.trees import flatten
-from ..core.verdict import OutcomeStatus
+from ..core.verdict import OutcomeStatus, VerdictKind
 from ..diagnose.diagnosis import DiagnosisBudget, cause_of
 from ..diagnose.evaluation import Rules, _shapes, evaluate
 from ..engine import engine
@@ -182,7 +182,10 @@ def assert_consistent(
 
         lines = []
         for number, result in enumerate(failing):
-            lines += [message(result, again=False), *rerun_hint(result, f"error.results[{number}]")]
+            hint = rerun_hint(result, f"error.results[{number}]")
+            if result.verdict.kind is VerdictKind.UNAVAILABLE:
+                hint = ["  nothing was tested there: leave it out of backends=…, or skip the test"]
+            lines += [message(result, again=False), *hint]
         raise Divergence("\n".join(lines), failing)
     return results
 
