@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...core.folders import is_ours
 from ...core.text import pluralize
 from ...errors import UsageError
 from ..options import Command, option
@@ -222,10 +223,13 @@ def progress() -> Any:
 
 def _unused(out: Path, sources: Sequence[Path]) -> None:
     """Refuse to overwrite a folder unless it is one of the sources."""
-    if not out.is_dir() or not any(out.iterdir()):
-        return
-    if not (out / "recording.json").is_file():
-        raise UsageError(f"{out} holds something that is no corpus; name another folder with -o")
+    try:
+        if not is_ours(out, "corpus", "recording.json", "name another folder with -o"):
+            return
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {out}: {error.strerror}; name another folder with -o"
+        ) from None
     if out.resolve() not in {place.resolve() for place in sources}:
         command = f"consistency corpus merge {out} BUNDLE -o {out}"
         raise UsageError(
