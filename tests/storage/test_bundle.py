@@ -611,14 +611,25 @@ def test_packing_leaves_alone_what_is_being_written(whole: engine.Run, tmp_path:
     assert (here / "results.jsonl").exists()
 
 
+def test_packing_passes_over_what_holds_no_lines(whole: engine.Run, tmp_path: Path) -> None:
+    """A file with gigabytes of nothing is not read to its end, and is left as it is."""
+    here = copy_of(whole, tmp_path / "b")
+    (here / "cases.jsonl").write_bytes(b" " * (reading.MAX_LINE + 1) + b"\n")
+    said = command("pack", here)
+    assert said.exit_code == 0
+    assert "cases.jsonl  line longer than" in said.stderr
+    assert (here / "cases.jsonl").stat().st_size > reading.MAX_LINE
+    assert not (here / "cases.jsonl.gz").exists()
+
+
 @pytest.mark.parametrize("moment", ["half written", "both are there"])
 def test_a_kill_while_packing_costs_nothing(
     moment: str, whole: engine.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here, unlink = copy_of(whole, tmp_path / "b"), Path.unlink
+    here, unlink, write = copy_of(whole, tmp_path / "b"), Path.unlink, gzip.GzipFile.write
 
-    def copy(source: Any, target: Any) -> None:
-        target.write(source.read(1000))
+    def write_half(file: gzip.GzipFile, data: bytes) -> None:
+        write(file, data[: len(data) // 2])
         raise Killed
 
     def leave(path: Path, missing_ok: bool = False) -> None:
@@ -629,7 +640,7 @@ def test_a_kill_while_packing_costs_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(
             *(
-                (shutil, "copyfileobj", copy)
+                (gzip.GzipFile, "write", write_half)
                 if moment == "half written"
                 else (Path, "unlink", leave)
             )

@@ -11,7 +11,8 @@ from typing import IO
 
 from ...core.files import mend, replacing
 from ...core.locking import Lock
-from ...core.reading import PACKED, most_unpacked, opened
+from ...core.reading import MAX_LINE, PACKED, most_unpacked, opened
+from ...errors import BundleError
 from .header import read_header
 
 FILES = (
@@ -38,7 +39,7 @@ def pack(folder: Path) -> tuple[int, int]:
                 mend(plain)
                 with opened(plain) as stream:
                     size = plain.stat().st_size
-                    if not _pack(stream, packed, size):
+                    if not _pack(stream, plain, packed, size):
                         continue
                 before, after = before + size, after + packed.stat().st_size
                 plain.unlink()
@@ -59,12 +60,15 @@ def unpack(folder: Path) -> None:
             packed.unlink()
 
 
-def _pack(stream: IO[bytes], target: Path, size: int) -> bool:
+def _pack(stream: IO[bytes], source: Path, target: Path, size: int) -> bool:
     """Whether the packed file was written: one that is too small for what it holds would not be
-    read."""
+    read. Raises BundleError where ``source`` holds no lines."""
     with contextlib.suppress(_TooSmallError), replacing(target, sync=True) as file:
         with gzip.GzipFile("", "wb", 6, file, 0) as packing:
-            shutil.copyfileobj(stream, packing)
+            for line in iter(lambda: stream.readline(MAX_LINE), b""):
+                if len(line) >= MAX_LINE:
+                    raise BundleError(f"{source}  line longer than {MAX_LINE} bytes")
+                packing.write(line)
         if size > most_unpacked(file.tell()):
             raise _TooSmallError
         return True
