@@ -9,6 +9,7 @@ import importlib
 import json
 import os
 import re
+import shlex
 import sys
 import tempfile
 import time
@@ -62,7 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.planted:
             return _planted(campaign)
         attempts = _all(campaign, given)
-    return _told(attempts, given.seed)
+    chosen = f" --seed {given.seed}" if given.seed else ""
+    chosen += f" --command {shlex.quote(given.command)}" if given.command else ""
+    return _told(attempts, chosen)
 
 
 def _all(campaign: Campaign, given: argparse.Namespace) -> list[Attempt]:
@@ -122,7 +125,7 @@ def _attempt(row: dict[str, Any]) -> Attempt:
     return Attempt(**row, ended=ended, complaints=found)
 
 
-def _told(attempts: Sequence[Attempt], seed: int) -> int:
+def _told(attempts: Sequence[Attempt], chosen: str) -> int:
     """Print the complaints by cause, each with how to repeat the first of them."""
     causes: dict[tuple[str, str], list[tuple[Attempt, str]]] = collections.defaultdict(list)
     for attempt in attempts:
@@ -133,7 +136,7 @@ def _told(attempts: Sequence[Attempt], seed: int) -> int:
         print(f"{len(found)} × {kind}: {words}")
         print(f"    {first.command[:300]}")
         print(f"    {first.mutation[:300]}")
-        print(f"    python -m tests.support.fuzzing --seed {seed} --only {first.number}")
+        print(f"    python -m tests.support.fuzzing{chosen} --only {first.number}")
     statuses = collections.Counter(attempt.ended.status for attempt in attempts)
     shares = ", ".join(f"{count} × {status}" for status, count in statuses.most_common())
     longest = max((attempt.ended.seconds for attempt in attempts), default=0.0)
