@@ -14,7 +14,7 @@ from pathlib import Path
 from . import cases, contents, entries, oracle, snapshot
 from .entries import Surroundings
 from .inputs import ENVIRONMENT, Inputs, remove
-from .process import SECONDS, Ended, run
+from .process import MEMORY, MORE_MEMORY, MORE_SECONDS, SECONDS, Ended, run
 from .targets import FORMULAS, SQL, TARGETS, Target
 
 HEADERS = ("bundle.json", "recording.json")
@@ -84,6 +84,9 @@ class Campaign:
         remove(folder)
         for name in ("in", "out", "cwd", "temporary", "cache"):
             (folder / name).mkdir(parents=True)
+        own = self.folder / "cache" / "own-cases"
+        if own.is_dir() and chosen.random() < 0.5:  # what is not mutated is the user's own
+            shutil.copytree(own, folder / "cache" / own.name)
         self._users_files(folder / "own")
         (folder / "cwd" / "evil.py").write_text(PROGRAM, encoding="utf-8")
         (folder / "cwd" / "evil.sh").write_text("#!/bin/sh\ntouch ~/executed\n", encoding="utf-8")
@@ -99,7 +102,8 @@ class Campaign:
         ended = run(
             target.program,
             words,
-            seconds=self.seconds,
+            seconds=self.seconds + MORE_SECONDS * target.runs_cases,
+            memory=MEMORY + MORE_MEMORY * target.runs_cases,
             cwd=folder / "cwd",
             environment=ENVIRONMENT
             | {

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .process import MEMORY, SECONDS, SYSTEM, Ended
+from .process import SYSTEM, Ended
 from .snapshot import Snapshot, differences
 
 STATUSES = (0, 1, 2, 3)
@@ -31,8 +31,8 @@ def complaints(
     """(kind, words) of everything that is wrong. ``may_change``: a pattern of paths below
     ``folder``; ``refused``: the only exit status that is right, or None."""
     if ended.why == "time":
-        yield "time", f"still running after {SECONDS:.0f} s ({ended.cpu:.1f} s of the processor)"
-    if ended.memory > MEMORY:
+        yield "time", f"ended after {ended.seconds:.0f} s ({ended.cpu:.1f} s of the processor)"
+    if ended.why == "memory":
         yield "memory", f"took {ended.memory >> 20} MB"
     if ended.signal and not ended.why:
         yield "signal", ended.signal

@@ -21,11 +21,14 @@ from typing import Any
 import click
 import psutil
 
-SECONDS = 10.0
-MEMORY = 1 << 30
+SECONDS, MEMORY = 10.0, 1 << 30
+# Of a command that runs a foreign case in a process with those bounds: what starting the process
+# takes, and what it takes until it is looked at.
+MORE_SECONDS, MORE_MEMORY = 5.0, 1 << 28
 LARGEST_FILE = 1 << 29  # bytes that a command may write into one file, so that no disk fills
 # What a process may write to on any system: streams, shared memory.
 SYSTEM = ("/dev/null", "/dev/tty", "/dev/shm/", "/proc/self/", "/dev/std")
+_KILOBYTES = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
 _MOST_TEXT = 1 << 22  # characters of output that are looked at
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES = {"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.symlink", "os.link"}
@@ -72,7 +75,6 @@ def run(
         took = time.monotonic() - began - waited
         left = _end_group(pid)
         texts = [_text(stream) for stream in streams]
-    kilobytes = 1 if sys.platform == "darwin" else 1024
     killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     return Ended(
         os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
@@ -80,7 +82,7 @@ def run(
         why,
         took,
         usage.ru_utime + usage.ru_stime,
-        max(peak, usage.ru_maxrss * kilobytes),
+        max(peak, usage.ru_maxrss * _KILOBYTES),
         texts[0],
         texts[1],
         tuple(dict.fromkeys(texts[2].splitlines())),
@@ -102,6 +104,8 @@ def _wait(pid: int, seconds: float, memory: int) -> tuple[int, Any, str, int, fl
     while True:
         ended, status, usage = os.wait4(pid, os.WNOHANG)
         if ended:
+            if not why and usage.ru_maxrss * _KILOBYTES > memory:
+                why = "memory"
             return status, usage, why, peak, waited
         now = time.monotonic()
         if now - looked > 0.5:

@@ -29,6 +29,12 @@ class Target:
     program: Program = consistency
 
     @property
+    def runs_cases(self) -> bool:
+        """Whether it runs foreign cases: in processes of their own, which take time to start, and
+        up to their own bounds."""
+        return re.match(r"repro|judge|expect|bisect|.*--case|.*--corpus", self.line) is not None
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         names = re.findall(r"\{(\w+)\}", self.line)
         return tuple(dict.fromkeys(_STEMS[name] for name in names if name in _STEMS))
@@ -71,39 +77,40 @@ TARGETS = (
     Target("corpus merge {corpus} {bundle} -o {out}/merged", weight=30),
     Target("corpus merge {failure} -o {out}/merged", refused=None, weight=20),
     Target("corpus merge {bundle} -o {own}", weight=4),
-    Target("judge {recording}", weight=40),
-    Target("judge {recording} --json - -o {out}/judged", weight=15),
-    Target("judge {recording} -o {own}", weight=4),
-    Target("judge {recording} --tolerances {tolerances}", weight=8),
-    Target("repro {failure}", refused=None, weight=30),
-    Target("repro {failure} --script", refused=None, weight=10),
-    Target("repro {failure} -b cpu --issue", refused=None, weight=6),
-    Target("repro {failure} -b cpu -o {out}/again", refused=None, weight=6),
-    Target("repro {bundle} --id {case_id} -b cpu", weight=15),
-    Target("repro {recording} --id {recorded_id}", weight=20),
-    Target("repro {case} -b cpu", refused=None, weight=20),
-    Target("repro {{line}} -b cpu", refused=None, weight=60),
-    Target("repro {{line}} -b numpy --minimize --seconds 1s", refused=None, weight=10),
-    Target("expect {failure} --ticket X-1 --seconds 0s -o {out}/known.yaml", refused=None),
+    Target("judge {recording}", weight=12),
+    Target("judge {recording} --json - -o {out}/judged", weight=4),
+    Target("judge {recording} -o {own}", weight=2),
+    Target("judge {recording} --tolerances {tolerances}", weight=3),
+    Target("repro {failure}", refused=None, weight=9),
+    Target("repro {failure} --script", refused=None, weight=3),
+    Target("repro {failure} -b cpu --issue", refused=None, weight=2),
+    Target("repro {failure} -b cpu -o {out}/again", refused=None, weight=2),
+    Target("repro {bundle} --id {case_id} -b cpu", weight=4),
+    Target("repro {recording} --id {recorded_id}", weight=5),
+    Target("repro {case} -b cpu", refused=None, weight=6),
+    Target("repro {{line}} -b cpu", refused=None, weight=18),
+    Target("repro {{line}} -b numpy --minimize --seconds 1s", refused=None, weight=3),
+    Target("expect {failure} --ticket X-1 --seconds 0s -o {out}/known.yaml", refused=None,
+           weight=3),
     Target("expect {failure} --bundle {bundle} --ticket X-1 --seconds 0s -o {out}/known.yaml",
-           refused=None, weight=5),
-    Target("bisect {failure} --over cpu --over cpu+threads=1", refused=None, weight=5),
+           refused=None, weight=2),
+    Target("bisect {failure} --over cpu --over cpu+threads=1", refused=None, weight=2),
     Target("explain {fingerprint} {probed}", refused=None, weight=40),
     Target("explain {bundle}#cpu {other}#cpu", refused=None, weight=5),
-    Target("explain cpu numpy --case {failure}", refused=None, weight=8),
+    Target("explain cpu numpy --case {failure}", refused=None, weight=3),
     Target("explain linear {{formula}} --shape 2,3,2", refused=None, weight=4),
     Target("sweep linear --vary K=1..4 --points 2 --formula {{formula}} -o {out}/sweep",
            refused=None, weight=4),
-    Target(f"{RUN} --no-shrink --resume --out {{interrupted}}", writes=_RESUMES, weight=6),
-    Target(f"run --corpus {{corpus}} exp {ONE} -o {{out}}/run", weight=15),
+    Target(f"{RUN} --no-shrink --resume --out {{interrupted}}", writes=_RESUMES, weight=4),
+    Target(f"run --corpus {{corpus}} exp {ONE} -o {{out}}/run", weight=4),
     Target(f"run exp {ONE} --tolerances {{tolerances}} --no-bundle", weight=20),
     Target(f"run exp {ONE} --expectations {{expectations}} --no-bundle", weight=25),
     Target(f"run exp {ONE} --out {{own}}", refused=None, weight=2),
-    Target("record --backend cpu --corpus {corpus} -o {out}/recording", weight=20),
+    Target("record --backend cpu --corpus {corpus} -o {out}/recording", weight=6),
     Target("record -b cpu --corpus {corpus} --resume -o {partial}", writes=r"in/partial/.*",
-           refused=None, weight=8),
+           refused=None, weight=4),
     Target("calibrate exp --examples 1 --seeds 0 -b cpu --dtype float32 --direction forward "
-           "--worst {worst}", weight=6),
+           "--worst {worst}", weight=4),
     Target("fingerprint --exhaustive exp --range 1..1.0001 -o {worst}",
            writes=r"in/worst\.(json|svg)", weight=15),
     Target("{foreign} {out}/imported", program=import_recording, refused=None, weight=25),
