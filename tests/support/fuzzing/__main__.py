@@ -96,12 +96,19 @@ def _all(campaign: Campaign, given: argparse.Namespace) -> list[Attempt]:
     return [_attempt(row) for row in sorted(rows, key=lambda row: row["number"])]
 
 
+NOTHING = Ended(None, "", "", 0.0, 0.0, 0, "", "", (), 0)
+
+
 def _work(campaign: Campaign, numbers: Sequence[int], file: Path, until: float) -> None:
     with file.open("w", encoding="utf-8") as stream:
         for number in numbers:
             if time.monotonic() > until:
                 break
-            row = dataclasses.asdict(campaign.attempt(number))
+            try:
+                attempt = campaign.attempt(number)
+            except Exception as error:  # a mistake of the fuzzer must not hide the other mutations
+                attempt = Attempt(number, "(the fuzzer)", "", NOTHING, (("fuzzer", repr(error)),))
+            row = dataclasses.asdict(attempt)
             stream.write(f"{json.dumps(row)}\n")
             stream.flush()
 

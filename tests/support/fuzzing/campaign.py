@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from . import cases, contents, entries, oracle, snapshot
 from .entries import Surroundings
 from .inputs import ENVIRONMENT, Inputs, remove
@@ -166,8 +168,15 @@ class Campaign:
         path = chosen.choice(top if top and chosen.random() < 0.7 else files)
         try:
             return f"{path.relative_to(root.parent)}: {contents.mutate_file(path, chosen)}"
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
-            # An earlier mutation left what cannot be taken apart.
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            IndexError,
+            AttributeError,
+            RecursionError,
+            yaml.YAMLError,
+        ):  # fmt: skip - an earlier mutation left what cannot be taken apart
             return f"{path.relative_to(root.parent)}: {contents.mutate_bytes(path, chosen)}"
 
     @staticmethod

@@ -49,10 +49,11 @@ def make_bombs(folder: Path) -> None:
 
 def mutate_entry(root: Path, chosen: random.Random, around: Surroundings) -> str:
     """Put something else in the place of a file or folder below ``root``, or add something."""
-    files = [path for path in sorted(root.rglob("*")) if path.is_symlink() or path.is_file()]
-    folders = [root, *(p for p in sorted(root.rglob("*")) if p.is_dir() and not p.is_symlink())]
-    if not root.is_dir():
-        files, folders = [root], []
+    files, folders = [root], list[Path]()
+    if root.is_dir() and not root.is_symlink():
+        inside = sorted(root.rglob("*"))
+        files = [path for path in inside if path.is_symlink() or path.is_file()]
+        folders = [root, *(path for path in inside if path.is_dir() and not path.is_symlink())]
     path = chosen.choice(files or [root])
     if folders and chosen.random() < 0.35:  # a file that the command writes, or a new one
         path = chosen.choice(folders) / chosen.choice(WRITTEN)
