@@ -40,6 +40,7 @@ from ..operators.catalog.functions import name_of
 from ..operators.declare import NORMWISE, Operator, call
 from ..reference import Reference, own_steps, quiet
 from ..report import bundles
+from ..storage.provenance import is_own_folder
 
 
 def run(
@@ -109,7 +110,8 @@ def run(
             from ..report import page
 
             resumed = earlier_results(folder) if resume else None
-            writer = bundles.writer(folder, resume=resume)
+            own = corpus is None or is_own_folder(Path(corpus))
+            writer = bundles.writer(folder, resume=resume, own=own)
             stack.callback(writer.close)
             written = [
                 writer, status.StatusWriter(folder), Fingerprints(folder), page.after(folder),

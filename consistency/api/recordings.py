@@ -16,6 +16,7 @@ from ..errors import OutputError, UsageError
 from ..judge.tolerances import Tolerances
 from ..operators.declare import Operator
 from ..report import bundles
+from ..storage.provenance import is_own_folder
 
 
 def record(
@@ -49,7 +50,11 @@ def record(
     return sum(
         1
         for _ in taking.record(
-            chosen_backend, chosen if corpus is None else Path(corpus), Path(out), resume=resume
+            chosen_backend,
+            chosen if corpus is None else Path(corpus),
+            Path(out),
+            resume=resume,
+            own=corpus is None or is_own_folder(Path(corpus)),
         )
     )
 
@@ -75,7 +80,8 @@ def judge_recordings(
         if out is None:
             _drive(planned, [collect, *handlers])
         else:
-            writer = bundles.writer(Path(out), resume=resume)
+            own = all(is_own_folder(Path(folder)) for folder in folders)
+            writer = bundles.writer(Path(out), resume=resume, own=own)
             try:
                 _drive(planned, [collect, writer, Fingerprints(Path(out)), *handlers])
             finally:

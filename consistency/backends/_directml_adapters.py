@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from .subprocess.exit_status import death
+from ..core.exit_status import death
 
 LIMIT_SECONDS = 90.0  # importing torch takes long on a cold disk with a virus scanner
 INSTALL = 'pip install "consistency[directml]"'

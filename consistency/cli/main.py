@@ -31,6 +31,7 @@ from .commands.repro import repro
 from .commands.run import run
 from .commands.sweep import sweep
 from .options import INTERRUPTED
+from .supervision import ARGUMENTS
 from .usage_hints import COMMANDS, told
 
 EXIT = """\b
@@ -65,6 +66,10 @@ class _Group(click.Group):
             return super().make_context(*args, **more)
         except OSError as error:  # of --help and --version
             sys.exit(streams.status_of(streams.failed_write(error)))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[ARGUMENTS] = tuple(args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         let_waiting_threads_sleep()

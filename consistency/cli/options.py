@@ -27,6 +27,7 @@ GROUPS = {
     ),
     "Backends": (
         "backend", "over", "pip", "stand-in", "case-timeout", "worker-memory",
+        "trust",
     ),
     "How much": (
         "profile", "examples", "time-budget", "repeat", "steps", "replicas", "points", "no-local",
@@ -139,6 +140,11 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "json_file": (("--json", "json_file"), {
         "type": FILE_OR_STDOUT,
         "help": "Also write one object a line per result; - for standard output.",
+    }),
+    "trust": (("--trust",), {
+        "is_flag": True,
+        "help": "Run cases that are not your own runs' like your own: whatever they call, in this "
+        "process, without bounds on memory and time.",
     }),
     "not_tested": (("--not-tested",), {
         "is_flag": True, "help": "List what was not tested, and why.",

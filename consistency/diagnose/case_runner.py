@@ -10,6 +10,7 @@ from ..core.detail import Detail, HarnessFailed
 from ..core.model import DIRECTIONS, Case, Key, Result
 from ..core.verdict import Verdict, VerdictKind
 from ..errors import RecipeError, Untestable
+from ..generate.calls import admission
 from ..generate.calls.generic_error import generically
 from ..judge.tolerances import Tolerances
 from ..operators.declare import Operator
@@ -28,7 +29,8 @@ def judge_case(
     against: str = "float64",
 ) -> list[Result]:  # fmt: skip
     """Results of one case. A case that cannot be built or judged is inconclusive and never ends
-    the run."""
+    the run; one from elsewhere that may not be run is not tested
+    (:mod:`consistency.generate.calls.admission`)."""
     evaluate = functools.partial(
         evaluation.evaluate,
         case,
@@ -40,7 +42,12 @@ def judge_case(
         against=against,
     )
     detail: Detail | None = None
+    kind = VerdictKind.INCONCLUSIVE
     try:
+        refused = admission.refusal(case, operator)
+        if refused:
+            kind = VerdictKind.UNSUPPORTED
+            raise Untestable(refused)
         try:
             return evaluate(operator=operator)
         except (*_NOT_AS_DECLARED, RuntimeError):
@@ -57,7 +64,7 @@ def judge_case(
             f"{JUDGING_FAILED} ({type(error).__name__}: {str(error)[:200]}); please report it "
             f"with this case"
         )
-    verdict = Verdict(VerdictKind.INCONCLUSIVE)
+    verdict = Verdict(kind)
     results = [
         Result(case, b.name, d, verdict, text, family=operator.family, detail=detail)
         for d in directions

@@ -17,6 +17,7 @@ from ..core.output import LineWriter, output_error, writing
 from ..core.reading import lines
 from ..core.text import pluralize
 from ..errors import BundleError
+from ..storage import provenance
 from ..storage.bundle.header import BundleHeader, CorpusEntry, new_header, new_id, read_header
 from ..storage.bundle.machine import label_of, machine, tidy
 from ..storage.bundle.naming import failure_id
@@ -54,17 +55,20 @@ class BundleWriter:
     def __init__(
         self, folder: Path, *, resume: bool = False, label: str = "", about: Mapping[str,
         Any] | None = None,
-        keep_failure: KeepFailure | None = None,
+        keep_failure: KeepFailure | None = None, own: bool = True,
     ) -> None:  # fmt: skip
         """``label``: what the user calls this environment. ``about``: the machine
         (:func:`~consistency.storage.bundle.machine`), where that is not this one. ``keep_failure``
-        writes a failure's folder (:func:`consistency.report.bundles.writer`).
+        writes a failure's folder (:func:`consistency.report.bundles.writer`). ``own``: its cases
+        are the user's own (:mod:`consistency.storage.provenance`); where a bundle is completed,
+        only if those that it holds are.
         """
         self.folder = folder
         self._resume = resume
         self._keep_failure = keep_failure
         self._label = tidy(label)
         self._about = about
+        self._own = own
         self._lock: Lock | None = None
         self._corpus: CorpusEntry | None = None
         self._replayed: set[str] = set()
@@ -136,6 +140,7 @@ class BundleWriter:
         if exists:
             check_same(self.folder, event, self._corpus)
             unpack(self.folder)
+            self._own &= provenance.is_own(self.folder / "cases.jsonl")
             left = [*self.folder.glob("*"), *self.folder.glob("failures/*/*")]
             names = [p.relative_to(self.folder).as_posix() for p in left if is_temporary(p.name)]
             remove_files(self.folder, names)
@@ -238,6 +243,8 @@ class BundleWriter:
         """Release the folder. Safe to call twice, and after a failed write."""
         with contextlib.suppress(OSError):  # what was written was told before
             self._close_files()
+        if self._own and self._cases is not None:
+            provenance.register(self.folder / "cases.jsonl")
         if self._lock is not None:
             self._lock.release()
 

@@ -29,6 +29,7 @@ from . import engine
 from .config import RunConfig
 from .events import Event, Finished, Judged, Started
 
+EFFORT = 600.0  # seconds for diagnosing the failures of all recordings
 _TELLING = (
     "crash",
     "timeout",
@@ -73,13 +74,17 @@ class _Item:
     backend: Recorded
 
 
+# The outcomes of one case in one direction.
+Group = tuple[Case, str, tuple[_Item, ...]]
+
+
 @dataclass(frozen=True)
 class RecordingPlan:
     """What is judged: the recordings' outcomes by case and direction, and the settings shown on the
     screen and in a bundle."""
 
     config: RunConfig
-    groups: tuple[tuple[Case, str, tuple[_Item, ...]], ...]
+    groups: tuple[Group, ...]
     recordings: tuple[Recording, ...]
 
     @property
@@ -148,22 +153,28 @@ def plan(
 def events(planned: RecordingPlan, *, closer: bool = True) -> Iterator[Event]:
     """Judge everything; ``closer=False`` skips the diagnosis of causes."""
     began = time.monotonic()
-    count = len(planned.recordings)
-    words = pluralize(planned.outcomes, "recorded outcome")
-    title = f"{words} in {pluralize(count, 'recording')}"
-    yield Started(planned.config, {}, len(planned.config.operators), len(planned.groups), title)
-    diagnosis_budget = DiagnosisBudget(effort=600.0) if closer else None
-    for case, direction, items in planned.groups:
-        for round_items in _rounds(items):
-            yield Judged(
-                case,
-                tuple(
-                    _judge_group(
-                        case, direction, round_items, planned.config.tolerances, diagnosis_budget
-                    )
-                ),
-            )
+    yield started_event(planned)
+    diagnosis_budget = DiagnosisBudget(effort=EFFORT) if closer else None
+    for group in planned.groups:
+        yield from judged_group(group, planned.config.tolerances, diagnosis_budget)
     yield Finished(time.monotonic() - began, False)
+
+
+def started_event(planned: RecordingPlan) -> Started:
+    """The first event."""
+    words = pluralize(planned.outcomes, "recorded outcome")
+    title = f"{words} in {pluralize(len(planned.recordings), 'recording')}"
+    return Started(planned.config, {}, len(planned.config.operators), len(planned.groups), title)
+
+
+def judged_group(
+    group: Group, rules: Tolerances, diagnosis_budget: DiagnosisBudget | None
+) -> Iterator[Judged]:
+    """The results of all outcomes of one case and direction."""
+    case, direction, items = group
+    for round_items in _rounds(items):
+        results = _judge_group(case, direction, round_items, rules, diagnosis_budget)
+        yield Judged(case, tuple(results))
 
 
 def _rounds(items: Sequence[_Item]) -> Iterator[list[_Item]]:
@@ -207,7 +218,7 @@ def _judge_group(
     for item in round_items:
         result = by_backend.get(item.backend.name)
         if result is None or (result.comparison is None and item.row.outcome.status in _TELLING):
-            result = _without_reference(
+            result = without_reference(
                 case, direction, item, operator, item.row.problem or reason or _reason(result)
             )
         yield replace(result, recorded_id=item.row.id)
@@ -222,7 +233,7 @@ def _reason(result: Result | None) -> str:
     )
 
 
-def _without_reference(
+def without_reference(
     case: Case, direction: str, item: _Item, operator: Operator | None, reason: str
 ) -> Result:
     """The verdict where nothing can be compared: that of the outcome itself if it has one."""

@@ -12,11 +12,14 @@ import numpy as np
 
 from .. import backends
 from ..backends.base import Backend, refusal
-from ..backends.subprocess.backend import AHEAD
+from ..backends.subprocess.backend import AHEAD, SubprocessBackend
+from ..backends.subprocess.requests import Limits
 from ..core import recipe
+from ..core.foreign import Bounds
 from ..core.model import Case, Outcome
 from ..core.verdict import OutcomeStatus
 from ..errors import BundleError, ConsistencyError, RecipeError, UsageError
+from ..generate.calls import admission
 from ..generate.calls.case_operator import operator_of
 from ..generate.materialize import prepare
 from ..operators.declare import Operator
@@ -50,6 +53,17 @@ def resolved(spec: str | Backend) -> Backend:
     UsageError."""
     (backend,) = backends.resolve_all([spec])
     return backends.isolated(backend, spec) if isinstance(spec, str) else backend
+
+
+def bounded(spec: str) -> Backend:
+    """The backend that ``spec`` names in a process of its own, with the bounds of cases from
+    elsewhere. Raises UsageError."""
+    (backend,) = backends.resolve_all([spec])
+    chosen = Bounds()
+    if not isinstance(backend, SubprocessBackend):
+        backend = SubprocessBackend(backend.name, spec)
+    backend.limits = Limits(chosen.seconds, chosen.bytes)
+    return backend
 
 
 def settings_of(config: RunConfig, *, literal: bool) -> RecordingSettings:
@@ -104,10 +118,11 @@ def write_corpus(
 
 
 def record(
-    backend: Backend, source: RunConfig | Path, folder: Path, *, resume: bool = False
-) -> Iterator[Taken]:
+    backend: Backend, source: RunConfig | Path, folder: Path, *, resume: bool = False,
+    own: bool = True,
+) -> Iterator[Taken]:  # fmt: skip
     """Run every case of a corpus (a folder), or of freshly drawn ones, on ``backend`` and store the
-    outcomes.
+    outcomes. ``own``: the cases are the user's own (:mod:`consistency.storage.provenance`).
 
     Every step is yielded when its outcome is on disk. Raises BundleError for a damaged corpus or an
     unusable folder.
@@ -126,7 +141,7 @@ def record(
         settings, batches = settings_of(source, literal=False), entries(source)
         each, total = source.examples * len(source.directions), 0
     writer = RecordingWriter(
-        folder, Header(RECORDING, backend.name, backend.identity, settings), resume=resume
+        folder, Header(RECORDING, backend.name, backend.identity, settings), resume=resume, own=own
     )
     done = 0
     try:
@@ -168,7 +183,9 @@ def outcome_of(backend: Backend, case: Case, direction: str) -> Outcome:
     """The outcome of one case on ``backend``; a case that cannot be built has an outcome, too."""
     try:
         operator = operator_of(case)
-        reason = refusal(backend, operator, case.dtype, direction)
+        reason = admission.refusal(case, operator) or refusal(
+            backend, operator, case.dtype, direction
+        )
         return (
             Outcome(OutcomeStatus.UNSUPPORTED, message=reason)
             if reason

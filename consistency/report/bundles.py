@@ -11,10 +11,13 @@ from . import repro_script
 
 
 def writer(
-    folder: Path, *, resume: bool = False, label: str = "", about: Mapping[str, Any] | None = None
-) -> BundleWriter:
+    folder: Path, *, resume: bool = False, label: str = "",
+    about: Mapping[str, Any] | None = None, own: bool = True, bounded: bool = False,
+) -> BundleWriter:  # fmt: skip
     """A handler of a run's events; the arguments are those of
-    :class:`consistency.engine.bundle_writer.BundleWriter`."""
-    return BundleWriter(
-        folder, resume=resume, label=label, about=about, keep_failure=repro_script.write
-    )
+    :class:`consistency.engine.bundle_writer.BundleWriter`. ``bounded``: cases are from elsewhere,
+    and the folders of failures are written by a process with bounds."""
+    from .foreign_failures import Writer
+
+    keep = Writer() if bounded else repro_script.write
+    return BundleWriter(folder, resume=resume, label=label, about=about, keep_failure=keep, own=own)

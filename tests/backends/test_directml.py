@@ -19,7 +19,7 @@ from consistency.backends import directml as module
 from consistency.backends._directml_adapters import Adapters, discover
 from consistency.backends.directml import DirectML
 from consistency.backends.listing import describe
-from consistency.backends.subprocess.exit_status import death
+from consistency.core.exit_status import death
 from consistency.core.model import Case
 from consistency.core.recipe import DType, TensorRecipe
 from consistency.generate.materialize import Materials, prepare

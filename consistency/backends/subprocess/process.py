@@ -23,10 +23,11 @@ from typing import Any, BinaryIO
 
 import psutil
 
+from ...core.exit_status import death
 from . import forkserver, framing
-from .exit_status import death
 
 START_SECONDS = 180.0  # importing torch takes long on a cold disk with a virus scanner
+WAIT_FACTOR = 6.0
 LOOK_SECONDS = 0.1  # interval of memory checks while waiting for a reply
 _LAST_WORDS = 4096
 _FITS = 1 << 15  # bytes; a pipe buffers at least twice as much
@@ -56,6 +57,30 @@ class LostError(Exception):
     def __init__(self, status: str, text: str) -> None:
         super().__init__(text)
         self.status = status
+
+
+class TimeWatch:
+    """Called while a worker is waited for: raises LostError when it has computed for ``seconds``
+    since the last :meth:`restart`, by both clocks.
+
+    A busy machine takes none of a case's time, and many threads are no misuse; one that waits in
+    place of computing is given several times as long.
+    """
+
+    def __init__(self, worker: Worker, seconds: float) -> None:
+        self._worker, self._seconds = worker, seconds
+        self.restart()
+
+    def restart(self) -> None:
+        self._began, self._computed = time.monotonic(), self._worker.computed()
+
+    def __call__(self) -> None:
+        elapsed = time.monotonic() - self._began
+        if elapsed <= self._seconds:
+            return
+        computed = self._worker.computed() - self._computed
+        if computed > self._seconds or elapsed > WAIT_FACTOR * self._seconds:
+            raise LostError("timeout", f"took more than {self._seconds:g} s")
 
 
 class WorkerSource:
@@ -198,6 +223,14 @@ class Worker:
             return int(self._watched.memory_info().rss) if self._watched is not None else 0
         except psutil.Error:
             return 0
+
+    def computed(self) -> float:
+        """Seconds of processor time that it has taken; 0 if it is gone or not started."""
+        try:
+            times = psutil.Process(self.process.pid).cpu_times() if self.process.pid else None
+            return float(times.user + times.system) if times is not None else 0.0
+        except psutil.Error:
+            return 0.0
 
     def kill(self) -> None:
         """End it and its children."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...core.output import STANDARD_OUTPUT
 from ...core.text import quote
-from ...engine.bundle_writer import BundleWriter
 from ...errors import OutputError
-from ...report.terminal import Screen
+
+if TYPE_CHECKING:
+    from ...engine.bundle_writer import BundleWriter
+    from ...report.terminal import Screen
 
 
 @contextlib.contextmanager

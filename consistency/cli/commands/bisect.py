@@ -13,6 +13,7 @@ from ...errors import UsageError
 from ..options import command, option
 
 _TORCH = "torch="
+_MORE_SECONDS = 600.0  # beside a foreign case's own, for environments that pip installs
 
 
 @command(short_help="Find the version or the switch that makes a failure come or go.")
@@ -36,6 +37,7 @@ _TORCH = "torch="
 @option("tolerances")
 @option("identifier")
 @option("case_timeout", default="2m", help="Longest that one try may take.")
+@option("trust")
 @click.option(
     "--pip",
     "pip",
@@ -46,7 +48,7 @@ _TORCH = "torch="
 def bisect(
     case: str, over: Sequence[str], backend: str | None, direction: str | None,
     tolerances: str | None, identifier: str | None,
-    case_timeout: float, pip: Sequence[str],
+    case_timeout: float, pip: Sequence[str], trust: bool,
 ) -> None:  # fmt: skip
     """Find the version or the switch that makes a failure come or go.
 
@@ -64,10 +66,16 @@ def bisect(
     Exit status: 0 what makes the difference was found · 1 it fails everywhere · 2 bad usage
     3 it fails nowhere, or too little could be tested
     """
+    from ..supervision import supervise
+
+    supervise(case, identifier, trust=trust, more_seconds=_MORE_SECONDS)
     from ...diagnose.bisect import bisect_switches, bisect_versions, try_known_switches
+    from ...generate.calls.case_operator import operator_of
     from ...storage.lookup import find
+    from ..foreign_case import admit
 
     stored = find(case, identifier)
+    admit(stored.case, operator_of(stored.case))
     where = backend or stored.runnable() or "cpu"
     direction_ = direction or stored.direction or "forward"
     judge = _Judge(stored.case, direction_, tolerances, case_timeout)

@@ -12,17 +12,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from ...engine.bundle_writer import BundleWriter
-from ...engine.events import dispatch
-from ...engine.fingerprints import Fingerprints
-from ...engine.resume import earlier_results
 from ...errors import UsageError
-from ...report import bundles
 from ..options import INTERRUPTED
 from ._incomplete import completion_told
 from ._rows import json_writer
 
 if TYPE_CHECKING:
+    from ...engine.bundle_writer import BundleWriter
     from ...engine.config import RunConfig
     from ...engine.events import Event, Handler
     from ...engine.executors.workers.environments import WorkerEnvironment
@@ -91,6 +87,7 @@ def run_on_cluster(chosen: RunConfig, options: ClusterOptions, rows: IO[str] | N
     from ...engine.executors.dask.client import DaskClient
     from ...engine.executors.workers.coordinator import Coordinator
     from ...engine.executors.workers.environments import labels_chosen
+    from ...engine.resume import earlier_results
     from ...report.progress import ProgressMeter
     from ...report.terminal import console
 
@@ -169,6 +166,8 @@ class Shown:
             self._handlers.append(json_writer(rows, environment=environment.name))
 
     def __call__(self, event: Event) -> None:
+        from ...engine.events import dispatch
+
         dispatch(event, [*self._handlers, self.screen])
 
     def close(self) -> None:
@@ -184,8 +183,9 @@ class Shown:
 def _handlers(
     environment: WorkerEnvironment, options: ClusterOptions, folder: Path | None
 ) -> tuple[list[Handler], list[BundleWriter]]:
+    from ...engine.fingerprints import Fingerprints
     from ...engine.known import status
-    from ...report import page
+    from ...report import bundles, page
 
     if folder is None:
         return [], []

@@ -101,6 +101,7 @@ def merge(sources: Sequence[Path], out: Path, name: str) -> None:
     from ...storage.corpus.corpus import digest_of
     from ...storage.corpus.merging import CorpusMerger, write
     from ...storage.corpus.reading import load
+    from ...storage.provenance import is_own_folder
 
     _unused(out, sources)
     merged = CorpusMerger()
@@ -112,7 +113,7 @@ def merge(sources: Sequence[Path], out: Path, name: str) -> None:
             "there is no case in any of them: no corpus, and no failure that was found by exploring"
         )
     named = name or (load(out).name if (out / "recording.json").is_file() else out.resolve().name)
-    write(out, lines, named)
+    write(out, lines, named, own=all(map(is_own_folder, sources)))
     for place, what, count in merged.sources:
         click.echo(f"{count:>8,}  from the {what} {place}")
     failing = sum(bool(line.failures) for line in lines)

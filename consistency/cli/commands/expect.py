@@ -61,11 +61,12 @@ default=Path("expectations.yaml"),
 )
 @option("tolerances")
 @option("expectations")
+@option("trust")
 def expect(
     case: str, ticket: str, reason: str | None, expires: str | None, path: Path, spec: str | None,
     direction: str | None,
     identifier: str | None, folder: Path | None, limit: float, tolerances: str | None,
-    expectations: Sequence[str],
+    expectations: Sequence[str], trust: bool,
 ) -> None:  # fmt: skip
     """Write an expectation for a failing case, with the narrowest condition that covers its like.
 
@@ -83,16 +84,23 @@ def expect(
     \b
     Exit status: 0 an entry was written · 2 it does not fail here, is expected already, or bad usage
     """
+    from ..supervision import supervise
+
+    supervise(case, identifier, trust=trust, more_seconds=limit)
     from ...core.text import printable
     from ...engine.known import propose
+    from ...generate.calls.case_operator import operator_of
     from ...storage.lookup import find
+    from ..foreign_case import admit
 
     def say(text: str) -> None:
         click.echo(printable(text))
 
     last = _date(expires)
+    found = find(case, identifier)
+    admit(found.case, operator_of(found.case))
     request = propose.ProposalRequest(
-        find(case, identifier),
+        found,
         spec,
         direction,
         folder,

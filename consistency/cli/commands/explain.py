@@ -11,7 +11,6 @@ import click
 
 from ...core.files import write_named
 from ...errors import UsageError, did_you_mean
-from ...storage.fingerprints import in_bundle
 from ..options import command, option
 
 
@@ -46,6 +45,7 @@ from ..options import command, option
     "--dtype", default="float32", show_default=True, metavar="D", help="float32, float64, bfloat16."
 )
 @option("seed", default=0)
+@option("trust")
 @click.option("--json", "as_json", is_flag=True, help="One object on standard output.")
 @click.option(
     "--out",
@@ -61,6 +61,7 @@ def explain(
     backend: str,
     dtype: str,
     seed: int,
+    trust: bool,
     as_json: bool,
     out: Path | None,
 ) -> None:
@@ -82,6 +83,10 @@ def explain(
     Exit status: 0 told · 1 the difference is more than rounding · 2 bad usage
     3 rounding, but not (fully) explained
     """
+    if case_text is not None:
+        from ..supervision import supervise
+
+        supervise(case_text, trust=trust)
     from rich.console import Console
 
     from ...probes.sweep.plans import PLANS
@@ -130,6 +135,7 @@ def _fingerprint(text: str, other: str, say: Any) -> Any:
     from ...probes.explain import fingerprints
     from ...probes.fingerprint.collect import take
     from ...probes.sweep.plans import PLANS
+    from ...storage.fingerprints import in_bundle
 
     stored = in_bundle(text, other)
     if stored is not None:
@@ -152,10 +158,13 @@ def _fingerprint(text: str, other: str, say: Any) -> Any:
 
 def _of_case(a: str, b: str, text: str, say: Any) -> Any:
     from ... import backends as known
+    from ...generate.calls.case_operator import operator_of
     from ...probes import explain as explaining
     from ...storage.lookup import find
+    from ..foreign_case import admit
 
     case = find(text).case
+    admit(case, operator_of(case))
     left, right = known.resolve_all([a, b])
     try:
         for backend in (left, right):

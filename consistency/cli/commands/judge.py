@@ -6,14 +6,15 @@ import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ...engine.bundle_writer import BundleWriter
-from ...engine.fingerprints import Fingerprints
 from ...errors import UsageError
-from ...report import bundles
 from ..options import FILE_OR_STDOUT, FOLDER, INTERRUPTED, command, option
+
+if TYPE_CHECKING:
+    from ...engine.bundle_writer import BundleWriter
 
 
 @command(short_help="Judge recordings made elsewhere, against any tolerances.")
@@ -38,6 +39,7 @@ from ..options import FILE_OR_STDOUT, FOLDER, INTERRUPTED, command, option
     help="Also write one object a line per outcome, with its recorded_id; - for standard output.",
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Complete the interrupted bundle in --out.")
+@option("trust")
 @option("not_tested")
 def judge(
     recordings: Sequence[str],
@@ -46,6 +48,7 @@ def judge(
     out: Path | None,
     json_file: Path | None,
     resume: bool,
+    trust: bool,
     not_tested: bool,
     expectations: Sequence[str],
 ) -> None:
@@ -64,11 +67,15 @@ def judge(
     Exit status: 0 consistent · 1 a verdict fails · 2 bad usage, or a damaged recording
     3 nothing failed, but something could not be judged
     """
+    from ...core.foreign import Bounds
     from ...engine.events import Handler, dispatch
+    from ...engine.fingerprints import Fingerprints
+    from ...engine.foreign import recordings as foreign_recordings
     from ...engine.judge_recordings import events, plan
     from ...engine.known import status
-    from ...report import page
+    from ...report import bundles, page
     from ...report.terminal import Screen, exit_status
+    from ...storage.provenance import is_own_folder
     from ._incomplete import completion_told
     from ._rows import json_writer, opened
 
@@ -77,6 +84,15 @@ def judge(
     folders = [name for name in recordings if Path(name).is_dir()] or list(recordings[:1])
     patterns = [name for name in recordings if name not in folders]
     planned = plan(folders, patterns or None, tolerances, ids, expectations)
+    own = trust or all(is_own_folder(Path(folder)) for folder in folders)
+    steps = (
+        events(planned)
+        if own
+        else foreign_recordings.events(
+            planned, patterns=patterns or None, tolerances=tolerances, ids=ids,
+            expectations=expectations, bounds=Bounds(),
+        )
+    )  # fmt: skip
     to_stdout = json_file is not None and str(json_file) == "-"
     screen = Screen(stream=sys.stderr if to_stdout else None, out=out, not_tested=not_tested)
     with contextlib.ExitStack() as stack:
@@ -85,7 +101,7 @@ def judge(
         handlers: list[Handler] = []
         writers: list[BundleWriter] = []
         if out is not None:
-            writer = bundles.writer(out, resume=resume)
+            writer = bundles.writer(out, resume=resume, own=own, bounded=not own)
             writers.append(writer)
             stack.callback(writer.close)
             handlers += [writer, status.StatusWriter(out), Fingerprints(out), page.after(out)]
@@ -94,7 +110,7 @@ def judge(
         if stream is not None:
             handlers.append(json_writer(stream))
         try:
-            for event in events(planned):
+            for event in steps:
                 dispatch(event, [*handlers, screen])
         except KeyboardInterrupt:
             screen.stop()

@@ -3,6 +3,7 @@ be judged elsewhere."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections import Counter
@@ -16,7 +17,7 @@ import click
 from ...core.text import format_seconds
 from ...engine.run_options import RunOptions
 from ...errors import UsageError
-from ..options import FOLDER, INTERRUPTED, command, run_options
+from ..options import FOLDER, INTERRUPTED, command, option, run_options
 
 if TYPE_CHECKING:
     from ...engine.record import Taken
@@ -37,8 +38,9 @@ SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
     help="Keep the bits of every tensor in place of the recipe they are drawn from.",
 )
 @click.option("--resume", is_flag=True, help="Complete the interrupted folder in --out.")
+@option("trust")
 def record(
-    options: RunOptions, corpus: Path | None, out: Path, literal: bool, resume: bool
+    options: RunOptions, corpus: Path | None, out: Path, literal: bool, resume: bool, trust: bool
 ) -> None:
     """Keep cases, or what a backend does with them, to be judged elsewhere.
 
@@ -54,8 +56,10 @@ def record(
     Exit status: 0 whatever came out · 2 bad usage · 3 the backend cannot run here
     """
     from ... import backends as known
+    from ...core.foreign import Bounds, bounded
     from ...core.text import printable
     from ...engine import record as taking
+    from ...storage.provenance import is_own_folder
 
     backends = options.backends or ()
     if len(backends) > 1:
@@ -82,16 +86,16 @@ def record(
             "--literal is for a corpus: write one without --backend, and record from it with "
             "--corpus"
         )
-    backend = taking.resolved(backends[0])
-    reason = known.availability(backend)
-    if reason:
-        click.echo(f"– {backend.name}: cannot run here: {printable(reason)}", err=True)
-        sys.exit(3)
-    _follow(
-        taking.record(backend, corpus if corpus is not None else chosen, out, resume=resume),  # type: ignore[arg-type]
-        "outcomes",
-        out,
-    )
+    source = corpus if corpus is not None else chosen
+    assert source is not None
+    own = trust or corpus is None or is_own_folder(corpus)
+    with contextlib.nullcontext() if own else bounded(Bounds()):
+        backend = taking.resolved(backends[0]) if own else taking.bounded(backends[0])
+        reason = known.availability(backend)
+        if reason:
+            click.echo(f"– {backend.name}: cannot run here: {printable(reason)}", err=True)
+            sys.exit(3)
+        _follow(taking.record(backend, source, out, resume=resume, own=own), "outcomes", out)
 
 
 def _follow(steps: Iterator[Taken], what: str, out: Path) -> None:

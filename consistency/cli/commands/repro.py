@@ -63,18 +63,20 @@ if TYPE_CHECKING:
 )
 @option("tolerances")
 @option("case_timeout")
+@option("trust")
 @click.option("--json", "as_json", is_flag=True, help="One object a line per result.")
 def repro(
     case: str, backends: Sequence[str], directions: Sequence[str], identifier: str | None,
     minimize: bool, limit: float,
     script: bool, issue: bool, out: Path | None, tolerances: str | None, case_timeout: float,
-    as_json: bool,
+    trust: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Run one case again; make it smaller; write a script and an issue.
 
     CASE is a case's line of JSON, its id in a bundle under reports/ (matmul-3fa1c2d409), a
     failure's folder, a file that holds the line, or with --id a bundle or a recording. Inputs are
-    rebuilt from the description; nothing in a folder is executed.
+    rebuilt from the description; nothing in a folder is executed. A case that your own runs did not
+    write runs in a process of its own, and only if it asks for what such a case may have.
 
     \b
     consistency repro reports/TIME/failures/ID
@@ -86,6 +88,9 @@ def repro(
     Exit status: 1 it fails (again) · 0 it does not · 2 bad usage, or a damaged folder
     3 it cannot run here, or nothing could be told
     """
+    from ..supervision import supervise
+
+    supervise(case, identifier, trust=trust, more_seconds=limit if minimize else 0.0)
     from ...storage.lookup import find
 
     stored = find(case, identifier)
@@ -150,8 +155,10 @@ def _run(
     from ...engine import engine
     from ...generate.calls.case_operator import operator_of
     from ...generate.materialize import prepare
+    from ..foreign_case import admit
 
     operator = operator_of(stored.case)
+    admit(stored.case, operator)
     prepare(stored.case).build()  # an invalid case is bad usage here, not a verdict
     # A name that results bear need not be a spec: `mine` of mine.py:Mine. What is a spec here is
     # never taken for another one.
@@ -271,6 +278,7 @@ def _hand_on(
     say: Say,
 ) -> None:
     """Write or print the script and the issue, with the results of other backends."""
+    from ...core.foreign import active
     from ...report import repro_script
 
     failing = [
@@ -283,8 +291,9 @@ def _hand_on(
     spec, identity = ran.specs.get(result.backend), ran.identities.get(result.backend, {})
     if out is not None:
         repro_script.write(
-            out, result, spec=spec, identity=identity, others=failing, minimal=minimal
-        )
+            out, result, spec=spec, identity=identity, others=failing, minimal=minimal,
+            own=active() is None,
+        )  # fmt: skip
         say(f"wrote {out}: {', '.join(sorted(p.name for p in out.iterdir() if p.is_file()))}")
     if script:
         click.echo(repro_script.script(result, spec=spec), nl=False)

@@ -8,19 +8,20 @@ import gc
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ...engine.bundle_writer import BundleWriter
-from ...engine.resume import earlier_results
 from ...engine.run_options import RunOptions
 from ...errors import UsageError
-from ...report import bundles
 from ..options import FOLDER, INTERRUPTED, command, option, run_options
 from ._corpus_options import NIGHTLY, prepared
 from ._incomplete import completion_told
 from ._rows import json_writer, opened
 from .cluster import ClusterOptions, begun_under, cluster_options, default_specs, run_on_cluster
+
+if TYPE_CHECKING:
+    from ...engine.bundle_writer import BundleWriter
 
 
 @command(short_help="Draw inputs, run them everywhere, judge the differences.")
@@ -54,6 +55,7 @@ from .cluster import ClusterOptions, begun_under, cluster_options, default_specs
     default="",
     help="What the bundle calls this machine and environment [default: OS, CPU, versions].",
 )
+@option("trust")
 @option("json_file")
 @click.option(
     "--fingerprint/--no-fingerprint", "probed", default=None,
@@ -65,7 +67,7 @@ from .cluster import ClusterOptions, begun_under, cluster_options, default_specs
 def run(
     options: RunOptions, corpus: Path | None, jobs: int | None, cluster: str | None,
     resources: Sequence[str], workers: int, out: Path | None, resume: bool, label: str,
-    json_file: Path | None, probed: bool | None, not_tested: bool, no_bundle: bool,
+    trust: bool, json_file: Path | None, probed: bool | None, not_tested: bool, no_bundle: bool,
 ) -> None:  # fmt: skip
     """Draw inputs, run them everywhere, judge the differences.
 
@@ -85,11 +87,14 @@ def run(
     Exit status: 0 consistent · 1 a verdict fails · 2 bad usage or configuration
     3 nothing failed, but nothing was tested, or not on a backend that was asked for
     """
+    from ...core.foreign import Bounds
     from ...engine import engine
     from ...engine.events import Handler
     from ...engine.known import status
-    from ...report import page
+    from ...engine.resume import earlier_results
+    from ...report import bundles, page
     from ...report.terminal import Screen, exit_status
+    from ...storage.provenance import is_own_folder
     from . import _fingerprint_progress
 
     if resume and no_bundle:
@@ -100,6 +105,11 @@ def run(
         raise UsageError("--resume needs the folder to complete: add --out FOLDER")
     if cluster is None and (resources or workers > 1):
         raise UsageError("--resource and --workers belong to --cluster ADDRESS")
+    if cluster is not None and corpus is not None and not (trust or is_own_folder(corpus)):
+        raise UsageError(
+            f"{corpus} is not a corpus of your own runs, and workers have no bounds for its cases; "
+            "if you trust it, add --trust"
+        )
     if cluster is not None and jobs is not None:
         raise UsageError("--jobs is for this machine: leave it out with --cluster")
     config = options.config(default_specs() if cluster else None)
@@ -141,11 +151,13 @@ def run(
         elsewhere=elsewhere,
     )
     executor: engine.Executor | None = None
-    if jobs is not None:
+    own = trust or corpus is None or is_own_folder(corpus)
+    if jobs is not None or not own:
         from ...engine.executors.processes import ProcessExecutor
 
         executor = ProcessExecutor(
-            config, jobs, expectations=options.expectations or (),
+            config, jobs or 1, bounds=None if own else Bounds(),
+            expectations=options.expectations or (),
             fingerprints=probed if folder is not None else False, notify=screen.remark,
         )  # fmt: skip
     earlier = earlier_results(folder) if resume and folder is not None else None
@@ -155,7 +167,7 @@ def run(
         last: list[Handler] = []  # after the screen's output
         writers: list[BundleWriter] = []
         if folder is not None:
-            writer = bundles.writer(folder, resume=resume, label=label)
+            writer = bundles.writer(folder, resume=resume, label=label, own=own, bounded=not own)
             writers.append(writer)
             stack.callback(writer.close)
             handlers += [writer, status.StatusWriter(folder), page.after(folder)]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from ... import backends as _backends
 from ...backends.subprocess.process import LostError
+from ...core.foreign import Bounds
 from ...errors import UsageError
 from ..config import RunConfig
 from ..events import ResumeState
@@ -30,7 +31,7 @@ Task = Callable[[RestartableProcess], str]
 
 class ProcessExecutor(Coordinator):
     """Judges in ``processes`` processes of this machine; the other parameters as for
-    :class:`Coordinator`.
+    :class:`Coordinator`. ``bounds``: of the cases, if they are from elsewhere.
 
     Raises UsageError for backends that are objects of the calling program: another process can
     create a backend from its spec only.
@@ -44,6 +45,7 @@ class ProcessExecutor(Coordinator):
         expectations: Sequence[str] = (),
         fingerprints: bool | None = False,
         notify: Callable[[str], None] = lambda text: None,
+        bounds: Bounds | None = None,
     ) -> None:
         if processes < 1:
             raise UsageError(f"{processes} processes cannot judge; at least 1 is needed")
@@ -59,7 +61,7 @@ class ProcessExecutor(Coordinator):
                     f"cannot make; name it as file.py:attribute, or judge in this process"
                 )
         super().__init__(
-            config, ProcessPool(processes), wait_for=processes, expectations=expectations,
+            config, ProcessPool(processes, bounds), wait_for=processes, expectations=expectations,
             fingerprints=fingerprints, notify=notify,
             labels=dict.fromkeys(specs.values(), ""),  # every process may use every backend
         )  # fmt: skip
@@ -83,10 +85,12 @@ class ProcessExecutor(Coordinator):
 class ProcessPool:
     """A client (:class:`~.workers.client.WorkerClient`) for processes that it starts."""
 
-    def __init__(self, processes: int) -> None:
+    def __init__(self, processes: int, bounds: Bounds | None = None) -> None:
+        """``bounds``: of the cases, if they are from elsewhere."""
+        self._bounds = bounds
         self._replies: queue.Queue[EventBatch | Reply] = queue.Queue()
         self._workers = {
-            address: _Worker(Member(address), processes, self._replies)
+            address: _Worker(Member(address), processes, self._replies, bounds)
             for address in (f"process-{number}" for number in range(1, processes + 1))
         }
 
@@ -111,7 +115,7 @@ class ProcessPool:
         worker.submit(
             token,
             lambda process: json.dumps(
-                judge_with_restarts(json.loads(text), blobs, process, send, check)
+                judge_with_restarts(json.loads(text), blobs, process, send, check, self._bounds)
             ),
         )
 
@@ -147,6 +151,7 @@ class _Worker:
     member: Member
     processes: int  # that share the memory of this machine
     replies: queue.Queue[EventBatch | Reply]
+    bounds: Bounds | None = None
     cancelled: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -166,7 +171,9 @@ class _Worker:
         import torch
 
         threads = torch.get_num_threads()
-        process = RestartableProcess(lambda: start_process(threads, self.processes))
+        process = RestartableProcess(
+            lambda: start_process(threads, self.processes, bounds=self.bounds)
+        )
         for token, task in iter(self._tasks.get, None):
             self._current = token
             try:

@@ -13,7 +13,7 @@ from ...core.folders import is_ours, is_unused
 from ...core.model import Result
 from ...errors import UsageError
 from ...operators.declare import Operator
-from ...storage import manifest
+from ...storage import manifest, provenance
 from ...storage.literals import write_literals
 from ..failure import message, tensors_of
 from . import environment
@@ -33,15 +33,17 @@ def write(
     others: Sequence[Result] = (),
     minimal: MinimalCase | None = None,
     operator: Operator | None = None,
+    own: bool = False,
 ) -> None:
     """Write case.json, result.json, tensors.safetensors, environment.json, repro.py, issue.md and
     message.txt into ``folder``.
 
     ``spec`` is the user's spec of the backend (for a recorded result the recording's folder),
     ``identity`` its environment, ``others`` are results of the same case on other backends.
-    ``operator`` is the called one, if no registry has it. A file that cannot be made is replaced by
-    a text file with the reason. Raises UsageError if the folder holds anything else than a failure,
-    OSError if it cannot be written.
+    ``operator`` is the called one, if no registry has it. ``own``: the case is the user's own, and
+    no bundle around the folder says so (:mod:`consistency.storage.provenance`). A file that cannot
+    be made is replaced by a text file with the reason. Raises UsageError if the folder holds
+    anything else than a failure, OSError if it cannot be written.
     """
     from ...storage.bundle import row_of
 
@@ -78,6 +80,8 @@ def write(
             write_bytes(folder / "tensors.safetensors", tensors)
     write_text(folder / "result.json", json.dumps(row_of(result), default=str) + "\n")
     manifest.seal(folder)
+    if own:
+        provenance.register(folder / "case.json")
 
 
 def keep(
@@ -89,7 +93,7 @@ def keep(
     try:
         if not is_unused(path):
             raise UsageError(f"{path} holds something already; name another folder")
-        write(path, result, spec=spec, operator=operator)
+        write(path, result, spec=spec, operator=operator, own=True)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}; name another folder") from None
     return path

@@ -22,6 +22,7 @@ from ...core.locking import Lock
 from ...core.model import Case, Result
 from ...core.verdict import verdict_name
 from ...errors import BundleError, UsageError
+from .. import provenance
 from ..bundle import lines, read_header, result_from_json
 from ..bundle.reading import cases_of
 from ..cases import MAX_KINDS, CaseEntry, FailureKind
@@ -152,8 +153,9 @@ def _size(case: Case) -> int:
     return len(case.line) + sum(len(literal.data) for literal in case.literals)
 
 
-def write(folder: Path, merged: Sequence[CaseEntry], name: str) -> None:
-    """Write a corpus in place of any old one in ``folder``. Raises UsageError."""
+def write(folder: Path, merged: Sequence[CaseEntry], name: str, *, own: bool = True) -> None:
+    """Write a corpus in place of any old one in ``folder``. ``own``: every case is the user's own
+    (:mod:`consistency.storage.provenance`). Raises UsageError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         is_ours(folder, "corpus", "recording.json", "name another folder with -o")
@@ -168,6 +170,8 @@ def write(folder: Path, merged: Sequence[CaseEntry], name: str) -> None:
             )
             write_json(folder / "recording.json", header.to_json())
             _remove_unused_literals(folder, merged)
+            if own:
+                provenance.register(folder / "cases.jsonl")
         finally:
             lock.release()
     except OSError as error:

@@ -66,7 +66,7 @@ def convert(source: Path, folder: Path) -> tuple[int, int]:
     manifest, problems = source / "manifest.jsonl", 0
     if not manifest.is_file():
         raise BundleError(f"{source} holds no manifest.jsonl: it is no recording of this kind")
-    writer = RecordingWriter(folder, header)
+    writer = RecordingWriter(folder, header, own=False)
     try:
         with _Tensors(source / "tensors.safetensors") as tensors:
             for number, line in lines(manifest):

@@ -17,6 +17,7 @@ from ...core.locking import Lock
 from ...core.model import Case, Outcome, Output
 from ...core.reading import lines, read_object
 from ...errors import BundleError
+from .. import provenance
 from ..cases import CaseEntry, read_cases
 from ..literals import write_literals
 from .header import RECORDING, Header, read_header
@@ -26,8 +27,14 @@ from .tensors import TensorWriter
 class RecordingWriter:
     """Writes a corpus or a recording line by line; a kill loses at most the current outcome."""
 
-    def __init__(self, folder: Path, header: Header, *, resume: bool = False) -> None:
-        """Raises BundleError if the folder already has a recording (to resume: another one)."""
+    def __init__(
+        self, folder: Path, header: Header, *, resume: bool = False, own: bool = True
+    ) -> None:
+        """``own``: its cases are the user's own (:mod:`consistency.storage.provenance`).
+
+        Raises BundleError if the folder already has a recording (to resume: another one).
+        """
+        self._own = own
         self.folder, self.header = folder, header
         self.known: set[str] = set()
         self.done: set[str] = set()
@@ -51,6 +58,7 @@ class RecordingWriter:
                 mend(folder / name)
             if exists:
                 self._check_same_header()
+                self._own &= provenance.is_own(folder / "cases.jsonl")
                 self.known = {entry.case.id for entry in read_cases(folder)}
                 for _, data in lines(folder / "outcomes.jsonl"):
                     self.done.add(str(data.get("id")))
@@ -121,6 +129,8 @@ class RecordingWriter:
 
     def close(self) -> None:
         self._cases.close()
+        if self._own:
+            provenance.register(self.folder / "cases.jsonl")
         if self._outcomes is not None and self._tensors is not None:
             self._outcomes.close()
             self._tensors.gather()

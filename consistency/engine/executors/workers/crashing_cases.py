@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....backends.subprocess.framing import Frame, Header
-from ....backends.subprocess.process import START_SECONDS, LostError
+from ....backends.subprocess.process import START_SECONDS, LostError, TimeWatch
+from ....core.foreign import Bounds
 
 # seconds without a reply (or ten times a case's limit) after which the process is ended
 SILENCE_SECONDS = 300.0
@@ -111,9 +112,10 @@ def judge_with_restarts(
     process: RestartableProcess,
     send: Send,
     cancelled: Callable[[], None],
+    bounds: Bounds | None = None,
 ) -> Header:
     """Judge a work unit even if its process ends repeatedly: a case that keeps ending it is a
-    ``crash``.
+    ``crash``, one that takes longer than ``bounds`` allow a ``timeout``.
 
     Each attempt starts from the unit's beginning, because the diagnosis of a failure depends on
     earlier cases.
@@ -126,7 +128,7 @@ def judge_with_restarts(
         judged: set[str] = set()
         process.connection().send({**header, "crashed": crashed, "plain": plain}, blobs)
         try:
-            end = _forward_events(process, batches, judged, quiet, cancelled)
+            end = _forward_events(process, batches, judged, quiet, cancelled, bounds)
             batches.flush()
             return {**end, "messages": batches.sent, "crashed": len(crashed)}
         except LostError as lost:
@@ -142,17 +144,25 @@ def judge_with_restarts(
                 plain = True
                 continue
             tries[case] += 1
+            if bounds is not None and lost.status == "timeout":
+                crashed += _everywhere(header, case, lost.status, f"{lost}; {bounds.sentence}")
+                continue
             crashes = _single_backend_crashes(header, blobs, process, case, quiet, cancelled)
             if not crashes and tries[case] >= TRIES:
-                crashes = [
-                    [case, b, d, lost.status, f"{lost}, {TRIES} times"]
-                    for b in header["backends"]
-                    for d in header["directions"]
-                ]
+                crashes = _everywhere(header, case, lost.status, f"{lost}, {TRIES} times")
             crashed += [item for item in crashes if item not in crashed]
         except BaseException:
             process.drop()  # it is in the middle of a unit
             raise
+
+
+def _everywhere(header: Header, case: str, status: str, text: str) -> list[list[str]]:
+    """What is known of a case on every backend in every direction."""
+    return [
+        [case, backend, direction, status, text]
+        for backend in header["backends"]
+        for direction in header["directions"]
+    ]
 
 
 def _forward_events(
@@ -161,16 +171,22 @@ def _forward_events(
     judged: set[str],
     quiet: float,
     cancelled: Callable[[], None],
+    bounds: Bounds | None,
 ) -> Header:
     """Forward events until the unit is done."""
+    watch = None if bounds is None else TimeWatch(process.connection(), bounds.seconds)
 
     def meanwhile() -> None:
         batches.flush_if_due()
         cancelled()
+        if watch is not None:
+            watch()
 
     while True:
         reply, blobs = process.receive(quiet, meanwhile)
         cancelled()
+        if watch is not None:
+            watch.restart()
         if reply["kind"] != "event":
             return reply
         judged.update(reply["judged"])

@@ -7,6 +7,7 @@ import sys
 import psutil
 
 from ....backends.subprocess.process import ProgramSource, Worker
+from ....core.foreign import Bounds
 
 _PROGRAM = "from consistency.engine.executors.workers.judging_process import main\nmain()\n"
 _THREADS = (
@@ -18,9 +19,14 @@ _THREADS = (
 )
 
 
-def start_process(threads: int, share: int = 1) -> Worker:
+def start_process(
+    threads: int, share: int = 1, *, bounds: Bounds | None = None, program: str = _PROGRAM
+) -> Worker:
     """Start a process that computes with ``threads`` threads and may use three quarters of the
-    machine's memory, or the ``share``-th part of that."""
+    machine's memory, or the ``share``-th part of that; for cases from elsewhere, what their
+    ``bounds`` say."""
     memory = psutil.virtual_memory().total * 3 // 4 // share
     variables = dict.fromkeys(_THREADS, str(threads))
-    return Worker(ProgramSource(sys.executable, variables, _PROGRAM), memory)
+    if bounds is not None:
+        memory, variables = min(memory, bounds.bytes), variables | bounds.variable
+    return Worker(ProgramSource(sys.executable, variables, program), memory)

@@ -1,0 +1,18 @@
+"""In a process with bounds: whether its case is run, and what is told if it ends the process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..generate.calls import admission
+from .supervision import note
+
+if TYPE_CHECKING:
+    from ..core.model import Case
+    from ..operators.declare import Operator
+
+
+def admit(case: Case, operator: Operator) -> None:
+    """Raises UsageError with one line for a case that is not run here."""
+    note(admission.title(case))
+    admission.check(case, operator)
