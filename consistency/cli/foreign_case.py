@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from ..operators.declare import Operator
 
 
+def note_case(case: Case) -> None:
+    """Say which case runs from now on."""
+    note(admission.title(case))
+
+
 def admit(case: Case, operator: Operator) -> None:
     """Raises UsageError with one line for a case that is not run here."""
-    note(admission.title(case))
+    note_case(case)
     admission.check(case, operator)

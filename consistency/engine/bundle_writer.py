@@ -217,8 +217,9 @@ class BundleWriter:
     def _write_failure(self, result: Result, others: Sequence[Result]) -> None:
         if self._keep_failure is None:
             return
+        folder = subfolder(self.folder, "failures", failure_id(result))
         self._keep_failure(
-            subfolder(self.folder, "failures", failure_id(result)), result,
+            folder, result,
             spec=self._specs.get(result.backend),
             identity=self._identities.get(result.backend, {}),
             others=[
@@ -227,6 +228,8 @@ class BundleWriter:
                 if other.direction == result.direction and other.backend != result.backend
             ],
         )  # fmt: skip
+        if self._own:
+            provenance.register(folder / "case.json")
 
     def _finish(self, event: Finished) -> None:
         self._say(

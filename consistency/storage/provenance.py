@@ -16,12 +16,11 @@ import hashlib
 from pathlib import Path
 
 from ..core import paths
-from ..core.reading import lines, opened, read_object
+from ..core.reading import lines, opened
 from ..errors import BundleError
 
 CASES = "cases.jsonl"
 _CHUNK = 1 << 20
-_MAX_CASE_BYTES = 1 << 24
 _MAX_BYTES = 1 << 30  # hashed in a second
 
 
@@ -45,9 +44,8 @@ def is_own(cases: Path) -> bool:
 def is_own_folder(folder: Path) -> bool:
     """Whether the cases of a bundle, a corpus, a recording or a failure's folder are the user's
     own."""
-    if not (folder / "case.json").is_file():
-        return is_own(folder / CASES)
-    return is_own(folder / "case.json") or _is_of_own_bundle(folder)
+    holds_many = any((folder / name).is_file() for name in ("recording.json", "bundle.json"))
+    return is_own(folder / (CASES if holds_many else "case.json"))
 
 
 def names_own_case(text: str, identifier: str | None, reports: Path) -> bool:
@@ -60,7 +58,7 @@ def names_own_case(text: str, identifier: str | None, reports: Path) -> bool:
         if path.is_dir():
             return is_own_folder(path)
         if path.is_file():
-            return is_own(path) or (path.name == "case.json" and _is_of_own_bundle(path.parent))
+            return is_own(path)
         for folder in sorted((p.parent for p in reports.glob("*/bundle.json")), reverse=True):
             if _holds(folder, text):
                 return is_own(folder / CASES)
@@ -76,18 +74,6 @@ def _place(cases: Path) -> Path:
             if count > _MAX_BYTES:
                 raise BundleError(f"{cases} is larger than a file of one's own cases")
     return paths.cache() / "own-cases" / total.hexdigest()
-
-
-def _is_of_own_bundle(failure: Path) -> bool:
-    """Whether the folder's case is one of the bundle that contains the folder, which is the user's
-    own."""
-    bundle, path = failure.resolve().parent.parent, failure / "case.json"
-    if failure.resolve().parent.name != "failures" or not is_own(bundle / CASES):
-        return False
-    with contextlib.suppress(OSError, BundleError):
-        case = read_object(path, "a case", _MAX_CASE_BYTES)
-        return any(row.get("case") == case for _, row in lines(bundle / CASES))
-    return False
 
 
 def _holds(folder: Path, name: str) -> bool:

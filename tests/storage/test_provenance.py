@@ -47,15 +47,18 @@ def test_a_changed_one_is_foreign(bundle: Path, tmp_path: Path) -> None:
     with (copy / "cases.jsonl").open("a", encoding="utf-8") as stream:
         stream.write(json.dumps({"id": CASE.id, "case": CASE.to_json()}) + "\n")
     assert not provenance.is_own_folder(copy)
-    assert not provenance.names_own_case(str(_failure(copy)), None, tmp_path)
+    # A failure's folder inside of it is as it was.
+    assert provenance.names_own_case(str(_failure(copy)), None, tmp_path)
 
 
-def test_a_failure_that_its_bundle_does_not_hold_is_foreign(bundle: Path, tmp_path: Path) -> None:
-    copy = shutil.copytree(bundle, tmp_path / "copy")
-    (_failure(copy) / "case.json").write_text(CASE.line + "\n", encoding="utf-8")
-    assert not provenance.is_own_folder(_failure(copy))
+def test_a_failure_is_recognized_alone_unless_it_is_changed(bundle: Path, tmp_path: Path) -> None:
     alone = shutil.copytree(_failure(bundle), tmp_path / "alone")
-    assert not provenance.is_own_folder(alone)  # its bundle vouches for it, and is not here
+    assert provenance.is_own_folder(alone)
+    (alone / "bundle.json").write_text("{}", encoding="utf-8")  # then its cases.jsonl is read
+    assert not provenance.is_own_folder(alone)
+    (alone / "bundle.json").unlink()
+    (alone / "case.json").write_text(CASE.line + "\n", encoding="utf-8")
+    assert not provenance.is_own_folder(alone)
 
 
 def test_an_id_is_looked_up_in_the_newest_bundle_that_holds_it(

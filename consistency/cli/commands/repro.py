@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ...engine.config import RunConfig
     from ...storage.lookup import StoredCase
 
+_WRITING_SECONDS = 20.0  # beside a foreign case's own: other backends run it, scripts trace it
+
 
 @command(short_help="Run one case again; make it smaller; write a script and an issue.")
 @click.argument("case", metavar="CASE")
@@ -90,10 +92,13 @@ def repro(
     """
     from ..supervision import supervise
 
-    supervise(case, identifier, trust=trust, more_seconds=limit if minimize else 0.0)
+    more = (limit if minimize else 0.0) + (_WRITING_SECONDS if script or issue or out else 0.0)
+    supervise(case, identifier, trust=trust, more_seconds=more)
     from ...storage.lookup import find
+    from ..foreign_case import note_case
 
     stored = find(case, identifier)
+    note_case(stored.case)
     say = Say(quiet=script or issue or as_json)  # standard output then holds nothing else
     if stored.recording:
         ran = _judged_elsewhere(stored, tolerances, say)

@@ -40,8 +40,8 @@ def write(
 
     ``spec`` is the user's spec of the backend (for a recorded result the recording's folder),
     ``identity`` its environment, ``others`` are results of the same case on other backends.
-    ``operator`` is the called one, if no registry has it. ``own``: the case is the user's own, and
-    no bundle around the folder says so (:mod:`consistency.storage.provenance`). A file that cannot
+    ``operator`` is the called one, if no registry has it. ``own``: the case is the user's own
+    (:mod:`consistency.storage.provenance`). A file that cannot
     be made is replaced by a text file with the reason. Raises UsageError if the folder holds
     anything else than a failure, OSError if it cannot be written.
     """
