@@ -49,6 +49,7 @@ from consistency.storage.bundle import read_environment, row_of
 from consistency.storage.corpus.corpus import Corpus
 from tests.support.commands import command
 from tests.support.fake_client import FakeClient, Process
+from tests.support.planting import needs_unix
 from tests.support.snapshots import Snapshot
 
 PLAIN = frozenset[str]()
@@ -437,6 +438,25 @@ def test_a_bundle_for_each_environment(tmp_path: Path, monkeypatch: pytest.Monke
     assert done.output.count("torch2.4.1 · torch 2.4.1 · 1 worker") == 2, (
         "above what is run, and above what came out"
     )
+
+
+@needs_unix
+def test_a_bundle_is_not_written_through_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = tmp_path / "first"
+    client = FakeClient({"a": PLAIN})
+    assert invoke(client, monkeypatch, "-b", "cpu", "--out", str(first)).exit_code == 0
+    (name,) = (path.name for path in first.iterdir())
+    second, outside = tmp_path / "second", tmp_path / "outside"
+    outside.mkdir()
+    second.mkdir()
+    (second / name).symlink_to(outside)
+    client = FakeClient({"a": PLAIN})
+    said = invoke(client, monkeypatch, "-b", "cpu", "--out", str(second))
+    assert said.exit_code == 2
+    assert f"{second / name} is a link" in said.output
+    assert list(outside.iterdir()) == []
 
 
 def test_an_interrupted_run_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

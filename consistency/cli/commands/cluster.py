@@ -12,6 +12,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from ...core.folders import subfolder
+from ...core.output import writing
 from ...errors import UsageError
 from ..options import INTERRUPTED
 from ._incomplete import completion_told
@@ -152,7 +154,11 @@ class Shown:
         from ...report.terminal import Screen
 
         self.environment = environment
-        folder = options.folder / environment.name if options.folder is not None else None
+        folder = None
+        if options.folder is not None:
+            with writing(options.folder, remedy="name another folder with --out"):
+                options.folder.mkdir(parents=True, exist_ok=True)
+                folder = subfolder(options.folder, environment.name)
         many = len(environment.workers)
         where = (
             f"{environment.name} · torch {environment.about.get('torch', '?')} · {many} "
