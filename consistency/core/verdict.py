@@ -52,17 +52,18 @@ VERDICTS = tuple(kind.value for kind in VerdictKind)
 # Names of earlier versions, which bundles, corpora and expectation files still hold.
 OLD_VERDICTS = MappingProxyType({"undecidable": "inconclusive", "expected": "known"})
 
-_PASSES = frozenset({VerdictKind.EXACT, VerdictKind.ROUNDING})
-_WARNS = frozenset({VerdictKind.ILL_CONDITIONED, VerdictKind.KNOWN})
+# Names, not kinds: an enumeration's hash and ``value`` are computed in Python, for every result.
+_PASSES = frozenset({VerdictKind.EXACT.value, VerdictKind.ROUNDING.value})
+_WARNS = frozenset({VerdictKind.ILL_CONDITIONED.value, VerdictKind.KNOWN.value})
 _NOT_TESTED = frozenset(
     {
-        VerdictKind.FALLBACK,
-        VerdictKind.INCONCLUSIVE,
-        VerdictKind.UNAVAILABLE,
-        VerdictKind.UNSUPPORTED,
+        VerdictKind.FALLBACK.value,
+        VerdictKind.INCONCLUSIVE.value,
+        VerdictKind.UNAVAILABLE.value,
+        VerdictKind.UNSUPPORTED.value,
     }
 )
-_FAILS = frozenset(VerdictKind) - _PASSES - _WARNS - _NOT_TESTED
+_FAILS = frozenset(VERDICTS) - _PASSES - _WARNS - _NOT_TESTED
 
 
 def verdict_name(text: str) -> str:
@@ -91,19 +92,19 @@ class Verdict:
     @property
     def value(self) -> str:
         """The name in JSON and tables."""
-        return self.kind.value
+        return self.kind._value_
 
     @property
     def passes(self) -> bool:
-        return self.kind in _PASSES
+        return self.kind._value_ in _PASSES
 
     @property
     def warns(self) -> bool:
-        return self.kind in _WARNS or (self.kind in _FAILS and self.allowed)
+        return self.kind._value_ in _WARNS or (self.allowed and self.kind._value_ in _FAILS)
 
     @property
     def fails(self) -> bool:
-        return self.kind in _FAILS and not self.allowed
+        return not self.allowed and self.kind._value_ in _FAILS
 
     @property
     def diverges(self) -> bool:
@@ -113,7 +114,7 @@ class Verdict:
     @property
     def tested(self) -> bool:
         """False for verdicts that are neither a pass nor a failure."""
-        return self.kind not in _NOT_TESTED
+        return self.kind._value_ not in _NOT_TESTED
 
     @property
     def group(self) -> str:

@@ -8,11 +8,13 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired
 
-from ..core.model import DIRECTIONS, Case, Comparison, Result, kind
-from ..core.schema import checked_lines
-from ..core.text import printable
+from typing_extensions import TypedDict
+
+from ..core.model import Case, Comparison, Result, kind
+from ..core.schema import Finite, Number, checked_lines
+from ..core.text import line, printable
 from ..core.verdict import OutcomeStatus, Verdict
 from ..diagnose.determinism import Repeatability, RepeatabilityRow
 from ..diagnose.precision_scaling import Scaling, ScalingRow
@@ -119,19 +121,46 @@ class BundleView:
         }
 
 
+class _Output(TypedDict, total=False):
+    elements: Finite
+    terms: Finite
+
+
+class _Comparison(TypedDict, total=False):
+    outputs: list[_Output]
+
+
+class _Metrics(TypedDict, total=False):
+    rho_max: Number
+    ulp_max: Number
+
+
+class CountedRow(TypedDict):
+    """What is read of every row of results.jsonl; single rows are read as a whole later."""
+
+    operator: str
+    dtype: str
+    direction: Literal["forward", "backward"]
+    backend: str
+    verdict: str
+    explanation: str
+    family: str
+    metrics: _Metrics
+    fails: NotRequired[bool]
+    shrunk: NotRequired[bool]
+    origin: NotRequired[str]
+    comparison: NotRequired[_Comparison | None]
+
+
 def read(folder: Path) -> BundleView:
     """Read a bundle for reports. Raises BundleError with file and line."""
     view = BundleView(folder, bundle.read_header(folder), *environments(folder))
     path = folder / "results.jsonl"
-    for number, row in bundle.lines(path):
+    for number, row in checked_lines(path, CountedRow):
         try:
             _add(view, number, row)
-        except KeyError as error:
-            raise BundleError(f"{path}:{number}  damaged: it has no {error}") from None
-        except (TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
-            raise BundleError(
-                f"{path}:{number}  damaged: {type(error).__name__} {printable(str(error)[:100])}"
-            ) from None
+        except ValueError as error:
+            raise BundleError(f"{path}:{number}  damaged: {line(str(error), 100)}") from None
     scalings = _rows(folder / "scaling.jsonl", ScalingRow, Scaling.from_json)
     repeated = _rows(folder / "determinism.jsonl", RepeatabilityRow, Repeatability.from_json)
     view.summary.scalings += scalings
@@ -141,10 +170,10 @@ def read(folder: Path) -> BundleView:
     return view
 
 
-def _add(view: BundleView, number: int, row: Mapping[str, Any]) -> None:
+def _add(view: BundleView, number: int, row: CountedRow) -> None:
     result = _counted(row)
-    failure_kind = kind(result)
     if row.get("shrunk") is True:  # the minimized form of a failure that was counted already
+        failure_kind = kind(result)
         view.summary.failures[failure_kind] = result
         view.shown[failure_kind] = number
         return
@@ -152,6 +181,7 @@ def _add(view: BundleView, number: int, row: Mapping[str, Any]) -> None:
     view.summary.add(result)
     view.groups.add(result, row.get("comparison") or {})
     if result.verdict.fails:
+        failure_kind = kind(result)
         if view.summary.failures.get(failure_kind) is result:
             view.shown[failure_kind] = number
     elif result.verdict.tested:
@@ -160,33 +190,24 @@ def _add(view: BundleView, number: int, row: Mapping[str, Any]) -> None:
             view.highest[result.operator] = (rho, number)
 
 
-def _counted(row: Mapping[str, Any]) -> Result:
+def _counted(row: CountedRow) -> Result:
     """The part of a result that is counted: its case has only operator and dtype, its comparison is
     empty."""
-    operator, dtype, direction, backend = (
-        row["operator"],
-        row["dtype"],
-        row["direction"],
-        row["backend"],
-    )
-    if (
-        not (isinstance(operator, str) and isinstance(dtype, str) and isinstance(backend, str))
-        or direction not in DIRECTIONS
-    ):
-        raise ValueError("operator, dtype, direction or backend is no name")
-    metrics = row["metrics"]
-    numbers = {name: float(metrics[name]) for name in ("rho_max", "ulp_max") if name in metrics}
+    metrics: Mapping[str, Any] = row["metrics"]
+    numbers = {name: float(metrics[name]) for name in _SHOWN if name in metrics}
     comparison = _COMPARED if row.get("comparison") else None
     verdict = _verdict(
         row["verdict"], row["verdict"] == "reduced-precision" and row.get("fails") is False
     )
     return Result(
-        _case(operator, dtype), short(backend), direction, verdict, text(row["explanation"]),
+        _case(row["operator"], row["dtype"]), short(row["backend"]), row["direction"], verdict,
+        text(row["explanation"]),
         numbers, short(row["family"]),
         comparison=comparison,
     )  # fmt: skip
 
 
+_SHOWN = ("rho_max", "ulp_max")
 _COMPARED = Comparison(OutcomeStatus.OK)
 
 

@@ -134,8 +134,8 @@ class ReportGroups:
         group."""
         elements = terms = 0.0
         for output in outputs:
-            terms = max(terms, float(output.get("terms", 0.0)))
-            elements = max(elements, float(output.get("elements", 0.0)))
+            terms = max(terms, output.get("terms", 0.0))
+            elements = max(elements, output.get("elements", 0.0))
         if terms > 0.0 and not group.by_terms:
             group.by_terms = True
             del group.points[:]
