@@ -21,8 +21,12 @@ class ConsistencyError(Exception):
     line of more than :data:`MAX_LINE` characters the middle is left out.
     """
 
+    _lines = False  # whether the text has several lines
+
     def __str__(self) -> str:
-        return "\n".join(map(_bounded, super().__str__().split("\n")))
+        text = super().__str__()
+        lines = text.split("\n") if self._lines else [" ".join(text.splitlines())]
+        return "\n".join(map(_bounded, lines))
 
 
 class UsageError(ConsistencyError, ValueError):
@@ -32,6 +36,8 @@ class UsageError(ConsistencyError, ValueError):
 class ConfigurationError(ConsistencyError):
     """A mistake in a configuration file; the text holds one ``file:line:column  key …`` line per
     mistake."""
+
+    _lines = True
 
 
 class RecipeError(ConsistencyError, ValueError):

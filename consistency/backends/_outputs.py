@@ -18,7 +18,7 @@ import torch
 from ..core import dtypes
 from ..core.bits import to_tensor
 from ..core.model import Outcome, Output
-from ..core.text import abridged
+from ..core.text import abridged, printable
 from ..core.trees import flatten
 from ..core.verdict import OutcomeStatus
 from ..errors import Unsupported
@@ -266,8 +266,8 @@ def text_of(error: object) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first nonempty line, at most 300 characters."""
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:300]
+    """The first nonempty line, at most 300 characters, without control characters."""
+    return printable(next((line.strip() for line in text.splitlines() if line.strip()), "")[:300])
 
 
 def told(error: BaseException) -> str:

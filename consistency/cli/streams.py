@@ -7,10 +7,9 @@ import io
 import os
 import sys
 
-import click
-
 from ..core.output import STANDARD_OUTPUT, output_error
 from ..errors import OutputClosed, OutputError
+from .echo import echo
 
 BROKEN_PIPE = 141  # as shells report SIGPIPE
 
@@ -39,7 +38,7 @@ def prepare() -> None:
 def told(text: str) -> None:
     """Write a line to standard error, if that can be written."""
     with contextlib.suppress(OSError):
-        click.echo(text, err=True)
+        echo(text, err=True)
 
 
 def failed_write(error: OSError) -> OutputError:

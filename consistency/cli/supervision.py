@@ -26,8 +26,8 @@ import psutil
 
 from ..core.exit_status import death
 from ..core.foreign import Bounds, active
-from ..core.text import printable
 from ..storage import provenance
+from .echo import echo
 
 CRASHED = 1  # the exit status: the case ends its process, which is a failure
 REFUSED = 2
@@ -78,7 +78,7 @@ def _run(bounds: Bounds, more_seconds: float) -> int:
         text, status = f"{what} was ended: it took {ended}; {bounds.sentence}", REFUSED
     else:
         text, status = f"{what}   crash: the process that ran it ended ({death(ended)})", CRASHED
-    click.echo(printable(f"✗ {text}" if status == CRASHED else f"consistency: {text}"), err=True)
+    echo(f"✗ {text}" if status == CRASHED else f"consistency: {text}", err=True)
     return status
 
 
@@ -114,7 +114,7 @@ class _Supervised:
                 if stream is not None:
                     stream.seek(0)
                     text = stream.read().decode("utf-8", "replace")
-                    click.echo(text, nl=False, err=name == "stderr")
+                    echo(text, nl=False, err=name == "stderr")
         return ended
 
     def _watched(self) -> int | str:

@@ -17,6 +17,7 @@ from ..errors import ConsistencyError
 from . import dtypes, recipe
 from .model import Case, Outcome, Output
 from .recipe import INLINE_BYTES
+from .text import one_line
 from .verdict import OutcomeStatus
 
 MAX_TEXT = 2000  # characters of a message
@@ -101,12 +102,12 @@ def decode_outcome(data: Mapping[str, Any], load: Load) -> Outcome:
     return Outcome(
         _status(text_in(data, "status")),
         tuple(_decode_output(output, load) for output in outputs),
-        text_in(data, "exception", ""),
-        text_in(data, "message", ""),
+        one_line(text_in(data, "exception", "")),
+        one_line(text_in(data, "message", ""), MAX_TEXT),
         tuple(str(text)[:MAX_TEXT] for text in data.get("warnings", ())),
         tuple(int(i) for i in data.get("modified", ())),
         seconds if math.isfinite(seconds) else 0.0,
-        text_in(data, "unsteady", ""),
+        one_line(text_in(data, "unsteady", ""), MAX_TEXT),
     )
 
 

@@ -75,12 +75,10 @@ def check(data: Any, model: Any, place: str | Path) -> None:
     try:
         _adapter(model).validate_python(data, strict=True)
     except ValidationError as error:
+        errors = error.errors(include_url=False)
         # Lone surrogates are ugly, but text; printing replaces them.
-        errors = [
-            detail
-            for detail in error.errors(include_url=False)
-            if detail["type"] != "string_unicode"
-        ]
+        texts = {_steps(detail, data) for detail in errors if detail["type"] == "string_unicode"}
+        errors = [detail for detail in errors if _steps(detail, data) not in texts]
         if errors:
             space = "  " if isinstance(place, Path) else " "
             raise BundleError(f"{place}{space}{_sentence(errors, data)}") from None

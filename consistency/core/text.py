@@ -36,10 +36,10 @@ def _printable(text: str) -> str:
     )
 
 
-def line(text: str, limit: int = 1000) -> str:
-    """``text`` as one printable line of at most ``limit`` characters: what a field of a file may
-    put into a line of ours."""
-    text = text if len(text) <= limit else f"{text[: limit - 1]}…"
+def one_line(text: str, limit: int = 0) -> str:
+    """``text`` as one printable line, of at most ``limit`` characters if that is not 0: what a
+    field of a file may put into a line of ours."""
+    text = f"{text[: limit - 1]}…" if 0 < limit < len(text) else text
     return text if text.isprintable() else printable(" ".join(text.splitlines()))
 
 
@@ -62,7 +62,7 @@ def shown(value: object, limit: int = MAX_SHOWN) -> str:
         return f"a number of {value.bit_length():,} bits"
     else:
         words, cut = _REPR.repr(value), False
-    words = line(words)
+    words = one_line(words)
     return f"{words[: limit - 1].rstrip()}…" if cut or len(words) > limit else words
 
 

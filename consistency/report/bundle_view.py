@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from ..core.model import Case, Comparison, Result, kind
 from ..core.schema import Finite, Number, checked_lines
-from ..core.text import line, printable
+from ..core.text import one_line, printable
 from ..core.verdict import OutcomeStatus, Verdict
 from ..diagnose.determinism import Repeatability, RepeatabilityRow
 from ..diagnose.precision_scaling import Scaling, ScalingRow
@@ -160,11 +160,19 @@ def read(folder: Path) -> BundleView:
         try:
             _add(view, number, row)
         except ValueError as error:
-            raise BundleError(f"{path}:{number}  damaged: {line(str(error), 100)}") from None
+            raise BundleError(f"{path}:{number}  damaged: {one_line(str(error), 100)}") from None
     scalings = _rows(folder / "scaling.jsonl", ScalingRow, Scaling.from_json)
     repeated = _rows(folder / "determinism.jsonl", RepeatabilityRow, Repeatability.from_json)
-    view.summary.scalings += scalings
-    view.summary.repeated += repeated
+    view.summary.scalings += (
+        replace(one, operator=short(one.operator), backend=short(one.backend), told=text(one.told))
+        for one in scalings
+    )
+    view.summary.repeated += (
+        replace(
+            one, operator=short(one.operator), dtype=short(one.dtype), backend=short(one.backend)
+        )
+        for one in repeated
+    )
     view.summary.standings += map(_printable, status.kept(folder))
     view.summary.grown |= dict(_rows(folder / "memory.jsonl", MemoryRow, _grown))
     return view
@@ -224,14 +232,14 @@ def _verdict(name: str, allowed: bool) -> Verdict:
 @functools.lru_cache(maxsize=4096)
 def short(name: object) -> str:
     """A name for display: printable, of bounded length."""
-    printed = printable(str(name)[: MAX_NAME + 1])
+    printed = one_line(str(name)[: MAX_NAME + 1])
     return printed if len(printed) <= MAX_NAME else f"{printed[: MAX_NAME - 1]}…"
 
 
 @functools.lru_cache(maxsize=4096)
 def text(sentence: object) -> str:
     """A sentence for display: printable, of bounded length."""
-    printed = printable(str(sentence)[:2001])
+    printed = one_line(str(sentence)[:2001], 3000)
     return printed if len(printed) <= 2000 else f"{printed[:1999]}…"
 
 

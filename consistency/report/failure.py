@@ -12,7 +12,7 @@ from ..core.case_source import YOURS, parse_source
 from ..core.detail import ReferenceWrong
 from ..core.dtypes import FORMATS
 from ..core.model import Result, Worst
-from ..core.text import format_factor, printable, quote
+from ..core.text import format_factor, one_line, quote
 from ..core.verdict import VerdictKind
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def message(
     lines.append(f"  call:    {_call(result)}")
     if again and parse_source(result.case.source).kind != YOURS:
         lines.append(f"  again:   {command(result, bundle=bundle, spec=spec)}")
-    return printable("\n".join(lines))
+    return "\n".join(map(one_line, lines))
 
 
 def dtype_of(result: Result) -> str:

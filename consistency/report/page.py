@@ -17,7 +17,7 @@ from typing import Any
 from ..core.files import write_named, write_text
 from ..core.model import Result
 from ..core.output import writing
-from ..core.text import format_seconds, printable, quote
+from ..core.text import format_seconds, one_line, quote
 from ..diagnose import determinism
 from ..engine.events import Event, Finished, Handler
 from ..engine.known import status
@@ -127,8 +127,8 @@ def _about(view: BundleView) -> dict[str, Any]:
         "the run did not end" if view.seconds is None else format_seconds(view.seconds),
         "" if header.get("complete", True) else "time budget used up",
     ]  # fmt: skip
-    return {"facts": [printable(fact) for fact in facts if fact], "summary": _summary(view),
-    "name": view.folder.name,
+    return {"facts": [one_line(fact) for fact in facts if fact], "summary": _summary(view),
+    "name": one_line(view.folder.name),
             "failed": bool(summary.groups["failed"])}  # fmt: skip
 
 

@@ -80,6 +80,7 @@ def progress_bar(console: Console) -> Progress:
     columns = (
         BarColumn(bar_width=None), TextColumn("{task.fields[count]}"),
         TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
-        TextColumn("{task.fields[failing]}", style="red"), TextColumn("{task.fields[now]}"),
+        TextColumn("{task.fields[failing]}", style="red"),
+        TextColumn("{task.fields[now]}", markup=False),
     )  # fmt: skip
     return Progress(*columns, console=console, transient=True, speed_estimate_period=10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import IO
 
-from ..core.text import printable
+from ..core.text import one_line
 from .bundle_view import BundleView, read
 from .terminal import IN_FULL, Screen
 
@@ -39,4 +39,4 @@ def title(view: BundleView) -> str:
         str(header.get("created"))[:16].replace("T", " "),
         *cases,
     )  # fmt: skip
-    return printable(" · ".join(part for part in parts if part))
+    return one_line(" · ".join(part for part in parts if part))

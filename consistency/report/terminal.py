@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, cast
 
 from ..core.model import Result, kind
 from ..core.output import CheckedStream
-from ..core.text import format_factor, format_seconds, pluralize, printable
+from ..core.text import format_factor, format_seconds, one_line, pluralize
 from ..core.verdict import Verdict
 from ..diagnose import determinism, precision_scaling
 from ..engine.config import RunConfig, examples_of
@@ -38,8 +38,9 @@ from .progress import ProgressMeter
 from .summary import RunSummary
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.text import Text
+
+    from .safe_console import SafeConsole
 
 IN_FULL = 4  # operators whose worst failure is shown in full, with its command
 MOST_FAILURES = 20
@@ -56,16 +57,14 @@ _LEGEND = {
 }
 
 
-def console(stream: IO[str] | None = None) -> Console:
+def console(stream: IO[str] | None = None) -> SafeConsole:
     """A console on standard output or on ``stream``. Printing raises OutputError where that cannot
     be written."""
-    from rich.console import Console
+    from .safe_console import SafeConsole
 
     # Otherwise rich ends the process with status 1 where the reader of a pipe is gone.
     file = CheckedStream(stream or sys.stdout)
-    return Console(
-        file=cast("IO[str]", file), highlight=False, soft_wrap=True, markup=False, emoji=False
-    )
+    return SafeConsole(file=cast("IO[str]", file))
 
 
 class Screen:
@@ -119,7 +118,7 @@ class Screen:
 
     def _line(self, text: str, style: str = "") -> None:
         """Print a line, without control characters that a backend may have written."""
-        self.console.print(printable(text), style=style or None)
+        self.console.print(one_line(text), style=style or None)
 
     def _start(self, event: Started) -> None:
         import torch
@@ -358,10 +357,10 @@ def table(summary: RunSummary, backends: Sequence[str]) -> Iterator[Text]:
     if not summary.cells:
         return
     column_names = [
-        printable(name) if len(name) <= 30 else f"{printable(name)[:29]}…" for name in backends
+        one_line(name) if len(name) <= 30 else f"{one_line(name)[:29]}…" for name in backends
     ]
     cells = {
-        printable(family): [
+        one_line(family): [
             row[name].text() if name in row else ("–", "not tested") for name in backends
         ]
         for family, row in summary.cells.items()

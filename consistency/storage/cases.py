@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core.model import DIRECTIONS, Case
 from ..core.reading import lines
-from ..core.text import line, shown
+from ..core.text import one_line, shown
 from ..core.verdict import verdict_name
 from ..errors import BundleError, ConsistencyError
 from .literals import LiteralStore
@@ -58,7 +58,7 @@ def entry_of(row: Mapping[str, Any], store: Mapping[str, bytes]) -> CaseEntry:
     """Parse one line. Raises a ConsistencyError that describes the damage."""
     case = Case.from_json(row.get("case"), store)
     if row.get("id") != case.id:
-        raise BundleError(f"damaged: case {line(case.id, 80)} is filed under another id")
+        raise BundleError(f"damaged: case {one_line(case.id, 80)} is filed under another id")
     directions = row.get("directions", list(DIRECTIONS))
     if (
         not isinstance(directions, list)

@@ -20,7 +20,7 @@ from ..backends._specs import loads_nothing
 from ..core.model import Case, Result
 from ..core.reading import read_text
 from ..core.schema import Name, Scalar, Text, check
-from ..core.text import line, printable, quote
+from ..core.text import one_line, printable, quote
 from ..errors import BundleError, RecipeError, UsageError, did_you_mean
 from ..probes.fingerprint.summary import stored_in
 from . import manifest
@@ -172,7 +172,9 @@ def _stored_result(path: Path, case: Case) -> Iterator[Result]:
     row = _json(path)
     if row is not None:
         if not isinstance(row, dict) or row.get("case_id") != case.id:
-            raise BundleError(f"{path} does not belong to the case beside it ({line(case.id, 80)})")
+            raise BundleError(
+                f"{path} does not belong to the case beside it ({one_line(case.id, 80)})"
+            )
         yield result_from_json(path, 1, row, {case.id: case})
 
 

@@ -8,8 +8,8 @@ import unicodedata
 
 import pytest
 
-from consistency.core.text import MAX_MESSAGE, MAX_SHOWN, abridged, line, printable, shown
-from consistency.errors import MAX_LINE, BundleError
+from consistency.core.text import MAX_MESSAGE, MAX_SHOWN, abridged, one_line, printable, shown
+from consistency.errors import MAX_LINE, BundleError, ConfigurationError
 
 ATTACKS = {
     "color": "\x1b[31mred\x1b[0m",
@@ -32,16 +32,16 @@ HEALTHY = (
 
 @pytest.mark.parametrize("text", ATTACKS.values(), ids=list(ATTACKS))
 def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
-    for safe in (line(text), line(f"µ {text} ×"), shown(text), str(BundleError(text))):
+    for safe in (one_line(text), one_line(f"µ {text} ×"), shown(text), str(BundleError(text))):
         assert not [c for c in safe.replace("\n", "") if unicodedata.category(c)[0] == "C"]
         safe.encode("utf-8")
-    assert len(line(text).splitlines()) <= 1
+    assert len(one_line(text).splitlines()) <= 1
     assert len(printable(text).split("\n")) == text.count("\n") + 1  # its own lines only
 
 
 @pytest.mark.parametrize("text", HEALTHY)
 def test_healthy_text_stays(text: str) -> None:
-    assert line(text) == printable(text) == text
+    assert one_line(text) == printable(text) == text
 
 
 def test_a_value_takes_little_room() -> None:
@@ -69,9 +69,10 @@ def test_the_middle_of_a_long_text_is_left_out() -> None:
 
 
 def test_an_error_is_short_whatever_is_in_it() -> None:
-    text = str(BundleError(f"first: {'x' * 200_000}\nsecond"))
+    text = str(ConfigurationError(f"first: {'x' * 200_000}\nsecond"))  # one line per mistake
     first, second = text.split("\n")
     assert len(first) < MAX_LINE + 60
     assert "characters left out" in first
     assert second == "second"
+    assert str(BundleError("a\nb")) == "a b"
     assert str(BundleError("µ × 日本")) == "µ × 日本"

@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ...errors import UsageError
+from ..echo import echo
 
 if TYPE_CHECKING:
     from ...engine.config import RunConfig
@@ -78,7 +77,7 @@ def _tell(chosen: RunConfig) -> None:
 
     assert chosen.corpus is not None
     for line in chosen.corpus.problems:
-        click.echo(f"  {line}", err=True)
+        echo(f"  {line}", err=True)
     corpus_cases = {(case.operator, case.dtype, case.source): case for case in chosen.corpus.cases}
     fitting = {key for key, case in corpus_cases.items() if operator_in(chosen, case) is not None}
     if not fitting:
@@ -92,7 +91,7 @@ def _tell(chosen: RunConfig) -> None:
         (case.operator, case.dtype, case.source) not in fitting for case in chosen.corpus.cases
     )
     if skipped:
-        click.echo(
+        echo(
             (
                 f"  {skipped:,} of {len(chosen.corpus.cases):,} cases of the corpus are of "
                 f"operators that are unknown here"

@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import click
-
 from ...core.text import format_seconds
+from ..echo import echo
 
 
 class Say:
@@ -21,7 +20,7 @@ class Say:
     def __call__(self, text: str) -> None:
         from ...core.text import printable
 
-        click.echo(printable(text), err=self.quiet)
+        echo(printable(text), err=self.quiet)
 
 
 def line(result: Any) -> str:
@@ -35,7 +34,7 @@ def show(result: Any, specs: Mapping[str, str], say: Say, *, as_json: bool) -> N
     from ...storage.bundle import result_to_json
 
     if as_json:
-        click.echo(json.dumps(result_to_json(result)))
+        echo(json.dumps(result_to_json(result)))
     elif result.verdict.fails:
         say(f"✗ {message(result, spec=specs.get(result.backend))}")
     else:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from ...errors import UsageError
+from ..echo import echo
 from ..options import command, option
 
 _TORCH = "torch="
@@ -86,7 +87,7 @@ def bisect(
         for item in text.removeprefix(_TORCH).split(",")
     ]
     specs = [text for text in over if not text.startswith(_TORCH)]
-    click.echo(f"{stored.case.operator} · {stored.case.dtype} · {direction_} · {stored.case.id}")
+    echo(f"{stored.case.operator} · {stored.case.dtype} · {direction_} · {stored.case.id}")
     if versions and specs:
         raise UsageError("--over takes versions of torch or two backends, not both")
     if versions:
@@ -105,7 +106,7 @@ def bisect(
         outcome = bisect_switches(specs[0], specs[1], judge)
     else:
         outcome = try_known_switches(where, judge)
-    click.echo(outcome.words)
+    echo(outcome.words)
     states = {attempt.state for attempt in outcome.tries}
     sys.exit(0 if outcome.found else 1 if states == {"fails"} else 3)
 
@@ -134,7 +135,7 @@ def _environments(
             if python and not Path(python).exists():
                 raise UsageError(f"there is no interpreter {python!r}")
             if not python and environments.kept(name) is None:
-                click.echo(
+                echo(
                     (
                         f"  making an environment with torch {name}, once, under "
                         f"{environments.place_of(name)} …"
@@ -208,4 +209,4 @@ class _Judge:
         mark = {"fails": "✗", "passes": "✓", "not tested": "–"}[attempt.state]
         title = f"torch {attempt.name}" if attempt.name in self.specs else attempt.name
         verdict = f"{attempt.result.verdict}: " if attempt.result is not None else "not tested: "
-        click.echo(printable(f"  {mark} {title:<24} {verdict}{attempt.reason}"))
+        echo(printable(f"  {mark} {title:<24} {verdict}{attempt.reason}"))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ...core.model import Case
     from ...engine.calibrate import Calibration, CalibrationPlan
+    from ...report.safe_console import SafeConsole
 
 SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
 BAR_AFTER = 2.0  # seconds
@@ -113,12 +114,11 @@ def calibrate(
 
     docs/calibration.md tells how to read it. Exit status: 0; 2 for bad usage.
     """
-    from rich.console import Console
-
     from ...engine import calibrate as work
     from ...engine import engine
     from ...judge.tolerances import load
     from ...report import calibration as report
+    from ...report.safe_console import SafeConsole
 
     chosen = engine.configure(
         list(operators) or None, list(backends) or None, list(dtypes) or None,
@@ -135,7 +135,7 @@ def calibrate(
         )
     for path in filter(None, (json_file, proposal)):
         _check_writable(path)
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    console = SafeConsole()
     about = _about(plan)
     console.print(
         f"{pluralize(len(plan.pairs), 'operator × dtype', 'operators × dtypes')}, {about}",
@@ -219,7 +219,7 @@ def _about(plan: CalibrationPlan) -> str:
     return f"{words}, torch {torch.__version__.partition('+')[0]} CPU {capability}"
 
 
-def _observed(plan: CalibrationPlan, console: Console) -> Calibration:
+def _observed(plan: CalibrationPlan, console: SafeConsole) -> Calibration:
     from ...engine.calibrate import Calibration, observations
 
     calibration = Calibration()
@@ -240,7 +240,7 @@ def _progress(console: Console, total: int, what: str = "cases") -> Iterator[Cal
         BarColumn(bar_width=None),
         TextColumn("{task.completed:,} / {task.total:,}"),
         TimeRemainingColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
     )
     bar = Progress(
         *columns, console=console, transient=True, speed_estimate_period=10, refresh_per_second=4

@@ -15,6 +15,7 @@ import click
 from ...core.folders import subfolder
 from ...core.output import writing
 from ...errors import UsageError
+from ..echo import echo
 from ..options import INTERRUPTED
 from ._incomplete import completion_told
 from ._rows import json_writer
@@ -108,7 +109,7 @@ def run_on_cluster(chosen: RunConfig, options: ClusterOptions, rows: IO[str] | N
             chosen, client, backends_named=options.backends, labels=labels,
             wait_for=options.workers,
             expectations=options.expectations,
-            notify=lambda text: click.echo(text, err=True),
+            notify=lambda text: echo(text, err=True),
             fingerprints=options.fingerprints if options.folder is not None else False,
         )  # fmt: skip
         shown: dict[str, Shown] = {}
@@ -132,7 +133,7 @@ def run_on_cluster(chosen: RunConfig, options: ClusterOptions, rows: IO[str] | N
             resume_hint = (
                 f"; complete it with --resume --out {options.folder}" if options.folder else ""
             )
-            click.echo(f"interrupted after {count:,} results{resume_hint}", err=True)
+            echo(f"interrupted after {count:,} results{resume_hint}", err=True)
             return INTERRUPTED
         return _status([one.status(options.backends) for one in shown.values()])
 

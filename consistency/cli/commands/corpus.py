@@ -14,6 +14,7 @@ import click
 from ...core.folders import is_ours
 from ...core.text import pluralize
 from ...errors import UsageError
+from ..echo import echo
 from ..options import Command, option
 
 if TYPE_CHECKING:
@@ -75,11 +76,11 @@ def make(
     chosen = configure(list(operators) or None, ["cpu"], list(dtypes) or None)
     result = standard(operator_dtypes(chosen), examples=examples or EXAMPLES, told=progress())
     write(out, [CaseEntry(case) for case in result.cases], name or out.resolve().name)
-    click.echo(
+    echo(
         f"{len(result.cases):,} cases of "
         f"{pluralize(len({c.operator for c in result.cases}), 'operator')} in {out}"
     )
-    click.echo(f"digest {result.digest}")
+    echo(f"digest {result.digest}")
 
 
 @corpus.command(cls=Command, short_help="Put corpora, and what runs found by exploring, into one.")
@@ -115,12 +116,12 @@ def merge(sources: Sequence[Path], out: Path, name: str) -> None:
     named = name or (load(out).name if (out / "recording.json").is_file() else out.resolve().name)
     write(out, lines, named, own=all(map(is_own_folder, sources)))
     for place, what, count in merged.sources:
-        click.echo(f"{count:>8,}  from the {what} {place}")
+        echo(f"{count:>8,}  from the {what} {place}")
     failing = sum(bool(line.failures) for line in lines)
     dropped = len(merged.lines) - len(lines)
     text = f"{len(lines):,} cases in {out}, {failing:,} of them with which failures were found"
-    click.echo(text + (f"; {dropped:,} were too much like others" if dropped else ""))
-    click.echo(f"digest {digest_of(line.case.digest for line in lines)}")
+    echo(text + (f"; {dropped:,} were too much like others" if dropped else ""))
+    echo(f"digest {digest_of(line.case.digest for line in lines)}")
 
 
 @corpus.command(cls=Command, short_help="What a corpus holds.")
@@ -132,7 +133,7 @@ def show(folder: Path, as_json: bool) -> None:
 
     result = check(folder)
     if as_json:
-        click.echo(json.dumps(result.to_json(), indent=1))
+        echo(json.dumps(result.to_json(), indent=1))
     else:
         _show(result)
     sys.exit(0 if result.fine else 1)
@@ -151,14 +152,14 @@ def check_command(folder: Path, as_json: bool) -> None:
 
     result = check(folder)
     if as_json:
-        click.echo(json.dumps(result.to_json(), indent=1))
+        echo(json.dumps(result.to_json(), indent=1))
         sys.exit(0 if result.fine else 1)
     _problems(result)
     if result.fine:
         lost = sum(result.unknown.values())
-        click.echo(f"✓ {result.cases - lost:,} of {result.cases:,} cases can be replayed here")
+        echo(f"✓ {result.cases - lost:,} of {result.cases:,} cases can be replayed here")
     else:
-        click.echo(
+        echo(
             f"✗ {pluralize(len(result.damaged), 'damaged line')}"
             if result.damaged
             else "✗ it holds no case"
@@ -167,41 +168,37 @@ def check_command(folder: Path, as_json: bool) -> None:
 
 
 def _show(result: CorpusCheck) -> None:
-    click.echo(
+    echo(
         _text(
             f"{result.name}   {pluralize(result.cases, 'case')}   "
             f"{pluralize(len(result.operators), 'operator')}   {result.digest}"
         )
     )
-    click.echo(f"dtypes     {_counts(result.dtypes)}")
-    click.echo(f"sources    {_counts(result.sources)}")
-    click.echo(f"operators  {_counts(result.operators)}")
-    click.echo(
-        f"numbers    {result.elements:,} in all tensors" if result.elements else "numbers    none"
-    )
-    click.echo(
+    echo(f"dtypes     {_counts(result.dtypes)}")
+    echo(f"sources    {_counts(result.sources)}")
+    echo(f"operators  {_counts(result.operators)}")
+    echo(f"numbers    {result.elements:,} in all tensors" if result.elements else "numbers    none")
+    echo(
         f"failures   {pluralize(result.found, 'case')} with which failures were found"
         if result.found
         else "failures   none"
     )
     for kind, count in result.kinds.most_common(MOST):
-        click.echo(_text(f"  {count:>5,}  {' · '.join(part for part in kind if part)}"))
+        echo(_text(f"  {count:>5,}  {' · '.join(part for part in kind if part)}"))
     if len(result.kinds) > MOST:
-        click.echo(f"         and {len(result.kinds) - MOST} other kinds (--json has all)")
+        echo(f"         and {len(result.kinds) - MOST} other kinds (--json has all)")
     _problems(result)
 
 
 def _problems(result: CorpusCheck) -> None:
     for line in result.damaged[:MOST]:
-        click.echo(_text(f"✗ {line}"))
+        echo(_text(f"✗ {line}"))
     for words, count in result.unknown.most_common(MOST):
-        click.echo(_text(f"– {pluralize(count, 'case')} not replayed here: {words}"))
+        echo(_text(f"– {pluralize(count, 'case')} not replayed here: {words}"))
     for size, name in result.large[:MOST]:
-        click.echo(
-            _text(f"! {name} has {size:,} numbers: it needs some {size * 40 / 2**30:.1f} GB")
-        )
+        echo(_text(f"! {name} has {size:,} numbers: it needs some {size * 40 / 2**30:.1f} GB"))
     if result.duplicates:
-        click.echo(f"! {pluralize(result.duplicates, 'line')} twice; the case is replayed once")
+        echo(f"! {pluralize(result.duplicates, 'line')} twice; the case is replayed once")
 
 
 def progress() -> Any:
@@ -214,7 +211,7 @@ def progress() -> Any:
     def told(done: int, of: int) -> None:
         if time.monotonic() - last[0] > 5.0:
             last[0] = time.monotonic()
-            click.echo(
+            echo(
                 f"  drawing the standard corpus, once: {done:,} of {of:,} operators × dtypes",
                 err=True,
             )

@@ -8,26 +8,24 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from ...core.files import write_named
 from ...errors import UsageError
+from ..echo import echo
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ...engine.case_health import Health
     from ...engine.coverage import Coverage
     from ...operators.declare import Operator
+    from ...report.safe_console import SafeConsole
 
 MOST = 30  # missing names to show; --json has all
 
 
-def console(err: bool = False) -> Console:
+def console(err: bool = False) -> SafeConsole:
     """Plain text unless this is a terminal."""
-    from rich.console import Console
+    from ...report.safe_console import SafeConsole
 
-    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, stderr=err)
+    return SafeConsole(stderr=err)
 
 
 def show_coverage(chosen: Sequence[Operator], as_json: bool, markdown: Path | None) -> None:
@@ -43,9 +41,9 @@ def show_coverage(chosen: Sequence[Operator], as_json: bool, markdown: Path | No
         except OSError as error:
             raise UsageError(f"cannot write {markdown}: {error.strerror}") from None
     if as_json:
-        click.echo(json.dumps(coverage.as_json(measured)))
+        echo(json.dumps(coverage.as_json(measured)))
     else:
-        click.echo("\n".join(summary(measured)))
+        echo("\n".join(summary(measured)))
 
 
 def summary(found: Coverage) -> Iterator[str]:
@@ -184,9 +182,9 @@ def show_health(chosen: Sequence[Operator], as_json: bool, examples: int) -> Non
             examined += case_health.examined([operator], examples=examples)
     if as_json:
         for one in examined:
-            click.echo(json.dumps(one.to_json()))
+            echo(json.dumps(one.to_json()))
         return
-    click.echo("\n".join(health_lines(examined)))
+    echo("\n".join(health_lines(examined)))
 
 
 def health_lines(found: Sequence[Health]) -> Iterator[str]:

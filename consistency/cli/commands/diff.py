@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...core.text import format_factor, pluralize
+from ..echo import echo
 from ..options import FOLDER, command
 
 if TYPE_CHECKING:
@@ -58,35 +59,35 @@ def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
                     "after": now,
                     "regression": False,
                 }
-                click.echo(json.dumps(row))
+                echo(json.dumps(row))
         for change in result.changes:
-            click.echo(json.dumps(change.to_json()))
+            echo(json.dumps(change.to_json()))
     else:
-        click.echo("\n".join(_markdown(result) if markdown else _text(result)))
+        echo("\n".join(_markdown(result) if markdown else _text(result)))
     sys.exit(3 if not result.like else 1 if result.regressions else 0)
 
 
 def _text(result: RunDifference) -> Iterator[str]:
-    from ...core.text import printable
+    from ...core.text import one_line
     from ...report.history.events import EventKind
 
-    yield printable(f"{_side(result.before)}  →  {_side(result.after)}")
+    yield one_line(f"{_side(result.before)}  →  {_side(result.after)}")
     for backend, rows in result.environments.items():
         for name, then, now in rows[:MOST_MOVED]:
-            yield printable(f"  {backend}  {name}: {_short(then)} → {_short(now)}")
+            yield one_line(f"  {backend}  {name}: {_short(then)} → {_short(now)}")
         if len(rows) > MOST_MOVED:
-            yield printable(f"  {backend}  … and {len(rows) - MOST_MOVED} more (--json has all)")
+            yield one_line(f"  {backend}  … and {len(rows) - MOST_MOVED} more (--json has all)")
     if not result.environments:
         yield "  the environments are identical"
-    for line in _counted(result):
-        yield printable(line)
+    for counted in _counted(result):
+        yield one_line(counted)
     for kind in EventKind:
         chosen = [change for change in result.changes if change.kind == kind]
         if chosen:
             yield f"{kind.heading}: {len(chosen)}"
         for change in chosen[:MOST]:
-            yield printable(f"{kind.mark} {_named(change)}   {_numbers(change)}   {change.words}")
-            yield printable(
+            yield one_line(f"{kind.mark} {_named(change)}   {_numbers(change)}   {change.words}")
+            yield one_line(
                 f"    {change.cases:,} of {change.like:,} cases; {_worst(change)} {change.case}"
             )
         if len(chosen) > MOST:

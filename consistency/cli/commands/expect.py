@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from ...errors import UsageError
+from ..echo import echo
 from ..options import command, option, seconds
 
 
@@ -94,7 +95,7 @@ def expect(
     from ..foreign_case import admit
 
     def say(text: str) -> None:
-        click.echo(printable(text))
+        echo(printable(text))
 
     last = _date(expires)
     found = find(case, identifier)

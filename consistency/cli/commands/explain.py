@@ -11,6 +11,7 @@ import click
 
 from ...core.files import write_named
 from ...errors import UsageError, did_you_mean
+from ..echo import echo
 from ..options import command, option
 
 
@@ -87,11 +88,10 @@ def explain(
         from ..supervision import supervise
 
         supervise(case_text, trust=trust)
-    from rich.console import Console
-
     from ...probes.sweep.plans import PLANS
+    from ...report.safe_console import SafeConsole
 
-    with Console(stderr=True).status("looking") as status:
+    with SafeConsole(stderr=True).status("looking") as status:
         if case_text is not None:
             explanation = _of_case(a, b, case_text, status.update)
         elif a in PLANS or any(plan.operator == a for plan in PLANS.values()):
@@ -116,7 +116,7 @@ def explain(
             if as_json
             else [printable(line) for line in fingerprints.lines(left, right)]
         )
-        click.echo("\n".join(documents))
+        echo("\n".join(documents))
         return
     _tell(explanation, out, as_json=as_json)
     raise SystemExit(
@@ -242,9 +242,9 @@ def _tell(explanation: Any, out: Path | None, *, as_json: bool) -> None:
                 f"cannot write {out}: {error.strerror}; name another file with -o"
             ) from None
     if as_json:
-        click.echo(json.dumps(rendering.to_json(explanation)))
+        echo(json.dumps(rendering.to_json(explanation)))
         return
     for line in rendering.lines(explanation):
-        click.echo(printable(line))
+        echo(printable(line))
     if out is not None:
-        click.echo(f"wrote {out}")
+        echo(f"wrote {out}")

@@ -18,6 +18,7 @@ from ...core.files import write_named
 from ...core.reading import read_text
 from ...core.text import format_seconds
 from ...errors import BundleError, UsageError
+from ..echo import echo
 from ..options import command, option
 from .coverage import console
 
@@ -103,7 +104,7 @@ def fingerprint(
             reason = availability(backend)
             if reason:
                 missing = True
-                click.echo(
+                echo(
                     f"consistency fingerprint: {backend.name} is not available: {reason}", err=True
                 )
                 continue
@@ -112,9 +113,9 @@ def fingerprint(
                 continue
             taken = _taken(backend)
             if as_json:
-                click.echo(json.dumps(taken.to_json() | {"environment": backend.identity}))
+                echo(json.dumps(taken.to_json() | {"environment": backend.identity}))
             else:
-                click.echo("\n".join(card(taken, backend, everything)))
+                echo("\n".join(card(taken, backend, everything)))
         finally:
             backend.close()
     if missing:
@@ -155,15 +156,13 @@ def all_inputs(backend: Backend, name: str, interval: str, out: Path | None, as_
     except NotAnswered as reason:
         raise UsageError(f"--exhaustive {name}: {reason}") from None
     except KeyboardInterrupt:
-        click.echo(f"{path} holds what was done: the same command goes on from there", err=True)
+        echo(f"{path} holds what was done: the same command goes on from there", err=True)
         raise
     finally:
         if comparison.upto:
             _save(path, json.dumps(comparison.to_json()))
     _save(path.with_suffix(".svg"), ulp_chart(comparison))
-    click.echo(
-        json.dumps(comparison.to_json()) if as_json else "\n".join(all_lines(comparison, path))
-    )
+    echo(json.dumps(comparison.to_json()) if as_json else "\n".join(all_lines(comparison, path)))
 
 
 def _earlier(path: Path, current: ExhaustiveComparison) -> ExhaustiveComparison:

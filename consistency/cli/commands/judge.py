@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...errors import UsageError
+from ..echo import echo
 from ..options import FILE_OR_STDOUT, FOLDER, INTERRUPTED, command, option
 
 if TYPE_CHECKING:
@@ -114,6 +115,6 @@ def judge(
                 dispatch(event, [*handlers, screen])
         except KeyboardInterrupt:
             screen.stop()
-            click.echo(f"interrupted after {screen.summary.results:,} results", err=True)
+            echo(f"interrupted after {screen.summary.results:,} results", err=True)
             sys.exit(INTERRUPTED)
     sys.exit(exit_status(screen.summary, asked=True))

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ...errors import UsageError
+from ..echo import echo
 from ..options import command, option
 
 
@@ -37,7 +38,7 @@ def backends(as_json: bool, backends: Sequence[str]) -> None:
     for backend in available:
         backend.close()
     if as_json:
-        click.echo(json.dumps(rows, indent=1))
+        echo(json.dumps(rows, indent=1))
         return
     for row in rows:
         float64 = {True: "float64", False: "no float64", None: ""}[row["float64"]]
@@ -52,7 +53,7 @@ def backends(as_json: bool, backends: Sequence[str]) -> None:
                 ],
             )
         )
-        click.echo(
+        echo(
             f"{'✓' if row['available'] else '–'} {row['name']:<18} "
             f"{details if row['available'] else row['reason']}"
         )
@@ -139,13 +140,13 @@ def operators(
                 "directions": o.directions,
                 "error": o.error.kind,
             }
-            click.echo(
+            echo(
                 json.dumps(row | {"traits": sorted(o.traits), "available": o.callable is not None})
             )
         return
     for o in chosen:
         absent = "" if o.callable is not None else "   (not in this torch)"
-        click.echo(
+        echo(
             f"{o.name:<44} {o.family:<14} "
             f"{' '.join(o.dtypes)}{'   ↔' if o.differentiable else ''}{absent}"
         )
@@ -154,4 +155,4 @@ def operators(
         f"{len(chosen)} operator{'s' if len(chosen) != 1 else ''} in {families} "
         f"famil{'ies' if families != 1 else 'y'}"
     )
-    click.echo(f"{many}; ↔ forward and backward", err=True)
+    echo(f"{many}; ↔ forward and backward", err=True)

@@ -9,6 +9,7 @@ import click
 
 from ...core.text import pluralize
 from ...errors import UsageError
+from ..echo import echo
 from ..options import FOLDER, command
 
 
@@ -58,7 +59,7 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artifacts:
     earlier_files(out)  # fail before the work, not after, if the folder is another one's
     bundle_folders, problems = bundles(folders)
     for problem in problems:
-        click.echo(problem, err=True)
+        echo(problem, err=True)
     if not bundle_folders:
         raise UsageError(
             f"there is no bundle in {', '.join(map(str, folders))}; `consistency run --out DIR` "
@@ -69,12 +70,12 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artifacts:
         history.take(
             bundle_folders,
             progress=lambda done, of: (
-                click.echo(f"read {done:,} of {of:,} new bundles", err=True) if of > 200 else None
+                echo(f"read {done:,} of {of:,} new bundles", err=True) if of > 200 else None
             ),
         )
         history.keep_only(bundle_folders)
         for problem in history.problems:
-            click.echo(problem, err=True)
+            echo(problem, err=True)
         site = snapshot(history)
         write(site, out, artifacts=not no_artifacts)
         runs = sum(len(one.runs) for one in site.environments.values())
@@ -83,7 +84,7 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artifacts:
             f"{pluralize(len(site.by_operator()), 'operator')} × "
             f"{pluralize(len(site.environments), 'environment')}"
         )
-        click.echo(
+        echo(
             f"wrote {out / 'index.html'}: {size}, {pluralize(runs, 'night')} ({history.fresh:,} of "
             f"{len(bundle_folders):,} bundles were new), "
             f"{pluralize(failing, 'cell')} {'fails' if failing == 1 else 'fail'}, "

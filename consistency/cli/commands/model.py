@@ -13,6 +13,7 @@ import click
 
 from ...core.files import write_named
 from ...errors import UsageError
+from ..echo import echo
 from ..options import FILE_OR_STDOUT, FOLDER, command, option
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def model(
     if target == "examples":
         from ...training.examples import listing
 
-        click.echo(listing())
+        echo(listing())
         return
     if corpus is not None:
         _record(target, corpus, steps, [*backends, *others, *filter(None, [json_file, out])])
@@ -121,9 +122,9 @@ def model(
             _variants(target, others, sound, steps, replicas) if report.tested and sound else ()
         )
     if not to_stdout:
-        click.echo(str(report))
+        echo(str(report))
         for one in variants:
-            click.echo(
+            echo(
                 f"{one}\n" + "".join(f"! {m.words}\n    {m.remedy}\n" for m in one.mistakes),
                 nl=False,
             )
@@ -140,7 +141,7 @@ def model(
         from ...training.page import page
 
         _write(out, page(report))
-        click.echo(f"wrote {out}", err=to_stdout)
+        echo(f"wrote {out}", err=to_stdout)
     absent = [b for b in report.backends.values() if b.absent]
     fails = report.failures or any(one.fails for one in variants)
     sys.exit(1 if fails else 3 if not report.tested or (backends and absent) else 0)
@@ -180,17 +181,17 @@ def _record(target: str, corpus: Path, steps: int | None, messages: Sequence[Any
     recorded = capture.record(
         model_targets.subject(target), corpus, steps=capture.STEPS if steps is None else steps
     )
-    click.echo(str(recorded))
-    click.echo(f"next: consistency run --backend SPEC --corpus {corpus}")
+    echo(str(recorded))
+    echo(f"next: consistency run --backend SPEC --corpus {corpus}")
 
 
 class _Screen:
     """Shows the current computation on one temporary line."""
 
     def __enter__(self) -> _Screen:
-        from rich.console import Console
+        from ...report.safe_console import SafeConsole
 
-        self._status = Console(stderr=True).status("loading torch and the model …")
+        self._status = SafeConsole(stderr=True).status("loading torch and the model …")
         self._status.start()
         return self
 
@@ -203,7 +204,7 @@ class _Screen:
 
 def _write(path: Path, text: str) -> None:
     if str(path) == "-":
-        click.echo(text, nl=False)
+        echo(text, nl=False)
         return
     try:
         write_named(path, text)

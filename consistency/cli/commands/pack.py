@@ -9,6 +9,7 @@ import click
 
 from ...core.text import format_bytes
 from ...errors import BundleError, UsageError
+from ..echo import echo
 from ..options import command
 
 
@@ -58,8 +59,8 @@ def pack(folders: Sequence[Path], keep: int) -> None:
         else:
             many, before, after = many + bool(was), before + was, after + is_
     for problem in problems:
-        click.echo(problem, err=True)
-    click.echo(
+        echo(problem, err=True)
+    echo(
         f"packed {many:,} of {len(listed):,} bundles: {format_bytes(before)} are "
         f"{format_bytes(after)} now"
     )

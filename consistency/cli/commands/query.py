@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
+from ..echo import echo
 from ..options import command
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def query(
             if as_csv
             else _table(columns, rows)
         ):
-            click.echo(line)
+            echo(line)
 
 
 def _store(folders: Sequence[Path], path: Path | None) -> Store:
@@ -130,7 +131,7 @@ def _store(folders: Sequence[Path], path: Path | None) -> Store:
     bundle_folders, problems = bundles(folders)
     if not bundle_folders:
         for problem in problems:
-            click.echo(str(problem), err=True)
+            echo(str(problem), err=True)
         raise UsageError(
             f"there is no bundle in {', '.join(map(str, folders))}; `consistency run --out DIR` "
             "makes one"
@@ -139,7 +140,7 @@ def _store(folders: Sequence[Path], path: Path | None) -> Store:
     opened.take(bundle_folders)
     opened.keep_only(bundle_folders)
     for problem in (*problems, *opened.problems):
-        click.echo(str(problem), err=True)
+        echo(str(problem), err=True)
     return opened
 
 

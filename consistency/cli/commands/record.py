@@ -17,6 +17,7 @@ import click
 from ...core.text import format_seconds
 from ...engine.run_options import RunOptions
 from ...errors import UsageError
+from ..echo import echo
 from ..options import FOLDER, INTERRUPTED, command, option, run_options
 
 if TYPE_CHECKING:
@@ -57,7 +58,6 @@ def record(
     """
     from ... import backends as known
     from ...core.foreign import Bounds, bounded
-    from ...core.text import printable
     from ...engine import record as taking
     from ...storage.provenance import is_own_folder
 
@@ -93,18 +93,17 @@ def record(
         backend = taking.resolved(backends[0]) if own else taking.bounded(backends[0])
         reason = known.availability(backend)
         if reason:
-            click.echo(f"– {backend.name}: cannot run here: {printable(reason)}", err=True)
+            echo(f"– {backend.name}: cannot run here: {reason}", err=True)
             sys.exit(3)
         _follow(taking.record(backend, source, out, resume=resume, own=own), "outcomes", out)
 
 
 def _follow(steps: Iterator[Taken], what: str, out: Path) -> None:
     """Record with a progress bar (or lines, without a terminal) and report the result."""
-    from rich.console import Console
-
     from ...report.progress import progress_bar
+    from ...report.safe_console import SafeConsole
 
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    console = SafeConsole()
     counts: Counter[str] = Counter()
     began = last = time.monotonic()
     done = earlier = 0
@@ -139,9 +138,7 @@ def _follow(steps: Iterator[Taken], what: str, out: Path) -> None:
     except KeyboardInterrupt:
         if bar is not None:
             bar.stop()
-        click.echo(
-            f"interrupted after {done:,} {what}; complete them with --resume -o {out}", err=True
-        )
+        echo(f"interrupted after {done:,} {what}; complete them with --resume -o {out}", err=True)
         sys.exit(INTERRUPTED)
     finally:
         if bar is not None:

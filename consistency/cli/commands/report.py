@@ -8,6 +8,7 @@ import click
 
 from ...core.files import write_named
 from ...errors import UsageError
+from ..echo import echo
 from ..options import command
 
 
@@ -64,13 +65,13 @@ def report(
 
         text = markdown(read(bundle))
         if out is None:
-            click.echo(text)
+            echo(text)
         else:
             _save(out, text)
     else:
         from ...report.page import write
 
-        click.echo(f"wrote {write(bundle, out)}")
+        echo(f"wrote {write(bundle, out)}")
 
 
 def _save(path: Path, text: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
+from ..echo import echo
 from ..options import FOLDER, command, option, seconds
 from ._repro_words import Say, compare_with_before, line, show, show_minimal
 
@@ -183,7 +184,7 @@ def _run(
     absent = {b.name: known.availability(b) for b in chosen.backends}
     for name, reason in absent.items():
         if reason:
-            click.echo(printable(f"– {name}: cannot run here: {reason}"), err=True)
+            echo(printable(f"– {name}: cannot run here: {reason}"), err=True)
     present = [b for b in chosen.backends if not absent[b.name]]
     try:
         results = engine.judge_case(
@@ -248,9 +249,9 @@ def _minimal(failing: Result, chosen: RunConfig, limit: float, say: Say) -> Any:
     from ...generate.calls.case_operator import operator_of
 
     backend = next(b for b in chosen.backends if b.name == failing.backend)
-    from rich.console import Console
+    from ...report.safe_console import SafeConsole
 
-    console = Console(stderr=True)
+    console = SafeConsole(stderr=True)
     began = time.monotonic()
     with console.status("looking for a smaller case (Ctrl-C keeps the best so far)") as status:
 
@@ -301,9 +302,9 @@ def _hand_on(
         )  # fmt: skip
         say(f"wrote {out}: {', '.join(sorted(p.name for p in out.iterdir() if p.is_file()))}")
     if script:
-        click.echo(repro_script.script(result, spec=spec), nl=False)
+        echo(repro_script.script(result, spec=spec), nl=False)
     if issue:
-        click.echo(
+        echo(
             repro_script.issue(
                 result, spec=spec, identity=identity, others=failing, minimal=minimal
             ),

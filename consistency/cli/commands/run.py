@@ -14,6 +14,7 @@ import click
 
 from ...engine.run_options import RunOptions
 from ...errors import UsageError
+from ..echo import echo
 from ..options import FOLDER, INTERRUPTED, command, option, run_options
 from ._corpus_options import NIGHTLY, prepared
 from ._incomplete import completion_told
@@ -181,9 +182,7 @@ def run(
         except KeyboardInterrupt:
             screen.stop()
             resume_hint = f"; complete it with --resume --out {folder}" if folder else ""
-            click.echo(
-                f"interrupted after {screen.summary.results:,} results{resume_hint}", err=True
-            )
+            echo(f"interrupted after {screen.summary.results:,} results{resume_hint}", err=True)
             sys.exit(INTERRUPTED)
     sys.exit(exit_status(screen.summary, asked=bool(options.backends)))
 

@@ -12,6 +12,7 @@ import click
 from ...core.files import write_json, write_text
 from ...core.folders import is_ours
 from ...errors import UsageError
+from ..echo import echo
 from ..options import FOLDER, command, option
 
 
@@ -106,9 +107,9 @@ def sweep(
     chosen = _dtypes(dtypes, plan)
     folder = out or Path("reports") / f"sweep-{plan.operator.rpartition('.')[2]}"
     _prepare(folder)
-    from rich.console import Console
+    from ...report.safe_console import SafeConsole
 
-    with Console(stderr=True).status("measuring …") as status:
+    with SafeConsole(stderr=True).status("measuring …") as status:
         series = measure(
             plan, span, resolved, written, fixed=sizes, dtypes=chosen, seed=seed,
             rules=_tolerances.load(tolerances),
@@ -118,11 +119,11 @@ def sweep(
     title = f"{plan.operator}: {', '.join(series.contestants)}"
     files = _write(folder, chart(series, facts, title), series, facts, png=png)
     for dtype in series.dtypes:
-        click.echo(dtype)
+        echo(dtype)
         for fact in facts:
             if fact.dtype == dtype:
-                click.echo(f"  {fact.contestant:<20} {fact.words}")
-    click.echo(f"wrote {', '.join(map(str, files))}")
+                echo(f"  {fact.contestant:<20} {fact.words}")
+    echo(f"wrote {', '.join(map(str, files))}")
     tested = [fact for fact in facts if fact.worst == fact.worst]
     sys.exit(3 if not tested else 1 if any(fact.worst > 1.0 for fact in tested) else 0)
 

@@ -20,6 +20,7 @@ from ...core.model import (
     Worst,
 )
 from ...core.schema import check
+from ...core.text import one_line
 from ...core.verdict import OutcomeStatus, Verdict, verdict_name
 from ...errors import BundleError
 from ...judge.file_vocabulary import OLD_FAMILIES
@@ -45,8 +46,9 @@ def result_from_json(
         comparison = _comparison(row["comparison"]) if "comparison" in row else None
         verdict = Verdict(row["verdict"], allowed=_allowed(row))
         family = OLD_FAMILIES.get(row["family"], row["family"])
+        explanation = one_line(row["explanation"], MAX_EXPLANATION)
         return Result(
-            case, row["backend"], row["direction"], verdict, row["explanation"][:MAX_EXPLANATION],
+            case, row["backend"], row["direction"], verdict, explanation,
             metrics, family, worst, row["output"], tuple(row["shapes"]), comparison, row["sha256"],
             _evidence(row["evidence"]) if "evidence" in row else None, row.get("recorded_id", ""),
             known_of(row.get("expectation")), _proof(row.get("proof")),

@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from ...core.codec import MAX_TEXT
 from ...core.schema import Count, Integer, Name, Scalar, Text, check
+from ...core.text import one_line
 from ...core.version import __version__
 from ...errors import BundleError
 from ..header import read_header_file
@@ -95,11 +96,14 @@ def read_header(folder: Path) -> Header:
         raise BundleError(f"{path} does not say which backend was recorded")
     configurations = data.get("configurations", {}).items()
     return Header(
-        data["kind"], backend, _texts(data.get("environment", {})), data.get("settings", {}),
-        {name: _texts(environment) for name, environment in configurations},
+        data["kind"], one_line(backend), _texts(data.get("environment", {})),
+        data.get("settings", {}),
+        {one_line(name): _texts(environment) for name, environment in configurations},
         data.get("complete") is True,
     )  # fmt: skip
 
 
 def _texts(environment: Mapping[str, Any]) -> dict[str, str]:
-    return {key[:200]: str(value)[:MAX_TEXT] for key, value in environment.items()}
+    return {
+        one_line(key, 200): one_line(str(value), MAX_TEXT) for key, value in environment.items()
+    }

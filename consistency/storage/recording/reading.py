@@ -13,6 +13,7 @@ from ...core import recipe
 from ...core.codec import CodecError, Json, decode_outcome, text_in
 from ...core.model import DIRECTIONS, Outcome
 from ...core.reading import lines
+from ...core.text import one_line
 from ...errors import BundleError
 from ..cases import read_cases
 from .header import RECORDING, read_header
@@ -92,7 +93,7 @@ class Recording:
             keys: list[str] = []
             outcome = decode_outcome(data, functools.partial(self._placeholder, place, keys))
             configuration, problem = (
-                text_in(data, key, "") for key in ("configuration", "problem")
+                one_line(text_in(data, key, "")) for key in ("configuration", "problem")
             )
             return OutcomeRow(
                 name, case_id, direction, configuration, problem, outcome, tuple(keys)
