@@ -16,11 +16,12 @@ import torch
 
 from ..errors import UsageError, did_you_mean
 from ._specs import Spec, apart, is_users_file, parse
-from .base import Backend, TorchBackend, availability, refusal
+from .base import Backend, TorchBackend, attempt, availability, refusal
 
 __all__ = [
     "Backend",
     "TorchBackend",
+    "attempt",
     "availability",
     "catalog",
     "default_backends",
@@ -63,7 +64,7 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
                 )
         return SubprocessBackend(text, elsewhere.spec, elsewhere.python, elsewhere.environment)
     if is_users_file(text):
-        return load(text)
+        return load(text, here=here)
     parsed = parse(text)
     build = _KNOWN.get(parsed.kind)
     if build is not None:
@@ -78,7 +79,7 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
     if parsed.place and not parsed.place.isdecimal():
         if parsed.switches:
             raise UsageError(f"backend {text!r:.80}: a backend of your own takes no switches")
-        return load(text)
+        return load(text, here=here)
     return _unknown(text, parsed.kind)
 
 

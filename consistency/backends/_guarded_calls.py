@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..core.model import Outcome
+from ..core.verdict import OutcomeStatus
+from ..generate.materialize import Materials
 from ..operators.declare import Operator
 from ._outputs import text_of, told
 
@@ -27,3 +31,18 @@ def refusal(backend: Backend, operator: Operator, dtype: str, direction: str) ->
         return None if reason is None else text_of(reason)
     except Exception as error:
         return f"unsupported() raised {told(error)}"
+
+
+def attempt(backend: Backend, operator: Operator, materials: Materials, direction: str) -> Outcome:
+    """``backend.run(...)`` unless it refuses, with the changes to global state that are to be told.
+
+    Raises RecipeError.
+    """
+    reason = refusal(backend, operator, materials.case.dtype, direction)
+    outcome = (
+        Outcome(OutcomeStatus.UNSUPPORTED, message=reason)
+        if reason
+        else backend.run(operator, materials, direction)
+    )
+    changes = backend.state_changes.take()
+    return replace(outcome, state_changes=changes) if changes else outcome

@@ -25,6 +25,8 @@ from ..errors import Unsupported
 from ..generate.fill import fill
 from ..generate.materialize import Arguments, Materials
 from ..operators.declare import Operator
+from ._foreign_code import StateChanges, calls_foreign_code
+from .process_state import StateGuard
 
 MAX_OUTPUTS = 1 << 16  # no operator returns more; limits the memory of a faulty one
 MAX_NAME = 200  # characters of the name of an exception's class
@@ -50,9 +52,30 @@ def collect(
     operator: Operator,
     arguments: Arguments,
     backward: bool,
+    changes: StateChanges | None = None,
 ) -> tuple[Output, ...]:
     """Call ``function(args, kwargs)`` and name the outputs: return values, arguments written in
-    place, or gradients."""
+    place, or gradients.
+
+    What a user's function changes in global state is restored, and added to ``changes``.
+    """
+    if calls_foreign_code(operator):
+        guard = StateGuard()
+        try:
+            return _seeded_or_not(function, operator, arguments, backward)
+        finally:
+            found = guard.restore()
+            if changes is not None:
+                changes.add(found, again=True)
+    return _seeded_or_not(function, operator, arguments, backward)
+
+
+def _seeded_or_not(
+    function: Callable[[tuple[Any, ...], dict[str, Any]], Any],
+    operator: Operator,
+    arguments: Arguments,
+    backward: bool,
+) -> tuple[Output, ...]:
     if "random" in operator.traits:
         with _seeded(arguments.materials.case.digest):
             return _collect(function, operator, arguments, backward)

@@ -16,6 +16,7 @@ from typing import Any
 from ..errors import ConsistencyError, UsageError, did_you_mean
 from ._outputs import told
 from .base import Backend
+from .process_state import StateGuard
 
 _IMPORT_FRAMES = (
     __file__,
@@ -28,9 +29,22 @@ _EXPECTED = (
 )
 
 
-def load(spec: str) -> Backend:
-    """The backend at ``module:attribute`` or ``file.py:attribute``. Raises UsageError."""
-    return made(imported(spec, "backend"), f"backend {spec!r:.80}: {spec.rpartition(':')[2]}")
+def load(spec: str, *, here: bool = False) -> Backend:
+    """The backend at ``module:attribute`` or ``file.py:attribute``. Raises UsageError.
+
+    What importing and making it changes in global state is restored, unless this process was
+    started for it (``here``): there it may set up what it needs.
+    """
+    what = f"backend {spec!r:.80}: {spec.rpartition(':')[2]}"
+    if here:
+        return made(imported(spec, "backend"), what)
+    guard = StateGuard()
+    try:
+        backend = made(imported(spec, "backend"), what)
+    finally:
+        changes = guard.restore()
+    backend.state_changes.add(changes)
+    return backend
 
 
 def imported(spec: str, kind: str) -> Any:

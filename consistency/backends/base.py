@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,8 @@ from ..errors import RecipeError
 from ..generate.materialize import Adjust, Materials
 from ..operators.declare import Operator
 from . import _numerics
-from ._guarded_calls import availability, refusal
+from ._foreign_code import StateChanges, guarded, is_own
+from ._guarded_calls import attempt, availability, refusal
 from ._outputs import (
     changed,
     collect,
@@ -39,10 +40,12 @@ from ._outputs import (
     to_cpu,
     told,
 )
+from .process_state import StateGuard
 
 __all__ = [
     "Backend",
     "TorchBackend",
+    "attempt",
     "availability",
     "collect",
     "cotangent",
@@ -50,6 +53,14 @@ __all__ = [
     "flatten",
     "refusal",
 ]
+
+
+# Methods that users override and that this package calls, besides `call`, `switches` and `finish`,
+# which `run` calls.
+_GUARDED = (
+    "run", "why_unavailable", "unsupported", "has_float64", "environment", "variants", "prefetch",
+    "discard_prefetched", "memory_growth", "recover", "close",
+)  # fmt: skip
 
 
 class Backend:
@@ -72,6 +83,25 @@ class Backend:
     fingerprint: Mapping[str, str] = MappingProxyType(
         {}
     )  # recorded backends: the summary of the fingerprint
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Guard the methods of users' classes: what they change in global state is restored."""
+        super().__init_subclass__(**options)
+        if not is_own(cls.__module__):
+            for name in _GUARDED:
+                method = cls.__dict__.get(name)
+                if isinstance(method, FunctionType):
+                    setattr(cls, name, guarded(method))
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether a user wrote it, so that its calls are guarded."""
+        return not is_own(type(self).__module__)
+
+    @functools.cached_property
+    def state_changes(self) -> StateChanges:
+        """The changes to global state that this backend made and no verdict has told yet."""
+        return StateChanges()
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The operator's result on tensors that already lie on the device."""
@@ -182,7 +212,6 @@ class Backend:
                 message=f"torch {torch.__version__} has no {operator.name}",
             )
         backward = direction == "backward"
-        before = (torch.is_grad_enabled(), torch.get_default_dtype())
         outputs: tuple[Output, ...] = ()
         failure: Outcome | None = None
         with warnings.catch_warnings(record=True) as caught:
@@ -195,10 +224,15 @@ class Backend:
                 return self._not_built(error, materials, dtype, adjust)
             quiet = len(caught)  # warnings about copying inputs do not concern the operator
             started = time.perf_counter()
+            guard = StateGuard() if self.is_foreign else None
             try:
                 with self.switches():
                     outputs = collect(
-                        functools.partial(self.call, operator), operator, arguments, backward
+                        functools.partial(self.call, operator),
+                        operator,
+                        arguments,
+                        backward,
+                        self.state_changes,
                     )
                     self.finish()
                     outputs = tuple([to_cpu(output) for output in outputs])
@@ -207,12 +241,10 @@ class Backend:
             except BaseException as error:
                 # even sys.exit or a Rust panic is a result of this backend
                 outputs, failure = (), failed(error)
+            finally:
+                if guard is not None:  # before anything else is computed
+                    self.state_changes.add(guard.restore())
             seconds = time.perf_counter() - started
-        if (torch.is_grad_enabled(), torch.get_default_dtype()) != before:
-            torch.set_grad_enabled(
-                before[0]
-            )  # otherwise all later cases, the reference's too, would be affected
-            torch.set_default_dtype(before[1])
         texts, message = texts_of(caught), ""
         if failure is not None:
             with contextlib.suppress(Exception):

@@ -16,6 +16,11 @@ class DecomposedBackend(Backend):
     def __init__(self, inner: Backend, how: Callable[..., Any]) -> None:
         self.inner, self.how = inner, how
         self.name, self.device = inner.name, inner.device
+        self.state_changes = inner.state_changes
+
+    @property
+    def is_foreign(self) -> bool:
+        return self.inner.is_foreign
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         def named(name: str, *a: Any, **k: Any) -> Any:

@@ -64,6 +64,7 @@ def encode_outcome(outcome: Outcome, store: Store) -> Json:
         "warnings": list(outcome.warnings),
         "modified": list(outcome.modified),
         "unsteady": outcome.unsteady,
+        "state_changes": list(outcome.state_changes),
     }
     row: Json = {"status": str(outcome.status)}
     row |= {key: value for key, value in fields.items() if value}
@@ -108,6 +109,7 @@ def decode_outcome(data: Mapping[str, Any], load: Load) -> Outcome:
         tuple(int(i) for i in data.get("modified", ())),
         seconds if math.isfinite(seconds) else 0.0,
         one_line(text_in(data, "unsteady", ""), MAX_TEXT),
+        tuple(one_line(str(text), MAX_TEXT) for text in data.get("state_changes", ())),
     )
 
 

@@ -18,6 +18,13 @@ class ModifiedInput:
 
 
 @dataclass(frozen=True, slots=True)
+class StateChanged:
+    """The backend left global state of its process changed: ``states`` names it."""
+
+    states: str
+
+
+@dataclass(frozen=True, slots=True)
 class Nondeterministic:
     """Another call gave other bits: ``kind`` is ``runs``, ``threads`` (another number of threads)
     or ``batch`` (a single row)."""
@@ -71,6 +78,7 @@ class HarnessFailed:
 
 Detail = (
     ModifiedInput
+    | StateChanged
     | Nondeterministic
     | TimedOut
     | PrecisionScaling
@@ -82,6 +90,7 @@ Detail = (
 )
 _FIELDS: Mapping[type[Detail], Mapping[str, type]] = {
     ModifiedInput: {"position": int},
+    StateChanged: {"states": str},
     Nondeterministic: {"kind": str},
     TimedOut: {"seconds": float},
     PrecisionScaling: {"direction": str},

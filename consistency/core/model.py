@@ -168,7 +168,8 @@ class Outcome:
     such as ``fallback``.
 
     ``unsteady`` describes other runs of the same call that ended differently; empty if none are
-    known.
+    known. ``state_changes`` says which global state of its process the backend changed
+    (``torch.get_default_dtype(): torch.float32 → torch.float64``).
     """
 
     status: OutcomeStatus
@@ -179,6 +180,7 @@ class Outcome:
     modified: tuple[int, ...] = ()
     seconds: float = 0.0
     unsteady: str = ""
+    state_changes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.detail import ModifiedInput
+from ..core.detail import ModifiedInput, StateChanged
 from ..core.dtypes import FORMATS, floats, form_of
 from ..core.model import Cause, Evidence, Outcome
 from ..core.verdict import VerdictKind
@@ -92,8 +92,8 @@ def diagnose(
     """
     judgment = flagged.judgment
     evidence = Evidence(judgment.verdict.value)
-    if judgment.verdict.value in ("crash", "timeout"):
-        return evidence
+    if judgment.verdict.value in ("crash", "timeout") or isinstance(judgment.detail, StateChanged):
+        return evidence  # the change is told once and restored, so another call shows nothing of it
     if "random" in flagged.operator.traits and judgment.verdict.value in (
         "divergent",
         "special-values",

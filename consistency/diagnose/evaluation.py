@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
 
-from ..backends.base import Backend, refusal
+from ..backends.base import Backend, attempt
 from ..backends.cpu import Cpu
-from ..core.detail import ReferenceWrong
+from ..core.detail import ReferenceWrong, StateChanged
 from ..core.dtypes import FORMATS, PARTS, floats
 from ..core.model import DIRECTIONS, Case, Comparison, Evidence, Known, Outcome, Proof, Result
-from ..core.verdict import OutcomeStatus, Verdict, VerdictKind
+from ..core.verdict import Verdict, VerdictKind
 from ..generate.calls.case_operator import operator_of
 from ..generate.materialize import Materials, prepare
+from ..judge.compare import changed_state as changed_state_comparison
 from ..judge.compare import compare
 from ..judge.evidence import ROUNDS, inconclusive, settled
 from ..judge.evidence import needs_proof as evidence_is_needed
@@ -114,11 +115,11 @@ def _evaluate_direction(
 ) -> list[Result]:  # fmt: skip
     reference = Reference(operator, materials, direction)
     refine(reference, against)
-    baseline = _CPU.run(operator, materials, direction)
+    baseline = attempt(_CPU, operator, materials, direction)
     outcomes = [
         baseline
         if isinstance(b, Cpu) and not b.switched
-        else _run_if_supported(b, operator, materials, direction)
+        else attempt(b, operator, materials, direction)
         for b in backends
     ]
     case_judgment = _CaseJudgment(
@@ -293,17 +294,6 @@ def _input_values_at(reference: Reference, index: tuple[int, ...]) -> str:
     return ", ".join(repr(t[index[: output.ndim]].item()) for t in tensors)
 
 
-def _run_if_supported(
-    backend: Backend, operator: Operator, materials: Materials, direction: str
-) -> Outcome:
-    reason = refusal(backend, operator, materials.case.dtype, direction)
-    return (
-        Outcome(OutcomeStatus.UNSUPPORTED, message=reason)
-        if reason
-        else backend.run(operator, materials, direction)
-    )
-
-
 def judgment(
     operator: Operator, backend: Backend, direction: str, twin: Comparison | None,
     reference: Reference, rules: Rules,
@@ -380,8 +370,9 @@ def expected(result: Result, rules: Rules, backend: Backend) -> Result:
     """Mark a failure that a known divergence explains: verdict ``known``, with reason and ticket.
 
     A failure whose entry has expired, or whose error has grown, stays a failure and says so.
+    So does a change to global state, which no computation needs.
     """
-    if not rules.expectations:
+    if not rules.expectations or isinstance(result.detail, StateChanged):
         return result
     occasion = Occasion(result.case, result.backend, result.direction, backend.identity)
     verdict, rho = result.verdict.value, result.metrics.get("rho_max", 0.0)
@@ -407,7 +398,7 @@ def expected(result: Result, rules: Rules, backend: Backend) -> Result:
 
 def _is_known(case: Case, backend: Backend, direction: str, judged: Judgment, rules: Rules) -> bool:
     """Whether a failure matches a known divergence and needs no diagnosis."""
-    if not rules.expectations:
+    if not rules.expectations or isinstance(judged.detail, StateChanged):
         return False
     occasion = Occasion(case, backend.name, direction, backend.identity)
     return (
@@ -434,3 +425,20 @@ def unavailable(
 ) -> Result:
     """One result for all cases of an operator × dtype × direction that a backend cannot run."""
     return Result(case, backend.name, direction, Verdict(verdict), reason, family=operator.family)
+
+
+def changed_state(
+    case: Case, operator: Operator, backend: Backend, changes: Sequence[str]
+) -> Result:
+    """The result of a backend that changed global state outside of the judged calls."""
+    comparison = changed_state_comparison(changes)
+    return Result(
+        case,
+        backend.name,
+        "forward",
+        Verdict(VerdictKind.STRUCTURE),
+        comparison.structure,
+        family=operator.family,
+        comparison=comparison,
+        detail=comparison.detail,
+    )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from ..backends.base import Backend, refusal
+from ..backends.base import Backend, attempt
 from ..backends.subprocess.backend import AHEAD, SubprocessBackend
 from ..backends.subprocess.requests import Limits
 from ..core import recipe
@@ -183,13 +183,11 @@ def outcome_of(backend: Backend, case: Case, direction: str) -> Outcome:
     """The outcome of one case on ``backend``; a case that cannot be built has an outcome, too."""
     try:
         operator = operator_of(case)
-        reason = admission.refusal(case, operator) or refusal(
-            backend, operator, case.dtype, direction
-        )
+        reason = admission.refusal(case, operator)
         return (
             Outcome(OutcomeStatus.UNSUPPORTED, message=reason)
             if reason
-            else backend.run(operator, prepare(case), direction)
+            else attempt(backend, operator, prepare(case), direction)
         )
     except RecipeError as error:
         return Outcome(OutcomeStatus.UNSUPPORTED, message=f"the case cannot be built: {error}")

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 
 from .. import backends as _backends
 from ..backends.base import Backend
+from ..backends.process_state.functions import patched
 from ..backends.subprocess.backend import AHEAD
+from ..core.detail import StateChanged
 from ..core.model import Case, Result, kind
 from ..diagnose import determinism, evaluation, precision_scaling
 from ..diagnose.case_runner import judge_case
@@ -75,6 +77,11 @@ class RunState:
 def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[Event]:
     """The events of one operator × dtype: its cases on every backend, and the measurements on all
     of them together."""
+    with patched().undisturbed():
+        yield from _judge_unit(config, unit, state)
+
+
+def _judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[Event]:
     operator, dtype, cases = unit.operator, unit.dtype, unit.cases
     present = [b for b in config.backends if b.name not in state.absent]
     suspects: dict[tuple[str, ...], Result] = {}
@@ -118,7 +125,8 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[E
         if fresh:
             yield Judged(case, tuple(fresh), origin=unit.origin)
         for result in (*resumed, *fresh):
-            if result.verdict.fails and kind(result) not in state.searched:
+            told_once = isinstance(result.detail, StateChanged)  # no other case would show it
+            if result.verdict.fails and kind(result) not in state.searched and not told_once:
                 suspects.setdefault(kind(result), result)
         if pool is not None and judged < SCALING_CASES:
             pool.add([*resumed, *fresh])
@@ -143,7 +151,21 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[E
             list(suspects.values())[:MINIMIZED_PER_UNIT],
             state,
         )
+    yield from _changed_state(operator, cases[0] if cases else None, dtype, present, unit.origin)
     yield UnitDone(operator.name, dtype, judged)
+
+
+def _changed_state(
+    operator: Operator, case: Case | None, dtype: str, backends: Sequence[Backend], origin: str
+) -> Iterator[Event]:
+    """Changes to global state that no case has told: those of measurements and of refusals."""
+    for backend in backends:
+        changes = backend.state_changes.take()
+        if changes:
+            result = evaluation.changed_state(
+                case or Case(operator.name, dtype), operator, backend, changes
+            )
+            yield Judged(result.case, (result,), fresh=False, origin=origin)
 
 
 def _prefetch(

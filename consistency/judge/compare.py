@@ -7,11 +7,12 @@ exact max ρ for any c and λ.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
-from ..core.detail import ModifiedInput, TimedOut
+from ..core.detail import MAX_TEXT, ModifiedInput, StateChanged, TimedOut
 from ..core.dtypes import FORMATS, PARTS, form_of
 from ..core.model import Comparison, ElementGroup, Measured, Outcome, Output, Worst
 from ..core.text import abridged
@@ -31,6 +32,12 @@ def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = N
         return replace(
             compare(replace(outcome, unsteady=""), reference, baseline), unsteady=outcome.unsteady
         )
+    if outcome.state_changes:
+        # What it computed is not compared: no program gets these numbers from a single call.
+        comparison = changed_state(outcome.state_changes)
+        how = f"{outcome.exception or outcome.status}: {outcome.message}" * (not outcome.ok)
+        text = f"{comparison.structure}; the call itself: {how}" if how else comparison.structure
+        return replace(comparison, structure=text)
     if outcome.status == OutcomeStatus.FALLBACK and outcome.outputs and reference.outcome.ok:
         # A fallback is not tested, but its result may be wrong or empty.
         comparison = compare(replace(outcome, status=OutcomeStatus.OK), reference, baseline)
@@ -72,6 +79,16 @@ def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = N
     return Comparison(
         OutcomeStatus.OK,
         tuple([_measure(i, output, reference) for i, output in enumerate(outputs)]),
+    )
+
+
+def changed_state(changes: Sequence[str]) -> Comparison:
+    """The comparison of a call that left global state changed."""
+    names = "; ".join(change.partition(": ")[0] for change in changes)
+    return Comparison(
+        OutcomeStatus.OK,
+        structure=f"left global state of its process changed (restored): {'; '.join(changes)}",
+        detail=StateChanged(names[:MAX_TEXT]),
     )
 
 

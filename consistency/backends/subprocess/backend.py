@@ -193,6 +193,9 @@ class SubprocessBackend(Backend):
             self._pump()
         outcome = self._done.pop(key)
         self._keys.discard(key)
+        if outcome.state_changes:  # a new worker tells again what an earlier one has told
+            self.state_changes.add(outcome.state_changes)
+            outcome = replace(outcome, state_changes=())
         if outcome.status == OutcomeStatus.UNBUILT:
             raise RecipeError(outcome.message)
         return outcome

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import warnings
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 from ...core.codec import unpack_cases
@@ -160,7 +161,8 @@ class _Service:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             outcome = backend.run(operator, materials, direction, header.get("dtype"))
-            packed, sent = pack_outcome(outcome)
+            changes = backend.state_changes.take()
+            packed, sent = pack_outcome(replace(outcome, state_changes=changes))
         if outcome.ok and time.perf_counter() - began < CANARY_SECONDS:
             self.canary = (operator, materials, direction)
         elif outcome.status in ("raised", "unavailable"):

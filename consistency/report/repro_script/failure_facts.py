@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ...core import dtypes
-from ...core.detail import ModifiedInput, Nondeterministic, ReferenceRaised, TimedOut
+from ...core.detail import ModifiedInput, Nondeterministic, ReferenceRaised, StateChanged, TimedOut
 from ...core.model import Measured, Result, Worst
 from ...operators.declare import Operator
 from ...operators.nonunique_results import zeros_aside
@@ -24,9 +24,9 @@ _FEWEST = 1.2  # smallest ratio to the usual RMS error that a script can detect
 def kind_of(result: Result, operator: Operator | None) -> str:
     """The kind of a failure, which selects a script's last lines.
 
-    ``value``, ``spread``, ``special``, ``structure``, ``modified``, ``raises``, ``lenient`` (should
-    raise), ``crash``, ``timeout``, ``repeats``, ``threads``, ``batch``, ``scaling`` or ``flags``
-    (of random operators).
+    ``value``, ``spread``, ``special``, ``structure``, ``modified``, ``state``, ``raises``,
+    ``lenient`` (should raise), ``crash``, ``timeout``, ``repeats``, ``threads``, ``batch``,
+    ``scaling`` or ``flags`` (of random operators).
     """
     verdict, comparison, detail = result.verdict.value, result.comparison, result.detail
     if verdict in ("crash", "timeout"):
@@ -43,6 +43,8 @@ def kind_of(result: Result, operator: Operator | None) -> str:
         lenient = status == "no-reference" or isinstance(detail, ReferenceRaised)
         return "lenient" if lenient else "raises"
     if verdict == "structure" or (comparison is not None and comparison.structure):
+        if isinstance(detail, StateChanged):
+            return "state"
         return "modified" if modified_input(result) is not None else "structure"
     if operator is not None and "random" in operator.traits:
         return "flags"

@@ -64,6 +64,12 @@ def flags(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     return assertions.Ending(program.of(calling.outputs), [*lines, "assert possible.all()"])
 
 
+def state(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
+    raise UnscriptableError(
+        "which global state a backend of your own changes is seen around its call only"
+    )
+
+
 def _all(calling: Lines, lines: list[str]) -> assertions.Ending:
     return assertions.Ending(f"[{', '.join(calling.outputs)}]", lines)
 
