@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ..errors import UsageError, did_you_mean
-from ._specs import Spec, apart, is_users_file, parse
+from ._specs import Spec, apart, is_users_file, parse, without_inprocess
 from .base import Backend, TorchBackend, attempt, availability, refusal
 
 __all__ = [
@@ -42,7 +42,14 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
 
     if not isinstance(spec, str):
         return made(spec, "the backend")
-    text = spec.strip()
+    text = without_inprocess(spec.strip())
+    if text != spec.strip():
+        backend = resolve(text, here=here)
+        if not backend.is_foreign:
+            raise UsageError(
+                f"backend {spec!r}: +inprocess is for backends of your own; write {text}"
+            )
+        return backend
     if _NAME.fullmatch(text) and text not in _KNOWN:
         from ._named_backends import named
 

@@ -13,6 +13,7 @@ _FILE = re.compile(
 _SUBPROCESS = re.compile(
     r"@|\+env:|\+isolated(?=\+|@|$)", re.IGNORECASE
 )  # requests a process of its own
+_IN_PROCESS = re.compile(r"\+inprocess$", re.IGNORECASE)  # requests the run's own
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -69,6 +70,20 @@ class Apart:
     spec: str
     python: str = ""
     environment: dict[str, str] = field(default_factory=dict)
+
+
+def without_inprocess(text: str) -> str:
+    """The spec without a final ``+inprocess``, which is what a backend of one's own does anyway.
+
+    Raises UsageError where another process is requested, too.
+    """
+    plain = _IN_PROCESS.sub("", text)
+    if plain != text and (_SUBPROCESS.search(plain) or not plain.strip()):
+        raise UsageError(
+            f"backend {text!r}: +inprocess keeps a backend in the run's own process; leave out "
+            f"either it or +isolated, @ and +env:"
+        )
+    return plain
 
 
 def apart(text: str) -> Apart | None:

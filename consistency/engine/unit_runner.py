@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from .. import backends as _backends
 from ..backends.base import Backend
-from ..backends.process_state.functions import patched
 from ..backends.subprocess.backend import AHEAD
 from ..core.detail import StateChanged
 from ..core.model import Case, Result, kind
@@ -77,11 +76,6 @@ class RunState:
 def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[Event]:
     """The events of one operator × dtype: its cases on every backend, and the measurements on all
     of them together."""
-    with patched().undisturbed():
-        yield from _judge_unit(config, unit, state)
-
-
-def _judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[Event]:
     operator, dtype, cases = unit.operator, unit.dtype, unit.cases
     present = [b for b in config.backends if b.name not in state.absent]
     suspects: dict[tuple[str, ...], Result] = {}

@@ -4,11 +4,17 @@ computed, told once as that backend's verdict, and changes no other verdict."""
 from __future__ import annotations
 
 import functools
+import math
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
+import consistency
 from consistency import Result, backends, operators
+from consistency.backends.process_state import functions
 from consistency.core.detail import StateChanged
 from consistency.core.model import Case
 from consistency.diagnose.case_runner import judge_case
@@ -131,6 +137,83 @@ def test_who_restores_what_it_changes_is_accused_of_nothing(name: str, suffix: s
     assert told(found) == []
     assert others(found) == undisturbed(every)
     assert {r.verdict.group for r in found} <= {"passed", "not tested"}
+
+
+@pytest.mark.parametrize("tags", [False, functions.has_tags()])
+def test_replaced_functions_are_found_with_and_without_versions_of_dictionaries(
+    tags: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patched = functions.PatchedFunctions(tags=tags)
+    assert patched.restore() == []
+    before: Any = {"exp": torch.exp, "abs": torch.Tensor.abs, "prod": math.prod, "add": np.add}
+    monkeypatch.setattr(torch, "exp", len)
+    setattr(torch.Tensor, "abs", len)  # noqa: B010 - inherited: a new name of the class
+    monkeypatch.setattr(math, "prod", len)
+    monkeypatch.delattr(np, "add")
+    monkeypatch.setattr(torch, "a_name_of_their_own", 1, raising=False)
+    assert sorted(patched.restore()) == [
+        "math.prod was replaced", "np.add was removed", "torch.Tensor.abs was replaced",
+        "torch.exp was replaced",
+    ]  # fmt: skip
+    assert [torch.exp, torch.Tensor.abs, math.prod, np.add] == list(before.values())
+    monkeypatch.setattr(torch, "exp", len)
+    patched.look()  # the user's own program did that
+    assert patched.restore() == []
+
+
+def test_a_function_of_yours_that_leaks_is_told_and_its_reference_undisturbed() -> None:
+    def leaking(x: torch.Tensor) -> torch.Tensor:
+        out = torch.exp(x)
+        np.seterr(all="raise")
+        torch.set_default_dtype(torch.float64)
+        return out
+
+    for _ in range(2):
+        with pytest.raises(
+            consistency.Divergence, match=r"torch.get_default_dtype\(\): .*np.geterr\(\): divide"
+        ):
+            consistency.assert_consistent(leaking, torch.ones(3))
+    assert torch.get_default_dtype() == torch.float32
+    assert np.geterr()["divide"] == "warn"
+    assert consistency.assert_consistent(torch.exp, torch.tensor([0.3, 1.7, 2.9]))
+
+
+def test_a_leak_ends_a_run_with_a_failure_and_no_known_divergence_excuses_it(
+    tmp_path: Path,
+) -> None:
+    known = tmp_path / "known.yaml"
+    known.write_text(
+        "expectations:\n  - operator: '*'\n    backend: NumpyErrors\n    verdicts: [structure]\n"
+        "    reason: all of it\n    ticket: none\n",
+        encoding="utf-8",
+    )
+    spec = f"{FILE}:NumpyErrors"
+    found = consistency.run(
+        ["exp"], [spec, "numpy"], ["float32"], ["forward"], examples=3, expectations=known
+    )
+    told_once = [r for r in found.results if isinstance(r.detail, StateChanged)]
+    assert [(r.backend, r.verdict.fails) for r in told_once] == [("NumpyErrors", True)]
+    assert all(r.verdict.passes for r in found.results if r.backend == "numpy")
+
+
+def test_a_change_outside_of_judged_calls_is_a_result_of_its_own() -> None:
+    """``variants`` is called by measurements, whose outcomes no verdict shows."""
+    found = consistency.run(["exp"], [f"{FILE}:InItsQueries"], ["float32"], ["forward"], examples=3)
+    told = "\n".join(r.explanation for r in found.results if isinstance(r.detail, StateChanged))
+    for state in ("floating-point environment", "np.geterr()", "os.getcwd()"):
+        assert told.count(state) == 1, told
+
+
+def test_who_stays_in_the_run_s_process_can_say_so() -> None:
+    backend = backends.resolve(f"{FILE}:Uses+inprocess")
+    assert backend.is_foreign
+    for spec, text in (
+        ("cpu+inprocess", "is for backends of your own; write cpu"),
+        (f"{FILE}:Uses+isolated+inprocess", "leave out either it or"),
+        ("+inprocess", "leave out either it or"),
+    ):
+        with pytest.raises(consistency.ConsistencyError, match=text):
+            backends.resolve(spec)
 
 
 @pytest.mark.parametrize("spec", [

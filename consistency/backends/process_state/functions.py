@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import builtins
 import cmath
-import contextlib
+import ctypes
 import functools
+import gc
 import itertools
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -45,48 +46,84 @@ def _spaces() -> dict[str, Any]:
     return {name: owner for name, owner in owners.items() if hasattr(owner, "__dict__")}
 
 
+def _tag(space: Any) -> Any:
+    """The number that CPython gives a dictionary, and changes whenever its contents change."""
+    return ctypes.c_uint64.from_address(id(space) + _TAG_OFFSET)
+
+
+_TAG_OFFSET = 24  # bytes: after the object's header and the number of entries
+
+
+@functools.cache
+def has_tags() -> bool:
+    """Whether this Python numbers the versions of dictionaries (CPython before 3.14)."""
+    if sys.implementation.name != "cpython" or _dict.__sizeof__({}) < _TAG_OFFSET + 8:
+        return False
+
+    changes: tuple[Callable[[Any], None], ...] = (
+        lambda owner: setattr(owner, "value", 2),
+        lambda owner: delattr(owner, "value"),
+        lambda owner: setattr(owner, "other", 2),
+    )
+    owners: tuple[Any, ...] = (type("Scratch", (), {}), ModuleType("scratch"))
+    for owner in owners:
+        owner.value = 1
+        tag = _tag(_space(owner))
+        for change in changes:
+            before = tag.value
+            if len(vars(owner)) == 0 or tag.value != before:  # reading changes nothing
+                return False
+            change(owner)
+            if tag.value == before:
+                return False
+    return True
+
+
+def _space(owner: Any) -> dict[str, Any]:
+    """The dictionary itself of a module or class, whose ``__dict__`` may be a view of it."""
+    space: Any = vars(owner)
+    if not _isinstance(space, _dict):
+        space = next(one for one in gc.get_referents(space) if _isinstance(one, _dict))
+    found: dict[str, Any] = space
+    return found
+
+
 class PatchedFunctions:
-    """The names of some modules and classes with their values, as last seen."""
+    """The names of some modules and classes with their values, as last seen.
 
-    def __init__(self) -> None:
+    Thousands of names take longer to compare than a small case to compute, so the versions of the
+    dictionaries are compared first.
+    """
+
+    def __init__(self, *, tags: bool | None = None) -> None:
         self._owners = _spaces()
-        self._spaces: list[Mapping[str, Any]] = [vars(owner) for owner in self._owners.values()]
-        self._values: list[Callable[[], Any]] = [space.values for space in self._spaces]
-        self._seen: list[list[Any]] = []
-        self._named: list[dict[str, Any]] = []
-        self._undisturbed = 0
+        self._spaces = [_space(owner) for owner in self._owners.values()]
+        self._tags = [_tag(space) for space in self._spaces]
+        self._tagged = has_tags() if tags is None else tags
+        self._seen: list[dict[str, Any]] = []
+        self._versions: list[int] = []
         self.look()
 
-    @contextlib.contextmanager
-    def undisturbed(self) -> Iterator[None]:
-        """Within it only this package runs between guarded calls: what was there after one is
-        there before the next, and is not looked at again."""
-        self.look()
-        self._undisturbed += 1
-        try:
-            yield
-        finally:
-            self._undisturbed -= 1
+    def _unchanged(self) -> bool:
+        if self._tagged:
+            return [tag.value for tag in self._tags] == self._versions
+        return [_list(space.values()) for space in self._spaces] == [
+            _list(seen.values()) for seen in self._seen
+        ]
 
     def look(self) -> None:
         """Take what is there as what it should be."""
-        if self._undisturbed:
-            return
-        self.take()
-
-    def take(self) -> None:
-        """As ``look``, also while undisturbed: this package has just set them back."""
-        if [_list(values()) for values in self._values] != self._seen:
-            self._seen = [_list(values()) for values in self._values]
-            self._named = [_dict(space) for space in self._spaces]
+        if not self._seen or not self._unchanged():
+            self._seen = [_dict(space) for space in self._spaces]
+            self._versions = [tag.value for tag in self._tags] if self._tagged else []
 
     def restore(self) -> list[str]:
         """Set back what was replaced since the last look, and say what it was."""
-        if [_list(values()) for values in self._values] == self._seen:
+        if self._unchanged():
             return []
         told = []
         for (name, owner), space, before in zip(
-            self._owners.items(), self._spaces, self._named, strict=True
+            self._owners.items(), self._spaces, self._seen, strict=True
         ):
             for key in [key for key in before if space.get(key, _MISSING) is not before[key]]:
                 old, new = before[key], space.get(key, _MISSING)
@@ -99,7 +136,7 @@ class PatchedFunctions:
                 if _hides(owner, key, space[key]):
                     delattr(owner, key)
                     told.append(f"{name}.{key} was replaced")
-        self.take()
+        self.look()
         return told
 
 

@@ -7,12 +7,22 @@ from typing import Any
 
 import torch
 
-from . import floating_point, functions, kernels, numpy_states, python_states, torch_states
+from . import (
+    floating_point,
+    functions,
+    kernels,
+    numpy_states,
+    python_states,
+    torch_modes,
+    torch_switches,
+)
 from .state import State, shown
 
 STATES: tuple[State, ...] = (
     *python_states.FIRST,
-    *torch_states.STATES,
+    *torch_modes.STATES,
+    *torch_switches.STATES,
+    *torch_modes.KEYS,
     *floating_point.STATES,
     *numpy_states.STATES,
     *python_states.STATES,
@@ -51,7 +61,7 @@ class StateGuard:
             same = False
         if not same:
             told += self._set_back()
-            self._patched.take()
+            self._patched.look()  # torch.Storage is set with the default dtype
         _generator.set_state(self._numbers)
         return tuple(told)
 
