@@ -337,9 +337,9 @@ class Switched(consistency.TorchBackend):
     def switches(self) -> Iterator[None]:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
-        torch.set_flush_denormal(True)
+        torch.use_deterministic_algorithms(True, warn_only=True)
         try:
             yield
         finally:
             torch.set_num_threads(threads)
-            torch.set_flush_denormal(False)
+            torch.use_deterministic_algorithms(False)
