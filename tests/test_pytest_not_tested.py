@@ -1,5 +1,6 @@
 """A session in which nothing was tested, or not on a backend that was asked for, is not green."""
 
+# ruff: noqa: F811 - a parameter of the name of the fixture
 from __future__ import annotations
 
 import pytest
@@ -7,15 +8,8 @@ import torch
 
 import consistency
 from consistency.pytest_not_tested import OPTION
-from tests.test_pytest_plugin import SMALL, SUITE, project  # noqa: F401 - a fixture
+from tests.test_pytest_plugin import SMALL, SUITE, project  # noqa: F401 - project is a fixture
 
-MORE = """
-
-class Refuses(consistency.Backend):
-    name = "refuses"
-    def supports(self, operator, dtype, direction):
-        return "it has no such operator"
-"""
 FORWARD = ("--directions", "forward")
 ABSENT = (
     "consistency: 'absent' was asked for, and it was not tested (unavailable: the cable is not "
@@ -34,13 +28,6 @@ def told(result: pytest.RunResult) -> list[str]:
     return lines
 
 
-@pytest.fixture
-def users(project: pytest.Pytester) -> pytest.Pytester:  # noqa: F811 - it is the fixture
-    path = project.path / "users.py"
-    path.write_text(path.read_text(encoding="utf-8") + MORE, encoding="utf-8")
-    return project
-
-
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -54,10 +41,10 @@ def users(project: pytest.Pytester) -> pytest.Pytester:  # noqa: F811 - it is th
 )  # fmt: skip
 @pytest.mark.parametrize("allowed", [False, True], ids=["", "allowed"])
 def test_not_green(
-    users: pytest.Pytester, arguments: tuple[str, ...], line: str, allowed: bool
+    project: pytest.Pytester, arguments: tuple[str, ...], line: str, allowed: bool
 ) -> None:
     more = (OPTION,) if allowed else ()
-    result = users.runpytest_inprocess(*SUITE, *SMALL, *arguments, *more)
+    result = project.runpytest_inprocess(*SUITE, *SMALL, *arguments, *more)
     assert told(result) == [line if allowed else line + ALLOWED]
     assert result.ret == (pytest.ExitCode.OK if allowed else pytest.ExitCode.TESTS_FAILED)
     assert not result.parseoutcomes().get("failed")
@@ -73,47 +60,47 @@ def test_not_green(
         pytest.param((*FORWARD,), id="none named"),
     ],
 )
-def test_green(users: pytest.Pytester, arguments: tuple[str, ...]) -> None:
-    result = users.runpytest_inprocess(*SUITE, *SMALL, *arguments)
+def test_green(project: pytest.Pytester, arguments: tuple[str, ...]) -> None:
+    result = project.runpytest_inprocess(*SUITE, *SMALL, *arguments)
     assert told(result) == []
     assert result.ret == pytest.ExitCode.OK
 
 
-def test_a_single_item_by_its_id_is_enough(users: pytest.Pytester) -> None:
+def test_a_single_item_by_its_id_is_enough(project: pytest.Pytester) -> None:
     from consistency.suite import test_operators
 
     item = f"{test_operators.__file__}::test_operator[exp-float32-forward-cpu]"
-    result = users.runpytest_inprocess(
+    result = project.runpytest_inprocess(
         item, "-p", "no:cacheprovider", *SMALL, "--backends", "cpu,users.py:One"
     )
     assert (told(result), result.ret) == ([], pytest.ExitCode.OK)
 
 
-def test_tests_of_ones_own_do_not_need_the_suite(users: pytest.Pytester) -> None:
+def test_tests_of_ones_own_do_not_need_the_suite(project: pytest.Pytester) -> None:
     """The options may stand in a project's configuration."""
-    users.makepyfile(test_own="def test_mine():\n    pass\n")
-    users.makeini("[pytest]\naddopts = --consistency-backends users.py:Absent")
-    result = users.runpytest_inprocess("test_own.py", "-p", "no:cacheprovider")
+    project.makepyfile(test_own="def test_mine():\n    pass\n")
+    project.makeini("[pytest]\naddopts = --consistency-backends users.py:Absent")
+    result = project.runpytest_inprocess("test_own.py", "-p", "no:cacheprovider")
     assert (told(result), result.ret) == ([], pytest.ExitCode.OK)
 
 
-def test_as_processes(users: pytest.Pytester) -> None:
+def test_as_processes(project: pytest.Pytester) -> None:
     """What continuous integration sees; also where pytest writes nothing else."""
     arguments = (*SUITE, *SMALL, *FORWARD, "--backends", "users.py:Absent")
-    result = users.runpytest_subprocess(*arguments, "-qq", "--no-summary")
+    result = project.runpytest_subprocess(*arguments, "-qq", "--no-summary")
     assert result.ret == 1
     assert told(result) == [ABSENT + ALLOWED]
-    silent = users.runpytest_subprocess(*arguments, "-p", "no:terminal")
+    silent = project.runpytest_subprocess(*arguments, "-p", "no:terminal")
     assert silent.ret == 1
     assert silent.errlines[-1] == ABSENT + ALLOWED
 
 
-def test_on_several_workers(users: pytest.Pytester) -> None:
+def test_on_several_workers(project: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
     arguments = (*SUITE, *SMALL, *FORWARD, "-n", "2", "--backends")
-    absent = users.runpytest_subprocess(*arguments, "cpu,users.py:Absent")
+    absent = project.runpytest_subprocess(*arguments, "cpu,users.py:Absent")
     assert (told(absent), absent.ret) == ([ABSENT + ALLOWED], 1)
-    selected = users.runpytest_subprocess(*arguments, "cpu,users.py:One", "-k", "cpu")
+    selected = project.runpytest_subprocess(*arguments, "cpu,users.py:One", "-k", "cpu")
     assert (told(selected), selected.ret) == ([UNSELECTED + ALLOWED], 1)
 
 

@@ -24,7 +24,7 @@ from ..core.model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Output
 from ..core.trees import flatten
 from ..core.verdict import OutcomeStatus, VerdictKind
 from ..diagnose.diagnosis import DiagnosisBudget, cause_of
-from ..diagnose.evaluation import Rules, _shapes, evaluate
+from ..diagnose.evaluation import Rules, _shapes, evaluate, unavailable
 from ..engine import engine
 from ..engine.events import Handler
 from ..engine.fingerprints import Fingerprints
@@ -171,11 +171,15 @@ def assert_consistent(
             raise UsageError(f"backend {backend.name!r} {text} +isolated")
     loaded: Rules = _tolerances.load() if rule is None else _OneRule(rule)
     composed = rule is None and not name_of(fn) and _by_function(fn) is None
-    results = _judged(
-        model,
-        functools.partial(evaluate, case, chosen, loaded, directions=directions),
-        case,
-        composed,
+    missing = {b.name: reason for b in chosen if (reason := _backends.availability(b))}
+    present = [backend for backend in chosen if backend.name not in missing]
+    judged = functools.partial(evaluate, case, present, loaded, directions=directions)
+    results = _judged(model, judged, case, composed) if present else ()
+    results += tuple(
+        unavailable(case, model, backend, direction, missing[backend.name])
+        for backend in chosen
+        if backend.name in missing
+        for direction in directions
     )
     failing = tuple(r for r in results if not r.verdict.passes and not r.verdict.warns)
     if failing:

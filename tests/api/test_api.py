@@ -348,11 +348,16 @@ def test_what_could_not_be_tested_does_not_pass() -> None:
         def why_unavailable(self) -> str:
             return "the cable is not plugged in"
 
+    class Empty(consistency.Backend):
+        name = "empty"
+
         def unsupported(self, operator: Any, dtype: str, direction: str) -> str:
             return "nothing is offered"
 
-    with pytest.raises(Divergence, match="absent   unsupported: nothing is offered"):
+    with pytest.raises(Divergence, match="absent   unavailable: the cable is not plugged in"):
         consistency.assert_consistent(torch.exp, X[0], backends=[Absent()])
+    with pytest.raises(Divergence, match="empty   unsupported: nothing is offered"):
+        consistency.assert_consistent(torch.exp, X[0], backends=[Empty()])
 
 
 def test_views_and_gradients_are_taken_as_they_are() -> None:
