@@ -40,23 +40,21 @@ def record(
     if backend is None:
         if corpus is not None:
             raise UsageError("a corpus is recorded on a backend: name one")
-        return sum(
-            1 for _ in taking.write_corpus(chosen, Path(out), literal=literal, resume=resume)
-        )
+        return _count(taking.write_corpus(chosen, Path(out), literal=literal, resume=resume))
     chosen_backend = taking.resolved(backend)
     reason = _backends.availability(chosen_backend)
     if reason:
         raise UsageError(f"{chosen_backend.name} cannot run here: {reason}")
-    return sum(
-        1
-        for _ in taking.record(
-            chosen_backend,
-            chosen if corpus is None else Path(corpus),
-            Path(out),
-            resume=resume,
-            own=corpus is None or is_own_folder(Path(corpus)),
-        )
-    )
+    cases = chosen if corpus is None else Path(corpus)
+    own = corpus is None or is_own_folder(Path(corpus))
+    return _count(taking.record(chosen_backend, cases, Path(out), resume=resume, own=own))
+
+
+def _count(steps: Iterable[object]) -> int:
+    try:
+        return sum(1 for _ in steps)
+    except OutputError as error:
+        raise error.then("complete it with resume=True") from None
 
 
 def judge_recordings(

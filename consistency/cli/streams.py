@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import sys
 
-from ..core.output import STANDARD_OUTPUT, output_error
+from ..core.output import STANDARD_OUTPUT, output_error, reason
+from ..core.text import printable
 from ..errors import OutputClosed, OutputError
 from .echo import echo
 
+_WRITING = frozenset({errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EFBIG, errno.EBADF, errno.EROFS})
 BROKEN_PIPE = 141  # as shells report SIGPIPE
 
 
@@ -42,16 +45,13 @@ def told(text: str) -> None:
 
 
 def failed_write(error: OSError) -> OutputError:
-    """What an OSError that nothing else has handled says to the user. It names no file where
-    standard output cannot be written."""
+    """What an OSError that nothing else has handled says to the user. Only standard output has no
+    name where it cannot be written."""
+    if error.errno in _WRITING:
+        return output_error(STANDARD_OUTPUT, error)  # or the file that it names
     if error.filename is None:
-        try:
-            sys.stdout.flush()
-        except OSError as again:  # what was printed is still in its buffer
-            return output_error(STANDARD_OUTPUT, again)
-        if isinstance(error, BrokenPipeError):
-            return output_error(STANDARD_OUTPUT, error)
-    return output_error("", error)
+        return OutputError(f"the operating system reports: {reason(error)}")
+    return OutputError(f"{printable(str(error.filename))[:400]}: {reason(error)}")
 
 
 def status_of(error: OutputError) -> int:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from ...core.output import output_error
 from ...core.text import format_bytes
-from ...errors import BundleError, UsageError
+from ...errors import BundleError, OutputError, UsageError
 from ..echo import echo
 from ..options import command
 
@@ -34,7 +35,7 @@ def pack(folders: Sequence[Path], keep: int) -> None:
     \b
     consistency pack nights --keep 14
 
-    Exit status: 0 whatever was passed over · 2 bad usage, or there is no bundle
+    Exit status: 0 whatever was passed over · 2 bad usage, no bundle, or one that cannot be written
     """
     from ...storage.bundle import gather
     from ...storage.bundle.packing import pack as packed
@@ -44,6 +45,7 @@ def pack(folders: Sequence[Path], keep: int) -> None:
         raise UsageError(f"there is no bundle in {', '.join(map(str, folders))}")
     skipped: dict[str, int] = {}
     many = before = after = 0
+    failed: OutputError | None = None
     for one in reversed(listed):  # the newest first
         skipped[one.label] = skipped.get(one.label, 0) + 1
         if skipped[one.label] <= keep:
@@ -53,14 +55,17 @@ def pack(folders: Sequence[Path], keep: int) -> None:
         except BundleError as error:
             problems.append(f"passed over: {error}")
         except OSError as error:
-            problems.append(
-                f"passed over: {one.folder} cannot be packed: {error.strerror or error}"
-            )
+            told = output_error(one.folder, error, "what is not packed stays as it was")
+            failed = failed or told.then("pack again")
         else:
             many, before, after = many + bool(was), before + was, after + is_
     for problem in problems:
         echo(problem, err=True)
+    if failed is not None and not many:
+        raise failed
     echo(
         f"packed {many:,} of {len(listed):,} bundles: {format_bytes(before)} are "
         f"{format_bytes(after)} now"
     )
+    if failed is not None:
+        raise failed

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...core.text import format_seconds
+from ...core.text import format_seconds, quote
 from ...engine.run_options import RunOptions
-from ...errors import UsageError
+from ...errors import OutputError, UsageError
 from ..echo import echo
 from ..options import FOLDER, INTERRUPTED, command, option, run_options
 
@@ -140,6 +140,8 @@ def _follow(steps: Iterator[Taken], what: str, out: Path) -> None:
             bar.stop()
         echo(f"interrupted after {done:,} {what}; complete them with --resume -o {out}", err=True)
         sys.exit(INTERRUPTED)
+    except OutputError as error:
+        raise error.then(f"complete it with --resume -o {quote(str(out))}") from None
     finally:
         if bar is not None:
             bar.stop()

@@ -10,6 +10,8 @@ failures and warnings).
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -19,7 +21,7 @@ from ...core.reading import PACKED, check_unpacked
 from ...core.regular_files import regular
 from ...core.text import printable
 from ...core.verdict import OLD_VERDICTS, VERDICTS
-from ...errors import BundleError, UsageError
+from ...errors import BundleError, OutputError, UsageError
 from ...judge.file_vocabulary import OLD_FAMILIES
 from .bundle_sources import BundleSource
 from .time_limit import time_limit
@@ -157,13 +159,16 @@ class Store:
     @contextlib.contextmanager
     def readable(self) -> Iterator[Store]:
         """Close it at the end of the block. Raises UsageError if the file turns out to be damaged,
-        or to be no store."""
+        or to be no store, OutputError on a full disk."""
         import duckdb
 
         try:
             yield self
         except duckdb.Error as error:
             name = printable(str(self.path or "of what was read"))
+            if os.strerror(errno.ENOSPC) in str(error):
+                told = f"cannot write the store {name}: {os.strerror(errno.ENOSPC)}"
+                raise OutputError(told, full=True).then("repeat the command") from None
             raise UsageError(
                 f"the store {name} is damaged: {_first_line(error)}; remove it, and name the "
                 "bundles again"
