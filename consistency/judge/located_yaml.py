@@ -12,10 +12,12 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from ..core.text import pluralize
 from ..errors import ConfigurationError, did_you_mean
 
 MAX_CHARACTERS = 1_000_000
 MAX_DEPTH = 32
+MAX_MISTAKES = 10  # that are told
 Keys = tuple[str | int, ...]
 Place = tuple[int, int]  # line and column, both counted from 1
 Model = TypeVar("Model", bound=BaseModel)
@@ -162,7 +164,8 @@ class Located:
         """The data as ``model``. ``synonyms`` maps wrong key names to the right ones for
         suggestions.
 
-        Raises ConfigurationError with one line per mistake, in file order.
+        Raises ConfigurationError with one line per mistake, in file order; of a file that is
+        something else, the first few.
         """
         validated = None
         if self.data is not None:
@@ -175,10 +178,14 @@ class Located:
                     if place not in reported:
                         self._mistake(place, _error_text(error_detail, path, model, synonyms))
         if validated is None or self.mistakes:
+            found = sorted(set(self.mistakes))
             lines = [
                 f"{self.label}:{line}:{column}  {words}"
-                for (line, column), words in sorted(set(self.mistakes))
+                for (line, column), words in found[:MAX_MISTAKES]
             ]
+            if len(found) > MAX_MISTAKES:
+                more = pluralize(len(found) - MAX_MISTAKES, "more mistake")
+                lines.append(f"{self.label}  … and {more}")
             raise ConfigurationError("\n".join(lines))
         return validated
 

@@ -558,6 +558,13 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(mistakes: Mi
     ]
 
 
+def test_of_a_file_of_something_else_the_first_mistakes_are_told(mistakes: Mistakes) -> None:
+    found = mistakes(START + "".join(f"no{n}: 1\n" for n in range(500)))
+    assert len(found) == 11
+    assert found[0].startswith("tolerances.yaml:3:")
+    assert found[-1] == "tolerances.yaml  … and 490 more mistakes"
+
+
 @pytest.mark.parametrize("name", ["missing.yaml", "", "a\0b"])
 def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
     with pytest.raises(

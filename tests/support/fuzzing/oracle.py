@@ -11,7 +11,7 @@ from .snapshot import Snapshot, differences
 
 STATUSES = (0, 1, 2, 3)
 MOST_LINES = 12  # of an error
-MOST_CHARACTERS = 3000
+MOST_CHARACTERS = 5000
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _TRACEBACK = re.compile(
     r"Traceback \(most recent call last\)|^\S*Warning: |Fatal Python error", re.M
