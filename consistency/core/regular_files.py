@@ -1,9 +1,9 @@
 """Regular files in folders that may come from elsewhere: no device, pipe or socket is opened, and
 no link leads out of the folder.
 
-A folder from elsewhere is data, which does not change while it is read, so looking at a path before
-it is opened suffices; ``O_NOFOLLOW`` and the look at the open file, which Windows lacks in part,
-are a second lock on the same door.
+A folder from elsewhere is data, which does not change while it is read, so a check of the path
+before it is opened suffices. ``O_NOFOLLOW``, which Windows lacks, and a check of the open file are
+added for the case that it does change.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def regular(path: Path, folder: Path | None = None, *, follow: bool = False) -> 
 def open_to_read(path: Path, folder: Path | None = None, *, follow: bool = False) -> io.FileIO:
     """Open a file that :func:`regular` accepts. Raises what it raises."""
     target = regular(path, folder, follow=follow)
-    opened = io.FileIO(os.open(target, os.O_RDONLY | _NONBLOCK | _COMMON), "rb")
+    flags = os.O_RDONLY | _NONBLOCK | _COMMON | (0 if follow else _NOFOLLOW)
+    opened = io.FileIO(os.open(target, flags), "rb")
     try:
         _check(path, os.fstat(opened.fileno()))
     except BaseException:
