@@ -117,6 +117,8 @@ def rounded_to_dtype(numbers: Raw, dtype: str) -> Raw:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             return numbers.astype(dtype)
     low, high = _INTEGER_RANGE[dtype]
+    if dtype == "int64" and numbers.dtype == np.int64:
+        return numbers
     if numbers.dtype == np.float64:
         numbers = np.nan_to_num(np.rint(numbers), nan=0.0, posinf=float(high), neginf=float(low))
     return np.clip(numbers, low, high).astype(dtype)

@@ -211,13 +211,13 @@ class Draw:
         form = dtypes.form_of(dtype)
         if form is None:
             if (
-                dtype == "int64"
+                dtype in WIDE_INTEGERS
                 and math.isinf(low)
                 and math.isinf(high)
                 and computes_exactly(self.operator)
                 and self.integer(0, 3) == 3
             ):
-                return ("integers", *self.choice(*WIDE_INTEGERS))
+                return tuple(self.choice(*WIDE_INTEGERS[dtype]))
             return (
                 "integers",
                 max(math.ceil(max(low, -9.0)), -9),

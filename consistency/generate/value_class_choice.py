@@ -30,8 +30,16 @@ _EXACT_FOR_INTEGERS = frozenset(
         "__imul__",
     }
 )
-# Beyond what float32, int32 and float64 hold exactly.
-WIDE_INTEGERS = ((-(1 << 26), 1 << 26), (-(1 << 33), 1 << 33), (-(1 << 55), 1 << 55))
+# Beyond what float32, int32 and float64 hold exactly, and the ends of the dtype.
+WIDE_INTEGERS: dict[str, tuple[tuple[Any, ...], ...]] = {
+    "int64": (
+        ("integers", -(1 << 26), 1 << 26),
+        ("integers", -(1 << 33), 1 << 33),
+        ("integers", -(1 << 55), 1 << 55),
+        ("powers", 64),
+    ),
+    "int32": (("integers", -(1 << 26), 1 << 26), ("powers", 32)),
+}
 
 
 def computes_exactly(operator: Operator | None) -> bool:

@@ -121,13 +121,23 @@ def quotient(d: Drawing, *, modest: bool) -> tuple[Any, Any]:
             if modest or d.dtype == "float16"
             else operands(d, DIVISOR, DIVISOR)
         )
-    shape = shape_of(d)
-    divisor = (
-        d.integer(1, 9)
-        if d.flag()
-        else d.tensor(d.broadcastable(shape), values=("integers", *d.choice((1, 9), (-9, -1))))
-    )
-    return d.tensor(shape, values=("integers", -100, 100)), divisor
+    shape, bits = shape_of(d), 31 if d.dtype == "int32" else 62
+    match d.choice("small", "large", "huge"):
+        case "small":
+            divisor = (
+                d.integer(1, 9)
+                if d.flag()
+                else d.tensor(
+                    d.broadcastable(shape), values=("integers", *d.choice((1, 9), (-9, -1)))
+                )
+            )
+            return d.tensor(shape, values=("integers", -100, 100)), divisor
+        case "large":  # the smallest integer divided by -1 ends the process
+            ends = d.choice((1, 9), (-9, -2), (1 << 20, 1 << bits - 1))
+        case _:
+            ends = d.choice((-(1 << bits), -(1 << bits) + 1), (1 << 20, 1 << 24))
+    divisor = d.tensor(d.broadcastable(shape), values=("integers", *ends))
+    return d.tensor(shape, values=("powers", bits + 1 if bits == 31 else 64)), divisor
 
 
 def divided(d: Drawing) -> Call:
@@ -184,9 +194,11 @@ def float_power(d: Drawing) -> Call:
 
 def scaled_by_exponent(d: Drawing) -> Call:
     shape = shape_of(d)
+    # In float16 also beyond the powers of two that the format holds.
+    exponents = d.choice((-12, 12), (12, 20)) if d.dtype == "float16" else (-12, 12)
     return call(
         d.tensor(shape, REAL),
-        d.tensor(d.broadcastable(shape), dtype="int32", values=("integers", -12, 12)),
+        d.tensor(d.broadcastable(shape), dtype="int32", values=("integers", *exponents)),
     )
 
 

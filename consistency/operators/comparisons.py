@@ -24,19 +24,26 @@ TRAITS = frozenset({"elementwise", "constant"})  # nothing but False is an answe
 SIMPLE = Domain(specials=("nan", "inf", "-inf", "0", "-0"))
 SPECIAL = Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True)
 MILLION = 1 << 20
+COLLIDING = {"int32": 1 << 26, "int64": 1 << 55}  # neighbors here are one number as floats
+ENDS = {"int32": (("powers", 32),), "int64": (("powers", 64),)}
 INTEGRAL = ("int32", "int64", "bool")
 
 
 def comparable(d: Drawing) -> Call:
     """Two tensors, or a tensor and a number, that are often equal: both hold few distinct
-    numbers."""
+    numbers, some of them integers that float32 or float64 does not tell apart."""
     shape = shape_of(d)
+    low, high = -1, 1
+    if d.dtype in COLLIDING and d.choice(False, False, True):
+        low, high = COLLIDING[d.dtype] - 2, COLLIDING[d.dtype] + 2
     few: dict[str, Any] = (
-        {"values": ("integers", -1, 1)} if d.dtype != "bool" and d.choice(True, True, False) else {}
+        {"values": ("integers", low, high)}
+        if d.dtype != "bool" and d.choice(True, True, False)
+        else {}
     )
     left = d.tensor(shape, SPECIAL, **few)
     if d.choice(False, False, True):
-        return call(left, d.integer(-1, 1) if few or d.dtype == "bool" else scalar(d))
+        return call(left, d.integer(low, high) if few or d.dtype == "bool" else scalar(d))
     return call(d.tensor(d.broadcastable(shape), SPECIAL, **few), left)
 
 
@@ -72,9 +79,14 @@ def bits(low: int = -MILLION, high: int = MILLION) -> Sample:
     def sample(d: Drawing) -> Call:
         shape = shape_of(d)
         ranges = ((0, 1), (0, 1)) if d.dtype == "bool" else ((-MILLION, MILLION), (low, high))
-        return call(
-            *(d.tensor(d.broadcastable(shape), values=("integers", *ends)) for ends in ranges)
+        left, right = (
+            d.tensor(d.broadcastable(shape), values=values)
+            for values in (
+                d.choice(("integers", *ranges[0]), *ENDS.get(d.dtype, ())),
+                ("integers", *ranges[1]),
+            )
         )
+        return call(left, right)
 
     return sample
 

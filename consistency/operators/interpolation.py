@@ -56,6 +56,8 @@ def interpolate(d: Drawing) -> Call:
         ]
     if mode not in ("nearest", "nearest-exact", "area") and d.flag():
         options["align_corners"] = True
+        if options.get("scale_factor", 1.0) >= 1.0 and d.integer(0, 7) == 7:
+            size[-1] = 1  # no neighbor to align with
     elif mode in ("bilinear", "bicubic") and d.dtype in FLOAT and d.choice(False, False, True):
         options["antialias"] = True
     return call(d.tensor((d.size(1, 3), d.size(1, 5), *size), PIXELS), **options)

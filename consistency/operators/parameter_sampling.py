@@ -49,4 +49,5 @@ def scaling(d: Drawing) -> dict[str, Any]:
     draw: Callable[[], Any] = (
         (lambda: d.number(-2.0, 2.0)) if d.floating else (lambda: d.integer(-2, 2))
     )
-    return {"beta": draw(), "alpha": draw()}
+    # Where beta is 0, the input is ignored, NaN and infinities in it as well.
+    return {"beta": draw() if d.choice(True, True, True, False) else 0, "alpha": draw()}

@@ -59,7 +59,8 @@ def windows(
     """Kernel, keyword arguments and a spatial size that holds at least one window, in general no
     whole number of them."""
     kernel = per_dim(d, rank, 1, KERNEL[rank])
-    extent, kwargs = spread(kernel, rank), optional_arguments(d, ceil_mode=(True,))
+    extent = spread(kernel, rank)
+    kwargs: dict[str, Any] = {"ceil_mode": True} if d.flag() else {}
     padding, dilation = [0] * rank, [1] * rank
     if d.flag():
         kwargs["stride"] = per_dim(d, rank, 1, 3)
@@ -79,6 +80,10 @@ def windows(
 
 def average(rank: int) -> Sample:
     def sample(d: Drawing) -> Call:
+        if rank == 1 and d.integer(0, 15) == 15:  # a single element, in a window beyond both ends
+            k = d.integer(2, 5)
+            lone = d.tensor((1, 1), summed(d, 1))
+            return call(lone, [k], stride=[d.integer(1, 3)], padding=[k // 2])
         kernel, kwargs, size = windows(d, rank)
         options: dict[str, tuple[Any, ...]] = {"divisor_override": (1, 3)} if rank > 1 else {}
         return call(

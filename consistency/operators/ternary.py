@@ -79,7 +79,10 @@ def clamp(d: Drawing) -> Call:
     upper one."""
     shape = shape_of(d)
     x = d.tensor(shape, REAL)
-    match d.choice("numbers", "one", "tensors", "crossed"):
+    kinds = ("numbers", "one", "tensors", "crossed", *(() if d.floating else ("fraction",)))
+    match d.choice(*kinds):
+        case "fraction":  # makes floats of integers
+            return call(x, **{d.choice("min", "max"): d.integer(-4, 3) + 0.25})
         case "numbers":
             return call(x, scalar(d, -4, 0), scalar(d, 0, 4))
         case "one":
