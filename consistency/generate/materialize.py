@@ -237,7 +237,7 @@ class Arguments:
 
 
 def _same_bits(base: torch.Tensor, raw: np.ndarray[Any, Any]) -> bool:
-    array = bits.to_array(base.detach())
+    array = bits.to_array(base.detach().cpu())
     return array.nbytes == raw.nbytes and np.array_equal(
         bits.unsigned_patterns(array), bits.unsigned_patterns(raw)
     )

@@ -125,7 +125,13 @@ def of_chain(outputs: Tensors, matrices: Any, *_: Any, **__: Any) -> float:
 
 CROSS = accumulated(cross_magnitude, one)
 OPERATORS = [
-    declare("einsum", einsum, products(contracted, integers_exact=True), complex=True),
+    declare(
+        "einsum",
+        einsum,
+        products(contracted, integers_exact=True),
+        complex=True,
+        unspecified_aliasing="of one operand, what only moves elements may be a view or a product",
+    ),
     declare("kron", kron, products(one, integers_exact=True), complex=True, out=True),
     declare(
         "tensordot",

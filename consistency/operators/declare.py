@@ -67,6 +67,7 @@ EXTREMUM = frozenset({"extremum"})
 # The traits of torch's own operators when they are called below its public functions: their
 # arguments may stand in another order than those of the declaration whose rules hold, and their
 # kernels need not check them.
+_CHANNELS_LAST = frozenset({"convolution", "pooling", "normalization", "interpolate"})
 REWRITTEN, UNCHECKED = "rewritten", "unchecked"
 
 
@@ -124,7 +125,8 @@ class Operator:
     The variants, each judged as an operator of its own (:mod:`.variants`): ``complex`` the complex
     dtypes, ``inplace`` the form that writes into its first argument, ``out`` the one that writes
     into a given tensor, ``method`` the method of Tensor. ``aten`` is ATen's name for the operator
-    where it is another one.
+    where it is another one. ``unspecified_aliasing`` says why torch does not promise whether the
+    result is a view of an argument, a copy or the argument itself; it is not compared then.
     """
 
     name: str
@@ -151,6 +153,7 @@ class Operator:
     out: bool = False
     method: bool = False
     aten: str = ""
+    unspecified_aliasing: str = ""
 
     @property
     def ruled_by(self) -> tuple[str, str]:
@@ -170,6 +173,12 @@ class Operator:
     @property
     def directions(self) -> tuple[str, ...]:
         return ("forward", "backward") if self.differentiable else ("forward",)
+
+    @property
+    def keeps_memory_format(self) -> bool:
+        """Whether the result of channels_last inputs is channels_last, as torch's documentation of
+        memory formats says."""
+        return "elementwise" in self.traits or self.ruled_by[1] in _CHANNELS_LAST
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.callable is None:

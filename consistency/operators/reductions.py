@@ -208,7 +208,15 @@ OPERATORS = [
     op("mean", summing(ADDED), MEAN, traits=LINEAR, complex=True, out=True, method=True),
     op("nansum", summing(SOME_NAN), STORED),
     op("nanmean", over(SOME_NAN, half=Domain(specials=("nan",))), STORED),
-    op("sum_to_size", smaller, SUM, NUMERIC, traits=LINEAR, complex=True),
+    op(
+        "sum_to_size",
+        smaller,
+        SUM,
+        NUMERIC,
+        traits=LINEAR,
+        complex=True,
+        unspecified_aliasing="nothing is said of a sum over no dimension",
+    ),
     op(
         "trace",
         matrix,
