@@ -186,12 +186,12 @@ FAULTS: list[tuple[str, str, Change]] = [
     ("sum", "a leaf", of_result(detached_leaf)),
     # Strides and memory formats.
     ("mul", "another order in memory", of_result(reversed_in_memory)),
-    ("sum", "another order in memory", of_result(reversed_in_memory)),
+    ("cumsum", "another order in memory", of_result(reversed_in_memory)),
     ("softmax", "another order in memory", of_result(reversed_in_memory)),
     ("sigmoid", "gaps in memory", of_result(with_gaps)),
     (N + "conv2d", "row-major", of_result(row_major)),
     (N + "batch_norm", "row-major", of_result(row_major)),
-    (N + "max_pool2d", "row-major", of_result(row_major)),
+    (N + "avg_pool2d", "row-major", of_result(row_major)),
     (N + "relu", "row-major", of_result(row_major)),
     (N + "interpolate", "row-major", of_result(row_major)),
 ]  # fmt: skip
