@@ -205,23 +205,22 @@ class Draw:
 
     def _values(self, dtype: str, domain: Domain) -> tuple[Any, ...]:
         """A value class within the domain. Shrinks towards evenly spread numbers."""
-        low, high = domain.low, domain.high
         if dtype == "bool":
             return ("integers", 0, 1)
         form = dtypes.form_of(dtype)
         if form is None:
             if (
                 dtype in WIDE_INTEGERS
-                and math.isinf(low)
-                and math.isinf(high)
+                and math.isinf(domain.low)
+                and math.isinf(domain.high)
                 and computes_exactly(self.operator)
                 and self.integer(0, 3) == 3
             ):
                 return tuple(self.choice(*WIDE_INTEGERS[dtype]))
             return (
                 "integers",
-                max(math.ceil(max(low, -9.0)), -9),
-                min(math.floor(min(high, 9.0)), 9),
+                max(math.ceil(max(domain.low, -9.0)), -9),
+                min(math.floor(min(domain.high, 9.0)), 9),
             )
         return self._draw(value_classes_within(domain, form))
 

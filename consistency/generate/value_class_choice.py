@@ -39,6 +39,7 @@ WIDE_INTEGERS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("powers", 64),
     ),
     "int32": (("integers", -(1 << 26), 1 << 26), ("powers", 32)),
+    **{name: (("integers", *dtypes.INTEGER_RANGE[name]),) for name in ("int16", "int8", "uint8")},
 }
 
 

@@ -28,7 +28,7 @@ Raw = npt.NDArray[Any]
 
 def _integer_range(low: int, high: int) -> tuple[int, int]:
     """Both ends of a range of whole numbers that int64 holds."""
-    if not -(2**62) <= operator.index(low) <= operator.index(high) <= 2**62:
+    if not -(2**63) <= operator.index(low) <= operator.index(high) < 2**63:
         raise ValueError(f"range {low} … {high}"[:80])
     return low, high
 
@@ -124,13 +124,15 @@ def _integers(
     """Whole numbers low … high, both included; as int64."""
     low, high = _integer_range(low, high)
     span = high - low + 1
-    # The multiply-shift method on the top 32 bits; wide ranges take the remainder of all 63.
-    top = (
-        (bits >> np.uint64(32)) * np.uint64(span) >> np.uint64(32)
-        if span < 1 << 31
-        else (bits >> np.uint64(1)) % np.uint64(span)
-    )
-    numbers = low + top.astype(np.int64)
+    # The multiply-shift method on the top 32 bits; wide ranges take the remainder of all 63, those
+    # of more than half of all integers that of 64.
+    if span < 1 << 31:
+        top = (bits >> np.uint64(32)) * np.uint64(span) >> np.uint64(32)
+    elif span <= 1 << 63:
+        top = (bits >> np.uint64(1)) % np.uint64(span)
+    else:
+        top = bits if span == 1 << 64 else bits % np.uint64(span)
+    numbers = np.int64(low) + top.view(np.int64)  # modulo 2⁶⁴
     return (
         np.concatenate([np.full(blanks, min(max(0, low), high), dtype=np.int64), numbers])
         if blanks

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core import dtypes
 from .declare import (
     EVERY,
     EVERYWHERE,
     EXACT,
+    INTEGERS,
     Call,
     Domain,
     Drawing,
@@ -26,7 +28,7 @@ SPECIAL = Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True)
 MILLION = 1 << 20
 COLLIDING = {"int32": 1 << 26, "int64": 1 << 55}  # neighbors here are one number as floats
 ENDS = {"int32": (("powers", 32),), "int64": (("powers", 64),)}
-INTEGRAL = ("int32", "int64", "bool")
+INTEGRAL = (*INTEGERS, "bool")
 
 
 def comparable(d: Drawing) -> Call:
@@ -91,6 +93,17 @@ def bits(low: int = -MILLION, high: int = MILLION) -> Sample:
     return sample
 
 
+def shifted(d: Drawing) -> Call:
+    """Integers and by how many bits they are shifted, now and then by as many as they have, or
+    more: then nothing is left but the sign of a shift to the right."""
+    shape, width = shape_of(d), dtypes.INTEGER_RANGE[d.dtype][1].bit_length()
+    low, high = d.choice((0, 4), (0, width - 1), (width, width + 9))
+    return call(
+        d.tensor(d.broadcastable(shape), values=("integers", -MILLION, MILLION)),
+        d.tensor(d.broadcastable(shape), values=("integers", low, high)),
+    )
+
+
 def membership(d: Drawing) -> Call:
     """Which elements occur among a few others."""
     values = ("integers", 0, 1) if d.dtype == "bool" else ("integers", -4, 4)
@@ -142,8 +155,5 @@ OPERATORS = [
         inplace=InPlaceVariant("logical_not_", destination(), traits=TRAITS | {"inplace"}),
     ),
     *(op(name, bits(), dtypes=INTEGRAL) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),
-    *(
-        op(name, bits(0, 8), dtypes=("int32", "int64"))
-        for name in ("bitwise_left_shift", "bitwise_right_shift")
-    ),
+    *(op(name, shifted, dtypes=INTEGERS) for name in ("bitwise_left_shift", "bitwise_right_shift")),
 ]

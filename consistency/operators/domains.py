@@ -8,7 +8,7 @@ from dataclasses import dataclass
 FLOAT = ("float32", "float64")
 HALF = ("float16", "bfloat16")
 FLOATS = (*FLOAT, *HALF)
-INTEGERS = ("int32", "int64")
+INTEGERS = ("int32", "int64", "int16", "int8", "uint8")
 NUMERIC = (*FLOATS, *INTEGERS)
 EVERY = (*NUMERIC, "bool")
 COMPLEX = ("complex64", "complex128")

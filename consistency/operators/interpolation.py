@@ -37,7 +37,9 @@ def interpolate(d: Drawing) -> Call:
     rank = d.choice(2, 1, 3)
     modes = ["nearest", SMOOTH[rank], "area", "nearest-exact", *["bicubic"] * (rank == 2)]
     mode = d.choice(*modes)
-    size = [d.size(2, MOST[rank] if d.dtype in FLOAT else min(MOST[rank], 17)) for _ in range(rank)]
+    least = d.choice(2, 2, 2, 1)  # a single pixel has no distance to the next
+    most = MOST[rank] if d.dtype in FLOAT else min(MOST[rank], 17)
+    size = [d.size(least, most) for _ in range(rank)]
     exact = mode.startswith("nearest")
     # Half of the pixels are read at least, in one dimension any number: those that are not have no
     # gradient.

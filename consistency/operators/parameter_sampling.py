@@ -43,7 +43,8 @@ def optional_arguments(d: Drawing, **options: tuple[Any, ...]) -> dict[str, Any]
 
 
 def scaling(d: Drawing) -> dict[str, Any]:
-    """``alpha`` and ``beta`` of ``addmm`` and its kin, half of the time."""
+    """``alpha`` and ``beta`` of ``addmm`` and its kin, half of the time; with beta 0 the added
+    tensor does not count, not even its NaN."""
     if not d.flag():
         return {}
     draw: Callable[[], Any] = (

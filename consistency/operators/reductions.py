@@ -40,7 +40,7 @@ EXTREME = Domain(
     specials=("nan", "inf", "-inf", "0", "-0", "max", "-max"), wide=(-24, 24), tiny=True
 )
 SOME_NAN = Domain(specials=("nan", "-nan"), wide=(-10, 9), sums=True)
-SMALL = Domain(wide=(-3, 3))
+SMALL = Domain(wide=(-3, 3), specials=("0",))
 
 
 def over(domain: Domain, *, full: bool = True, half: Domain | None = None) -> Sample:
@@ -81,10 +81,12 @@ def product(d: Drawing) -> Call:
     dim = kwargs.get("dim")
     row = shape[dim] if isinstance(dim, int) and shape else math.prod(shape)
     if row <= 8 and not half and d.flag():
-        return call(d.tensor(shape, Domain(wide=(-96 // row, 96 // row))), **kwargs)
+        return call(
+            d.tensor(shape, Domain(wide=(-96 // row, 96 // row), specials=("0", "nan"))), **kwargs
+        )
     octaves = math.ceil(math.log2(math.prod(shape)))
     if octaves < (3 if half else 4):
-        return call(d.tensor(shape, Domain(wide=(-2, 1), specials=("nan", "inf"))), **kwargs)
+        return call(d.tensor(shape, Domain(wide=(-2, 1), specials=("0", "nan", "inf"))), **kwargs)
     spread = 2.0 ** -max(octaves if half else octaves // 2, 3)
     min_value = (
         1.0 - spread if math.prod(shape) * spread < 80.0 else 1.0

@@ -28,6 +28,11 @@ from .write_destinations import without_overlap
 NARROW = Domain(-2.0, 2.0)
 
 
+def many(d: Drawing, most: int) -> int:
+    """How many positions are written to, one time in twelve none."""
+    return 0 if d.integer(0, 11) == 11 else d.size(1, most)
+
+
 def scattered(d: Drawing, *, overlap: bool = True) -> Call:
     """From a tensor or a number, to positions that do not repeat along the dimension."""
     shape, dim = somewhere(d)
@@ -41,7 +46,7 @@ def scattered(d: Drawing, *, overlap: bool = True) -> Call:
 
 def scatter_summed(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d, elements=1024)
-    index = replaced(shape, dim, d.size(1, 65))
+    index = replaced(shape, dim, many(d, 65))
     return call(
         d.tensor(shape, ADDED, overlap=overlap),
         dim,
@@ -58,7 +63,7 @@ def reduction(d: Drawing) -> tuple[str, Domain]:
 
 def scatter_reduced(d: Drawing) -> Call:
     shape, dim = somewhere(d, elements=512)
-    index = replaced(shape, dim, d.size(1, 9))
+    index = replaced(shape, dim, many(d, 9))
     how, domain = ("sum", NARROW) if d.flag() else reduction(d)
     positions = d.index(index, shape[dim])
     return call(
@@ -92,7 +97,7 @@ def index_reduced(d: Drawing) -> Call:
 
 def index_added(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d, elements=1024)
-    count = d.size(1, 65)
+    count = many(d, 65)
     alpha = {"alpha": scalar(d)} if d.flag() and d.dtype != "bool" else {}
     source = d.tensor(replaced(shape, dim, count), ADDED)
     return call(
