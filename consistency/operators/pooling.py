@@ -34,6 +34,8 @@ from .parameter_sampling import optional_arguments, per_dim, spread, summed
 
 MOST = {1: 65, 2: 17, 3: 8}
 KERNEL = {1: 9, 2: 5, 3: 3}
+# Torch refuses images of int8 with more pixels than its largest number, and of channels_last.
+NARROW = {1: 65, 2: 11, 3: 5}
 VALUES = Domain(specials=("nan", "inf", "-inf", "max", "-max"), wide=(-24, 24), tiny=True)
 # Torch returns a wrong index for a maximum of -inf in channels_last_3d.
 VOLUMES = replace(VALUES, specials=("nan", "inf", "max", "-max"))
@@ -75,7 +77,8 @@ def windows(
         k if rank == 3 else max(s, k - 2 * p)
         for k, s, p in zip(extent, dilation, padding, strict=True)
     ]
-    return kernel, kwargs, [d.size(low, MOST[rank]) for low in min_sizes]
+    most = NARROW if d.dtype == "int8" else MOST
+    return kernel, kwargs, [d.size(low, most[rank]) for low in min_sizes]
 
 
 def average(rank: int) -> Sample:
