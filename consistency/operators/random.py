@@ -43,7 +43,7 @@ def events(d: Drawing) -> Call:
     return call(
         d.tensor(
             sizes(d),
-            Domain(0.0, 1.0, points=(0.0, 1.0)),
+            Domain(0.0, 1.0, points=(0.0, 1.0), propagates=()),
             values=d.choice(("uniform", 0.0, 1.0), None),
         )
     )

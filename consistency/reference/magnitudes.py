@@ -162,10 +162,10 @@ MAGNITUDES: dict[str, Callable[[Reference, int], Magnitudes]] = {
 
 def without_special_values(reference: Reference, magnitudes: Magnitudes) -> Magnitudes:
     """``magnitudes``, with the S of zeros in place of NaN and infinities among the inputs where
-    theirs is not a number although the result is: an infinity that a transform cuts off is no
+    theirs is not a number, or left out as one: an infinity that a transform cuts off is no
     summand."""
     materials = reference.materials
-    if not materials.holds_special_values or all(_finite(m) for m in magnitudes):
+    if not materials.holds_special_values or all(_settled(m) for m in magnitudes):
         return magnitudes
     finite = type(reference)(
         reference.operator, materials.without_special_values, reference.direction
@@ -178,10 +178,10 @@ def without_special_values(reference: Reference, magnitudes: Magnitudes) -> Magn
     return tuple(_mended(m, other) for m, other in zip(magnitudes, others, strict=True))
 
 
-def _finite(magnitude: torch.Tensor | float | None) -> bool:
+def _settled(magnitude: torch.Tensor | float | None) -> bool:
     if isinstance(magnitude, torch.Tensor):
-        return bool(magnitude.isfinite().all())
-    return magnitude is None or math.isfinite(magnitude)
+        return bool((magnitude.isfinite() & (magnitude != 0.0)).all())
+    return magnitude is None or (math.isfinite(magnitude) and magnitude != 0.0)
 
 
 def _mended(
@@ -190,5 +190,5 @@ def _mended(
     if isinstance(magnitude, torch.Tensor) and other is not None:
         if isinstance(other, torch.Tensor) and other.shape != magnitude.shape:
             return magnitude
-        return torch.where(magnitude.isfinite(), magnitude, other)
-    return magnitude if _finite(magnitude) else other
+        return torch.where(magnitude.isfinite() & (magnitude != 0.0), magnitude, other)
+    return magnitude if _settled(magnitude) else other
