@@ -33,7 +33,9 @@ def special_values(
     They stand alone, at the beginning, at the end, or in a row. Shrinks towards none, then towards
     one at the beginning.
     """
-    tokens = domain.specials or domain.propagated
+    # A formula may multiply with zeros what its function leaves out, and 0 · NaN is NaN.
+    formula = operator is not None and operator.family == "formulas"
+    tokens = domain.specials or (() if formula else domain.propagated)
     if not tokens or not elements or not dtypes.floats(dtype):
         return ()
     if not domain.specials:

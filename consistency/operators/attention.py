@@ -54,10 +54,7 @@ def visible(rows: int, columns: int, kept: int) -> Literal:
 
 def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict[str, Any]:
     """None, causal, numbers to add, or booleans that leave every query at least one key."""
-    match d.choice("none", "causal", "added", "padding", "window", "blind"):
-        case "blind" if queries * keys <= 512:  # a query that sees no key: its result is 0
-            seen = [False] * keys + [True] * (keys * (queries - 1))
-            return {"attn_mask": Literal(bytes(seen), "bool", (queries, keys), (keys, 1))}
+    match d.choice("none", "causal", "added", "padding", "window"):
         case "causal":
             return {"is_causal": True}
         case "added":

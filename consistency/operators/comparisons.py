@@ -25,6 +25,7 @@ from .write_destinations import destination
 TRAITS = frozenset({"elementwise", "constant"})  # nothing but False is an answer like any other
 SIMPLE = Domain(specials=("nan", "inf", "-inf", "0", "-0"))
 SPECIAL = Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True)
+CLASSES = Domain(specials=("nan", "inf", "-inf", *EVERYWHERE), wide=(-24, 24), tiny=True)
 MILLION = 1 << 20
 COLLIDING = {"int32": 1 << 26, "int64": 1 << 55}  # neighbors here are one number as floats
 ENDS = {"int32": (("powers", 32),), "int64": (("powers", 64),)}
@@ -132,11 +133,11 @@ OPERATORS = [
     op("le", comparable, out=True),
     op("gt", comparable, out=True),
     op("ge", comparable, out=True, method=True),
-    op("isnan", unary(SPECIAL), complex=True, method=True),
-    op("isinf", unary(SPECIAL), complex=True),
-    op("isfinite", unary(SPECIAL), complex=True, method=True),
-    op("isposinf", unary(SPECIAL), out=True),
-    op("isneginf", unary(SPECIAL)),
+    op("isnan", unary(CLASSES), complex=True, method=True),
+    op("isinf", unary(CLASSES), complex=True),
+    op("isfinite", unary(CLASSES), complex=True, method=True),
+    op("isposinf", unary(CLASSES), out=True),
+    op("isneginf", unary(CLASSES)),
     op("isreal", unary(SPECIAL), complex=True),
     op("signbit", unary(SPECIAL), out=True),
     op("isclose", close, complex=True),

@@ -34,7 +34,7 @@ from .parameter_sampling import optional_arguments, per_dim, spread, summed
 
 MOST = {1: 65, 2: 17, 3: 8}
 KERNEL = {1: 9, 2: 5, 3: 3}
-# Torch refuses images of int8 with more pixels than its largest number, and of channels_last.
+# Torch refuses images with more pixels than the largest number of an eight-bit dtype.
 NARROW = {1: 65, 2: 11, 3: 5}
 VALUES = Domain(specials=("nan", "inf", "-inf", "max", "-max"), wide=(-24, 24), tiny=True)
 # Torch returns a wrong index for a maximum of -inf in channels_last_3d.
@@ -77,7 +77,7 @@ def windows(
         k if rank == 3 else max(s, k - 2 * p)
         for k, s, p in zip(extent, dilation, padding, strict=True)
     ]
-    most = NARROW if d.dtype == "int8" else MOST
+    most = NARROW if d.dtype in ("int8", "uint8") else MOST
     return kernel, kwargs, [d.size(low, most[rank]) for low in min_sizes]
 
 
