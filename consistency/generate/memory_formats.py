@@ -31,6 +31,8 @@ def with_channels_last(operator: Operator, cases: list[Case]) -> list[Case]:
     if any(_asks(operator, case) for case in cases):
         return cases
     for position in sorted(range(len(cases)), key=lambda i: (not _is_ordinary(cases[i]), -i)):
+        if operator.name.endswith("3d") and len(_shape(cases[position].tensors[0])) == 4:
+            continue  # torch refuses a volume alone that looks like an image in channels_last
         changed = _in_channels_last(operator, cases[position])
         if changed is not None:
             return [*cases[:position], changed, *cases[position + 1 :]]
