@@ -8,12 +8,11 @@ from typing import Any
 import torch
 
 from .declare import (
-    ADDED,
     EXACT,
     EXTREMUM,
     FLOATS,
     NUMERIC,
-    ONLY_NAN,
+    SUMMED,
     Call,
     Domain,
     Drawing,
@@ -80,21 +79,17 @@ def differences(d: Drawing) -> Call:
     if d.floating and d.choice(False, False, True):
         edge = [*shape]
         edge[dim] = d.size(1, 3)
-        kwargs[d.choice("prepend", "append")] = d.tensor(edge, ADDED)
-    return call(d.tensor(shape, ADDED), **kwargs)
+        kwargs[d.choice("prepend", "append")] = d.tensor(edge, SUMMED)
+    return call(d.tensor(shape, SUMMED), **kwargs)
 
 
 def areas(d: Drawing) -> Call:
-    """The trapezoidal rule with evenly spaced points, seldom a single one, which has no area.
-
-    No infinities: torch subtracts half of both ends from the sum, others add up areas.
-    """
+    """The trapezoidal rule with evenly spaced points, seldom a single one, which has no area."""
     shape = [*reducible(d, 2048, low=1)]
     dim = d.dim(shape)
     if shape[dim] == 1 and d.integer(0, 7):
         shape[dim] = d.integer(2, 3)
-    heights = replace(ADDED, propagates=ONLY_NAN)
-    return call(d.tensor(shape, heights), dx=d.number(0.25, 4), dim=dim)
+    return call(d.tensor(shape, SUMMED), dx=d.number(0.25, 4), dim=dim)
 
 
 @hook
@@ -167,7 +162,7 @@ SUM = products(row, growth="linear", integers_exact=True)
 OPERATORS = [
     op(
         "cumsum",
-        scan(ADDED),
+        scan(SUMMED),
         SUM,
         NUMERIC,
         traits=LINEAR,
