@@ -54,6 +54,8 @@ def supervise(
     """
     if trust or active() or provenance.names_own_case(case, identifier, _REPORTS):
         return
+    if "\0" in case:
+        return  # no process takes it, and it names neither a case nor a file: it will be refused
     sys.exit(_run(Bounds(), more_seconds))
 
 

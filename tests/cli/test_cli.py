@@ -579,7 +579,7 @@ def test_files_that_are_no_cases_are_one_line(snapshot: Snapshot) -> None:
     Path("large").write_bytes(b" " * (lookup.MAX_CASE_BYTES + 1))
     Path("empty").mkdir()
     snapshot(one_line(cli("repro binary")))
-    assert "larger than a case may be" in one_line(cli("repro large"))
+    assert "is larger than 1048576 bytes" in one_line(cli("repro large"))
     assert "no case 'empty'" in one_line(cli("repro empty"))
 
 

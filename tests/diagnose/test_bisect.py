@@ -197,7 +197,8 @@ def test_a_version_that_cannot_be_installed_is_reported(
 ) -> None:
     monkeypatch.setenv(paths.CACHE, str(tmp_path))
     arguments = [
-        "bisect", EXP, "--over", "torch=0.0.1,2.13.0", "--pip=--no-index", "--pip=--isolated",
+        "bisect", EXP, "--trust", "--over", "torch=0.0.1,2.13.0", "--pip=--no-index",
+        "--pip=--isolated",
     ]  # fmt: skip
     monkeypatch.setattr(environments, "_run", _refuses)
     result = CliRunner().invoke(main, arguments)

@@ -18,7 +18,7 @@ from consistency.generate import search
 from consistency.generate.materialize import literal, prepare
 from consistency.generate.value_classes import CLASSES
 from consistency.judge.known.argument_names import names_of
-from consistency.judge.known.case_facts import FUNCTIONS, LAYOUTS, Facts
+from consistency.judge.known.case_facts import FUNCTIONS, LAYOUTS, UNKNOWN, Facts
 from consistency.judge.known.dimensions import dimension_names, dimensions_of
 from consistency.judge.known.predicate import MAX_DEPTH, MAX_LENGTH, PredicateError, parse
 
@@ -181,6 +181,16 @@ def test_dimensions_are_those_of_the_product() -> None:
         a, b = prepare(case).build().args
         assert holds(f"K == {a.shape[-1]}", case)
         assert holds(f"N == {b.shape[-1] if b.ndim > 1 else 1}", case)
+
+
+def test_a_name_that_an_operator_lacks_is_unknown() -> None:
+    """``N`` of a reduction is computed from ``dim``, which some reductions do not have."""
+    x = TensorRecipe((2, 3), "float32")
+    for name in operators.registry():
+        facts = Facts(Case(name, "float32", (x,)))
+        for asked in ("dim", "kernel_size", "no_such_name"):
+            known = asked in (*names_of(name), *dimension_names(name))
+            assert known or facts.named(asked) is UNKNOWN
 
 
 def test_names_come_from_signatures_documentation_and_schemas() -> None:

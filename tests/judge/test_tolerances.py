@@ -565,11 +565,16 @@ def test_of_a_file_of_something_else_the_first_mistakes_are_told(mistakes: Mista
     assert found[-1] == "tolerances.yaml  … and 490 more mistakes"
 
 
-@pytest.mark.parametrize("name", ["missing.yaml", "", "a\0b"])
-def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"cannot be read: .*; name a tolerances file that exists"
-    ):
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("missing.yaml", "cannot be read: .*"),
+        ("", "is a folder: .*"),
+        ("a\0b", "cannot be read: .*"),
+    ],
+)
+def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{reason}; name a tolerances file that exists"):
         load(tmp_path / name)
 
 

@@ -341,7 +341,7 @@ def test_names_with_brackets_and_odd_numbers(tmp_path: Path) -> None:
 def test_a_cell_s_command_names_the_backend_as_it_was_spelled(tmp_path: Path) -> None:
     fails = [row("exp", "exp-1", "divergent", 12.0), *quiet("sum")]
     night(tmp_path, 0, fails, settings={"seed": 0, "specs": {"cpu": "my backends.py:Mine"}})
-    night(tmp_path, 0, fails, label="other", settings={"seed": 0, "specs": ["damaged"]})
+    night(tmp_path, 0, fails, label="other", settings={"seed": 0, "specs": {}})
     told = {
         one["label"]: one["command"] for one in entries(made(tmp_path)) if one["operator"] == "exp"
     }

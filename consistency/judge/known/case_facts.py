@@ -21,7 +21,7 @@ from ...core.views import view_of
 from ...errors import RecipeError
 from ...generate.value_classes import CLASSES, SPECIAL
 from .argument_names import position_of
-from .dimensions import dimensions_of
+from .dimensions import dimension_names, dimensions_of
 
 LAYOUTS = (
     "contiguous",
@@ -76,8 +76,9 @@ class Facts:
         position = position_of(self.case, name)
         if position is not None:
             return self._position(position)
-        dimension = dimensions_of(self.case.operator, self).get(name)
-        return UNKNOWN if dimension is None else dimension
+        if name not in dimension_names(self.case.operator):
+            return UNKNOWN  # asked first: dimensions are themselves computed from arguments
+        return dimensions_of(self.case.operator, self).get(name, UNKNOWN)
 
     def _position(self, position: int) -> Any:
         return (
