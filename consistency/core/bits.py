@@ -70,3 +70,11 @@ def signed_patterns(array: Array) -> Array:
 def unsigned_patterns(array: Array) -> Array:
     """The bit patterns of an array as unsigned integers of its width; two to a complex128."""
     return array.view(f"u{min(array.itemsize, 8)}")
+
+
+def finite(array: Array) -> npt.NDArray[np.bool_]:
+    """Which numbers of an array are neither NaN nor infinite."""
+    if array.dtype == np.uint16:
+        exponents: npt.NDArray[np.bool_] = (array & 0x7F80) != 0x7F80
+        return exponents
+    return np.isfinite(array)

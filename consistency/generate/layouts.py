@@ -82,7 +82,9 @@ def inverse(
 @functools.lru_cache(maxsize=4096)
 def possible(shape: Shape, *, overlap: bool = True) -> tuple[str, ...]:
     """The layouts that ``shape`` can have, simplest first."""
-    return tuple(name for name in LAYOUTS if inverse(name, shape, min, overlap=overlap) is not None)
+    names = [name for name in LAYOUTS if inverse(name, shape, min, overlap=overlap) is not None]
+    # Images have kernels of their own in this layout, so it is drawn three times as often.
+    return (*names, *["channels-last"] * (2 * ("channels-last" in names)))
 
 
 def _with(shape: Shape, dim: int, size: int) -> Shape:

@@ -77,7 +77,7 @@ class Policy:
     integers too. ``reduced_precision``: TF32 and similar only warn. ``overflow``: beyond the
     largest number of a format the result is infinity, or ``any`` of that number and infinity, as in
     rounding toward zero. ``nondeterminism``: repeated calls give the same bits, or may sum in
-    another order (``rounding``).
+    another order (``rounding``). ``strides``: results have those that torch states, or ``any``.
     """
 
     flush_subnormals: bool = False
@@ -87,6 +87,7 @@ class Policy:
     reduced_precision: bool = False
     overflow: Literal["infinity", "any"] = "infinity"
     nondeterminism: Literal["none", "rounding"] = "none"
+    strides: Literal["stated", "any"] = "stated"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

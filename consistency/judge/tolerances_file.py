@@ -141,6 +141,10 @@ class Freedoms(FileModel):
             "whether repeating a call may give other bits: never, or by rounding (atomic additions)"
         ),
     )
+    strides: Literal["stated", "any"] = Field(
+        default=UNSAID,
+        description="the strides of results: those that torch states for every device, or any",
+    )
     overflow: Literal["infinity", "any"] = Field(
         default=UNSAID,
         description=(

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 
 from .declare import (
+    ADDED,
     EXACT,
     EXTREMUM,
     FLOATS,
     NUMERIC,
-    SUMMED,
+    ONLY_NAN,
     Call,
     Domain,
     Drawing,
@@ -79,17 +80,21 @@ def differences(d: Drawing) -> Call:
     if d.floating and d.choice(False, False, True):
         edge = [*shape]
         edge[dim] = d.size(1, 3)
-        kwargs[d.choice("prepend", "append")] = d.tensor(edge, SUMMED)
-    return call(d.tensor(shape, SUMMED), **kwargs)
+        kwargs[d.choice("prepend", "append")] = d.tensor(edge, ADDED)
+    return call(d.tensor(shape, ADDED), **kwargs)
 
 
 def areas(d: Drawing) -> Call:
-    """The trapezoidal rule with evenly spaced points, seldom a single one, which has no area."""
+    """The trapezoidal rule with evenly spaced points, seldom a single one, which has no area.
+
+    No infinities: torch subtracts half of both ends from the sum, others add up areas.
+    """
     shape = [*reducible(d, 2048, low=1)]
     dim = d.dim(shape)
     if shape[dim] == 1 and d.integer(0, 7):
         shape[dim] = d.integer(2, 3)
-    return call(d.tensor(shape, SUMMED), dx=d.number(0.25, 4), dim=dim)
+    heights = replace(ADDED, propagates=ONLY_NAN)
+    return call(d.tensor(shape, heights), dx=d.number(0.25, 4), dim=dim)
 
 
 @hook
@@ -162,7 +167,7 @@ SUM = products(row, growth="linear", integers_exact=True)
 OPERATORS = [
     op(
         "cumsum",
-        scan(SUMMED),
+        scan(ADDED),
         SUM,
         NUMERIC,
         traits=LINEAR,

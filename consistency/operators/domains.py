@@ -8,7 +8,7 @@ from dataclasses import dataclass
 FLOAT = ("float32", "float64")
 HALF = ("float16", "bfloat16")
 FLOATS = (*FLOAT, *HALF)
-INTEGERS = ("int32", "int64")
+INTEGERS = ("int32", "int64", "int16", "int8", "uint8")
 NUMERIC = (*FLOATS, *INTEGERS)
 EVERY = (*NUMERIC, "bool")
 COMPLEX = ("complex64", "complex128")
@@ -37,7 +37,8 @@ class Domain:
     They stay within [low, high]. ``points`` are boundaries of behavior (overflow thresholds, branch
     points), ``specials`` the useful tokens of :data:`consistency.generate.value_classes.SPECIAL`,
     ``wide`` the binades 2**a … 2**b of magnitudes, ``sums`` adds fillings that stress summation
-    (cancelling, large mean, exact integers).
+    (cancelling, large mean, exact integers). ``propagates`` are the special values whose
+    way through the operator is defined although none are named in ``specials``.
     """
 
     low: float = -math.inf
@@ -47,10 +48,20 @@ class Domain:
     wide: tuple[int, int] | None = None
     sums: bool = False
     tiny: bool = False
+    propagates: tuple[str, ...] = ("nan", "inf", "-inf")
+
+    @property
+    def propagated(self) -> tuple[str, ...]:
+        """What is drawn where no special values are named: NaN, whose way through an operator is
+        defined in any domain, and the infinities if the domain reaches them."""
+        reached = {"inf": self.high == math.inf, "-inf": self.low == -math.inf}
+        return tuple(token for token in self.propagates if reached.get(token, True))
 
 
 REAL = Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True)
 SUMMED = Domain(wide=(-10, 10), sums=True)
+ADDED = Domain(wide=(-10, 10), sums=True, tiny=True)  # no squares, which underflow
 UNIT = Domain(-1.0, 1.0)
 POSITIVE = Domain(2.0**-10, 2.0**10, wide=(-10, 9))
-PROBABILITY = Domain(2.0**-8, 1.0 - 2.0**-8)
+PROBABILITY = Domain(2.0**-8, 1.0 - 2.0**-8, propagates=())  # torch refuses NaN among them
+ONLY_NAN = ("nan",)  # where infinities cancel or not, as the order of the steps has it

@@ -3,11 +3,23 @@ dimension."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from .declare import FLOATS, NUMERIC, Call, Drawing, InPlaceVariant, call, family, one, products
+from .declare import (
+    FLOATS,
+    NUMERIC,
+    Call,
+    Domain,
+    Drawing,
+    InPlaceVariant,
+    call,
+    family,
+    one,
+    products,
+)
 from .hooks import Tensors, hook
 from .parameter_sampling import extent, scaling, summed
 from .write_destinations import multiplied
@@ -40,7 +52,11 @@ def inner_added(outputs: Tensors, x: Any, first: Any, *_: Any, **__: Any) -> flo
 
 
 def sizes(d: Drawing, most: int = 65) -> tuple[int, int, int]:
-    """m, k and n of a product: k up to 2048, and at most 6000 elements in an operand."""
+    """m, k and n of a product: k up to 2048, and at most 6000 elements in an operand; seldom all
+    equal."""
+    if d.integer(0, 9) == 9:
+        square = d.size(2, min(most, 33))
+        return square, square, square
     k = d.size(1, 2048)
     most = max(1, min(most, 6000 // k))
     return extent(d, most), k, d.size(1, most)
@@ -93,25 +109,30 @@ def outer(d: Drawing) -> Call:
     return call(d.tensor((extent(d, 129),), summed(d, 1)), d.tensor((d.size(1, 65),), summed(d, 1)))
 
 
+def addend(domain: Domain, scales: dict[str, Any]) -> Domain:
+    """The domain of what is added to a product: where beta is 0 it is ignored, even NaN."""
+    return replace(domain, specials=("nan", "inf")) if scales.get("beta") == 0 else domain
+
+
 def addmm(d: Drawing) -> Call:
-    m, k, n = sizes(d, 33)
+    (m, k, n), scales = sizes(d, 33), scaling(d)
     domain = summed(d, k)
     return call(
-        d.tensor(d.broadcastable((m, n)), domain),
+        d.tensor(d.broadcastable((m, n)), addend(domain, scales)),
         d.tensor((m, k), domain),
         d.tensor((k, n), domain),
-        **scaling(d),
+        **scales,
     )
 
 
 def addmv(d: Drawing) -> Call:
-    m, k, _ = sizes(d)
+    (m, k, _), scales = sizes(d), scaling(d)
     domain = summed(d, k)
     return call(
-        d.tensor(d.broadcastable((m,)), domain),
+        d.tensor(d.broadcastable((m,)), addend(domain, scales)),
         d.tensor((m, k), domain),
         d.tensor((k,), domain),
-        **scaling(d),
+        **scales,
     )
 
 
@@ -124,12 +145,12 @@ def added_product(
 
 
 def addr(d: Drawing) -> Call:
-    m, n, domain = d.size(1, 65), d.size(1, 65), summed(d, 1)
+    m, n, domain, scales = d.size(1, 65), d.size(1, 65), summed(d, 1), scaling(d)
     return call(
-        d.tensor(d.broadcastable((m, n)), domain),
+        d.tensor(d.broadcastable((m, n)), addend(domain, scales)),
         d.tensor((m,), domain),
         d.tensor((n,), domain),
-        **scaling(d),
+        **scales,
     )
 
 
@@ -140,7 +161,7 @@ def baddbmm(d: Drawing) -> Call:
     if d.dtype == "bfloat16" and scales.get("alpha") == 0.0:  # torch's CPU then forgets beta
         scales["alpha"] = 1.0
     return call(
-        d.tensor(added, domain),
+        d.tensor(added, addend(domain, scales)),
         d.tensor((batch, m, k), domain),
         d.tensor((batch, k, n), domain),
         **scales,
@@ -149,12 +170,12 @@ def baddbmm(d: Drawing) -> Call:
 
 def addbmm(d: Drawing) -> Call:
     batch, (m, k, n) = d.size(1, 4), sizes(d, 17)
-    domain, added = summed(d, k * batch), d.broadcastable((m, n))
+    domain, added, scales = summed(d, k * batch), d.broadcastable((m, n)), scaling(d)
     return call(
-        d.tensor(added, domain),
+        d.tensor(added, addend(domain, scales)),
         d.tensor((batch, m, k), domain),
         d.tensor((batch, k, n), domain),
-        **scaling(d),
+        **scales,
     )
 
 

@@ -27,7 +27,7 @@ from ..core.verdict import OutcomeStatus
 from ..generate.materialize import Adjust, Arguments, Materials
 from ..generate.value_classes import EXACT_CLASSES
 from ..operators.declare import Operator
-from .magnitudes import MAGNITUDES, floats, unsigned
+from .magnitudes import MAGNITUDES, Magnitudes, floats, unsigned, without_special_values
 from .proofs import Proofs
 
 _LOW_ENTROPY = 16
@@ -288,21 +288,27 @@ class Reference:
         return False
 
     @functools.cached_property
-    def magnitudes(self) -> tuple[torch.Tensor | float | None, ...]:
+    def magnitudes(self) -> Magnitudes:
         """S per output: a float64 tensor of its shape, one number for all elements, or None if the
-        error model has no S."""
+        error model has no S.
+
+        Elements that no NaN or infinity among the inputs reaches have the S of the other inputs.
+        """
+        return without_special_values(self, self._magnitudes())
+
+    def _magnitudes(self) -> Magnitudes:
         kind = self.model.magnitude if self.direction == "forward" else self.model.backward
         count = len(self.outputs)
-        if callable(kind):
-            raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
-            magnitude = kind(tuple(self.arguments.args), self.arguments.kwargs, raw)
-            if isinstance(magnitude, torch.Tensor) and not magnitude.requires_grad:
-                return (magnitude,) * count
-            magnitude = (
-                tuple(magnitude) if isinstance(magnitude, (tuple, list)) else (magnitude,) * count
-            )
-            return tuple(m.detach() if isinstance(m, torch.Tensor) else m for m in magnitude)
-        return MAGNITUDES[kind](self, count)
+        if not callable(kind):
+            return MAGNITUDES[kind](self, count)
+        raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
+        magnitude = kind(tuple(self.arguments.args), self.arguments.kwargs, raw)
+        if isinstance(magnitude, torch.Tensor) and not magnitude.requires_grad:
+            return (magnitude,) * count
+        magnitude = (
+            tuple(magnitude) if isinstance(magnitude, (tuple, list)) else (magnitude,) * count
+        )
+        return tuple(m.detach() if isinstance(m, torch.Tensor) else m for m in magnitude)
 
     def evaluate(self, adjust: Adjust | None, *, absolute: bool = False) -> tuple[Output, ...]:
         """The outputs with inputs changed by ``adjust``; empty if the operator rejects the changed
