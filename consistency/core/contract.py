@@ -11,6 +11,10 @@ MAX_RANK = 64
 NONE = -1  # in place of a position: there is none
 _LIMIT = 1 << 62
 
+# Kinds of differences: the strides of a view; and of a result with memory of its own those that
+# torch's documentation promises, or that only its shape functions state.
+STRIDES, DOCUMENTED, STATED = "strides", "documented-strides", "stated-strides"
+
 
 @dataclass(frozen=True, slots=True)
 class Returned:

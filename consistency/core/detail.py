@@ -28,9 +28,11 @@ class StateChanged:
 class BrokenContract:
     """Something beside the numbers is not as on the CPU: ``kind`` is ``identity`` (another object
     than the argument is returned), ``aliasing`` (a copy instead of a view, or the reverse),
-    ``strides``, ``gradient`` (what tracks gradients), ``written`` (an argument that is not the
-    operator's to write) or ``version`` (a write that autograd does not notice). ``output`` is the
-    return value and ``position`` the argument that it is about, where it is about one."""
+    ``strides`` (of a view), ``documented-strides`` and ``stated-strides`` (of a result with memory
+    of its own, promised by torch's documentation or only by its shape functions), ``gradient``
+    (what tracks gradients), ``written`` (an argument that is not the operator's to write) or
+    ``version`` (a write that autograd does not notice). ``output`` is the return value and
+    ``position`` the argument that it is about, where it is about one."""
 
     kind: str
     output: str

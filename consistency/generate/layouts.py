@@ -82,9 +82,7 @@ def inverse(
 @functools.lru_cache(maxsize=4096)
 def possible(shape: Shape, *, overlap: bool = True) -> tuple[str, ...]:
     """The layouts that ``shape`` can have, simplest first."""
-    names = [name for name in LAYOUTS if inverse(name, shape, min, overlap=overlap) is not None]
-    # Images have kernels of their own in this layout, so it is drawn three times as often.
-    return (*names, *["channels-last"] * (2 * ("channels-last" in names)))
+    return tuple(name for name in LAYOUTS if inverse(name, shape, min, overlap=overlap) is not None)
 
 
 def _with(shape: Shape, dim: int, size: int) -> Shape:

@@ -24,19 +24,29 @@ SMALL = (2, 3, 5, 4)  # an image, for elementwise cases that have none
 
 
 def with_channels_last(operator: Operator, cases: list[Case]) -> list[Case]:
-    """The cases, one that can be in channels_last brought to it, unless one is already: rather one
-    of ordinary numbers, and rather a late one."""
+    """The cases, one that can be in channels_last brought to it, unless one is already: rather an
+    image than a volume, whose format is not promised, rather one of ordinary numbers, and rather a
+    late one."""
     if not operator.keeps_memory_format or len(cases) < FEWEST:
         return cases
-    if any(_asks(operator, case) for case in cases):
+    images = [i for i, case in enumerate(cases) if _rank(operator, case) == 4]
+    if any(_asks(operator, case) for case in ([cases[i] for i in images] or cases)):
         return cases
-    for position in sorted(range(len(cases)), key=lambda i: (not _is_ordinary(cases[i]), -i)):
+    for position in sorted(
+        range(len(cases)), key=lambda i: (i not in images, not _is_ordinary(cases[i]), -i)
+    ):
         if operator.name.endswith("3d") and len(_shape(cases[position].tensors[0])) == 4:
             continue  # torch refuses a volume alone that looks like an image in channels_last
         changed = _in_channels_last(operator, cases[position])
         if changed is not None:
             return [*cases[:position], changed, *cases[position + 1 :]]
     return cases
+
+
+def _rank(operator: Operator, case: Case) -> int:
+    """The dimensions of the image of a case; 0 if it has none."""
+    image = case.tensors[operator.leading : operator.leading + 1]
+    return len(_shape(image[0])) if image else 0
 
 
 def _is_ordinary(case: Case) -> bool:

@@ -21,7 +21,7 @@ from ..core.model import Case
 from ..core.recipe import TensorRecipe
 from ..operators.declare import REAL, Domain, Operator
 from .layouts import inverse, possible
-from .special_positions import special_values
+from .special_positions import SpecialPositions
 from .value_class_choice import WIDE_INTEGERS, computes_exactly, plane, value_classes_within
 
 # Just around powers of two, where vector bodies, tails and blocks begin and end.
@@ -64,6 +64,7 @@ class Draw:
         self._draw = draw
         self.dtype = dtype
         self.operator = operator
+        self._special_positions = SpecialPositions(self, operator)
 
     @property
     def floating(self) -> bool:
@@ -156,7 +157,7 @@ class Draw:
             view = (*view, ("conj",)) if layout and self.choice(False, False, False, True) else view
         special: tuple[tuple[int, str], ...] = ()
         if values is None or domain.specials:
-            special = special_values(self, self.operator, domain, dtype, elements)
+            special = self._special_positions.draw(domain, dtype, elements)
         values = values or self._values(dtype, domain)
         return TensorRecipe(base, dtype, values, self.stop(elements), view, special)
 

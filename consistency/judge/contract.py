@@ -4,7 +4,8 @@ Views, identities, writes and gradient tracking follow from torch's schemas and 
 all devices share: any difference is a failure. The strides of a result with memory of its own are
 compared where torch states them: where its shape function (the kernel of the meta device, which
 torch.compile relies on, and which torch's own tests hold every device to) gives those of the CPU.
-A lost channels_last fails, and a result that is neither contiguous nor as on the CPU.
+Where torch's documentation promises them, too, a lost channels_last fails, and a result that is
+neither contiguous nor as on the CPU; elsewhere only if the policy asks for the stated ones.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 import torch
 
 from ..backends._contract import is_dense, observed_call
-from ..core.contract import NONE, Contract, Returned
+from ..core.contract import DOCUMENTED, NONE, STATED, STRIDES, Contract, Returned
 from ..core.detail import BrokenContract
 from ..core.model import Outcome
 from ..generate.materialize import Materials
@@ -68,7 +69,8 @@ def _written(operator: Operator, actual: Contract, expected: Contract) -> Breach
 def _returned(
     operator: Operator, materials: Materials, direction: str, actual: Contract, expected: Contract
 ) -> Breach | None:
-    """The return values, one after the other."""
+    """The return values, one after the other; strides that nobody documents count least."""
+    least: Breach | None = None
     for position, (mine, cpu) in enumerate(zip(actual.returned, expected.returned, strict=True)):
         if mine is None or cpu is None or mine == cpu:
             continue
@@ -87,8 +89,11 @@ def _returned(
             where = max(cpu.argument, cpu.storage, mine.argument, mine.storage, 0)
             several = len(expected.returned) > 1
             text = f"{name} {text}" if several else text
-            return text, BrokenContract(kind, name, where)
-    return None
+            found_here = text, BrokenContract(kind, name, where)
+            if kind != STATED:
+                return found_here
+            least = least or found_here
+    return least
 
 
 def _same_memory(mine: Returned, cpu: Returned) -> bool:
@@ -153,17 +158,20 @@ def _gradients(mine: Returned, cpu: Returned) -> tuple[str, str]:
 
 
 def _layout(
-    mine: Returned, cpu: Returned, promised: Callable[[Returned, Returned], bool]
+    mine: Returned, cpu: Returned, promised: Callable[[Returned, Returned], str]
 ) -> tuple[str, str]:
     """The same for strides: those of views, and of results of their own where torch states them."""
+    kind = STRIDES
     view = cpu.storage != NONE
     same_place = not view or mine.offset == cpu.offset
     if mine.strides == cpu.strides and same_place:
         return "", ""
-    if not view and not promised(mine, cpu):
-        return "", ""
+    if not view:
+        kind = promised(mine, cpu)
+        if not kind:
+            return "", ""
     if mine.strides == cpu.strides:
-        return "strides", (
+        return kind, (
             f"begins {mine.offset} elements into the memory of argument {cpu.storage}, on the CPU "
             f"{cpu.offset}"
         )
@@ -172,8 +180,8 @@ def _layout(
         lost = f"is {formats[0] or 'not'} where it is {formats[1]} on the CPU"
         if not formats[0]:
             lost = f"is not {formats[1]}, which it is on the CPU"
-        return "strides", f"{lost}: strides {_spelled(mine)} instead of {_spelled(cpu)}"
-    return "strides", f"has strides {_spelled(mine)} instead of {_spelled(cpu)}"
+        return kind, f"{lost}: strides {_spelled(mine)} instead of {_spelled(cpu)}"
+    return kind, f"has strides {_spelled(mine)} instead of {_spelled(cpu)}"
 
 
 def _spelled(item: Returned) -> str:
@@ -202,8 +210,8 @@ def _memory_format(item: Returned) -> str:
 
 
 class _Promise:
-    """Whether other strides of a result with memory of its own are a failure; asked only where they
-    differ."""
+    """What other strides of a result with memory of its own break, as one of the kinds above;
+    empty: nothing. Asked only where they differ."""
 
     def __init__(
         self, operator: Operator, materials: Materials, direction: str, position: int
@@ -211,31 +219,38 @@ class _Promise:
         self.operator, self.materials = operator, materials
         self.direction, self.position = direction, position
 
-    def __call__(self, mine: Returned, cpu: Returned) -> bool:
+    def __call__(self, mine: Returned, cpu: Returned) -> str:
         operator, family = self.operator, self.operator.ruled_by[1]
         if family in _LIBRARY_LAYOUT or (self.direction == "backward" and operator.mutates):
-            return False
+            return ""
         # cuDNN has no channels_last kernels in double precision.
         if family == "convolution" and self.materials.case.dtype in _DOUBLE:
-            return False
+            return ""
         inputs = self.materials.build(device="meta").tensors
         if not all(is_dense(tensor) for tensor in inputs):
-            return False  # torch.preserve_format promises nothing of their order
+            return ""  # torch.preserve_format promises nothing of their order
         format_kept, format_found = _memory_format(cpu), _memory_format(mine)
         if family in _LAYOUT_IS_THE_RESULT or operator.name in _LAYOUT_IS_THE_RESULT:
-            return self._is_stated(cpu)
+            return self._if_stated(cpu, DOCUMENTED)
+        elementwise = "elementwise" in operator.traits
         if format_kept.startswith("channels_last"):
             image = inputs[operator.leading : operator.leading + 1]
+            if not operator.keeps_memory_format:
+                return ""
             # torch documents it for images; of volumes, its own kernels differ.
-            documented = len(cpu.strides) == 4 and any(_is_channels_last(t) for t in image)
-            return operator.keeps_memory_format and (documented or self._is_stated(cpu))
+            if len(cpu.strides) == 4 and any(_is_channels_last(t) for t in image):
+                return DOCUMENTED
+            return self._if_stated(cpu, DOCUMENTED if elementwise else STATED)
         if format_found == "contiguous":
-            return False  # fits every use
+            return ""  # fits every use
         if format_found.startswith("channels_last") and family in _MAY_CHOOSE:
-            return False
-        return (format_kept == "contiguous" or "elementwise" in operator.traits) and (
-            self._is_stated(cpu)
-        )
+            return ""
+        if elementwise:
+            return self._if_stated(cpu, DOCUMENTED)
+        return self._if_stated(cpu, STATED) if format_kept == "contiguous" else ""
+
+    def _if_stated(self, cpu: Returned, kind: str) -> str:
+        return kind if self._is_stated(cpu) else ""
 
     def _is_stated(self, cpu: Returned) -> bool:
         """Whether torch's shape function gives the CPU's strides."""

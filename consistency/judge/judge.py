@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from ..core.contract import DOCUMENTED, STATED
 from ..core.detail import BeyondStatistics, BrokenContract, Detail, ReferenceRaised
 from ..core.model import Cause, Comparison, ElementGroup, Evidence, Measured, Worst
 from ..core.text import format_factor
@@ -20,6 +21,8 @@ from .tolerances import Policy, Rule
 
 _HEALTHY_PEAK = 3.0  # σ; the largest of many healthy errors
 _BIAS_FROM = 256
+# Differences beside the numbers that the policy on strides admits.
+_LEFT_TO_THE_BACKEND = {"stated": (), "documented": (STATED,), "any": (STATED, DOCUMENTED)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ def _breaks_contract(comparison: Comparison, verdict: Verdict, policy: Policy) -
     """Whether what differs beside the numbers decides: if the numbers do not fail, or fail because
     of it, as gradients do that are cut off, and if the policy does not leave it to the backend."""
     kind = comparison.detail.kind if isinstance(comparison.detail, BrokenContract) else ""
-    if not comparison.contract or (kind == "strides" and policy.strides == "any"):
+    if not comparison.contract or kind in _LEFT_TO_THE_BACKEND[policy.strides]:
         return False
     return not verdict.fails or kind == "gradient"
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 from typing import Any
 
 import torch
 
-from .declare import ONLY_NAN, UNIT, Call, Domain, Drawing, accumulated, call, one, products
+from .declare import UNIT, Call, Domain, Drawing, accumulated, call, one, products
 from .hooks import Args, Kwargs, Tensors, hook
 from .matmul import declare
 from .parameter_sampling import summed
@@ -70,8 +69,8 @@ def tensordot_terms(outputs: Tensors, x: Any, y: Any, *_: Any, **__: Any) -> flo
 
 
 def factor(d: Drawing, terms: int) -> Domain:
-    """The domain of one factor of three or more, which may be multiplied in any order."""
-    return UNIT if d.dtype == "float16" else replace(summed(d, terms), propagates=ONLY_NAN)
+    """The domain of one factor of three or more."""
+    return UNIT if d.dtype == "float16" else summed(d, terms)
 
 
 def multi_dot(d: Drawing) -> Call:

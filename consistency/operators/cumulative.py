@@ -13,7 +13,6 @@ from .declare import (
     EXTREMUM,
     FLOATS,
     NUMERIC,
-    ONLY_NAN,
     Call,
     Domain,
     Drawing,
@@ -85,16 +84,12 @@ def differences(d: Drawing) -> Call:
 
 
 def areas(d: Drawing) -> Call:
-    """The trapezoidal rule with evenly spaced points, seldom a single one, which has no area.
-
-    No infinities: torch subtracts half of both ends from the sum, others add up areas.
-    """
+    """The trapezoidal rule with evenly spaced points, seldom a single one, which has no area."""
     shape = [*reducible(d, 2048, low=1)]
     dim = d.dim(shape)
     if shape[dim] == 1 and d.integer(0, 7):
         shape[dim] = d.integer(2, 3)
-    heights = replace(ADDED, propagates=ONLY_NAN)
-    return call(d.tensor(shape, heights), dx=d.number(0.25, 4), dim=dim)
+    return call(d.tensor(shape, ADDED), dx=d.number(0.25, 4), dim=dim)
 
 
 @hook

@@ -27,7 +27,6 @@ from .domains import (
     HALF,
     INTEGERS,
     NUMERIC,
-    ONLY_NAN,
     POSITIVE,
     PROBABILITY,
     REAL,
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ADDED", "COMPLEX", "EVERY", "EVERYWHERE", "EXACT", "EXTREMUM", "FINITE", "FLOAT", "FLOATS",
-    "HALF", "INTEGERS", "NORMWISE", "NUMERIC", "ONLY_NAN", "POSITIVE", "PROBABILITY", "REAL",
+    "HALF", "INTEGERS", "NORMWISE", "NUMERIC", "POSITIVE", "PROBABILITY", "REAL",
     "REWRITTEN", "ROUNDED", "STRUCTURE", "SUMMED", "UNCHECKED", "UNIT", "Args", "Call",
     "ComplexVariant", "Domain", "Drawing", "ErrorModel", "InPlaceVariant", "Kwargs",
     "Magnitude", "Operator", "Sample", "Tensors", "Terms", "accumulated", "call", "family",

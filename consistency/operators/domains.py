@@ -13,6 +13,9 @@ NUMERIC = (*FLOATS, *INTEGERS)
 EVERY = (*NUMERIC, "bool")
 COMPLEX = ("complex64", "complex128")
 
+# A compensated sum subtracts an infinity from itself, and so does a product of numbers that are
+# split into parts: both give NaN where a sum in plain order is infinite.
+INFINITE = ("inf", "-inf")
 EVERYWHERE = (
     "0",
     "-0",
@@ -38,7 +41,8 @@ class Domain:
     points), ``specials`` the useful tokens of :data:`consistency.generate.value_classes.SPECIAL`,
     ``wide`` the binades 2**a … 2**b of magnitudes, ``sums`` adds fillings that stress summation
     (cancelling, large mean, exact integers). ``propagates`` are the special values whose
-    way through the operator is defined although none are named in ``specials``.
+    way through an accumulation is defined although none are named in ``specials``: NaN alone,
+    since what becomes of an infinity depends on how a sum is formed (:data:`INFINITE`).
     """
 
     low: float = -math.inf
@@ -48,14 +52,15 @@ class Domain:
     wide: tuple[int, int] | None = None
     sums: bool = False
     tiny: bool = False
-    propagates: tuple[str, ...] = ("nan", "inf", "-inf")
+    propagates: tuple[str, ...] = ("nan",)
 
-    @property
-    def propagated(self) -> tuple[str, ...]:
+    def propagated(self, *, alone: bool = False) -> tuple[str, ...]:
         """What is drawn where no special values are named: NaN, whose way through an operator is
-        defined in any domain, and the infinities if the domain reaches them."""
+        defined in any domain. ``alone``: every result has an input of its own, so that the
+        infinities have theirs, too, if the domain reaches them."""
         reached = {"inf": self.high == math.inf, "-inf": self.low == -math.inf}
-        return tuple(token for token in self.propagates if reached.get(token, True))
+        tokens = ("nan", *INFINITE) if alone and self.propagates else self.propagates
+        return tuple(token for token in tokens if reached.get(token, True))
 
 
 REAL = Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True)
@@ -64,4 +69,3 @@ ADDED = Domain(wide=(-10, 10), sums=True, tiny=True)  # no squares, which underf
 UNIT = Domain(-1.0, 1.0)
 POSITIVE = Domain(2.0**-10, 2.0**10, wide=(-10, 9))
 PROBABILITY = Domain(2.0**-8, 1.0 - 2.0**-8, propagates=())  # torch refuses NaN among them
-ONLY_NAN = ("nan",)  # where infinities cancel or not, as the order of the steps has it
