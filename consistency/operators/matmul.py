@@ -114,13 +114,19 @@ def addend(domain: Domain, scales: dict[str, Any]) -> Domain:
     return replace(domain, specials=("nan", "inf")) if scales.get("beta") == 0 else domain
 
 
+def factor(domain: Domain, scales: dict[str, Any]) -> Domain:
+    """The domain of both factors: whether 0 times a product that is NaN is ignored, too, nobody
+    says."""
+    return replace(domain, propagates=()) if scales.get("alpha") == 0 else domain
+
+
 def addmm(d: Drawing) -> Call:
     (m, k, n), scales = sizes(d, 33), scaling(d)
     domain = summed(d, k)
     return call(
         d.tensor(d.broadcastable((m, n)), addend(domain, scales)),
-        d.tensor((m, k), domain),
-        d.tensor((k, n), domain),
+        d.tensor((m, k), factor(domain, scales)),
+        d.tensor((k, n), factor(domain, scales)),
         **scales,
     )
 
@@ -130,8 +136,8 @@ def addmv(d: Drawing) -> Call:
     domain = summed(d, k)
     return call(
         d.tensor(d.broadcastable((m,)), addend(domain, scales)),
-        d.tensor((m, k), domain),
-        d.tensor((k,), domain),
+        d.tensor((m, k), factor(domain, scales)),
+        d.tensor((k,), factor(domain, scales)),
         **scales,
     )
 
@@ -148,8 +154,8 @@ def addr(d: Drawing) -> Call:
     m, n, domain, scales = d.size(1, 65), d.size(1, 65), summed(d, 1), scaling(d)
     return call(
         d.tensor(d.broadcastable((m, n)), addend(domain, scales)),
-        d.tensor((m,), domain),
-        d.tensor((n,), domain),
+        d.tensor((m,), factor(domain, scales)),
+        d.tensor((n,), factor(domain, scales)),
         **scales,
     )
 
@@ -162,8 +168,8 @@ def baddbmm(d: Drawing) -> Call:
         scales["alpha"] = 1.0
     return call(
         d.tensor(added, addend(domain, scales)),
-        d.tensor((batch, m, k), domain),
-        d.tensor((batch, k, n), domain),
+        d.tensor((batch, m, k), factor(domain, scales)),
+        d.tensor((batch, k, n), factor(domain, scales)),
         **scales,
     )
 
@@ -173,8 +179,8 @@ def addbmm(d: Drawing) -> Call:
     domain, added, scales = summed(d, k * batch), d.broadcastable((m, n)), scaling(d)
     return call(
         d.tensor(added, addend(domain, scales)),
-        d.tensor((batch, m, k), domain),
-        d.tensor((batch, k, n), domain),
+        d.tensor((batch, m, k), factor(domain, scales)),
+        d.tensor((batch, k, n), factor(domain, scales)),
         **scales,
     )
 
