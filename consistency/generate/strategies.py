@@ -156,7 +156,7 @@ class Draw:
             domain, elements = plane(self.operator, self.dtype, domain), 2 * elements
             view = (*view, ("conj",)) if layout and self.choice(False, False, False, True) else view
         special: tuple[tuple[int, str], ...] = ()
-        if values is None or domain.specials:
+        if values is None or domain.names_special_values:
             special = self._special_positions.draw(domain, dtype, elements)
         values = values or self._values(dtype, domain)
         return TensorRecipe(base, dtype, values, self.stop(elements), view, special)
@@ -215,7 +215,7 @@ class Draw:
                 and math.isinf(domain.low)
                 and math.isinf(domain.high)
                 and computes_exactly(self.operator)
-                and self.integer(0, 3) == 3
+                and self.choice(False, False, True)
             ):
                 return tuple(self.choice(*WIDE_INTEGERS[dtype]))
             return (

@@ -54,6 +54,11 @@ class Domain:
     tiny: bool = False
     propagates: tuple[str, ...] = ("nan",)
 
+    @property
+    def names_special_values(self) -> bool:
+        """Whether special values are drawn even among numbers of a given value class."""
+        return bool(self.specials) or self.propagates not in ((), ("nan",))
+
     def propagated(self, *, alone: bool = False) -> tuple[str, ...]:
         """What is drawn where no special values are named: NaN, whose way through an operator is
         defined in any domain. ``alone``: every result has an input of its own, so that the

@@ -53,10 +53,13 @@ def inner_added(outputs: Tensors, x: Any, first: Any, *_: Any, **__: Any) -> flo
 
 def sizes(d: Drawing, most: int = 65) -> tuple[int, int, int]:
     """m, k and n of a product: k up to 2048, and at most 6000 elements in an operand; seldom all
-    equal."""
-    if d.integer(0, 9) == 9:
+    equal, and seldom many long sums, whose errors show how they are accumulated."""
+    kind = d.integer(0, 9)
+    if kind == 9:
         square = d.size(2, min(most, 33))
         return square, square, square
+    if kind == 8:
+        return d.size(9, 17), d.size(256, 1025), d.size(9, 17)
     k = d.size(1, 2048)
     most = max(1, min(most, 6000 // k))
     return extent(d, most), k, d.size(1, most)

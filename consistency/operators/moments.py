@@ -57,7 +57,8 @@ def norms(*orders: Any) -> Sample:
         shape, order = reducible(d), d.choice(*orders)
         # Squares of numbers beyond 2⁸ leave float16, their norm does not.
         half = Domain(0.25, 2.0) if order == 3 else d.choice(SMALL, SMALL, LARGE)
-        return call(d.tensor(shape, fitting(d, MEASURED, half)), order, **along(d, shape))
+        zeros = {"values": ("sparse", 0.125)} if d.integer(0, 9) == 9 else {}  # rows of them
+        return call(d.tensor(shape, fitting(d, MEASURED, half), **zeros), order, **along(d, shape))
 
     return sample
 

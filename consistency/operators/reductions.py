@@ -40,7 +40,8 @@ EXTREME = Domain(
     specials=("nan", "inf", "-inf", "0", "-0", "max", "-max"), wide=(-24, 24), tiny=True
 )
 SOME_NAN = Domain(specials=("nan", "-nan"), wide=(-10, 9), sums=True)
-SMALL = Domain(wide=(-3, 3), specials=("0",))
+SMALL = Domain(wide=(-3, 3))
+FACTORS = Domain(propagates=("0", "nan"))  # what decides a product
 
 
 def over(domain: Domain, *, full: bool = True, half: Domain | None = None) -> Sample:
@@ -81,9 +82,8 @@ def product(d: Drawing) -> Call:
     dim = kwargs.get("dim")
     row = shape[dim] if isinstance(dim, int) and shape else math.prod(shape)
     if row <= 8 and not half and d.flag():
-        return call(
-            d.tensor(shape, Domain(wide=(-96 // row, 96 // row), specials=("0", "nan"))), **kwargs
-        )
+        reach = 96 // row
+        return call(d.tensor(shape, FACTORS, values=("wide", -reach, reach, 1)), **kwargs)
     octaves = math.ceil(math.log2(math.prod(shape)))
     if octaves < (3 if half else 4):
         return call(d.tensor(shape, Domain(wide=(-2, 1), specials=("0", "nan", "inf"))), **kwargs)
@@ -92,7 +92,8 @@ def product(d: Drawing) -> Call:
         1.0 - spread if math.prod(shape) * spread < 80.0 else 1.0
     )  # blanks are the least of a class: 1.2e-38 is exp(-87)
     return call(
-        d.tensor(shape, SMALL, values=("uniform", min_value, 1.0 + spread), overlap=False), **kwargs
+        d.tensor(shape, FACTORS, values=("uniform", min_value, 1.0 + spread), overlap=False),
+        **kwargs,
     )
 
 
