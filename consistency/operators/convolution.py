@@ -137,7 +137,8 @@ def transposed(rank: int) -> Sample:
         spatial = [d.size(1, MOST[rank] // 2) for _ in kernel]
         domain = summed(d, c_in * math.prod(kernel))
         bias = (d.tensor((groups * c_out,), domain),) if d.flag() else ()
-        image = d.tensor((*batch, groups * c_in, *spatial), domain)
+        # Cropping the result is leaving out products, or multiplying with zeros, too.
+        image = d.tensor((*batch, groups * c_in, *spatial), weights(domain))
         return call(
             image, d.tensor((groups * c_in, c_out, *kernel), weights(domain)), *bias, **kwargs
         )

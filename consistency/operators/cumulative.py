@@ -65,7 +65,8 @@ def factors(d: Drawing) -> Call:
         )
     else:
         domain = Domain(wide=(-2, 1)) if count <= 12 else Domain(0.875, 1.125)
-    return call(d.tensor(shape, domain), dim)
+    # Without NaN, as in prod.
+    return call(d.tensor(shape, replace(domain, propagates=())), dim)
 
 
 def differences(d: Drawing) -> Call:

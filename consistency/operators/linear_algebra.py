@@ -168,7 +168,8 @@ def reflectors(d: Drawing) -> Call:
     """Weak ones: the gradient applies their inverses, which are large about tau = 1/‖v‖²."""
     n = d.size(1, 9)
     shape = (*d.shape(0, 1, most=3), n + d.integer(0, 9), n)
-    return call(d.tensor(shape, ENTRIES), d.tensor((*shape[:-2], n), Domain(0.0, 2.0**-5)))
+    weak = Domain(0.0, 2.0**-5, propagates=())
+    return call(d.tensor(shape, ENTRIES), d.tensor((*shape[:-2], n), weak))
 
 
 def vandermonde(d: Drawing) -> Call:

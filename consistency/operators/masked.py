@@ -38,7 +38,7 @@ from .hooks import Args, Kwargs, Tensors
 from .magnitudes import joint_maximum
 
 LOGARITHMS = Domain(-16.0, 16.0)
-FACTORS = Domain(0.5, 2.0)
+FACTORS = Domain(0.5, 2.0, propagates=())  # as those of prod
 
 
 def selecting(d: Drawing, shape: Sequence[int]) -> TensorRecipe:

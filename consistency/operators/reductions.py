@@ -41,7 +41,9 @@ EXTREME = Domain(
 )
 SOME_NAN = Domain(specials=("nan", "-nan"), wide=(-10, 9), sums=True)
 SMALL = Domain(wide=(-3, 3))
-FACTORS = Domain(propagates=("0", "nan"))  # what decides a product
+# The gradient by a factor is a product of the others: where that factor is NaN, result / x is NaN,
+# too, and other formulas are not. So none is NaN, but some are 0.
+FACTORS = Domain(propagates=("0",))
 
 
 def over(domain: Domain, *, full: bool = True, half: Domain | None = None) -> Sample:
@@ -86,7 +88,7 @@ def product(d: Drawing) -> Call:
         return call(d.tensor(shape, FACTORS, values=("wide", -reach, reach, 1)), **kwargs)
     octaves = math.ceil(math.log2(math.prod(shape)))
     if octaves < (3 if half else 4):
-        return call(d.tensor(shape, Domain(wide=(-2, 1), specials=("0", "nan", "inf"))), **kwargs)
+        return call(d.tensor(shape, Domain(wide=(-2, 1), specials=("0", "inf"))), **kwargs)
     spread = 2.0 ** -max(octaves if half else octaves // 2, 3)
     min_value = (
         1.0 - spread if math.prod(shape) * spread < 80.0 else 1.0

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from ..backends.base import collect, failed
-from ..core import dtypes
+from ..core import bits, dtypes
 from ..core.model import Outcome, Output
 from ..core.recipe import TensorRecipe, tensors
 from ..core.verdict import OutcomeStatus
@@ -366,10 +366,8 @@ class Reference:
         if form is None:
             return None
         tiny = form.smallest_normal
-        floating = [b for b in self.materials.bases if b.dtype.kind == "f"]
-        with np.errstate(invalid="ignore"):
-            if not any(((np.abs(b) < tiny) & (b != 0)).any() for b in floating):
-                return None
+        if not any(bits.holds_subnormals(base, tiny) for base in self.materials.bases):
+            return None
         return self.evaluate(
             lambda base, position: torch.where(base.abs() < tiny, base * 0.0, base)
         )
