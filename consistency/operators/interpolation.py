@@ -68,7 +68,7 @@ def interpolate(d: Drawing) -> Call:
 def grid_sample(d: Drawing) -> Call:
     """Sampling points within and a little outside of the image; whole pixels where the nearest one
     is taken."""
-    rank = d.choice(2, 2, 3)
+    rank = d.choice(2, 3)
     mode = d.choice("bilinear", "nearest", *["bicubic"] * (rank == 2))
     if mode == "nearest":  # -1, 0 and 1 are pixels of images of odd size with aligned corners
         size, options = [2 * d.integer(0, 2) + 1 for _ in range(rank)], {"align_corners": True}

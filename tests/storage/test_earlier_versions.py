@@ -71,9 +71,9 @@ def test_a_failure_is_found_and_replayed() -> None:
 def test_a_bundle_is_compared_with_a_new_one(tmp_path: Path) -> None:
     output_of(
         "run", "matmul", "neg", "sign", "--dtype", "float32", "--backend", "cpu",
-        "--backend", BACKEND, "--examples", 3, "--seed", 12, "--no-shrink", "--no-fingerprint",
-        "--expectations", DATA / "known-divergences.yaml", "--out", tmp_path / "new",
-        status=1,
+        "--backend", BACKEND, "--corpus", CORPUS, "--examples", 3, "--no-shrink",
+        "--no-fingerprint", "--expectations", DATA / "known-divergences.yaml",
+        "--out", tmp_path / "new", status=1,
     )  # fmt: skip
     results = bundle.read_results(tmp_path / "new")
     known, was_known = (
