@@ -377,9 +377,28 @@ class Floating(Elements):
             flushed = flat(outputs[self.index].tensor, wide=True)  # type: ignore[arg-type]
             flushed = flushed[self.keep] if self.keep is not None else flushed
             flushed_error = np.abs(self.actual.astype(np.float64) - flushed)
+            terms = self.reference.flushed_terms()
+            if len(terms) == len(outputs) and terms[self.index].tensor is not None:
+                some = flat(terms[self.index].tensor, wide=True)  # type: ignore[arg-type]
+                some = np.nan_to_num(some[self.keep] if self.keep is not None else some)
+                flushed_error = np.fmax(flushed_error - some, 0.0)
             flushed_error = flushed_error[mask] if mask is not None else flushed_error
             admitted = np.fmin(error, flushed_error)
-        return metrics.pareto_front(np.maximum(admitted - smallest_normal, 0.0), ulp, scale)[0]
+        floor = smallest_normal + self._flushed_products(mask)
+        return metrics.pareto_front(np.maximum(admitted - floor, 0.0), ulp, scale)[0]
+
+    def _flushed_products(self, mask: Any) -> Any:
+        """The most that a sum loses if every product below the smallest normal number becomes
+        zero."""
+        kind = (
+            self.model.magnitude if self.reference.direction == "forward" else self.model.backward
+        )
+        if kind != "products":
+            return 0.0
+        most = self.reference.terms(self.index) * self.form.smallest_normal
+        magnitude = np.nan_to_num(self._magnitude(), nan=0.0, posinf=1e300)
+        whole = not isinstance(magnitude, np.ndarray) or magnitude.ndim == 0 or mask is None
+        return np.minimum(magnitude if whole else magnitude[mask], most)
 
     def _ranges(self) -> list[tuple[tuple[int, float, float], Any]]:
         """The operator's declared argument ranges as masks over the elements (elementwise

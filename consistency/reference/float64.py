@@ -372,6 +372,28 @@ class Reference:
             lambda base, position: torch.where(base.abs() < tiny, base * 0.0, base)
         )
 
+    def flushed_terms(self) -> tuple[Output, ...]:
+        """What the terms with subnormal inputs add up to in a sum of products, all of one sign:
+        vector code may flush them where the scalar code behind it does not. Empty for other
+        operators."""
+        kind = self.model.magnitude if self.direction == "forward" else self.model.backward
+        form = dtypes.FORMATS.get(self.materials.case.dtype)
+        if kind != "products" or form is None:
+            return ()
+        tiny = form.smallest_normal
+        every, others = (
+            self.evaluate(adjust, absolute=True)
+            for adjust in (
+                lambda base, position: base.abs(),
+                lambda base, position: torch.where(base.abs() < tiny, 0.0, base.abs()),
+            )
+        )
+        return tuple(
+            Output(a.name, a.tensor - b.tensor, a.dtype)
+            for a, b in zip(every, others, strict=True)
+            if a.tensor is not None and b.tensor is not None
+        )
+
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.complex128 if tensor.dtype.is_complex else torch.float64)
