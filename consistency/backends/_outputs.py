@@ -25,6 +25,7 @@ from ..errors import Unsupported
 from ..generate.fill import fill
 from ..generate.materialize import Arguments, Materials
 from ..operators.declare import Operator
+from ._contract import ContractObserver
 from ._foreign_code import StateChanges, calls_foreign_code
 from .process_state import StateGuard
 
@@ -53,21 +54,22 @@ def collect(
     arguments: Arguments,
     backward: bool,
     changes: StateChanges | None = None,
+    observer: ContractObserver | None = None,
 ) -> tuple[Output, ...]:
     """Call ``function(args, kwargs)`` and name the outputs: return values, arguments written in
-    place, or gradients.
+    place, or gradients. ``observer`` is told what is called and what it returns.
 
     What a user's function changes in global state is restored, and added to ``changes``.
     """
     if calls_foreign_code(operator):
         guard = StateGuard()
         try:
-            return _seeded_or_not(function, operator, arguments, backward)
+            return _seeded_or_not(function, operator, arguments, backward, observer)
         finally:
             found = guard.restore()
             if changes is not None:
                 changes.add(found, again=True)
-    return _seeded_or_not(function, operator, arguments, backward)
+    return _seeded_or_not(function, operator, arguments, backward, observer)
 
 
 def _seeded_or_not(
@@ -75,11 +77,12 @@ def _seeded_or_not(
     operator: Operator,
     arguments: Arguments,
     backward: bool,
+    observer: ContractObserver | None,
 ) -> tuple[Output, ...]:
     if "random" in operator.traits:
         with _seeded(arguments.materials.case.digest):
-            return _collect(function, operator, arguments, backward)
-    return _collect(function, operator, arguments, backward)
+            return _collect(function, operator, arguments, backward, observer)
+    return _collect(function, operator, arguments, backward, observer)
 
 
 @contextlib.contextmanager
@@ -99,9 +102,15 @@ def _collect(
     operator: Operator,
     arguments: Arguments,
     backward: bool,
+    observer: ContractObserver | None,
 ) -> tuple[Output, ...]:
     if not backward:
+        if observer is not None:
+            observer.begin(arguments.tensors)
         result = function(tuple(arguments.args), arguments.kwargs)
+        if observer is not None:
+            result = list(_limited(result))
+            observer.returned(result)
         outputs = [_output(f"out/{i}", item) for i, item in enumerate(_limited(result))]
         outputs += [
             _output(f"arg/{i}", arguments.bases[i])
@@ -111,10 +120,16 @@ def _collect(
         return tuple(outputs)
     # A caller's no_grad() would silently leave no gradients to compare.
     with contextlib.nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
-        args = (
-            _on_copies(arguments, operator.mutates) if operator.mutates else tuple(arguments.args)
-        )
+        args = tuple(arguments.args)
+        tensors: Sequence[torch.Tensor] = arguments.tensors
+        if operator.mutates:
+            args, tensors = _on_copies(arguments, operator.mutates)
+        if observer is not None:
+            observer.begin(tensors)
         result = function(args, arguments.kwargs)
+        if observer is not None:
+            result = list(_limited(result))
+            observer.returned(result)
         pairs = _against(_limited(result), arguments)
         leaves = [tensor for tensor in arguments.tensors if tensor.requires_grad]
         gradients: Sequence[torch.Tensor | None] = [None] * len(leaves)
@@ -147,15 +162,14 @@ def _against(
     return cotangents
 
 
-def _on_copies(arguments: Arguments, written: Sequence[int]) -> tuple[Any, ...]:
-    """The arguments with copies of the tensors that are written: leaves cannot be written, and
-    their gradient is the copy's."""
-    copies = {
-        id(arguments.tensors[i]): arguments.tensors[i].clone()
-        for i in written
-        if i < len(arguments.tensors)
-    }
-    return tuple(copies.get(id(arg), arg) for arg in arguments.args)
+def _on_copies(
+    arguments: Arguments, written: Sequence[int]
+) -> tuple[tuple[Any, ...], list[torch.Tensor]]:
+    """The arguments, and their tensors, with copies of those that are written: leaves cannot be
+    written, and their gradient is the copy's."""
+    tensors = [t.clone() if i in written else t for i, t in enumerate(arguments.tensors)]
+    copies = {id(t): copy for t, copy in zip(arguments.tensors, tensors, strict=True)}
+    return tuple(copies.get(id(arg), arg) for arg in arguments.args), tensors
 
 
 def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tensor:

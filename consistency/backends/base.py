@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..core.contract import Contract
 from ..core.model import Case, Outcome, Output
 from ..core.trees import flatten
 from ..core.verdict import OutcomeStatus
@@ -27,6 +28,7 @@ from ..errors import RecipeError
 from ..generate.materialize import Adjust, Materials
 from ..operators.declare import Operator
 from . import _numerics
+from ._contract import ContractObserver
 from ._foreign_code import StateChanges, guarded, is_own
 from ._guarded_calls import attempt, availability, refusal
 from ._outputs import (
@@ -54,6 +56,8 @@ __all__ = [
     "refusal",
 ]
 
+_COPIED_BACK = 1 << 18  # bytes of a case's inputs that are copied from a device and compared
+
 
 # Methods that users override and that this package calls, besides `call`, `switches` and `finish`,
 # which `run` calls.
@@ -78,6 +82,9 @@ class Backend:
     name: str = "backend"
     device: str = "cpu"
     differentiable: bool = True
+    keeps_contract: bool = (
+        True  # torch's views, identities, strides and gradient tracking hold here
+    )
     tolerance_key: str = ""  # the spec under which tolerances know it, if its name is invented
     is_recorded: bool = False  # outcomes were recorded elsewhere: nothing can be run again
     fingerprint: Mapping[str, str] = MappingProxyType(
@@ -212,6 +219,8 @@ class Backend:
                 message=f"torch {torch.__version__} has no {operator.name}",
             )
         backward = direction == "backward"
+        observer = ContractObserver() if self._has_contract(dtype, adjust) else None
+        contract: Contract | None = None
         outputs: tuple[Output, ...] = ()
         failure: Outcome | None = None
         with warnings.catch_warnings(record=True) as caught:
@@ -233,8 +242,10 @@ class Backend:
                         arguments,
                         backward,
                         self.state_changes,
+                        observer,
                     )
                     self.finish()
+                    contract = observer.contract() if observer is not None else None
                     outputs = tuple([to_cpu(output) for output in outputs])
             except KeyboardInterrupt:
                 raise
@@ -262,11 +273,21 @@ class Backend:
         if message:
             status = OutcomeStatus.FALLBACK
         modified: tuple[int, ...] = ()
-        if self.device == "cpu" and dtype is None and not backward and not message:
+        if dtype is None and adjust is None and not message and self._can_look_at(materials):
             modified = tuple(
-                [i for i in changed(arguments, materials) if i not in operator.mutates]
+                [i for i in changed(arguments, materials) if backward or i not in operator.mutates]
             )
-        return Outcome(status, outputs, "", message, texts, modified, seconds)
+        contract = None if message else contract
+        return Outcome(status, outputs, "", message, texts, modified, seconds, contract=contract)
+
+    def _has_contract(self, dtype: str | None, adjust: Adjust | None) -> bool:
+        """Whether a call is the case itself, on a backend that keeps torch's contract."""
+        return self.keeps_contract and dtype is None and adjust is None
+
+    def _can_look_at(self, materials: Materials) -> bool:
+        """Whether the inputs may be compared afterwards: large ones are not copied from a
+        device."""
+        return self.device == "cpu" or sum(b.nbytes for b in materials.bases) <= _COPIED_BACK
 
     def _not_built(
         self, error: Exception, materials: Materials, dtype: str | None, adjust: Adjust | None

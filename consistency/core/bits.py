@@ -70,3 +70,22 @@ def signed_patterns(array: Array) -> Array:
 def unsigned_patterns(array: Array) -> Array:
     """The bit patterns of an array as unsigned integers of its width; two to a complex128."""
     return array.view(f"u{min(array.itemsize, 8)}")
+
+
+def finite(array: Array) -> npt.NDArray[np.bool_]:
+    """Which numbers of an array are neither NaN nor infinite."""
+    if array.dtype == np.uint16:
+        exponents: npt.NDArray[np.bool_] = (array & 0x7F80) != 0x7F80
+        return exponents
+    return np.isfinite(array)
+
+
+def holds_subnormals(array: Array, smallest_normal: float) -> bool:
+    """Whether any floating-point number of an array lies between 0 and the smallest normal
+    number; uint16: bfloat16."""
+    if array.dtype == np.uint16:
+        return bool((((array & 0x7F80) == 0) & ((array & 0x007F) != 0)).any())
+    if array.dtype.kind != "f":
+        return False
+    with np.errstate(invalid="ignore"):
+        return bool(((np.abs(array) < smallest_normal) & (array != 0)).any())

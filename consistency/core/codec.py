@@ -15,6 +15,7 @@ import torch
 
 from ..errors import ConsistencyError
 from . import dtypes, recipe
+from .contract import contract_from_json, contract_to_json
 from .model import Case, Outcome, Output
 from .recipe import INLINE_BYTES
 from .text import one_line
@@ -68,6 +69,8 @@ def encode_outcome(outcome: Outcome, store: Store) -> Json:
     }
     row: Json = {"status": str(outcome.status)}
     row |= {key: value for key, value in fields.items() if value}
+    if outcome.contract is not None:
+        row["contract"] = contract_to_json(outcome.contract)
     outputs = [_encode_output(output, store) for output in outcome.outputs]
     return row | {"seconds": outcome.seconds, "outputs": outputs}
 
@@ -110,6 +113,7 @@ def decode_outcome(data: Mapping[str, Any], load: Load) -> Outcome:
         seconds if math.isfinite(seconds) else 0.0,
         one_line(text_in(data, "unsteady", ""), MAX_TEXT),
         tuple(one_line(str(text), MAX_TEXT) for text in data.get("state_changes", ())),
+        contract_from_json(data["contract"]) if data.get("contract") is not None else None,
     )
 
 

@@ -25,6 +25,21 @@ class StateChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokenContract:
+    """Something beside the numbers is not as on the CPU: ``kind`` is ``identity`` (another object
+    than the argument is returned), ``aliasing`` (a copy instead of a view, or the reverse),
+    ``strides`` (of a view), ``documented-strides`` and ``stated-strides`` (of a result with memory
+    of its own, promised by torch's documentation or only by its shape functions), ``gradient``
+    (what tracks gradients), ``written`` (an argument that is not the operator's to write) or
+    ``version`` (a write that autograd does not notice). ``output`` is the return value and
+    ``position`` the argument that it is about, where it is about one."""
+
+    kind: str
+    output: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
 class Nondeterministic:
     """Another call gave other bits: ``kind`` is ``runs``, ``threads`` (another number of threads)
     or ``batch`` (a single row)."""
@@ -79,6 +94,7 @@ class HarnessFailed:
 Detail = (
     ModifiedInput
     | StateChanged
+    | BrokenContract
     | Nondeterministic
     | TimedOut
     | PrecisionScaling
@@ -91,6 +107,7 @@ Detail = (
 _FIELDS: Mapping[type[Detail], Mapping[str, type]] = {
     ModifiedInput: {"position": int},
     StateChanged: {"states": str},
+    BrokenContract: {"kind": str, "output": str, "position": int},
     Nondeterministic: {"kind": str},
     TimedOut: {"seconds": float},
     PrecisionScaling: {"direction": str},

@@ -47,6 +47,10 @@ FORMATS: dict[str, Format] = {
 }
 FLOATING = tuple(FORMATS)
 INTEGRAL = ("int64", "int32", "int16", "int8", "uint8")
+INTEGER_RANGE = {
+    "int64": (-(2**63), 2**63 - 1), "int32": (-(2**31), 2**31 - 1), "int16": (-(2**15), 2**15 - 1),
+    "int8": (-128, 127), "uint8": (0, 255), "bool": (0, 1),
+}  # fmt: skip
 PARTS = {"complex64": "float32", "complex128": "float64"}  # what real and imaginary parts are
 COMPLEX = tuple(PARTS)
 ALL = (*FLOATING, *INTEGRAL, "bool", *COMPLEX)

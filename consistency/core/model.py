@@ -15,6 +15,7 @@ import torch
 
 from ..errors import RecipeError
 from . import recipe
+from .contract import Contract
 from .detail import Detail
 from .verdict import OutcomeStatus, Verdict
 
@@ -169,7 +170,8 @@ class Outcome:
 
     ``unsteady`` describes other runs of the same call that ended differently; empty if none are
     known. ``state_changes`` says which global state of its process the backend changed
-    (``torch.get_default_dtype(): torch.float32 → torch.float64``).
+    (``torch.get_default_dtype(): torch.float32 → torch.float64``). ``contract`` is None where it
+    was not observed: nothing is compared then.
     """
 
     status: OutcomeStatus
@@ -181,6 +183,7 @@ class Outcome:
     seconds: float = 0.0
     unsteady: str = ""
     state_changes: tuple[str, ...] = ()
+    contract: Contract | None = None
 
     @property
     def ok(self) -> bool:
@@ -264,7 +267,7 @@ class Measured:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Everything the judge needs to know of an outcome, without a tensor and without a
-    tolerance."""
+    tolerance. ``contract`` tells what differs from the CPU beside the numbers."""
 
     status: OutcomeStatus
     outputs: tuple[Measured, ...] = ()
@@ -272,6 +275,7 @@ class Comparison:
     note: str = ""
     unsteady: str = ""
     detail: Detail | None = None
+    contract: str = ""
 
     @property
     def ok(self) -> bool:

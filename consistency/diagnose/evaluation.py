@@ -347,8 +347,9 @@ def policy_of(operator: Operator, backend: Backend, dtype: str, rules: Rules) ->
         "device": backend.identity.get("device", ""),
         "driver": backend.identity.get("driver", ""),
     }
+    name, family = operator.ruled_by
     return rules.policy(
-        backend.tolerance_key or backend.name, operator=operator.ruled_by[0], dtype=dtype, **device
+        backend.tolerance_key or backend.name, operator=name, family=family, dtype=dtype, **device
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ..backends.base import Backend
+from ..core.detail import BrokenContract
 from ..core.dtypes import PARTS, TORCH, beside, floats
 from ..core.model import Comparison, Outcome, Output
 from ..core.trees import map_tensors
@@ -56,6 +57,8 @@ class FlaggedResult:
 
     def rho(self, outcome: Outcome) -> float:
         """× budget of another outcome; infinity if it fails in another way."""
+        if not isinstance(self.judgment.detail, BrokenContract):
+            outcome = replace(outcome, contract=None)  # other inputs or steps, other strides
         return _rho(self.judge_comparison(compare(outcome, self.reference, self.baseline)))
 
 

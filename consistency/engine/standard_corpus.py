@@ -37,6 +37,7 @@ SEED = 0
 SHARE = 0.25  # share of a time budget that drawing may take; the next run draws the rest
 _SOURCES = (
     "operators", "generate/strategies.py", "generate/search.py", "generate/layouts.py",
+    "generate/memory_formats.py",
     "generate/fill.py", "generate/value_class_choice.py",
     "generate/value_classes.py",
     "core/recipe.py", "core/dtypes.py", "core/model.py",

@@ -8,15 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core.dtypes import FORMATS, PARTS
+from ..core.dtypes import FORMATS, INTEGER_RANGE, PARTS
 from ..errors import RecipeError
 from . import bitstream
 from .value_classes import CLASSES, SPECIAL, Array, Raw
-
-_INTEGER_RANGE = {
-    "int64": (-(2**62), 2**62), "int32": (-(2**31), 2**31 - 1), "int16": (-(2**15), 2**15 - 1),
-    "int8": (-128, 127), "uint8": (0, 255), "bool": (0, 1),
-}  # fmt: skip
 
 
 def fill(
@@ -38,10 +33,10 @@ def fill(
     if not values or not isinstance(values[0], str) or values[0] not in CLASSES:
         raise RecipeError(f"unknown value class {values[:1]!r:.60}; known: {', '.join(CLASSES)}")
     form = FORMATS.get(dtype)
-    if form is None and dtype not in _INTEGER_RANGE:
+    if form is None and dtype not in INTEGER_RANGE:
         raise RecipeError(
             f"tensors of dtype {dtype!r:.40} cannot be drawn; known: "
-            f"{', '.join((*FORMATS, *_INTEGER_RANGE, *PARTS))}"
+            f"{', '.join((*FORMATS, *INTEGER_RANGE, *PARTS))}"
         )
     bits, blanks = bitstream.window(n, stop)
     try:
@@ -116,8 +111,11 @@ def rounded_to_dtype(numbers: Raw, dtype: str) -> Raw:
     if dtype in FORMATS:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             return numbers.astype(dtype)
-    low, high = _INTEGER_RANGE[dtype]
+    if dtype == "int64" and numbers.dtype == np.int64:
+        return numbers
+    low, high = INTEGER_RANGE[dtype]
     if numbers.dtype == np.float64:
+        low, high = max(low, -(2**62)), min(high, 2**62)  # float64 has no 2⁶³ − 1
         numbers = np.nan_to_num(np.rint(numbers), nan=0.0, posinf=float(high), neginf=float(low))
     return np.clip(numbers, low, high).astype(dtype)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,22 @@ class Materials:
         for base in (*self.bases, *(c for c in self.cotangents if c is not None)):
             total.update(base.astype(base.dtype.newbyteorder("<"), copy=False).tobytes())
         return total.hexdigest()
+
+    @property
+    def holds_special_values(self) -> bool:
+        """Whether an input holds NaN or an infinity."""
+        recipes = (*recipe.tensors(self.case.args), *recipe.tensors(self.case.kwargs))
+        return any(
+            (isinstance(tensor, Literal) or tensor.special or tensor.values[0] == "tokens")
+            and not bits.finite(base).all()
+            for tensor, base in zip(recipes, self.bases, strict=True)
+        )
+
+    @property
+    def without_special_values(self) -> Materials:
+        """The same with zeros in place of NaN and infinities."""
+        bases = tuple(np.where(bits.finite(b), b, np.zeros((), b.dtype)) for b in self.bases)
+        return replace(self, bases=bases)
 
     def build(
         self,
@@ -221,7 +237,7 @@ class Arguments:
 
 
 def _same_bits(base: torch.Tensor, raw: np.ndarray[Any, Any]) -> bool:
-    array = bits.to_array(base.detach())
+    array = bits.to_array(base.detach().cpu())
     return array.nbytes == raw.nbytes and np.array_equal(
         bits.unsigned_patterns(array), bits.unsigned_patterns(raw)
     )

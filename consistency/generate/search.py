@@ -24,6 +24,7 @@ from ..core.dtypes import PARTS, floats
 from ..core.model import Case
 from ..core.recipe import Literal, TensorRecipe, tensors
 from ..operators.declare import Operator
+from .memory_formats import with_channels_last
 from .strategies import cases
 
 _QUIET: dict[str, Any] = {
@@ -69,7 +70,7 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
         collect()
     digests = {case.digest for case in distinct.values()}
     extra = (case for digest, case in similar.items() if digest not in digests)
-    return [*distinct.values(), *extra][:examples]
+    return with_channels_last(operator, [*distinct.values(), *extra][:examples])
 
 
 def plan(case: Case) -> str:

@@ -21,6 +21,7 @@ from ..core.model import Case
 from ..core.recipe import TensorRecipe
 from ..operators.declare import REAL, Domain, Operator
 from .layouts import inverse, possible
+from .special_positions import SpecialPositions
 from .value_class_choice import WIDE_INTEGERS, computes_exactly, plane, value_classes_within
 
 # Just around powers of two, where vector bodies, tails and blocks begin and end.
@@ -63,6 +64,7 @@ class Draw:
         self._draw = draw
         self.dtype = dtype
         self.operator = operator
+        self._special_positions = SpecialPositions(self, operator)
 
     @property
     def floating(self) -> bool:
@@ -153,15 +155,10 @@ class Draw:
         if dtype in dtypes.PARTS:
             domain, elements = plane(self.operator, self.dtype, domain), 2 * elements
             view = (*view, ("conj",)) if layout and self.choice(False, False, False, True) else view
-        values = values or self._values(dtype, domain)
         special: tuple[tuple[int, str], ...] = ()
-        # One NaN among the inputs of an extremum hides all others, so there they are rare.
-        rare = 7 if self.operator is not None and "extremum" in self.operator.traits else 4
-        if domain.specials and dtypes.floats(dtype) and elements and self.integer(0, rare) == rare:
-            count = self.integer(1, 3)
-            special = tuple(
-                (self.integer(0, elements - 1), self.choice(*domain.specials)) for _ in range(count)
-            )
+        if values is None or domain.names_special_values:
+            special = self._special_positions.draw(domain, dtype, elements)
+        values = values or self._values(dtype, domain)
         return TensorRecipe(base, dtype, values, self.stop(elements), view, special)
 
     def stop(self, elements: int) -> int:
@@ -209,23 +206,22 @@ class Draw:
 
     def _values(self, dtype: str, domain: Domain) -> tuple[Any, ...]:
         """A value class within the domain. Shrinks towards evenly spread numbers."""
-        low, high = domain.low, domain.high
         if dtype == "bool":
             return ("integers", 0, 1)
         form = dtypes.form_of(dtype)
         if form is None:
             if (
-                dtype == "int64"
-                and math.isinf(low)
-                and math.isinf(high)
+                dtype in WIDE_INTEGERS
+                and math.isinf(domain.low)
+                and math.isinf(domain.high)
                 and computes_exactly(self.operator)
-                and self.integer(0, 3) == 3
+                and self.choice(False, False, True)
             ):
-                return ("integers", *self.choice(*WIDE_INTEGERS))
+                return tuple(self.choice(*WIDE_INTEGERS[dtype]))
             return (
                 "integers",
-                max(math.ceil(max(low, -9.0)), -9),
-                min(math.floor(min(high, 9.0)), 9),
+                max(math.ceil(max(domain.low, -9.0)), -9),
+                min(math.floor(min(domain.high, 9.0)), 9),
             )
         return self._draw(value_classes_within(domain, form))
 

@@ -30,8 +30,17 @@ _EXACT_FOR_INTEGERS = frozenset(
         "__imul__",
     }
 )
-# Beyond what float32, int32 and float64 hold exactly.
-WIDE_INTEGERS = ((-(1 << 26), 1 << 26), (-(1 << 33), 1 << 33), (-(1 << 55), 1 << 55))
+# Beyond what float32, int32 and float64 hold exactly, and the ends of the dtype.
+WIDE_INTEGERS: dict[str, tuple[tuple[Any, ...], ...]] = {
+    "int64": (
+        ("integers", -(1 << 26), 1 << 26),
+        ("integers", -(1 << 33), 1 << 33),
+        ("integers", -(1 << 55), 1 << 55),
+        ("powers", 64),
+    ),
+    "int32": (("integers", -(1 << 26), 1 << 26), ("powers", 32)),
+    **{name: (("integers", *dtypes.INTEGER_RANGE[name]),) for name in ("int16", "int8", "uint8")},
+}
 
 
 def computes_exactly(operator: Operator | None) -> bool:
@@ -55,7 +64,7 @@ def plane(operator: Operator | None, dtype: str, domain: Domain) -> Domain:
     moved = operator is not None and operator.error.of(dtype).kind == "exact"
     if not moved:
         specials = tuple(token for token in domain.specials if token in ("0", "1", "-1"))
-        domain = replace(domain, specials=specials, tiny=False)
+        domain = replace(domain, specials=specials, tiny=False, propagates=())
     reach = max(abs(domain.low), abs(domain.high))
     return replace(domain, low=-reach, high=reach)
 

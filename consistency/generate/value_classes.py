@@ -10,6 +10,7 @@ are 0, or the value of the domain nearest to 0.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -27,7 +28,7 @@ Raw = npt.NDArray[Any]
 
 def _integer_range(low: int, high: int) -> tuple[int, int]:
     """Both ends of a range of whole numbers that int64 holds."""
-    if not -(2**62) <= operator.index(low) <= operator.index(high) <= 2**62:
+    if not -(2**63) <= operator.index(low) <= operator.index(high) < 2**63:
         raise ValueError(f"range {low} … {high}"[:80])
     return low, high
 
@@ -123,18 +124,38 @@ def _integers(
     """Whole numbers low … high, both included; as int64."""
     low, high = _integer_range(low, high)
     span = high - low + 1
-    # The multiply-shift method on the top 32 bits; wide ranges take the remainder of all 63.
-    top = (
-        (bits >> np.uint64(32)) * np.uint64(span) >> np.uint64(32)
-        if span < 1 << 31
-        else (bits >> np.uint64(1)) % np.uint64(span)
-    )
-    numbers = low + top.astype(np.int64)
+    # The multiply-shift method on the top 32 bits; wide ranges take the remainder of all 63, those
+    # of more than half of all integers that of 64.
+    if span < 1 << 31:
+        top = (bits >> np.uint64(32)) * np.uint64(span) >> np.uint64(32)
+    elif span <= 1 << 63:
+        top = (bits >> np.uint64(1)) % np.uint64(span)
+    else:
+        top = bits if span == 1 << 64 else bits % np.uint64(span)
+    numbers = np.int64(low) + top.view(np.int64)  # modulo 2⁶⁴
     return (
         np.concatenate([np.full(blanks, min(max(0, low), high), dtype=np.int64), numbers])
         if blanks
         else numbers
     )
+
+
+@functools.cache
+def _beside_powers(width: int) -> Raw:
+    """±2**k and their neighbors within a signed integer of ``width`` bits, both ends included."""
+    if not 2 <= operator.index(width) <= 64:
+        raise ValueError(f"a width of {width} bits"[:80])
+    end = 1 << (width - 1)
+    numbers = {s * (1 << k) + step for k in range(width) for s in (-1, 1) for step in (-1, 0, 1)}
+    return np.array(sorted(n for n in numbers if -end <= n < end), dtype=np.int64)
+
+
+def _powers(bits: bitstream.Bits, blanks: int, first: int, form: Format, width: int) -> Raw:
+    """Powers of two, their neighbors and the ends of a signed integer of ``width`` bits, of either
+    sign; as int64. Some differ by a unit that float32 or float64 does not hold."""
+    numbers = _beside_powers(width)
+    chosen = ((bits >> np.uint64(8)) % np.uint64(numbers.size)).astype(np.int64)
+    return np.concatenate([np.zeros(blanks, dtype=np.int64), numbers[chosen]])
 
 
 def _sparse(bits: bitstream.Bits, blanks: int, first: int, form: Format, density: float) -> Raw:
@@ -245,13 +266,14 @@ def _positive_definite(
 CLASSES: dict[str, Callable[..., Raw]] = {
     "uniform": _uniform, "normal": _normal, "wide": _wide, "cancelling": _cancelling,
     "offset": _offset,
-    "integers": _integers, "sparse": _sparse, "subnormal": _subnormal, "near": _near,
+    "integers": _integers, "powers": _powers, "sparse": _sparse, "subnormal": _subnormal,
+    "near": _near,
     "tokens": _tokens,
     "distinct": _distinct, "permutation": _permutation, "ascending": _ascending,
     "diagonal": _diagonal,
     "positive-definite": _positive_definite,
 }  # fmt: skip
-EXACT_CLASSES = frozenset({"integers", "sparse", "permutation"})
+EXACT_CLASSES = frozenset({"integers", "powers", "sparse", "permutation"})
 
 SPECIAL: dict[str, Callable[[Format], float]] = {
     "nan": lambda form: math.nan,

@@ -19,6 +19,7 @@ from ..core.text import abridged
 from ..core.verdict import OutcomeStatus
 from ..reference import Reference
 from ..reference.integer_casts import judge_casts
+from .contract import breach
 from .measurement import Floating
 
 
@@ -57,6 +58,19 @@ def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = N
             OutcomeStatus.NO_REFERENCE,
             note=f"{reference.outcome.exception}: {reference.outcome.message}",
         )
+    comparison = _compare_outputs(outcome, reference, baseline)
+    found = (
+        breach(reference.operator, reference.materials, reference.direction, outcome, baseline)
+        if baseline is not None and not comparison.structure
+        else None
+    )
+    return comparison if found is None else replace(comparison, contract=found[0], detail=found[1])
+
+
+def _compare_outputs(
+    outcome: Outcome, reference: Reference, baseline: Outcome | None
+) -> Comparison:
+    """The outputs of a call that returned, as its reference did."""
     mismatch = _structure_mismatch(outcome, reference, baseline)
     if mismatch:
         return Comparison(OutcomeStatus.OK, structure=mismatch)

@@ -1,8 +1,8 @@
 """The judge: a comparison, the CPU's comparison in the same dtype, and a rule give a verdict. Sees
 no tensor.
 
-The order of checks: structure, special values, budget, statistics, and, for passing results,
-whether the case could have shown an error.
+The order of checks: structure, special values, budget, statistics, for results that do not fail
+what the call promises beside the numbers, and whether the case could have shown an error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..core.detail import BeyondStatistics, Detail, ReferenceRaised
+from ..core.contract import DOCUMENTED, STATED
+from ..core.detail import BeyondStatistics, BrokenContract, Detail, ReferenceRaised
 from ..core.model import Cause, Comparison, ElementGroup, Evidence, Measured, Worst
 from ..core.text import format_factor
 from ..core.verdict import OutcomeStatus, Verdict, VerdictKind
@@ -20,6 +21,8 @@ from .tolerances import Policy, Rule
 
 _HEALTHY_PEAK = 3.0  # σ; the largest of many healthy errors
 _BIAS_FROM = 256
+# Differences beside the numbers that the policy on strides admits.
+_LEFT_TO_THE_BACKEND = {"stated": (), "documented": (STATED,), "any": (STATED, DOCUMENTED)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,27 @@ def judge(
     if not judgments:
         return Judgment(_INCONCLUSIVE, "the operator returned nothing to compare")
     worst = judgments[0] if len(judgments) == 1 else _most_severe(judgments)
+    if _breaks_contract(comparison, worst.verdict, policy):
+        return Judgment(
+            Verdict(VerdictKind.STRUCTURE),
+            comparison.contract,
+            worst.metrics,
+            output=worst.output,
+            detail=comparison.detail,
+        )
     if is_reference and worst.verdict.passes:
         text = "the CPU in this dtype is itself the reference: nothing independent to compare with"
         return Judgment(_INCONCLUSIVE, text, worst.metrics)
     return worst
+
+
+def _breaks_contract(comparison: Comparison, verdict: Verdict, policy: Policy) -> bool:
+    """Whether what differs beside the numbers decides: if the numbers do not fail, or fail because
+    of it, as gradients do that are cut off, and if the policy does not leave it to the backend."""
+    kind = comparison.detail.kind if isinstance(comparison.detail, BrokenContract) else ""
+    if not comparison.contract or kind in _LEFT_TO_THE_BACKEND[policy.strides]:
+        return False
+    return not verdict.fails or kind == "gradient"
 
 
 def _judge_fallback(

@@ -185,19 +185,16 @@ class Floating(Elements):
                 sums.sigma_squares > 2.25 * self.expected.size
                 or sums.sigma_max > metrics.UNUSUAL_PEAK
             )
-            if (
-                isinstance(model, tuple)
-                and unusual
-                and self._sums_products()
-                and reference.heavy_tailed
-            ):
+            if isinstance(model, tuple) and unusual and self._sums_products():
                 sums.sigma_squares = sums.sigma_max = 0.0
+                if reference.heavy_tailed:
+                    model = (model[0], model[1], max(model[1], model[2]))
                 metrics.scaled(
                     self.actual,
                     self.expected,
                     self.tail,
-                    magnitude,
-                    (model[0], model[1], max(model[1], model[2])),
+                    self._with_steps_of_terms(magnitude, u, model[2]),
+                    model,
                     sums,
                     self._sizes,
                 )
@@ -206,7 +203,9 @@ class Floating(Elements):
                 and sums.sigma_max > _NOTABLE
                 and metrics.SIGNS_FROM <= self.expected.size <= _MOST_GROUPED
             ):
-                self.cluster = self._find_cluster(magnitude, model)
+                self.cluster = self._find_cluster(
+                    self._with_steps_of_terms(magnitude, u, model[2]), model
+                )
             is_doubtful = (
                 sums.scaled_max > 0.5 * _SETTLED_SCALED
                 or sums.sigma_squares > 4.0 * self.expected.size
@@ -222,13 +221,7 @@ class Floating(Elements):
                 magnitude = np.nan_to_num(magnitude, nan=0.0, posinf=1e300)
         unit = growth * u
         if magnitude is not None:
-            # Below the smallest normal number intermediates are rounded to a fixed step.
-            step = max(self.form.smallest_normal, 2.0**-1074 / u)
-            magnitude = (
-                np.where(magnitude == 0.0, 0.0, magnitude + step)
-                if isinstance(magnitude, np.ndarray)
-                else magnitude and magnitude + step
-            )
+            magnitude = self._with_step(magnitude, u)
         error = metrics.errors(self.actual, self.expected, self.tail)
         if reference.direction == "backward":
             # Intermediates of gradient formulas (squares, quotients) underflow, or overflow to a
@@ -247,6 +240,23 @@ class Floating(Elements):
                 for interval, mask in self._ranges()
             ),
         ), exact
+
+    def _with_step(self, magnitude: Any, u: float) -> Any:
+        """S, where it is not 0, and the smallest normal number, below which intermediates are
+        rounded to a fixed step."""
+        step = self._step(u)
+        if isinstance(magnitude, np.ndarray):
+            return np.where(magnitude == 0.0, 0.0, magnitude + step)
+        return magnitude and magnitude + step
+
+    def _with_steps_of_terms(self, magnitude: Any, u: float, q: float) -> Any:
+        """The S of σ = √q·S when every term may be rounded to that step, as in a mean whose terms
+        are divided before they are added."""
+        terms = self.reference.terms(self.index)
+        return np.hypot(magnitude, self._step(u) * u * math.sqrt(terms / (3.0 * q)))
+
+    def _step(self, u: float) -> float:
+        return max(self.form.smallest_normal, 2.0**-1074 / u)
 
     def _error_model(self, growth: float, u: float) -> float | tuple[float, float, float]:
         """G·u, with p and q of σ² for sums of products; cached for all backends."""
@@ -367,9 +377,28 @@ class Floating(Elements):
             flushed = flat(outputs[self.index].tensor, wide=True)  # type: ignore[arg-type]
             flushed = flushed[self.keep] if self.keep is not None else flushed
             flushed_error = np.abs(self.actual.astype(np.float64) - flushed)
+            terms = self.reference.flushed_terms()
+            if len(terms) == len(outputs) and terms[self.index].tensor is not None:
+                some = flat(terms[self.index].tensor, wide=True)  # type: ignore[arg-type]
+                some = np.nan_to_num(some[self.keep] if self.keep is not None else some)
+                flushed_error = np.fmax(flushed_error - some, 0.0)
             flushed_error = flushed_error[mask] if mask is not None else flushed_error
             admitted = np.fmin(error, flushed_error)
-        return metrics.pareto_front(np.maximum(admitted - smallest_normal, 0.0), ulp, scale)[0]
+        floor = smallest_normal + self._flushed_products(mask)
+        return metrics.pareto_front(np.maximum(admitted - floor, 0.0), ulp, scale)[0]
+
+    def _flushed_products(self, mask: Any) -> Any:
+        """The most that a sum loses if every product below the smallest normal number becomes
+        zero."""
+        kind = (
+            self.model.magnitude if self.reference.direction == "forward" else self.model.backward
+        )
+        if kind != "products":
+            return 0.0
+        most = self.reference.terms(self.index) * self.form.smallest_normal
+        magnitude = np.nan_to_num(self._magnitude(), nan=0.0, posinf=1e300)
+        whole = not isinstance(magnitude, np.ndarray) or magnitude.ndim == 0 or mask is None
+        return np.minimum(magnitude if whole else magnitude[mask], most)
 
     def _ranges(self) -> list[tuple[tuple[int, float, float], Any]]:
         """The operator's declared argument ranges as masks over the elements (elementwise

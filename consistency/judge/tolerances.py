@@ -77,7 +77,8 @@ class Policy:
     integers too. ``reduced_precision``: TF32 and similar only warn. ``overflow``: beyond the
     largest number of a format the result is infinity, or ``any`` of that number and infinity, as in
     rounding toward zero. ``nondeterminism``: repeated calls give the same bits, or may sum in
-    another order (``rounding``).
+    another order (``rounding``). ``strides``: new results have those that torch documents
+    (memory formats), all that its shape functions state, or ``any``.
     """
 
     flush_subnormals: bool = False
@@ -87,6 +88,7 @@ class Policy:
     reduced_precision: bool = False
     overflow: Literal["infinity", "any"] = "infinity"
     nondeterminism: Literal["none", "rounding"] = "none"
+    strides: Literal["documented", "stated", "any"] = "documented"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

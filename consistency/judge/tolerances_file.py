@@ -141,6 +141,13 @@ class Freedoms(FileModel):
             "whether repeating a call may give other bits: never, or by rounding (atomic additions)"
         ),
     )
+    strides: Literal["documented", "stated", "any"] = Field(
+        default=UNSAID,
+        description=(
+            "the strides of new results: those that torch documents (memory formats), those "
+            "that its shape functions state, or any"
+        ),
+    )
     overflow: Literal["infinity", "any"] = Field(
         default=UNSAID,
         description=(

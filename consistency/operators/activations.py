@@ -35,6 +35,7 @@ from .sampling import shape_of
 from .write_destinations import destination
 
 ELEMENTWISE = frozenset({"elementwise"})
+SIGNED = tuple(dtype for dtype in NUMERIC if dtype != "uint8")  # for bounds below 0
 SELECTING = frozenset({"elementwise", "constant"})  # mostly zeros or the bound is normal
 
 
@@ -211,7 +212,7 @@ OPERATORS = [
     activation(
         "relu6", unary(near(0.0, 6.0)), SELECTED, NUMERIC, SELECTING | EXTREMUM, aten="relu6"
     ),
-    activation("hardtanh", bounded, SELECTED, NUMERIC, SELECTING | EXTREMUM, aten="hardtanh"),
+    activation("hardtanh", bounded, SELECTED, SIGNED, SELECTING | EXTREMUM, aten="hardtanh"),
     activation("threshold", threshold, SELECTED, NUMERIC, SELECTING),
     activation(
         "hardshrink",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -28,6 +29,8 @@ from .magnitudes import finite, joint_maximum
 
 VECTORS = Domain(-2.0, 2.0, wide=(-6, 1))
 BIAS = Domain(-4.0, 4.0)
+# 0 × NaN is NaN, but kernels may leave out the keys and values that a mask hides.
+HIDDEN = replace(VECTORS, propagates=())
 
 
 def lengths(d: Drawing) -> tuple[int, int, int, int]:
@@ -68,11 +71,15 @@ def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict
 
 
 def packed(
-    d: Drawing, batch: tuple[int, ...], shapes: Sequence[tuple[int, ...]]
+    d: Drawing, batch: tuple[int, ...], shapes: Sequence[tuple[int, ...]], masked: bool
 ) -> list[TensorRecipe]:
     """Query, key and value, none of overlapping windows: torch 2.13 returns the memory's old
     contents for such a query, and raises in the gradient of such a key."""
-    return [d.tensor((*batch, *shape), VECTORS, overlap=False) for shape in shapes]
+    domains = (VECTORS, HIDDEN, HIDDEN) if masked else (VECTORS, VECTORS, VECTORS)
+    return [
+        d.tensor((*batch, *shape), domain, overlap=False)
+        for shape, domain in zip(shapes, domains, strict=True)
+    ]
 
 
 def attention(d: Drawing) -> Call:
@@ -83,9 +90,10 @@ def attention(d: Drawing) -> Call:
     scale = d.choice(
         None, None, d.number(0.125, 2.0), 32.0 if d.dtype in FLOAT else 2.0
     )  # 32: exp overflows without a shift
+    mask = masking(d, queries, keys, batch)
     return call(
-        *packed(d, batch, shapes),
-        **masking(d, queries, keys, batch),
+        *packed(d, batch, shapes, bool(mask)),
+        **mask,
         **({} if scale is None else {"scale": scale}),
     )
 
@@ -95,7 +103,8 @@ def grouped(d: Drawing) -> Call:
     queries, keys, width, _ = lengths(d)
     heads, batch = d.size(1, 2), d.size(1, 2)
     shapes = ((heads * d.integer(1, 3), queries, width), (heads, keys, width), (heads, keys, width))
-    return call(*packed(d, (batch,), shapes), **({"is_causal": True} if d.flag() else {}))
+    causal = d.flag()
+    return call(*packed(d, (batch,), shapes, causal), **({"is_causal": True} if causal else {}))
 
 
 def grouped_attention(query: Any, key: Any, value: Any, **kwargs: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ..core.dtypes import form_of
 from . import write_destinations
 from .declare import (
     EVERYWHERE,
@@ -121,13 +122,22 @@ def quotient(d: Drawing, *, modest: bool) -> tuple[Any, Any]:
             if modest or d.dtype == "float16"
             else operands(d, DIVISOR, DIVISOR)
         )
-    shape = shape_of(d)
-    divisor = (
-        d.integer(1, 9)
-        if d.flag()
-        else d.tensor(d.broadcastable(shape), values=("integers", *d.choice((1, 9), (-9, -1))))
-    )
-    return d.tensor(shape, values=("integers", -100, 100)), divisor
+    shape, bits = shape_of(d), 31 if d.dtype == "int32" else 62
+    match d.choice("small", *["large", "huge"] * (d.dtype in ("int32", "int64"))):
+        case "small":
+            ends = d.choice((1, 9), *[(-9, -1)] * (d.dtype != "uint8"))
+            divisor = (
+                d.integer(1, 9)
+                if d.flag()
+                else d.tensor(d.broadcastable(shape), values=("integers", *ends))
+            )
+            return d.tensor(shape, values=("integers", -100, 100)), divisor
+        case "large":  # the smallest integer divided by -1 ends the process
+            ends = d.choice((1, 9), (-9, -2), (1 << 20, 1 << bits - 1))
+        case _:
+            ends = d.choice((-(1 << bits), -(1 << bits) + 1), (1 << 20, 1 << 24))
+    divisor = d.tensor(d.broadcastable(shape), values=("integers", *ends))
+    return d.tensor(shape, values=("powers", bits + 1 if bits == 31 else 64)), divisor
 
 
 def divided(d: Drawing) -> Call:
@@ -183,10 +193,19 @@ def float_power(d: Drawing) -> Call:
 
 
 def scaled_by_exponent(d: Drawing) -> Call:
+    """Usual exponents, or so large ones that the power leaves the format and the result does
+    not."""
     shape = shape_of(d)
+    form = form_of(d.dtype)
+    reach = form.max_exponent if form is not None else 12
+    tiny: dict[str, Any] = {}
+    ends = (-12, 12)
+    if d.choice(False, False, False, True):
+        tiny = {"values": ("wide", 1 - reach, 4 - reach, 1)}
+        ends = (reach + 1, reach + 4)
     return call(
-        d.tensor(shape, REAL),
-        d.tensor(d.broadcastable(shape), dtype="int32", values=("integers", -12, 12)),
+        d.tensor(shape, REAL, **tiny),
+        d.tensor(d.broadcastable(shape), dtype="int32", values=("integers", *ends)),
     )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core import dtypes
 from .declare import (
     EVERY,
     EVERYWHERE,
     EXACT,
+    INTEGERS,
     Call,
     Domain,
     Drawing,
@@ -23,20 +25,28 @@ from .write_destinations import destination
 TRAITS = frozenset({"elementwise", "constant"})  # nothing but False is an answer like any other
 SIMPLE = Domain(specials=("nan", "inf", "-inf", "0", "-0"))
 SPECIAL = Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True)
+CLASSES = Domain(specials=("nan", "inf", "-inf", *EVERYWHERE), wide=(-24, 24), tiny=True)
 MILLION = 1 << 20
-INTEGRAL = ("int32", "int64", "bool")
+COLLIDING = {"int32": 1 << 26, "int64": 1 << 55}  # neighbors here are one number as floats
+ENDS = {"int32": (("powers", 32),), "int64": (("powers", 64),)}
+INTEGRAL = (*INTEGERS, "bool")
 
 
 def comparable(d: Drawing) -> Call:
     """Two tensors, or a tensor and a number, that are often equal: both hold few distinct
-    numbers."""
+    numbers, some of them integers that float32 or float64 does not tell apart."""
     shape = shape_of(d)
+    low, high = -1, 1
+    if d.dtype in COLLIDING and d.choice(False, False, True):
+        low, high = COLLIDING[d.dtype] - 2, COLLIDING[d.dtype] + 2
     few: dict[str, Any] = (
-        {"values": ("integers", -1, 1)} if d.dtype != "bool" and d.choice(True, True, False) else {}
+        {"values": ("integers", low, high)}
+        if d.dtype != "bool" and d.choice(True, True, False)
+        else {}
     )
     left = d.tensor(shape, SPECIAL, **few)
     if d.choice(False, False, True):
-        return call(left, d.integer(-1, 1) if few or d.dtype == "bool" else scalar(d))
+        return call(left, d.integer(low, high) if few or d.dtype == "bool" else scalar(d))
     return call(d.tensor(d.broadcastable(shape), SPECIAL, **few), left)
 
 
@@ -72,11 +82,27 @@ def bits(low: int = -MILLION, high: int = MILLION) -> Sample:
     def sample(d: Drawing) -> Call:
         shape = shape_of(d)
         ranges = ((0, 1), (0, 1)) if d.dtype == "bool" else ((-MILLION, MILLION), (low, high))
-        return call(
-            *(d.tensor(d.broadcastable(shape), values=("integers", *ends)) for ends in ranges)
+        left, right = (
+            d.tensor(d.broadcastable(shape), values=values)
+            for values in (
+                d.choice(("integers", *ranges[0]), *ENDS.get(d.dtype, ())),
+                ("integers", *ranges[1]),
+            )
         )
+        return call(left, right)
 
     return sample
+
+
+def shifted(d: Drawing) -> Call:
+    """Integers and by how many bits they are shifted, now and then by as many as they have, or
+    more: then nothing is left but the sign of a shift to the right."""
+    shape, width = shape_of(d), dtypes.INTEGER_RANGE[d.dtype][1].bit_length()
+    low, high = d.choice((0, 4), (0, width - 1), (width, width + 9))
+    return call(
+        d.tensor(d.broadcastable(shape), values=("integers", -MILLION, MILLION)),
+        d.tensor(d.broadcastable(shape), values=("integers", low, high)),
+    )
 
 
 def membership(d: Drawing) -> Call:
@@ -107,11 +133,11 @@ OPERATORS = [
     op("le", comparable, out=True),
     op("gt", comparable, out=True),
     op("ge", comparable, out=True, method=True),
-    op("isnan", unary(SPECIAL), complex=True, method=True),
-    op("isinf", unary(SPECIAL), complex=True),
-    op("isfinite", unary(SPECIAL), complex=True, method=True),
-    op("isposinf", unary(SPECIAL), out=True),
-    op("isneginf", unary(SPECIAL)),
+    op("isnan", unary(CLASSES), complex=True, method=True),
+    op("isinf", unary(CLASSES), complex=True),
+    op("isfinite", unary(CLASSES), complex=True, method=True),
+    op("isposinf", unary(CLASSES), out=True),
+    op("isneginf", unary(CLASSES)),
     op("isreal", unary(SPECIAL), complex=True),
     op("signbit", unary(SPECIAL), out=True),
     op("isclose", close, complex=True),
@@ -130,8 +156,5 @@ OPERATORS = [
         inplace=InPlaceVariant("logical_not_", destination(), traits=TRAITS | {"inplace"}),
     ),
     *(op(name, bits(), dtypes=INTEGRAL) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),
-    *(
-        op(name, bits(0, 8), dtypes=("int32", "int64"))
-        for name in ("bitwise_left_shift", "bitwise_right_shift")
-    ),
+    *(op(name, shifted, dtypes=INTEGERS) for name in ("bitwise_left_shift", "bitwise_right_shift")),
 ]

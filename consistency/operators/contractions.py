@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .declare import UNIT, Call, Drawing, accumulated, call, one, products
+from .declare import UNIT, Call, Domain, Drawing, accumulated, call, one, products
 from .hooks import Args, Kwargs, Tensors, hook
 from .matmul import declare
 from .parameter_sampling import summed
@@ -27,7 +27,7 @@ def einsum(d: Drawing) -> Call:
     operands = equation.split("->")[0].replace("...", "Z").split(",")
     max_size = {1: 65, 2: 65, 3: 9, 4: 6}[max(map(len, operands))]
     size = {letter: d.size(1, max_size) for letter in sorted(set("".join(operands)))}
-    domain = summed(d, 64) if len(operands) < 3 else UNIT
+    domain = summed(d, 64) if len(operands) < 3 else UNIT  # three factors: in any order
     return call(
         equation, *(d.tensor([size[letter] for letter in operand], domain) for operand in operands)
     )
@@ -68,22 +68,25 @@ def tensordot_terms(outputs: Tensors, x: Any, y: Any, *_: Any, **__: Any) -> flo
     return math.sqrt(max(x.numel() * y.numel() / max(outputs[0].numel(), 1), 1.0))
 
 
+def factor(d: Drawing, terms: int) -> Domain:
+    """The domain of one factor of three or more."""
+    return UNIT if d.dtype == "float16" else summed(d, terms)
+
+
 def multi_dot(d: Drawing) -> Call:
     """Two to four matrices; the first and the last may be vectors."""
     inside = [d.size(1, 33) for _ in range(d.integer(1, 3))]
     first = (inside[0],) if d.flag() else (d.size(1, 17), inside[0])
     last = (inside[-1],) if d.flag() else (inside[-1], d.size(1, 17))
     shapes = [first, *itertools.pairwise(inside), last]
-    return call(
-        [d.tensor(shape, UNIT if d.dtype == "float16" else summed(d, 33)) for shape in shapes]
-    )
+    return call([d.tensor(shape, factor(d, 33)) for shape in shapes])
 
 
 def bilinear(d: Drawing) -> Call:
     a, b, out = d.size(1, 17), d.size(1, 17), d.size(1, 9)
     before, domain = (
         d.shape(0, 2, most=9, elements=33),
-        UNIT if d.dtype == "float16" else summed(d, 64),
+        factor(d, 64),
     )
     bias = (d.tensor((out,), domain),) if d.flag() else ()
     return call(
@@ -121,7 +124,13 @@ def of_chain(outputs: Tensors, matrices: Any, *_: Any, **__: Any) -> float:
 
 CROSS = accumulated(cross_magnitude, one)
 OPERATORS = [
-    declare("einsum", einsum, products(contracted, integers_exact=True), complex=True),
+    declare(
+        "einsum",
+        einsum,
+        products(contracted, integers_exact=True),
+        complex=True,
+        unspecified_aliasing="of one operand, what only moves elements may be a view or a product",
+    ),
     declare("kron", kron, products(one, integers_exact=True), complex=True, out=True),
     declare(
         "tensordot",

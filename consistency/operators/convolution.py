@@ -4,9 +4,10 @@ values."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
-from .declare import EXACT, FLOATS, REAL, Call, Drawing, Operator, Sample, call, products
+from .declare import EXACT, FLOATS, REAL, Call, Domain, Drawing, Operator, Sample, call, products
 from .hooks import Tensors, hook
 from .parameter_sampling import per_dim, spread, summed
 
@@ -69,6 +70,12 @@ def channels(d: Drawing, rank: int) -> tuple[int, int, int]:
     return groups, d.size(1, max_channels), d.size(1, max_channels)
 
 
+def weights(domain: Domain) -> Domain:
+    """Without NaN and infinities: whether padding and the gaps of a stride are zeros to multiply
+    with, or are left out, is not defined."""
+    return replace(domain, propagates=())
+
+
 def convolution(rank: int) -> Sample:
     """Batched and unbatched, with and without bias; padding as numbers, ``"same"`` or
     ``"valid"``."""
@@ -98,7 +105,9 @@ def convolution(rank: int) -> Sample:
         image = d.tensor(
             (*batch, groups * c_in, *spatial), domain, layout=groups == 1 or spatial[-1] > 1
         )
-        return call(image, d.tensor((groups * c_out, c_in, *kernel), domain), *bias, **kwargs)
+        return call(
+            image, d.tensor((groups * c_out, c_in, *kernel), weights(domain)), *bias, **kwargs
+        )
 
     return sample
 
@@ -128,8 +137,11 @@ def transposed(rank: int) -> Sample:
         spatial = [d.size(1, MOST[rank] // 2) for _ in kernel]
         domain = summed(d, c_in * math.prod(kernel))
         bias = (d.tensor((groups * c_out,), domain),) if d.flag() else ()
-        image = d.tensor((*batch, groups * c_in, *spatial), domain)
-        return call(image, d.tensor((groups * c_in, c_out, *kernel), domain), *bias, **kwargs)
+        # Cropping the result is leaving out products, or multiplying with zeros, too.
+        image = d.tensor((*batch, groups * c_in, *spatial), weights(domain))
+        return call(
+            image, d.tensor((groups * c_in, c_out, *kernel), weights(domain)), *bias, **kwargs
+        )
 
     return sample
 

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from .declare import (
+    ADDED,
     EXACT,
     EXTREMUM,
     FLOATS,
     NUMERIC,
-    SUMMED,
     Call,
     Domain,
     Drawing,
@@ -65,7 +65,8 @@ def factors(d: Drawing) -> Call:
         )
     else:
         domain = Domain(wide=(-2, 1)) if count <= 12 else Domain(0.875, 1.125)
-    return call(d.tensor(shape, domain), dim)
+    # Without NaN, as in prod.
+    return call(d.tensor(shape, replace(domain, propagates=())), dim)
 
 
 def differences(d: Drawing) -> Call:
@@ -79,8 +80,8 @@ def differences(d: Drawing) -> Call:
     if d.floating and d.choice(False, False, True):
         edge = [*shape]
         edge[dim] = d.size(1, 3)
-        kwargs[d.choice("prepend", "append")] = d.tensor(edge, SUMMED)
-    return call(d.tensor(shape, SUMMED), **kwargs)
+        kwargs[d.choice("prepend", "append")] = d.tensor(edge, ADDED)
+    return call(d.tensor(shape, ADDED), **kwargs)
 
 
 def areas(d: Drawing) -> Call:
@@ -89,7 +90,7 @@ def areas(d: Drawing) -> Call:
     dim = d.dim(shape)
     if shape[dim] == 1 and d.integer(0, 7):
         shape[dim] = d.integer(2, 3)
-    return call(d.tensor(shape, SUMMED), dx=d.number(0.25, 4), dim=dim)
+    return call(d.tensor(shape, ADDED), dx=d.number(0.25, 4), dim=dim)
 
 
 @hook
@@ -162,7 +163,7 @@ SUM = products(row, growth="linear", integers_exact=True)
 OPERATORS = [
     op(
         "cumsum",
-        scan(SUMMED),
+        scan(ADDED),
         SUM,
         NUMERIC,
         traits=LINEAR,

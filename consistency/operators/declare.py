@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .domains import (
+    ADDED,
     COMPLEX,
     EVERY,
     EVERYWHERE,
@@ -51,12 +52,12 @@ if TYPE_CHECKING:
     from ..core.model import Case
 
 __all__ = [
-    "COMPLEX", "EVERY", "EVERYWHERE", "EXACT", "EXTREMUM", "FINITE", "FLOAT", "FLOATS", "HALF",
-    "INTEGERS", "NORMWISE", "NUMERIC", "POSITIVE", "PROBABILITY", "REAL", "REWRITTEN",
-    "ROUNDED", "STRUCTURE", "SUMMED", "UNCHECKED", "UNIT", "Args", "Call", "ComplexVariant",
-    "Domain", "Drawing", "ErrorModel", "InPlaceVariant", "Kwargs", "Magnitude", "Operator",
-    "Sample", "Tensors", "Terms", "accumulated", "call", "family", "hook", "one", "products",
-    "reduced", "resolve",
+    "ADDED", "COMPLEX", "EVERY", "EVERYWHERE", "EXACT", "EXTREMUM", "FINITE", "FLOAT", "FLOATS",
+    "HALF", "INTEGERS", "NORMWISE", "NUMERIC", "POSITIVE", "PROBABILITY", "REAL",
+    "REWRITTEN", "ROUNDED", "STRUCTURE", "SUMMED", "UNCHECKED", "UNIT", "Args", "Call",
+    "ComplexVariant", "Domain", "Drawing", "ErrorModel", "InPlaceVariant", "Kwargs",
+    "Magnitude", "Operator", "Sample", "Tensors", "Terms", "accumulated", "call", "family",
+    "hook", "one", "products", "reduced", "resolve",
 ]  # fmt: skip
 
 # The trait of operators that pick the largest or smallest of numbers: hardware may leave NaN out of
@@ -65,6 +66,7 @@ EXTREMUM = frozenset({"extremum"})
 # The traits of torch's own operators when they are called below its public functions: their
 # arguments may stand in another order than those of the declaration whose rules hold, and their
 # kernels need not check them.
+_CHANNELS_LAST = frozenset({"convolution", "pooling", "normalization", "interpolate"})
 REWRITTEN, UNCHECKED = "rewritten", "unchecked"
 
 
@@ -122,7 +124,8 @@ class Operator:
     The variants, each judged as an operator of its own (:mod:`.variants`): ``complex`` the complex
     dtypes, ``inplace`` the form that writes into its first argument, ``out`` the one that writes
     into a given tensor, ``method`` the method of Tensor. ``aten`` is ATen's name for the operator
-    where it is another one.
+    where it is another one. ``unspecified_aliasing`` says why torch does not promise whether the
+    result is a view of an argument, a copy or the argument itself; it is not compared then.
     """
 
     name: str
@@ -149,6 +152,7 @@ class Operator:
     out: bool = False
     method: bool = False
     aten: str = ""
+    unspecified_aliasing: str = ""
 
     @property
     def ruled_by(self) -> tuple[str, str]:
@@ -168,6 +172,12 @@ class Operator:
     @property
     def directions(self) -> tuple[str, ...]:
         return ("forward", "backward") if self.differentiable else ("forward",)
+
+    @property
+    def keeps_memory_format(self) -> bool:
+        """Whether the result of channels_last inputs is channels_last, as torch's documentation of
+        memory formats says."""
+        return "elementwise" in self.traits or self.ruled_by[1] in _CHANNELS_LAST
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.callable is None:

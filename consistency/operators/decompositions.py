@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from .declare import FLOAT, UNIT, Call, Drawing, Operator, Sample, accumulated, call
+from .declare import FLOAT, Call, Drawing, Operator, Sample, accumulated, call
 from .hooks import Args, Kwargs, Tensors
-from .linear_algebra import matrices, of_size
+from .linear_algebra import ENTRIES, matrices, of_size
 from .parameter_sampling import optional_arguments
 
 
@@ -19,7 +19,7 @@ def rectangle(**options: tuple[Any, ...]) -> Sample:
 
     def sample(d: Drawing) -> Call:
         shape = (*d.shape(0, 1, most=3), d.size(1, 33), d.size(1, 33))
-        return call(d.tensor(shape, UNIT), **optional_arguments(d, **options))
+        return call(d.tensor(shape, ENTRIES), **optional_arguments(d, **options))
 
     return sample
 
@@ -27,7 +27,7 @@ def rectangle(**options: tuple[Any, ...]) -> Sample:
 def singular(d: Drawing) -> Call:
     """With thin factors or full ones."""
     shape = (*d.shape(0, 1, most=3), d.size(1, 33), d.size(1, 33))
-    return call(d.tensor(shape, UNIT), full_matrices=d.flag())
+    return call(d.tensor(shape, ENTRIES), full_matrices=d.flag())
 
 
 def symmetric(d: Drawing) -> Call:

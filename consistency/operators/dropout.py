@@ -140,6 +140,7 @@ def undecided(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
 
 
 SELECTED = ErrorModel("exact", backward="output")
+NOT_DROPPED = "without training, the argument itself is returned, which nothing promises"
 ACTIVATION: dict[str, Any] = {
     "family": "activation",
     "differentiable": True,
@@ -153,6 +154,7 @@ OPERATORS = [
         SELECTED,
         **ACTIVATION,
         traits=RANDOM | {"elementwise"},
+        unspecified_aliasing=NOT_DROPPED,
     ),
     op(
         "nn.functional.rrelu",
@@ -166,5 +168,10 @@ OPERATORS = [
     op("nn.functional.dropout1d", channels(1), of_channels),
     op("nn.functional.dropout2d", channels(2), of_channels),
     op("nn.functional.dropout3d", channels(3), of_channels),
-    op("nn.functional.alpha_dropout", alpha_dropping, of_alpha_dropout),
+    op(
+        "nn.functional.alpha_dropout",
+        alpha_dropping,
+        of_alpha_dropout,
+        unspecified_aliasing=NOT_DROPPED,
+    ),
 ]

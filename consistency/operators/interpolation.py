@@ -37,7 +37,9 @@ def interpolate(d: Drawing) -> Call:
     rank = d.choice(2, 1, 3)
     modes = ["nearest", SMOOTH[rank], "area", "nearest-exact", *["bicubic"] * (rank == 2)]
     mode = d.choice(*modes)
-    size = [d.size(2, MOST[rank] if d.dtype in FLOAT else min(MOST[rank], 17)) for _ in range(rank)]
+    least = d.choice(2, 2, 2, 1)  # a single pixel has no distance to the next
+    most = MOST[rank] if d.dtype in FLOAT else min(MOST[rank], 17)
+    size = [d.size(least, most) for _ in range(rank)]
     exact = mode.startswith("nearest")
     # Half of the pixels are read at least, in one dimension any number: those that are not have no
     # gradient.
@@ -56,6 +58,8 @@ def interpolate(d: Drawing) -> Call:
         ]
     if mode not in ("nearest", "nearest-exact", "area") and d.flag():
         options["align_corners"] = True
+        if options.get("scale_factor", 1.0) >= 1.0 and d.integer(0, 7) == 7:
+            size[-1] = 1  # no neighbor to align with
     elif mode in ("bilinear", "bicubic") and d.dtype in FLOAT and d.choice(False, False, True):
         options["antialias"] = True
     return call(d.tensor((d.size(1, 3), d.size(1, 5), *size), PIXELS), **options)
@@ -64,7 +68,7 @@ def interpolate(d: Drawing) -> Call:
 def grid_sample(d: Drawing) -> Call:
     """Sampling points within and a little outside of the image; whole pixels where the nearest one
     is taken."""
-    rank = d.choice(2, 2, 3)
+    rank = d.choice(2, 3)
     mode = d.choice("bilinear", "nearest", *["bicubic"] * (rank == 2))
     if mode == "nearest":  # -1, 0 and 1 are pixels of images of odd size with aligned corners
         size, options = [2 * d.integer(0, 2) + 1 for _ in range(rank)], {"align_corners": True}

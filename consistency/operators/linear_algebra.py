@@ -29,7 +29,9 @@ from .declare import (
 from .hooks import Tensors, hook
 from .parameter_sampling import PLAIN, optional_arguments
 
-RIGHT = Domain(wide=(-6, 6))
+# LAPACK refuses NaN, or does not say what it does with them.
+RIGHT = Domain(wide=(-6, 6), propagates=())
+ENTRIES = replace(UNIT, propagates=())
 
 
 def matrices(
@@ -128,7 +130,7 @@ def exponential(d: Drawing) -> Call:
     return call(
         d.tensor(
             (*d.shape(0, 1, most=3), n, n),
-            d.choice(UNIT, Domain(-0.0625, 0.0625), Domain(-3.0, 3.0)),
+            d.choice(ENTRIES, Domain(-0.0625, 0.0625), Domain(-3.0, 3.0)),
         )
     )
 
@@ -166,7 +168,8 @@ def reflectors(d: Drawing) -> Call:
     """Weak ones: the gradient applies their inverses, which are large about tau = 1/‖v‖²."""
     n = d.size(1, 9)
     shape = (*d.shape(0, 1, most=3), n + d.integer(0, 9), n)
-    return call(d.tensor(shape, UNIT), d.tensor((*shape[:-2], n), Domain(0.0, 2.0**-5)))
+    weak = Domain(0.0, 2.0**-5, propagates=())
+    return call(d.tensor(shape, ENTRIES), d.tensor((*shape[:-2], n), weak))
 
 
 def vandermonde(d: Drawing) -> Call:

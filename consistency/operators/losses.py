@@ -37,6 +37,7 @@ LOGITS = Domain(-60.0, 60.0, points=(0.0, 16.0, -16.0), wide=(-10, 4))
 SCORES = Domain(-4.0, 4.0, wide=(-10, 1))
 LOG_PROBABILITIES = Domain(-16.0, 0.0)
 SHARES = Domain(0.0, 1.0, specials=("0", "1"))
+SHARES_PREDICTED = Domain(2.0**-20, 1.0 - 2.0**-20, propagates=())  # torch refuses NaN
 RATES = Domain(2.0**-6, 64.0, wide=(-6, 5))
 MARGINS = (0.5, 2.0)
 
@@ -172,7 +173,7 @@ OPERATORS = [
     loss("gaussian_nll_loss", paired(SCORES, SCORES, RATES, full=(True,)), of_gaussian),
     loss(
         "binary_cross_entropy",
-        paired(Domain(2.0**-20, 1.0 - 2.0**-20), SHARES, weighted=True),
+        paired(SHARES_PREDICTED, SHARES, weighted=True),
         of_entropy,
         **PREDICTION,
     ),

@@ -14,6 +14,7 @@ from ..core.recipe import TensorRecipe
 from . import moments, softmax
 from .cumulative import row
 from .declare import (
+    ADDED,
     EXACT,
     FLOAT,
     FLOATS,
@@ -37,7 +38,7 @@ from .hooks import Args, Kwargs, Tensors
 from .magnitudes import joint_maximum
 
 LOGARITHMS = Domain(-16.0, 16.0)
-FACTORS = Domain(0.5, 2.0)
+FACTORS = Domain(0.5, 2.0, propagates=())  # as those of prod
 
 
 def selecting(d: Drawing, shape: Sequence[int]) -> TensorRecipe:
@@ -103,8 +104,8 @@ def op(
 SUM = products(reduced)
 SHARES = accumulated("normwise", reduced, backward=joint_maximum)
 OPERATORS = [
-    op("sum", over(SUMMED), SUM, traits=frozenset({"linear"})),
-    op("mean", over(SUMMED), SUM, traits=frozenset({"linear"})),
+    op("sum", over(ADDED), SUM, traits=frozenset({"linear"})),
+    op("mean", over(ADDED), SUM, traits=frozenset({"linear"})),
     op(
         "prod",
         over(FACTORS),

@@ -191,12 +191,29 @@ def view(name: str, sample: Sample, **more: Any) -> Operator:
     return op(name, sample, VIEW, **more)
 
 
+# Of torch.reshape and torch.flatten, in torch's documentation.
+RESHAPED = "torch.reshape: 'you should not depend on the copying vs. viewing behavior'"
+FLATTENED = "torch.flatten: 'may return the original object, a view, or copy'"
+
 OPERATORS = [
-    view("reshape", moved(lambda d, s: [factored(d, s)]), method=True),
+    view(
+        "reshape",
+        moved(lambda d, s: [factored(d, s)]),
+        method=True,
+        unspecified_aliasing=RESHAPED,
+    ),
     view("view", moved(lambda d, s: [factored(d, s)], layout=False)),
-    view("reshape_as", moved(lambda d, s: [d.tensor([math.prod(s)])])),
+    view(
+        "reshape_as",
+        moved(lambda d, s: [d.tensor([math.prod(s)])]),
+        unspecified_aliasing=RESHAPED,
+    ),
     view("view_as", moved(lambda d, s: [d.tensor([math.prod(s)])], layout=False)),
-    view("flatten", moved(lambda d, s: [d.integer(0, 1), -1], 2)),
+    view(
+        "flatten",
+        moved(lambda d, s: [d.integer(0, 1), -1], 2),
+        unspecified_aliasing=FLATTENED,
+    ),
     view("ravel", moved()),
     view("unflatten", unflattened),
     view("transpose", moved(lambda d, s: [d.dim(s), d.dim(s)]), method=True),
@@ -248,5 +265,10 @@ OPERATORS = [
     op("clone", in_format, method=True),
     op("nn.functional.pixel_shuffle", shuffled(up=True)),
     op("nn.functional.pixel_unshuffle", shuffled(up=False)),
-    op("nn.functional.channel_shuffle", channels_shuffled, complex=False),
+    op(
+        "nn.functional.channel_shuffle",
+        channels_shuffled,
+        complex=False,
+        unspecified_aliasing="one group is a view on the CPU and a copy elsewhere",
+    ),
 ]

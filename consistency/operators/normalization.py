@@ -63,10 +63,16 @@ def channelwise(d: Drawing, channels: int, *, running: bool = True) -> tuple[Any
     return mean, variance, *affine(d, (channels,), layout=False)
 
 
+def pixels(d: Drawing, most: int) -> tuple[int, ...]:
+    """None to three spatial dimensions, half of the time the two of an image."""
+    low, high = (2, 2) if d.flag() else (0, 3)
+    return d.shape(low, high, most=most, elements=128)
+
+
 def batch_norm(d: Drawing) -> Call:
     """Evaluation, or training with at least two elements per channel."""
     training = d.flag()
-    channels, spatial = d.size(1, 17), d.shape(0, 3, most=17, elements=128)
+    channels, spatial = d.size(1, 17), pixels(d, 17)
     batch = d.size(
         2 if training and math.prod(spatial) == 1 else 1,
         max(2, min(65, 8192 // (channels * math.prod(spatial)))),
@@ -120,7 +126,7 @@ def rms_norm(d: Drawing) -> Call:
 
 
 def group_norm(d: Drawing) -> Call:
-    groups, width, spatial = d.size(1, 8), d.size(1, 4), d.shape(0, 3, most=9, elements=128)
+    groups, width, spatial = d.size(1, 8), d.size(1, 4), pixels(d, 9)
     width = max(width, 2) if math.prod(spatial) == 1 else width
     x = d.tensor((d.size(1, 4), groups * width, *spatial), SUMMED)
     return call(x, groups, *affine(d, (groups * width,)), **optional_arguments(d, eps=EPSILONS))

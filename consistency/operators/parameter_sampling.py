@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .declare import SUMMED, Domain, Drawing
+from .declare import ADDED, Domain, Drawing
 
 PLAIN = Domain()  # for tensors whose values are given: no special ones among them
 
 
 def summed(d: Drawing, terms: int) -> Domain:
     """The domain for sums of so many products; narrow enough in float16 that they stay finite."""
-    return SUMMED if d.dtype != "float16" else Domain(wide=(-8, 2), sums=terms <= 32)
+    return ADDED if d.dtype != "float16" else Domain(wide=(-8, 2), sums=terms <= 32)
 
 
 def extent(d: Drawing, most: int = 64) -> int:
@@ -43,10 +43,12 @@ def optional_arguments(d: Drawing, **options: tuple[Any, ...]) -> dict[str, Any]
 
 
 def scaling(d: Drawing) -> dict[str, Any]:
-    """``alpha`` and ``beta`` of ``addmm`` and its kin, half of the time."""
+    """``alpha`` and ``beta`` of ``addmm`` and its kin, half of the time; with beta 0 the added
+    tensor does not count, not even its NaN."""
     if not d.flag():
         return {}
     draw: Callable[[], Any] = (
         (lambda: d.number(-2.0, 2.0)) if d.floating else (lambda: d.integer(-2, 2))
     )
-    return {"beta": draw(), "alpha": draw()}
+    # Where beta is 0, the input is ignored, NaN and infinities in it as well.
+    return {"beta": draw() if d.choice(True, True, True, False) else 0, "alpha": draw()}

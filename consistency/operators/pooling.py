@@ -34,6 +34,8 @@ from .parameter_sampling import optional_arguments, per_dim, spread, summed
 
 MOST = {1: 65, 2: 17, 3: 8}
 KERNEL = {1: 9, 2: 5, 3: 3}
+# Torch refuses images with more pixels than the largest number of an eight-bit dtype.
+NARROW = {1: 65, 2: 11, 3: 5}
 VALUES = Domain(specials=("nan", "inf", "-inf", "max", "-max"), wide=(-24, 24), tiny=True)
 # Torch returns a wrong index for a maximum of -inf in channels_last_3d.
 VOLUMES = replace(VALUES, specials=("nan", "inf", "max", "-max"))
@@ -59,7 +61,8 @@ def windows(
     """Kernel, keyword arguments and a spatial size that holds at least one window, in general no
     whole number of them."""
     kernel = per_dim(d, rank, 1, KERNEL[rank])
-    extent, kwargs = spread(kernel, rank), optional_arguments(d, ceil_mode=(True,))
+    extent = spread(kernel, rank)
+    kwargs: dict[str, Any] = {"ceil_mode": True} if d.flag() else {}
     padding, dilation = [0] * rank, [1] * rank
     if d.flag():
         kwargs["stride"] = per_dim(d, rank, 1, 3)
@@ -74,11 +77,16 @@ def windows(
         k if rank == 3 else max(s, k - 2 * p)
         for k, s, p in zip(extent, dilation, padding, strict=True)
     ]
-    return kernel, kwargs, [d.size(low, MOST[rank]) for low in min_sizes]
+    most = NARROW if d.dtype in ("int8", "uint8") else MOST
+    return kernel, kwargs, [d.size(low, most[rank]) for low in min_sizes]
 
 
 def average(rank: int) -> Sample:
     def sample(d: Drawing) -> Call:
+        if rank == 1 and d.integer(0, 15) == 15:  # a single element, in a window beyond both ends
+            k = d.integer(2, 5)
+            lone = d.tensor((1, 1), summed(d, 1))
+            return call(lone, [k], stride=[d.integer(1, 3)], padding=[k // 2])
         kernel, kwargs, size = windows(d, rank)
         options: dict[str, tuple[Any, ...]] = {"divisor_override": (1, 3)} if rank > 1 else {}
         return call(

@@ -9,12 +9,12 @@ from typing import Any
 
 from ..core.recipe import DType, TensorRecipe
 from .declare import (
+    ADDED,
     EVERY,
     EXACT,
     EXTREMUM,
     FLOATS,
     NUMERIC,
-    SUMMED,
     Call,
     ComplexVariant,
     Domain,
@@ -41,6 +41,9 @@ EXTREME = Domain(
 )
 SOME_NAN = Domain(specials=("nan", "-nan"), wide=(-10, 9), sums=True)
 SMALL = Domain(wide=(-3, 3))
+# The gradient by a factor is a product of the others: where that factor is NaN, result / x is NaN,
+# too, and other formulas are not. So none is NaN, but some are 0.
+FACTORS = Domain(propagates=("0",))
 
 
 def over(domain: Domain, *, full: bool = True, half: Domain | None = None) -> Sample:
@@ -81,16 +84,18 @@ def product(d: Drawing) -> Call:
     dim = kwargs.get("dim")
     row = shape[dim] if isinstance(dim, int) and shape else math.prod(shape)
     if row <= 8 and not half and d.flag():
-        return call(d.tensor(shape, Domain(wide=(-96 // row, 96 // row))), **kwargs)
+        reach = 96 // row
+        return call(d.tensor(shape, FACTORS, values=("wide", -reach, reach, 1)), **kwargs)
     octaves = math.ceil(math.log2(math.prod(shape)))
     if octaves < (3 if half else 4):
-        return call(d.tensor(shape, Domain(wide=(-2, 1), specials=("nan", "inf"))), **kwargs)
+        return call(d.tensor(shape, Domain(wide=(-2, 1), specials=("0", "inf"))), **kwargs)
     spread = 2.0 ** -max(octaves if half else octaves // 2, 3)
     min_value = (
         1.0 - spread if math.prod(shape) * spread < 80.0 else 1.0
     )  # blanks are the least of a class: 1.2e-38 is exp(-87)
     return call(
-        d.tensor(shape, SMALL, values=("uniform", min_value, 1.0 + spread), overlap=False), **kwargs
+        d.tensor(shape, FACTORS, values=("uniform", min_value, 1.0 + spread), overlap=False),
+        **kwargs,
     )
 
 
@@ -113,6 +118,8 @@ def counted(d: Drawing) -> Call:
 
 def extreme(d: Drawing, shape: Sequence[int]) -> TensorRecipe:
     """Any numbers, or one time in three few different ones with many ties."""
+    if d.dtype == "uint8":  # the least of small ones is nearly always 0
+        return d.tensor(shape, EXTREME, values=("integers", *d.choice((1, 250), (40, 60))))
     few = d.dtype != "bool" and d.choice(False, False, True)
     return (
         d.tensor(shape, EXTREME, values=("integers", -24, 24)) if few else d.tensor(shape, EXTREME)
@@ -148,13 +155,13 @@ def lowest_and_highest(d: Drawing) -> Call:
 
 
 def matrix(d: Drawing) -> Call:
-    return call(d.tensor((d.size(1, 64), d.size(1, 64)), SUMMED))
+    return call(d.tensor((d.size(1, 64), d.size(1, 64)), ADDED))
 
 
 def smaller(d: Drawing) -> Call:
     """A shape that the tensor broadcasts from."""
     shape = d.shape(1, 4)
-    return call(d.tensor(shape, SUMMED), list(d.broadcastable(shape)))
+    return call(d.tensor(shape, ADDED), list(d.broadcastable(shape)))
 
 
 def dims_of(args: Args, kwargs: Kwargs, position: int = 1) -> list[int]:
@@ -204,11 +211,19 @@ PRODUCT = accumulated(of_product, reduced, backward=of_factors, wide_accumulatio
 TIED = tied_sums(lambda args, kwargs: argument("dim", 1, None, args, kwargs))
 FIXED: dict[str, Any] = {"traits": CONSTANT, "differentiable": False}
 OPERATORS = [
-    op("sum", summing(SUMMED), SUM, (*NUMERIC, "bool"), traits=LINEAR, complex=True, method=True),
-    op("mean", summing(SUMMED), MEAN, traits=LINEAR, complex=True, out=True, method=True),
+    op("sum", summing(ADDED), SUM, (*NUMERIC, "bool"), traits=LINEAR, complex=True, method=True),
+    op("mean", summing(ADDED), MEAN, traits=LINEAR, complex=True, out=True, method=True),
     op("nansum", summing(SOME_NAN), STORED),
     op("nanmean", over(SOME_NAN, half=Domain(specials=("nan",))), STORED),
-    op("sum_to_size", smaller, SUM, NUMERIC, traits=LINEAR, complex=True),
+    op(
+        "sum_to_size",
+        smaller,
+        SUM,
+        NUMERIC,
+        traits=LINEAR,
+        complex=True,
+        unspecified_aliasing="nothing is said of a sum over no dimension",
+    ),
     op(
         "trace",
         matrix,

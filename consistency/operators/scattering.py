@@ -9,10 +9,10 @@ import torch
 
 from ..core.recipe import Arg
 from .declare import (
+    ADDED,
     FLOAT,
     HALF,
     NUMERIC,
-    SUMMED,
     Call,
     Domain,
     Drawing,
@@ -28,6 +28,11 @@ from .write_destinations import without_overlap
 NARROW = Domain(-2.0, 2.0)
 
 
+def many(d: Drawing, most: int) -> int:
+    """How many positions are written to, one time in twelve none."""
+    return 0 if d.integer(0, 11) == 11 else d.size(1, most)
+
+
 def scattered(d: Drawing, *, overlap: bool = True) -> Call:
     """From a tensor or a number, to positions that do not repeat along the dimension."""
     shape, dim = somewhere(d)
@@ -41,12 +46,12 @@ def scattered(d: Drawing, *, overlap: bool = True) -> Call:
 
 def scatter_summed(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d, elements=1024)
-    index = replaced(shape, dim, d.size(1, 65))
+    index = replaced(shape, dim, many(d, 65))
     return call(
-        d.tensor(shape, SUMMED, overlap=overlap),
+        d.tensor(shape, ADDED, overlap=overlap),
         dim,
         d.index(index, shape[dim]),
-        d.tensor(index, SUMMED),
+        d.tensor(index, ADDED),
     )
 
 
@@ -58,7 +63,7 @@ def reduction(d: Drawing) -> tuple[str, Domain]:
 
 def scatter_reduced(d: Drawing) -> Call:
     shape, dim = somewhere(d, elements=512)
-    index = replaced(shape, dim, d.size(1, 9))
+    index = replaced(shape, dim, many(d, 9))
     how, domain = ("sum", NARROW) if d.flag() else reduction(d)
     positions = d.index(index, shape[dim])
     return call(
@@ -92,11 +97,11 @@ def index_reduced(d: Drawing) -> Call:
 
 def index_added(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d, elements=1024)
-    count = d.size(1, 65)
+    count = many(d, 65)
     alpha = {"alpha": scalar(d)} if d.flag() and d.dtype != "bool" else {}
-    source = d.tensor(replaced(shape, dim, count), SUMMED)
+    source = d.tensor(replaced(shape, dim, count), ADDED)
     return call(
-        d.tensor(shape, SUMMED, overlap=overlap),
+        d.tensor(shape, ADDED, overlap=overlap),
         dim,
         d.index((count,), shape[dim]),
         source,
@@ -128,9 +133,9 @@ def index_put(d: Drawing, *, overlap: bool = True) -> Call:
             d.index((count,), size, negative=True) for size in shape[: d.integer(1, len(shape))]
         )
         values = d.tensor(
-            (count, *shape[len(positions) :]) if d.flag() else shape[len(positions) :], SUMMED
+            (count, *shape[len(positions) :]) if d.flag() else shape[len(positions) :], ADDED
         )
-        return call(d.tensor(shape, SUMMED, overlap=overlap), positions, values, accumulate=True)
+        return call(d.tensor(shape, ADDED, overlap=overlap), positions, values, accumulate=True)
     if d.flag():
         return call(d.tensor(shape, overlap=overlap), (mask(d, shape),), d.tensor(()))
     count = d.integer(1, shape[0])
@@ -147,9 +152,9 @@ def put(d: Drawing) -> Call:
     if d.flag():
         count = (d.size(1, 33),)
         return call(
-            d.tensor(shape, SUMMED),
+            d.tensor(shape, ADDED),
             d.index(count, size, negative=True),
-            d.tensor(count, SUMMED),
+            d.tensor(count, ADDED),
             accumulate=True,
         )
     count = (d.integer(1, size),)
@@ -181,7 +186,7 @@ def counted(d: Drawing) -> Call:
     """The number of occurrences of each integer, or the sum of its weights."""
     size = d.size(1, 256)
     numbers = d.tensor((size,), dtype="int64", values=("integers", 0, 9))
-    weights = {"weights": d.tensor((size,), SUMMED)} if d.flag() else {}
+    weights = {"weights": d.tensor((size,), ADDED)} if d.flag() else {}
     return call(numbers, **weights, minlength=d.choice(0, 16))
 
 
@@ -198,7 +203,7 @@ def longest_side(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
 
 
 # One after the other into the same place, which in the half formats is rounded each time.
-ADDED = products(longest_side, growth="linear", integers_exact=True, wide_accumulation=False)
+SCATTERED = products(longest_side, growth="linear", integers_exact=True, wide_accumulation=False)
 REDUCED = products(longest_side, growth="linear", wide_accumulation=False)
 
 
@@ -216,17 +221,17 @@ OPERATORS = [
        complex=True, method=True,
        inplace=InPlaceVariant("masked_fill_", without_overlap(masked_filled), complex=False)),
     op("masked_scatter", masked_scattered, complex=True),
-    op("scatter_add", scatter_summed, ADDED, NUMERIC,
+    op("scatter_add", scatter_summed, SCATTERED, NUMERIC,
        complex=True, out=True, method=True,
        inplace=InPlaceVariant("scatter_add_", without_overlap(scatter_summed), complex=False)),
-    op("index_add", index_added, ADDED, NUMERIC,
+    op("index_add", index_added, SCATTERED, NUMERIC,
        complex=True, out=True, method=True,
        inplace=InPlaceVariant("index_add_", without_overlap(index_added), complex=False)),
-    op("index_put", index_put, ADDED, NUMERIC,
+    op("index_put", index_put, SCATTERED, NUMERIC,
        complex=True, method=True,
        inplace=InPlaceVariant("index_put_", without_overlap(index_put), complex=False)),
-    op("put", put, ADDED, NUMERIC, complex=True),
+    op("put", put, SCATTERED, NUMERIC, complex=True),
     op("scatter_reduce", scatter_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"})),
     op("index_reduce", index_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"})),
-    op("bincount", counted, ADDED, FLOAT, differentiable=False, traits=frozenset({"constant"})),
+    op("bincount", counted, SCATTERED, FLOAT, differentiable=False, traits=frozenset({"constant"})),
 ]  # fmt: skip

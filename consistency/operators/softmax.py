@@ -23,12 +23,16 @@ def along(d: Drawing) -> Call:
     """Along any dim, up to 4096 elements, seldom a single one: its share is 1.
 
     Numbers are large or small, not both: of both in a row the largest alone would have a share.
+    Seldom one number expanded: shares are equal then.
     """
     shape = [*d.shape(0, 1, most=4), d.size(1, 4095)] if d.flag() else [*d.shape(0, 4)]
     dim = d.dim(shape)
     if shape and shape[dim] == 1 and d.integer(0, 7):
         shape[dim] = d.integer(2, 3)
-    return call(d.tensor(shape, d.choice(OVERFLOWING, UNDERFLOWING)), dim)
+    x = d.tensor(
+        shape, d.choice(OVERFLOWING, UNDERFLOWING), overlap=d.choice(False, False, False, True)
+    )
+    return call(x, dim)
 
 
 def with_dtype(d: Drawing) -> Call:

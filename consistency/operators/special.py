@@ -136,7 +136,7 @@ OPERATORS = [
     op("special.i1e", unary(BESSEL), dtypes=FLOAT),
     op("special.ndtr", unary(Domain(-5.0, 5.0, points=(0.7, -0.7), specials=("0", "inf", "-inf",
     "nan"))), CANCELLING),
-    op("special.ndtri", unary(PROBABILITY), CANCELLING, FLOAT),
+    op("special.ndtri", unary(replace(PROBABILITY, propagates=("nan",))), CANCELLING, FLOAT),
     op("special.log_ndtr", unary(Domain(-20.0, 8.0, points=(-1.0, -5.0))), CANCELLING, FLOAT),
     op("special.entr", unary(Domain(0.0, 64.0, points=(1.0,), specials=("0", "1", "nan"), wide=(-20,
     5))), out=True),

@@ -79,14 +79,18 @@ def clamp(d: Drawing) -> Call:
     upper one."""
     shape = shape_of(d)
     x = d.tensor(shape, REAL)
-    match d.choice("numbers", "one", "tensors", "crossed"):
+    lowest = 0 if d.dtype == "uint8" else -4  # of upper bounds: no result lies below 0
+    kinds = ("numbers", "one", "tensors", "crossed", *(() if d.floating else ("fraction",)))
+    match d.choice(*kinds):
+        case "fraction":  # makes floats of integers
+            return call(x, **{d.choice("min", "max"): d.integer(-4, 3) + 0.25})
         case "numbers":
             return call(x, scalar(d, -4, 0), scalar(d, 0, 4))
         case "one":
             return call(
                 x,
                 **{
-                    d.choice("min", "max"): scalar(d)
+                    d.choice("min", "max"): scalar(d, lowest)
                     if d.flag()
                     else d.tensor(d.broadcastable(shape), REAL)
                 },
@@ -95,7 +99,7 @@ def clamp(d: Drawing) -> Call:
             return call(
                 x, d.tensor(d.broadcastable(shape), REAL), d.tensor(d.broadcastable(shape), REAL)
             )
-    return call(x, min=scalar(d, 1, 4), max=scalar(d, -4, 0))
+    return call(x, min=scalar(d, 1, 4), max=scalar(d, lowest, 0))
 
 
 op = family("ternary", dtypes=FLOATS, traits=ELEMENTWISE)

@@ -20,14 +20,14 @@ import numpy as np
 import torch
 
 from ..backends.base import collect, failed
-from ..core import dtypes
+from ..core import bits, dtypes
 from ..core.model import Outcome, Output
 from ..core.recipe import TensorRecipe, tensors
 from ..core.verdict import OutcomeStatus
 from ..generate.materialize import Adjust, Arguments, Materials
 from ..generate.value_classes import EXACT_CLASSES
 from ..operators.declare import Operator
-from .magnitudes import MAGNITUDES, floats, unsigned
+from .magnitudes import MAGNITUDES, Magnitudes, floats, unsigned, without_special_values
 from .proofs import Proofs
 
 _LOW_ENTROPY = 16
@@ -288,21 +288,27 @@ class Reference:
         return False
 
     @functools.cached_property
-    def magnitudes(self) -> tuple[torch.Tensor | float | None, ...]:
+    def magnitudes(self) -> Magnitudes:
         """S per output: a float64 tensor of its shape, one number for all elements, or None if the
-        error model has no S."""
+        error model has no S.
+
+        Elements that no NaN or infinity among the inputs reaches have the S of the other inputs.
+        """
+        return without_special_values(self, self._magnitudes())
+
+    def _magnitudes(self) -> Magnitudes:
         kind = self.model.magnitude if self.direction == "forward" else self.model.backward
         count = len(self.outputs)
-        if callable(kind):
-            raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
-            magnitude = kind(tuple(self.arguments.args), self.arguments.kwargs, raw)
-            if isinstance(magnitude, torch.Tensor) and not magnitude.requires_grad:
-                return (magnitude,) * count
-            magnitude = (
-                tuple(magnitude) if isinstance(magnitude, (tuple, list)) else (magnitude,) * count
-            )
-            return tuple(m.detach() if isinstance(m, torch.Tensor) else m for m in magnitude)
-        return MAGNITUDES[kind](self, count)
+        if not callable(kind):
+            return MAGNITUDES[kind](self, count)
+        raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
+        magnitude = kind(tuple(self.arguments.args), self.arguments.kwargs, raw)
+        if isinstance(magnitude, torch.Tensor) and not magnitude.requires_grad:
+            return (magnitude,) * count
+        magnitude = (
+            tuple(magnitude) if isinstance(magnitude, (tuple, list)) else (magnitude,) * count
+        )
+        return tuple(m.detach() if isinstance(m, torch.Tensor) else m for m in magnitude)
 
     def evaluate(self, adjust: Adjust | None, *, absolute: bool = False) -> tuple[Output, ...]:
         """The outputs with inputs changed by ``adjust``; empty if the operator rejects the changed
@@ -360,12 +366,32 @@ class Reference:
         if form is None:
             return None
         tiny = form.smallest_normal
-        floating = [b for b in self.materials.bases if b.dtype.kind == "f"]
-        with np.errstate(invalid="ignore"):
-            if not any(((np.abs(b) < tiny) & (b != 0)).any() for b in floating):
-                return None
+        if not any(bits.holds_subnormals(base, tiny) for base in self.materials.bases):
+            return None
         return self.evaluate(
             lambda base, position: torch.where(base.abs() < tiny, base * 0.0, base)
+        )
+
+    def flushed_terms(self) -> tuple[Output, ...]:
+        """What the terms with subnormal inputs add up to in a sum of products, all of one sign:
+        vector code may flush them where the scalar code behind it does not. Empty for other
+        operators."""
+        kind = self.model.magnitude if self.direction == "forward" else self.model.backward
+        form = dtypes.FORMATS.get(self.materials.case.dtype)
+        if kind != "products" or form is None:
+            return ()
+        tiny = form.smallest_normal
+        every, others = (
+            self.evaluate(adjust, absolute=True)
+            for adjust in (
+                lambda base, position: base.abs(),
+                lambda base, position: torch.where(base.abs() < tiny, 0.0, base.abs()),
+            )
+        )
+        return tuple(
+            Output(a.name, a.tensor - b.tensor, a.dtype)
+            for a, b in zip(every, others, strict=True)
+            if a.tensor is not None and b.tensor is not None
         )
 
 

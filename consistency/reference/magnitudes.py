@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -157,3 +158,37 @@ MAGNITUDES: dict[str, Callable[[Reference, int], Magnitudes]] = {
     "normwise": _normwise,
     "own steps": _own_steps,
 }
+
+
+def without_special_values(reference: Reference, magnitudes: Magnitudes) -> Magnitudes:
+    """``magnitudes``, with the S of zeros in place of NaN and infinities among the inputs where
+    theirs is not a number, or left out as one: an infinity that a transform cuts off is no
+    summand."""
+    materials = reference.materials
+    if not materials.holds_special_values or all(_settled(m) for m in magnitudes):
+        return magnitudes
+    finite = type(reference)(
+        reference.operator, materials.without_special_values, reference.direction
+    )
+    if not finite.outcome.ok:
+        return magnitudes
+    others = finite.magnitudes
+    if len(others) != len(magnitudes):
+        return magnitudes
+    return tuple(_mended(m, other) for m, other in zip(magnitudes, others, strict=True))
+
+
+def _settled(magnitude: torch.Tensor | float | None) -> bool:
+    if isinstance(magnitude, torch.Tensor):
+        return bool((magnitude.isfinite() & (magnitude != 0.0)).all())
+    return magnitude is None or (math.isfinite(magnitude) and magnitude != 0.0)
+
+
+def _mended(
+    magnitude: torch.Tensor | float | None, other: torch.Tensor | float | None
+) -> torch.Tensor | float | None:
+    if isinstance(magnitude, torch.Tensor) and other is not None:
+        if isinstance(other, torch.Tensor) and other.shape != magnitude.shape:
+            return magnitude
+        return torch.where(magnitude.isfinite() & (magnitude != 0.0), magnitude, other)
+    return magnitude if _settled(magnitude) else other

@@ -48,7 +48,7 @@ def no_orphans() -> Iterator[None]:
     assert alive == []
 
 
-def run(name: str, examples: int = 24, **options: object) -> Run:
+def run(name: str, examples: int = 26, **options: object) -> Run:
     given: dict[str, object] = {
         "dtypes": ["float32"],
         "directions": ["forward"],

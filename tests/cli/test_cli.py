@@ -354,7 +354,7 @@ MISTAKES = [
     "run --time-budget 0s",
     "run --resume --no-bundle",
     "run --tolerances none.yaml",
-    "run exp --dtype int8",
+    "run softmax --dtype int8",
     "run exp --dtype int32 --direction backward",
     "run neg --json none/x.jsonl",
     "operators --family pool",

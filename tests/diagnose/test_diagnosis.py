@@ -16,6 +16,7 @@ import consistency
 from consistency.core.model import Cause, Evidence, Result
 from consistency.core.verdict import Verdict
 from consistency.engine import engine
+from consistency.engine.case_health import ordinary
 from consistency.judge.judge import Judgment, reconsider
 from consistency.judge.tolerances import Policy
 
@@ -44,6 +45,14 @@ def failures(
     collect = engine.Collect()
     engine.drive(chosen, [collect])
     return tuple(r for r in collect.results if r.verdict.fails)
+
+
+def ordinary_failures(
+    operator: str, deed: Deed, dtype: str = "float32", examples: int = 40
+) -> tuple[Result, ...]:
+    """Those of cases without special values and numbers beside an overflow, which have causes of
+    their own."""
+    return tuple(r for r in failures(operator, deed, dtype, examples) if ordinary(r.case))
 
 
 def causes(found: Sequence[Result]) -> Counter[str]:
@@ -154,7 +163,7 @@ def in_float32(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
 NAMED: list[tuple[str, str, Deed, str]] = [
     ("matmul", "tf32-inputs", each(bits(11)), "TF32 inputs explain "),
     ("nn.functional.conv2d", "tf32-inputs", each(bits(11)), "TF32 inputs explain "),
-    ("exp", "tf32-inputs", each(bits(11)), "TF32 inputs explain "),
+    ("atan", "tf32-inputs", each(bits(11)), "TF32 inputs explain "),
     ("nn.functional.linear", "bfloat16-inputs", each(bits(8)), "bfloat16 inputs explain "),
     ("sum", "offset-ignored", each(without_offset),
         "storage offset of argument 0 ignored explains "),
@@ -175,7 +184,7 @@ NAMED: list[tuple[str, str, Deed, str]] = [
 def test_the_cause_is_named_with_its_share(
     operator: str, cause: str, deed: Deed, words: str
 ) -> None:
-    found = failures(operator, deed)
+    found = ordinary_failures(operator, deed)
     assert sum(r.cause == cause for r in found) >= 0.6 * len(found) > 0, causes(found)
     named = [r for r in found if r.cause == cause]
     assert all(0.9 <= r.share <= 1.0 for r in named)
@@ -183,7 +192,7 @@ def test_the_cause_is_named_with_its_share(
 
 
 def test_float64_in_float32_is_a_matter_of_precision_scaling() -> None:
-    found = failures("matmul", in_float32, "float64")
+    found = ordinary_failures("matmul", in_float32, "float64")
     assert mostly(found, "float32-instead-of-float64")
     assert {r.verdict.value for r in found} == {"precision-scaling"}
 
@@ -192,7 +201,7 @@ def test_float64_in_float32_is_a_matter_of_precision_scaling() -> None:
     ("operator", "deed"), [("matmul", each(bits(11))), ("matmul", each(bits(8)))]
 )
 def test_shorter_inputs_are_reduced_precision(operator: str, deed: Deed) -> None:
-    values = Counter(r.verdict.value for r in failures(operator, deed))
+    values = Counter(r.verdict.value for r in ordinary_failures(operator, deed))
     assert values["reduced-precision"] >= 0.9 * values.total()
 
 

@@ -406,10 +406,13 @@ def test_writes_in_place_are_compared_where_they_should_be(operator: str) -> Non
         directions=["forward"],
     )
     assert verdicts(found["plain"], "forward") <= DECIDED
-    assert verdicts(found["lost write"], "forward") - DECIDED <= {"divergent", "special-values"}
+    # Where the numbers are right by chance, another tensor than the argument is returned.
+    by_numbers = {"divergent", "special-values"}
+    assert verdicts(found["lost write"], "forward") - DECIDED <= by_numbers | {"structure"}
     assert "divergent" in verdicts(found["lost write"], "forward")
     assert "divergent" in verdicts(found["beside"], "forward")
-    assert {result.output for result in found["lost write"] if result.verdict.fails} == {"arg/0"}
+    failing = [result for result in found["lost write"] if result.verdict.value in by_numbers]
+    assert {result.output for result in failing} == {"arg/0"}
 
 
 def test_a_wrong_answer_of_python_is_divergent() -> None:

@@ -400,3 +400,10 @@ def test_empty_matrices_of_any_size_cost_nothing() -> None:
 def test_numbers_beyond_the_format_become_infinities_without_a_warning() -> None:
     assert np.isinf(fill_module.fill(4, "float16", ("offset", 1e6, 1.0), 9)).all()
     assert np.isinf(fill_module.fill(4, "float32", ("normal", 1e308, 1e308), 9)).all()
+
+
+@pytest.mark.parametrize(("dtype", "width"), [("int32", 32), ("int64", 64), ("int8", 8)])
+def test_powers_reach_the_ends_and_lie_beside_powers_of_two(dtype: str, width: int) -> None:
+    got = {int(number) for number in fill(1 << 13, dtype, ("powers", width), 1 << 13)}
+    assert {-(1 << (width - 1)), (1 << (width - 1)) - 1, 0, 1, -1} <= got
+    assert all(min((abs(n) - (1 << k)) ** 2 for k in range(width)) <= 1 for n in got)

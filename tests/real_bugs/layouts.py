@@ -189,7 +189,7 @@ def as_contiguous_like(mask: Tensor, x: Tensor) -> Tensor:
     "imag of a conjugated view forgets the sign",
     dtypes=COMPLEX,
     cause="negated",
-    sound=lambda call: call.each(lambda x: x.resolve_conj()).run(),
+    sound=plain,
 )
 def imaginary_of_view(call: Call) -> Any:
     return call.each(unconjugated).run()

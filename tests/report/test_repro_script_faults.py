@@ -137,8 +137,11 @@ class Found:
                         diagnosis_budget=engine.DiagnosisBudget(),
                     )
                     if result.verdict.fails:
-                        found[fault] = self._made_small(result, operator, backend)
+                        found[fault] = result
+                    if result.verdict.value in FAULTS[fault].split():
                         break
+                if fault in found:
+                    found[fault] = self._made_small(found[fault], operator, backend)
         finally:
             backend.close()
         return found

@@ -39,6 +39,7 @@ class Numpy(Backend):
 
     name = "numpy"
     differentiable = False
+    keeps_contract = False
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         implementation = _implementations().get(_name(operator))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from consistency.backends.numpy.dtypes import Array, Operand, Scalar, is_nan, unify
+from consistency.backends.numpy.dtypes import INDEX, Array, Operand, Scalar, is_nan, unify
 from consistency.backends.numpy.implementations import implements
 
 _ARITHMETIC: dict[str, Callable[[Array, Array], Array]] = {
@@ -18,6 +18,8 @@ _ARITHMETIC: dict[str, Callable[[Array, Array], Array]] = {
     "bitwise_xor": np.bitwise_xor,
     "gcd": np.gcd,
     "lcm": np.lcm,
+}
+_COMPARING: dict[str, Callable[[Array, Array], Array]] = {
     "eq": np.equal,
     "ne": np.not_equal,
     "lt": np.less,
@@ -44,6 +46,17 @@ def _offer(name: str, function: Callable[[Array, Array], Array], make_floating: 
         return function(*unify(input, other, floating=make_floating))
 
 
+def _offer_comparison(name: str, function: Callable[[Array, Array], Array]) -> None:
+    @implements(name, wide=True, complex=name in _ALSO_COMPLEX, pointwise=True)
+    def call(input: Operand, other: Operand) -> Array:
+        x = np.asarray(input)
+        if x.dtype.kind == "u" and isinstance(other, int):
+            return function(x.astype(INDEX), np.asarray(other))  # a uint8 may be above −1
+        return function(*unify(input, other))
+
+
+for _name, _function in _COMPARING.items():
+    _offer_comparison(_name, _function)
 for _name, _function in _ARITHMETIC.items():
     _offer(_name, _function, make_floating=False)
 for _name, _function in _FLOATING.items():

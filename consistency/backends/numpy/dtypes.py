@@ -99,6 +99,8 @@ def constant(value: Scalar | str, like: Array) -> Array:
     which a float cannot."""
     if like.dtype.kind == "O":
         return np.asarray(type(like.flat[0])(value) if like.size else 0, dtype=like.dtype)
+    if like.dtype.kind in "iu" and isinstance(value, int):
+        return np.asarray(value).astype(like.dtype)  # modulo 2ⁿ: NumPy refuses −2 as a uint8
     return np.asarray(like.dtype.type(value))
 
 

@@ -26,6 +26,9 @@ def float_power(input: Operand, exponent: Operand) -> Array:
 def ldexp(input: Operand, other: Operand) -> Array:
     """input · 2**other, where other need not be an integer."""
     x, y = unify(input, other, floating=True)
+    whole = np.asarray(other)
+    if whole.dtype.kind == "i" and x.dtype.kind == "f":
+        return np.asarray(np.ldexp(x, whole))  # exact, also where the power leaves the format
     return x * np.exp2(y)
 
 

@@ -1,5 +1,7 @@
 """Choosing between elements, bounding and comparing them."""
 
+from typing import Any
+
 import numpy as np
 
 from consistency.backends.numpy.dtypes import (
@@ -20,6 +22,12 @@ def where(condition: Array, input: Operand, other: Operand) -> Array:
     return np.where(condition.astype(np.bool_), x, y)
 
 
+def _bound(value: Operand, dtype: np.dtype[Any]) -> Array:
+    """A bound in the dtype of the result; no number without a sign is below 0."""
+    bound = np.asarray(value)
+    return (np.maximum(bound, 0) if dtype.kind == "u" else bound).astype(dtype)
+
+
 @implements("clamp", wide=True, pointwise=True)
 def clamp(input: Array, min: Operand | None = None, max: Operand | None = None) -> Array:
     """min(max(x, low), high): high wins where the bounds cross, NaN stays."""
@@ -29,8 +37,8 @@ def clamp(input: Array, min: Operand | None = None, max: Operand | None = None) 
     dtype = result_type(input, *bounds)
     x = input.astype(dtype)
     if min is not None:
-        x = np.maximum(x, np.asarray(min).astype(dtype))
-    return x if max is None else np.minimum(x, np.asarray(max).astype(dtype))
+        x = np.maximum(x, _bound(min, dtype))
+    return x if max is None else np.minimum(x, _bound(max, dtype))
 
 
 @implements("clamp_min", wide=True, pointwise=True)

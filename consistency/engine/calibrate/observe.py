@@ -177,8 +177,9 @@ class _CaseObserver:
     ) -> Observation:
         rule = self._rule(backend, identity)
         where = {key: identity.get(key, "") for key in ("device", "driver")}
+        name, family = self.operator.ruled_by
         policy = self.plan.config.tolerances.policy(
-            backend, operator=self.operator.ruled_by[0], dtype=self.case.dtype, **where
+            backend, operator=name, family=family, dtype=self.case.dtype, **where
         )
         judgment = judge(comparison, self.twin, rule, policy)
         rho = judgment.metrics.get("rho_max", 0.0)

@@ -209,11 +209,10 @@ def hardsigmoid(x: Node) -> Node:
 
 
 def hardswish(x: Node) -> Node:
-    """x·min(max(x + 3, 0), 6)/6, which is −∞·0 at −∞."""
+    """x·min(max(x + 3, 0), 6)/6, which is −∞·0 at −∞; documented as 0, not −0, below −3."""
     inner = where(is_finite(x), x, 0.0)
-    result = where(
-        less_equal(x, -3.0), 0.0, where(less_equal(3.0, x), x, mul(inner, _third(inner)))
-    )
+    above = where(less_equal(3.0, x), x, mul(inner, _third(inner)))
+    result = where(less_equal(x, -3.0), Scalar(lambda: arb(0)), above)
     return unless(_nan_in(x, result), and_(not_(is_finite(x)), less(x, 0.0)))
 
 

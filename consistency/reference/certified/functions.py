@@ -185,9 +185,9 @@ def _abs(x: Element) -> Element:
 
 
 def _sign(x: Element) -> Element:
-    """−1, 0, 1; NaN of NaN."""
+    """−1, 0, 1; NaN of NaN. The sign of its zero is not documented."""
     if type(x) is float:
-        return x if x != x or x == 0.0 else arb(1 if x > 0 else -1)
+        return x if x != x else arb(0 if x == 0.0 else 1 if x > 0 else -1)
     sign = balls.sign(x)
     return arb(0).union(arb(-1)).union(arb(1)) if sign is None else balls.element(sign)
 

@@ -4,7 +4,10 @@ crashes."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
+from ...core.contract import DOCUMENTED, NONE, STATED, STRIDES, Contract
 from ...core.detail import PrecisionScaling
 from ...core.model import Result
 from ...diagnose.precision_scaling import HIGHEST, LOWEST
@@ -97,6 +100,52 @@ def modified_input(position: int, run: Ran) -> list[str]:
             'modified"'
         ),
     ]
+
+
+def contract(kind: str, plain: Contract, run: Ran) -> list[str]:
+    """What the call promises beside the numbers, of one kind, against the CPU's."""
+    right: Sequence[Any]
+    returned = [item for item in plain.returned if item is not None]
+    if kind == "identity":
+        what = "which argument each returned tensor is"
+        found = "[next((i for i, t in enumerate(given) if t is out), None) for out in returned]"
+        right = [_or_none(item.argument) for item in returned]
+    elif kind == "aliasing":
+        what = "whose memory each returned tensor lies in"
+        found = (
+            "[next((i for i, t in enumerate(given) if memory(t) == memory(out)), None) "
+            "for out in returned]"
+        )
+        right = [_or_none(item.storage) for item in returned]
+    elif kind in (STRIDES, DOCUMENTED, STATED):
+        what = "strides along dimensions of more than one element"
+        found = (
+            "[[s for s, n in zip(out.stride(), out.shape) if n > 1 and out.numel()] "
+            "for out in returned]"
+        )
+        right = [[stride for stride in item.strides if stride != NONE] for item in returned]
+    elif kind == "gradient":
+        what = "which returned tensors require gradients, and which of them have a history"
+        found = "[(out.requires_grad, out.grad_fn is not None) for out in returned]"
+        right = [(item.tracks, item.tracks and not item.leaf) for item in returned]
+    else:
+        what = "whose version counters moved"
+        found = "[i for i, t in enumerate(given) if t._version != versions[i]]"
+        right = list(plain.written)
+    memory = ["", "", "def memory(t):", "    return t.untyped_storage()._cdata", "", ""]
+    return [
+        *(memory if kind == "aliasing" else []),
+        f"given, versions, returned = {run()}",
+        "returned = [out for out in returned if isinstance(out, torch.Tensor)]",
+        f"found = {found}",
+        f"right = {right!r}",
+        f'print("{what}:", found, "instead of", right)',
+        "assert found == right",
+    ]
+
+
+def _or_none(position: int) -> int | None:
+    return None if position == NONE else position
 
 
 def raises(result: Result, run: Ran) -> list[str]:

@@ -42,6 +42,8 @@ class Lines:
     outputs: list[str] = field(default_factory=list)
     memories: dict[int, str] = field(default_factory=dict)
     takes_wide: bool = False
+    returned: list[str] = field(default_factory=list)  # expressions for the values of the call
+    called_with: list[str] = field(default_factory=list)  # the tensors that it received
     forward: int = 0  # number of lines of the forward pass, if there is a backward pass
 
 
@@ -63,6 +65,7 @@ class Caller:
         self.watched = set(self.written)  # tensors whose storages need a variable
         self.unused = False  # whether some tensor is known to have no gradient
         self.plain: Any = None  # the operator's own result in float64
+        self.renamed: dict[str, str] = {}  # variables of tensors that are written: those of copies
         self.only: int | None = None  # the number of the only tested output
         self.lines = Lines(variables_of(operator, self.own))
         self.types = self._types()
@@ -86,15 +89,17 @@ class Caller:
                 for tensor, name in zip(self.own.tensors, self.lines.variables, strict=True)
             }
             if self.backward and self.operator.mutates:
-                copied = _on_copies(self.own, self.operator.mutates)
+                copied, _ = _on_copies(self.own, self.operator.mutates)
                 for before, after in zip(self.own.args, copied, strict=True):
                     if after is not before:
                         names[id(after)] = f"{names[id(before)]}_copy"
+                        self.renamed[names[id(before)]] = names[id(after)]
                         self.lines.inputs.append(
                             f"{names[id(before)]}_copy = {names[id(before)]}.clone()"
                         )
                 args = list(copied)
             self._call(function, args, names)
+        self.lines.called_with = [self.renamed.get(v, v) for v in self.lines.variables]
         return self.lines
 
     def _inputs(self) -> None:
@@ -192,6 +197,7 @@ class Caller:
             self.lines.call += traced.lines
             structure, expressions = traced.result, traced.expressions
         leaves = list(paths(structure, "out", expressions))
+        self.lines.returned = [path for path, _ in leaves]
         if self.backward:
             self.lines.forward = len(self.lines.call)
             self._backward(structure, [path for path, _ in leaves])
@@ -221,7 +227,7 @@ class Caller:
             with _seeded(self.case.digest):
                 arguments = self.materials.build("float64", gradients=self.gradients)
                 call_args = (
-                    _on_copies(arguments, self.operator.mutates)
+                    _on_copies(arguments, self.operator.mutates)[0]
                     if self.backward
                     else arguments.args
                 )

@@ -10,7 +10,14 @@ from typing import Any
 import torch
 
 from ...core import dtypes
-from ...core.detail import ModifiedInput, Nondeterministic, ReferenceRaised, StateChanged, TimedOut
+from ...core.detail import (
+    BrokenContract,
+    ModifiedInput,
+    Nondeterministic,
+    ReferenceRaised,
+    StateChanged,
+    TimedOut,
+)
 from ...core.model import Measured, Result, Worst
 from ...operators.declare import Operator
 from ...operators.nonunique_results import zeros_aside
@@ -24,7 +31,8 @@ _FEWEST = 1.2  # smallest ratio to the usual RMS error that a script can detect
 def kind_of(result: Result, operator: Operator | None) -> str:
     """The kind of a failure, which selects a script's last lines.
 
-    ``value``, ``spread``, ``special``, ``structure``, ``modified``, ``state``, ``raises``,
+    ``value``, ``spread``, ``special``, ``structure``, ``modified``, ``contract``, ``state``,
+    ``raises``,
     ``lenient`` (should raise), ``crash``, ``timeout``, ``repeats``, ``threads``, ``batch``,
     ``scaling`` or ``flags`` (of random operators).
     """
@@ -45,6 +53,8 @@ def kind_of(result: Result, operator: Operator | None) -> str:
     if verdict == "structure" or (comparison is not None and comparison.structure):
         if isinstance(detail, StateChanged):
             return "state"
+        if broken_contract(result) is not None:
+            return "contract"
         return "modified" if modified_input(result) is not None else "structure"
     if operator is not None and "random" in operator.traits:
         return "flags"
@@ -68,6 +78,12 @@ def modified_input(result: Result) -> int | None:
     """The position of the modified input, or None."""
     detail = result.comparison.detail if result.comparison is not None else result.detail
     return detail.position if isinstance(detail, ModifiedInput) else None
+
+
+def broken_contract(result: Result) -> BrokenContract | None:
+    """What is not as on the CPU beside the numbers, if that is the failure."""
+    detail = result.detail
+    return detail if isinstance(detail, BrokenContract) else None
 
 
 def measured_of(result: Result) -> Measured | None:

@@ -93,10 +93,26 @@ def modified(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
     position = failure_facts.modified_input(program.result)
     assert position is not None
     memory = calling.memories[position]
+    memory += ".detach()" if program.direction == "backward" else ""
     calling.inputs.append(f"before = {memory}.reshape(-1).clone()")
     return assertions.Ending(
         f"before.cpu(), {memory}.reshape(-1).cpu()",
         behavior_assertions.modified_input(position, program.run),
+    )
+
+
+def contract(program: ScriptBuilder, calling: Lines) -> assertions.Ending:
+    """Shows what differs beside the numbers, next to what the plain CPU gave here."""
+    broken = failure_facts.broken_contract(program.result)
+    plain = Cpu().run(program.operator, program.materials, program.direction).contract
+    if broken is None or plain is None or program.place.compiled:
+        raise UnscriptableError("what it returns beside the numbers is not shown by a script")
+    tensors = f"[{', '.join(calling.called_with)}]"
+    calling.call.insert(0, f"given = {tensors}")
+    calling.call.insert(1, "versions = [t._version for t in given]")
+    return assertions.Ending(
+        f"given, versions, [{', '.join(calling.returned)}]",
+        behavior_assertions.contract(broken.kind, plain, program.run),
     )
 
 

@@ -19,6 +19,7 @@ from .failure_facts import kind_of
 _KINDS = {
     "special": "wrong NaN, infinity or sign of zero", "structure": "wrong shape or dtype",
     "modified": "writes to an input", "state": "changes global state of its process",
+    "contract": "another view, identity or layout of its results",
     "raises": "raises where it should not", "lenient": "returns a result where it should raise",
     "crash": "ends the process",
     "timeout": "does not return", "repeats": "not the same answer each time",

@@ -104,7 +104,13 @@ def _comparison(data: Any) -> Comparison:
     )
     detail = detail_from_json(data["detail"]) if "detail" in data else old_comparison_detail(data)
     return Comparison(
-        OutcomeStatus(verdict_name(str(data["status"]))), outputs, structure, note, unsteady, detail
+        OutcomeStatus(verdict_name(str(data["status"]))),
+        outputs,
+        structure,
+        note,
+        unsteady,
+        detail,
+        str(data.get("contract", "")),
     )
 
 

@@ -111,7 +111,12 @@ def leaves(value: Any) -> Iterator[Any]:
 
 class Played(consistency.Backend):
     """The CPU with a deed. ``listener`` is told every outcome of a case as it was drawn (not of
-    second looks at it)."""
+    second looks at it).
+
+    Deeds are about numbers: most are formulas, which promise neither views nor memory formats.
+    """
+
+    keeps_contract = False
 
     def __init__(self, name: str, deed: Deed) -> None:
         self.name, self.deed = name, deed

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from .formulas_nn import groups, layers
 from .sound_formulas import (
+    addend,
     attention,
     channels_last,
     columns,
@@ -83,8 +84,12 @@ SOUND: tuple[Sound, ...] = (
             else torch.bmm(a, b)
         ),
     ),
-    ("addmm", "decomposed", lambda c, a, b, beta=1, alpha=1: beta * c + alpha * (a @ b)),
-    ("baddbmm", "scaled first", lambda c, a, b, beta=1, alpha=1: beta * c + (alpha * a) @ b),
+    ("addmm", "decomposed", lambda c, a, b, beta=1, alpha=1: addend(c, beta) + alpha * (a @ b)),
+    (
+        "baddbmm",
+        "scaled first",
+        lambda c, a, b, beta=1, alpha=1: addend(c, beta) + (alpha * a) @ b,
+    ),
     ("outer", "by broadcasting", lambda a, b: a.unsqueeze(-1) * b),
     ("dot", "product and sum", lambda a, b: (a * b).sum()),
     (f"{N}linear", "matmul and bias", lambda x, w, b=None: x @ w.T if b is None else x @ w.T + b),

@@ -41,6 +41,11 @@ def shifted_logsumexp(x: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     return total if keepdim else total.reshape(torch.logsumexp(x, dim).shape)
 
 
+def addend(x: Tensor, beta: float) -> Tensor:
+    """What is added to a product: with beta = 0 torch promises to ignore it, even NaN."""
+    return beta * x if beta else torch.zeros_like(x)
+
+
 def attention(
     q: Tensor,
     k: Tensor,
