@@ -14,6 +14,7 @@ from .events import Started
 _BEFORE = {
     "reference": "float64",
     "source": "drawn",
+    "exhaustive": False,
 }  # what bundles mean that are older than these settings
 
 
@@ -40,10 +41,11 @@ def check_same(folder: Path, event: Started, corpus_now: Mapping[str, Any] | Non
         "tolerances",
         "reference",
         "source",
+        "exhaustive",
     ):
         if saved.get(key, _BEFORE.get(key)) != described[key]:
             raise BundleError(
-                f"{folder} was begun with other {key} ({_brief(saved.get(key))}, now "
+                f"{folder} was begun with other {key} ({_brief(saved.get(key, _BEFORE.get(key)))}, now "
                 f"{_brief(described[key])}); "
                 "resume with the same settings, or name another folder with --out"
             )
