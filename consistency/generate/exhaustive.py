@@ -25,9 +25,9 @@ BLOCK = 1 << 22  # patterns of float32 in one case: half a binade
 # as many steps as the number is large, and does not come back from a large one; the multivariate
 # gamma function is not defined there.
 UNSIGNED = frozenset({"polygamma", "mvlgamma"})
-# A case for either sign: left of 0 gradients are those of poles, or of logarithms that are NaN, and
-# cannot be certified. Together they would make the other half inconclusive.
-HALVES = frozenset({"digamma", "log2", "log10"})
+# Operators that get these patterns once more: gradients left of 0 are those at poles, or of
+# logarithms that are NaN, which cannot be certified, so that those of all are inconclusive.
+UNSIGNED_AGAIN = frozenset({"digamma", "log2", "log10"})
 _SWEPT = "every"
 _FRACTIONS = (0.625, 0.375, 0.75, 0.25)  # of a number's range, in turn
 
@@ -112,14 +112,18 @@ def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Ca
     wide = dtype == "float32"
     if not _elementwise(operator) or not (dtype in HALF or (wide and all_kinds)):
         return []
-    name = operator.name.removesuffix(".out").removesuffix("_")
-    unsigned = name in UNSIGNED
-    size = BLOCK if wide else PATTERNS >> (unsigned or name in HALVES)
+    unsigned = operator.name in UNSIGNED
+    size = BLOCK if wide else PATTERNS >> unsigned
     call = _call(operator, FixedCall(dtype, (size,)))
     swept = _positions(call)
-    if len(swept) == 1:
-        starts = range(0, 1 << ((32 if wide else 16) - unsigned), size)
+    if len(swept) == 1 and wide:
+        starts = range(0, 1 << (32 - unsigned), size)
         return [_case(operator, dtype, _started(call, start), size) for start in starts]
+    if len(swept) == 1 and operator.name in UNSIGNED_AGAIN:
+        half = _call(operator, FixedCall(dtype, (size // 2,)))
+        return [_case(operator, dtype, call, size), _case(operator, dtype, half, size // 2)]
+    if len(swept) == 1:
+        return [_case(operator, dtype, call, size)]
     if len(swept) == 2 and all_kinds and not (wide or operator.leading or operator.mutates):
         return [_pairs(operator, dtype, call, swept)]
     return []
