@@ -208,9 +208,7 @@ class Item:
         operator = self.declared
         config = self.config
         (backend,) = (b for b in self.config.backends if b.name == self.backend)
-        cases, problem = _cases(
-            operator, self.dtype, examples_of(config, self.dtype), config.seed
-        )
+        cases, problem = _cases(operator, self.dtype, examples_of(config, self.dtype), config.seed)
         cases = [*cases, *engine.exhaustive_cases(config, operator, self.dtype)]
         for verdict, reason in (
             ("unavailable", availability(backend)),

@@ -16,8 +16,8 @@ from .config import RunConfig
 @dataclass(frozen=True, slots=True)
 class Started:
     """First event. ``unavailable`` maps the names of backends that cannot run to the reason;
-    ``cases`` is an estimate; ``title`` describes the run if no cases are drawn; ``exhaustive`` of the
-    cases are not drawn."""
+    ``cases`` is an estimate; ``title`` describes the run if no cases are drawn; ``exhaustive`` of
+    the cases are not drawn."""
 
     config: RunConfig
     unavailable: dict[str, str]

@@ -1,8 +1,8 @@
 """Exhaustive cases: an elementwise operator on every bit pattern of a format, or on all pairs of
 2,048 chosen numbers.
 
-The operator's own ``sample`` function makes the call, with its tensors swept and its other arguments
-fixed. Domains do not limit what is swept.
+The operator's own ``sample`` function makes the call, with its tensors swept and its other
+arguments fixed. Domains do not limit what is swept.
 """
 
 from __future__ import annotations
@@ -105,9 +105,9 @@ class FixedCall:
 def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Case]:
     """The exhaustive cases of an operator in one dtype; none where it is not elementwise.
 
-    Functions of one tensor get every pattern of float16 and bfloat16, mostly in one case. ``all_kinds``
-    adds every pattern of float32, in blocks, and functions of two tensors in 16 bits: all pairs of
-    the chosen numbers.
+    Functions of one tensor get every pattern of float16 and bfloat16, mostly in one case.
+    ``all_kinds`` adds every pattern of float32, in blocks, and functions of two tensors in 16 bits:
+    all pairs of the chosen numbers.
     """
     wide = dtype == "float32"
     if not _elementwise(operator) or not (dtype in HALF or (wide and all_kinds)):
@@ -138,8 +138,11 @@ def _elementwise(operator: Operator) -> bool:
     """Methods share the kernel of the function whose form they are."""
     of_function = operator.form_of is None or operator.leading == 1
     drawn = operator.cases is None and operator.callable is not None
-    return of_function and drawn and "elementwise" in operator.traits and (
-        "random" not in operator.traits
+    return (
+        of_function
+        and drawn
+        and "elementwise" in operator.traits
+        and ("random" not in operator.traits)
     )
 
 

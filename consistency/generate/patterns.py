@@ -2,8 +2,8 @@
 format, and ``landmarks``, 2,048 chosen ones.
 
 Both have the signature of :mod:`.value_classes`, use nothing of the bitstream, have no blank
-elements, and return patterns as unsigned integers: NaN keeps its payload. They shrink to consecutive
-patterns, at last to a single one (:mod:`consistency.diagnose.shrink.patterns`).
+elements, and return patterns as unsigned integers: NaN keeps its payload. They shrink to
+consecutive patterns, at last to a single one (:mod:`consistency.diagnose.shrink.patterns`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ def width_of(form: Format) -> int:
     return _WIDTHS[form.precision]
 
 
-def every(
-    bits: bitstream.Bits, blanks: int, first: int, form: Format, start: int = 0
-) -> Patterns:
+def every(bits: bitstream.Bits, blanks: int, first: int, form: Format, start: int = 0) -> Patterns:
     """Consecutive bit patterns: element i has the pattern ``start + i``, modulo all patterns."""
     width = width_of(form)
     if not 0 <= start < 1 << width:

@@ -187,3 +187,44 @@ def test_parts_of_ordinary_cases_do_not_exist() -> None:
     assert not list(parts(case, Worst((1,), 0.0, 0.0)))
     (swept,) = exhaustive.cases(operators.get("exp"), "float16")
     assert not list(parts(swept, None))
+
+
+class OneFloat32(consistency.Backend):
+    """The CPU, which is wrong at one pattern of float32."""
+
+    name = "one-float32"
+    pattern = 0x42AEAC50  # exp(87.3…), next to the largest that are finite
+
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        result, (x,) = super().call(operator, args, kwargs), args
+        wrong = x.detach().view(torch.int32) == self.pattern
+        return torch.where(wrong, result * (1.0 + 2.0**-18), result)
+
+
+def test_one_wrong_pattern_of_float32() -> None:
+    operator, backend = operators.get("exp"), OneFloat32()
+    blocks = exhaustive.cases(operator, "float32", all_kinds=True)
+    block = blocks[backend.pattern // exhaustive.BLOCK]
+    (result,) = judge_case(block, operator, [backend], tolerances.load(), ("forward",))
+    assert result.verdict.fails
+    assert result.worst is not None
+    first = next(parts(block, result.worst))
+    assert first.tensors[0] == TensorRecipe((1,), "float32", ("every", backend.pattern))
+
+
+@pytest.mark.parametrize(("name", "start"), [("exp", 0x7000), ("exp", 0x0000), ("log", 0x9000)])
+def test_numbers_that_all_give_the_same_are_tried(name: str, start: int) -> None:
+    """Infinity, 1 and NaN of 256 patterns each."""
+    case = Case(name, "float16", (TensorRecipe((256,), "float16", ("every", start)),))
+    operator, rules = operators.get(name), tolerances.load()
+    (result,) = judge_case(case, operator, [Cpu()], rules, ("forward",))
+    assert result.verdict.passes
+    backend = OnePattern("float16")
+    backend.pattern = (start + 77) if start < 0x8000 else start + 77 - (1 << 16)
+    backend.call = lambda operator, args, kwargs: torch.where(  # type: ignore[method-assign]
+        args[0].view(torch.int16) == backend.pattern, 0.5, operator(*args, **kwargs)
+    )
+    (result,) = judge_case(case, operator, [backend], rules, ("forward",))
+    assert result.verdict.fails

@@ -1,5 +1,5 @@
-"""Exhaustive cases: every bit pattern of a format once, the same everywhere, for every operator that
-computes single elements in 16 bits."""
+"""Exhaustive cases: every bit pattern of a format once, the same everywhere, for every operator
+that computes single elements in 16 bits."""
 
 from __future__ import annotations
 

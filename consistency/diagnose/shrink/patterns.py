@@ -1,7 +1,7 @@
 """Smaller parts of an exhaustive case: the worst element alone, then the aligned blocks of patterns
 around it.
 
-An element keeps its bit pattern and its cotangent: the window of the cotangent ends at that element.
+An element keeps its bit pattern and its cotangent: the cotangent's window ends at that element.
 """
 
 from __future__ import annotations
