@@ -114,17 +114,17 @@ def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Ca
         return []
     unsigned = operator.name in UNSIGNED
     size = BLOCK if wide else PATTERNS >> unsigned
-    call = _call(operator, FixedCall(dtype, (size,)))
+    call = operator.sample(FixedCall(dtype, (size,)))
     swept = _positions(call)
     if len(swept) == 1 and wide:
         starts = range(0, 1 << (32 - unsigned), size)
         return [_case(operator, dtype, _started(call, start), size) for start in starts]
     if len(swept) == 1 and operator.name in UNSIGNED_AGAIN:
-        half = _call(operator, FixedCall(dtype, (size // 2,)))
+        half = operator.sample(FixedCall(dtype, (size // 2,)))
         return [_case(operator, dtype, call, size), _case(operator, dtype, half, size // 2)]
     if len(swept) == 1:
         return [_case(operator, dtype, call, size)]
-    if len(swept) == 2 and all_kinds and not (wide or operator.leading or operator.mutates):
+    if len(swept) == 2 and all_kinds and not (wide or operator.mutates):
         return [_pairs(operator, dtype, call, swept)]
     return []
 
@@ -135,27 +135,9 @@ def is_exhaustive(case: Case) -> bool:
 
 
 def _elementwise(operator: Operator) -> bool:
-    """Methods share the kernel of the function whose form they are."""
-    of_function = operator.form_of is None or operator.leading == 1
-    drawn = operator.cases is None and operator.callable is not None
-    return (
-        of_function
-        and drawn
-        and "elementwise" in operator.traits
-        and ("random" not in operator.traits)
-    )
-
-
-def _call(operator: Operator, fixed: FixedCall) -> Call:
-    """The call with its destination, if it has one, of ordinary numbers."""
-    call = operator.sample(fixed)
-    args = [
-        replace(arg, values=("uniform", -1.0, 1.0), stop=math.prod(arg.base))
-        if isinstance(arg, TensorRecipe) and position < operator.leading
-        else arg
-        for position, arg in enumerate(call.args)
-    ]
-    return Call(tuple(args), call.kwargs)
+    """Forms with ``out=`` and methods share the kernel of the function whose form they are."""
+    drawn = operator.cases is None and operator.form_of is None and operator.callable is not None
+    return drawn and "elementwise" in operator.traits and "random" not in operator.traits
 
 
 def _positions(call: Call) -> list[int]:

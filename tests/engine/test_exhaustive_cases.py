@@ -42,14 +42,15 @@ class OnePattern(consistency.Backend):
     def call(
         self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
-        result, x = super().call(operator, args, kwargs), args[-1]
+        x = args[0]
         if x.element_size() != 2 or x.numel() < self.least:
-            return result
+            return super().call(operator, args, kwargs)
         wrong = x.detach().view(torch.int16) == self.pattern
+        result = super().call(operator, args, kwargs)
         if self.gradient:
             return torch.where(wrong, 1.25 * result - 0.25 * result.detach(), result)
         factor = torch.where(wrong, 1.25, 1.0).to(result.dtype)
-        return result.mul_(factor) if operator.leading else result * factor
+        return result.mul_(factor) if operator.mutates else result * factor
 
 
 def failing(name: str, backend: OnePattern, dtype: str, direction: str) -> Result:
@@ -59,7 +60,7 @@ def failing(name: str, backend: OnePattern, dtype: str, direction: str) -> Resul
     return result
 
 
-@pytest.mark.parametrize("name", ["sin", "nn.functional.silu", "sqrt.out"])
+@pytest.mark.parametrize("name", ["sin", "nn.functional.silu", "sqrt_"])
 @pytest.mark.parametrize("dtype", sorted(PATTERN))
 def test_one_wrong_pattern_forward(name: str, dtype: str) -> None:
     result = failing(name, OnePattern(dtype), dtype, "forward")
@@ -111,7 +112,7 @@ def test_the_minimizer_ends_at_one_element() -> None:
     assert small.rate == (3, 3)
 
 
-@pytest.mark.parametrize("name", ["exp", "exp.out", "atan2"])
+@pytest.mark.parametrize("name", ["exp", "exp_", "ldexp", "atan2"])
 def test_parts_keep_numbers_and_cotangents(name: str) -> None:
     """Each part gives the elements that the whole gives there."""
     operator = operators.get(name)

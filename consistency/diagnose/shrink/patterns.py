@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...core import bits, dtypes
+from ...core import bits
 from ...core.model import Case, Worst
 from ...core.recipe import TensorRecipe
 from ...generate.exhaustive import is_exhaustive
@@ -61,7 +61,7 @@ def _element(case: Case, index: tuple[int, ...], flat: int, shape: tuple[int, ..
             width = 8 * whole.element_size()
             pattern = int(bits.integers(whole[index].reshape(1)).item()) % (1 << width)
             tensors[position] = TensorRecipe((1,), tensor.dtype, ("every", pattern))
-        elif tuple(whole.shape) == shape and not tensor.view and dtypes.floats(tensor.dtype):
+        elif tuple(whole.shape) == shape and not tensor.view:
             tensors[position] = _window(tensor, flat, 1, whole.numel())
     return _against(with_tensors(case, tensors), flat, 1, math.prod(shape))
 
