@@ -229,3 +229,14 @@ def test_numbers_that_all_give_the_same_are_tried(name: str, start: int) -> None
     )
     (result,) = judge_case(case, operator, [backend], rules, ("forward",))
     assert result.verdict.fails
+
+
+class Renamed(consistency.Backend):
+    """The CPU under a name of the user's."""
+
+    name = "renamed"
+
+
+@pytest.mark.parametrize("name", ["exp", "reciprocal", "erf", "sinc", "nn.functional.gelu"])
+def test_what_torch_gets_wrong_accuses_no_backend_that_computes_with_it(name: str) -> None:
+    assert not failures([name], [Renamed()], list(PATTERN), examples=1)
