@@ -194,7 +194,7 @@ class Item:
         if failing:
             shown = self._shown(failing)
             self._record_failure(shown, record_property)
-            pytest.fail(self._message(shown, len(failing)), pytrace=False)
+            pytest.fail(self._message(shown, len(failing), len(results)), pytrace=False)
         if not any(r.verdict.tested for r in results):
             pytest.skip(_reason(results))
 
@@ -206,10 +206,10 @@ class Item:
         from .engine.config import examples_of
 
         operator = self.declared
+        config = self.config
         (backend,) = (b for b in self.config.backends if b.name == self.backend)
-        cases, problem = _cases(
-            operator, self.dtype, examples_of(self.config, self.dtype), self.config.seed
-        )
+        cases, problem = _cases(operator, self.dtype, examples_of(config, self.dtype), config.seed)
+        cases = [*cases, *engine.exhaustive_cases(config, operator, self.dtype)]
         for verdict, reason in (
             ("unavailable", availability(backend)),
             ("unsupported", refusal(backend, operator, self.dtype, self.direction)),
@@ -299,10 +299,10 @@ class Item:
             _spent[0] += time.monotonic() - began
         return small or worst
 
-    def _message(self, shown: Result, failing: int) -> str:
+    def _message(self, shown: Result, failing: int, judged: int) -> str:
         from .report.failure import message
 
-        count = f"\n  {failing} of {self.config.examples} cases fail" if failing > 1 else ""
+        count = f"\n  {failing} of {judged} cases fail" if failing > 1 else ""
         return (
             message(shown, spec=self.config.specs.get(self.backend))
             + count

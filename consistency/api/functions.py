@@ -62,6 +62,7 @@ def run(
     corpus: str | Path | None = None,
     expectations: Iterable[str | Path] | str | Path = (),
     jobs: int | None = None,
+    exhaustive: bool | None = None,
 ) -> engine.Run:
     """Draw cases of ``operators``, run them on ``backends``, and judge every result against
     float64.
@@ -78,7 +79,9 @@ def run(
     ``@PYTHON``, ``+env:NAME=VALUE``). ``corpus``: a folder whose cases are replayed; others are
     drawn after that only if there is a time budget. ``expectations``: a file of known divergences,
     or several, beside those that ``tolerances`` lists. ``jobs``: how many processes of this machine
-    judge, None for this one; their backends must be named by specs.
+    judge, None for this one; their backends must be named by specs. ``exhaustive``: beside the
+    examples, every number of 16 bits for functions of single elements (None), also every float32
+    and pairs of chosen numbers (True), or neither (False).
 
     Raises UsageError, ConfigurationError, BundleError or OutputError with one clear line; the last
     one, where the bundle cannot be written, has the ``results`` judged until then.
@@ -92,7 +95,7 @@ def run(
         operators, backends, dtypes, directions, examples, seed, time_budget, tolerances,
         reference=reference, source=source,
         case_timeout=case_timeout, expectations=expectations, corpus=replay,
-        explore=replay is None or time_budget is not None,
+        explore=replay is None or time_budget is not None, exhaustive=exhaustive,
     )  # fmt: skip
     executor: engine.Executor | None = None
     if jobs is not None:

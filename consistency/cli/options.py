@@ -134,6 +134,12 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "no_shrink": (("--no-shrink",), {
         "is_flag": True, "help": "Show failing cases as they were drawn.",
     }),
+    "exhaustive": (("--exhaustive/--no-exhaustive",), {
+        "default": None,
+        "help": "Functions of single elements also on every float32, and those of two on pairs of "
+        "2,048 chosen numbers in 16 bits; or on no exhaustive case at all [default: on every "
+        "number of 16 bits].",
+    }),
     "identifier": (("--id", "identifier"), {
         "metavar": "ID", "help": "With a bundle or a recording as CASE: which case of it.",
     }),

@@ -50,7 +50,13 @@ _SHRINKS = 1e-6
 _EPS = 2.0**-52
 # x − tanh x is exact in float64 for large x, and never in float32
 _EXACT_IN_FLOAT64 = ("nn.functional.tanhshrink",)
-_FORMAT_DEPENDENT_CLASSES = ("subnormal", "tokens", "near")  # value classes
+_FORMAT_DEPENDENT_CLASSES = (  # of values
+    "subnormal",
+    "tokens",
+    "near",
+    "every",
+    "landmarks",
+)
 
 
 @dataclass(frozen=True, slots=True)

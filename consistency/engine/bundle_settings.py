@@ -40,18 +40,22 @@ def check_same(folder: Path, event: Started, corpus_now: Mapping[str, Any] | Non
         "tolerances",
         "reference",
         "source",
+        "exhaustive",
     ):
-        if saved.get(key, _BEFORE.get(key)) != described[key]:
+        if key == "exhaustive" and key not in saved:
+            continue  # an older bundle gets the cases that are asked for now
+        before = saved.get(key, _BEFORE.get(key))
+        if before != described[key]:
             raise BundleError(
-                f"{folder} was begun with other {key} ({_brief(saved.get(key))}, now "
+                f"{folder} was begun with other {key} ({_brief(before)}, now "
                 f"{_brief(described[key])}); "
                 "resume with the same settings, or name another folder with --out"
             )
-    before, now = sorted(header.get("unavailable", {})), sorted(event.unavailable)
-    if before != now:
+    absent, now = sorted(header.get("unavailable", {})), sorted(event.unavailable)
+    if absent != now:
         raise BundleError(
             f"{folder} was begun where other backends were unavailable "
-            f"({_brief(before)}, now {_brief(now)}); name another folder with --out"
+            f"({_brief(absent)}, now {_brief(now)}); name another folder with --out"
         )
 
 

@@ -42,7 +42,8 @@ class RunConfig:
     float64 on the CPU is proved. ``source`` says where cases come from. The cases of a ``corpus``
     are replayed first; ``explore``: whether others are drawn afterwards. ``identity`` is the id of
     the run if it is known before the bundle's; ``used`` are seconds of the time budget that were
-    spent on preparing the run.
+    spent on preparing the run. ``exhaustive`` cases (:mod:`consistency.generate.exhaustive`) are
+    not counted as examples: all (True), those of 16 bits (None), or none.
     """
 
     operators: tuple[Operator, ...]
@@ -64,6 +65,7 @@ class RunConfig:
     explore: bool = True
     identity: str = ""
     used: float = 0.0
+    exhaustive: bool | None = None
 
     def describe(self) -> RunSettings:
         """As JSON data for a bundle."""
@@ -76,6 +78,7 @@ class RunConfig:
             "shrink": self.shrink,
             "tolerances": self.tolerances.digest, "reference": self.reference,
             "source": self.source, "repeat": self.repeat, "specs": dict(self.specs),
+            "exhaustive": self.exhaustive,
         }  # fmt: skip
 
 
@@ -98,6 +101,7 @@ def configure(
     corpus: Corpus | None = None,
     explore: bool = True,
     identity: str = "",
+    exhaustive: bool | None = None,
 ) -> RunConfig:
     """A checked configuration. Raises UsageError or ConfigurationError with one clear line.
 
@@ -105,7 +109,9 @@ def configure(
     limit one case on a backend in its own process. ``repeat``: how often some cases of each
     operator are repeated to compare the bits. ``expectations``: files of known divergences, in
     addition to those of the tolerances. ``corpus``: cases to replay first; ``explore``: whether
-    others are drawn afterwards. ``identity``: the id of the run.
+    others are drawn afterwards. ``identity``: the id of the run. ``exhaustive``: whether every bit
+    pattern is tried in float32 and all pairs of chosen numbers in 16 bits as well (True), every one
+    of 16 bits (None), or none (False), beside the examples.
     """
     from ..judge.tolerances import load, with_more
 
@@ -120,7 +126,7 @@ def configure(
         _names(directions, "direction", DIRECTIONS) or DIRECTIONS, _positive(examples), seed,
         _duration(time_budget), shrink,
         loaded, path, specs, high_precision.usable(reference), source, limits, repeat, corpus,
-        explore, identity,
+        explore, identity, exhaustive=exhaustive,
     )  # fmt: skip
     _check_not_empty(config)
     return config

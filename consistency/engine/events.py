@@ -16,13 +16,15 @@ from .config import RunConfig
 @dataclass(frozen=True, slots=True)
 class Started:
     """First event. ``unavailable`` maps the names of backends that cannot run to the reason;
-    ``cases`` is an estimate; ``title`` describes the run if no cases are drawn."""
+    ``cases`` is an estimate; ``title`` describes the run if no cases are drawn; ``exhaustive`` of
+    the cases are not drawn."""
 
     config: RunConfig
     unavailable: dict[str, str]
     units: int
     cases: int
     title: str = ""
+    exhaustive: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class MemoryGrowth:
 
 @dataclass(frozen=True, slots=True)
 class UnitDone:
-    """All cases of one operator × dtype are judged; ``cases`` were distinct."""
+    """All cases of one operator × dtype are judged; ``cases`` were drawn and distinct."""
 
     operator: str
     dtype: str

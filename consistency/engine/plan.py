@@ -10,10 +10,10 @@ from .. import operators
 from ..core.case_source import ATEN, parse_source
 from ..core.model import Case
 from ..errors import ConsistencyError, Untestable
-from ..generate import search
+from ..generate import exhaustive, search
 from ..generate.calls.case_operator import operator_of
 from ..operators.declare import Operator
-from .config import RunConfig, examples_of, operator_dtypes
+from .config import SOURCES, RunConfig, examples_of, operator_dtypes
 
 ROUNDS = (
     2,
@@ -86,10 +86,11 @@ def drawn(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUn
             if config.time_budget is not None:
                 cases = [case for case in cases if case.id not in drawn_ids]
                 drawn_ids.update(case.id for case in cases)
+            further = exhaustive_cases(config, operator, dtype) if round_number == 0 else ()
             yield WorkUnit(
                 operator,
                 dtype,
-                tuple(cases),
+                (*cases, *further),
                 problem,
                 round_number,
                 seed=config.seed + round_number,
@@ -175,16 +176,27 @@ def explored(
             fresh = tuple(case for case in cases if case.id not in seen)
             seen.update(case.id for case in fresh)
             before = (operator.name, dtype) in begun
+            further = exhaustive_cases(config, operator, dtype) if round_number == 0 else ()
             yield WorkUnit(
                 operator,
                 dtype,
-                fresh,
+                (*fresh, *further),
                 "" if before else problem,
                 round_number + before,
                 FRESH,
                 seed,
             )
         round_number += 1
+
+
+def exhaustive_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[Case, ...]:
+    """The exhaustive cases of one operator × dtype that the run asks for, beside its examples."""
+    if config.exhaustive is False or config.source != SOURCES[0]:
+        return ()
+    try:
+        return tuple(exhaustive.cases(operator, dtype, all_kinds=config.exhaustive is True))
+    except Exception:  # a ``sample`` that raises: drawing says so
+        return ()
 
 
 def draw(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:

@@ -91,6 +91,7 @@ class RunOptions:
     case_timeout: float | None = None
     worker_memory: int = 0
     no_shrink: bool = False
+    exhaustive: bool | None = None
 
     @property
     def cases(self) -> int:
@@ -115,5 +116,5 @@ class RunOptions:
             reference=self.reference or "spot", source=self.source or SOURCES[0],
             case_timeout=CASE_SECONDS if self.case_timeout is None else self.case_timeout,
             worker_memory=self.worker_memory, repeat=self.repeat,
-            expectations=self.expectations or (),
+            expectations=self.expectations or (), exhaustive=self.exhaustive,
         )  # fmt: skip

@@ -1,15 +1,19 @@
-"""The smallest case that fails like a drawn one, found by Hypothesis."""
+"""The smallest case that fails like a drawn one, found by Hypothesis; of an exhaustive one the
+smallest part."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..backends.base import Backend
 from ..core.model import Case, Result
 from ..diagnose.case_runner import judge_case
 from ..diagnose.diagnosis import DiagnosisBudget
+from ..diagnose.shrink.patterns import parts
 from ..generate import search
+from ..generate.exhaustive import is_exhaustive
 from ..operators.declare import Operator
 from ..reference.high_precision import EACH, spot_checked
 from .config import RunConfig
@@ -23,7 +27,7 @@ def smallest_failure(
     seconds: float = SHRINK_SECONDS,
 ) -> Result | None:  # fmt: skip
     """The smallest result with the backend, direction and verdict of ``suspect`` that Hypothesis
-    finds in ``seconds``."""
+    finds in ``seconds``, or that is part of an exhaustive case."""
     first = (
         suspect.evidence.initial_verdict if suspect.evidence is not None else suspect.verdict.value
     )
@@ -39,7 +43,21 @@ def smallest_failure(
         )
         return any(r.verdict.value == first for r in results)
 
+    def diagnosed(case: Case) -> Result | None:
+        results = judge_case(
+            case,
+            operator,
+            backends,
+            config.tolerances,
+            (suspect.direction,),
+            diagnosis_budget=DiagnosisBudget(),
+            against=against,
+        )
+        return next((result for result in results if result.verdict.fails), None)
+
     try:
+        if is_exhaustive(suspect.case):
+            return _smallest_part(suspect, diagnosed, seconds)
         begin = config.seed if seed is None else seed
         small = search.smallest(
             operator, suspect.dtype, same, examples=config.examples, seed=begin, seconds=seconds
@@ -48,24 +66,17 @@ def smallest_failure(
         return None
     if small is None:
         return None
-    results = judge_case(
-        small,
-        operator,
-        backends,
-        config.tolerances,
-        (suspect.direction,),
-        diagnosis_budget=DiagnosisBudget(),
-        against=against,
-    )
-    result = next((result for result in results if result.verdict.fails), None)
-    if (
-        result is None
-        or result.verdict == suspect.verdict
-        or suspect.evidence is None
-        or result.evidence is None
-    ):
+    result = diagnosed(small)
+    if result is None or result.verdict == suspect.verdict:
         return result
-    # A few numbers may fit another cause by accident, or none; the larger case is more reliable.
+    return _with_cause_of(suspect, result)
+
+
+def _with_cause_of(suspect: Result, result: Result) -> Result:
+    """A few numbers may fit another cause by accident, or none; the larger case is more
+    reliable."""
+    if suspect.evidence is None or result.evidence is None:
+        return result
     cause = suspect.evidence.cause
     text = (
         f"{result.explanation}; of {suspect.case.id}, {cause}"
@@ -78,3 +89,21 @@ def smallest_failure(
         explanation=text,
         evidence=replace(result.evidence, cause=cause),
     )
+
+
+def _smallest_part(
+    suspect: Result, diagnosed: Callable[[Case], Result | None], seconds: float
+) -> Result | None:
+    """The smallest part of an exhaustive case with the verdict and the cause of the whole; else the
+    smallest with its verdict. A few numbers may fit another cause by accident."""
+    until, fallback = time.monotonic() + seconds, None
+    for case in parts(suspect.case, suspect.worst):
+        if time.monotonic() >= until:
+            break
+        result = diagnosed(case)
+        if result is None or result.verdict != suspect.verdict:
+            continue
+        if result.cause == suspect.cause:
+            return result
+        fallback = fallback or _with_cause_of(suspect, result)
+    return fallback

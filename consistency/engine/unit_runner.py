@@ -16,6 +16,7 @@ from ..diagnose import determinism, evaluation, precision_scaling
 from ..diagnose.case_runner import judge_case
 from ..diagnose.diagnosis import DiagnosisBudget
 from ..errors import RecipeError
+from ..generate.exhaustive import is_exhaustive
 from ..operators.declare import Operator
 from .config import RunConfig, directions_of, examples_of, operator_dtypes
 from .events import (
@@ -29,7 +30,7 @@ from .events import (
     Started,
     UnitDone,
 )
-from .plan import WorkUnit
+from .plan import WorkUnit, exhaustive_cases
 from .smallest_case import SHRINK_SECONDS, smallest_failure
 
 LEAST_MINIMIZATION_SECONDS = 1.0  # even if the time budget is used up
@@ -43,9 +44,11 @@ def started_event(config: RunConfig, absent: dict[str, str]) -> Started:
     """The first event of a run."""
     pairs = operator_dtypes(config)
     expected = sum(examples_of(config, dtype) for _, dtype in pairs)
+    further = sum(len(exhaustive_cases(config, operator, dtype)) for operator, dtype in pairs)
     if config.corpus is not None:
         expected = len(config.corpus.cases) + expected * config.explore
-    return Started(config, absent, len(pairs), expected)
+        further *= config.explore
+    return Started(config, absent, len(pairs), expected + further, exhaustive=further)
 
 
 def minimization_seconds(config: RunConfig) -> float:
@@ -95,7 +98,8 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[E
     for position, case in enumerate(cases):
         if state.out_of_time:
             break
-        counterparts = SCALING_CASES - position if pool is not None else 0
+        drawn = not is_exhaustive(case)
+        counterparts = SCALING_CASES - position if pool is not None and drawn else 0
         _prefetch(
             operator, cases[position : position + AHEAD], offered, state.earlier, counterparts
         )
@@ -122,9 +126,9 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[E
             told_once = isinstance(result.detail, StateChanged)  # no other case would show it
             if result.verdict.fails and kind(result) not in state.searched and not told_once:
                 suspects.setdefault(kind(result), result)
-        if pool is not None and judged < SCALING_CASES:
+        if pool is not None and drawn and judged < SCALING_CASES:
             pool.add([*resumed, *fresh])
-        judged += 1
+        judged += drawn
     for backend in present:
         backend.discard_prefetched()
         grown = backend.memory_growth()

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..core.bits import array_dtype
 from ..core.dtypes import FORMATS, INTEGER_RANGE, PARTS
 from ..errors import RecipeError
 from . import bitstream
-from .value_classes import CLASSES, SPECIAL, Array, Raw
+from .value_classes import CLASSES, PATTERN_CLASSES, SPECIAL, Array, Raw
 
 
 def fill(
@@ -50,6 +51,11 @@ def fill(
             )
     except (TypeError, ValueError, OverflowError) as error:
         raise RecipeError(f"bad parameters of value class {list(values)!r:.80}: {error}") from None
+    if values[0] in PATTERN_CLASSES:
+        if form is None or special:
+            refused = "special values" if form is not None else f"dtype {dtype}"
+            raise RecipeError(f"value class {values[0]} does not go with {refused}")
+        return numbers.view(array_dtype(dtype))
     if special:
         if form is None:
             raise RecipeError(f"special values in a tensor of dtype {dtype}, which holds none")

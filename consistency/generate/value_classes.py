@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.dtypes import FORMATS, Format
-from . import bitstream
+from . import bitstream, patterns
 
 Array = npt.NDArray[np.float64]
 Raw = npt.NDArray[Any]
@@ -272,7 +272,9 @@ CLASSES: dict[str, Callable[..., Raw]] = {
     "distinct": _distinct, "permutation": _permutation, "ascending": _ascending,
     "diagonal": _diagonal,
     "positive-definite": _positive_definite,
+    "every": patterns.every, "landmarks": patterns.landmarks,
 }  # fmt: skip
+PATTERN_CLASSES = frozenset({"every", "landmarks"})  # they return bit patterns
 EXACT_CLASSES = frozenset({"integers", "powers", "sparse", "permutation"})
 
 SPECIAL: dict[str, Callable[[Format], float]] = {

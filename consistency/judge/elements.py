@@ -151,8 +151,10 @@ class Elements:
         if self.reference.direction == "backward":
             excluded |= np.isinf(self.actual) & (np.abs(expected) >= self.square_overflows())
         self.keep = np.flatnonzero(~excluded)
+        if self.tail is not None:  # what belongs to the limit has no tail
+            beyond = np.abs(self.expected) >= limit
+            self.tail = np.where(beyond, 0.0, np.nan_to_num(self.tail))[self.keep]
         self.actual, self.expected = actual[self.keep], expected[self.keep]
-        self.tail = np.nan_to_num(self.tail[self.keep]) if self.tail is not None else None
 
     def held(self) -> Any:
         """Where the largest finite number replaces an infinity, as in rounding toward zero."""

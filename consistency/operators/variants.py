@@ -67,6 +67,7 @@ def in_place_form(operator: Operator) -> Operator:
         traits=(operator.traits & _SHARED_TRAITS if variant.traits is None else variant.traits)
         | {"inplace"},
         mutates=(0,),
+        ranges=operator.ranges,
         reference=reference and functools.partial(_copied_back, reference),
         complex=_complex_in_place(operator.complex, variant.complex),
     )

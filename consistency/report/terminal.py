@@ -128,6 +128,8 @@ class Screen:
         settings = self._settings = event.config
         pairs = "1 operator × dtype" if event.units == 1 else f"{event.units:,} operators × dtypes"
         cases_each = f"{pairs}, {pluralize(settings.examples, 'case')} each"
+        if event.exhaustive and settings.corpus is None:
+            cases_each += f" and {event.exhaustive:,} exhaustive"
         subject = event.title or (
             f"{cases_each} · seed {settings.seed}"
             if settings.corpus is None

@@ -15,11 +15,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from consistency import operators
+from consistency.backends.cpu import Cpu
 from consistency.core.dtypes import FORMATS, Format, spacing
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.diagnose.case_runner import judge_case
 from consistency.generate.materialize import case_of, prepare
-from consistency.judge import metrics
+from consistency.judge import metrics, tolerances
 from consistency.judge.metrics import BLOCK, pareto_front, pattern_of, rho
 from consistency.reference import Reference
+from consistency.reference.high_precision import EACH
 from consistency.reference.rounding_variance import healthy_variance
 
 Doubles = npt.NDArray[np.float64]
@@ -403,3 +408,11 @@ def test_the_magnitude_of_a_negative_whole_factor(
 
     assert torch.equal(magnitude(-2), magnitude(2))
     assert bool((magnitude(-2) > 0.0).all())
+
+
+def test_a_certified_value_beyond_the_format_is_the_limit() -> None:
+    """Its last digits, of 1e55 themselves larger than the format, are no error of an infinity."""
+    case = Case("sinh", "bfloat16", (TensorRecipe((1,), "bfloat16", ("every", 0x42FF)),))
+    rules, operator = tolerances.load(), operators.get("sinh")
+    (result,) = judge_case(case, operator, [Cpu()], rules, ("forward",), against=EACH)
+    assert result.verdict.value == "exact", result.explanation

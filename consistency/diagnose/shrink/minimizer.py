@@ -12,6 +12,7 @@ from ...core.recipe import TensorRecipe
 from ...core.verdict import VerdictKind
 from ...errors import RecipeError
 from ...generate import search as generate
+from ...generate.exhaustive import is_exhaustive
 from ..diagnosis import DiagnosisBudget
 from . import (
     arguments,
@@ -19,6 +20,7 @@ from . import (
     elements,
     layouts,
     nondeterministic_failures,
+    patterns,
     recipes,
     shapes,
     summary,
@@ -135,7 +137,7 @@ class Minimizer:
 
     def _minimize(self) -> None:
         search, predicate = self.search, self.predicate
-        shrunk = self._shrink_with_hypothesis()
+        shrunk = self._part_of_patterns() or self._shrink_with_hypothesis()
         start = shrunk if shrunk is not None else self.original.case
         search.case = start
         if not self._use_literals(start) and not (
@@ -153,12 +155,20 @@ class Minimizer:
         for sentence in thresholds(literal):
             self.found.append(sentence)
 
+    def _part_of_patterns(self) -> Case | None:
+        """The smallest part of an exhaustive case that fails, or None."""
+        for part in patterns.parts(self.original.case, self.original.worst):
+            if self.search.accept(part):
+                return part
+        return None
+
     def _shrink_with_hypothesis(self) -> Case | None:
         """The smallest case found by Hypothesis's shrinking; None if our strategies did not
         generate the original, or if nothing smaller fails."""
         original, predicate = self.original.case, self.predicate
         if (
             original.source
+            or is_exhaustive(original)
             or self.predicate.operator.cases is not None
             or not _is_generated(original)
         ):

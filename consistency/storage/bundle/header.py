@@ -47,7 +47,8 @@ class CorpusEntry(TypedDict):
 
 class RunSettings(TypedDict, total=False):
     """What a run was asked to do. ``examples`` are cases per operator × dtype, ``time_budget`` is
-    in seconds; ``specs`` are the user's words for backends, by name."""
+    in seconds; ``specs`` are the user's words for backends, by name; ``exhaustive``: all
+    exhaustive cases, those of 16 bits (None), or none."""
 
     operators: list[Name]
     backends: list[Name]
@@ -62,6 +63,7 @@ class RunSettings(TypedDict, total=False):
     source: Text
     repeat: Count
     specs: dict[Name, Text]
+    exhaustive: bool | None
 
 
 class BundleHeader(TypedDict):

@@ -1,0 +1,172 @@
+"""Exhaustive cases: an elementwise operator on every bit pattern of a format, or on all pairs of
+2,048 chosen numbers.
+
+The operator's own ``sample`` function makes the call, with its tensors swept and its other
+arguments fixed. Domains do not limit what is swept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..core import dtypes
+from ..core.model import Case
+from ..core.recipe import TensorRecipe
+from ..operators.declare import HALF, REAL, Call, Domain, Operator
+from .patterns import LANDMARKS
+from .value_classes import PATTERN_CLASSES
+
+PATTERNS = 1 << 16  # of a 16-bit format: one case
+BLOCK = 1 << 22  # patterns of float32 in one case: half a binade
+# Operators that get the patterns without a sign only. Left of 0 torch's Hurwitz zeta function takes
+# as many steps as the number is large, and does not come back from a large one; the multivariate
+# gamma function is not defined there.
+UNSIGNED = frozenset({"polygamma", "mvlgamma"})
+# Operators that get these patterns once more: gradients left of 0 are those at poles, or of
+# logarithms that are NaN, which cannot be certified, so that those of all are inconclusive.
+UNSIGNED_AGAIN = frozenset({"digamma", "log2", "log10"})
+_SWEPT = "every"
+_FRACTIONS = (0.625, 0.375, 0.75, 0.25)  # of a number's range, in turn
+
+
+@dataclass
+class FixedCall:
+    """The interface of ``sample`` functions (:class:`~consistency.operators.drawing.Drawing`) that
+    draws nothing: the first option of a choice (two tensors where that is one), few of everything,
+    and every floating tensor of the largest shape swept."""
+
+    dtype: str
+    shape_given: tuple[int, ...]
+    numbers: int = field(default=0)
+
+    @property
+    def complex(self) -> bool:
+        return False
+
+    @property
+    def floating(self) -> bool:
+        return True
+
+    def size(self, low: int = 1, high: int = 64) -> int:
+        return low
+
+    def shape(
+        self, low: int = 0, high: int = 4, *, least: int = 1, most: int = 64, elements: int = 4096
+    ) -> tuple[int, ...]:
+        return self.shape_given
+
+    def broadcastable(self, shape: Sequence[int]) -> tuple[int, ...]:
+        return tuple(shape)
+
+    def choice(self, *options: Any) -> Any:
+        return "tensors" if "tensors" in options else options[0]
+
+    def flag(self) -> bool:
+        return False
+
+    def integer(self, low: int, high: int) -> int:
+        return min(low + 1, high)
+
+    def number(self, low: float, high: float) -> float:
+        self.numbers += 1
+        return low + (high - low) * _FRACTIONS[(self.numbers - 1) % len(_FRACTIONS)]
+
+    def dim(self, shape: Sequence[int]) -> int:
+        return 0
+
+    def dims(self, shape: Sequence[int], *, least: int = 1) -> tuple[int, ...]:
+        return tuple(range(least))
+
+    def tensor(
+        self,
+        shape: Sequence[int],
+        domain: Domain = REAL,
+        *,
+        dtype: str | None = None,
+        values: tuple[Any, ...] | None = None,
+        layout: bool = True,
+        overlap: bool = True,
+    ) -> TensorRecipe:
+        base, kind = tuple(shape), dtype or self.dtype
+        if kind == self.dtype and base == self.shape_given:
+            return TensorRecipe(base, kind, (_SWEPT, 0))
+        values = values or (("uniform", 0.5, 1.0) if dtypes.floats(kind) else ("integers", 0, 1))
+        return TensorRecipe(base, kind, values, math.prod(base))
+
+    def index(
+        self, shape: Sequence[int], size: int, *, negative: bool = False, distinct: bool = False
+    ) -> TensorRecipe:
+        return self.tensor(shape, dtype="int64", values=("integers", 0, size - 1))
+
+
+def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Case]:
+    """The exhaustive cases of an operator in one dtype; none where it is not elementwise.
+
+    Functions of one tensor get every pattern of float16 and bfloat16, mostly in one case.
+    ``all_kinds`` adds every pattern of float32, in blocks, and functions of two tensors in 16 bits:
+    all pairs of the chosen numbers.
+    """
+    wide = dtype == "float32"
+    if not _elementwise(operator) or not (dtype in HALF or (wide and all_kinds)):
+        return []
+    unsigned = operator.name in UNSIGNED
+    size = BLOCK if wide else PATTERNS >> unsigned
+    call = operator.sample(FixedCall(dtype, (size,)))
+    swept = _positions(call)
+    if len(swept) == 1 and wide:
+        starts = range(0, 1 << (32 - unsigned), size)
+        return [_case(operator, dtype, _started(call, start), size) for start in starts]
+    if len(swept) == 1 and operator.name in UNSIGNED_AGAIN:
+        half = operator.sample(FixedCall(dtype, (size // 2,)))
+        return [_case(operator, dtype, call, size), _case(operator, dtype, half, size // 2)]
+    if len(swept) == 1:
+        return [_case(operator, dtype, call, size)]
+    if len(swept) == 2 and all_kinds and not (wide or operator.mutates):
+        return [_pairs(operator, dtype, call, swept)]
+    return []
+
+
+def is_exhaustive(case: Case) -> bool:
+    """Whether a tensor of the case is swept."""
+    return any(isinstance(t, TensorRecipe) and t.values[0] in PATTERN_CLASSES for t in case.tensors)
+
+
+def _elementwise(operator: Operator) -> bool:
+    """Forms with ``out=`` and methods share the kernel of the function whose form they are."""
+    drawn = operator.cases is None and operator.form_of is None and operator.callable is not None
+    return drawn and "elementwise" in operator.traits and "random" not in operator.traits
+
+
+def _positions(call: Call) -> list[int]:
+    """The positions of swept tensors among the arguments."""
+    return [
+        position
+        for position, arg in enumerate(call.args)
+        if isinstance(arg, TensorRecipe) and arg.values[0] == _SWEPT
+    ]
+
+
+def _started(call: Call, start: int) -> Call:
+    """The call with its swept tensor beginning at the pattern ``start``."""
+    (position,) = _positions(call)
+    args = list(call.args)
+    args[position] = replace(args[position], values=(_SWEPT, start))
+    return Call(tuple(args), call.kwargs)
+
+
+def _pairs(operator: Operator, dtype: str, call: Call, swept: Sequence[int]) -> Case:
+    """All pairs of landmarks. Both tensors are expanded views, so that their gradients are those of
+    single pairs."""
+    args = list(call.args)
+    for position, base in zip(swept, ((LANDMARKS, 1), (1, LANDMARKS)), strict=True):
+        view = (("expand", LANDMARKS, LANDMARKS),)
+        args[position] = TensorRecipe(base, dtype, ("landmarks",), 0, view)
+    return _case(operator, dtype, Call(tuple(args), call.kwargs), LANDMARKS * LANDMARKS)
+
+
+def _case(operator: Operator, dtype: str, call: Call, elements: int) -> Case:
+    cotangent = elements if operator.differentiable else 0
+    return Case(operator.name, dtype, call.args, call.kwargs, cotangent)
