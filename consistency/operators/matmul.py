@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..core.recipe import TensorRecipe
 from .declare import (
     FLOATS,
     NUMERIC,
@@ -112,9 +113,14 @@ def outer(d: Drawing) -> Call:
     return call(d.tensor((extent(d, 129),), summed(d, 1)), d.tensor((d.size(1, 65),), summed(d, 1)))
 
 
-def addend(domain: Domain, scales: dict[str, Any]) -> Domain:
-    """The domain of what is added to a product: where beta is 0 it is ignored, even NaN."""
-    return replace(domain, specials=("nan", "inf")) if scales.get("beta") == 0 else domain
+def addend(
+    d: Drawing, shape: tuple[int, ...], domain: Domain, scales: dict[str, Any]
+) -> TensorRecipe:
+    """What is added to a product: where beta is 0 it is ignored, even NaN."""
+    ignored = scales.get("beta") == 0 and d.dtype in FLOATS
+    return d.tensor(
+        shape, domain, values=("tokens", -1.0, 1.0, "nan", "inf", "1") if ignored else None
+    )
 
 
 def factor(domain: Domain, scales: dict[str, Any]) -> Domain:
@@ -127,7 +133,7 @@ def addmm(d: Drawing) -> Call:
     (m, k, n), scales = sizes(d, 33), scaling(d)
     domain = summed(d, k)
     return call(
-        d.tensor(d.broadcastable((m, n)), addend(domain, scales)),
+        addend(d, d.broadcastable((m, n)), domain, scales),
         d.tensor((m, k), factor(domain, scales)),
         d.tensor((k, n), factor(domain, scales)),
         **scales,
@@ -138,7 +144,7 @@ def addmv(d: Drawing) -> Call:
     (m, k, _), scales = sizes(d), scaling(d)
     domain = summed(d, k)
     return call(
-        d.tensor(d.broadcastable((m,)), addend(domain, scales)),
+        addend(d, d.broadcastable((m,)), domain, scales),
         d.tensor((m, k), factor(domain, scales)),
         d.tensor((k,), factor(domain, scales)),
         **scales,
@@ -156,7 +162,7 @@ def added_product(
 def addr(d: Drawing) -> Call:
     m, n, domain, scales = d.size(1, 65), d.size(1, 65), summed(d, 1), scaling(d)
     return call(
-        d.tensor(d.broadcastable((m, n)), addend(domain, scales)),
+        addend(d, d.broadcastable((m, n)), domain, scales),
         d.tensor((m,), factor(domain, scales)),
         d.tensor((n,), factor(domain, scales)),
         **scales,
@@ -170,7 +176,7 @@ def baddbmm(d: Drawing) -> Call:
     if d.dtype == "bfloat16" and scales.get("alpha") == 0.0:  # torch's CPU then forgets beta
         scales["alpha"] = 1.0
     return call(
-        d.tensor(added, addend(domain, scales)),
+        addend(d, added, domain, scales),
         d.tensor((batch, m, k), factor(domain, scales)),
         d.tensor((batch, k, n), factor(domain, scales)),
         **scales,
@@ -181,7 +187,7 @@ def addbmm(d: Drawing) -> Call:
     batch, (m, k, n) = d.size(1, 4), sizes(d, 17)
     domain, added, scales = summed(d, k * batch), d.broadcastable((m, n)), scaling(d)
     return call(
-        d.tensor(added, addend(domain, scales)),
+        addend(d, added, domain, scales),
         d.tensor((batch, m, k), factor(domain, scales)),
         d.tensor((batch, k, n), factor(domain, scales)),
         **scales,

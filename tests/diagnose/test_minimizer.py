@@ -88,9 +88,14 @@ def listed(numbers: int, nonzero: int, name: str, **more: Any) -> Fault:
     )
 
 
-def by_a_number(case: Case) -> bool:
-    """A tensor and a number."""
-    return len(case.tensors) == 1
+def of_two_tensors(case: Case) -> bool:
+    """A view of two numbers and another tensor of one are the least, then."""
+    return len(case.tensors) == 2
+
+
+def of_an_image(case: Case) -> bool:
+    """Not of a volume, whose sampling points have a coordinate more."""
+    return len(prepare(case).build(device="meta").tensors[0].shape) == 4
 
 
 def of_nan_alone(case: Case) -> bool:
@@ -113,10 +118,10 @@ SOME = (
     listed(2, 2, "TF32 inputs / matmul float32"),
     listed(1, 1, "computed in float32 / sqrt float64"),
     listed(9, 1, "terms beyond a multiple of 8 dropped / amax float32"),
-    listed(2, 1, "write to a view lost / mul_ float32", suits=by_a_number),
+    listed(3, 1, "write to a view lost / mul_ float32", suits=of_two_tensors),
     listed(8, 2, "gradient transposed / bmm float32 backward"),
     listed(1, 1, "NaN dropped / softmax float32", suits=of_nan_alone),
-    listed(3, 2, "wrong pixel center / nn.functional.grid_sample float32"),
+    listed(3, 2, "wrong pixel center / nn.functional.grid_sample float32", suits=of_an_image),
 )  # fmt: skip
 
 MORE = (
