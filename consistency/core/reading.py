@@ -16,6 +16,7 @@ from .regular_files import open_to_read
 
 MAX_LINE = 1 << 24
 MAX_FILE = 1 << 34  # bytes of a file of lines
+MAX_LINES = 1 << 24  # of which a bomb of short lines has many more, and no run as many
 PACKED = ".gz"  # suffix of a packed file of lines
 # A packed file may be this many times as large once it is unpacked (our runs: 8 to 40), beyond
 # what is free of it.
@@ -130,6 +131,8 @@ def lines(
                     if len(line) >= MAX_LINE:
                         raise BundleError(f"{path}:{number}  line longer than {MAX_LINE} bytes")
                     return
+                if number > MAX_LINES:
+                    raise BundleError(f"{path} has more than {MAX_LINES} lines: that is no run's")
                 if only is not None and number not in only:
                     continue
                 try:

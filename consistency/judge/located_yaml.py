@@ -12,12 +12,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from ..core.text import pluralize
+from ..core.text import one_line, pluralize
 from ..errors import ConfigurationError, did_you_mean
 
 MAX_CHARACTERS = 1_000_000
 MAX_DEPTH = 32
 MAX_MISTAKES = 10  # that are told
+MAX_LENGTH = 1000  # characters of one of them: keys and values are whatever the file says
 Keys = tuple[str | int, ...]
 Place = tuple[int, int]  # line and column, both counted from 1
 Model = TypeVar("Model", bound=BaseModel)
@@ -180,7 +181,7 @@ class Located:
         if validated is None or self.mistakes:
             found = sorted(set(self.mistakes))
             lines = [
-                f"{self.label}:{line}:{column}  {words}"
+                one_line(f"{self.label}:{line}:{column}  {words}", MAX_LENGTH)
                 for (line, column), words in found[:MAX_MISTAKES]
             ]
             if len(found) > MAX_MISTAKES:

@@ -46,7 +46,9 @@ def read_cases(
     for number, row in lines(path):
         if max_cases is not None and number > max_cases:
             raise BundleError(f"{path} holds more than {max_cases:,} cases")
-        if ids is not None and str(row.get("id")) not in ids:
+        if not isinstance(row.get("id"), str):  # at once: millions of others may follow
+            raise BundleError(f"{path}:{number}  damaged: a case has no id")
+        if ids is not None and row["id"] not in ids:
             continue
         try:
             yield entry_of(row, store)

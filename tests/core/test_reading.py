@@ -233,3 +233,16 @@ def test_an_incomplete_last_line_is_cut_off(tmp_path: Path) -> None:
     path.unlink()
     mend(path)
     assert not path.exists()
+
+
+def test_a_file_of_millions_of_empty_rows_is_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counting a hundred million of them takes ten seconds, packed they have 4 MB."""
+    monkeypatch.setattr(reading, "MAX_LINES", 1000)
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"{}\n" * 1000)
+    assert len(list(reading.lines(path))) == 1000
+    path.write_bytes(b"{}\n" * 1001)
+    with pytest.raises(BundleError, match=r"rows.jsonl has more than 1000 lines: that is no run's"):
+        list(reading.lines(path, only={3}))

@@ -565,6 +565,14 @@ def test_of_a_file_of_something_else_the_first_mistakes_are_told(mistakes: Mista
     assert found[-1] == "tolerances.yaml  … and 490 more mistakes"
 
 
+def test_a_key_of_many_lines_is_told_in_one(mistakes: Mistakes) -> None:
+    key = "x\\n" * 600
+    for words in (f'  "{key}": 1\n', f'  sin: {{"{key}": {{c: 1}}}}\n'):
+        found = mistakes(START + "operators:\n" + words)
+        assert len(found) == 1
+        assert len(found[0]) <= 1000
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

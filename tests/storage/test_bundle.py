@@ -38,6 +38,7 @@ from consistency.judge.judge import judge
 from consistency.report import bundles
 from consistency.storage import bundle
 from consistency.storage.bundle.packing import FILES, pack
+from consistency.storage.cases import read_cases
 from consistency.storage.lookup import find
 from tests.support.commands import command
 from tests.support.snapshots import Snapshot
@@ -695,3 +696,9 @@ def test_a_damaged_packed_file_is_one_line(
     with pytest.raises(BundleError, match=told):
         consistency.run(**ARGUMENTS, out=here, resume=True)
     assert not (here / "results.jsonl").exists()
+
+
+def test_a_case_without_an_id_is_told_even_where_only_others_are_wanted(tmp_path: Path) -> None:
+    (tmp_path / "cases.jsonl").write_text('{"case": {}}\n', encoding="utf-8")
+    with pytest.raises(BundleError, match=r"cases.jsonl:1  damaged: a case has no id"):
+        list(read_cases(tmp_path, {"exp-1"}))
