@@ -88,7 +88,7 @@ def mm(d: Drawing) -> Call:
 
 
 def bmm(d: Drawing) -> Call:
-    batch, (m, k, n) = d.size(1, 4), sizes(d, 17)
+    batch, (m, k, n) = d.size(1, 3), sizes(d, 17)
     return call(d.tensor((batch, m, k), summed(d, k)), d.tensor((batch, k, n), summed(d, k)))
 
 
@@ -170,7 +170,7 @@ def addr(d: Drawing) -> Call:
 
 
 def baddbmm(d: Drawing) -> Call:
-    batch, (m, k, n) = d.size(1, 4), sizes(d, 17)
+    batch, (m, k, n) = d.size(1, 3), sizes(d, 17)
     domain, added = summed(d, k), d.broadcastable((batch, m, n))
     scales = scaling(d)
     if d.dtype == "bfloat16" and scales.get("alpha") == 0.0:  # torch's CPU then forgets beta
@@ -184,7 +184,7 @@ def baddbmm(d: Drawing) -> Call:
 
 
 def addbmm(d: Drawing) -> Call:
-    batch, (m, k, n) = d.size(1, 4), sizes(d, 17)
+    batch, (m, k, n) = d.size(1, 3), sizes(d, 17)
     domain, added, scales = summed(d, k * batch), d.broadcastable((m, n)), scaling(d)
     return call(
         addend(d, added, domain, scales),

@@ -29,7 +29,6 @@ NOT_DRAWN: dict[str, str] = {
     **_each(
         "no result is subnormal",
         "subnormals flushed / div float32",
-        "subnormals flushed / reciprocal float16",
     ),
     **_each(
         "seldom a number between the given threshold and 20",
