@@ -132,8 +132,8 @@ def padded(d: Drawing) -> Call:
         max_padding = {"constant": 4, "reflect": size - 1, "replicate": 5, "circular": size}[mode]
         low = -(size // 2) + 1 if mode == "constant" else 0
         pads += [d.integer(min(low, 0), max_padding), d.integer(0, max_padding)]
-    low = 0.0 if d.dtype == "uint8" else -4.0
-    value = {"value": real_scalar(d, low)} if mode == "constant" and d.flag() else {}
+    least = 0.0 if d.dtype == "uint8" else -4.0
+    value = {"value": real_scalar(d, least)} if mode == "constant" and d.flag() else {}
     return call(d.tensor(shape), pads, mode=mode, **value)
 
 
