@@ -436,7 +436,8 @@ def test_what_cannot_be_replayed_is_told(small: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("{", "damaged"), ("[]", "damaged"), ("{}", "a case is a JSON object"),
+        ("{", "damaged"), ("[]", "damaged"), ("{}", "a case has no id"),
+        ('{"id": "exp-0"}', "a case is a JSON object"),
         ('{"id": "exp-0", "case": 3}', "a case is a JSON object"),
         ("REPLACED", "is filed under another id"), ("FOUND", "damaged: it was found as"),
         ("DIRECTIONS", "damaged: its directions are"),

@@ -156,7 +156,7 @@ LEAKS: dict[str, Callable[[], Any]] = {
     "WarningsAsErrors": lambda: warnings.simplefilter("error"),
     "ShowWarning": lambda: setattr(warnings, "showwarning", wrong),
     "Logging": lambda: logging.disable(logging.CRITICAL),
-    "Signal": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    "Signal": lambda: signal.signal(signal.SIGINT, lambda *_: None),
     "PatchedMath": lambda: setattr(math, "prod", wrong),
     "PatchedLen": lambda: setattr(builtins, "abs", wrong),
     "PatchedPi": lambda: setattr(math, "pi", 3.0),
