@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..core import dtypes
@@ -174,10 +175,31 @@ def _on_copies(
 
 def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tensor:
     """The cotangent of a gradient: uniform in [-1, 1), exactly representable in the case's dtype,
-    shaped like ``root``."""
+    shaped like ``root``, in the layout that the case asks for.
+
+    Where ``adjust`` changes its numbers it is contiguous: then each element has its own."""
+    layout = arguments.materials.case.cotangent_layout
+    whole = _contiguous_cotangent(root, stop, arguments, layout in ("expanded", "constant"))
+    if arguments.adjust is not None or not whole.numel():
+        return whole
+    if layout == "expanded":
+        return whole.reshape(-1)[:1].reshape((1,) * root.ndim).expand(root.shape)
+    return _outermost_last(whole) if layout == "transposed" else whole
+
+
+def _outermost_last(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers, the last dimension outermost in memory."""
+    reverse = tuple(reversed(range(tensor.ndim)))
+    return tensor.permute(reverse).contiguous().permute(reverse)
+
+
+def _contiguous_cotangent(
+    root: torch.Tensor, stop: int, arguments: Arguments, constant: bool
+) -> torch.Tensor:
+    """The cotangent's numbers, or the last one for all elements: the first may be blank."""
     dtype = arguments.materials.case.dtype
     if dtype in dtypes.PARTS:
-        return _complex_cotangent(root, dtype, stop, arguments)
+        return _complex_cotangent(root, dtype, stop, arguments, constant)
     kind = dtypes.name_of(root.dtype)
     format_name = dtype if dtype in dtypes.FORMATS else "float32"
     if (
@@ -185,8 +207,10 @@ def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tens
         and dtypes.FORMATS[kind].precision < dtypes.FORMATS[format_name].precision
     ):
         format_name = kind
-    count = root.numel() * (2 if root.is_complex() else 1)
-    raw = fill(count, format_name, ("uniform", -1.0, 1.0), stop)
+    parts = 2 if root.is_complex() else 1
+    raw = fill(root.numel() * parts, format_name, ("uniform", -1.0, 1.0), stop)
+    if constant:
+        raw = np.tile(raw[-parts:], root.numel())
     flat = to_tensor(raw, format_name)
     if arguments.adjust is not None:
         flat = arguments.adjust(flat.to(torch.float64), len(arguments.tensors))
@@ -196,11 +220,12 @@ def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tens
 
 
 def _complex_cotangent(
-    root: torch.Tensor, dtype: str, stop: int, arguments: Arguments
+    root: torch.Tensor, dtype: str, stop: int, arguments: Arguments, constant: bool
 ) -> torch.Tensor:
     """The same for a complex case. A real result takes the real parts; real moduli take the
     moduli."""
-    flat = torch.from_numpy(fill(root.numel(), dtype, ("uniform", -1.0, 1.0), stop))
+    raw = fill(root.numel(), dtype, ("uniform", -1.0, 1.0), stop)
+    flat = torch.from_numpy(np.tile(raw[-1:], root.numel()) if constant else raw)
     if arguments.adjust is not None:
         flat = arguments.adjust(flat.to(torch.complex128), len(arguments.tensors))
     if flat.is_complex() and not root.is_complex():

@@ -5,21 +5,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
-from ..errors import RecipeError
+from ..errors import RecipeError, did_you_mean
 from . import recipe
 from .contract import Contract
 from .detail import Detail
+from .text import shown
 from .verdict import OutcomeStatus, Verdict
 
 DIRECTIONS = ("forward", "backward")
+# Of drawn cotangents: contiguous; one number for all elements without a stride (what sum's backward
+# passes on); the same with memory of its own; the last dimension outermost in memory.
+COTANGENT_LAYOUTS = ("", "expanded", "constant", "transposed")
 Key = tuple[str, str, str]  # of a result: case, backend, direction
 
 
@@ -32,7 +36,8 @@ class Case:
     strategies did not draw calls: ``opinfo``, ``opinfo/VARIANT``, ``call/torch.add`` for a function
     named by the case itself, or ``aten/add.Tensor`` for an overload of torch's own operators, as
     captured from a program. ``cotangents`` are literal ones that replace the drawn ones: one per
-    returned value, None where it has no gradient.
+    returned value, None where it has no gradient. ``cotangent_layout`` is one of
+    ``COTANGENT_LAYOUTS``, for drawn ones.
     """
 
     operator: str
@@ -42,6 +47,7 @@ class Case:
     cotangent: int = 0
     source: str = ""
     cotangents: tuple[recipe.Literal | None, ...] = ()
+    cotangent_layout: str = ""
 
     def __post_init__(self) -> None:
         # Tensors are numbered in the order of the arguments, which must survive the way through
@@ -72,6 +78,7 @@ class Case:
         }
         body = {**body, "kwargs": kwargs, "cotangent": self.cotangent}
         body |= {"source": self.source} if self.source else {}
+        body |= {"cotangent_layout": self.cotangent_layout} if self.cotangent_layout else {}
         return body | (
             {"cotangents": [recipe.encode(c) for c in self.cotangents]} if self.cotangents else {}
         )
@@ -80,6 +87,20 @@ class Case:
     def tensors(self) -> tuple[recipe.TensorRecipe | recipe.Literal, ...]:
         """The tensors among the arguments, in the order in which they are materialized."""
         return (*recipe.tensors(self.args), *recipe.tensors(self.kwargs))
+
+    def with_tensors(self, tensors: Iterable[recipe.TensorRecipe | recipe.Literal]) -> Case:
+        """The case with other tensors among its arguments, in the order of :attr:`tensors`."""
+        source = iter(tensors)
+
+        def swap(value: recipe.Arg) -> recipe.Arg:
+            if isinstance(value, recipe.TENSORS):
+                return next(source)
+            if isinstance(value, (list, tuple)):
+                return type(value)([swap(item) for item in value])
+            return value
+
+        args = tuple([swap(a) for a in self.args])
+        return replace(self, args=args, kwargs={k: swap(v) for k, v in self.kwargs.items()})
 
     @property
     def literals(self) -> tuple[recipe.Literal, ...]:
@@ -99,6 +120,7 @@ class Case:
             "cotangent",
             "source",
             "cotangents",
+            "cotangent_layout",
         }
         if unknown:
             raise RecipeError(f"{sorted(map(str, unknown))[0]!r:.40} is not a key of a case")
@@ -130,9 +152,15 @@ class Case:
         cotangents = tuple(recipe.decode(c, literals) for c in against)
         if not all(c is None or isinstance(c, recipe.Literal) for c in cotangents):
             raise RecipeError("a case's 'cotangents' are a list of literal tensors and nulls")
-        return Case(
-            operator, dtype, arguments, decoded, recipe.position(cotangent), source, cotangents
-        )
+        layout = data.get("cotangent_layout", "")
+        if not isinstance(layout, str) or layout not in COTANGENT_LAYOUTS:
+            known = ", ".join(COTANGENT_LAYOUTS[1:])
+            raise RecipeError(
+                f"{shown(layout)} is not the layout of a cotangent"
+                f"{did_you_mean(str(layout), COTANGENT_LAYOUTS[1:])}; known: {known}"
+            )
+        window = recipe.position(cotangent)
+        return Case(operator, dtype, arguments, decoded, window, source, cotangents, layout)
 
     @staticmethod
     def from_line(line: str, literals: Mapping[str, bytes] | None = None) -> Case:

@@ -37,7 +37,8 @@ class TensorRecipe:
     ``view`` is the chain of ordinary views that leads from it to the argument, e.g. ``(("slice", 0,
     1, None, 2), ("transpose", 0, 1))``. ``values`` names the value class and its parameters (see
     :mod:`consistency.generate.value_classes`), ``special`` puts single tokens such as ``"nan"`` or
-    ``"-0"`` at flat positions of the base.
+    ``"-0"`` at flat positions of the base. ``leaf=False``: its gradient is not asked for, as that
+    of a model's input is not.
     """
 
     base: tuple[int, ...]
@@ -46,6 +47,7 @@ class TensorRecipe:
     stop: int = 0
     view: tuple[Step, ...] = ()
     special: tuple[tuple[int, str], ...] = ()
+    leaf: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,8 @@ def encode(arg: Arg) -> Any:
                 body["view"] = [list(step) for step in arg.view]
             if arg.special:
                 body["special"] = [list(pair) for pair in arg.special]
+            if not arg.leaf:
+                body["leaf"] = False
             return {"tensor": body}
         case Literal():
             body = {"sha256": arg.digest, "dtype": arg.dtype, "bytes": len(arg.data)}
@@ -206,16 +210,24 @@ def decode(data: Any, literals: Mapping[str, bytes] | None = None, *, depth: int
 
 
 def _decode_tensor(body: Any) -> TensorRecipe:
-    _check_keys(body, ("base", "dtype", "values", "stop", "view", "special"), "a tensor recipe")
+    _check_keys(
+        body, ("base", "dtype", "values", "stop", "view", "special", "leaf"), "a tensor recipe"
+    )
     base = sizes(body["base"])
     values = tuple(_parameter(v) for v in _items(body.get("values", ["uniform", -1.0, 1.0])))
     view = _chain(body)
     special = tuple(
         (_integer(i), _text(token)) for i, token in map(_items, _items(body.get("special", [])))
     )
-    return TensorRecipe(
-        base, _text(body["dtype"]), values, position(body.get("stop", 0)), view, special
-    )
+    stop, leaf = position(body.get("stop", 0)), _leaf(body)
+    return TensorRecipe(base, _text(body["dtype"]), values, stop, view, special, leaf)
+
+
+def _leaf(body: Any) -> bool:
+    leaf = body.get("leaf", True)
+    if not isinstance(leaf, bool):
+        raise RecipeError(f"expected true or false, not {_brief(leaf)}")
+    return leaf
 
 
 def _chain(body: Any) -> tuple[Step, ...]:
@@ -259,9 +271,7 @@ def _decode_literal(body: Any, literals: Mapping[str, bytes]) -> Literal:
             f"the literal tensor {digest[:12]}… does not match its SHA-256: damaged or replaced"
         )
     stride = tuple(_integer(v) for v in _items(body["stride"]))
-    leaf = body.get("leaf", True)
-    if not isinstance(leaf, bool):
-        raise RecipeError(f"expected true or false, not {_brief(leaf)}")
+    leaf = _leaf(body)
     dtype, shape, offset = (
         _text(body["dtype"]),
         sizes(body["shape"]),

@@ -148,8 +148,13 @@ def literal_case(
     args = tuple(map_tensors(literal, arguments.args))
     kwargs = map_tensors(literal, arguments.kwargs)
     changed = case_of(case.operator, case.dtype, args, kwargs, case.cotangent)
+    leaves = [tensor.leaf for tensor in case.tensors]
+    changed = changed.with_tensors(
+        replace(t, leaf=leaf) for t, leaf in zip(changed.tensors, leaves, strict=True)
+    )
+    layout = "constant" if case.cotangent_layout in ("expanded", "constant") else ""
     # a worker selects the operator by its source
-    return prepare(replace(changed, source=case.source))
+    return prepare(replace(changed, source=case.source, cotangent_layout=layout))
 
 
 def run_in_float64(

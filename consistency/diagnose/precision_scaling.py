@@ -180,7 +180,12 @@ def float64_counterpart(case: Case) -> Case | None:
     try:
         kwargs = {name: widened(value) for name, value in case.kwargs.items()}
         return Case(
-            case.operator, "float64", tuple(map(widened, case.args)), kwargs, case.cotangent
+            case.operator,
+            "float64",
+            tuple(map(widened, case.args)),
+            kwargs,
+            case.cotangent,
+            cotangent_layout=case.cotangent_layout,
         )
     except RecipeError:
         return None

@@ -206,7 +206,7 @@ class Arguments:
             base = base.to(self._device)
         self.bases.append(base)
         view = view_of(base, arg)
-        if self._tracks(len(self.tensors)) and getattr(arg, "leaf", True) and floats:
+        if self._tracks(len(self.tensors)) and arg.leaf and floats:
             view = view.detach().requires_grad_(True)
         self.tensors.append(view)
         return view

@@ -33,7 +33,7 @@ def with_channels_last(operator: Operator, cases: list[Case]) -> list[Case]:
     if any(_asks(operator, case) for case in ([cases[i] for i in images] or cases)):
         return cases
     for position in sorted(
-        range(len(cases)), key=lambda i: (i not in images, not _is_ordinary(cases[i]), -i)
+        range(len(cases)), key=lambda i: (i not in images, not is_ordinary(cases[i]), -i)
     ):
         if operator.name.endswith("3d") and len(_shape(cases[position].tensors[0])) == 4:
             continue  # torch refuses a volume alone that looks like an image in channels_last
@@ -49,7 +49,7 @@ def _rank(operator: Operator, case: Case) -> int:
     return len(_shape(image[0])) if image else 0
 
 
-def _is_ordinary(case: Case) -> bool:
+def is_ordinary(case: Case) -> bool:
     """Whether no tensor of the case was drawn for its special or extreme numbers."""
     return all(
         isinstance(t, TensorRecipe) and not t.special and t.values[0] in _ORDINARY

@@ -24,6 +24,7 @@ from ..core.dtypes import PARTS, floats
 from ..core.model import Case
 from ..core.recipe import Literal, TensorRecipe, tensors
 from ..operators.declare import Operator
+from .gradients import with_cotangent_layouts, with_untracked_inputs
 from .memory_formats import with_channels_last
 from .strategies import cases
 
@@ -70,7 +71,8 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
         collect()
     digests = {case.digest for case in distinct.values()}
     extra = (case for digest, case in similar.items() if digest not in digests)
-    return with_channels_last(operator, [*distinct.values(), *extra][:examples])
+    drawn = with_channels_last(operator, [*distinct.values(), *extra][:examples])
+    return with_untracked_inputs(operator, with_cotangent_layouts(operator, drawn))
 
 
 def plan(case: Case) -> str:

@@ -14,16 +14,23 @@ from ...generate.materialize import literal, prepare
 from ...operators.declare import Operator
 from ...reference import quiet
 from .failure_predicate import Search
+from .tensor_edits import tensors_of, with_tensors
 
 _FAR = 1 << 14  # end of the window in the bitstream, enough for almost all cotangents
 
 
 def simplify_drawn_cotangents(search: Search) -> None:
     """Replace literal cotangents by the bitstream if the case still fails: those adapt to the
-    shape of the result."""
+    shape of the result. Drawn ones become contiguous, and all tensors leaves, likewise."""
     if search.case.cotangents:
         search.report("cotangents")
         search.accept(replace(search.case, cotangents=(), cotangent=_FAR))
+    if not all(tensor.leaf for tensor in search.case.tensors):
+        tensors = [replace(tensor, leaf=True) for tensor in tensors_of(search.case)]
+        search.accept(with_tensors(search.case, tensors))
+    for layout in ("", "constant"):
+        if search.case.cotangent_layout not in ("", layout):
+            search.accept(replace(search.case, cotangent_layout=layout))
 
 
 def simplify_literal_cotangents(search: Search) -> None:
@@ -51,4 +58,6 @@ def _with_cotangents(case: Case, operator: Operator) -> Case | None:
             ]
     except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, RecipeError):
         return None
-    return replace(case, cotangent=0, cotangents=tuple(cotangents)) if any(cotangents) else None
+    if not any(cotangents):
+        return None
+    return replace(case, cotangent=0, cotangents=tuple(cotangents), cotangent_layout="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...core import bits, dtypes, recipe
+from ...core import bits, dtypes
 from ...core.model import Case
 from ...core.recipe import Literal, TensorRecipe
 from ...generate.fill import rounded_to_dtype
@@ -30,18 +31,9 @@ def tensors_of(case: Case) -> list[Tensor]:
 def with_tensors(case: Case, tensors: Sequence[Tensor]) -> Case:
     """The case with other tensors (ordered as by :func:`tensors_of`)."""
     source = iter(tensors)
-
-    def swap(value: recipe.Arg) -> recipe.Arg:
-        if isinstance(value, recipe.TENSORS):
-            return next(source)
-        if isinstance(value, (list, tuple)):
-            return type(value)([swap(item) for item in value])
-        return value
-
-    args = tuple([swap(a) for a in case.args])
-    kwargs = {name: swap(value) for name, value in case.kwargs.items()}
+    changed = case.with_tensors(itertools.islice(source, len(case.tensors)))
     cotangents = tuple([None if c is None else next(source) for c in case.cotangents])
-    return replace(case, args=args, kwargs=kwargs, cotangents=cotangents)  # type: ignore[arg-type]
+    return replace(changed, cotangents=cotangents)  # type: ignore[arg-type]
 
 
 def size_of(tensor: Tensor) -> int:
@@ -87,7 +79,7 @@ def _literal(
         return tensor if chains else replace(tensor, base=(), view=())
     view = arguments.tensors[i]
     if view.is_conj():
-        return literal(view, before=1)
+        return replace(literal(view, before=1), leaf=tensor.leaf)
     shape, stride = tuple(view.shape), tuple(view.stride())
     chain = {"base": tensor.base, "view": tensor.view} if chains and tensor.view else {}
     return Literal(
@@ -96,6 +88,7 @@ def _literal(
         shape,
         stride,
         int(view.storage_offset()),
+        tensor.leaf,
         **chain,  # type: ignore[arg-type]
     )
 

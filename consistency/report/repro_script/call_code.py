@@ -274,13 +274,27 @@ class Caller:
 
     def _cotangent(self, root: torch.Tensor, cotangent: torch.Tensor, number: str) -> str:
         """Write the line for a gradient's cotangent; returns its variable."""
-        narrow, raw, name = cotangent_array(cotangent, self.case.dtype)
+        stored, steps = _stored(cotangent)
+        narrow, raw, name = cotangent_array(stored, self.case.dtype)
         variable = f"g{number}"
         while variable in self.lines.variables:
             variable += "_"
-        shape = "" if root.ndim == 1 else f".view({', '.join(map(str, root.shape)) or '()'})"
+        sizes = ", ".join(map(str, stored.shape)) or "()"
+        views = ("" if stored.ndim == 1 else f".view({sizes})") + steps
         self.lines.call.append(
             f"{variable} = "
-            f"{flat(raw, name, variable, self.sheet)}.to({self._target(narrow.dtype)}){shape}"
+            f"{flat(raw, name, variable, self.sheet)}.to({self._target(narrow.dtype)}){views}"
         )
         return variable
+
+
+def _stored(cotangent: torch.Tensor) -> tuple[torch.Tensor, str]:
+    """What of a cotangent is stored contiguously, and the views that lead from there to it: one
+    number where it is expanded, the reverse where its first dimension is innermost in memory."""
+    if cotangent.numel() > 1 and not any(cotangent.stride()):
+        sizes = ", ".join(map(str, cotangent.shape))
+        return cotangent.as_strided((1,), (0,)), f".expand({sizes})"
+    reverse = tuple(reversed(range(cotangent.ndim)))
+    if not cotangent.is_contiguous() and cotangent.permute(reverse).is_contiguous():
+        return cotangent.permute(reverse), f".permute({', '.join(map(str, reverse))})"
+    return cotangent, ""
