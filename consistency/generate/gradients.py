@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ..core import dtypes
 from ..core.model import Case
 from ..operators.call_forms import empty
 from ..operators.declare import Operator
+from .materialize import leaves as leaves_of
 from .memory_formats import is_ordinary
 
 PERIOD = 5  # cases: as many as a quick run has
@@ -41,7 +41,7 @@ def with_untracked_inputs(operator: Operator, cases: list[Case]) -> list[Case]:
         return cases
     changed = list(cases)
     for turn, period in enumerate(_periods(cases)):
-        leaves = {i: _leaves(operator, cases[i]) for i in period}
+        leaves = {i: leaves_of(cases[i], operator.leaves) for i in period}
         i = max(period, key=_preference(cases, leaves))
         if len(leaves[i]) > 1:
             tensors = list(cases[i].tensors)
@@ -68,15 +68,3 @@ def _periods(cases: list[Case]) -> Iterator[range]:
 
 def _rank(case: Case) -> int:
     return max((len(empty(tensor).shape) for tensor in case.tensors), default=0)
-
-
-def _leaves(operator: Operator, case: Case) -> list[int]:
-    """The positions of the tensors that track gradients."""
-    allowed = operator.leaves
-    return [
-        i
-        for i, tensor in enumerate(case.tensors)
-        if tensor.leaf
-        and (dtypes.floats(tensor.dtype) or tensor.dtype in dtypes.PARTS)
-        and (allowed is True or (not isinstance(allowed, bool) and i in allowed))
-    ]

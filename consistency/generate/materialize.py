@@ -243,6 +243,18 @@ def _same_bits(base: torch.Tensor, raw: np.ndarray[Any, Any]) -> bool:
     )
 
 
+def leaves(case: Case, gradients: Gradients) -> list[int]:
+    """The positions of the tensors that track gradients when the case is built with
+    ``gradients``."""
+    return [
+        position
+        for position, tensor in enumerate(case.tensors)
+        if tensor.leaf
+        and dtypes.floats(tensor.dtype)
+        and (gradients if isinstance(gradients, bool) else position in gradients)
+    ]
+
+
 def literal(tensor: torch.Tensor, *, before: int = 0) -> Literal:
     """A literal argument with the bits and strides of ``tensor`` (brought to the CPU; gradients are
     not kept).

@@ -13,6 +13,8 @@ import torch
 
 from .hooks import Args, Kwargs, Tensors
 
+_GRID = 2.0**26  # per 1: sums of 2²⁷ of its multiples are exact in float64
+
 
 def gather_or_nan(values: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor:
     """``values`` at ``index`` along ``dim``, in float64; NaN for invalid positions or if the shapes
@@ -138,14 +140,22 @@ def tied_sums(dim: Any) -> Any:
             != values.narrow(along, 0, values.shape[along] - 1)
         ) & ~(values.narrow(along, 0, values.shape[along] - 1).isnan())
         group = torch.cat([torch.zeros_like(order.narrow(along, 0, 1)), new.cumsum(along)], along)
-        sums = (
-            torch.zeros_like(gradient)
-            .scatter_add(along, group, gradient.gather(along, order))
-            .gather(along, group)
-        )
+        sums = torch.zeros_like(gradient)
+        for part in _summable(gradient.gather(along, order)):
+            sums = sums + torch.zeros_like(gradient).scatter_add(along, group, part)
+        sums = sums.gather(along, group)
         return torch.zeros_like(gradient).scatter(along, order, sums).reshape(shape), *others
 
     return observe
+
+
+def _summable(terms: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Terms of at most about 1 in parts whose sums are exact, or nearly: the sum is taken by us and
+    must not add rounding to that of the operator. Those of narrower formats are exact in one."""
+    if terms.dtype != torch.float64:
+        return (terms,)
+    high = (terms * _GRID).round() / _GRID
+    return high, torch.where(terms.isfinite(), terms - high, 0.0)
 
 
 def of_shares(args: Args, kwargs: Kwargs, gradients: Tensors) -> tuple[float, ...]:

@@ -24,7 +24,7 @@ from ..core import bits, dtypes
 from ..core.model import Outcome, Output
 from ..core.recipe import TensorRecipe, tensors
 from ..core.verdict import OutcomeStatus
-from ..generate.materialize import Adjust, Arguments, Materials
+from ..generate.materialize import Adjust, Arguments, Materials, leaves
 from ..generate.value_classes import EXACT_CLASSES
 from ..operators.declare import Operator
 from .magnitudes import MAGNITUDES, Magnitudes, floats, unsigned, without_special_values
@@ -301,6 +301,12 @@ class Reference:
         count = len(self.outputs)
         if not callable(kind):
             return MAGNITUDES[kind](self, count)
+        if (whole := self._with_every_leaf) is not None:
+            # Error models give S of every gradient, in the order of the arguments.
+            asked, every = (
+                leaves(each.materials.case, self.operator.leaves) for each in (self, whole)
+            )
+            return tuple(s for s, i in zip(whole._magnitudes(), every, strict=True) if i in asked)
         raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
         magnitude = kind(tuple(self.arguments.args), self.arguments.kwargs, raw)
         if isinstance(magnitude, torch.Tensor) and not magnitude.requires_grad:
@@ -309,6 +315,17 @@ class Reference:
             tuple(magnitude) if isinstance(magnitude, (tuple, list)) else (magnitude,) * count
         )
         return tuple(m.detach() if isinstance(m, torch.Tensor) else m for m in magnitude)
+
+    @functools.cached_property
+    def _with_every_leaf(self) -> Reference | None:
+        """The same with the gradients that the case does not ask for; None where it asks for all,
+        or where they have none."""
+        case = self.materials.case
+        if self.direction == "forward" or all(tensor.leaf for tensor in case.tensors):
+            return None
+        case = case.with_tensors([replace(tensor, leaf=True) for tensor in case.tensors])
+        whole = Reference(self.operator, replace(self.materials, case=case), self.direction)
+        return whole if whole.outcome.status is OutcomeStatus.OK else None
 
     def evaluate(self, adjust: Adjust | None, *, absolute: bool = False) -> tuple[Output, ...]:
         """The outputs with inputs changed by ``adjust``; empty if the operator rejects the changed
