@@ -1,0 +1,119 @@
+"""What every batch asks of gradients: layouts of cotangents, inputs that track no gradient."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from consistency import backends, operators
+from consistency.backends._outputs import cotangent
+from consistency.backends.base import Backend
+from consistency.core.model import COTANGENT_LAYOUTS, Case, Outcome
+from consistency.diagnose.case_runner import judge_case
+from consistency.errors import RecipeError
+from consistency.generate.materialize import leaves, prepare
+from consistency.generate.search import batch
+from consistency.judge import tolerances
+
+
+class Off(Backend):
+    """Gradients are 1% off."""
+
+    name = "off"
+
+    def run(self, *args: Any, **kwargs: Any) -> Outcome:
+        outcome = super().run(*args, **kwargs)
+        wrong = (
+            output if output.tensor is None else replace(output, tensor=output.tensor * 1.01)
+            for output in outcome.outputs
+        )
+        return replace(outcome, outputs=tuple(wrong))
+
+
+NAMES = ("matmul", "nn.functional.layer_norm", "mul", "softmax", "index_select")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_five_cases_ask_for_both_layouts(name: str) -> None:
+    drawn = batch(operators.get(name), "float32", 10)
+    for five in (drawn[:5], drawn[5:]):
+        asked = sorted(case.cotangent_layout for case in five if case.cotangent_layout)
+        assert asked == ["expanded", "transposed"]
+
+
+@pytest.mark.parametrize("name", ["matmul", "nn.functional.layer_norm", "mul"])
+def test_of_every_five_cases_one_leaves_a_gradient_out(name: str) -> None:
+    operator = operators.get(name)
+    drawn = batch(operator, "float32", 15)
+    without = [case for case in drawn if not all(tensor.leaf for tensor in case.tensors)]
+    assert len(without) == 3
+    assert not without[0].tensors[0].leaf
+    assert all(leaves(case, operator.leaves) for case in without)
+
+
+def test_nothing_is_asked_of_what_has_no_gradient() -> None:
+    for case in batch(operators.get("argmax"), "float32", 10):
+        assert not case.cotangent_layout
+        assert all(tensor.leaf for tensor in case.tensors)
+
+
+def test_a_line_keeps_what_is_asked() -> None:
+    for case in batch(operators.get("matmul"), "float32", 5):
+        assert Case.from_line(case.line) == case
+
+
+@pytest.mark.parametrize("layout", COTANGENT_LAYOUTS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64"])
+def test_the_numbers_of_a_layout(layout: str, dtype: str) -> None:
+    case = replace(batch(operators.get("mul"), dtype, 1)[0], cotangent=90)
+    root = torch.zeros(3, 4, 5, dtype=getattr(torch, dtype))
+    plain, other = (
+        cotangent(root, 90, prepare(replace(case, cotangent_layout=each)).build())
+        for each in ("", layout)
+    )
+    assert other.shape == root.shape
+    assert other.dtype == root.dtype
+    if layout in ("expanded", "constant"):
+        assert bool((other == plain.reshape(-1)[-1]).all())
+        assert other.stride() == ((0, 0, 0) if layout == "expanded" else (20, 5, 1))
+    else:
+        assert torch.equal(other, plain)
+        assert other.stride() == ((1, 3, 12) if layout == "transposed" else (20, 5, 1))
+
+
+def test_a_perturbed_cotangent_has_a_number_of_its_own_for_each_element() -> None:
+    """S of a gradient is found by changing signs; those of one number would show no term."""
+    case = replace(batch(operators.get("mul"), "float32", 1)[0], cotangent_layout="expanded")
+    signs, last = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64), len(case.tensors)
+    arguments = prepare(case).build(
+        "float64", adjust=lambda base, position: base * signs if position == last else base
+    )
+    changed = cotangent(torch.zeros(4, dtype=torch.float64), 90, arguments)
+    assert torch.equal(changed, changed[0] * signs)
+    assert math.isfinite(float(changed[0]))
+
+
+@pytest.mark.parametrize("wrong", ["sideways", 3, ["expanded"], "Expanded"])
+def test_another_layout_is_refused(wrong: object) -> None:
+    case = batch(operators.get("mul"), "float32", 1)[0]
+    with pytest.raises(RecipeError, match=r"is not the layout of a cotangent.*known: expanded"):
+        Case.from_json(case.to_json() | {"cotangent_layout": wrong})
+
+
+@pytest.mark.parametrize("name", ["nn.functional.layer_norm", "nn.functional.prelu", "dist"])
+def test_a_gradient_that_is_left_out_costs_the_others_nothing(name: str) -> None:
+    """The healthy CPU passes, and a wrong gradient of the parameters is noticed."""
+    operator, rules = operators.get(name), tolerances.load()
+    case = next(
+        case
+        for case in batch(operator, "float32", 40)
+        if not all(tensor.leaf for tensor in case.tensors)
+    )
+    healthy = judge_case(case, operator, backends.resolve_all(["cpu"]), rules, ("backward",))
+    assert [result.verdict.value for result in healthy] == ["rounding"]
+    faulty = judge_case(case, operator, [Off()], rules, ("backward",))
+    assert [result.verdict.fails for result in faulty] == [True]
