@@ -95,13 +95,17 @@ def test_as_processes(project: pytest.Pytester) -> None:
     assert silent.errlines[-1] == ABSENT + ALLOWED
 
 
-def test_on_several_workers(project: pytest.Pytester) -> None:
+@pytest.mark.parametrize(
+    ("chosen", "reason"),
+    [
+        (("cpu,users.py:Absent",), ABSENT),
+        pytest.param(("cpu,users.py:One", "-k", "cpu"), UNSELECTED, marks=pytest.mark.nightly),
+    ],
+)
+def test_on_several_workers(chosen: tuple[str, ...], reason: str, project: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
-    arguments = (*SUITE, *SMALL, *FORWARD, "-n", "2", "--backends")
-    absent = project.runpytest_subprocess(*arguments, "cpu,users.py:Absent")
-    assert (told(absent), absent.ret) == ([ABSENT + ALLOWED], 1)
-    selected = project.runpytest_subprocess(*arguments, "cpu,users.py:One", "-k", "cpu")
-    assert (told(selected), selected.ret) == ([UNSELECTED + ALLOWED], 1)
+    found = project.runpytest_subprocess(*SUITE, *SMALL, *FORWARD, "-n", "2", "--backends", *chosen)
+    assert (told(found), found.ret) == ([reason + ALLOWED], 1)
 
 
 def test_assert_consistent_on_a_backend_that_is_not_there() -> None:

@@ -518,11 +518,12 @@ def test_a_case_is_found_by_line_file_folder_and_id() -> None:
     Path("reports/one/cases.jsonl").write_text(
         json.dumps({"id": case.id, "case": case.to_json()}) + "\n", encoding="utf-8"
     )
-    for text in (LINE, f"  {LINE}", str(folder), str(folder / "case.json"), case.id):
-        result = cli("repro {} --backend cpu", text)
+    forms = (f"  {LINE}", str(folder), str(folder / "case.json"), case.id)
+    for line, text in (("repro {}", LINE), *(("repro {} --trust", form) for form in forms)):
+        result = cli(f"{line} --backend cpu", text)
         assert result.exit_code == 0, result.output
         assert result.stdout.startswith("✓ exp · float32 · forward · cpu   rounding: ")
-    text = one_line(cli("repro", f"{case.id[:-1]}x"))
+    text = one_line(cli("repro --trust", f"{case.id[:-1]}x"))
     assert text.endswith(f"in the bundles under reports/; did you mean {case.id}?")
 
 
@@ -530,13 +531,13 @@ def test_a_damaged_bundle_does_not_hide_the_others() -> None:
     Path("reports/two").mkdir(parents=True)
     Path("reports/two/bundle.json").write_text("{}", encoding="utf-8")
     Path("reports/two/cases.jsonl").write_text("not json\n", encoding="utf-8")
-    text = one_line(cli("repro exp-0123456789"))
+    text = one_line(cli("repro --trust exp-0123456789"))
     assert "passed over a damaged bundle: " in text
     assert "cases.jsonl:1  damaged: " in text
 
 
 def test_repro_as_json_and_in_one_direction() -> None:
-    result = cli("repro {} --backend cpu --direction forward --json", LINE)
+    result = cli("repro --trust {} --backend cpu --direction forward --json", LINE)
     (row,) = [json.loads(line) for line in result.stdout.splitlines()]
     assert (row["verdict"], row["direction"], row["case_id"]) == (
         "rounding",
@@ -546,11 +547,11 @@ def test_repro_as_json_and_in_one_direction() -> None:
 
 
 def test_repro_where_nothing_can_be_told(snapshot: Snapshot) -> None:
-    absent = cli("repro {} --backend users.py:Absent", LINE)
+    absent = cli("repro --trust {} --backend users.py:Absent", LINE)
     assert absent.exit_code == 3
     snapshot(absent.stderr, "1")
     whole = Case("exp", "int32", (TensorRecipe((3,), "int32", ("integers", 0, 9), stop=9),)).line
-    text = one_line(cli("repro {} --backend cpu --direction backward", whole))
+    text = one_line(cli("repro --trust {} --backend cpu --direction backward", whole))
     snapshot(text, "2")
 
 
@@ -578,9 +579,9 @@ def test_files_that_are_no_cases_are_one_line(snapshot: Snapshot) -> None:
     Path("binary").write_bytes(b"\xff\xfe\x00{")
     Path("large").write_bytes(b" " * (lookup.MAX_CASE_BYTES + 1))
     Path("empty").mkdir()
-    snapshot(one_line(cli("repro binary")))
-    assert "is larger than 1048576 bytes" in one_line(cli("repro large"))
-    assert "no case 'empty'" in one_line(cli("repro empty"))
+    snapshot(one_line(cli("repro --trust binary")))
+    assert "is larger than 1048576 bytes" in one_line(cli("repro --trust large"))
+    assert "no case 'empty'" in one_line(cli("repro --trust empty"))
 
 
 SIZES = st.sampled_from([-1, 0, 1, 2, 3, 7, 2**31, 2**63, 10**30, 0.5, True, None, "2", [], {}])

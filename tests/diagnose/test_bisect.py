@@ -161,14 +161,14 @@ def test_the_switch_that_makes_a_real_failure_vanish(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(FAULT, encoding="utf-8")
     place = f"+env:PYTHONPATH={tmp_path}"
     result = command(
-        "bisect {} --over {} --over {}",
+        "bisect {} --trust --over {} --over {}",
         EXP,
         f"cpu{place}+env:FAULT=yes+env:OTHER=1",
         f"cpu+threads=1{place}+env:OTHER=2",
     )
     assert result.exit_code == 0, result.output
     assert result.output.splitlines()[-1].endswith("without +env:FAULT makes it vanish")
-    nowhere = command("bisect {} --over cpu --over cpu+threads=1", EXP)
+    nowhere = command("bisect {} --trust --over cpu --over cpu+threads=1", EXP)
     assert nowhere.exit_code == 3
     assert (
         "there is nothing to bisect: it passes on cpu and passes on cpu+threads=1" in nowhere.output
@@ -186,7 +186,7 @@ def test_one_line_for_what_cannot_be_bisected() -> None:
             "there is no interpreter '/no/such/python'",
         ),
     ):
-        result = command("bisect", EXP, *arguments)
+        result = command("bisect", EXP, "--trust", *arguments)
         assert result.exit_code == 2, result.output
         assert words in result.output
         assert "Traceback" not in result.output

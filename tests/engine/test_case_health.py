@@ -1,5 +1,5 @@
 """The draws of every operator are valid, tell something and differ, as far as few of them can tell
-(limits: health.py).
+(limits: health.py). Every second operator; the others run nightly.
 
 ``-m nightly`` draws many more.
 """
@@ -38,7 +38,13 @@ def check(name: str, draws: int) -> None:
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if turn % 2 else pytest.param(name, marks=pytest.mark.nightly)
+        for turn, name in enumerate(NAMES)
+    ],
+)
 def test_draws_are_healthy(name: str) -> None:
     check(name, DRAWS)
 

@@ -276,7 +276,10 @@ FORMULAS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize(
+    "name",
+    [*FORMULAS[:4], *(pytest.param(name, marks=pytest.mark.nightly) for name in FORMULAS[4:])],
+)
 def test_faults_in_the_gradients_and_float64_of_formulas_are_noticed(name: str) -> None:
     name = f"formula.{name}"
     assert noticed([name], [Steeper()], ["float32"], ("backward",), examples=20)
