@@ -37,8 +37,8 @@ def with_untracked_inputs(operator: Operator, cases: list[Case]) -> list[Case]:
     """The cases, of every five one with a tensor that tracks no gradient: the first one in the
     first five, which is the input as a rule, then each in turn. It is one of ordinary numbers and
     most leaves; where no case has two, all stay as they are."""
-    if not operator.differentiable:
-        return cases
+    if not operator.differentiable or operator.observe_gradients is not None:
+        return cases  # what is observed of gradients is made of all of them
     changed = list(cases)
     for turn, period in enumerate(_periods(cases)):
         leaves = {i: leaves_of(cases[i], operator.leaves) for i in period}

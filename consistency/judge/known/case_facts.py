@@ -138,7 +138,7 @@ def _comparable(value: Any) -> Any:
             return tuple(_comparable(item) for item in value)
         case recipe.DType(name) | recipe.MemoryFormat(name):
             return name
-        case complex() | recipe.Index():
+        case recipe.Index():
             return UNKNOWN
     return UNKNOWN if value is Ellipsis else value
 
