@@ -17,6 +17,7 @@ from ..errors import RecipeError
 from . import recipe
 from .contract import Contract
 from .detail import Detail
+from .tiling import Tiling
 from .verdict import OutcomeStatus, Verdict
 
 DIRECTIONS = ("forward", "backward")
@@ -32,7 +33,8 @@ class Case:
     strategies did not draw calls: ``opinfo``, ``opinfo/VARIANT``, ``call/torch.add`` for a function
     named by the case itself, or ``aten/add.Tensor`` for an overload of torch's own operators, as
     captured from a program. ``cotangents`` are literal ones that replace the drawn ones: one per
-    returned value, None where it has no gradient.
+    returned value, None where it has no gradient. ``tiling``: in a large case, how its tensors
+    repeat.
     """
 
     operator: str
@@ -42,6 +44,7 @@ class Case:
     cotangent: int = 0
     source: str = ""
     cotangents: tuple[recipe.Literal | None, ...] = ()
+    tiling: Tiling | None = None
 
     def __post_init__(self) -> None:
         # Tensors are numbered in the order of the arguments, which must survive the way through
@@ -72,6 +75,7 @@ class Case:
         }
         body = {**body, "kwargs": kwargs, "cotangent": self.cotangent}
         body |= {"source": self.source} if self.source else {}
+        body |= {"tiling": self.tiling.to_json()} if self.tiling is not None else {}
         return body | (
             {"cotangents": [recipe.encode(c) for c in self.cotangents]} if self.cotangents else {}
         )
@@ -99,6 +103,7 @@ class Case:
             "cotangent",
             "source",
             "cotangents",
+            "tiling",
         }
         if unknown:
             raise RecipeError(f"{sorted(map(str, unknown))[0]!r:.40} is not a key of a case")
@@ -130,8 +135,16 @@ class Case:
         cotangents = tuple(recipe.decode(c, literals) for c in against)
         if not all(c is None or isinstance(c, recipe.Literal) for c in cotangents):
             raise RecipeError("a case's 'cotangents' are a list of literal tensors and nulls")
+        tiling = Tiling.from_json(data["tiling"]) if "tiling" in data else None
         return Case(
-            operator, dtype, arguments, decoded, recipe.position(cotangent), source, cotangents
+            operator,
+            dtype,
+            arguments,
+            decoded,
+            recipe.position(cotangent),
+            source,
+            cotangents,
+            tiling,
         )
 
     @staticmethod

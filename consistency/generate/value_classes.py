@@ -231,6 +231,17 @@ def _permutation(bits: bitstream.Bits, blanks: int, first: int, form: Format) ->
     return np.concatenate([np.arange(blanks), order]).astype(np.int64)
 
 
+def _balanced(
+    bits: bitstream.Bits, blanks: int, first: int, form: Format, size: int, stride: int
+) -> Raw:
+    """1 in the first half and -1 in the second half of every ``size`` numbers, ``stride`` numbers
+    each; 0 in the middle of an odd number: their sum is 0, that of no fewer beside each other."""
+    if size < 1 or stride < 1:
+        raise ValueError(f"{size} numbers of {stride}")
+    place = 2 * (np.arange(bits.size + blanks, dtype=np.int64) // stride % size) + 1
+    return np.sign(size - place)
+
+
 def _ascending(
     bits: bitstream.Bits, blanks: int, first: int, form: Format, low: float, high: float
 ) -> Array:
@@ -270,12 +281,13 @@ CLASSES: dict[str, Callable[..., Raw]] = {
     "near": _near,
     "tokens": _tokens,
     "distinct": _distinct, "permutation": _permutation, "ascending": _ascending,
+    "balanced": _balanced,
     "diagonal": _diagonal,
     "positive-definite": _positive_definite,
     "every": patterns.every, "landmarks": patterns.landmarks,
 }  # fmt: skip
 PATTERN_CLASSES = frozenset({"every", "landmarks"})  # they return bit patterns
-EXACT_CLASSES = frozenset({"integers", "powers", "sparse", "permutation"})
+EXACT_CLASSES = frozenset({"integers", "powers", "sparse", "permutation", "balanced"})
 
 SPECIAL: dict[str, Callable[[Format], float]] = {
     "nan": lambda form: math.nan,

@@ -1,0 +1,115 @@
+"""Evaluation of a large case: every kept repetition of its outcome is judged as an outcome of the
+small case, and the worst judgment is that of the large one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ..backends.base import Backend, attempt
+from ..backends.large_outcome import SPREAD, Repetition, repetitions
+from ..core.model import DIRECTIONS, Case, Outcome, Result, Worst
+from ..core.tiling import Tiling
+from ..core.verdict import OutcomeStatus
+from ..generate.calls.case_operator import operator_of
+from ..generate.materialize import prepare
+from ..operators.declare import Operator
+from ..reference import quiet
+from . import evaluation
+
+_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|bad_alloc", re.I)
+
+
+def evaluate(
+    case: Case,
+    backends: Sequence[Backend],
+    rules: evaluation.Rules,
+    *,
+    directions: Iterable[str] = DIRECTIONS,
+    operator: Operator | None = None,
+    done: frozenset[tuple[str, str, str]] = frozenset(),
+    against: str = "float64",
+    **_: object,
+) -> list[Result]:
+    """Results of one large case on every backend and direction, except for those in ``done``.
+
+    A failure is not diagnosed: its smaller forms are. Raises RecipeError, UsageError.
+    """
+    operator = operator or operator_of(case)
+    tiling = case.tiling
+    assert tiling is not None
+    materials = prepare(case)
+    small = replace(case, tiling=tiling.reduced)
+    results: list[Result] = []
+    for direction in directions:
+        if direction == "backward" and not tiling.backward:
+            continue
+        requested = [b for b in backends if (case.id, b.name, direction) not in done]
+        parts: list[Repetition] = []
+        with quiet():
+            for backend in requested:
+                outcome = attempt(backend, operator, materials, direction)
+                parts += repetitions(backend, _without_memory(outcome))
+        judged = evaluation.evaluate(
+            small, parts, rules, directions=(direction,), operator=operator, against=against
+        )
+        for backend in requested:
+            pairs = [
+                (part, result)
+                for part, result in zip(parts, judged, strict=True)
+                if part.name == backend.name
+            ]
+            part, worst = max(pairs, key=lambda pair: _badness(pair[1]))
+            results.append(_of_large(case, tiling, part, worst, materials.sha256))
+    return results
+
+
+def _without_memory(outcome: Outcome) -> Outcome:
+    """A call that memory did not suffice for says nothing about the backend's numbers."""
+    if outcome.status != OutcomeStatus.RAISED:
+        return outcome
+    if outcome.exception in ("MemoryError", "OutOfMemoryError") or _MEMORY.search(outcome.message):
+        message = f"not enough memory: {outcome.message}"
+        return Outcome(OutcomeStatus.INCONCLUSIVE, message=message, seconds=outcome.seconds)
+    return outcome
+
+
+def _badness(result: Result) -> tuple[int, float]:
+    """Failures, then known divergences, what was not tested, and passes; each by × budget."""
+    verdict = result.verdict
+    rank = 3 if verdict.fails else 2 if verdict.diverges else 1 if not verdict.tested else 0
+    rho = result.metrics.get("rho_max", 0.0)
+    return rank, rho if rho == rho else float("inf")
+
+
+def _of_large(case: Case, tiling: Tiling, part: Repetition, result: Result, sha256: str) -> Result:
+    """The judgment of one repetition as that of the large case."""
+    text = result.explanation
+    if result.verdict.diverges:
+        where = (
+            "taken from several repetitions"
+            if part.position == SPREAD
+            else f"in repetition {part.position:,}"
+        )
+        text = f"{text}; {where} of {tiling.size // tiling.period:,} ({tiling.size:,} along the "
+        text += "repeated dimension)"
+    worst = result.worst and _moved(result.worst, result.output, tiling, part.position)
+    return replace(result, case=case, explanation=text, worst=worst, sha256=sha256)
+
+
+def _moved(worst: Worst, output: str, tiling: Tiling, position: int) -> Worst:
+    """The worst element with its index in the large output."""
+    kind, _, place = output.partition("/")
+    dims = tiling.outs if kind == "out" else ()
+    dim = dims[int(place)] if place.isdigit() and int(place) < len(dims) else None
+    if dim is None or dim >= len(worst.index) or position < 0:
+        return worst
+    index, period = list(worst.index), tiling.period
+    # One element or several of the result belong to each of the repeated dimension: only the
+    # former is placed exactly.
+    if index[dim] < period:
+        index[dim] += position * period
+    elif index[dim] < tiling.least:
+        index[dim] += (tiling.size // period - 1) * period
+    return replace(worst, index=tuple(index))
