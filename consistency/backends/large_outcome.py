@@ -9,10 +9,8 @@ from typing import Any
 from ..core.model import Outcome
 from ..generate.materialize import Adjust, Materials
 from ..operators.declare import Operator
-from ._folding import SPREAD, unfolded
+from ._folding import unfolded
 from .base import Backend
-
-__all__ = ["SPREAD", "Repetition", "repetitions"]
 
 
 class Repetition(Backend):

@@ -4,13 +4,14 @@ small case, and the worst judgment is that of the large one."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ..backends.base import Backend, attempt
-from ..backends.large_outcome import SPREAD, Repetition, repetitions
+from ..backends.large_outcome import Repetition, repetitions
 from ..core.model import DIRECTIONS, Case, Outcome, Result, Worst
-from ..core.tiling import Tiling
+from ..core.recipe import TensorRecipe
+from ..core.tiling import Tiling, enlarged
 from ..core.verdict import OutcomeStatus
 from ..generate.calls.case_operator import operator_of
 from ..generate.materialize import prepare
@@ -87,15 +88,18 @@ def _of_large(case: Case, tiling: Tiling, part: Repetition, result: Result, sha2
     """The judgment of one repetition as that of the large case."""
     text = result.explanation
     if result.verdict.diverges:
-        where = (
-            "taken from several repetitions"
-            if part.position == SPREAD
-            else f"in repetition {part.position:,}"
-        )
-        text = f"{text}; {where} of {tiling.size // tiling.period:,} ({tiling.size:,} along the "
-        text += "repeated dimension)"
+        text += f"; {tiling.size:,} along the repeated dimension, of period {tiling.period}"
     worst = result.worst and _moved(result.worst, result.output, tiling, part.position)
-    return replace(result, case=case, explanation=text, worst=worst, sha256=sha256)
+    shapes = tuple(str(list(shape)) for shape in _shapes(case, tiling))
+    return replace(result, case=case, explanation=text, worst=worst, sha256=sha256, shapes=shapes)
+
+
+def _shapes(case: Case, tiling: Tiling) -> Iterator[tuple[int, ...]]:
+    """The shapes of the tensors."""
+    for position, tensor in enumerate(case.tensors):
+        dim = tiling.dims[position] if position < len(tiling.dims) else None
+        shape = tensor.base if isinstance(tensor, TensorRecipe) else tensor.shape
+        yield shape if dim is None else enlarged(shape, dim, tiling)
 
 
 def _moved(worst: Worst, output: str, tiling: Tiling, position: int) -> Worst:

@@ -39,11 +39,13 @@ Tensors = list[torch.Tensor | None]
 class Tile:
     """A small case that repeats, with a tiling of the least size. ``largest`` is the number of
     elements of its largest tensor or result per element of the repeated dimension, ``bytes`` what
-    its inputs and results take of memory per element."""
+    its inputs and results take of memory per element. ``whole``: it repeats only if nothing is left
+    over."""
 
     case: Case
     largest: float
     bytes: float
+    whole: bool = False
 
     @property
     def reduced(self) -> bool:
@@ -57,28 +59,35 @@ def tiles(operator: Operator, dtype: str) -> tuple[Tile, ...]:
     """The small cases of an operator in one dtype that repeat: one whose results all repeat (rows,
     elements), and one with a result that does not grow (a long dimension that is reduced); none
     where nothing was found. Their tilings have the least size."""
-    both = (next(_candidates(operator, dtype, reduced), None) for reduced in (False, True))
-    return tuple(_measured(operator, case) for case in both if case is not None)
+    found = []
+    for reduced, rests in ((False, _RESTS), (True, _RESTS), (True, (0,))):
+        whole = len(rests) == 1
+        if whole and any(tile.reduced for tile in found):
+            break
+        case = next(_candidates(operator, dtype, reduced, rests), None)
+        if case is not None:
+            found.append(_measured(operator, case, whole))
+    return tuple(found)
 
 
-def _measured(operator: Operator, case: Case) -> Tile:
+def _measured(operator: Operator, case: Case, whole: bool) -> Tile:
     tiling = case.tiling
     assert tiling is not None
     width = torch.empty(0, dtype=dtypes.TORCH[case.dtype]).element_size()
     sizes = [math.prod(t.base) for t in case.tensors if isinstance(t, TensorRecipe)]
     sizes += [t.numel() for t in results(operator, case) if t is not None]
-    return Tile(case, max(sizes) / PERIOD, sum(sizes) * width / PERIOD)
+    return Tile(case, max(sizes) / PERIOD, sum(sizes) * width / PERIOD, whole)
 
 
-def _candidates(operator: Operator, dtype: str, reduced: bool) -> Iterator[Case]:
-    """Cases that hold. ``reduced``: those in which a result does not grow."""
+def _candidates(
+    operator: Operator, dtype: str, reduced: bool, rests: Sequence[int]
+) -> Iterator[Case]:
+    """Cases that hold with these rests. ``reduced``: those in which a result does not grow."""
     unfit = operator.cases is not None or operator.callable is None or operator.family in _NOT
     if unfit or "random" in operator.traits:
         return
     seen: set[str] = set()
-    for balanced, attempt in itertools.product(
-        (False, True) if reduced else (False,), range(ATTEMPTS)
-    ):
+    for balanced, attempt in itertools.product((False, True), range(ATTEMPTS)):
         try:
             call = operator.sample(TileCall(dtype, attempt, balanced))
         except Exception:  # it needs other sizes or options
@@ -88,7 +97,7 @@ def _candidates(operator: Operator, dtype: str, reduced: bool) -> Iterator[Case]
             continue
         seen.add(case.digest)
         for dims in _dims(case):
-            held = _held(operator, case, dims, reduced)
+            held = _held(operator, case, dims, reduced, rests)
             if held is not None:
                 yield held
 
@@ -106,12 +115,16 @@ def _dims(case: Case) -> Iterator[tuple[int | None, ...]]:
 
 
 def _held(
-    operator: Operator, case: Case, dims: tuple[int | None, ...], reduced: bool
+    operator: Operator,
+    case: Case,
+    dims: tuple[int | None, ...],
+    reduced: bool,
+    rests: Sequence[int],
 ) -> Case | None:
     """The case with its tiling if its results repeat along some dimensions; else None."""
     try:
         outs: list[int | None] | None = None
-        for rest in _RESTS:
+        for rest in rests:
             small = replace(case, tiling=Tiling(PERIOD + rest, PERIOD, dims))
             large = replace(case, tiling=Tiling(3 * PERIOD + rest, PERIOD, dims))
             with warnings.catch_warnings():
@@ -134,7 +147,7 @@ def _held(
     except Exception:  # it refuses these shapes
         return None
     if operator.differentiable and dtypes.floats(case.dtype):
-        tiling = replace(tiling, backward=_gradients_repeat(operator, case, tiling))
+        tiling = replace(tiling, backward=_gradients_repeat(operator, case, tiling, rests))
     cotangent = 1 << 15 if tiling.backward else 0
     return replace(case, tiling=tiling, cotangent=cotangent)
 
@@ -176,10 +189,10 @@ def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)
 
 
-def _gradients_repeat(operator: Operator, case: Case, tiling: Tiling) -> bool:
+def _gradients_repeat(operator: Operator, case: Case, tiling: Tiling, rests: Sequence[int]) -> bool:
     """Whether the gradients of the repeated tensors repeat."""
     dims = [dim for dim in tiling.dims if dim is not None]
-    for rest in _RESTS:
+    for rest in rests:
         try:
             small, large = (
                 _gradients(operator, replace(case, tiling=replace(tiling, size=size)))

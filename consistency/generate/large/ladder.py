@@ -41,7 +41,12 @@ def _sizes(operator: Operator, tile: Tile, dtype: str, stage: int) -> list[int]:
         return [first]
     if stage == 1:
         elements = [_size(tile, n, more) for n in _ELEMENTS if n <= limit for more in _AROUND]
-        rows = [n + more for n in _ROWS for more in _AROUND if (n + more) * tile.largest <= 2 * TOP]
+        rows = [
+            n + more
+            for n in _ROWS
+            for more in _AROUND
+            if not tile.whole and (n + more) * tile.largest <= 2 * TOP
+        ]
         return sorted({*elements, *rows} - {first}, reverse=True)
     narrow = dtype in dtypes.INTEGER_RANGE or dtype in ("bool", "float16", "bfloat16")
     if not narrow or limit < _BEYOND or tile.reduced:
@@ -50,8 +55,10 @@ def _sizes(operator: Operator, tile: Tile, dtype: str, stage: int) -> list[int]:
 
 
 def _size(tile: Tile, elements: int, more: int) -> int:
-    """The size with which the largest tensor has so many elements, and ``more`` of them."""
-    return math.ceil(elements / tile.largest) + more
+    """The size with which the largest tensor has so many elements, and ``more`` of them; whole
+    repetitions where it must be."""
+    size = math.ceil(elements / tile.largest) + more
+    return -(-size // PERIOD) * PERIOD if tile.whole else size
 
 
 def _bytes(tile: Tile, size: int) -> float:
