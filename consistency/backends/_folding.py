@@ -65,7 +65,8 @@ def _fold(
     tensor = tensor.detach().resolve_conj().resolve_neg()
     period = tensor.shape[dim] // tiling.size * tiling.period
     if not tensor.numel():
-        return None
+        least = tensor.narrow(dim, 0, tensor.shape[dim] // tiling.size * tiling.least)
+        return least.unsqueeze(0), torch.tensor([0])
     body, tail = split(tensor, dim, period)
     rows, positions = _distinct(body)
     return torch.stack([torch.cat((row, tail), dim) for row in rows]), torch.tensor(positions)

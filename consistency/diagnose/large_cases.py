@@ -8,17 +8,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ..backends.base import Backend, attempt
+from ..backends.cpu import Cpu
 from ..backends.large_outcome import Repetition, repetitions
 from ..core.model import DIRECTIONS, Case, Outcome, Result, Worst
 from ..core.recipe import TensorRecipe
 from ..core.tiling import Tiling, enlarged
 from ..core.verdict import OutcomeStatus
 from ..generate.calls.case_operator import operator_of
-from ..generate.materialize import prepare
+from ..generate.materialize import Materials, prepare
 from ..operators.declare import Operator
 from ..reference import quiet
 from . import evaluation
 
+_CPU = Cpu()
 _MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|bad_alloc", re.I)
 
 
@@ -51,7 +53,9 @@ def evaluate(
         with quiet():
             for backend in requested:
                 outcome = attempt(backend, operator, materials, direction)
-                parts += repetitions(backend, _without_memory(outcome))
+                if outcome.status == OutcomeStatus.RAISED:
+                    outcome = _refused(outcome, operator, materials, direction)
+                parts += repetitions(backend, outcome)
         judged = evaluation.evaluate(
             small, parts, rules, directions=(direction,), operator=operator, against=against
         )
@@ -66,13 +70,15 @@ def evaluate(
     return results
 
 
-def _without_memory(outcome: Outcome) -> Outcome:
-    """A call that memory did not suffice for says nothing about the backend's numbers."""
-    if outcome.status != OutcomeStatus.RAISED:
-        return outcome
-    if outcome.exception in ("MemoryError", "OutOfMemoryError") or _MEMORY.search(outcome.message):
-        message = f"not enough memory: {outcome.message}"
-        return Outcome(OutcomeStatus.INCONCLUSIVE, message=message, seconds=outcome.seconds)
+def _refused(outcome: Outcome, operator: Operator, materials: Materials, direction: str) -> Outcome:
+    """A call that raised: memory that did not suffice says nothing about numbers, and a size that
+    torch's CPU refuses, too, is not offered."""
+    message = f"{outcome.exception}: {outcome.message}"
+    if outcome.exception in ("MemoryError", "OutOfMemoryError") or _MEMORY.search(message):
+        return Outcome(OutcomeStatus.INCONCLUSIVE, message=f"not enough memory: {message}")
+    if attempt(_CPU, operator, materials, direction).status == OutcomeStatus.RAISED:
+        text = f"torch refuses this size on the CPU, too: {message}"
+        return Outcome(OutcomeStatus.UNSUPPORTED, message=text)
     return outcome
 
 

@@ -232,14 +232,25 @@ def _permutation(bits: bitstream.Bits, blanks: int, first: int, form: Format) ->
 
 
 def _balanced(
-    bits: bitstream.Bits, blanks: int, first: int, form: Format, size: int, stride: int
+    bits: bitstream.Bits,
+    blanks: int,
+    first: int,
+    form: Format,
+    size: int,
+    stride: int,
+    mirror: int,
+    salt: int,
 ) -> Raw:
-    """1 in the first half and -1 in the second half of every ``size`` numbers, ``stride`` numbers
-    each; 0 in the middle of an odd number: their sum is 0, that of no fewer beside each other."""
-    if size < 1 or stride < 1:
-        raise ValueError(f"{size} numbers of {stride}")
-    place = 2 * (np.arange(bits.size + blanks, dtype=np.int64) // stride % size) + 1
-    return np.sign(size - place)
+    """1 and -1 in an order that ``salt`` chooses: ``size`` numbers, ``stride`` times each, of which
+    the second half is the first one backwards, times ``mirror``. With -1 the sum is 0, that of
+    products with any numbers of mirror 1 as well; the middle one of an odd number is 0 then."""
+    if min(operator.index(size), operator.index(stride)) < 1 or mirror not in (-1, 1):
+        raise ValueError(f"{size} numbers, {stride} times each, mirrored by {mirror}")
+    place = np.arange(bits.size + blanks, dtype=np.int64) // stride % size
+    back = size - 1 - place
+    mixed = (np.minimum(place, back) + 1 + 1009 * (salt % 1009)) * 2654435761
+    signs = np.where(mixed >> 13 & 1, 1, -1)
+    return signs if mirror == 1 else signs * np.sign(back - place)
 
 
 def _ascending(

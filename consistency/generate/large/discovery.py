@@ -1,6 +1,6 @@
 """Which calls of an operator repeat with their arguments: found by trying, in float64.
 
-Three repetitions and a rest must give what one and the rest give, along one dimension of each
+Several repetitions and a rest must give what one and the rest give, along one dimension of each
 result, or the same result; and so must the gradients.
 """
 
@@ -23,12 +23,15 @@ from ...core.trees import flatten
 from ...operators.declare import Operator
 from ..fill import fill
 from ..materialize import prepare
-from .tile_call import PERIOD, TileCall
+from .tile_call import KINDS, PERIOD, TileCall
 
 ATTEMPTS = 10
+MANY = 5  # repetitions in trials
+COTANGENT = 1 << 20  # the end of its window in the bitstream
 _MOST_CANDIDATES = 12
 _TOLERANCE = 1e-9  # relative, of float64 results in another order of summation
-_RESTS = (0, 100)  # what is left over in trials
+_ROUNDING, _VANISHED = 1e-14, 1e-18  # of the largest number
+_RESTS = (0, 100, 255)  # what is left over in trials
 # Declared to learn of programs and of formulas; their operators have large cases themselves.
 _NOT = frozenset({"formulas", "programs", "sequences", "random", "creation"})
 NEITHER = -1  # a result that neither repeats nor stays the same
@@ -59,7 +62,7 @@ def tiles(operator: Operator, dtype: str) -> tuple[Tile, ...]:
     """The small cases of an operator in one dtype that repeat: one whose results all repeat (rows,
     elements), and one with a result that does not grow (a long dimension that is reduced); none
     where nothing was found. Their tilings have the least size."""
-    found = []
+    found: list[Tile] = []
     for reduced, rests in ((False, _RESTS), (True, _RESTS), (True, (0,))):
         whole = len(rests) == 1
         if whole and any(tile.reduced for tile in found):
@@ -87,29 +90,29 @@ def _candidates(
     if unfit or "random" in operator.traits:
         return
     seen: set[str] = set()
-    for balanced, attempt in itertools.product((False, True), range(ATTEMPTS)):
+    for kind, attempt in itertools.product(KINDS, range(ATTEMPTS)):
         try:
-            call = operator.sample(TileCall(dtype, attempt, balanced))
+            call = operator.sample(TileCall(dtype, attempt, kind))
         except Exception:  # it needs other sizes or options
             continue
         case = Case(operator.name, dtype, call.args, call.kwargs)
         if case.digest in seen:
             continue
         seen.add(case.digest)
-        for dims in _dims(case):
+        for dims in _dims(case, complete=reduced):
             held = _held(operator, case, dims, reduced, rests)
             if held is not None:
                 yield held
 
 
-def _dims(case: Case) -> Iterator[tuple[int | None, ...]]:
-    """Choices of the dimensions that are repeated: all tensors with the period first."""
-    options = [
-        [d for d, size in enumerate(t.base) if size == PERIOD] + [None]
-        if isinstance(t, TensorRecipe) and not t.view
-        else [None]
-        for t in case.tensors
-    ]
+def _dims(case: Case, *, complete: bool) -> Iterator[tuple[int | None, ...]]:
+    """Choices of the dimensions that are repeated, first those of all tensors with the period;
+    ``complete``: no others. Some functions do not check whether reduced dimensions agree."""
+    options: list[list[int | None]] = []
+    for tensor in case.tensors:
+        fits = isinstance(tensor, TensorRecipe) and not tensor.view
+        dims = [d for d, size in enumerate(tensor.base) if size == PERIOD] if fits else []
+        options.append([*dims, *[None] * (not dims or not complete)])
     choices = (dims for dims in itertools.product(*options) if any(d is not None for d in dims))
     return itertools.islice(choices, _MOST_CANDIDATES)
 
@@ -126,7 +129,7 @@ def _held(
         outs: list[int | None] | None = None
         for rest in rests:
             small = replace(case, tiling=Tiling(PERIOD + rest, PERIOD, dims))
-            large = replace(case, tiling=Tiling(3 * PERIOD + rest, PERIOD, dims))
+            large = replace(case, tiling=Tiling(MANY * PERIOD + rest, PERIOD, dims))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 a, b = results(operator, small), results(operator, large)
@@ -136,6 +139,8 @@ def _held(
             outs = places
         assert outs is not None
         if NEITHER in outs or reduced != (None in outs):
+            return None
+        if not reduced and not any(_varies(x, d) for x, d in zip(a, outs, strict=True)):
             return None
         written = outs[len(outs) - len(operator.mutates) :] if operator.mutates else []
         if any(place != 0 for place in written):
@@ -148,8 +153,16 @@ def _held(
         return None
     if operator.differentiable and dtypes.floats(case.dtype):
         tiling = replace(tiling, backward=_gradients_repeat(operator, case, tiling, rests))
-    cotangent = 1 << 15 if tiling.backward else 0
+    cotangent = COTANGENT if tiling.backward else 0
     return replace(case, tiling=tiling, cotangent=cotangent)
+
+
+def _varies(result: torch.Tensor | None, dim: int | None) -> bool:
+    """Whether a result is not the same everywhere along a dimension: only then it shows where
+    something is wrong."""
+    if result is None or dim is None or not result.numel():
+        return False
+    return not _equal(result, result.narrow(dim, 0, 1).expand_as(result))
 
 
 def results(operator: Operator, case: Case) -> Tensors:
@@ -171,12 +184,12 @@ def _place(small: torch.Tensor | None, large: torch.Tensor | None, rest: int) ->
         return NEITHER
     (dim,) = grown
     unit, left = divmod(small.shape[dim], PERIOD + rest)
-    if left or large.shape[dim] != unit * (3 * PERIOD + rest):
+    if left or large.shape[dim] != unit * (MANY * PERIOD + rest):
         return NEITHER
     tile = small.narrow(dim, 0, unit * PERIOD)
     both = all(
         _equal(whole, repeated(tile, dim, Tiling(size, PERIOD, ())))
-        for whole, size in ((small, PERIOD + rest), (large, 3 * PERIOD + rest))
+        for whole, size in ((small, PERIOD + rest), (large, MANY * PERIOD + rest))
     )
     return dim if both else NEITHER
 
@@ -186,7 +199,13 @@ def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
         return False
     if not (a.is_floating_point() or a.is_complex()):
         return torch.equal(a, b)
-    return torch.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)
+    if bool((a.isnan() != b.isnan()).any()):
+        return False
+    size, error = a.abs(), torch.where(a == b, 0.0, (a - b).abs().nan_to_num(0.0))
+    scale = float(size.nan_to_num(0.0, 0.0).max()) if size.numel() else 0.0
+    # Numbers that vanish are no roundings of others.
+    rounded = (error <= _ROUNDING * scale) & (size > _VANISHED * scale)
+    return bool((rounded | (error <= _TOLERANCE * size) | (error == 0.0)).all())
 
 
 def _gradients_repeat(operator: Operator, case: Case, tiling: Tiling, rests: Sequence[int]) -> bool:
@@ -196,7 +215,7 @@ def _gradients_repeat(operator: Operator, case: Case, tiling: Tiling, rests: Seq
         try:
             small, large = (
                 _gradients(operator, replace(case, tiling=replace(tiling, size=size)))
-                for size in (PERIOD + rest, 3 * PERIOD + rest)
+                for size in (PERIOD + rest, MANY * PERIOD + rest)
             )
         except Exception:  # it has none with these shapes
             return False
@@ -237,7 +256,7 @@ def _cotangent(root: torch.Tensor, tiling: Tiling, place: int) -> torch.Tensor:
     if dim is not None:
         tile = tile.narrow(dim, 0, root.shape[dim] // tiling.size * tiling.period)
     count = tile.numel() * (2 if tile.is_complex() else 1)
-    flat = torch.from_numpy(fill(count, "float64", ("uniform", -1.0, 1.0), 1 << 15))
+    flat = torch.from_numpy(fill(count, "float64", ("uniform", -1.0, 1.0), COTANGENT))
     flat = torch.view_as_complex(flat.reshape(-1, 2)) if tile.is_complex() else flat
     whole = flat.to(root.dtype).reshape(tile.shape)
     return whole if dim is None else repeated(whole, dim, tiling)

@@ -18,6 +18,8 @@ PERIOD = 257
 SIDE = 3  # the size of other dimensions
 _STOP = 1 << 14  # of the first tensor's window in the bitstream
 _MOST_SIDE = 8
+SUMS = ("balanced", "products")
+KINDS = ("plain", "wide", "special", *SUMS)
 
 
 @dataclass
@@ -26,13 +28,14 @@ class TileCall:
     draws nothing: the same options for the same ``attempt``.
 
     In even attempts shapes begin with the period and in odd ones they end with it; in later ones a
-    size drawn alone has it, too. ``balanced``: tensors of the period hold as many 1 as -1, so that
-    their sum is 0.
+    size drawn alone has it, too. ``kind``, one of :data:`KINDS`, says what tensors hold: numbers
+    in [-1, 1] or [-9, 9], or special values, within the domain in each case; or as many 1 as -1
+    along the period, whose sum is 0, or the sum of whose products is.
     """
 
     dtype: str
     attempt: int = 0
-    balanced: bool = False
+    kind: str = "plain"
     counts: dict[str, int] = field(default_factory=dict)
 
     def _count(self, what: str) -> int:
@@ -87,7 +90,7 @@ class TileCall:
     def dim(self, shape: Sequence[int]) -> int:
         """The dimension of the period where its data are balanced, else another one."""
         long = next((d for d, size in enumerate(shape) if size == PERIOD), 0)
-        if self.balanced or len(shape) < 2:
+        if self.kind in SUMS or len(shape) < 2:
             return long
         return next(d for d in reversed(range(len(shape))) if d != long)
 
@@ -106,10 +109,12 @@ class TileCall:
     ) -> TensorRecipe:
         kind, base = dtype or self.dtype, tuple(shape)
         elements = math.prod(base) * (2 if kind in dtypes.PARTS else 1)
-        if values is None and self.balanced and PERIOD in base and kind == self.dtype:
+        if values is None and self.kind in SUMS and PERIOD in base and kind == self.dtype:
             at = base.index(PERIOD)
-            values = ("balanced", PERIOD, math.prod(base[at + 1 :]))
-        values = values or _within(domain, kind)
+            turn, stride = self._count("balanced"), math.prod(base[at + 1 :])
+            mirror = 1 if turn and self.kind == "products" else -1
+            values = ("balanced", PERIOD, stride, mirror, turn)
+        values = values or _within(domain, kind, self.kind)
         stop = _STOP + self._count("tensor") * 4099
         return TensorRecipe(base, kind, values, max(stop, elements))
 
@@ -123,7 +128,7 @@ class TileCall:
         return self.tensor(shape, dtype="int64", values=("integers", 0, size - 1))
 
 
-def _within(domain: Domain, dtype: str) -> tuple[Any, ...]:
+def _within(domain: Domain, dtype: str, which: str) -> tuple[Any, ...]:
     """The plainest value class within a domain."""
     if dtype == "bool":
         return ("integers", 0, 1)
@@ -134,6 +139,10 @@ def _within(domain: Domain, dtype: str) -> tuple[Any, ...]:
         least = 0 if dtype == "uint8" else -9
         low = max(math.ceil(low), least)
         return ("integers", low, max(math.floor(min(high, 9.0)), low))
+    if which == "special" and domain.specials:
+        return ("tokens", float(low), float(high), *domain.specials)
+    if which == "wide":
+        return ("uniform", float(low), float(high))
     bottom, top = max(domain.low, -1.0), min(domain.high, 1.0)
     if bottom >= top:
         bottom, top = max(domain.low, -1024.0), min(domain.high, 1024.0)
