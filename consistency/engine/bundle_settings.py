@@ -42,8 +42,9 @@ def check_same(folder: Path, event: Started, corpus_now: Mapping[str, Any] | Non
         "source",
         "exhaustive",
         "memory",
+        "long",
     ):
-        if key in ("exhaustive", "memory") and key not in saved:
+        if key in ("exhaustive", "memory", "long") and key not in saved:
             continue  # an older bundle gets the cases that are asked for now
         before = saved.get(key, _BEFORE.get(key))
         if before != described[key]:

@@ -45,7 +45,8 @@ class RunConfig:
     spent on preparing the run. ``exhaustive`` cases (:mod:`consistency.generate.exhaustive`) are
     not counted as examples: all (True), those of 16 bits (None), or none. ``memory``: the bytes
     that a large case (:mod:`consistency.generate.large`) may take; 0: there are none, and else
-    ``examples`` may be 0.
+    ``examples`` may be 0. ``long``: whether float32 has moderately large cases, of some 2**16 rows,
+    beside the examples.
     """
 
     operators: tuple[Operator, ...]
@@ -69,6 +70,7 @@ class RunConfig:
     used: float = 0.0
     exhaustive: bool | None = None
     memory: int = 0
+    long: bool = False
 
     def describe(self) -> RunSettings:
         """As JSON data for a bundle."""
@@ -81,7 +83,7 @@ class RunConfig:
             "shrink": self.shrink,
             "tolerances": self.tolerances.digest, "reference": self.reference,
             "source": self.source, "repeat": self.repeat, "specs": dict(self.specs),
-            "exhaustive": self.exhaustive, "memory": self.memory,
+            "exhaustive": self.exhaustive, "memory": self.memory, "long": self.long,
         }  # fmt: skip
 
 
@@ -106,6 +108,7 @@ def configure(
     identity: str = "",
     exhaustive: bool | None = None,
     memory: int = 0,
+    long: bool = False,
 ) -> RunConfig:
     """A checked configuration. Raises UsageError or ConfigurationError with one clear line.
 
@@ -116,7 +119,8 @@ def configure(
     others are drawn afterwards. ``identity``: the id of the run. ``exhaustive``: whether every bit
     pattern is tried in float32 and all pairs of chosen numbers in 16 bits as well (True), every one
     of 16 bits (None), or none (False), beside the examples. ``memory``: bytes that a
-    large case may take; 0 for no large cases, and with large ones ``examples`` may be 0.
+    large case may take; 0 for no large cases, and with large ones ``examples`` may be 0. ``long``:
+    whether float32 has moderately large cases beside the examples.
     """
     from ..judge.tolerances import load, with_more
 
@@ -132,7 +136,7 @@ def configure(
         _positive(examples, memory), seed,
         _duration(time_budget), shrink,
         loaded, path, specs, high_precision.usable(reference), source, limits, repeat, corpus,
-        explore, identity, exhaustive=exhaustive, memory=memory,
+        explore, identity, exhaustive=exhaustive, memory=memory, long=long,
     )  # fmt: skip
     _check_not_empty(config)
     return config

@@ -12,7 +12,7 @@ from ..core.model import Case
 from ..errors import ConsistencyError, Untestable
 from ..generate import exhaustive, search
 from ..generate.calls.case_operator import operator_of
-from ..generate.large import ladder
+from ..generate.large import ladder, shipped
 from ..operators.declare import Operator
 from .config import SOURCES, RunConfig, examples_of, operator_dtypes
 
@@ -226,6 +226,8 @@ def further_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[Ca
         return tuple(c for n in stages for c in large_cases(config, operator, dtype, n))
     first = next((d for d in operator.dtypes if config.dtypes is None or d in config.dtypes), "")
     large = large_cases(config, operator, dtype) if dtype == first else ()
+    if config.long and config.source == SOURCES[0]:
+        large = (*shipped.cases(operator, dtype), *large)
     return (*exhaustive_cases(config, operator, dtype), *large)
 
 

@@ -142,7 +142,7 @@ class RunOptions:
             case_timeout=CASE_SECONDS if self.case_timeout is None else self.case_timeout,
             worker_memory=self.worker_memory, repeat=self.repeat,
             expectations=self.expectations or (), exhaustive=self.exhaustive,
-            memory=self.large_memory,
+            memory=self.large_memory, long=self.examples is None and self.exhaustive is not False,
         )  # fmt: skip
 
 

@@ -49,7 +49,7 @@ class RunSettings(TypedDict, total=False):
     """What a run was asked to do. ``examples`` are cases per operator × dtype, ``time_budget`` is
     in seconds; ``specs`` are the user's words for backends, by name; ``exhaustive``: all
     exhaustive cases, those of 16 bits (None), or none; ``memory``: the bytes that a large case may
-    take."""
+    take; ``long``: whether there are moderately large ones in float32."""
 
     operators: list[Name]
     backends: list[Name]
@@ -66,6 +66,7 @@ class RunSettings(TypedDict, total=False):
     specs: dict[Name, Text]
     exhaustive: bool | None
     memory: Count
+    long: bool
 
 
 class BundleHeader(TypedDict):
