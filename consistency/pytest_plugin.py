@@ -61,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = _group(parser)
     profile = _explained("profile")["help"]
     group.addoption("--consistency-profile", choices=list(PROFILES), default="quick", help=profile)
+    group.addoption("--consistency-memory", **_explained("memory"))
     group.addoption("--consistency-examples", type=int, **_explained("examples"))
     group.addoption("--consistency-seed", type=int, default=0, **_explained("seed"))
     group.addoption(
