@@ -217,7 +217,7 @@ class Item:
         )
         cases = [*cases, *engine.further_cases(config, operator, self.dtype)]
         if not cases and not problem:
-            problem = "no large case is known of it that memory allows"
+            problem = engine.NO_LARGE_CASE
         for verdict, reason in (
             ("unavailable", availability(backend)),
             ("unsupported", refusal(backend, operator, self.dtype, self.direction)),
