@@ -22,7 +22,8 @@ def run(*arguments: str) -> Result:
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("8G", 8 << 30), ("8GB", 8 << 30), ("1.5 gib", 3 << 29), ("512M", 1 << 29), ("2048k", 1 << 21)],
+    [("8G", 8 << 30), ("8GB", 8 << 30), ("1.5 gib", 3 << 29),
+     ("512M", 1 << 29), ("2048k", 2 << 20)],
 )  # fmt: skip
 def test_sizes(text: str, count: int) -> None:
     assert size_in_bytes(text) == count
@@ -40,6 +41,7 @@ def test_what_is_no_size(text: str) -> None:
         ((*RUN, "--memory", "8X"), "write 512MB or 8GB"),
         (("run", "exp", "--memory", "8G"), "add --profile large"),
         (("run", "exp", "--profile", "larg"), "did you mean large?"),
+        (("record", "exp", "--profile", "large", "-o", "x"), "is for `consistency run`"),
     ],
 )
 def test_mistakes_are_one_line(arguments: tuple[str, ...], said: str) -> None:
