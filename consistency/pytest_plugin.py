@@ -61,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = _group(parser)
     profile = _explained("profile")["help"]
     group.addoption("--consistency-profile", choices=list(PROFILES), default="quick", help=profile)
+    group.addoption("--consistency-memory", **_explained("memory"))
     group.addoption("--consistency-examples", type=int, **_explained("examples"))
     group.addoption("--consistency-seed", type=int, default=0, **_explained("seed"))
     group.addoption(
@@ -216,7 +217,7 @@ class Item:
         )
         cases = [*cases, *engine.further_cases(config, operator, self.dtype)]
         if not cases and not problem:
-            problem = "no large case is known of it that memory allows"
+            problem = engine.NO_LARGE_CASE
         for verdict, reason in (
             ("unavailable", availability(backend)),
             ("unsupported", refusal(backend, operator, self.dtype, self.direction)),

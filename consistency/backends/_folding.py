@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 
 from ..core.model import Output
-from ..core.tiling import Tiling, bit_patterns, blocks, split
+from ..core.tiling import Tiling, bit_patterns, differing, split
 from ..generate.materialize import Arguments
 
 KEPT = 6  # repetitions that differ, from the first on
@@ -75,26 +75,24 @@ def _fold(
 def _distinct(body: torch.Tensor) -> tuple[list[torch.Tensor], list[int]]:
     """The first repetition, the next that differ, the last that does, and extremes of all that
     do."""
-    differing: list[int] = []
+    others: list[int] = []
     low: torch.Tensor | None = None
     high: torch.Tensor | None = None
     first = bit_patterns(body[0])
     ordered = not body.is_complex()
-    for start, block in blocks(body):
+    for start, block in differing(body, first):
         unequal = (bit_patterns(block) != first).flatten(1).any(1)
-        if not bool(unequal.any()):
-            continue
         where = torch.nonzero(unequal).flatten()
-        differing += [start + int(i) for i in where.cpu()]
+        others += [start + int(i) for i in where.cpu()]
         if ordered:
             some = block[where]
             some = some.to(torch.uint8) if some.dtype == torch.bool else some
             least, most = some.amin(0), some.amax(0)
             low = least if low is None else torch.minimum(low, least)
             high = most if high is None else torch.maximum(high, most)
-    chosen = [0, *dict.fromkeys((*differing[:KEPT], *differing[-1:]))]
+    chosen = [0, *dict.fromkeys((*others[:KEPT], *others[-1:]))]
     rows = [body[i] for i in chosen]
-    if len(differing) > KEPT + 1 and low is not None and high is not None:
+    if len(others) > KEPT + 1 and low is not None and high is not None:
         rows += [low.to(body.dtype), high.to(body.dtype)]
         chosen += [SPREAD, SPREAD]
     return rows, chosen

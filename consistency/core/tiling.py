@@ -13,7 +13,7 @@ from ..errors import RecipeError
 from .text import shown
 
 MAX_SIZE = 1 << 32  # elements of an enlarged tensor
-BLOCK = 1 << 21  # elements that are compared at a time
+BLOCK = 1 << 18  # elements that are compared at a time, which a cache holds
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 _KEYS = frozenset({"size", "period", "dims", "outs", "backward"})
@@ -128,6 +128,17 @@ def split(whole: torch.Tensor, dim: int, period: int) -> tuple[torch.Tensor, tor
     return body, whole.narrow(dim, count * period, rest)
 
 
+def differing(body: torch.Tensor, first: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
+    """The blocks of a tensor in which the bits of some part along the first dimension are not
+    those of ``first`` (bit patterns), with where each begins."""
+    copies: torch.Tensor | None = None
+    for start, block in blocks(body):
+        if copies is None:
+            copies = first.expand(len(block), *first.shape).contiguous()
+        if not torch.equal(bit_patterns(block), copies[: len(block)]):
+            yield start, block
+
+
 def blocks(body: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
     """Parts of a tensor along its first dimension, with where each begins."""
     step = max(1, BLOCK // max(1, body[0].numel()))
@@ -152,6 +163,6 @@ def same_bits(base: torch.Tensor, tile: torch.Tensor, dim: int, tiling: Tiling) 
         return False
     body, rest = split(whole, dim, tile.shape[dim])
     given = bit_patterns(tile.to(base.device))
-    if any(bool((bit_patterns(block) != given).any()) for _, block in blocks(body)):
+    if next(differing(body, given), None) is not None:
         return False
     return bool((bit_patterns(rest) == given.narrow(dim, 0, rest.shape[dim])).all())

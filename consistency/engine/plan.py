@@ -24,6 +24,7 @@ ROUNDS = (
 # cases that are drawn at a time where a time budget may end the run before every operator has had
 # its turn
 EXPLORED = 25
+NO_LARGE_CASE = "no large case of it is known, or memory allows none"
 REPLAYED, FRESH = "replayed", "explored"
 
 
@@ -205,8 +206,11 @@ def large(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUn
             if out_of_time():
                 return
             cases = large_cases(config, operator, dtype, stage)
+            later = (large_cases(config, operator, dtype, n) for n in range(1, ladder.STAGES))
             if cases:
                 yield WorkUnit(operator, dtype, cases, round=stage)
+            elif stage == 0 and not any(later):
+                yield WorkUnit(operator, dtype, (), NO_LARGE_CASE)
 
 
 def large_cases(
