@@ -90,7 +90,7 @@ def _candidates(
     if unfit or "random" in operator.traits:
         return
     seen: set[str] = set()
-    # The budget is that of the small case, with its few terms: long sums must be exact in any order.
+    # The budget is that of the small case with its few terms: long sums must be exact in any order.
     kinds = SUMS if reduced and operator.error is not EXACT else KINDS
     for kind, attempt in itertools.product(kinds, range(ATTEMPTS)):
         try:
