@@ -22,7 +22,7 @@ import pytest
 
 from . import pytest_not_tested
 from .core.startup_env import let_waiting_threads_sleep
-from .engine.run_options import DECLARED, PROFILES, RunOptions
+from .engine.run_options import DECLARED, PROFILES, RunOptions, size_in_bytes
 
 if TYPE_CHECKING:
     from .core.model import Case, Result
@@ -61,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = _group(parser)
     profile = _explained("profile")["help"]
     group.addoption("--consistency-profile", choices=list(PROFILES), default="quick", help=profile)
+    group.addoption("--consistency-memory", **_explained("memory"))
     group.addoption("--consistency-examples", type=int, **_explained("examples"))
     group.addoption("--consistency-seed", type=int, default=0, **_explained("seed"))
     group.addoption(
@@ -131,6 +132,8 @@ def _run_config(config: pytest.Config) -> RunConfig:
             for name, declared in DECLARED.items()
         }
         try:
+            if options["memory"] is not None:
+                options["memory"] = size_in_bytes(options["memory"])
             config.stash[_CONFIG] = RunOptions(**options).config()
         except ConsistencyError as error:
             raise pytest.UsageError(f"consistency: {error}") from None
@@ -208,8 +211,13 @@ class Item:
         operator = self.declared
         config = self.config
         (backend,) = (b for b in self.config.backends if b.name == self.backend)
-        cases, problem = _cases(operator, self.dtype, examples_of(config, self.dtype), config.seed)
-        cases = [*cases, *engine.exhaustive_cases(config, operator, self.dtype)]
+        examples = examples_of(config, self.dtype)
+        cases, problem = (
+            _cases(operator, self.dtype, examples, config.seed) if examples else ([], "")
+        )
+        cases = [*cases, *engine.further_cases(config, operator, self.dtype)]
+        if not cases and not problem:
+            problem = engine.NO_LARGE_CASE
         for verdict, reason in (
             ("unavailable", availability(backend)),
             ("unsupported", refusal(backend, operator, self.dtype, self.direction)),

@@ -20,6 +20,7 @@ from ..core import dtypes
 from ..core.bits import to_tensor
 from ..core.model import Outcome, Output
 from ..core.text import abridged, printable
+from ..core.tiling import repeated
 from ..core.trees import flatten
 from ..core.verdict import OutcomeStatus
 from ..errors import Unsupported
@@ -150,7 +151,7 @@ def _against(
         if not isinstance(root, torch.Tensor) or not root.requires_grad:
             continue
         if not case.cotangents:
-            cotangents.append((root, cotangent(root, case.cotangent, arguments)))
+            cotangents.append((root, _repeated_cotangent(root, position, arguments)))
             continue
         gradient = arguments.cotangent(position)
         if gradient is not None:
@@ -171,6 +172,18 @@ def _on_copies(
     tensors = [t.clone() if i in written else t for i, t in enumerate(arguments.tensors)]
     copies = {id(t): copy for t, copy in zip(arguments.tensors, tensors, strict=True)}
     return tuple(copies.get(id(arg), arg) for arg in arguments.args), tensors
+
+
+def _repeated_cotangent(root: torch.Tensor, position: int, arguments: Arguments) -> torch.Tensor:
+    """The drawn cotangent of a return value; in a tiled case that of one repetition, repeated."""
+    case = arguments.materials.case
+    tiling = case.tiling
+    dim = tiling.outs[position] if tiling is not None and position < len(tiling.outs) else None
+    if tiling is None or dim is None or dim >= root.ndim or root.shape[dim] % tiling.size:
+        return cotangent(root, case.cotangent, arguments)
+    period = root.shape[dim] // tiling.size * tiling.period
+    tile = root.detach().narrow(dim, 0, period)
+    return repeated(cotangent(tile, case.cotangent, arguments), dim, tiling)
 
 
 def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tensor:

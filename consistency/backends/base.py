@@ -29,6 +29,7 @@ from ..generate.materialize import Adjust, Materials
 from ..operators.declare import Operator
 from . import _numerics
 from ._contract import ContractObserver
+from ._folding import folded
 from ._foreign_code import StateChanges, guarded, is_own
 from ._guarded_calls import attempt, availability, refusal
 from ._outputs import (
@@ -219,7 +220,9 @@ class Backend:
                 message=f"torch {torch.__version__} has no {operator.name}",
             )
         backward = direction == "backward"
-        observer = ContractObserver() if self._has_contract(dtype, adjust) else None
+        tiling = materials.case.tiling
+        large = tiling is not None and tiling.is_large
+        observer = ContractObserver() if self._has_contract(dtype, adjust) and not large else None
         contract: Contract | None = None
         outputs: tuple[Output, ...] = ()
         failure: Outcome | None = None
@@ -245,6 +248,9 @@ class Backend:
                         observer,
                     )
                     self.finish()
+                    if tiling is not None and large:
+                        outputs = folded(outputs, tiling, arguments, backward)
+                        self.finish()
                     contract = observer.contract() if observer is not None else None
                     outputs = tuple([to_cpu(output) for output in outputs])
             except KeyboardInterrupt:

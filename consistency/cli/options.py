@@ -12,11 +12,11 @@ from typing import Any
 
 import click
 
-from ..engine.run_options import DECLARED, RunOptions
+from ..engine.run_options import DECLARED, RunOptions, size_in_bytes
+from ..errors import UsageError
 
 INTERRUPTED = 130  # the exit status, as shells report SIGINT
 _UNITS = {"s": 1, None: 1, "m": 60, "min": 60, "h": 3600}
-_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 # Which options stand together in the help of a command; all others under the last title.
 GROUPS = {
@@ -30,8 +30,8 @@ GROUPS = {
         "trust",
     ),
     "How much": (
-        "profile", "examples", "time-budget", "repeat", "steps", "replicas", "points", "no-local",
-        "seconds",
+        "profile", "examples", "memory", "time-budget", "repeat", "steps", "replicas", "points",
+        "no-local", "seconds",
     ),
     "Judging": (
         "reference", "tolerances", "expectations", "no-shrink", "minimize", "reason", "ticket",
@@ -77,17 +77,17 @@ def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
     return float(match[1]) * _UNITS[match[2]]
 
 
+def optional_size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """``8G``, ``8GB`` or ``512MB`` in bytes (a kilobyte has 1024); None if it is not given."""
+    try:
+        return None if value is None else size_in_bytes(value)
+    except UsageError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int:
-    """``8GB`` or ``512MB`` in bytes (a kilobyte has 1024); 0 for an empty text."""
-    if value is None:
-        return 0
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([kmg])i?b|)", value.strip().lower())
-    count = int(float(match[1]) * _BYTES[match[2] or ""]) if match else 0
-    if count < 1 << 20:
-        raise click.BadParameter(
-            f"{value!r:.80} is no size of a megabyte or more; write 512MB or 8GB"
-        )
-    return count
+    """The same; 0 if it is not given."""
+    return optional_size(ctx, param, value) or 0
 
 
 def _explained(name: str, **more: Any) -> dict[str, Any]:
@@ -106,6 +106,7 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "dtypes": (("--dtype", "dtypes"), _explained("dtypes")),
     "directions": (("--direction", "directions"), _explained("directions")),
     "profile": (("--profile",), _explained("profile")),
+    "memory": (("--memory",), _explained("memory", callback=optional_size)),
     "examples": (("--examples",), _explained("examples", type=click.IntRange(min=1))),
     "seed": (("--seed",), _explained("seed", type=int)),
     "reference": (("--reference",), _explained("reference")),

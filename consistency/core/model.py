@@ -18,6 +18,7 @@ from . import recipe
 from .contract import Contract
 from .detail import Detail
 from .text import shown
+from .tiling import Tiling
 from .verdict import OutcomeStatus, Verdict
 
 DIRECTIONS = ("forward", "backward")
@@ -37,7 +38,7 @@ class Case:
     named by the case itself, or ``aten/add.Tensor`` for an overload of torch's own operators, as
     captured from a program. ``cotangents`` are literal ones that replace the drawn ones: one per
     returned value, None where it has no gradient. ``cotangent_layout`` is one of
-    ``COTANGENT_LAYOUTS``, for drawn ones.
+    ``COTANGENT_LAYOUTS``, for drawn ones. ``tiling``: in a large case, how its tensors repeat.
     """
 
     operator: str
@@ -48,6 +49,7 @@ class Case:
     source: str = ""
     cotangents: tuple[recipe.Literal | None, ...] = ()
     cotangent_layout: str = ""
+    tiling: Tiling | None = None
 
     def __post_init__(self) -> None:
         # Tensors are numbered in the order of the arguments, which must survive the way through
@@ -79,6 +81,7 @@ class Case:
         body = {**body, "kwargs": kwargs, "cotangent": self.cotangent}
         body |= {"source": self.source} if self.source else {}
         body |= {"cotangent_layout": self.cotangent_layout} if self.cotangent_layout else {}
+        body |= {"tiling": self.tiling.to_json()} if self.tiling is not None else {}
         return body | (
             {"cotangents": [recipe.encode(c) for c in self.cotangents]} if self.cotangents else {}
         )
@@ -121,6 +124,7 @@ class Case:
             "source",
             "cotangents",
             "cotangent_layout",
+            "tiling",
         }
         if unknown:
             raise RecipeError(f"{sorted(map(str, unknown))[0]!r:.40} is not a key of a case")
@@ -160,7 +164,18 @@ class Case:
                 f"{did_you_mean(str(layout), COTANGENT_LAYOUTS[1:])}; known: {known}"
             )
         window = recipe.position(cotangent)
-        return Case(operator, dtype, arguments, decoded, window, source, cotangents, layout)
+        tiling = Tiling.from_json(data["tiling"]) if "tiling" in data else None
+        return Case(
+            operator,
+            dtype,
+            arguments,
+            decoded,
+            window,
+            source,
+            cotangents,
+            cotangent_layout=layout,
+            tiling=tiling,
+        )
 
     @staticmethod
     def from_line(line: str, literals: Mapping[str, bytes] | None = None) -> Case:

@@ -14,7 +14,7 @@ from ..generate.calls import admission
 from ..generate.calls.generic_error import generically
 from ..judge.tolerances import Tolerances
 from ..operators.declare import Operator
-from . import evaluation
+from . import evaluation, large_cases
 from .diagnosis import DiagnosisBudget
 
 JUDGING_FAILED = "the harness itself failed to judge this case"
@@ -31,8 +31,9 @@ def judge_case(
     """Results of one case. A case that cannot be built or judged is inconclusive and never ends
     the run; one from elsewhere that may not be run is not tested
     (:mod:`consistency.generate.calls.admission`)."""
+    large = case.tiling is not None and case.tiling.is_large
     evaluate = functools.partial(
-        evaluation.evaluate,
+        large_cases.evaluate if large else evaluation.evaluate,
         case,
         backends,
         rules,

@@ -43,7 +43,10 @@ class RunConfig:
     are replayed first; ``explore``: whether others are drawn afterwards. ``identity`` is the id of
     the run if it is known before the bundle's; ``used`` are seconds of the time budget that were
     spent on preparing the run. ``exhaustive`` cases (:mod:`consistency.generate.exhaustive`) are
-    not counted as examples: all (True), those of 16 bits (None), or none.
+    not counted as examples: all (True), those of 16 bits (None), or none. ``memory``: the bytes
+    that a large case (:mod:`consistency.generate.large`) may take; 0: there are none, and else
+    ``examples`` may be 0. ``long``: whether float32 has moderately large cases, of some 2**16 rows,
+    beside the examples.
     """
 
     operators: tuple[Operator, ...]
@@ -66,6 +69,8 @@ class RunConfig:
     identity: str = ""
     used: float = 0.0
     exhaustive: bool | None = None
+    memory: int = 0
+    long: bool = False
 
     def describe(self) -> RunSettings:
         """As JSON data for a bundle."""
@@ -78,7 +83,7 @@ class RunConfig:
             "shrink": self.shrink,
             "tolerances": self.tolerances.digest, "reference": self.reference,
             "source": self.source, "repeat": self.repeat, "specs": dict(self.specs),
-            "exhaustive": self.exhaustive,
+            "exhaustive": self.exhaustive, "memory": self.memory, "long": self.long,
         }  # fmt: skip
 
 
@@ -102,6 +107,8 @@ def configure(
     explore: bool = True,
     identity: str = "",
     exhaustive: bool | None = None,
+    memory: int = 0,
+    long: bool = False,
 ) -> RunConfig:
     """A checked configuration. Raises UsageError or ConfigurationError with one clear line.
 
@@ -111,7 +118,9 @@ def configure(
     addition to those of the tolerances. ``corpus``: cases to replay first; ``explore``: whether
     others are drawn afterwards. ``identity``: the id of the run. ``exhaustive``: whether every bit
     pattern is tried in float32 and all pairs of chosen numbers in 16 bits as well (True), every one
-    of 16 bits (None), or none (False), beside the examples.
+    of 16 bits (None), or none (False), beside the examples. ``memory``: bytes that a
+    large case may take; 0 for no large cases, and with large ones ``examples`` may be 0. ``long``:
+    whether float32 has moderately large cases beside the examples.
     """
     from ..judge.tolerances import load, with_more
 
@@ -123,10 +132,11 @@ def configure(
     resolved, specs = _resolve(backends, limits)
     config = RunConfig(
         tuple(_select(operators, source)), resolved, _names(dtypes, "dtype", _dtypes.ALL),
-        _names(directions, "direction", DIRECTIONS) or DIRECTIONS, _positive(examples), seed,
+        _names(directions, "direction", DIRECTIONS) or DIRECTIONS,
+        _positive(examples, memory), seed,
         _duration(time_budget), shrink,
         loaded, path, specs, high_precision.usable(reference), source, limits, repeat, corpus,
-        explore, identity, exhaustive=exhaustive,
+        explore, identity, exhaustive=exhaustive, memory=memory, long=long,
     )  # fmt: skip
     _check_not_empty(config)
     return config
@@ -189,8 +199,10 @@ def _names(
     return names
 
 
-def _positive(examples: int) -> int:
-    if examples < 1:
+def _positive(examples: int, memory: int) -> int:
+    if memory < 0:
+        raise UsageError(f"memory = {memory}; give a number of bytes, or 0 for no large cases")
+    if examples < (0 if memory else 1):
         raise UsageError(f"examples = {examples}; at least 1 case per operator and dtype is needed")
     return examples
 
@@ -247,11 +259,9 @@ _SHARE = {"complex64": 0.4, "complex128": 0.2, "int16": 0.2, "int8": 0.2, "uint8
 def examples_of(config: RunConfig, dtype: str) -> int:
     """How many cases an operator gets in one dtype: fewer in complex dtypes that were not requested
     by name."""
-    return (
-        max(round(config.examples * _SHARE.get(dtype, 1.0)), 1)
-        if config.dtypes is None
-        else config.examples
-    )
+    if config.dtypes is None and config.examples:
+        return max(round(config.examples * _SHARE.get(dtype, 1.0)), 1)
+    return config.examples
 
 
 def directions_of(config: RunConfig, operator: Operator, dtype: str) -> tuple[str, ...]:

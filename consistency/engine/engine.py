@@ -18,7 +18,7 @@ from .config import RunConfig, configure, operator_dtypes
 from .events import Event, Handler, ResumeState, dispatch
 from .executors.inline import InlineExecutor
 from .executors.protocol import Executor
-from .plan import WorkUnit, draw, exhaustive_cases, plan
+from .plan import NO_LARGE_CASE, WorkUnit, draw, further_cases, plan
 from .result_collector import Collect, Run
 from .smallest_case import smallest_failure
 from .unit_runner import MINIMIZATION_SECONDS, judge_unit
@@ -50,6 +50,7 @@ __all__ = [
     "EACH",
     "JUDGING_FAILED",
     "MINIMIZATION_SECONDS",
+    "NO_LARGE_CASE",
     "Collect",
     "DiagnosisBudget",
     "Executor",
@@ -59,7 +60,7 @@ __all__ = [
     "configure",
     "draw",
     "drive",
-    "exhaustive_cases",
+    "further_cases",
     "judge_case",
     "judge_unit",
     "operator_dtypes",

@@ -12,6 +12,7 @@ from ..core.model import Case
 from ..errors import ConsistencyError, Untestable
 from ..generate import exhaustive, search
 from ..generate.calls.case_operator import operator_of
+from ..generate.large import ladder, shipped
 from ..operators.declare import Operator
 from .config import SOURCES, RunConfig, examples_of, operator_dtypes
 
@@ -23,6 +24,7 @@ ROUNDS = (
 # cases that are drawn at a time where a time budget may end the run before every operator has had
 # its turn
 EXPLORED = 25
+NO_LARGE_CASE = "no large case of it is known, or memory allows none"
 REPLAYED, FRESH = "replayed", "explored"
 
 
@@ -60,6 +62,9 @@ class WorkUnit:
 def plan(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
     """The units of a run; with a time budget they are repeated with fresh cases until it is used
     up."""
+    if not config.examples:
+        yield from large(config, out_of_time)
+        return
     if config.corpus is None:
         yield from drawn(config, out_of_time)
         return
@@ -86,7 +91,7 @@ def drawn(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUn
             if config.time_budget is not None:
                 cases = [case for case in cases if case.id not in drawn_ids]
                 drawn_ids.update(case.id for case in cases)
-            further = exhaustive_cases(config, operator, dtype) if round_number == 0 else ()
+            further = further_cases(config, operator, dtype) if round_number == 0 else ()
             yield WorkUnit(
                 operator,
                 dtype,
@@ -176,7 +181,7 @@ def explored(
             fresh = tuple(case for case in cases if case.id not in seen)
             seen.update(case.id for case in fresh)
             before = (operator.name, dtype) in begun
-            further = exhaustive_cases(config, operator, dtype) if round_number == 0 else ()
+            further = further_cases(config, operator, dtype) if round_number == 0 else ()
             yield WorkUnit(
                 operator,
                 dtype,
@@ -189,9 +194,50 @@ def explored(
         round_number += 1
 
 
+def large(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
+    """Units of large cases only: beyond 2**24 elements of every operator first, in its first dtype,
+    then in the others; then the other sizes."""
+    pairs = operator_dtypes(config)
+    firsts = {pair[0].name: pair for pair in reversed(pairs)}.values()
+    ordered = [*firsts][::-1]
+    ordered += [pair for pair in pairs if pair not in ordered]
+    for stage in range(ladder.STAGES):
+        for operator, dtype in ordered:
+            if out_of_time():
+                return
+            cases = large_cases(config, operator, dtype, stage)
+            later = (large_cases(config, operator, dtype, n) for n in range(1, ladder.STAGES))
+            if cases:
+                yield WorkUnit(operator, dtype, cases, round=stage)
+            elif stage == 0 and not any(later):
+                yield WorkUnit(operator, dtype, (), NO_LARGE_CASE)
+
+
+def large_cases(
+    config: RunConfig, operator: Operator, dtype: str, stage: int = 0
+) -> tuple[Case, ...]:
+    """The large cases of one operator × dtype in one stage that memory allows."""
+    if not config.memory or config.source != SOURCES[0]:
+        return ()
+    return tuple(ladder.cases(operator, dtype, config.memory, stage))
+
+
+def further_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[Case, ...]:
+    """What a run tries beside its examples: exhaustive cases, and large ones of the operator's
+    first dtype; all large ones if there are no examples."""
+    if not config.examples:
+        stages = range(ladder.STAGES)
+        return tuple(c for n in stages for c in large_cases(config, operator, dtype, n))
+    first = next((d for d in operator.dtypes if config.dtypes is None or d in config.dtypes), "")
+    large = large_cases(config, operator, dtype) if dtype == first else ()
+    if config.long and config.source == SOURCES[0]:
+        large = (*shipped.cases(operator, dtype), *large)
+    return (*exhaustive_cases(config, operator, dtype), *large)
+
+
 def exhaustive_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[Case, ...]:
     """The exhaustive cases of one operator × dtype that the run asks for, beside its examples."""
-    if config.exhaustive is False or config.source != SOURCES[0]:
+    if config.exhaustive is False or config.source != SOURCES[0] or not config.examples:
         return ()
     try:
         return tuple(exhaustive.cases(operator, dtype, all_kinds=config.exhaustive is True))

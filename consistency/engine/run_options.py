@@ -6,6 +6,7 @@ Needs neither torch nor click: the pytest plugin is loaded with every pytest.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,11 @@ from ..errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     from .config import RunConfig
 
-PROFILES = {"quick": 5, "default": 50, "nightly": 200}  # cases per operator × dtype
+# cases per operator × dtype; "large" draws none
+PROFILES = {"quick": 5, "default": 50, "nightly": 200, "large": 0}
+# Bytes for the large cases of a profile, if --memory does not say.
+MEMORY = {"nightly": 2 << 30, "large": 4 << 30}
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,15 @@ DECLARED = {
     ),
     "directions": Declared("D", "forward or backward", "both", many=True),
     "profile": Declared(
-        "NAME", "cases per operator and dtype: quick 5, default 50, nightly 200", "quick"
+        "NAME",
+        "cases per operator and dtype: quick 5, default 50, nightly 200; large: tensors of 2^15 to "
+        "2^24 elements and more, in place of drawn cases",
+        "quick",
+    ),
+    "memory": Declared(
+        "SIZE",
+        "with the profiles large and nightly: most memory that a large case may take, e.g. 8G",
+        "4G; 2G in nightly",
     ),
     "examples": Declared("N", "cases per operator and dtype, in place of the profile's", ""),
     "seed": Declared("N", "other inputs for another number", "0"),
@@ -92,6 +105,7 @@ class RunOptions:
     worker_memory: int = 0
     no_shrink: bool = False
     exhaustive: bool | None = None
+    memory: int | None = None
 
     @property
     def cases(self) -> int:
@@ -101,6 +115,17 @@ class RunOptions:
             hint = did_you_mean(profile, PROFILES) or "; known: " + ", ".join(PROFILES)
             raise UsageError(f"unknown profile {profile!r}{hint}")
         return PROFILES[profile] if self.examples is None else self.examples
+
+    @property
+    def large_memory(self) -> int:
+        """The bytes that a large case may take; 0 if there are none. Raises UsageError."""
+        profile = self.profile or "quick"
+        if self.memory is not None and profile not in MEMORY:
+            raise UsageError(
+                f"--memory is for large cases, which the profile {profile} has none of: "
+                "add --profile large"
+            )
+        return MEMORY.get(profile, 0) if self.memory is None else self.memory
 
     def config(self, backends: Sequence[str] | None = None) -> RunConfig:
         """The configuration of the run; ``backends`` are used if the user named none. Raises
@@ -117,4 +142,17 @@ class RunOptions:
             case_timeout=CASE_SECONDS if self.case_timeout is None else self.case_timeout,
             worker_memory=self.worker_memory, repeat=self.repeat,
             expectations=self.expectations or (), exhaustive=self.exhaustive,
+            memory=self.large_memory, long=self.examples is None and self.exhaustive is not False,
         )  # fmt: skip
+
+
+def size_in_bytes(text: str) -> int:
+    """``8G``, ``8GB`` or ``512M`` in bytes (a kilobyte has 1024). Raises UsageError for anything
+    else, and for less than a megabyte."""
+    match = re.fullmatch(
+        r"(\d{1,12}(?:\.\d{1,6})?)\s*([kmg]?)(?:(?<=[kmg])i?b)?", text.strip().lower()
+    )
+    count = int(float(match[1]) * _UNITS[match[2]]) if match else 0
+    if count < 1 << 20:
+        raise UsageError(f"{text!r:.80} is no size of a megabyte or more; write 512MB or 8GB")
+    return count

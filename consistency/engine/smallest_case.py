@@ -1,8 +1,9 @@
 """The smallest case that fails like a drawn one, found by Hypothesis; of an exhaustive one the
-smallest part."""
+smallest part, of a large one the smallest size."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from ..core.model import Case, Result
 from ..diagnose.case_runner import judge_case
 from ..diagnose.diagnosis import DiagnosisBudget
 from ..diagnose.shrink.patterns import parts
+from ..diagnose.shrink.sizes import smallest_size
 from ..generate import search
 from ..generate.exhaustive import is_exhaustive
 from ..operators.declare import Operator
@@ -27,7 +29,7 @@ def smallest_failure(
     seconds: float = SHRINK_SECONDS,
 ) -> Result | None:  # fmt: skip
     """The smallest result with the backend, direction and verdict of ``suspect`` that Hypothesis
-    finds in ``seconds``, or that is part of an exhaustive case."""
+    finds in ``seconds``, that is part of an exhaustive case, or a large one of another size."""
     first = (
         suspect.evidence.initial_verdict if suspect.evidence is not None else suspect.verdict.value
     )
@@ -56,6 +58,8 @@ def smallest_failure(
         return next((result for result in results if result.verdict.fails), None)
 
     try:
+        if suspect.case.tiling is not None:
+            return _smallest_size(suspect, same, diagnosed, seconds)
         if is_exhaustive(suspect.case):
             return _smallest_part(suspect, diagnosed, seconds)
         begin = config.seed if seed is None else seed
@@ -70,6 +74,29 @@ def smallest_failure(
     if result is None or result.verdict == suspect.verdict:
         return result
     return _with_cause_of(suspect, result)
+
+
+def _smallest_size(
+    suspect: Result,
+    same: Callable[[Case], bool],
+    diagnosed: Callable[[Case], Result | None],
+    seconds: float,
+) -> Result | None:
+    """The large case with the smallest size that fails likewise, as far as time allows."""
+    until = time.monotonic() + seconds
+
+    def fails(case: Case) -> bool:
+        if time.monotonic() >= until:
+            raise TimeoutError
+        if same(case):
+            smallest.append(case)
+            return True
+        return False
+
+    smallest: list[Case] = []
+    with contextlib.suppress(TimeoutError):
+        smallest_size(suspect.case, fails)
+    return diagnosed(smallest[-1]) if smallest else None
 
 
 def _with_cause_of(suspect: Result, result: Result) -> Result:

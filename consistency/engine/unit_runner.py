@@ -35,6 +35,7 @@ from .smallest_case import SHRINK_SECONDS, smallest_failure
 
 LEAST_MINIMIZATION_SECONDS = 1.0  # even if the time budget is used up
 MINIMIZED_PER_UNIT = 2
+STAGE_CASES = 8  # large cases of an operator × dtype, roughly
 # per run, or a tenth of its time budget: nobody reads every small case if everything fails
 MINIMIZATION_SECONDS = 120.0
 SCALING_CASES = 12  # cases of an operator whose errors are measured in float64 as well
@@ -48,6 +49,8 @@ def started_event(config: RunConfig, absent: dict[str, str]) -> Started:
     if config.corpus is not None:
         expected = len(config.corpus.cases) + expected * config.explore
         further *= config.explore
+    large = config.memory > 0 and not config.examples
+    expected += len(pairs) * STAGE_CASES if large else 0
     return Started(config, absent, len(pairs), expected + further, exhaustive=further)
 
 
@@ -98,7 +101,7 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[E
     for position, case in enumerate(cases):
         if state.out_of_time:
             break
-        drawn = not is_exhaustive(case)
+        drawn = not is_exhaustive(case) and case.tiling is None
         counterparts = SCALING_CASES - position if pool is not None and drawn else 0
         _prefetch(
             operator, cases[position : position + AHEAD], offered, state.earlier, counterparts
@@ -135,9 +138,8 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[E
         if grown is not None:
             yield MemoryGrowth(grown[0], backend.name, grown[1])
     if config.repeat and unit.measured and not state.cases_only:
-        yield from _determinism(
-            config, operator, cases[: determinism.LOOKED_AT], offered, state, unit.origin
-        )
+        small = [case for case in cases if case.tiling is None][: determinism.LOOKED_AT]
+        yield from _determinism(config, operator, small, offered, state, unit.origin)
     if pool is not None and cases:
         yield from _precision_scaling(pool, cases[0], config, unit.origin)
     if config.shrink and not state.cases_only:

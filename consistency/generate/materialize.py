@@ -17,6 +17,7 @@ import torch
 from ..core import bits, dtypes, recipe
 from ..core.model import Case
 from ..core.recipe import Literal, TensorRecipe
+from ..core.tiling import repeated, same_bits
 from ..core.views import view_of
 from ..errors import RecipeError, did_you_mean
 from . import dtype_defaults
@@ -204,12 +205,22 @@ class Arguments:
             base = self.adjust(base, len(self.bases))
         if self._device != "cpu":
             base = base.to(self._device)
+        base, view = self._tiled(base, arg)
         self.bases.append(base)
-        view = view_of(base, arg)
         if self._tracks(len(self.tensors)) and arg.leaf and floats:
             view = view.detach().requires_grad_(True)
         self.tensors.append(view)
         return view
+
+    def _tiled(
+        self, base: torch.Tensor, arg: TensorRecipe | Literal
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """A storage and its view; in a large case repeated."""
+        tiling, dim = self.materials.case.tiling, self._dim(len(self.tensors))
+        if tiling is None or dim is None:
+            return base, view_of(base, arg)
+        whole = repeated(view_of(base, arg), dim, tiling)
+        return whole.reshape(-1), whole
 
     def cotangent(self, position: int) -> torch.Tensor | None:
         """The literal cotangent of the returned value number ``position``, on the CPU in its own
@@ -225,6 +236,8 @@ class Arguments:
         return view_of(bits.to_tensor(raw.copy(), recipe.dtype), recipe)
 
     def _tracks(self, position: int) -> bool:
+        if self.materials.case.tiling is not None and self._dim(position) is None:
+            return False  # its gradient sums over the repetitions
         return self._gradients if isinstance(self._gradients, bool) else position in self._gradients
 
     def changed(self, materials: Materials) -> tuple[int, ...]:
@@ -232,8 +245,25 @@ class Arguments:
         return tuple(
             position
             for position, (base, raw) in enumerate(zip(self.bases, materials.bases, strict=True))
-            if not _same_bits(base, raw)
+            if not self._same(position, base, raw, materials.case)
         )
+
+    def _same(
+        self, position: int, base: torch.Tensor, raw: np.ndarray[Any, Any], case: Case
+    ) -> bool:
+        tiling = case.tiling
+        dim = None if tiling is None else self._dim(position)
+        if tiling is None or dim is None:
+            return _same_bits(base, raw)
+        arg = case.tensors[position]
+        tile = view_of(bits.to_tensor(raw.copy(), arg.dtype), arg)
+        return same_bits(base, tile, dim, tiling)
+
+    def _dim(self, position: int) -> int | None:
+        """The dimension along which a tensor of a tiled case is repeated."""
+        tiling = self.materials.case.tiling
+        dims = () if tiling is None else tiling.dims
+        return dims[position] if position < len(dims) else None
 
 
 def _same_bits(base: torch.Tensor, raw: np.ndarray[Any, Any]) -> bool:

@@ -231,6 +231,28 @@ def _permutation(bits: bitstream.Bits, blanks: int, first: int, form: Format) ->
     return np.concatenate([np.arange(blanks), order]).astype(np.int64)
 
 
+def _balanced(
+    bits: bitstream.Bits,
+    blanks: int,
+    first: int,
+    form: Format,
+    size: int,
+    stride: int,
+    mirror: int,
+    salt: int,
+) -> Raw:
+    """1 and -1 in an order that ``salt`` chooses: ``size`` numbers, ``stride`` times each, of which
+    the second half is the first one backwards, times ``mirror``. With -1 the sum is 0, that of
+    products with any numbers of mirror 1 as well; the middle one of an odd number is 0 then."""
+    if min(operator.index(size), operator.index(stride)) < 1 or mirror not in (-1, 1):
+        raise ValueError(f"{size} numbers, {stride} times each, mirrored by {mirror}")
+    place = np.arange(bits.size + blanks, dtype=np.int64) // stride % size
+    back = size - 1 - place
+    mixed = (np.minimum(place, back) + 1 + 1009 * (salt % 1009)) * 2654435761
+    signs = np.where(mixed >> 13 & 1, 1, -1)
+    return signs if mirror == 1 else signs * np.sign(back - place)
+
+
 def _ascending(
     bits: bitstream.Bits, blanks: int, first: int, form: Format, low: float, high: float
 ) -> Array:
@@ -270,12 +292,13 @@ CLASSES: dict[str, Callable[..., Raw]] = {
     "near": _near,
     "tokens": _tokens,
     "distinct": _distinct, "permutation": _permutation, "ascending": _ascending,
+    "balanced": _balanced,
     "diagonal": _diagonal,
     "positive-definite": _positive_definite,
     "every": patterns.every, "landmarks": patterns.landmarks,
 }  # fmt: skip
 PATTERN_CLASSES = frozenset({"every", "landmarks"})  # they return bit patterns
-EXACT_CLASSES = frozenset({"integers", "powers", "sparse", "permutation"})
+EXACT_CLASSES = frozenset({"integers", "powers", "sparse", "permutation", "balanced"})
 
 SPECIAL: dict[str, Callable[[Format], float]] = {
     "nan": lambda form: math.nan,

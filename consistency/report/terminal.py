@@ -127,7 +127,10 @@ class Screen:
 
         settings = self._settings = event.config
         pairs = "1 operator × dtype" if event.units == 1 else f"{event.units:,} operators × dtypes"
-        cases_each = f"{pairs}, {pluralize(settings.examples, 'case')} each"
+        each = (
+            f"{pluralize(settings.examples, 'case')} each" if settings.examples else "large cases"
+        )
+        cases_each = f"{pairs}, {each}"
         if event.exhaustive and settings.corpus is None:
             cases_each += f" and {event.exhaustive:,} exhaustive"
         subject = event.title or (

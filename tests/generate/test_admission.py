@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ import torch
 from consistency import operators
 from consistency.core.foreign import VARIABLE, Bounds, active, bounded
 from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.core.tiling import Tiling
 from consistency.errors import ConsistencyError
 from consistency.generate import search
 from consistency.generate.calls import admission
@@ -53,6 +56,18 @@ def test_a_bound_is_named_with_what_was_asked_for() -> None:
         "'Tensor.data_ptr' is not among the calls that a case from elsewhere may make; if you "
         "trust it, add --trust"
     )
+
+
+@pytest.mark.usefixtures("foreign")
+def test_the_repetitions_of_a_large_case_count() -> None:
+    tiling = Tiling(1 << 28, 257, (0, 0), (0,))
+    tensors = (TensorRecipe((257, 3), "float32"), TensorRecipe((257, 3), "float32"))
+    large = Case("add", "float32", tensors, tiling=tiling)
+    assert "of memory" in admission.refusal(large, operators.get("add"))
+    pairs = replace(large, operator="cdist", tiling=replace(tiling, size=1 << 16))
+    assert "of memory" in admission.refusal(pairs, operators.get("cdist"))
+    small = replace(large, tiling=replace(tiling, size=1 << 16))
+    assert not admission.refusal(small, operators.get("add"))
 
 
 HEALTHY = [

@@ -64,6 +64,10 @@ def record(
     backends = options.backends or ()
     if len(backends) > 1:
         raise UsageError("a recording is of one backend: record each into a folder of its own")
+    if options.profile == "large":
+        raise UsageError(
+            "recordings and corpora hold drawn cases: the profile large is for `consistency run`"
+        )
     drawing = {
         "OPERATOR": options.operators, "--dtype": options.dtypes,
         "--direction": options.directions, "--profile": options.profile,

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 @command(short_help="Draw inputs, run them everywhere, judge the differences.")
 @run_options(
     "dtypes", "directions", "source", "seed", "backends", "case_timeout", "worker_memory",
-    "profile", "examples", "exhaustive", "time_budget", "repeat", "reference", "tolerances",
-    "expectations",
+    "profile", "examples", "memory", "exhaustive", "time_budget", "repeat", "reference",
+    "tolerances", "expectations",
     "no_shrink",
     seed={
         "help": "Other inputs for another number [default: 0; with a corpus another one for each "
@@ -81,6 +81,7 @@ def run(
     consistency run --backend cpu --backend cuda --dtype float32
     consistency run matmul --examples 500 --json results.jsonl
     consistency run --profile nightly --time-budget 2h --out reports/tonight
+    consistency run --profile large --memory 8G --time-budget 20m
     consistency run --jobs 4                              four processes; a crash costs one case
     consistency run --cluster tcp://head:8786 --backend cpu --backend cuda --out reports/tonight
     consistency run --corpus corpus --time-budget 2h --out reports/tonight

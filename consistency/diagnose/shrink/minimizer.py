@@ -23,6 +23,7 @@ from . import (
     patterns,
     recipes,
     shapes,
+    sizes,
     summary,
 )
 from .failure_predicate import FLAKY, STEADY, FailurePredicate, OutOfTimeError, Search
@@ -137,8 +138,14 @@ class Minimizer:
 
     def _minimize(self) -> None:
         search, predicate = self.search, self.predicate
+        if self.original.case.tiling is not None:
+            sizes.smallest_size(self.original.case, search.accept)
+            tiling = search.case.tiling
+            if tiling is not None and tiling.is_large:
+                self.notes.append("fewer repetitions of the same tensors do not fail")
+                return
         shrunk = self._part_of_patterns() or self._shrink_with_hypothesis()
-        start = shrunk if shrunk is not None else self.original.case
+        start = shrunk if shrunk is not None else self.search.case
         search.case = start
         if not self._use_literals(start) and not (
             start is not self.original.case and self._use_literals(self.original.case)

@@ -69,6 +69,7 @@ def with_literals(case: Case, *, chains: bool = False) -> Case:
     literals = [
         _literal(materials, arguments, i, tensor, chains) for i, tensor in enumerate(case.tensors)
     ]
+    case = replace(case, tiling=None)
     return with_tensors(case, [*literals, *(c for c in case.cotangents if c is not None)])
 
 
@@ -78,6 +79,8 @@ def _literal(
     if isinstance(tensor, Literal):
         return tensor if chains else replace(tensor, base=(), view=())
     view = arguments.tensors[i]
+    if materials.case.tiling is not None:
+        return literal(view)
     if view.is_conj():
         return replace(literal(view, before=1), leaf=tensor.leaf)
     shape, stride = tuple(view.shape), tuple(view.stride())

@@ -13,6 +13,7 @@ import contextlib
 import math
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from ...core.case_source import parse_source
 from ...core.foreign import TRUST, Bounds, active
 from ...core.model import Case
 from ...core.text import printable
+from ...core.tiling import enlarged
 from ...core.trees import flatten
 from ...errors import ConsistencyError, UsageError
 from ...operators.call_forms import empty
@@ -122,6 +124,7 @@ def _scalars(arg: Any) -> Iterator[Any]:
 def _demand(case: Case, operator: Operator, bounds: Bounds) -> str:
     """What the call takes beyond the bounds, in words; empty if that is not known."""
     try:
+        case = _enlarged(case)
         args, kwargs = empty(list(case.args)), empty(dict(case.kwargs))
         views = [t.numel() for t in flatten((args, kwargs)) if isinstance(t, torch.Tensor)]
         given = max(sum(views), sum(_numbers(t) for t in case.tensors))
@@ -142,6 +145,30 @@ def _demand(case: Case, operator: Operator, bounds: Bounds) -> str:
     if meter.operations > bounds.seconds * OPERATIONS_PER_SECOND:
         return f"{meter.operations:.2g} additions and multiplications"
     return ""
+
+
+def _enlarged(case: Case) -> Case:
+    """A large case with tensors of the sizes that its own are repeated to."""
+    tiling = case.tiling
+    if tiling is None:
+        return case
+    dims = iter((*tiling.dims, *[None] * len(case.tensors)))
+
+    def whole(arg: Any) -> Any:
+        match arg:
+            case recipe.TensorRecipe() | recipe.Literal():
+                dim = next(dims)
+                if dim is None:
+                    return arg
+                shape = tuple(empty(arg).shape)
+                return recipe.TensorRecipe(enlarged(shape, dim, tiling), arg.dtype)
+            case tuple() | list():
+                return type(arg)(whole(item) for item in arg)
+        return arg
+
+    args = tuple(whole(arg) for arg in case.args)
+    kwargs = {name: whole(arg) for name, arg in case.kwargs.items()}
+    return replace(case, args=args, kwargs=kwargs, tiling=None)
 
 
 def _product(case: Case, views: Sequence[int]) -> float:

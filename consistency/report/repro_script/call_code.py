@@ -109,6 +109,12 @@ class Caller:
             name, views = self.lines.variables[position], chain(recipe)
             target = self._target(dtypes.TORCH[recipe.dtype])
             made = f"{flat(raw, recipe.dtype, name, self.sheet)}.to({target})"
+            repetition = self._repetition(position)
+            if repetition:
+                made, views = f"{made}{views}{repetition}", ""
+                if position in self.watched:
+                    views = f".view({list(self.own.tensors[position].shape)})"
+                    made = f"{made}.view(-1)"
             if position in self.watched and views:
                 memory = f"{name}_memory"
                 self.lines.memories[position] = memory
@@ -125,6 +131,20 @@ class Caller:
                 )
             leaf = ".requires_grad_()" if self.own.tensors[position].requires_grad else ""
             self.lines.inputs.append(f"{name} = {made}{views}{leaf}")
+
+    def _repetition(self, position: int) -> str:
+        """What repeats a tensor of a large case. Raises UnscriptableError for gradients, whose
+        cotangents would be as large."""
+        tiling = self.case.tiling
+        if tiling is None:
+            return ""
+        if self.backward and tiling.is_large:
+            raise UnscriptableError(f"gradients of a large case, of {tiling.size:,} elements")
+        dim = tiling.dims[position] if position < len(tiling.dims) else None
+        if dim is None:
+            return ""
+        index = f"torch.arange({tiling.size}, device=device) % {tiling.period}"
+        return f".index_select({dim}, {index})"
 
     def _target(self, dtype: torch.dtype) -> str:
         """The arguments of ``.to``: the device, and the dtype if the float64 run converts it."""

@@ -48,7 +48,8 @@ class CorpusEntry(TypedDict):
 class RunSettings(TypedDict, total=False):
     """What a run was asked to do. ``examples`` are cases per operator × dtype, ``time_budget`` is
     in seconds; ``specs`` are the user's words for backends, by name; ``exhaustive``: all
-    exhaustive cases, those of 16 bits (None), or none."""
+    exhaustive cases, those of 16 bits (None), or none; ``memory``: the bytes that a large case may
+    take; ``long``: whether there are moderately large ones in float32."""
 
     operators: list[Name]
     backends: list[Name]
@@ -64,6 +65,8 @@ class RunSettings(TypedDict, total=False):
     repeat: Count
     specs: dict[Name, Text]
     exhaustive: bool | None
+    memory: Count
+    long: bool
 
 
 class BundleHeader(TypedDict):

@@ -89,6 +89,7 @@ class JudgingProcess:
             None, tolerances.with_texts(rules, config_json["expectations"]), config_json["shrink"],
             config_json["reference"], config_json["source"],
             config_json["case_timeout"], config_json["worker_memory"], config_json["repeat"],
+            memory=config_json["memory"],
         )  # fmt: skip
         if config.tolerances.digest != config_json["digest"]:
             raise UsageError(

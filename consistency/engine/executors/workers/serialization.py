@@ -56,7 +56,7 @@ def config_to_json(
         "examples": config.examples, "seed": config.seed, "shrink": config.shrink,
         "reference": config.reference,
         "source": config.source, "repeat": config.repeat, "case_timeout": limits.seconds,
-        "worker_memory": limits.memory,
+        "worker_memory": limits.memory, "memory": config.memory,
         "tolerances": None if path is None else read_text(path, "a tolerances file"),
         "expectations": [read_text(Path(name), "an expectations file") for name in expectations],
         "digest": config.tolerances.digest,

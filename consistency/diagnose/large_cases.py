@@ -1,0 +1,125 @@
+"""Evaluation of a large case: every kept repetition of its outcome is judged as an outcome of the
+small case, and the worst judgment is that of the large one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from ..backends.base import Backend, attempt
+from ..backends.cpu import Cpu
+from ..backends.large_outcome import Repetition, repetitions
+from ..core.model import DIRECTIONS, Case, Outcome, Result, Worst
+from ..core.recipe import TensorRecipe
+from ..core.tiling import Tiling, enlarged
+from ..core.verdict import OutcomeStatus
+from ..generate.calls.case_operator import operator_of
+from ..generate.materialize import Materials, prepare
+from ..operators.declare import Operator
+from ..reference import quiet
+from . import evaluation
+
+_CPU = Cpu()
+_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|bad_alloc", re.I)
+
+
+def evaluate(
+    case: Case,
+    backends: Sequence[Backend],
+    rules: evaluation.Rules,
+    *,
+    directions: Iterable[str] = DIRECTIONS,
+    operator: Operator | None = None,
+    done: frozenset[tuple[str, str, str]] = frozenset(),
+    against: str = "float64",
+    **_: object,
+) -> list[Result]:
+    """Results of one large case on every backend and direction, except for those in ``done``.
+
+    A failure is not diagnosed: its smaller forms are. Raises RecipeError, UsageError.
+    """
+    operator = operator or operator_of(case)
+    tiling = case.tiling
+    assert tiling is not None
+    materials = prepare(case)
+    small = replace(case, tiling=tiling.reduced)
+    results: list[Result] = []
+    for direction in directions:
+        if direction == "backward" and not tiling.backward:
+            continue
+        requested = [b for b in backends if (case.id, b.name, direction) not in done]
+        parts: list[Repetition] = []
+        with quiet():
+            for backend in requested:
+                outcome = attempt(backend, operator, materials, direction)
+                if outcome.status == OutcomeStatus.RAISED:
+                    outcome = _refused(outcome, operator, materials, direction)
+                parts += repetitions(backend, outcome)
+        judged = evaluation.evaluate(
+            small, parts, rules, directions=(direction,), operator=operator, against=against
+        )
+        for backend in requested:
+            pairs = [
+                (part, result)
+                for part, result in zip(parts, judged, strict=True)
+                if part.name == backend.name
+            ]
+            part, worst = max(pairs, key=lambda pair: _badness(pair[1]))
+            results.append(_of_large(case, tiling, part, worst, materials.sha256))
+    return results
+
+
+def _refused(outcome: Outcome, operator: Operator, materials: Materials, direction: str) -> Outcome:
+    """A call that raised: memory that did not suffice says nothing about numbers, and a size that
+    torch's CPU refuses, too, is not offered."""
+    message = f"{outcome.exception}: {outcome.message}"
+    if outcome.exception in ("MemoryError", "OutOfMemoryError") or _MEMORY.search(message):
+        return Outcome(OutcomeStatus.INCONCLUSIVE, message=f"not enough memory: {message}")
+    if attempt(_CPU, operator, materials, direction).status == OutcomeStatus.RAISED:
+        text = f"torch refuses this size on the CPU, too: {message}"
+        return Outcome(OutcomeStatus.UNSUPPORTED, message=text)
+    return outcome
+
+
+def _badness(result: Result) -> tuple[int, float]:
+    """Failures, then known divergences, what was not tested, and passes; each by × budget."""
+    verdict = result.verdict
+    rank = 3 if verdict.fails else 2 if verdict.diverges else 1 if not verdict.tested else 0
+    rho = result.metrics.get("rho_max", 0.0)
+    return rank, rho if rho == rho else float("inf")
+
+
+def _of_large(case: Case, tiling: Tiling, part: Repetition, result: Result, sha256: str) -> Result:
+    """The judgment of one repetition as that of the large case."""
+    text = result.explanation
+    if result.verdict.diverges:
+        text += f"; {tiling.size:,} along the repeated dimension, of period {tiling.period}"
+    worst = result.worst and _moved(result.worst, result.output, tiling, part.position)
+    shapes = tuple(str(list(shape)) for shape in _shapes(case, tiling))
+    return replace(result, case=case, explanation=text, worst=worst, sha256=sha256, shapes=shapes)
+
+
+def _shapes(case: Case, tiling: Tiling) -> Iterator[tuple[int, ...]]:
+    """The shapes of the tensors."""
+    for position, tensor in enumerate(case.tensors):
+        dim = tiling.dims[position] if position < len(tiling.dims) else None
+        shape = tensor.base if isinstance(tensor, TensorRecipe) else tensor.shape
+        yield shape if dim is None else enlarged(shape, dim, tiling)
+
+
+def _moved(worst: Worst, output: str, tiling: Tiling, position: int) -> Worst:
+    """The worst element with its index in the large output."""
+    kind, _, place = output.partition("/")
+    dims = tiling.outs if kind == "out" else ()
+    dim = dims[int(place)] if place.isdigit() and int(place) < len(dims) else None
+    if dim is None or dim >= len(worst.index) or position < 0:
+        return worst
+    index, period = list(worst.index), tiling.period
+    # One element or several of the result belong to each of the repeated dimension: only the
+    # former is placed exactly.
+    if index[dim] < period:
+        index[dim] += position * period
+    elif index[dim] < tiling.least:
+        index[dim] += (tiling.size // period - 1) * period
+    return replace(worst, index=tuple(index))

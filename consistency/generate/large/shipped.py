@@ -1,0 +1,45 @@
+"""One moderately large case of every operator, from a file in this package: finding which calls
+repeat takes seconds for some operators, which the first run of a user must not wait for.
+
+``python tools/large_tiles.py`` writes the file.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ...core.model import Case
+from ...operators.declare import Operator
+from .tile_call import PERIOD
+
+FILE = Path(__file__).with_name("tiles.jsonl")
+DTYPE = "float32"
+# Rows, batches or elements: beyond 2**16, where indices of 16 bits and grids of blocks end, with
+# something left over of every block of a power of two.
+ROWS = (1 << 16) + 1357
+MOST_ELEMENTS = 1 << 21  # of the largest tensor: a case of more takes too long beside small ones
+
+
+def cases(operator: Operator, dtype: str) -> tuple[Case, ...]:
+    """The moderately large cases of an operator in float32: one whose results all repeat, and one
+    with a long reduced dimension, as far as there are such; none in other dtypes."""
+    return _cases().get(operator.name, ()) if dtype == DTYPE else ()
+
+
+@functools.cache
+def _cases() -> Mapping[str, tuple[Case, ...]]:
+    found: dict[str, tuple[Case, ...]] = {}
+    for line in FILE.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        case = Case.from_json(row["case"])
+        assert case.tiling is not None
+        size = min(ROWS, int(MOST_ELEMENTS / row["largest"]))
+        size -= size % PERIOD if row["whole"] else 0
+        if size > 2 * PERIOD:
+            large = replace(case, tiling=replace(case.tiling, size=size))
+            found[case.operator] = (*found.get(case.operator, ()), large)
+    return found

@@ -1,0 +1,94 @@
+"""The moderately large case that each operator has in every run: healthy backends pass it, faults
+that begin at 2**16 rows are noticed by it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import consistency
+from consistency import backends, operators
+from consistency.core.model import Case
+from consistency.diagnose.case_runner import judge_case
+from consistency.engine.run_options import RunOptions
+from consistency.generate.large import shipped
+from consistency.judge import tolerances
+from tests.support.commands import command
+
+CASES = [(name, case) for name, cases in sorted(shipped._cases().items()) for case in cases]
+EVERY = 12  # of them run with every change, the others nightly
+LIMIT = 1 << 16
+FAMILIES = ("add", "exp", "softmax", "nn.functional.linear", "bmm", "nn.functional.gelu")
+
+
+class Beyond(consistency.Backend):
+    """What lies beyond 65,536 rows of a result is that of the rows before."""
+
+    name = "beyond"
+
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        result = super().call(operator, args, kwargs)
+        if not isinstance(result, torch.Tensor):
+            return result
+        long = [dim for dim, size in enumerate(result.shape) if size > LIMIT]
+        if long:
+            with torch.no_grad():
+                rest = result.narrow(long[0], LIMIT, result.shape[long[0]] - LIMIT)
+                rest.copy_(result.narrow(long[0], 0, rest.shape[long[0]]).clone())
+        return result
+
+
+def verdicts(case: Case, backend: consistency.Backend) -> list[consistency.Result]:
+    operator = operators.get(case.operator)
+    return judge_case(case, operator, [backend], tolerances.load(), operator.directions)
+
+
+def test_most_operators_have_one() -> None:
+    names = {name for name, _ in CASES}
+    floating = [n for n, o in operators.registry().items() if shipped.DTYPE in o.dtypes]
+    assert len(names) >= 0.6 * len(floating)
+    assert all(case.tiling is not None and case.tiling.is_large for _, case in CASES)
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [
+        pytest.param(*pair, marks=() if number % EVERY == 0 else pytest.mark.nightly, id=pair[0])
+        for number, pair in enumerate(CASES)
+    ],
+)
+def test_healthy_backends_pass(name: str, case: Case) -> None:
+    if operators.get(name).callable is None:
+        pytest.skip(f"torch {torch.__version__} has no {name}")
+    for result in verdicts(case, backends.resolve("cpu")):
+        assert not result.verdict.fails, result.explanation
+        assert "harness itself" not in result.explanation
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_fault_beyond_65536_rows_is_noticed(name: str) -> None:
+    rows = [case for each, case in CASES if each == name]
+    assert any(result.verdict.fails for case in rows for result in verdicts(case, Beyond()))
+
+
+def test_a_run_has_them_unless_it_says_how_many_cases() -> None:
+    assert RunOptions(operators=("add",)).config(["cpu"]).long
+    assert not RunOptions(operators=("add",), examples=5).config(["cpu"]).long
+    assert not RunOptions(operators=("add",), exhaustive=False).config(["cpu"]).long
+
+
+def test_the_bundle_says_so(tmp_path: Path) -> None:
+    line = "run add --dtype float32 --direction forward --backend cpu --out {}"
+    found = command(line, tmp_path / "b")
+    assert found.exit_code == 0, found.output
+    settings = json.loads((tmp_path / "b" / "bundle.json").read_text(encoding="utf-8"))["settings"]
+    assert settings["long"] is True
+    stored = (tmp_path / "b" / "cases.jsonl").read_text(encoding="utf-8")
+    assert len(stored.splitlines()) == 5 + len(shipped.cases(operators.get("add"), "float32"))
