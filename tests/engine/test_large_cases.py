@@ -151,6 +151,13 @@ def test_flags_that_are_seldom_set_are_noticed_where_they_are_lost(name: str) ->
         assert result.verdict.fails, fault.__name__
 
 
+@pytest.mark.parametrize(
+    "name", ["nn.functional.cosine_similarity", "grouped_query_attention", "logsumexp", "quantile"]
+)
+def test_sums_of_rounded_terms_have_no_long_dimension(name: str) -> None:
+    assert not any(tile.reduced for tile in tiles(operators.get(name), "float32"))
+
+
 def test_an_input_that_is_written_to_is_noticed() -> None:
     class Writing(consistency.Backend):
         name = "writing"

@@ -20,7 +20,7 @@ from ...core.model import Case
 from ...core.recipe import TensorRecipe
 from ...core.tiling import Tiling, repeated
 from ...core.trees import flatten
-from ...operators.declare import EXACT, Operator
+from ...operators.declare import Operator
 from ..fill import fill
 from ..materialize import prepare
 from .tile_call import KINDS, PERIOD, SUMS, TileCall
@@ -90,8 +90,11 @@ def _candidates(
     if unfit or "random" in operator.traits:
         return
     seen: set[str] = set()
-    # The budget is that of the small case with its few terms: long sums must be exact in any order.
-    kinds = SUMS if reduced and operator.error is not EXACT else KINDS
+    kinds = KINDS
+    model = operator.error.of(dtype)
+    if reduced and model.kind != "exact":
+        # Millions of rounded terms err more than the few of the small case: sums must be exact.
+        kinds = SUMS if model.integers_exact or "linear" in operator.traits else ()
     for kind, attempt in itertools.product(kinds, range(ATTEMPTS)):
         try:
             call = operator.sample(TileCall(dtype, attempt, kind))

@@ -18,8 +18,8 @@ PERIOD = 257
 SIDE = 3  # the size of other dimensions
 _STOP = 1 << 14  # of the first tensor's window in the bitstream
 _MOST_SIDE = 8
-SUMS = ("balanced", "products")
-KINDS = ("plain", "wide", "special", *SUMS)
+SUMS: tuple[str, ...] = ("balanced", "products")
+KINDS: tuple[str, ...] = ("plain", "wide", "special", *SUMS)
 
 
 @dataclass
