@@ -25,6 +25,7 @@ from ..core.model import Case
 from ..core.recipe import Literal, TensorRecipe, tensors
 from ..operators.declare import Operator
 from .memory_formats import with_channels_last
+from .scalar_pairs import with_scalar_pair
 from .strategies import cases
 
 _QUIET: dict[str, Any] = {
@@ -70,7 +71,8 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
         collect()
     digests = {case.digest for case in distinct.values()}
     extra = (case for digest, case in similar.items() if digest not in digests)
-    return with_channels_last(operator, [*distinct.values(), *extra][:examples])
+    chosen = with_channels_last(operator, [*distinct.values(), *extra][:examples])
+    return with_scalar_pair(operator, chosen)
 
 
 def plan(case: Case) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..core.dtypes import form_of
+from ..core.dtypes import INTEGER_RANGE, form_of
 from . import write_destinations
 from .declare import (
     EVERYWHERE,
@@ -35,7 +35,7 @@ from .declare import (
 )
 from .hooks import Args, Kwargs, Tensors
 from .nonunique_results import of_shares, quotient_neighbors, remainder_neighbors, zeros_aside
-from .sampling import binary, fitting, operands, pointwise, scalar, shape_of
+from .sampling import binary, fitting, operands, pointwise, scalar, shape_of, within
 from .write_destinations import ROUND, combined, divided_in_place, raised_in_place, shifted
 
 ELEMENTWISE = frozenset({"elementwise"})
@@ -56,6 +56,7 @@ LOGARITHMIC = Domain(
     -40.0, 40.0, points=(0.0, 17.0), specials=("inf", "-inf", "nan"), wide=(-10, 4)
 )
 NUMERATOR = Domain(-1000.0, 1000.0, points=(3.0, -3.0, 1.5), wide=(-10, 10))
+BOUNDLESS = ("inf", "-inf", "0", "-0")
 COUNTABLE = Domain(2.0**-3, 64.0, points=(0.5, 3.0))
 GAMMA = Domain(0.25, 16.0, points=(1.0, 10.0))
 
@@ -114,30 +115,61 @@ def raised(d: Drawing) -> Call:
 
 
 def quotient(d: Drawing, *, modest: bool) -> tuple[Any, Any]:
-    """Dividend and divisor: any floats, or ``modest`` ones whose quotients are countable. Integer
-    divisors are never 0."""
+    """Dividend and divisor: any floats, or ``modest`` ones whose quotients are countable, and one
+    time in three zeros and infinities of either sign. Integer divisors are never 0.
+
+    Shrinks towards ordinary numbers.
+    """
+    if d.floating and modest and d.choice(False, False, True):
+        return infinite_quotient(d)
     if d.floating:
         return (
             operands(d, NUMERATOR, COUNTABLE)
             if modest or d.dtype == "float16"
             else operands(d, DIVISOR, DIVISOR)
         )
+    if d.dtype in ("int32", "int64"):
+        return integer_quotient(d)
+    shape = shape_of(d)
+    low, high = INTEGER_RANGE[d.dtype]
+    dividend = d.tensor(shape, values=("integers", *d.choice((-100, 100), (low, high))))
+    if d.flag():
+        return dividend, d.integer(1, 9)
+    ends = d.choice((1, 9), *[(-9, -2), (low, low + 1)] * (low < 0), (high - 1, high))
+    return dividend, d.tensor(d.broadcastable(shape), values=("integers", *ends))
+
+
+def infinite_quotient(d: Drawing) -> tuple[Any, Any]:
+    """Numbers of either sign, a quarter of them infinite, 0 or NaN; no divisor is near 0."""
+    shape = shape_of(d)
+    low, high = d.choice((0.25, 8.0), (-8.0, -0.25))
+    right = d.tensor(d.broadcastable(shape), values=("tokens", low, high, *BOUNDLESS, "1"))
+    return d.tensor(shape, values=("tokens", -8.0, 8.0, *BOUNDLESS, "nan", "1")), right
+
+
+def integer_quotient(d: Drawing) -> tuple[Any, Any]:
+    """Small numbers, or powers of two and the ends of the dtype divided by small, large and the
+    smallest ones. Shrinks towards small numbers."""
     shape, bits = shape_of(d), 31 if d.dtype == "int32" else 62
-    match d.choice("small", *["large", "huge"] * (d.dtype in ("int32", "int64"))):
+    match d.choice("small", "far", "large", "huge"):
         case "small":
-            ends = d.choice((1, 9), *[(-9, -1)] * (d.dtype != "uint8"))
+            ends = d.choice((1, 9), (-9, -1))
             divisor = (
                 d.integer(1, 9)
                 if d.flag()
                 else d.tensor(d.broadcastable(shape), values=("integers", *ends))
             )
             return d.tensor(shape, values=("integers", -100, 100)), divisor
+        case "far":
+            ends = (1 << 20, 1 << bits - 1)
         case "large":  # the smallest integer divided by -1 ends the process
-            ends = d.choice((1, 9), (-9, -2), (1 << 20, 1 << bits - 1))
+            ends = d.choice((1, 9), (-9, -2))
         case _:
             ends = d.choice((-(1 << bits), -(1 << bits) + 1), (1 << 20, 1 << 24))
     divisor = d.tensor(d.broadcastable(shape), values=("integers", *ends))
-    return d.tensor(shape, values=("powers", bits + 1 if bits == 31 else 64)), divisor
+    least = INTEGER_RANGE[d.dtype][0]
+    dividends = ("powers", bits + 1 if bits == 31 else 64), ("integers", least, least + 2)
+    return d.tensor(shape, values=d.choice(*dividends)), divisor
 
 
 def divided(d: Drawing) -> Call:
@@ -215,6 +247,13 @@ def times_a_power_of_two(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tenso
     return x * torch.exp2(exponent.to(x.dtype))
 
 
+def limited(d: Drawing) -> Call:
+    """A tensor and its bound, half of the time a number. Shrinks towards a number."""
+    if d.flag():
+        return call(*operands(d, REAL, BOUND, mixed=False))
+    return call(d.tensor(shape_of(d), REAL), within(d, BOUND))
+
+
 def integers(low: int, high: int) -> Sample:
     def sample(d: Drawing) -> Call:
         shape = shape_of(d)
@@ -290,9 +329,9 @@ OPERATORS = [
        method=True),
     op("fmax", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
     op("fmin", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
-    op("clamp_min", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=PICKS,
+    op("clamp_min", limited, SELECTION, NUMERIC, traits=PICKS,
     observe=zeros_aside),
-    op("clamp_max", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=PICKS,
+    op("clamp_max", limited, SELECTION, NUMERIC, traits=PICKS,
     observe=zeros_aside),
     op("heaviside", pointwise(Domain(points=(0.0, 1.0), specials=EVERYWHERE), REAL), EXACT, NUMERIC,
     differentiable=False, out=True),

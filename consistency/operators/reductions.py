@@ -77,6 +77,8 @@ def product(d: Drawing) -> Call:
     at half of it.
     """
     half = d.dtype == "float16"
+    if not half and d.floating and d.choice(False, False, False, True, True):
+        return zeros_beside_large(d)
     shape = d.shape(0, 3, elements=128) if half else reducible(d, 512)
     kwargs = along(d, shape, several=False)
     if not d.floating:
@@ -97,6 +99,14 @@ def product(d: Drawing) -> Call:
         d.tensor(shape, FACTORS, values=("uniform", min_value, 1.0 + spread), overlap=False),
         **kwargs,
     )
+
+
+def zeros_beside_large(d: Drawing) -> Call:
+    """Rows of two or three factors: zeros, several in some rows, and numbers so large that more
+    of them would leave the format. Shrinks towards few rows of two."""
+    numbers = ("tokens", 2.0**40, 2.0**42, "0")
+    shape = (d.size(4, 65), d.integer(2, 3))
+    return call(d.tensor(shape, Domain(propagates=()), values=numbers, overlap=False), dim=-1)
 
 
 def truths(d: Drawing) -> Call:

@@ -29,15 +29,20 @@ NARROW = Domain(-2.0, 2.0)
 
 
 def many(d: Drawing, most: int) -> int:
-    """How many positions are written to, one time in twelve none."""
-    return 0 if d.integer(0, 11) == 11 else d.size(1, most)
+    """How many positions are written to, one time in six none. Shrinks towards 1."""
+    return 0 if d.integer(0, 5) == 5 else d.size(1, most)
+
+
+def distinct(d: Drawing, most: int) -> int:
+    """The same for positions that do not repeat."""
+    return 0 if d.integer(0, 5) == 5 else d.integer(1, most)
 
 
 def scattered(d: Drawing, *, overlap: bool = True) -> Call:
     """From a tensor or a number, to positions that do not repeat along the dimension."""
     shape, dim = somewhere(d)
     index = replaced(
-        tuple(d.integer(1, s) if d.flag() else s for s in shape), dim, d.integer(1, shape[dim])
+        tuple(d.integer(1, s) if d.flag() else s for s in shape), dim, distinct(d, shape[dim])
     )
     positions = permuted_positions(d, index, dim, shape[dim])
     source: Arg = scalar(d) if d.choice(False, False, True) else d.tensor(index)
@@ -111,7 +116,7 @@ def index_added(d: Drawing, *, overlap: bool = True) -> Call:
 
 def index_copied(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d)
-    count = d.integer(1, shape[dim])
+    count = distinct(d, shape[dim])
     source = d.tensor(replaced(shape, dim, count))
     return call(
         d.tensor(shape, overlap=overlap), dim, d.index((count,), shape[dim], distinct=True), source
@@ -121,14 +126,14 @@ def index_copied(d: Drawing, *, overlap: bool = True) -> Call:
 def index_filled(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d)
     value: Arg = d.tensor(()) if d.flag() else scalar(d)
-    return call(d.tensor(shape, overlap=overlap), dim, d.index((d.size(1, 9),), shape[dim]), value)
+    return call(d.tensor(shape, overlap=overlap), dim, d.index((many(d, 9),), shape[dim]), value)
 
 
 def index_put(d: Drawing, *, overlap: bool = True) -> Call:
     """One row of positions for each of the first dimensions; accumulating where they may repeat."""
     shape, _ = somewhere(d, elements=1024)
     if d.flag():
-        count = d.size(1, 33)
+        count = many(d, 33)
         positions = tuple(
             d.index((count,), size, negative=True) for size in shape[: d.integer(1, len(shape))]
         )
@@ -138,7 +143,7 @@ def index_put(d: Drawing, *, overlap: bool = True) -> Call:
         return call(d.tensor(shape, ADDED, overlap=overlap), positions, values, accumulate=True)
     if d.flag():
         return call(d.tensor(shape, overlap=overlap), (mask(d, shape),), d.tensor(()))
-    count = d.integer(1, shape[0])
+    count = distinct(d, shape[0])
     return call(
         d.tensor(shape, overlap=overlap),
         (d.index((count,), shape[0], distinct=True),),
@@ -150,14 +155,14 @@ def put(d: Drawing) -> Call:
     shape = filled_shape(d, 1, 3, elements=512)
     size = math.prod(shape)
     if d.flag():
-        count = (d.size(1, 33),)
+        count = (many(d, 33),)
         return call(
             d.tensor(shape, ADDED),
             d.index(count, size, negative=True),
             d.tensor(count, ADDED),
             accumulate=True,
         )
-    count = (d.integer(1, size),)
+    count = (distinct(d, size),)
     return call(d.tensor(shape), d.index(count, size, distinct=True), d.tensor(count))
 
 
