@@ -8,24 +8,36 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..core.model import Case
-from ..core.recipe import Arg
+from ..core.recipe import Arg, TensorRecipe
 from ..operators.declare import Operator
 
 # Their numbers are sizes, probabilities or parts of a program.
 _FAMILIES = frozenset({"creation", "interpolate", "optimizers", "programs", "random", "signal"})
+_EXTREME = frozenset({"subnormal", "tokens", "near", "wide"})
 FEWEST = 4  # cases of a batch of which one is such a second case
 
 
-def with_scalar_pair(operator: Operator, cases: Sequence[Case]) -> list[Case]:
-    """The cases, where one takes a Python float that is no whole number: then the last is that one
-    once more, with half of the number. No case is added."""
+def with_scalar_pair(
+    operator: Operator, cases: Sequence[Case], kept: Sequence[Case] = ()
+) -> list[Case]:
+    """The cases, where one takes a Python float that is no whole number: then the last but those
+    of ``kept`` is replaced by that one with half of the number. Rather one of ordinary numbers."""
     if len(cases) < FEWEST or operator.family in _FAMILIES:
         return list(cases)
-    for case in cases[:-1]:
-        other = _with_other_number(case)
-        if other is not None:
-            return [*cases[:-1], other]
+    for position in sorted(range(len(cases)), key=lambda i: (not _is_ordinary(cases[i]), i)):
+        other = _with_other_number(cases[position])
+        places = [i for i, c in enumerate(cases) if i != position and c not in kept]
+        if other is not None and places:
+            return [*cases[: places[-1]], other, *cases[places[-1] + 1 :]]
     return list(cases)
+
+
+def _is_ordinary(case: Case) -> bool:
+    """Whether there are several numbers and none of them was drawn for being special."""
+    return all(
+        isinstance(t, TensorRecipe) and not t.special and t.values[0] not in _EXTREME
+        for t in case.tensors
+    ) and any(isinstance(t, TensorRecipe) and math.prod(t.base) > 1 for t in case.tensors)
 
 
 def _with_other_number(case: Case) -> Case | None:

@@ -71,8 +71,10 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
         collect()
     digests = {case.digest for case in distinct.values()}
     extra = (case for digest, case in similar.items() if digest not in digests)
-    chosen = with_channels_last(operator, [*distinct.values(), *extra][:examples])
-    return with_scalar_pair(operator, chosen)
+    drawn = [*distinct.values(), *extra][:examples]
+    chosen = with_channels_last(operator, drawn)
+    changed = [case for case in chosen if case not in drawn]
+    return with_scalar_pair(operator, chosen, changed)
 
 
 def plan(case: Case) -> str:

@@ -12,11 +12,13 @@ import torch
 from ..core.dtypes import INTEGER_RANGE, form_of
 from . import write_destinations
 from .declare import (
+    EVERY,
     EVERYWHERE,
     EXACT,
     EXTREMUM,
     FLOAT,
     FLOATS,
+    INTEGERS,
     NUMERIC,
     POSITIVE,
     REAL,
@@ -93,6 +95,7 @@ RSUB = accumulated(scaled_operand(0), one, backward="products", wide_accumulatio
 def added(d: Drawing) -> Call:
     """``x ± alpha·y``, with numbers that do not overflow when scaled."""
     alpha = d.choice(None, None, None, 2, -1, scalar(d)) if d.floating else d.choice(None, 2, -1)
+    alpha = alpha if d.dtype != "bool" else None
     if alpha is None:
         return call(*operands(d, REAL, REAL))
     return call(*operands(d, SCALED, SCALED), alpha=alpha)
@@ -131,6 +134,8 @@ def quotient(d: Drawing, *, modest: bool) -> tuple[Any, Any]:
     if d.dtype in ("int32", "int64"):
         return integer_quotient(d)
     shape = shape_of(d)
+    if d.dtype == "bool":
+        return d.tensor(shape), d.tensor(d.broadcastable(shape)) if d.flag() else d.integer(1, 9)
     low, high = INTEGER_RANGE[d.dtype]
     dividend = d.tensor(shape, values=("integers", *d.choice((-100, 100), (low, high))))
     if d.flag():
@@ -173,13 +178,18 @@ def integer_quotient(d: Drawing) -> tuple[Any, Any]:
 
 
 def divided(d: Drawing) -> Call:
-    mode = d.choice(None, None, "floor", "trunc")
-    return call(
-        *quotient(d, modest=mode is not None), **({} if mode is None else {"rounding_mode": mode})
-    )
+    mode = d.choice(None, None, "floor", "trunc") if d.dtype != "bool" else None
+    if mode is None:
+        return truly_divided(d)
+    return call(*quotient(d, modest=True), rounding_mode=mode)
 
 
 def truly_divided(d: Drawing) -> Call:
+    """Integers as large as float32 holds them: others are rounded before they are divided."""
+    if d.dtype in ("int32", "int64"):
+        shape, ends = shape_of(d), d.choice((1, 9), (-9, -1), (1, 1 << 20))
+        dividend = d.tensor(shape, values=("integers", -(1 << 24), 1 << 24))
+        return call(dividend, d.tensor(d.broadcastable(shape), values=("integers", *ends)))
     return call(*quotient(d, modest=False))
 
 
@@ -249,9 +259,10 @@ def times_a_power_of_two(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tenso
 
 def limited(d: Drawing) -> Call:
     """A tensor and its bound, half of the time a number. Shrinks towards a number."""
+    bound = replace(BOUND, low=0.0) if d.dtype == "uint8" else BOUND
     if d.flag():
-        return call(*operands(d, REAL, BOUND, mixed=False))
-    return call(d.tensor(shape_of(d), REAL), within(d, BOUND))
+        return call(*operands(d, REAL, bound, mixed=False))
+    return call(d.tensor(shape_of(d), REAL), within(d, bound))
 
 
 def integers(low: int, high: int) -> Sample:
@@ -291,61 +302,64 @@ COMPLEX_PLANE = Domain(wide=(-10, 10))
 AS_POWER = ComplexVariant(error=ROUNDED)
 LEFT = from_left(FACTOR)
 OPERATORS = [
-    op("add", added, ADD, NUMERIC, traits=LINEAR,
-       complex=True, out=True, method=True, inplace=InPlaceVariant("add_", shifted, error=ROUND)),
+    op("add", added, ADD, EVERY, traits=LINEAR,
+       complex=True, out=True, method=True,
+       inplace=InPlaceVariant("add_", shifted, error=ROUND, dtypes=NUMERIC)),
     op("sub", added, ADD, NUMERIC, traits=LINEAR,
        complex=True, out=True, method=True, inplace=InPlaceVariant("sub_", shifted, error=ROUND)),
     op("rsub", added, RSUB, NUMERIC, traits=LINEAR, complex=True),
-    op("mul", binary(FACTOR), MONOMIAL, NUMERIC,
+    op("mul", binary(FACTOR), MONOMIAL, EVERY,
        complex=True, out=True, method=True,
-       inplace=InPlaceVariant("mul_", combined(write_destinations.FACTOR), error=ROUND)),
-    op("div", divided, MONOMIAL, traits=STEPS, alternatives=quotient_neighbors,
+       inplace=InPlaceVariant("mul_", combined(write_destinations.FACTOR), error=ROUND,
+       dtypes=NUMERIC)),
+    op("div", divided, MONOMIAL, EVERY, traits=STEPS, alternatives=quotient_neighbors,
        complex=ComplexVariant(sample=complex_quotient), out=True, method=True,
-       inplace=InPlaceVariant("div_", divided_in_place, error=ROUND)),
-    op("true_divide", truly_divided, MONOMIAL, NUMERIC, complex=True, out=True),
+       inplace=InPlaceVariant("div_", divided_in_place, error=ROUND, dtypes=FLOATS)),
+    op("true_divide", truly_divided, MONOMIAL, EVERY, complex=True, out=True),
     op("floor_divide", wholly_divided, PLAIN, NUMERIC, traits=STEPS, differentiable=False,
     alternatives=quotient_neighbors),
     op("remainder", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False,
     alternatives=remainder_neighbors, out=True, method=True),
     op("fmod", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False,
     alternatives=remainder_neighbors, out=True, method=True),
-    op("__radd__", from_left(), ROUNDED, NUMERIC, traits=LINEAR, complex=True),
+    op("__radd__", from_left(), ROUNDED, EVERY, traits=LINEAR, complex=True),
     op("__rsub__", from_left(), ROUNDED, NUMERIC, traits=LINEAR, complex=True),
-    op("__rmul__", LEFT, MONOMIAL, NUMERIC, traits=LINEAR, complex=True),
-    op("__rdiv__", from_left(DIVISOR, half=COUNTABLE), MONOMIAL, complex=True),
-    op("__rpow__", raised, complex=AS_POWER),
+    op("__rmul__", LEFT, MONOMIAL, EVERY, traits=LINEAR, complex=True),
+    op("__rdiv__", from_left(DIVISOR, half=COUNTABLE), MONOMIAL, EVERY, complex=True),
+    op("__rpow__", raised, dtypes=NUMERIC, complex=AS_POWER),
     op("pow", power, dtypes=NUMERIC,
        complex=ComplexVariant(sample=complex_power, error=ROUNDED),
        inplace=InPlaceVariant("pow_", raised_in_place, error=ROUND, dtypes=FLOATS)),
-    op("float_power", float_power, dtypes=NUMERIC,
+    op("float_power", float_power, dtypes=EVERY,
        complex=AS_POWER, method=True),
-    op("ldexp", scaled_by_exponent, reference=times_a_power_of_two),
+    op("ldexp", scaled_by_exponent, dtypes=EVERY, reference=times_a_power_of_two),
     op("hypot", pointwise(FAR, FAR, half=SMALL_PLANE), out=True),
-    op("atan2", pointwise(PLANE, PLANE, half=SMALL_PLANE), out=True, method=True),
-    op("copysign", binary(), EXACT, out=True),
-    op("maximum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside,
+    op("atan2", pointwise(PLANE, PLANE, half=SMALL_PLANE), dtypes=EVERY, out=True, method=True),
+    op("copysign", binary(), EXACT, EVERY, out=True),
+    op("maximum", pointwise(REAL, REAL), SELECTION, EVERY, traits=PICKS, observe=zeros_aside,
        method=True),
-    op("minimum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside,
+    op("minimum", pointwise(REAL, REAL), SELECTION, EVERY, traits=PICKS, observe=zeros_aside,
        method=True),
-    op("fmax", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
-    op("fmin", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
-    op("clamp_min", limited, SELECTION, NUMERIC, traits=PICKS,
+    op("fmax", pointwise(REAL, REAL), SELECTION, EVERY, traits=TIES, observe=zeros_aside),
+    op("fmin", pointwise(REAL, REAL), SELECTION, EVERY, traits=TIES, observe=zeros_aside),
+    op("clamp_min", limited, SELECTION, EVERY, traits=PICKS,
     observe=zeros_aside),
-    op("clamp_max", limited, SELECTION, NUMERIC, traits=PICKS,
+    op("clamp_max", limited, SELECTION, EVERY, traits=PICKS,
     observe=zeros_aside),
-    op("heaviside", pointwise(Domain(points=(0.0, 1.0), specials=EVERYWHERE), REAL), EXACT, NUMERIC,
+    op("heaviside", pointwise(Domain(points=(0.0, 1.0), specials=EVERYWHERE), REAL), EXACT, EVERY,
     differentiable=False, out=True),
     op("logaddexp", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING, out=True),
     op("logaddexp2", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING),
     op("xlogy", binary(Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10)), POSITIVE,
-    mixed=False), out=True),
+    mixed=False), dtypes=EVERY, out=True),
     op("special.xlog1py", binary(Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10)),
     Domain(-0.9375, points=(0.0,)),
-                                 numbers=False, mixed=False)),
-    op("special.zeta", pointwise(Domain(1.25, 20.0), Domain(0.5, 40.0)), CANCELLING, FLOAT,
+                                 numbers=False, mixed=False), dtypes=EVERY),
+    op("special.zeta", pointwise(Domain(1.25, 20.0), Domain(0.5, 40.0)), CANCELLING,
+    (*FLOAT, *INTEGERS, "bool"),
     differentiable=False),
     op("igamma", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False),
     op("igammac", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False),
-    op("gcd", integers(-60, 60), EXACT, ("int32", "int64"), differentiable=False),
-    op("lcm", integers(-60, 60), EXACT, ("int32", "int64"), differentiable=False),
+    op("gcd", integers(-60, 60), EXACT, INTEGERS, differentiable=False),
+    op("lcm", integers(-11, 11), EXACT, INTEGERS, differentiable=False),
 ]  # fmt: skip

@@ -15,9 +15,11 @@ from . import moments, softmax
 from .cumulative import row
 from .declare import (
     ADDED,
+    EVERY,
     EXACT,
     FLOAT,
     FLOATS,
+    INTEGERS,
     SUMMED,
     UNIT,
     Call,
@@ -58,7 +60,9 @@ def over(
         dim = d.dim(shape)
         along = tuple(n if i == dim % len(shape) else 1 for i, n in enumerate(shape))
         mask = selecting(d, d.choice(shape, shape, shape, along))
-        x = d.tensor(shape, domain, values=("distinct",) if distinct else None, overlap=False)
+        x = d.tensor(
+            shape, domain, values=("distinct",) if distinct else None, overlap=False
+        )
         return call(x, *first, dim, **({"keepdim": d.flag()} if keepdim else {}), mask=mask)
 
     return sample
@@ -104,13 +108,13 @@ def op(
 SUM = products(reduced)
 SHARES = accumulated("normwise", reduced, backward=joint_maximum)
 OPERATORS = [
-    op("sum", over(ADDED), SUM, traits=frozenset({"linear"})),
+    op("sum", over(ADDED), SUM, EVERY, traits=frozenset({"linear"})),
     op("mean", over(ADDED), SUM, traits=frozenset({"linear"})),
     op(
         "prod",
         over(FACTORS),
         accumulated(twice, reduced, backward=joint_maximum, wide_accumulation=False),
-        FLOAT,
+        (*FLOAT, *INTEGERS),
     ),
     op("amax", over(SUMMED, distinct=True), EXACT, FLOAT),
     op("amin", over(SUMMED, distinct=True), EXACT, FLOAT),
@@ -150,13 +154,13 @@ OPERATORS = [
         "cumsum",
         over(SUMMED, keepdim=False),
         replace(products(row), growth="linear"),
-        FLOAT,
+        (*FLOAT, *INTEGERS),
         traits=frozenset({"linear"}),
     ),
     op(
         "cumprod",
         over(FACTORS, keepdim=False),
         replace(accumulated(twice, row, backward=joint_maximum), growth="linear"),
-        FLOAT,
+        (*FLOAT, *INTEGERS),
     ),
 ]

@@ -82,7 +82,7 @@ def product(d: Drawing) -> Call:
     shape = d.shape(0, 3, elements=128) if half else reducible(d, 512)
     kwargs = along(d, shape, several=False)
     if not d.floating:
-        return call(d.tensor(shape, values=("integers", 1, 3)), **kwargs)
+        return call(d.tensor(shape, values=("integers", int(d.dtype != "bool"), 3)), **kwargs)
     dim = kwargs.get("dim")
     row = shape[dim] if isinstance(dim, int) and shape else math.prod(shape)
     if row <= 8 and not half and d.flag():
@@ -223,13 +223,13 @@ FIXED: dict[str, Any] = {"traits": CONSTANT, "differentiable": False}
 OPERATORS = [
     op("sum", summing(ADDED), SUM, (*NUMERIC, "bool"), traits=LINEAR, complex=True, method=True),
     op("mean", summing(ADDED), MEAN, traits=LINEAR, complex=True, out=True, method=True),
-    op("nansum", summing(SOME_NAN), STORED),
+    op("nansum", summing(SOME_NAN), STORED, EVERY),
     op("nanmean", over(SOME_NAN, half=Domain(specials=("nan",))), STORED),
     op(
         "sum_to_size",
         smaller,
         SUM,
-        NUMERIC,
+        EVERY,
         traits=LINEAR,
         complex=True,
         unspecified_aliasing="nothing is said of a sum over no dimension",
@@ -241,7 +241,7 @@ OPERATORS = [
         NUMERIC,
         traits=LINEAR | {"constant"},
        complex=True),
-    op("prod", product, PRODUCT, NUMERIC,
+    op("prod", product, PRODUCT, EVERY,
        complex=ComplexVariant(sample=complex_product), method=True),
     op("amax", extremes, EXACT, EVERY, traits=PICKS, observe=zeros_aside, method=True),
     op("amin", extremes, EXACT, EVERY, traits=PICKS, observe=zeros_aside, method=True),

@@ -10,8 +10,10 @@ import torch
 from ..core.recipe import Arg
 from .declare import (
     ADDED,
+    EVERY,
     FLOAT,
     HALF,
+    INTEGERS,
     NUMERIC,
     Call,
     Domain,
@@ -190,8 +192,9 @@ def masked_scattered(d: Drawing) -> Call:
 def counted(d: Drawing) -> Call:
     """The number of occurrences of each integer, or the sum of its weights."""
     size = d.size(1, 256)
-    numbers = d.tensor((size,), dtype="int64", values=("integers", 0, 9))
-    weights = {"weights": d.tensor((size,), ADDED)} if d.flag() else {}
+    dtype = "int64" if d.floating else d.dtype  # floats are those of the weights
+    numbers = d.tensor((size,), dtype=dtype, values=("integers", 0, 9))
+    weights = {"weights": d.tensor((size,), ADDED)} if d.flag() and d.floating else {}
     return call(numbers, **weights, minlength=d.choice(0, 16))
 
 
@@ -226,17 +229,18 @@ OPERATORS = [
        complex=True, method=True,
        inplace=InPlaceVariant("masked_fill_", without_overlap(masked_filled), complex=False)),
     op("masked_scatter", masked_scattered, complex=True),
-    op("scatter_add", scatter_summed, SCATTERED, NUMERIC,
+    op("scatter_add", scatter_summed, SCATTERED, EVERY,
        complex=True, out=True, method=True,
        inplace=InPlaceVariant("scatter_add_", without_overlap(scatter_summed), complex=False)),
-    op("index_add", index_added, SCATTERED, NUMERIC,
+    op("index_add", index_added, SCATTERED, EVERY,
        complex=True, out=True, method=True,
        inplace=InPlaceVariant("index_add_", without_overlap(index_added), complex=False)),
-    op("index_put", index_put, SCATTERED, NUMERIC,
+    op("index_put", index_put, SCATTERED, EVERY,
        complex=True, method=True,
        inplace=InPlaceVariant("index_put_", without_overlap(index_put), complex=False)),
-    op("put", put, SCATTERED, NUMERIC, complex=True),
+    op("put", put, SCATTERED, EVERY, complex=True),
     op("scatter_reduce", scatter_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"})),
     op("index_reduce", index_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"})),
-    op("bincount", counted, SCATTERED, FLOAT, differentiable=False, traits=frozenset({"constant"})),
+    op("bincount", counted, SCATTERED, (*FLOAT, *INTEGERS), differentiable=False,
+       traits=frozenset({"constant"})),
 ]  # fmt: skip
