@@ -75,7 +75,7 @@ def op(name: str, sample: Sample, **more: Any) -> Operator:
         sample=sample,
         error=EXACT,
         dtypes=EVERY,
-        **{"traits": TRAITS} | more,
+        **{"traits": TRAITS, "complex": True} | more,
     )
 
 

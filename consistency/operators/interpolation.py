@@ -64,6 +64,8 @@ def interpolate(d: Drawing) -> Call:
             else d.size(1, MOST[rank])
             for i in range(rank)
         ]
+    if options.get("scale_factor") == 0.5:
+        size = [max(n, 2) for n in size]  # half a pixel is none
     if lone:
         options["align_corners"] = True
         if options.get("scale_factor", 1.0) >= 1.0:

@@ -60,9 +60,7 @@ def over(
         dim = d.dim(shape)
         along = tuple(n if i == dim % len(shape) else 1 for i, n in enumerate(shape))
         mask = selecting(d, d.choice(shape, shape, shape, along))
-        x = d.tensor(
-            shape, domain, values=("distinct",) if distinct else None, overlap=False
-        )
+        x = d.tensor(shape, domain, values=("distinct",) if distinct else None, overlap=False)
         return call(x, *first, dim, **({"keepdim": d.flag()} if keepdim else {}), mask=mask)
 
     return sample
@@ -116,11 +114,11 @@ OPERATORS = [
         accumulated(twice, reduced, backward=joint_maximum, wide_accumulation=False),
         (*FLOAT, *INTEGERS),
     ),
-    op("amax", over(SUMMED, distinct=True), EXACT, FLOAT),
-    op("amin", over(SUMMED, distinct=True), EXACT, FLOAT),
-    op("argmax", over(SUMMED, distinct=True), EXACT, FLOAT, differentiable=False),
-    op("argmin", over(SUMMED, distinct=True), EXACT, FLOAT, differentiable=False),
-    op("median", over(SUMMED, distinct=True), EXACT, FLOAT),
+    op("amax", over(SUMMED, distinct=True), EXACT, FLOATS),
+    op("amin", over(SUMMED, distinct=True), EXACT, FLOATS),
+    op("argmax", over(SUMMED, distinct=True), EXACT, FLOATS, differentiable=False),
+    op("argmin", over(SUMMED, distinct=True), EXACT, FLOATS, differentiable=False),
+    op("median", over(SUMMED, distinct=True), EXACT, FLOATS),
     op("norm", over(SUMMED, 2.0), SHARES, FLOAT),
     op("normalize", over(UNIT, 2.0, keepdim=False), SHARES, FLOAT, differentiable=False),
     op("var", over(SUMMED), SHARES, FLOAT),

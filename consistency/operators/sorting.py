@@ -12,6 +12,7 @@ from .declare import (
     EVERY,
     EXACT,
     FLOAT,
+    FLOATS,
     NUMERIC,
     Call,
     Domain,
@@ -227,5 +228,5 @@ OPERATORS = [
     op("unique_consecutive", unique, differentiable=False),
     op("quantile", quantile, None, FLOAT, error=accumulated(of_quantile, one)),
     op("nanquantile", quantile, None, FLOAT, error=accumulated(of_quantile, one)),
-    op("histc", histogram, None, FLOAT, differentiable=False, traits=frozenset()),
+    op("histc", histogram, None, FLOATS, differentiable=False, traits=frozenset()),
 ]

@@ -56,11 +56,12 @@ UNIT_CLOSED = Domain(
 NONNEGATIVE = Domain(0.0, specials=EVERYWHERE, wide=(-24, 24), tiny=True)
 
 
+SIGNED = tuple(dtype for dtype in INTEGERS if dtype != "uint8")
 WHOLE = (*INTEGERS, "bool")
 # Of whole numbers and booleans they make floats of the default dtype.
 INTO_FLOATS = frozenset({
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "deg2rad", "log1p", "log10",
-    "log2", "rad2deg", "sinh", "tan", "exp2", "expm1", "reciprocal", "rsqrt", "angle", "exp",
+    "log2", "rad2deg", "sinh", "tan", "exp2", "expm1", "reciprocal", "rsqrt", "exp",
     "log", "sin", "tanh", "sqrt", "sigmoid", "logit", "sinc", "erf", "erfc", "erfinv", "lgamma",
     "digamma", "polygamma", "i0", "special.i0e", "special.i1", "special.i1e", "special.ndtr",
     "special.ndtri", "special.log_ndtr", "special.entr", "special.erfcx", "special.airy_ai",
@@ -269,5 +270,5 @@ OPERATORS = [
     op("deg2rad", unary(Domain(specials=EVERYWHERE, wide=(-24, 12)))),
     op("rad2deg", unary(Domain(specials=EVERYWHERE, wide=(-24, 7)))),
     op("angle", unary(Domain(-1024.0, 1024.0, specials=EVERYWHERE, wide=(-24, 10), tiny=True)),
-    ROUNDED, differentiable=False, complex=OF_MODULUS),
+    ROUNDED, (*FLOATS, *SIGNED), differentiable=False, complex=OF_MODULUS),
 ]  # fmt: skip
