@@ -118,12 +118,12 @@ def raised(d: Drawing) -> Call:
 
 
 def quotient(d: Drawing, *, modest: bool) -> tuple[Any, Any]:
-    """Dividend and divisor: any floats, or ``modest`` ones whose quotients are countable, and one
-    time in three zeros and infinities of either sign. Integer divisors are never 0.
+    """Dividend and divisor: any floats, or ``modest`` ones whose quotients are countable, and half
+    of the time zeros and infinities of either sign. Integer divisors are never 0.
 
     Shrinks towards ordinary numbers.
     """
-    if d.floating and modest and d.choice(False, False, True):
+    if d.floating and modest and d.flag():
         return infinite_quotient(d)
     if d.floating:
         return (

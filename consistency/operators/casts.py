@@ -75,7 +75,8 @@ def op(name: str, sample: Sample, **more: Any) -> Operator:
         sample=sample,
         error=EXACT,
         dtypes=EVERY,
-        **{"traits": TRAITS, "complex": True} | more,
+        complex=True,
+        **{"traits": TRAITS} | more,
     )
 
 

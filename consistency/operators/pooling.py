@@ -7,7 +7,6 @@ import functools
 import itertools
 import math
 import struct
-from dataclasses import replace
 from typing import Any
 
 from ..core.recipe import Literal, TensorRecipe
@@ -37,8 +36,6 @@ KERNEL = {1: 9, 2: 5, 3: 3}
 # Torch refuses images with more pixels than the largest number of an eight-bit dtype.
 NARROW = {1: 65, 2: 11, 3: 5}
 VALUES = Domain(specials=("nan", "inf", "-inf", "max", "-max"), wide=(-24, 24), tiny=True)
-# Torch returns a wrong index for a maximum of -inf in channels_last_3d.
-VOLUMES = replace(VALUES, specials=("nan", "inf", "max", "-max"))
 LINEAR, TIES = (
     frozenset({"linear"}),
     frozenset({"ties", "constant"}),
@@ -111,7 +108,7 @@ def maximum(rank: int) -> Sample:
     def sample(d: Drawing) -> Call:
         kernel, kwargs, size = windows(d, rank, dilated=True)
         return call(
-            image(d, size, VALUES if rank < 3 else VOLUMES),
+            image(d, size, VALUES),
             kernel,
             **kwargs,
             **optional_arguments(d, return_indices=(True,)),

@@ -176,14 +176,10 @@ def page(found: Coverage) -> Iterator[str]:
     yield from _table(
         "Pairs of operator and dtype that torch takes and that are not drawn", found.dtypes_missing
     )
-    for missing, words in (("left", "never left"), ("took", "never took")):
+    for never, words in (("left", "never left"), ("took", "never took")):
         yield from _table(
             f"Arguments that {words} their default in 50 cases",
-            {
-                f"{u.operator}({u.argument})": u.reason
-                for u in found.unvaried
-                if u.missing == missing
-            },
+            {f"{u.operator}({u.argument})": u.reason for u in found.unvaried if u.missing == never},
         )
 
 
