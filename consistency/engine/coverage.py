@@ -30,6 +30,7 @@ from ..generate.search import batch
 from ..operators.aten_calls import AtenCallRecorder
 from ..operators.declare import Operator
 from ..reference.provable import Provability, provability
+from .argument_coverage import Unvaried, dtypes_missing, dtypes_offered, unvaried
 
 EXAMPLES = 6  # cases per operator and kind of dtype, in one round
 TURNS = 6  # maximum, while new aten operators appear
@@ -92,6 +93,19 @@ class Coverage:
     why_no_database: str = ""
     problems: dict[str, str] = field(default_factory=dict)
     provability: tuple[Provability, ...] = ()
+    offered: dict[str, frozenset[str]] | None = None
+    unvaried: tuple[Unvaried, ...] = ()
+
+    @property
+    def dtypes_missing(self) -> dict[str, str]:
+        """Pairs of operator and dtype that torch takes and that are not drawn, with the reason."""
+        return dtypes_missing(self.operators, self.offered or {})
+
+    def dtype_pairs(self) -> tuple[int, int]:
+        """How many pairs of operator and dtype that torch takes are drawn, and how many it
+        takes."""
+        taken = sum(map(len, (self.offered or {}).values()))
+        return taken - len(self.dtypes_missing), taken
 
     def certified(self, direction: str) -> tuple[int, int]:
         """The number of operators certified in a direction, and of those with numbers to prove."""
@@ -212,11 +226,13 @@ def measure(
     backward: set[str] = set()
     problems: dict[str, str] = {}
     proved: list[Provability] = []
+    one_way: list[Unvaried] = []
     for operator in measured:
         step(operator.name)
         try:
             aten_names = _aten_names(operator, examples)
             proved += [provability(operator, direction) for direction in operator.directions]
+            one_way += unvaried(operator)
         except Exception as error:  # one operator's draws must not cost the others
             aten_names, problems[operator.name] = {}, f"{type(error).__name__}: {str(error)[:120]}"
         reached[operator.name] = (
@@ -225,7 +241,16 @@ def measure(
         backward |= aten_names.get("backward", set())
     names, why = _database()
     return Coverage(
-        measured, reached, frozenset(backward), names, kernels(), why, problems, tuple(proved)
+        measured,
+        reached,
+        frozenset(backward),
+        names,
+        kernels(),
+        why,
+        problems,
+        tuple(proved),
+        dtypes_offered(measured),
+        tuple(one_way),
     )
 
 
@@ -292,4 +317,10 @@ def as_json(found: Coverage) -> dict[str, Any]:
         "problems": found.problems,
         "certified": {direction: found.certified(direction)[0] for direction in DIRECTIONS},
         "uncertified": found.uncertified,
+        "dtype_pairs": list(found.dtype_pairs()),
+        "dtypes_missing": found.dtypes_missing,
+        "unvaried_arguments": [
+            {"operator": u.operator, "argument": u.argument, "never": u.missing, "reason": u.reason}
+            for u in found.unvaried
+        ],
     }

@@ -26,6 +26,7 @@ from ..core.recipe import Literal, TensorRecipe, tensors
 from ..operators.declare import Operator
 from .gradients import with_cotangent_layouts, with_untracked_inputs
 from .memory_formats import with_channels_last
+from .scalar_pairs import with_scalar_pair
 from .strategies import cases
 
 _QUIET: dict[str, Any] = {
@@ -71,8 +72,11 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
         collect()
     digests = {case.digest for case in distinct.values()}
     extra = (case for digest, case in similar.items() if digest not in digests)
-    drawn = with_channels_last(operator, [*distinct.values(), *extra][:examples])
-    return with_untracked_inputs(operator, with_cotangent_layouts(operator, drawn))
+    drawn = [*distinct.values(), *extra][:examples]
+    chosen = with_channels_last(operator, drawn)
+    changed = [case for case in chosen if case not in drawn]
+    paired = with_scalar_pair(operator, chosen, changed)
+    return with_untracked_inputs(operator, with_cotangent_layouts(operator, paired))
 
 
 def plan(case: Case) -> str:

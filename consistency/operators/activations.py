@@ -253,10 +253,13 @@ OPERATORS = [
         aten="softplus",
     ),
     activation(
-        "softsign", unary(near(0.0, 1.0)), ErrorModel(magnitude="pointwise", backward=of_quotient)
+        "softsign",
+        unary(near(0.0, 1.0)),
+        ErrorModel(magnitude="pointwise", backward=of_quotient),
+        NUMERIC,
     ),
     activation("logsigmoid", unary(near(0.0, -88.72, 88.72, 103.97))),
-    activation("tanhshrink", unary(near(0.0, 0.125, 9.01)), CANCELLING),
+    activation("tanhshrink", unary(near(0.0, 0.125, 9.01)), CANCELLING, NUMERIC),
     activation("hardsigmoid", unary(near(-3.0, 3.0)), traits=SELECTING, aten="hardsigmoid"),
     activation("hardswish", unary(near(-3.0, 3.0, specials=NOT_LARGEST)), aten="hardswish"),
     activation("prelu", prelu, ErrorModel(backward=of_parametric), traits=frozenset()),

@@ -38,10 +38,15 @@ def lengths(d: Drawing) -> tuple[int, int, int, int]:
     return d.size(1, 33), d.size(1, 65), d.size(1, 65), d.size(1, 33)
 
 
-def visible(rows: int, columns: int, kept: int) -> Literal:
+def visible(rows: int, columns: int, kept: int, *, hidden: int = 0) -> Literal:
     """A boolean mask: the first ``kept`` key positions (one row), or for each query the first
-    position and the last ``kept`` up to its own."""
-    if rows == 1:
+    position and the last ``kept`` up to its own. With ``hidden`` each query of that many sees
+    nothing at all."""
+    if hidden:
+        mask = [
+            column < kept and row % hidden != 0 for row in range(rows) for column in range(columns)
+        ]
+    elif rows == 1:
         mask = [column < kept for column in range(columns)]
     else:
         mask = [
@@ -53,8 +58,12 @@ def visible(rows: int, columns: int, kept: int) -> Literal:
 
 
 def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict[str, Any]:
-    """None, causal, numbers to add, or booleans that leave every query at least one key."""
-    match d.choice("none", "causal", "added", "padding", "window"):
+    """None, causal, numbers to add, or booleans: that leave every query at least one key, or some
+    queries none."""
+    match d.choice("none", "causal", "added", "padding", "window", "hidden", "hidden"):
+        case "hidden" if queries * keys <= 2145:
+            kept, every = d.integer(1, keys), d.integer(2, 3) if queries > 1 else 1
+            return {"attn_mask": visible(queries, keys, kept, hidden=every)}
         case "causal":
             return {"is_causal": True}
         case "added":
@@ -140,7 +149,8 @@ def weighing(
         scores = scores.masked_fill(~attn_mask, -math.inf)
     elif attn_mask is not None:
         scores, sizes = scores + attn_mask, sizes + finite(attn_mask).abs()
-    weights = torch.softmax(scores, -1)
+    hidden = (scores == -math.inf).all(-1, keepdim=True)  # such a query's result is 0
+    weights = torch.softmax(scores, -1).masked_fill(hidden, 0.0)
     sizes = sizes + 1.0 + finite(scores - scores.amax(-1, keepdim=True)).abs()
     return weights, 1.0 + sizes + (weights * sizes).sum(-1, keepdim=True)
 

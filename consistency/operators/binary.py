@@ -9,14 +9,16 @@ from typing import Any
 
 import torch
 
-from ..core.dtypes import form_of
+from ..core.dtypes import INTEGER_RANGE, form_of
 from . import write_destinations
 from .declare import (
+    EVERY,
     EVERYWHERE,
     EXACT,
     EXTREMUM,
     FLOAT,
     FLOATS,
+    INTEGERS,
     NUMERIC,
     POSITIVE,
     REAL,
@@ -35,7 +37,7 @@ from .declare import (
 )
 from .hooks import Args, Kwargs, Tensors
 from .nonunique_results import of_shares, quotient_neighbors, remainder_neighbors, zeros_aside
-from .sampling import binary, fitting, operands, pointwise, scalar, shape_of
+from .sampling import binary, fitting, operands, pointwise, scalar, shape_of, within
 from .write_destinations import ROUND, combined, divided_in_place, raised_in_place, shifted
 
 ELEMENTWISE = frozenset({"elementwise"})
@@ -56,6 +58,7 @@ LOGARITHMIC = Domain(
     -40.0, 40.0, points=(0.0, 17.0), specials=("inf", "-inf", "nan"), wide=(-10, 4)
 )
 NUMERATOR = Domain(-1000.0, 1000.0, points=(3.0, -3.0, 1.5), wide=(-10, 10))
+BOUNDLESS = ("inf", "-inf", "0", "-0")
 COUNTABLE = Domain(2.0**-3, 64.0, points=(0.5, 3.0))
 GAMMA = Domain(0.25, 16.0, points=(1.0, 10.0))
 
@@ -92,6 +95,7 @@ RSUB = accumulated(scaled_operand(0), one, backward="products", wide_accumulatio
 def added(d: Drawing) -> Call:
     """``x ± alpha·y``, with numbers that do not overflow when scaled."""
     alpha = d.choice(None, None, None, 2, -1, scalar(d)) if d.floating else d.choice(None, 2, -1)
+    alpha = alpha if d.dtype != "bool" else None
     if alpha is None:
         return call(*operands(d, REAL, REAL))
     return call(*operands(d, SCALED, SCALED), alpha=alpha)
@@ -114,40 +118,78 @@ def raised(d: Drawing) -> Call:
 
 
 def quotient(d: Drawing, *, modest: bool) -> tuple[Any, Any]:
-    """Dividend and divisor: any floats, or ``modest`` ones whose quotients are countable. Integer
-    divisors are never 0."""
+    """Dividend and divisor: any floats, or ``modest`` ones whose quotients are countable, and half
+    of the time zeros and infinities of either sign. Integer divisors are never 0.
+
+    Shrinks towards ordinary numbers.
+    """
+    if d.floating and modest and d.flag():
+        return infinite_quotient(d)
     if d.floating:
         return (
             operands(d, NUMERATOR, COUNTABLE)
             if modest or d.dtype == "float16"
             else operands(d, DIVISOR, DIVISOR)
         )
+    if d.dtype in ("int32", "int64"):
+        return integer_quotient(d)
+    shape = shape_of(d)
+    if d.dtype == "bool":
+        return d.tensor(shape), d.tensor(d.broadcastable(shape)) if d.flag() else d.integer(1, 9)
+    low, high = INTEGER_RANGE[d.dtype]
+    dividend = d.tensor(shape, values=("integers", *d.choice((-100, 100), (low, high))))
+    if d.flag():
+        return dividend, d.integer(1, 9)
+    ends = d.choice((1, 9), *[(-9, -2), (low, low + 1)] * (low < 0), (high - 1, high))
+    return dividend, d.tensor(d.broadcastable(shape), values=("integers", *ends))
+
+
+def infinite_quotient(d: Drawing) -> tuple[Any, Any]:
+    """Numbers of either sign, a quarter of them infinite, 0 or NaN; no divisor is near 0."""
+    shape = shape_of(d)
+    low, high = d.choice((0.25, 8.0), (-8.0, -0.25))
+    right = d.tensor(d.broadcastable(shape), values=("tokens", low, high, *BOUNDLESS, "1"))
+    return d.tensor(shape, values=("tokens", -8.0, 8.0, *BOUNDLESS, "nan", "1")), right
+
+
+def integer_quotient(d: Drawing) -> tuple[Any, Any]:
+    """Small numbers, or powers of two and the ends of the dtype divided by small, large and the
+    smallest ones. Shrinks towards small numbers."""
     shape, bits = shape_of(d), 31 if d.dtype == "int32" else 62
-    match d.choice("small", *["large", "huge"] * (d.dtype in ("int32", "int64"))):
+    match d.choice("small", "far", "large", "huge"):
         case "small":
-            ends = d.choice((1, 9), *[(-9, -1)] * (d.dtype != "uint8"))
+            ends = d.choice((1, 9), (-9, -1))
             divisor = (
                 d.integer(1, 9)
                 if d.flag()
                 else d.tensor(d.broadcastable(shape), values=("integers", *ends))
             )
             return d.tensor(shape, values=("integers", -100, 100)), divisor
+        case "far":
+            ends = (1 << 20, 1 << bits - 1)
         case "large":  # the smallest integer divided by -1 ends the process
-            ends = d.choice((1, 9), (-9, -2), (1 << 20, 1 << bits - 1))
+            ends = d.choice((1, 9), (-9, -2))
         case _:
             ends = d.choice((-(1 << bits), -(1 << bits) + 1), (1 << 20, 1 << 24))
     divisor = d.tensor(d.broadcastable(shape), values=("integers", *ends))
-    return d.tensor(shape, values=("powers", bits + 1 if bits == 31 else 64)), divisor
+    least = INTEGER_RANGE[d.dtype][0]
+    dividends = ("powers", bits + 1 if bits == 31 else 64), ("integers", least, least + 2)
+    return d.tensor(shape, values=d.choice(*dividends)), divisor
 
 
 def divided(d: Drawing) -> Call:
-    mode = d.choice(None, None, "floor", "trunc")
-    return call(
-        *quotient(d, modest=mode is not None), **({} if mode is None else {"rounding_mode": mode})
-    )
+    mode = d.choice(None, None, "floor", "trunc") if d.dtype != "bool" else None
+    if mode is None:
+        return truly_divided(d)
+    return call(*quotient(d, modest=True), rounding_mode=mode)
 
 
 def truly_divided(d: Drawing) -> Call:
+    """Integers as large as float32 holds them: others are rounded before they are divided."""
+    if d.dtype in ("int32", "int64"):
+        shape, ends = shape_of(d), d.choice((1, 9), (-9, -1), (1, 1 << 20))
+        dividend = d.tensor(shape, values=("integers", -(1 << 24), 1 << 24))
+        return call(dividend, d.tensor(d.broadcastable(shape), values=("integers", *ends)))
     return call(*quotient(d, modest=False))
 
 
@@ -215,6 +257,14 @@ def times_a_power_of_two(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tenso
     return x * torch.exp2(exponent.to(x.dtype))
 
 
+def limited(d: Drawing) -> Call:
+    """A tensor and its bound, half of the time a number. Shrinks towards a number."""
+    bound = replace(BOUND, low=0.0) if d.dtype == "uint8" else BOUND
+    if d.flag():
+        return call(*operands(d, REAL, bound, mixed=False))
+    return call(d.tensor(shape_of(d), REAL), within(d, bound))
+
+
 def integers(low: int, high: int) -> Sample:
     def sample(d: Drawing) -> Call:
         shape = shape_of(d)
@@ -252,61 +302,64 @@ COMPLEX_PLANE = Domain(wide=(-10, 10))
 AS_POWER = ComplexVariant(error=ROUNDED)
 LEFT = from_left(FACTOR)
 OPERATORS = [
-    op("add", added, ADD, NUMERIC, traits=LINEAR,
-       complex=True, out=True, method=True, inplace=InPlaceVariant("add_", shifted, error=ROUND)),
+    op("add", added, ADD, EVERY, traits=LINEAR,
+       complex=True, out=True, method=True,
+       inplace=InPlaceVariant("add_", shifted, error=ROUND, dtypes=NUMERIC)),
     op("sub", added, ADD, NUMERIC, traits=LINEAR,
        complex=True, out=True, method=True, inplace=InPlaceVariant("sub_", shifted, error=ROUND)),
     op("rsub", added, RSUB, NUMERIC, traits=LINEAR, complex=True),
-    op("mul", binary(FACTOR), MONOMIAL, NUMERIC,
+    op("mul", binary(FACTOR), MONOMIAL, EVERY,
        complex=True, out=True, method=True,
-       inplace=InPlaceVariant("mul_", combined(write_destinations.FACTOR), error=ROUND)),
-    op("div", divided, MONOMIAL, traits=STEPS, alternatives=quotient_neighbors,
+       inplace=InPlaceVariant("mul_", combined(write_destinations.FACTOR), error=ROUND,
+       dtypes=NUMERIC)),
+    op("div", divided, MONOMIAL, EVERY, traits=STEPS, alternatives=quotient_neighbors,
        complex=ComplexVariant(sample=complex_quotient), out=True, method=True,
-       inplace=InPlaceVariant("div_", divided_in_place, error=ROUND)),
-    op("true_divide", truly_divided, MONOMIAL, NUMERIC, complex=True, out=True),
+       inplace=InPlaceVariant("div_", divided_in_place, error=ROUND, dtypes=FLOATS)),
+    op("true_divide", truly_divided, MONOMIAL, EVERY, complex=True, out=True),
     op("floor_divide", wholly_divided, PLAIN, NUMERIC, traits=STEPS, differentiable=False,
     alternatives=quotient_neighbors),
     op("remainder", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False,
     alternatives=remainder_neighbors, out=True, method=True),
     op("fmod", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False,
     alternatives=remainder_neighbors, out=True, method=True),
-    op("__radd__", from_left(), ROUNDED, NUMERIC, traits=LINEAR, complex=True),
+    op("__radd__", from_left(), ROUNDED, EVERY, traits=LINEAR, complex=True),
     op("__rsub__", from_left(), ROUNDED, NUMERIC, traits=LINEAR, complex=True),
-    op("__rmul__", LEFT, MONOMIAL, NUMERIC, traits=LINEAR, complex=True),
-    op("__rdiv__", from_left(DIVISOR, half=COUNTABLE), MONOMIAL, complex=True),
-    op("__rpow__", raised, complex=AS_POWER),
+    op("__rmul__", LEFT, MONOMIAL, EVERY, traits=LINEAR, complex=True),
+    op("__rdiv__", from_left(DIVISOR, half=COUNTABLE), MONOMIAL, EVERY, complex=True),
+    op("__rpow__", raised, dtypes=NUMERIC, complex=AS_POWER),
     op("pow", power, dtypes=NUMERIC,
        complex=ComplexVariant(sample=complex_power, error=ROUNDED),
        inplace=InPlaceVariant("pow_", raised_in_place, error=ROUND, dtypes=FLOATS)),
-    op("float_power", float_power, dtypes=NUMERIC,
+    op("float_power", float_power, dtypes=EVERY,
        complex=AS_POWER, method=True),
-    op("ldexp", scaled_by_exponent, reference=times_a_power_of_two),
+    op("ldexp", scaled_by_exponent, dtypes=EVERY, reference=times_a_power_of_two),
     op("hypot", pointwise(FAR, FAR, half=SMALL_PLANE), out=True),
-    op("atan2", pointwise(PLANE, PLANE, half=SMALL_PLANE), out=True, method=True),
-    op("copysign", binary(), EXACT, out=True),
-    op("maximum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside,
+    op("atan2", pointwise(PLANE, PLANE, half=SMALL_PLANE), dtypes=EVERY, out=True, method=True),
+    op("copysign", binary(), EXACT, EVERY, out=True),
+    op("maximum", pointwise(REAL, REAL), SELECTION, EVERY, traits=PICKS, observe=zeros_aside,
        method=True),
-    op("minimum", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=PICKS, observe=zeros_aside,
+    op("minimum", pointwise(REAL, REAL), SELECTION, EVERY, traits=PICKS, observe=zeros_aside,
        method=True),
-    op("fmax", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
-    op("fmin", pointwise(REAL, REAL), SELECTION, NUMERIC, traits=TIES, observe=zeros_aside),
-    op("clamp_min", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=PICKS,
+    op("fmax", pointwise(REAL, REAL), SELECTION, EVERY, traits=TIES, observe=zeros_aside),
+    op("fmin", pointwise(REAL, REAL), SELECTION, EVERY, traits=TIES, observe=zeros_aside),
+    op("clamp_min", limited, SELECTION, EVERY, traits=PICKS,
     observe=zeros_aside),
-    op("clamp_max", binary(REAL, BOUND, mixed=False), SELECTION, NUMERIC, traits=PICKS,
+    op("clamp_max", limited, SELECTION, EVERY, traits=PICKS,
     observe=zeros_aside),
-    op("heaviside", pointwise(Domain(points=(0.0, 1.0), specials=EVERYWHERE), REAL), EXACT, NUMERIC,
+    op("heaviside", pointwise(Domain(points=(0.0, 1.0), specials=EVERYWHERE), REAL), EXACT, EVERY,
     differentiable=False, out=True),
     op("logaddexp", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING, out=True),
     op("logaddexp2", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING),
     op("xlogy", binary(Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10)), POSITIVE,
-    mixed=False), out=True),
+    mixed=False), dtypes=EVERY, out=True),
     op("special.xlog1py", binary(Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10)),
     Domain(-0.9375, points=(0.0,)),
-                                 numbers=False, mixed=False)),
-    op("special.zeta", pointwise(Domain(1.25, 20.0), Domain(0.5, 40.0)), CANCELLING, FLOAT,
+                                 numbers=False, mixed=False), dtypes=EVERY),
+    op("special.zeta", pointwise(Domain(1.25, 20.0), Domain(0.5, 40.0)), CANCELLING,
+    (*FLOAT, *INTEGERS, "bool"),
     differentiable=False),
     op("igamma", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False),
     op("igammac", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False),
-    op("gcd", integers(-60, 60), EXACT, ("int32", "int64"), differentiable=False),
-    op("lcm", integers(-60, 60), EXACT, ("int32", "int64"), differentiable=False),
+    op("gcd", integers(-60, 60), EXACT, INTEGERS, differentiable=False),
+    op("lcm", integers(-11, 11), EXACT, INTEGERS, differentiable=False),
 ]  # fmt: skip

@@ -27,7 +27,7 @@ def whole(low: float, high: float, beyond: float) -> Sample:
     def sample(d: Drawing) -> Call:
         if not d.floating and d.dtype != "bool":
             inside, outside = (round(low), round(high)), (-round(beyond), round(beyond))
-            reach = inside if beyond > 2.0**60 else d.choice(inside, inside, inside, outside)
+            reach = inside if beyond > 2.0**60 else d.choice(inside, outside)
             return call(d.tensor(shape_of(d), values=("integers", *reach)))
         widest = 60000.0 if d.dtype == "float16" else math.inf
         bottom, top, far = max(low, -widest), min(high, widest), min(beyond, widest)
@@ -49,7 +49,7 @@ def converted(d: Drawing) -> Call:
     """``to`` an integer or bool dtype (the floating ones have methods of their own, and a float64
     run of their own)."""
     (x,) = whole(0.0, 127.0, 2.0**17)(d).args
-    return call(x, DType(d.choice("int64", "int32", "int16", "uint8", "bool", "int8")))
+    return call(x, DType(d.choice("int64", "uint8", "int32", "int16", "uint8", "bool", "int8")))
 
 
 def rounded_once(dtype: torch.dtype) -> Any:
@@ -75,6 +75,7 @@ def op(name: str, sample: Sample, **more: Any) -> Operator:
         sample=sample,
         error=EXACT,
         dtypes=EVERY,
+        complex=True,
         **{"traits": TRAITS} | more,
     )
 

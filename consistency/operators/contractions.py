@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .declare import UNIT, Call, Domain, Drawing, accumulated, call, one, products
+from .declare import EVERY, UNIT, Call, Domain, Drawing, accumulated, call, one, products
 from .hooks import Args, Kwargs, Tensors, hook
 from .matmul import declare
 from .parameter_sampling import summed
@@ -131,7 +131,7 @@ OPERATORS = [
         complex=True,
         unspecified_aliasing="of one operand, what only moves elements may be a view or a product",
     ),
-    declare("kron", kron, products(one, integers_exact=True), complex=True, out=True),
+    declare("kron", kron, products(one, integers_exact=True), EVERY, complex=True, out=True),
     declare(
         "tensordot",
         tensordot,

@@ -209,7 +209,13 @@ OPERATORS = [
     *(conv(rank) for rank in (1, 2, 3)),
     *(conv_transpose(rank) for rank in (1, 2, 3)),
     Operator(
-        name="nn.functional.unfold", family="convolution", sample=unfold, error=EXACT, traits=LINEAR
+        name="nn.functional.unfold",
+        family="convolution",
+        sample=unfold,
+        error=EXACT,
+        dtypes=(*FLOATS, "bool"),
+        traits=LINEAR,
+        complex=True,
     ),
     Operator(
         name="nn.functional.fold",

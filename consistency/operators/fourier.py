@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from .declare import (
+    EVERY,
     EXACT,
     FLOAT,
-    NUMERIC,
+    INTEGERS,
     REAL,
     Call,
     Domain,
@@ -125,6 +126,7 @@ def of_transform(name: str) -> Any:
 
     def size(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
         x, out, dims = args[0], outputs[0], dims_of(name, args, kwargs)
+        x = x if x.is_floating_point() or x.is_complex() else x.double()
         lengths = [out.shape[dim] for dim in dims]
         if name.startswith(("rfft", "ihfft")):  # the result is the half spectrum
             lengths[-1] = kwargs.get("n", (kwargs.get("s") or [x.shape[dim] for dim in dims])[-1])
@@ -152,7 +154,7 @@ def transform(name: str, sample: Sample) -> Operator:
         family="fft",
         sample=sample,
         error=error,
-        dtypes=FLOAT,
+        dtypes=(*FLOAT, *INTEGERS, "bool"),
         traits=frozenset({"linear"}),
         observe=as_pairs,
         complex=not name.startswith(("rfft", "ihfft")),  # those take real numbers only
@@ -165,7 +167,7 @@ def shift(name: str) -> Operator:
         family="fft",
         sample=shifted,
         error=EXACT,
-        dtypes=NUMERIC,
+        dtypes=EVERY,
         traits=frozenset({"linear"}),
         complex=True,
     )

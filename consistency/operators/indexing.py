@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..core.recipe import Arg, Index, TensorRecipe
-from .declare import EVERY, EXACT, NUMERIC, Call, Domain, Drawing, Sample, call, family
+from .declare import EVERY, EXACT, INTEGERS, NUMERIC, Call, Domain, Drawing, Sample, call, family
 from .sampling import filled_shape, scalar
 
 LINEAR = frozenset({"linear"})
@@ -133,7 +133,8 @@ def looked_up(*, boundaries_first: bool) -> Sample:
 
 def unravelled(d: Drawing) -> Call:
     shape = d.shape(1, 4, most=9)
-    return call(d.index(d.shape(0, 2), math.prod(shape)), tuple(shape))
+    places = d.tensor(d.shape(0, 2), values=("integers", 0, math.prod(shape) - 1))
+    return call(places, tuple(shape))
 
 
 op = family("indexing", error=EXACT, dtypes=EVERY, traits=LINEAR)
@@ -152,5 +153,5 @@ OPERATORS = [
     op("argwhere", few_nonzero, **PLACES, complex=True),
     op("searchsorted", looked_up(boundaries_first=True), dtypes=NUMERIC, **PLACES),
     op("bucketize", looked_up(boundaries_first=False), dtypes=NUMERIC, **PLACES),
-    op("unravel_index", unravelled, dtypes=("int64",), **PLACES),
+    op("unravel_index", unravelled, dtypes=INTEGERS, **PLACES),
 ]  # fmt: skip

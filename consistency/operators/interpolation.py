@@ -32,11 +32,19 @@ PIXELS = Domain(wide=(-8, 7), sums=True)
 
 
 def interpolate(d: Drawing) -> Call:
-    """By size or by scale. Where the nearest pixel is taken every coordinate is exact: powers of
-    two as sizes or scales."""
-    rank = d.choice(2, 1, 3)
-    modes = ["nearest", SMOOTH[rank], "area", "nearest-exact", *["bicubic"] * (rank == 2)]
-    mode = d.choice(*modes)
+    """By size or by scale, a quarter of them in which a row is a single pixel with aligned corners.
+    Where the nearest pixel is taken every coordinate is exact: powers of two as sizes or scales."""
+    rank = d.choice(2, 1, 3, 1)
+    lone = d.integer(0, 3) == 3  # a single pixel, aligned: there is no neighbor to align it with
+    modes = [
+        "nearest",
+        "nearest",
+        SMOOTH[rank],
+        "area",
+        "nearest-exact",
+        *["bicubic"] * (rank == 2),
+    ]
+    mode = SMOOTH[rank] if lone else d.choice(*modes)
     least = d.choice(2, 2, 2, 1)  # a single pixel has no distance to the next
     most = MOST[rank] if d.dtype in FLOAT else min(MOST[rank], 17)
     size = [d.size(least, most) for _ in range(rank)]
@@ -56,10 +64,14 @@ def interpolate(d: Drawing) -> Call:
             else d.size(1, MOST[rank])
             for i in range(rank)
         ]
-    if mode not in ("nearest", "nearest-exact", "area") and d.flag():
+    if options.get("scale_factor") == 0.5:
+        size = [max(n, 2) for n in size]  # half a pixel is none
+    if lone:
         options["align_corners"] = True
-        if options.get("scale_factor", 1.0) >= 1.0 and d.integer(0, 7) == 7:
-            size[-1] = 1  # no neighbor to align with
+        if options.get("scale_factor", 1.0) >= 1.0:
+            size[-1] = 1
+    elif mode not in ("nearest", "nearest-exact", "area") and d.flag():
+        options["align_corners"] = True
     elif mode in ("bilinear", "bicubic") and d.dtype in FLOAT and d.choice(False, False, True):
         options["antialias"] = True
     return call(d.tensor((d.size(1, 3), d.size(1, 5), *size), PIXELS), **options)

@@ -13,6 +13,7 @@ import torch
 from ..core.recipe import TensorRecipe
 from .declare import (
     FLOAT,
+    INTEGERS,
     NORMWISE,
     UNIT,
     Call,
@@ -231,7 +232,7 @@ def op(
         sample=sample,
         error=error,
         function=function,
-        dtypes=FLOAT,
+        dtypes=more.pop("dtypes", FLOAT),
         **more,
     )
 
@@ -266,5 +267,11 @@ OPERATORS = [
     op("linalg.tensorinv", tensor_inverse, complex=True),
     op("linalg.tensorsolve", tensor_solve, complex=True),
     op("linalg.householder_product", reflectors, complex=True),
-    op("linalg.vander", vandermonde, accumulated("output", one), complex=True),
+    op(
+        "linalg.vander",
+        vandermonde,
+        accumulated("output", one),
+        dtypes=(*FLOAT, *INTEGERS),
+        complex=True,
+    ),
 ]

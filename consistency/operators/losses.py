@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from .declare import (
@@ -142,14 +143,19 @@ def logistic(d: Drawing) -> Call:
     )
 
 
+POSITIVE_TERMS = accumulated("output", reduced)
+
+
 def loss(
     name: str,
     sample: Sample,
     error: ErrorModel | Magnitude,
-    dtypes: tuple[str, ...] = FLOAT,
+    dtypes: tuple[str, ...] = FLOATS,
     **more: Any,
 ) -> Operator:
     model = error if isinstance(error, ErrorModel) else accumulated(error, reduced)
+    if model is not POSITIVE_TERMS:  # made of several operators, each of which rounds
+        model = replace(model, wide_accumulation=False)
     return Operator(
         name=f"nn.functional.{name}",
         family="loss",
@@ -160,27 +166,29 @@ def loss(
     )
 
 
-POSITIVE_TERMS = accumulated("output", reduced)
+UNSCALED = (*FLOAT, "bfloat16")  # their sums and quotients leave float16
 PREDICTION: dict[str, Any] = {"differentiable_inputs": (0,)}
 
 OPERATORS = [
-    loss("mse_loss", regression(), POSITIVE_TERMS, FLOATS),
-    loss("l1_loss", regression(), POSITIVE_TERMS, FLOATS),
-    loss("smooth_l1_loss", regression(beta=(0.5, 4.0)), POSITIVE_TERMS, FLOATS),
-    loss("huber_loss", regression(delta=(0.5, 4.0)), POSITIVE_TERMS, FLOATS),
-    loss("kl_div", divergence, of_divergence),
+    loss("mse_loss", regression(), POSITIVE_TERMS),
+    loss("l1_loss", regression(), POSITIVE_TERMS),
+    loss("smooth_l1_loss", regression(beta=(0.5, 4.0)), POSITIVE_TERMS),
+    loss("huber_loss", regression(delta=(0.5, 4.0)), POSITIVE_TERMS),
+    loss("kl_div", divergence, of_divergence, UNSCALED),
     loss("poisson_nll_loss", poisson, of_poisson),
-    loss("gaussian_nll_loss", paired(SCORES, SCORES, RATES, full=(True,)), of_gaussian),
+    loss("gaussian_nll_loss", paired(SCORES, SCORES, RATES, full=(True,)), of_gaussian, UNSCALED),
     loss(
         "binary_cross_entropy",
         paired(SHARES_PREDICTED, SHARES, weighted=True),
         of_entropy,
+        UNSCALED,
         **PREDICTION,
     ),
     loss(
         "binary_cross_entropy_with_logits",
         logistic,
         accumulated(of_logistic, reduced, backward=of_logistic_slope),
+        UNSCALED,
         **PREDICTION,
     ),
     loss("multilabel_soft_margin_loss", labeled, of_labels, **PREDICTION),
@@ -195,7 +203,8 @@ OPERATORS = [
         "margin_ranking_loss",
         signed(SCORES, 2, margin=MARGINS),
         of_ranking,
+        FLOAT,
         differentiable_inputs=(0, 1),
     ),
-    loss("soft_margin_loss", signed(LOGITS), of_soft_margin, **PREDICTION),
+    loss("soft_margin_loss", signed(LOGITS), of_soft_margin, UNSCALED, **PREDICTION),
 ]

@@ -15,9 +15,11 @@ from . import moments, softmax
 from .cumulative import row
 from .declare import (
     ADDED,
+    EVERY,
     EXACT,
     FLOAT,
     FLOATS,
+    INTEGERS,
     SUMMED,
     UNIT,
     Call,
@@ -104,19 +106,19 @@ def op(
 SUM = products(reduced)
 SHARES = accumulated("normwise", reduced, backward=joint_maximum)
 OPERATORS = [
-    op("sum", over(ADDED), SUM, traits=frozenset({"linear"})),
+    op("sum", over(ADDED), SUM, EVERY, traits=frozenset({"linear"})),
     op("mean", over(ADDED), SUM, traits=frozenset({"linear"})),
     op(
         "prod",
         over(FACTORS),
         accumulated(twice, reduced, backward=joint_maximum, wide_accumulation=False),
-        FLOAT,
+        (*FLOAT, *INTEGERS),
     ),
-    op("amax", over(SUMMED, distinct=True), EXACT, FLOAT),
-    op("amin", over(SUMMED, distinct=True), EXACT, FLOAT),
-    op("argmax", over(SUMMED, distinct=True), EXACT, FLOAT, differentiable=False),
-    op("argmin", over(SUMMED, distinct=True), EXACT, FLOAT, differentiable=False),
-    op("median", over(SUMMED, distinct=True), EXACT, FLOAT),
+    op("amax", over(SUMMED, distinct=True), EXACT, FLOATS),
+    op("amin", over(SUMMED, distinct=True), EXACT, FLOATS),
+    op("argmax", over(SUMMED, distinct=True), EXACT, FLOATS, differentiable=False),
+    op("argmin", over(SUMMED, distinct=True), EXACT, FLOATS, differentiable=False),
+    op("median", over(SUMMED, distinct=True), EXACT, FLOATS),
     op("norm", over(SUMMED, 2.0), SHARES, FLOAT),
     op("normalize", over(UNIT, 2.0, keepdim=False), SHARES, FLOAT, differentiable=False),
     op("var", over(SUMMED), SHARES, FLOAT),
@@ -150,13 +152,13 @@ OPERATORS = [
         "cumsum",
         over(SUMMED, keepdim=False),
         replace(products(row), growth="linear"),
-        FLOAT,
+        (*FLOAT, *INTEGERS),
         traits=frozenset({"linear"}),
     ),
     op(
         "cumprod",
         over(FACTORS, keepdim=False),
         replace(accumulated(twice, row, backward=joint_maximum), growth="linear"),
-        FLOAT,
+        (*FLOAT, *INTEGERS),
     ),
 ]

@@ -10,6 +10,7 @@ import torch
 
 from ..core.recipe import TensorRecipe
 from .declare import (
+    EVERY,
     FLOATS,
     NUMERIC,
     Call,
@@ -227,7 +228,13 @@ OPERATORS = [
     declare("vdot", dot, EXACT_ON_INTEGERS, complex=True),
     declare("inner", inner_product, EXACT_ON_INTEGERS, complex=True, out=True),
     declare(
-        "outer", outer, products(one, integers_exact=True), complex=True, out=True, method=True
+        "outer",
+        outer,
+        products(one, integers_exact=True),
+        EVERY,
+        complex=True,
+        out=True,
+        method=True,
     ),
     declare(
         "addmm",

@@ -56,7 +56,7 @@ def norms(*orders: Any) -> Sample:
     def sample(d: Drawing) -> Call:
         shape, order = reducible(d), d.choice(*orders)
         # Squares of numbers beyond 2⁸ leave float16, their norm does not.
-        half = Domain(0.25, 2.0) if order == 3 else d.choice(SMALL, SMALL, LARGE)
+        half = Domain(0.25, 2.0) if order == 3 else d.choice(SMALL, LARGE)
         rows_of_zeros = d.choice(("sparse", 0.125), None) if d.flag() else None
         x = d.tensor(shape, fitting(d, MEASURED, half), values=rows_of_zeros)
         return call(x, order, **along(d, shape))
@@ -212,9 +212,9 @@ OPERATORS = [
        out=True, method=True),
     op("var_mean", moments, accumulated(of_variance, reduced, backward=of_slope)),
     op("std_mean", moments, accumulated(of_deviation, reduced, backward=of_steep_slope)),
-    op("norm", norms(2, 1, 2.0, 3, math.inf, -math.inf, 0), NORM,
+    op("norm", norms(2, 1, 2.0, 2, 3, math.inf, -math.inf, 0), NORM,
        complex=COMPLEX_NORM, out=True, method=True),
-    op("linalg.vector_norm", norms(2, 1, 2.0, 3, math.inf, -math.inf, 0), NORM,
+    op("linalg.vector_norm", norms(2, 1, 2.0, 2, 3, math.inf, -math.inf, 0), NORM,
        complex=COMPLEX_NORM, out=True),
     op("dist", distance, accumulated(own, reduced, backward=of_distance),
     observe_gradients=of_farthest),

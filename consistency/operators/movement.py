@@ -268,7 +268,6 @@ OPERATORS = [
     op(
         "nn.functional.channel_shuffle",
         channels_shuffled,
-        complex=False,
         unspecified_aliasing="one group is a view on the CPU and a copy elsewhere",
     ),
 ]

@@ -199,12 +199,11 @@ def neighbors(at: torch.Tensor, output: torch.Tensor, step: torch.Tensor | float
 
 def quotient_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
     """floor_divide, div with a rounding mode: the next integer where the exact quotient is within
-    rounding error of one."""
+    rounding error of one. Quotients by an infinity are not rounded: their sign decides."""
     if not outputs[0].dtype.is_floating_point or kwargs.get("rounding_mode", "floor") is None:
         return []
-    return neighbors(
-        beside(torch.true_divide(args[0], args[1]), 0.0, unit_of(args)), outputs[0], 1.0
-    )
+    near = beside(torch.true_divide(args[0], args[1]), 0.0, unit_of(args))
+    return neighbors(near & ~torch.isinf(torch.as_tensor(args[1])), outputs[0], 1.0)
 
 
 def remainder_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:

@@ -4,7 +4,7 @@ the value is worth."""
 from __future__ import annotations
 
 from ..core.recipe import Arg
-from .declare import FLOAT, Call, Domain, Drawing, Operator, Sample, accumulated, call
+from .declare import FLOAT, INTEGERS, Call, Domain, Drawing, Operator, Sample, accumulated, call
 from .hooks import Args, Kwargs, Tensors
 from .sampling import shape_of
 
@@ -56,7 +56,7 @@ OPERATORS = [
         family="polynomial",
         sample=of_degree(domain),
         error=RECURRENCE,
-        dtypes=FLOAT,
+        dtypes=(*FLOAT, *INTEGERS, "bool"),
         differentiable=False,
         traits=frozenset({"elementwise"}),
         whole=(1,),

@@ -7,7 +7,6 @@ import functools
 import itertools
 import math
 import struct
-from dataclasses import replace
 from typing import Any
 
 from ..core.recipe import Literal, TensorRecipe
@@ -37,8 +36,6 @@ KERNEL = {1: 9, 2: 5, 3: 3}
 # Torch refuses images with more pixels than the largest number of an eight-bit dtype.
 NARROW = {1: 65, 2: 11, 3: 5}
 VALUES = Domain(specials=("nan", "inf", "-inf", "max", "-max"), wide=(-24, 24), tiny=True)
-# Torch returns a wrong index for a maximum of -inf in channels_last_3d.
-VOLUMES = replace(VALUES, specials=("nan", "inf", "max", "-max"))
 LINEAR, TIES = (
     frozenset({"linear"}),
     frozenset({"ties", "constant"}),
@@ -46,12 +43,17 @@ LINEAR, TIES = (
 PICKS = TIES | EXTREMUM
 
 
-def image(d: Drawing, spatial: list[int], domain: Domain) -> TensorRecipe:
+def image(
+    d: Drawing, spatial: list[int], domain: Domain, values: tuple[Any, ...] | None = None
+) -> TensorRecipe:
     """Batched and unbatched; volumes alone are contiguous, because torch takes other ones for
     images with channels last."""
     batch = () if d.flag() else (d.size(1, 3),)
     return d.tensor(
-        (*batch, d.size(1, 5), *spatial), domain, layout=bool(batch) or len(spatial) < 3
+        (*batch, d.size(1, 5), *spatial),
+        domain,
+        values=values,
+        layout=bool(batch) or len(spatial) < 3,
     )
 
 
@@ -82,6 +84,8 @@ def windows(
 
 
 def average(rank: int) -> Sample:
+    """Of numbers, or of whole ones far from 0, whose average is cut off to a whole one."""
+
     def sample(d: Drawing) -> Call:
         if rank == 1 and d.integer(0, 15) == 15:  # a single element, in a window beyond both ends
             k = d.integer(2, 5)
@@ -89,8 +93,9 @@ def average(rank: int) -> Sample:
             return call(lone, [k], stride=[d.integer(1, 3)], padding=[k // 2])
         kernel, kwargs, size = windows(d, rank)
         options: dict[str, tuple[Any, ...]] = {"divisor_override": (1, 3)} if rank > 1 else {}
+        whole = None if d.floating else ("integers", *d.choice((1, 100), (-100, 100)))
         return call(
-            image(d, size, summed(d, 64)),
+            image(d, size, summed(d, 64), whole),
             kernel,
             **kwargs,
             **optional_arguments(d, count_include_pad=(False,), **options),
@@ -103,7 +108,7 @@ def maximum(rank: int) -> Sample:
     def sample(d: Drawing) -> Call:
         kernel, kwargs, size = windows(d, rank, dilated=True)
         return call(
-            image(d, size, VALUES if rank < 3 else VOLUMES),
+            image(d, size, VALUES),
             kernel,
             **kwargs,
             **optional_arguments(d, return_indices=(True,)),
@@ -222,7 +227,7 @@ OPERATORS = [
             f"avg_pool{n}d",
             average(n),
             products(of_window(n)),
-            FLOATS if n < 3 else FLOAT,
+            (*(FLOATS if n < 3 else FLOAT), "int64"),
             traits=LINEAR,
             out=n == 2,
             aten=f"avg_pool{n}d",

@@ -77,10 +77,12 @@ def product(d: Drawing) -> Call:
     at half of it.
     """
     half = d.dtype == "float16"
+    if not half and d.floating and d.choice(False, False, False, True, True):
+        return zeros_beside_large(d)
     shape = d.shape(0, 3, elements=128) if half else reducible(d, 512)
     kwargs = along(d, shape, several=False)
     if not d.floating:
-        return call(d.tensor(shape, values=("integers", 1, 3)), **kwargs)
+        return call(d.tensor(shape, values=("integers", int(d.dtype != "bool"), 3)), **kwargs)
     dim = kwargs.get("dim")
     row = shape[dim] if isinstance(dim, int) and shape else math.prod(shape)
     if row <= 8 and not half and d.flag():
@@ -97,6 +99,14 @@ def product(d: Drawing) -> Call:
         d.tensor(shape, FACTORS, values=("uniform", min_value, 1.0 + spread), overlap=False),
         **kwargs,
     )
+
+
+def zeros_beside_large(d: Drawing) -> Call:
+    """Rows of two or three factors: zeros, several in some rows, and numbers so large that more
+    of them would leave the format. Shrinks towards few rows of two."""
+    numbers = ("tokens", 2.0**40, 2.0**42, "0")
+    shape = (d.size(4, 65), d.integer(2, 3))
+    return call(d.tensor(shape, Domain(propagates=()), values=numbers, overlap=False), dim=-1)
 
 
 def truths(d: Drawing) -> Call:
@@ -213,13 +223,13 @@ FIXED: dict[str, Any] = {"traits": CONSTANT, "differentiable": False}
 OPERATORS = [
     op("sum", summing(ADDED), SUM, (*NUMERIC, "bool"), traits=LINEAR, complex=True, method=True),
     op("mean", summing(ADDED), MEAN, traits=LINEAR, complex=True, out=True, method=True),
-    op("nansum", summing(SOME_NAN), STORED),
+    op("nansum", summing(SOME_NAN), STORED, EVERY),
     op("nanmean", over(SOME_NAN, half=Domain(specials=("nan",))), STORED),
     op(
         "sum_to_size",
         smaller,
         SUM,
-        NUMERIC,
+        EVERY,
         traits=LINEAR,
         complex=True,
         unspecified_aliasing="nothing is said of a sum over no dimension",
@@ -231,7 +241,7 @@ OPERATORS = [
         NUMERIC,
         traits=LINEAR | {"constant"},
        complex=True),
-    op("prod", product, PRODUCT, NUMERIC,
+    op("prod", product, PRODUCT, EVERY,
        complex=ComplexVariant(sample=complex_product), method=True),
     op("amax", extremes, EXACT, EVERY, traits=PICKS, observe=zeros_aside, method=True),
     op("amin", extremes, EXACT, EVERY, traits=PICKS, observe=zeros_aside, method=True),

@@ -10,8 +10,9 @@ import torch
 from ..core.recipe import Arg
 from .declare import (
     ADDED,
+    EVERY,
     FLOAT,
-    HALF,
+    INTEGERS,
     NUMERIC,
     Call,
     Domain,
@@ -26,18 +27,24 @@ from .sampling import filled_shape, permuted_positions, scalar
 from .write_destinations import without_overlap
 
 NARROW = Domain(-2.0, 2.0)
+FACTOR = Domain(-2.0, 2.0, propagates=())
 
 
 def many(d: Drawing, most: int) -> int:
-    """How many positions are written to, one time in twelve none."""
-    return 0 if d.integer(0, 11) == 11 else d.size(1, most)
+    """How many positions are written to, one time in five none. Shrinks towards 1."""
+    return 0 if d.integer(0, 4) == 4 else d.size(1, most)
+
+
+def distinct(d: Drawing, most: int) -> int:
+    """The same for positions that do not repeat."""
+    return 0 if d.integer(0, 4) == 4 else d.integer(1, most)
 
 
 def scattered(d: Drawing, *, overlap: bool = True) -> Call:
     """From a tensor or a number, to positions that do not repeat along the dimension."""
     shape, dim = somewhere(d)
     index = replaced(
-        tuple(d.integer(1, s) if d.flag() else s for s in shape), dim, d.integer(1, shape[dim])
+        tuple(d.integer(1, s) if d.flag() else s for s in shape), dim, distinct(d, shape[dim])
     )
     positions = permuted_positions(d, index, dim, shape[dim])
     source: Arg = scalar(d) if d.choice(False, False, True) else d.tensor(index)
@@ -58,7 +65,10 @@ def scatter_summed(d: Drawing, *, overlap: bool = True) -> Call:
 def reduction(d: Drawing) -> tuple[str, Domain]:
     """How to reduce, and numbers whose product neither overflows nor vanishes in float16."""
     how = d.choice("prod", "amax", "amin", *["mean"] * d.floating)
-    return how, Domain(0.5, 2.0) if how == "prod" and d.dtype == "float16" else NARROW
+    if how != "prod":
+        return how, NARROW
+    # The gradient by a factor that is NaN is NaN or not, as in prod.
+    return how, Domain(0.5, 2.0, propagates=()) if d.dtype == "float16" else FACTOR
 
 
 def scatter_reduced(d: Drawing) -> Call:
@@ -77,13 +87,9 @@ def scatter_reduced(d: Drawing) -> Call:
 
 
 def index_reduced(d: Drawing) -> Call:
-    """No products in the half formats: torch (2.4 to 2.13, CPU) raises an internal assertion for
-    rows of stride 0 or size 1."""
     shape, dim = somewhere(d, elements=512)
     count = d.size(1, 9)
-    how, domain = (
-        reduction(d) if d.dtype not in HALF else (d.choice("amax", "amin", "mean"), NARROW)
-    )
+    how, domain = reduction(d)
     source = d.tensor(replaced(shape, dim, count), domain)
     return call(
         d.tensor(shape, domain),
@@ -111,7 +117,7 @@ def index_added(d: Drawing, *, overlap: bool = True) -> Call:
 
 def index_copied(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d)
-    count = d.integer(1, shape[dim])
+    count = distinct(d, shape[dim])
     source = d.tensor(replaced(shape, dim, count))
     return call(
         d.tensor(shape, overlap=overlap), dim, d.index((count,), shape[dim], distinct=True), source
@@ -121,14 +127,14 @@ def index_copied(d: Drawing, *, overlap: bool = True) -> Call:
 def index_filled(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d)
     value: Arg = d.tensor(()) if d.flag() else scalar(d)
-    return call(d.tensor(shape, overlap=overlap), dim, d.index((d.size(1, 9),), shape[dim]), value)
+    return call(d.tensor(shape, overlap=overlap), dim, d.index((many(d, 9),), shape[dim]), value)
 
 
 def index_put(d: Drawing, *, overlap: bool = True) -> Call:
     """One row of positions for each of the first dimensions; accumulating where they may repeat."""
     shape, _ = somewhere(d, elements=1024)
     if d.flag():
-        count = d.size(1, 33)
+        count = many(d, 33)
         positions = tuple(
             d.index((count,), size, negative=True) for size in shape[: d.integer(1, len(shape))]
         )
@@ -138,7 +144,7 @@ def index_put(d: Drawing, *, overlap: bool = True) -> Call:
         return call(d.tensor(shape, ADDED, overlap=overlap), positions, values, accumulate=True)
     if d.flag():
         return call(d.tensor(shape, overlap=overlap), (mask(d, shape),), d.tensor(()))
-    count = d.integer(1, shape[0])
+    count = distinct(d, shape[0])
     return call(
         d.tensor(shape, overlap=overlap),
         (d.index((count,), shape[0], distinct=True),),
@@ -150,14 +156,14 @@ def put(d: Drawing) -> Call:
     shape = filled_shape(d, 1, 3, elements=512)
     size = math.prod(shape)
     if d.flag():
-        count = (d.size(1, 33),)
+        count = (many(d, 33),)
         return call(
             d.tensor(shape, ADDED),
             d.index(count, size, negative=True),
             d.tensor(count, ADDED),
             accumulate=True,
         )
-    count = (d.integer(1, size),)
+    count = (distinct(d, size),)
     return call(d.tensor(shape), d.index(count, size, distinct=True), d.tensor(count))
 
 
@@ -185,8 +191,9 @@ def masked_scattered(d: Drawing) -> Call:
 def counted(d: Drawing) -> Call:
     """The number of occurrences of each integer, or the sum of its weights."""
     size = d.size(1, 256)
-    numbers = d.tensor((size,), dtype="int64", values=("integers", 0, 9))
-    weights = {"weights": d.tensor((size,), ADDED)} if d.flag() else {}
+    dtype = "int64" if d.floating else d.dtype  # floats are those of the weights
+    numbers = d.tensor((size,), dtype=dtype, values=("integers", 0, 9))
+    weights = {"weights": d.tensor((size,), ADDED)} if d.flag() and d.floating else {}
     return call(numbers, **weights, minlength=d.choice(0, 16))
 
 
@@ -221,17 +228,18 @@ OPERATORS = [
        complex=True, method=True,
        inplace=InPlaceVariant("masked_fill_", without_overlap(masked_filled), complex=False)),
     op("masked_scatter", masked_scattered, complex=True),
-    op("scatter_add", scatter_summed, SCATTERED, NUMERIC,
+    op("scatter_add", scatter_summed, SCATTERED, EVERY,
        complex=True, out=True, method=True,
        inplace=InPlaceVariant("scatter_add_", without_overlap(scatter_summed), complex=False)),
-    op("index_add", index_added, SCATTERED, NUMERIC,
+    op("index_add", index_added, SCATTERED, EVERY,
        complex=True, out=True, method=True,
        inplace=InPlaceVariant("index_add_", without_overlap(index_added), complex=False)),
-    op("index_put", index_put, SCATTERED, NUMERIC,
+    op("index_put", index_put, SCATTERED, EVERY,
        complex=True, method=True,
        inplace=InPlaceVariant("index_put_", without_overlap(index_put), complex=False)),
-    op("put", put, SCATTERED, NUMERIC, complex=True),
+    op("put", put, SCATTERED, EVERY, complex=True),
     op("scatter_reduce", scatter_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"})),
     op("index_reduce", index_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"})),
-    op("bincount", counted, SCATTERED, FLOAT, differentiable=False, traits=frozenset({"constant"})),
+    op("bincount", counted, SCATTERED, (*FLOAT, *INTEGERS), differentiable=False,
+       traits=frozenset({"constant"})),
 ]  # fmt: skip

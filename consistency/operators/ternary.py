@@ -80,7 +80,7 @@ def clamp(d: Drawing) -> Call:
     shape = shape_of(d)
     x = d.tensor(shape, REAL)
     lowest = 0 if d.dtype == "uint8" else -4  # of upper bounds: no result lies below 0
-    kinds = ("numbers", "one", "tensors", "crossed", *(() if d.floating else ("fraction",)))
+    kinds = ("numbers", "one", "one", "tensors", "crossed", *(() if d.floating else ("fraction",)))
     match d.choice(*kinds):
         case "fraction":  # makes floats of integers
             return call(x, **{d.choice("min", "max"): d.integer(-4, 3) + 0.25})

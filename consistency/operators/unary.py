@@ -9,9 +9,11 @@ from typing import Any
 import torch
 
 from .declare import (
+    EVERY,
     EVERYWHERE,
     EXACT,
     FLOATS,
+    INTEGERS,
     NUMERIC,
     POSITIVE,
     REAL,
@@ -52,6 +54,22 @@ UNIT_CLOSED = Domain(
     tiny=True,
 )
 NONNEGATIVE = Domain(0.0, specials=EVERYWHERE, wide=(-24, 24), tiny=True)
+
+
+SIGNED = tuple(dtype for dtype in INTEGERS if dtype != "uint8")
+WHOLE = (*INTEGERS, "bool")
+# Of whole numbers and booleans they make floats of the default dtype.
+INTO_FLOATS = frozenset({
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "deg2rad", "log1p", "log10",
+    "log2", "rad2deg", "sinh", "tan", "exp2", "expm1", "reciprocal", "rsqrt", "exp",
+    "log", "sin", "tanh", "sqrt", "sigmoid", "logit", "sinc", "erf", "erfc", "erfinv", "lgamma",
+    "digamma", "polygamma", "i0", "special.i0e", "special.i1", "special.i1e", "special.ndtr",
+    "special.ndtri", "special.log_ndtr", "special.entr", "special.erfcx", "special.airy_ai",
+    "special.bessel_j0", "special.bessel_j1", "special.bessel_y0", "special.bessel_y1",
+    "special.modified_bessel_i0", "special.modified_bessel_i1", "special.modified_bessel_k0",
+    "special.modified_bessel_k1", "special.scaled_modified_bessel_k0",
+    "special.scaled_modified_bessel_k1", "special.spherical_bessel_j0",
+})  # fmt: skip
 
 
 def negated(x: torch.Tensor) -> torch.Tensor:
@@ -112,6 +130,7 @@ def op(
     **more: Any,
 ) -> Operator:
     traits = ELEMENTWISE | more.pop("traits", frozenset())
+    dtypes = tuple(dict.fromkeys((*dtypes, *WHOLE))) if name in INTO_FLOATS else dtypes
     return Operator(
         name=name, family="unary", sample=sample, error=error, dtypes=dtypes, traits=traits, **more
     )
@@ -172,8 +191,8 @@ OPERATORS = [
     op("neg", unary(), EXACT, NUMERIC, traits=frozenset({"linear"}), reference=negated,
        complex=True, out=True, method=True, inplace=InPlaceVariant("neg_", destination())),
     op("positive", unary(), EXACT, NUMERIC, traits=frozenset({"linear", "view"}), complex=True),
-    op("sign", unary(), EXACT, NUMERIC, differentiable=False, out=True),
-    op("sgn", unary(), EXACT, NUMERIC, differentiable=False,
+    op("sign", unary(), EXACT, EVERY, differentiable=False, out=True),
+    op("sgn", unary(), EXACT, EVERY, differentiable=False,
        complex=OF_MODULUS),
     op("ceil", stepping, EXACT, NUMERIC, differentiable=False, out=True),
     op("floor", stepping, EXACT, NUMERIC, differentiable=False,
@@ -182,12 +201,12 @@ OPERATORS = [
     op("frac", stepping, EXACT, out=True),
     op("round", rounding, ErrorModel("rounded"), NUMERIC, differentiable=False,
     alternatives=decimal_neighbors, traits=ZEROS, method=True),
-    op("nan_to_num", replacing, EXACT, NUMERIC, out=True, method=True),
-    op("bitwise_not", unary(), EXACT, ("int32", "int64", "bool"), differentiable=False),
+    op("nan_to_num", replacing, EXACT, EVERY, out=True, method=True),
+    op("bitwise_not", unary(), EXACT, WHOLE, differentiable=False),
     op("frexp", unary(Domain(wide=(-100, 100))), EXACT, differentiable=False),
     op("reciprocal", unary(Domain(specials=NICE, wide=(-20, 20)), half=Domain(2.0**-6, 64.0)),
        complex=True, out=True,
-       inplace=InPlaceVariant("reciprocal_", destination(DIVISOR), error=ROUND)),
+       inplace=InPlaceVariant("reciprocal_", destination(DIVISOR), error=ROUND, dtypes=FLOATS)),
     op("sqrt", unary(NONNEGATIVE), dtypes=NUMERIC, ranges=SUBNORMAL,
        complex=True, out=True, method=True,
        inplace=InPlaceVariant("sqrt_", destination(POSITIVE), error=ROUND, dtypes=FLOATS)),
@@ -195,8 +214,8 @@ OPERATORS = [
     half=Domain(2.0**-6, 64.0)),
        ranges=SUBNORMAL,
        complex=True, out=True,
-       inplace=InPlaceVariant("rsqrt_", destination(POSITIVE), error=ROUND)),
-    op("square", unary(Domain(specials=NICE, wide=(-12, 7))), dtypes=NUMERIC,
+       inplace=InPlaceVariant("rsqrt_", destination(POSITIVE), error=ROUND, dtypes=FLOATS)),
+    op("square", unary(Domain(specials=NICE, wide=(-12, 7))), dtypes=EVERY,
        complex=True, out=True),
     op("exp", unary(MODERATE, EXP), dtypes=NUMERIC,
        complex=True, out=True, method=True,
@@ -251,5 +270,5 @@ OPERATORS = [
     op("deg2rad", unary(Domain(specials=EVERYWHERE, wide=(-24, 12)))),
     op("rad2deg", unary(Domain(specials=EVERYWHERE, wide=(-24, 7)))),
     op("angle", unary(Domain(-1024.0, 1024.0, specials=EVERYWHERE, wide=(-24, 10), tiny=True)),
-    ROUNDED, differentiable=False, complex=OF_MODULUS),
+    ROUNDED, (*FLOATS, *SIGNED), differentiable=False, complex=OF_MODULUS),
 ]  # fmt: skip

@@ -82,6 +82,14 @@ def summary(found: Coverage) -> Iterator[str]:
         )
         yield from _missing("names of the database", names)
     yield from _missing("kernels", missing)
+    if found.offered:
+        drawn, taken = found.dtype_pairs()
+        yield (
+            f"{drawn:>5} of the {taken} pairs of operator and dtype that torch takes are drawn: "
+            f"{drawn / max(taken, 1):.0%}"
+        )
+    if found.unvaried:
+        yield f"{len(found.unvaried):>5} defaulted arguments are seen in one way only"
     for name, problem in found.problems.items():
         yield f"  ✗ {name}: {problem}"
 
@@ -144,6 +152,12 @@ def page(found: Coverage) -> Iterator[str]:
             f"| certified {words} (elements of most drawn cases are proved) | {proved} of "
             f"{provable} that have numbers to prove |"
         )
+    if found.offered:
+        drawn, taken = found.dtype_pairs()
+        yield (
+            f"| pairs of operator and dtype that torch takes on the CPU | {drawn} of {taken} drawn "
+            f"({drawn / max(taken, 1):.0%}) |"
+        )
     yield ""
     yield "## Operators by family"
     yield ""
@@ -159,6 +173,14 @@ def page(found: Coverage) -> Iterator[str]:
     yield from _table(
         "Names of PyTorch's operator database that are not declared", found.missing_names
     )
+    yield from _table(
+        "Pairs of operator and dtype that torch takes and that are not drawn", found.dtypes_missing
+    )
+    for never, words in (("left", "never left"), ("took", "never took")):
+        yield from _table(
+            f"Arguments that {words} their default in 50 cases",
+            {f"{u.operator}({u.argument})": u.reason for u in found.unvaried if u.missing == never},
+        )
 
 
 def _table(title: str, reasons: dict[str, str]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import complex_numbers as c
@@ -98,11 +99,15 @@ def div(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
 
 @entry("floor_divide")
 def floor_divide(self: Any, other: Any) -> Any:
-    """Unknown for infinities, where Python's rule and the floor of the quotient differ."""
+    """Python's rule, which torch documents (`torch.div`): an infinity divided by anything is NaN,
+    and a number divided by an infinity of the other sign is -1."""
     if whole(self, other):
         return w.floor_divide(self, other)
-    doubt = or_(e.is_infinite(node_of(self)), e.is_infinite(node_of(other)))
-    return doubted(f.floor(c.div(self, other)), doubt)
+    a, b = node_of(self), node_of(other)
+    against = or_(e.and_(e.less(a, 0.0), e.less(0.0, b)), e.and_(e.less(0.0, a), e.less(b, 0.0)))
+    by_infinity = e.where(against, -1.0, 0.0)
+    finite = e.where(e.is_infinite(b), by_infinity, f.floor(c.div(self, other)))
+    return e.where(or_(e.is_infinite(a), e.is_nan(a)), math.nan, finite)
 
 
 @entry("remainder")

@@ -1,0 +1,48 @@
+"""What no case varies is found: a dtype that torch takes, an argument seen in one way only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from consistency import operators
+from consistency.engine import argument_coverage as found
+from consistency.operators.declare import Call, Drawing, call
+
+
+def test_a_dtype_that_is_not_drawn_is_named_with_a_reason() -> None:
+    sine = operators.get("sin")
+    offered = found.dtypes_offered([sine])
+    assert offered is not None
+    assert {"float32", "uint8", "bool"} <= offered["sin"]
+    assert not found.dtypes_missing([sine], offered)
+    missing = found.dtypes_missing([replace(sine, dtypes=("float32",))], offered)
+    assert missing["sin uint8"] == "not declared yet"
+
+
+def test_nearly_every_pair_that_torch_takes_is_drawn() -> None:
+    declared = list(operators.registry().values())
+    offered = found.dtypes_offered(declared)
+    assert offered is not None
+    taken = sum(map(len, offered.values()))
+    assert len(found.dtypes_missing(declared, offered)) <= 0.05 * taken
+
+
+def test_an_argument_that_never_leaves_or_takes_its_default_is_found() -> None:
+    def always(d: Drawing) -> Call:
+        return call(d.tensor((4,)), 2.0)
+
+    def never(d: Drawing) -> Call:
+        return call(d.tensor((4,)))
+
+    power = replace(operators.get("nn.functional.elu"), sample=always)
+    assert ("alpha", "took") in {(u.argument, u.missing) for u in found.unvaried(power, 5)}
+    left = {(u.argument, u.missing) for u in found.unvaried(replace(power, sample=never), 5)}
+    assert ("alpha", "left") in left
+    assert not [
+        u for u in found.unvaried(operators.get("nn.functional.elu")) if u.argument == "alpha"
+    ]
+
+
+def test_defaults_come_from_python_or_from_the_schema() -> None:
+    assert found.defaults(operators.get("nn.functional.elu"))["alpha"] == 1.0
+    assert found.defaults(operators.get("sum"))["keepdim"] is False
