@@ -16,6 +16,9 @@ from ..operators.declare import Operator
 from .materialize import leaves as leaves_of
 from .memory_formats import is_ordinary
 
+# torch 2.13's kernel for channels_last writes to the gradient of an input that tracks none, which
+# ends the process.
+_CRASHES_IN_CHANNELS_LAST = frozenset({"nn.functional.group_norm"})
 PERIOD = 5  # cases: as many as a quick run has
 
 
@@ -41,7 +44,7 @@ def with_untracked_inputs(operator: Operator, cases: list[Case]) -> list[Case]:
         return cases  # what is observed of gradients is made of all of them
     changed = list(cases)
     for turn, period in enumerate(_periods(cases)):
-        leaves = {i: leaves_of(cases[i], operator.leaves) for i in period}
+        leaves = {i: _removable(operator, cases[i]) for i in period}
         i = max(period, key=_preference(cases, leaves))
         if len(leaves[i]) > 1:
             tensors = list(cases[i].tensors)
@@ -68,3 +71,11 @@ def _periods(cases: list[Case]) -> Iterator[range]:
 
 def _rank(case: Case) -> int:
     return max((len(empty(tensor).shape) for tensor in case.tensors), default=0)
+
+
+def _removable(operator: Operator, case: Case) -> list[int]:
+    """The positions of the tensors that track gradients, unless that may not change."""
+    permuted = any(step[0] == "permute" for tensor in case.tensors for step in tensor.view)
+    if permuted and operator.name in _CRASHES_IN_CHANNELS_LAST:
+        return []
+    return leaves_of(case, operator.leaves)

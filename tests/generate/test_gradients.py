@@ -104,7 +104,7 @@ def test_another_layout_is_refused(wrong: object) -> None:
         Case.from_json(case.to_json() | {"cotangent_layout": wrong})
 
 
-@pytest.mark.parametrize("name", ["nn.functional.layer_norm", "nn.functional.prelu", "dist"])
+@pytest.mark.parametrize("name", ["nn.functional.layer_norm", "nn.functional.prelu", "mul"])
 def test_a_gradient_that_is_left_out_costs_the_others_nothing(name: str) -> None:
     """The healthy CPU passes, and a wrong gradient of the parameters is noticed."""
     operator, rules = operators.get(name), tolerances.load()
