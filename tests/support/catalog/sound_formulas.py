@@ -66,8 +66,10 @@ def attention(
             if attn_mask.dtype == torch.bool
             else scores + attn_mask
         )
-    weights = (scores - scores.amax(-1, keepdim=True).detach()).exp()
-    return (weights @ v) / weights.sum(-1, keepdim=True)
+    hidden = (scores == -math.inf).all(-1, keepdim=True)  # such a query's result is 0
+    largest = scores.amax(-1, keepdim=True).detach().masked_fill(hidden, 0.0)
+    weights = (scores - largest).exp()
+    return (weights @ v) / weights.sum(-1, keepdim=True).masked_fill(hidden, 1.0)
 
 
 def welford(x: Tensor, dim: Any = None, **options: Any) -> Tensor:
