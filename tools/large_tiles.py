@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 def main() -> None:
     """Writes one line per small case that repeats."""
     from consistency import operators
-    from consistency.generate.large.discovery import tiles
+    from consistency.generate.large.discovery import varieties
     from consistency.generate.large.shipped import DTYPE, FILE
 
     warnings.simplefilter("ignore")
@@ -25,7 +25,7 @@ def main() -> None:
     for name, operator in sorted(operators.registry().items()):
         if DTYPE not in operator.dtypes:
             continue
-        for tile in tiles(operator, DTYPE):
+        for tile in varieties(operator, DTYPE):
             row = {
                 "case": tile.case.to_json(),
                 "largest": tile.largest,

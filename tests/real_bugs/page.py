@@ -30,8 +30,9 @@ For whoever wants to know what the drawn inputs reach, or adds inputs. Afterward
 Each row is emulated as a backend of the tests (`tests/real_bugs/`): torch on the CPU with exactly
 the reported defect under the reported condition. The emulations are ours; the reports are taken
 for the facts only. *Cases* are those of one operator × dtype: `consistency run` draws 5, and
-`4 of 5, float32` says that the fourth failed first. Beside every bug a healthy backend computes the
-same on the same cases; none of them may be accused.
+`4 of 5, float32` says that the fourth failed first, `beside the 5` that the long case did which
+every run has besides. Beside every bug a healthy backend computes the same on the same cases; none
+of them may be accused.
 
 | | within 5 cases | within 50 | within 200 | not noticed | handed the report's input |
 |---|---|---|---|---|---|
@@ -84,6 +85,8 @@ def _lines(rows: Iterable[tuple[Bug, dict[str, Any]]]) -> Iterable[str]:
 def _noticed(row: dict[str, Any]) -> str:
     if not row.get("within"):
         return "no" if row.get("handed") is not False else "no, nor handed its input"
+    if row["case"] > row["within"]:
+        return f"beside the {row['within']}, {row['on'].split()[-1]}"
     return f"{row['case']} of {row['within']}, {row['on'].split()[-1]}"
 
 

@@ -17,7 +17,7 @@ import torch
 
 from ...core import dtypes
 from ...core.model import Case
-from ...core.recipe import TensorRecipe
+from ...core.recipe import Literal, TensorRecipe
 from ...core.tiling import Tiling, repeated
 from ...core.trees import flatten
 from ...operators.declare import Operator
@@ -73,6 +73,27 @@ def tiles(operator: Operator, dtype: str) -> tuple[Tile, ...]:
     return tuple(found)
 
 
+def varieties(operator: Operator, dtype: str) -> tuple[Tile, ...]:
+    """The tiles of an operator and, where it is not elementwise, two more whose results all repeat:
+    along the first dimension of as many tensors as there can be (a batch, with a bias), and along
+    another one (columns, channels)."""
+    found = list(tiles(operator, dtype))
+    if not found or "elementwise" in operator.traits or operator.form_of is not None:
+        return tuple(found)
+    others = [*_candidates(operator, dtype, False, _RESTS, ("plain",))]
+    batches = [case for case in others if case.tiling is not None and case.tiling.dims[0] == 0]
+    batches = [case for case in batches if max(len(_shape(t)) for t in case.tensors) > 2] or batches
+    columns = [case for case in others if case not in batches]
+    chosen = [max(batches, key=lambda case: len(case.tensors))] if batches else []
+    known = {tile.case.digest for tile in found}
+    more = [case for case in (*chosen, *columns[:1]) if case.digest not in known]
+    return (*found, *(_measured(operator, case, False) for case in more))
+
+
+def _shape(tensor: TensorRecipe | Literal) -> tuple[int, ...]:
+    return tensor.base if isinstance(tensor, TensorRecipe) else tensor.shape
+
+
 def _measured(operator: Operator, case: Case, whole: bool) -> Tile:
     tiling = case.tiling
     assert tiling is not None
@@ -83,14 +104,17 @@ def _measured(operator: Operator, case: Case, whole: bool) -> Tile:
 
 
 def _candidates(
-    operator: Operator, dtype: str, reduced: bool, rests: Sequence[int]
+    operator: Operator,
+    dtype: str,
+    reduced: bool,
+    rests: Sequence[int],
+    kinds: Sequence[str] = KINDS,
 ) -> Iterator[Case]:
     """Cases that hold with these rests. ``reduced``: those in which a result does not grow."""
     unfit = operator.cases is not None or operator.callable is None or operator.family in _NOT
     if unfit or "random" in operator.traits:
         return
     seen: set[str] = set()
-    kinds = KINDS
     model = operator.error.of(dtype)
     if reduced and model.kind != "exact":
         # Millions of rounded terms err more than the few of the small case: sums must be exact.
