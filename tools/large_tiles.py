@@ -14,6 +14,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
+# torch computes it by a product of matrices where there are many rows, with the budget of few.
+LEFT_OUT = frozenset({"cdist"})
+
+
 def main() -> None:
     """Writes one line per small case that repeats."""
     from consistency import operators
@@ -23,7 +27,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     lines = []
     for name, operator in sorted(operators.registry().items()):
-        if DTYPE not in operator.dtypes:
+        if DTYPE not in operator.dtypes or name in LEFT_OUT:
             continue
         for tile in varieties(operator, DTYPE):
             row = {

@@ -215,6 +215,7 @@ def literally(case: Case) -> Case:
                     _bytes(base),
                     arg.dtype,
                     *strided,
+                    leaf=arg.leaf,
                     base=arg.base if arg.view else (),
                     view=arg.view,
                 )

@@ -224,7 +224,7 @@ def test_a_bundle_and_an_id_name_a_case(bundle: Path, failure: Path, mine: tuple
     assert "is a bundle: which case of it? Add --id ID" in without.output
     wrong = called(str(bundle), "--id", case.id[:-1] + "x")
     assert wrong.exit_code == 2
-    assert f"did you mean {case.id}?" in wrong.output
+    assert f"did you mean {case.id}" in wrong.output
 
 
 def test_the_stored_screen_spells_a_backend_as_it_was_asked_for(bundle: Path) -> None:
