@@ -66,6 +66,7 @@ BOUND = Domain(-4.0, 4.0)
 SELECTION = replace(EXACT, backward=of_shares)
 PLAIN = ErrorModel("rounded")
 MONOMIAL = ErrorModel("rounded", backward="products")
+QUOTIENT = replace(MONOMIAL, in_integers=ErrorModel("rounded", "output"))
 CANCELLING = accumulated("pointwise", one, backward="pointwise")
 
 
@@ -185,11 +186,6 @@ def divided(d: Drawing) -> Call:
 
 
 def truly_divided(d: Drawing) -> Call:
-    """Integers as large as float32 holds them: others are rounded before they are divided."""
-    if d.dtype in ("int32", "int64"):
-        shape, ends = shape_of(d), d.choice((1, 9), (-9, -1), (1, 1 << 20))
-        dividend = d.tensor(shape, values=("integers", -(1 << 24), 1 << 24))
-        return call(dividend, d.tensor(d.broadcastable(shape), values=("integers", *ends)))
     return call(*quotient(d, modest=False))
 
 
@@ -259,10 +255,17 @@ def times_a_power_of_two(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tenso
 
 def limited(d: Drawing) -> Call:
     """A tensor and its bound, half of the time a number. Shrinks towards a number."""
-    bound = replace(BOUND, low=0.0) if d.dtype == "uint8" else BOUND
     if d.flag():
-        return call(*operands(d, REAL, bound, mixed=False))
-    return call(d.tensor(shape_of(d), REAL), within(d, bound))
+        return call(*operands(d, REAL, BOUND, mixed=False))
+    return call(d.tensor(shape_of(d), REAL), within(d, BOUND))
+
+
+def limited_above(d: Drawing) -> Call:
+    """The same; of numbers without a sign none is below a negative bound, so that nothing is
+    defined there."""
+    if d.dtype != "uint8":
+        return limited(d)
+    return call(d.tensor(shape_of(d), REAL), d.integer(0, 4))
 
 
 def integers(low: int, high: int) -> Sample:
@@ -273,6 +276,11 @@ def integers(low: int, high: int) -> Sample:
         )
 
     return sample
+
+
+def common_multiple(d: Drawing) -> Call:
+    """Numbers whose multiple the dtype holds: beyond it nothing is defined."""
+    return (integers(-11, 11) if d.dtype in ("int8", "uint8") else integers(-60, 60))(d)
 
 
 op = family("binary", error=ROUNDED, dtypes=FLOATS, traits=ELEMENTWISE)
@@ -312,10 +320,10 @@ OPERATORS = [
        complex=True, out=True, method=True,
        inplace=InPlaceVariant("mul_", combined(write_destinations.FACTOR), error=ROUND,
        dtypes=NUMERIC)),
-    op("div", divided, MONOMIAL, EVERY, traits=STEPS, alternatives=quotient_neighbors,
+    op("div", divided, QUOTIENT, EVERY, traits=STEPS, alternatives=quotient_neighbors,
        complex=ComplexVariant(sample=complex_quotient), out=True, method=True,
        inplace=InPlaceVariant("div_", divided_in_place, error=ROUND, dtypes=FLOATS)),
-    op("true_divide", truly_divided, MONOMIAL, EVERY, complex=True, out=True),
+    op("true_divide", truly_divided, QUOTIENT, EVERY, complex=True, out=True),
     op("floor_divide", wholly_divided, PLAIN, NUMERIC, traits=STEPS, differentiable=False,
     alternatives=quotient_neighbors),
     op("remainder", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False,
@@ -325,7 +333,7 @@ OPERATORS = [
     op("__radd__", from_left(), ROUNDED, EVERY, traits=LINEAR, complex=True),
     op("__rsub__", from_left(), ROUNDED, NUMERIC, traits=LINEAR, complex=True),
     op("__rmul__", LEFT, MONOMIAL, EVERY, traits=LINEAR, complex=True),
-    op("__rdiv__", from_left(DIVISOR, half=COUNTABLE), MONOMIAL, EVERY, complex=True),
+    op("__rdiv__", from_left(DIVISOR, half=COUNTABLE), QUOTIENT, EVERY, complex=True),
     op("__rpow__", raised, dtypes=NUMERIC, complex=AS_POWER),
     op("pow", power, dtypes=NUMERIC,
        complex=ComplexVariant(sample=complex_power, error=ROUNDED),
@@ -344,7 +352,7 @@ OPERATORS = [
     op("fmin", pointwise(REAL, REAL), SELECTION, EVERY, traits=TIES, observe=zeros_aside),
     op("clamp_min", limited, SELECTION, EVERY, traits=PICKS,
     observe=zeros_aside),
-    op("clamp_max", limited, SELECTION, EVERY, traits=PICKS,
+    op("clamp_max", limited_above, SELECTION, EVERY, traits=PICKS,
     observe=zeros_aside),
     op("heaviside", pointwise(Domain(points=(0.0, 1.0), specials=EVERYWHERE), REAL), EXACT, EVERY,
     differentiable=False, out=True),
@@ -361,5 +369,5 @@ OPERATORS = [
     op("igamma", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False),
     op("igammac", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False),
     op("gcd", integers(-60, 60), EXACT, INTEGERS, differentiable=False),
-    op("lcm", integers(-11, 11), EXACT, INTEGERS, differentiable=False),
+    op("lcm", common_multiple, EXACT, INTEGERS, differentiable=False),
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..core.dtypes import INTEGER_RANGE
 from .domains import COMPLEX
 from .hooks import Args, Kwargs, Magnitude, Tensors, Terms, hook
 
@@ -44,7 +45,8 @@ class ErrorModel:
     their intermediates to the half format (gradients always are). ``in_complex`` is the model for
     complex numbers where it is another kind: an absolute value is rounded there. S is always made
     of moduli, and bounds the error of either part: where numbers are multiplied, a part's error is
-    relative to the whole number.
+    relative to the whole number. ``in_integers`` is the model for whole numbers that the operator
+    makes floats first, which rounds the large ones.
     """
 
     kind: str = "rounded"
@@ -55,10 +57,13 @@ class ErrorModel:
     integers_exact: bool = False
     wide_accumulation: bool = True
     in_complex: ErrorModel | None = None
+    in_integers: ErrorModel | None = None
 
     def of(self, dtype: str) -> ErrorModel:
         """The model that holds in ``dtype``: among complex numbers functions err relative to the
         modulus of their result."""
+        if dtype in INTEGER_RANGE and self.in_integers is not None:
+            return self.in_integers
         if dtype not in COMPLEX:
             return self
         if self.in_complex is not None:

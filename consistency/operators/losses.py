@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from .declare import (
-    FLOAT,
     FLOATS,
+    HALF,
     Call,
     Domain,
     Drawing,
@@ -104,13 +104,19 @@ def poisson(d: Drawing) -> Call:
 
 
 def signed(domain: Domain, count: int = 1, **options: tuple[Any, ...]) -> Sample:
-    """``count`` tensors of one shape, and targets 1 and -1."""
+    """``count`` tensors of one shape, and targets 1 and -1.
+
+    Of several tensors, those of the half formats hold whole numbers: where the rounding of their
+    difference decides on which side of the margin it lies, either slope is right."""
 
     def sample(d: Drawing) -> Call:
         shape = sized(d)
+        exact: dict[str, Any] = {}
+        if count > 1 and d.dtype in HALF:
+            exact["values"] = ("integers", -16, 16)
         target = d.tensor(shape, PLAIN, values=("tokens", 1.0, 1.0, "-1", "-1", "1"))
         return call(
-            *(d.tensor(shape, domain) for _ in range(count)),
+            *(d.tensor(shape, domain, **exact) for _ in range(count)),
             target,
             **optional_arguments(d, reduction=REDUCTIONS, **options),
         )
@@ -166,7 +172,6 @@ def loss(
     )
 
 
-UNSCALED = (*FLOAT, "bfloat16")  # their sums and quotients leave float16
 PREDICTION: dict[str, Any] = {"differentiable_inputs": (0,)}
 
 OPERATORS = [
@@ -174,21 +179,19 @@ OPERATORS = [
     loss("l1_loss", regression(), POSITIVE_TERMS),
     loss("smooth_l1_loss", regression(beta=(0.5, 4.0)), POSITIVE_TERMS),
     loss("huber_loss", regression(delta=(0.5, 4.0)), POSITIVE_TERMS),
-    loss("kl_div", divergence, of_divergence, UNSCALED),
+    loss("kl_div", divergence, of_divergence),
     loss("poisson_nll_loss", poisson, of_poisson),
-    loss("gaussian_nll_loss", paired(SCORES, SCORES, RATES, full=(True,)), of_gaussian, UNSCALED),
+    loss("gaussian_nll_loss", paired(SCORES, SCORES, RATES, full=(True,)), of_gaussian),
     loss(
         "binary_cross_entropy",
         paired(SHARES_PREDICTED, SHARES, weighted=True),
         of_entropy,
-        UNSCALED,
         **PREDICTION,
     ),
     loss(
         "binary_cross_entropy_with_logits",
         logistic,
         accumulated(of_logistic, reduced, backward=of_logistic_slope),
-        UNSCALED,
         **PREDICTION,
     ),
     loss("multilabel_soft_margin_loss", labeled, of_labels, **PREDICTION),
@@ -203,8 +206,7 @@ OPERATORS = [
         "margin_ranking_loss",
         signed(SCORES, 2, margin=MARGINS),
         of_ranking,
-        FLOAT,
         differentiable_inputs=(0, 1),
     ),
-    loss("soft_margin_loss", signed(LOGITS), of_soft_margin, UNSCALED, **PREDICTION),
+    loss("soft_margin_loss", signed(LOGITS), of_soft_margin, **PREDICTION),
 ]

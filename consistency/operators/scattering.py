@@ -27,7 +27,6 @@ from .sampling import filled_shape, permuted_positions, scalar
 from .write_destinations import without_overlap
 
 NARROW = Domain(-2.0, 2.0)
-FACTOR = Domain(-2.0, 2.0, propagates=())
 
 
 def many(d: Drawing, most: int) -> int:
@@ -65,10 +64,7 @@ def scatter_summed(d: Drawing, *, overlap: bool = True) -> Call:
 def reduction(d: Drawing) -> tuple[str, Domain]:
     """How to reduce, and numbers whose product neither overflows nor vanishes in float16."""
     how = d.choice("prod", "amax", "amin", *["mean"] * d.floating)
-    if how != "prod":
-        return how, NARROW
-    # The gradient by a factor that is NaN is NaN or not, as in prod.
-    return how, Domain(0.5, 2.0, propagates=()) if d.dtype == "float16" else FACTOR
+    return how, Domain(0.5, 2.0) if how == "prod" and d.dtype == "float16" else NARROW
 
 
 def scatter_reduced(d: Drawing) -> Call:

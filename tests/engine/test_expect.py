@@ -238,7 +238,7 @@ def test_a_failure_becomes_an_entry_that_covers_its_like(
         "-b",
         "mine.py:Faulty",
         "--seconds",
-        "8s",
+        "40s",
     )
     assert told.exit_code == 0, told.output
     ((entry,), _) = load([path])
