@@ -17,7 +17,7 @@ from ..core.model import Case
 from ..errors import UsageError
 from ..generate.calls import opinfo
 from ..generate.search import batch
-from ..judge.known.argument_names import position_of
+from ..judge.known.argument_names import aten_name, positions_of
 from ..operators.catalog.signature import signature
 from ..operators.declare import Operator
 
@@ -53,6 +53,26 @@ ARGUMENT_REASONS: tuple[tuple[str, str, str], ...] = (
     ("*", "_stacklevel", "which line a warning names"),
     ("*", "dtype", "results in another dtype are operators of their own (softmax.with_dtype)"),
     ("*", "memory_format", "brought about by the layouts of arguments"),
+    ("*", "implicit", "of traces: it changes no result"),
+    ("*", "check_errors", "raises for singular matrices, which have no result"),
+    ("*", "sparse*", "sparse gradients are not compared"),
+    ("*", "driver", "of CUDA alone"),
+    ("linalg.lu*", "pivot", "of CUDA alone"),
+    ("nn.functional.embedding*", "max_norm", "the table is scaled in place first"),
+    ("nn.functional.embedding*", "norm_type", "the table is scaled in place first"),
+    ("*dot_product_attention", "dropout_p", "random numbers are judged by their distribution"),
+    ("*dot_product_attention", "enable_gqa", "an operator of its own: grouped_query_attention"),
+    ("sort", "reverse", "of Python lists"),
+    ("isin", "assume_unique", "a promise that a smaller case would not keep"),
+    ("cross", "dim", "torch warns where it is left out"),
+    ("meshgrid", "indexing", "torch warns where it is left out"),
+    ("nn.functional.softmin", "dim", "torch warns where it is left out"),
+    ("nn.functional.kl_div", "reduction", "torch warns where it is left out"),
+    ("*", "align_corners", "torch warns where it is left out"),
+    ("stft", "return_complex", "torch refuses real results"),
+    ("stft", "align_to_window", "torch 2.4 has no such argument"),
+    ("*.train_then_eval", "momentum", "without it the running statistics barely move"),
+    ("formula.*", "*", "a formula is compared with its operator, whose arguments vary"),
     ("*", "*", "not varied yet"),
 )
 
@@ -102,8 +122,9 @@ def unvaried(operator: Operator, examples: int = EXAMPLES) -> list[Unvaried]:
         return []
     cases = batch(operator, operator.dtypes[0], examples)
     found = []
+    places = positions_of(operator.name)
     for name, default in sorted(defaults(operator).items()):
-        given = [_given(case, name, default) for case in cases]
+        given = [_given(case, name, places.get(name), default) for case in cases]
         for missing, seen in (("left", any(given)), ("took", not all(given))):
             if not seen:
                 why = reason(ARGUMENT_REASONS, operator.name, name)
@@ -117,20 +138,19 @@ def defaults(operator: Operator) -> dict[str, Any]:
         parameters = inspect.signature(operator.callable).parameters.values()  # type: ignore[arg-type]
         return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
     except (ValueError, TypeError):
-        return dict(_schema_defaults(operator.aten or operator.name.rpartition(".")[2]))
+        return dict(_schema_defaults(operator))
 
 
-def _schema_defaults(base: str) -> Iterator[tuple[str, Any]]:
-    packet = getattr(torch.ops.aten, base, None)
+def _schema_defaults(operator: Operator) -> Iterator[tuple[str, Any]]:
+    packet = getattr(torch.ops.aten, aten_name(operator), None)
     for overload in packet.overloads() if packet is not None else ():
         found = signature(getattr(packet, overload))
         if not found.only_written:  # those with out=
             yield from ((p.name, p.default) for p in found.parameters if p.has_default)
 
 
-def _given(case: Case, name: str, default: Any) -> bool:
+def _given(case: Case, name: str, position: int | None, default: Any) -> bool:
     """Whether the case's argument is another than its default."""
-    position = position_of(case, name)
     if name in case.kwargs:
         value: Any = case.kwargs[name]
     elif position is not None and position < len(case.args):

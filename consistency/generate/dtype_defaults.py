@@ -28,9 +28,12 @@ def give(operator: str, dtype: str, args: Args, kwargs: Kwargs) -> None:
 
 
 def _plain(operator: str) -> str:
-    """``nan_to_num`` of ``aten.nan_to_num_.default``, ``nn.functional.rms_norm`` as it is."""
-    parts = operator.split(".")
-    return (parts[1] if parts[0] == "aten" and len(parts) > 1 else operator).removesuffix("_")
+    """``nan_to_num`` of ``aten.nan_to_num_.default`` and ``nan_to_num.method``,
+    ``nn.functional.rms_norm`` as it is."""
+    parts = operator.removesuffix(".method").split(".")
+    return (parts[1] if parts[0] == "aten" and len(parts) > 1 else ".".join(parts)).removesuffix(
+        "_"
+    )
 
 
 def _fill(args: Args, kwargs: Kwargs, position: int, name: str, value: float) -> None:
@@ -38,6 +41,13 @@ def _fill(args: Args, kwargs: Kwargs, position: int, name: str, value: float) ->
         args[position] = value if args[position] is None else args[position]
     elif kwargs.get(name) is None:
         kwargs[name] = value
+
+
+def _limits_of_out(dtype: torch.dtype, args: Args, kwargs: Kwargs) -> None:
+    """The result's tensor stands before the arguments."""
+    rest = args[1:]
+    _limits(dtype, rest, kwargs)
+    args[1:] = rest
 
 
 def _epsilon(dtype: torch.dtype, args: Args, kwargs: Kwargs) -> None:
@@ -75,6 +85,6 @@ def _cut(dtype: torch.dtype, args: Args, kwargs: Kwargs) -> None:
 
 _RULES: dict[str, Callable[[torch.dtype, Args, Kwargs], None]] = {
     "nn.functional.rms_norm": _epsilon, "rms_norm": _epsilon, "_fused_rms_norm": _epsilon,
-    "nan_to_num": _limits,
+    "nan_to_num": _limits, "nan_to_num.out": _limits_of_out,
     "linalg.pinv": _cut, "linalg.matrix_rank": _cut,
 }  # fmt: skip

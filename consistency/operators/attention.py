@@ -128,12 +128,37 @@ def heads(d: Drawing) -> Call:
     queries, keys, batch = d.size(1, 17), d.size(1, 17), d.size(1, 3)
     query, key = d.tensor((queries, batch, width), VECTORS), d.tensor((keys, batch, width), VECTORS)
     small = Domain(-0.5, 0.5)
-    packed, out = d.tensor((3 * width, width), small), d.tensor((width, width), small)
-    mask = {"attn_mask": d.tensor((queries, keys), BIAS)} if d.flag() else {}
+    packed: TensorRecipe | None = d.tensor((3 * width, width), small)
+    out = d.tensor((width, width), small)
+    need_weights = d.flag()
+    options: dict[str, Any] = {"need_weights": need_weights} if not need_weights else {}
+    if need_weights and d.flag():
+        options["average_attn_weights"] = False
+    match d.choice("none", "added", "added", "causal"):
+        case "added":
+            options["attn_mask"] = d.tensor((queries, keys), BIAS)
+        case "causal":
+            later = bytes(j > i for i in range(queries) for j in range(keys))
+            options |= {"attn_mask": Literal(later, "bool", (queries, keys), (keys, 1))}
+            options["is_causal"] = True
+    if d.choice(False, False, True):  # of each batch the first keys are visible
+        seen = [d.integer(1, keys) for _ in range(batch)]
+        padding = bytes(j >= count for count in seen for j in range(keys))
+        options["key_padding_mask"] = Literal(padding, "bool", (batch, keys), (keys, 1))
+    if d.choice(False, False, True):
+        options["use_separate_proj_weight"] = True
+        for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
+            options[name] = d.tensor((width, width), small)
+        packed = None
+    if d.choice(False, False, False, True):  # as an exported decoder gives them
+        for name in ("static_k", "static_v"):
+            options[name] = d.tensor((batch * count, keys, width // count), VECTORS)
+    if d.flag():
+        options["training"] = False  # only dropout depends on it
     return call(
         query, key, d.tensor((keys, batch, width), VECTORS), width, count, packed,
         d.tensor((3 * width,), small), None, None, False,
-        0.0, out, d.tensor((width,), small), training=False, need_weights=d.flag(), **mask,
+        0.0, out, d.tensor((width,), small), **options,
     )  # fmt: skip
 
 

@@ -49,7 +49,8 @@ def converted(d: Drawing) -> Call:
     """``to`` an integer or bool dtype (the floating ones have methods of their own, and a float64
     run of their own)."""
     (x,) = whole(0.0, 127.0, 2.0**17)(d).args
-    return call(x, DType(d.choice("int64", "uint8", "int32", "int16", "uint8", "bool", "int8")))
+    into = DType(d.choice("int64", "uint8", "int32", "int16", "uint8", "bool", "int8"))
+    return call(x, into, **({"copy": True} if d.choice(False, False, True) else {}))
 
 
 def rounded_once(dtype: torch.dtype) -> Any:

@@ -33,8 +33,9 @@ from .declare import (
     call,
     one,
 )
-from .losses import LOG_PROBABILITIES, LOGITS, MARGINS, REDUCTIONS, SCORES
+from .losses import LOG_PROBABILITIES, LOGITS, MARGINS, SCORES
 from .parameter_sampling import optional_arguments
+from .regression_losses import REDUCTIONS
 
 WEIGHTS = Domain(0.125, 4.0)
 
@@ -111,7 +112,10 @@ def alignment(d: Drawing) -> Call:
     them."""
     labels_each, batch, count = d.size(1, 6), d.size(1, 4), d.size(2, 17)
     steps = 2 * labels_each + d.integer(1, 6)
-    target = d.tensor((batch, labels_each), dtype="int64", values=("integers", 1, count - 1))
+    blank = d.choice(0, 0, count - 1)
+    first = 0 if blank else 1
+    span = ("integers", first, first + count - 2)
+    target = d.tensor((batch, labels_each), dtype="int64", values=span)
     inputs = tuple(d.integer(2 * labels_each + 1, steps) for _ in range(batch))
     label_counts = tuple(d.integer(1, labels_each) for _ in range(batch))
     return call(
@@ -119,7 +123,8 @@ def alignment(d: Drawing) -> Call:
         target,
         inputs,
         label_counts,
-        **optional_arguments(d, reduction=REDUCTIONS),
+        **({"blank": blank} if blank else {}),
+        **optional_arguments(d, reduction=REDUCTIONS, zero_infinity=(True,)),
     )
 
 

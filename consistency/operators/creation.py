@@ -67,6 +67,8 @@ def arange(d: Drawing) -> Call:
     """Up to 1000 steps; steps of floats are multiples of 1/64."""
     start, step = scalar(d), d.number(1 / 64, 2) if d.floating else d.integer(1, 4)
     sign, count = d.choice(1, -1), d.integer(0, 1000) if d.dtype != "float16" else d.integer(0, 100)
+    if d.choice(False, False, True):  # in steps of 1
+        return call(start, start + count, dtype=DType(d.dtype))
     return call(start, start + sign * step * count, sign * step, dtype=DType(d.dtype))
 
 

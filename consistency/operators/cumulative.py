@@ -91,7 +91,8 @@ def areas(d: Drawing) -> Call:
     dim = d.dim(shape)
     if shape[dim] == 1 and d.integer(0, 7):
         shape[dim] = d.integer(2, 3)
-    return call(d.tensor(shape, ADDED), dx=d.number(0.25, 4), dim=dim)
+    width = {} if d.choice(False, False, True) else {"dx": d.number(0.25, 4)}
+    return call(d.tensor(shape, ADDED), **width, dim=dim)
 
 
 @hook
@@ -126,7 +127,9 @@ def differences_of_one(outputs: Tensors, *_: Any, n: int, **__: Any) -> float:
 
 
 @hook
-def of_areas(outputs: Tensors, y: Any, *_: Any, dim: int, dx: float, **__: Any) -> torch.Tensor:
+def of_areas(
+    outputs: Tensors, y: Any, *_: Any, dim: int, dx: float = 1.0, **__: Any
+) -> torch.Tensor:
     """(Σ y − (first + last)/2)·dx as torch computes it: both ends are added in full, then half of
     them is taken away."""
     y = y.detach().abs()

@@ -10,9 +10,10 @@ import torch
 from .declare import FLOAT, Call, Domain, Drawing, accumulated, call, family
 from .hooks import Args, Kwargs, Tensors, hook
 from .loss_magnitudes import reduce
-from .losses import MARGINS, REDUCTIONS
+from .losses import MARGINS
 from .magnitudes import finite, joint_maximum, peak
 from .parameter_sampling import PLAIN, optional_arguments
+from .regression_losses import REDUCTIONS
 
 VECTORS = Domain(wide=(-8, 8), sums=True)
 NEARBY = Domain(-4.0, 4.0, wide=(-8, 2))
@@ -67,9 +68,11 @@ def own_distances(d: Drawing) -> Call:
 
 def triplet(d: Drawing) -> Call:
     shape = rows(d)[d.integer(0, 1) :]
+    margin = {"margin": d.choice(*MARGINS)} if d.flag() else {}
     return call(
         *(d.tensor(shape, NEARBY) for _ in range(3)),
-        **optional_arguments(d, margin=MARGINS, p=(1.0,), swap=(True,), reduction=REDUCTIONS),
+        **margin,
+        **optional_arguments(d, p=(1.0,), swap=(True,), reduction=REDUCTIONS, eps=(2.0**-10,)),
     )
 
 

@@ -65,14 +65,17 @@ def channels(rank: int) -> Sample:
 
     def sample(d: Drawing) -> Call:
         shape = (d.integer(1, 8), d.size(1, 65), *(d.integer(1, 4) for _ in range(rank)))
-        return call(d.tensor(shape, NUMBERS), d.choice(*PROBABILITIES), True)
+        # In evaluation nothing is dropped.
+        return call(d.tensor(shape, NUMBERS), d.choice(*PROBABILITIES), d.choice(True, True, False))
 
     return sample
 
 
 def of_channels(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """As dropout, but a channel is kept or dropped as a whole."""
-    (p, _), out, x = given(args, kwargs), outputs[0].flatten(2), args[0].flatten(2)
+    (p, training), out, x = given(args, kwargs), outputs[0].flatten(2), args[0].flatten(2)
+    if not training:
+        return outputs
     surviving, nonzero = (out != 0.0).any(-1), (x != 0.0).any(-1)
     possible = torch.where(surviving.unsqueeze(-1), scaled((x,), out, p), out == 0.0)
     return flags(
@@ -82,13 +85,21 @@ def of_channels(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     )
 
 
-def alpha_dropping(d: Drawing) -> Call:
+def always_dropping(d: Drawing) -> Call:
     return call(d.tensor(sizes(d), NUMBERS), d.choice(*PROBABILITIES), True)
+
+
+def alpha_dropping(d: Drawing) -> Call:
+    """Mostly training; in evaluation, the default, nothing is dropped."""
+    training = () if d.choice(False, False, True) else (True,)
+    return call(d.tensor(sizes(d), NUMBERS), d.choice(*PROBABILITIES), *training)
 
 
 def of_alpha_dropout(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """a·x + b, or a·α + b for what is dropped, with a and b that keep mean 0 and variance 1."""
-    (p, _), out, x = given(args, kwargs), outputs[0], args[0]
+    (p, training), out, x = given(args, kwargs, training=False), outputs[0], args[0]
+    if not training:
+        return outputs
     a = ((1.0 - p) * (1.0 + p * SATURATED**2)) ** -0.5
     b = -a * SATURATED * p
     room = TWOFOLD * unit_of(args) * (a * x.abs() + abs(b) + a * abs(SATURATED))
@@ -164,7 +175,7 @@ OPERATORS = [
         **ACTIVATION,
         traits=RANDOM | {"elementwise"},
     ),
-    op("native_dropout", alpha_dropping, of_dropout),
+    op("native_dropout", always_dropping, of_dropout),
     op("nn.functional.dropout1d", channels(1), of_channels),
     op("nn.functional.dropout2d", channels(2), of_channels),
     op("nn.functional.dropout3d", channels(3), of_channels),

@@ -58,13 +58,18 @@ def embedding_bag(d: Drawing) -> Call:
     if d.flag():
         sizes = [d.integer(0, 17) for _ in range(d.size(1, 9))]
         shape: tuple[int, ...] = (sum(sizes),)
-        kwargs["offsets"] = offsets(sizes)
+        last = d.choice(False, False, True)
+        kwargs["offsets"] = offsets([*sizes, 0] if last else sizes)
+        if last:  # where the last bag ends
+            kwargs["include_last_offset"] = True
     else:
         shape = (d.size(1, 9), d.size(1, 33))
     if mode == "sum" and d.flag():
         kwargs["per_sample_weights"] = d.tensor(shape, Domain(-2.0, 2.0))
     if d.choice(False, False, True):
         kwargs["padding_idx"] = d.integer(0, rows - 1)
+    if mode != "max" and d.choice(False, False, True):
+        kwargs["scale_grad_by_freq"] = True
     return call(d.index(shape, rows), weight, **kwargs)
 
 

@@ -59,9 +59,10 @@ def lists(
     number: tuple[float, float] | None = None,
     keyword: str = "",
     overlap: bool = True,
+    factor: bool = False,
 ) -> Sample:
     """One list per domain, of tensors of equal shapes; and a number, instead of the last list or in
-    addition."""
+    addition; with ``factor`` perhaps a power of two by which the last list is multiplied."""
 
     def sample(d: Drawing) -> Call:
         shapes = [d.shape(0, 3, elements=512) for _ in range(d.integer(1, MOST))]
@@ -74,7 +75,8 @@ def lists(
         if keyword:
             return call(*tensor_lists, **({keyword: d.number(*number)} if d.flag() else {}))
         if len(domains) > 1 and not d.flag():
-            return call(*tensor_lists)
+            scaled = factor and d.flag()
+            return call(*tensor_lists, **({"alpha": d.choice(2.0, 0.5)} if scaled else {}))
         return call(*tensor_lists[: max(len(domains) - 1, 1)], d.number(*number))
 
     return sample
@@ -92,6 +94,11 @@ def mixed(overlap: bool) -> Sample:
         return call(*both.args, d.choice(0.25, 0.75, d.number(-1, 2)))
 
     return sample
+
+
+def measured(d: Drawing) -> Call:
+    """A list, and perhaps the order of its norms."""
+    return call(*lists(TERM)(d).args, *([d.choice(1, float("inf"))] if d.flag() else []))
 
 
 def in_place(name: str) -> Callable[..., Any] | None:
@@ -135,8 +142,8 @@ def over(*domains: Domain, **options: Any) -> Callable[..., Sample]:
 
 
 OPERATORS = [
-    *both("add", over(TERM, TERM, number=(-4, 4))),
-    *both("sub", over(TERM, TERM, number=(-4, 4))),
+    *both("add", over(TERM, TERM, number=(-4, 4), factor=True)),
+    *both("sub", over(TERM, TERM, number=(-4, 4), factor=True)),
     *both("mul", over(TERM, TERM, number=(-4, 4))),
     *both("div", over(TERM, DIVISOR, number=(1, 4))),
     *both("addcmul", over(TERM, TERM, TERM, number=(-4, 4), keyword="value"), SUMS),
@@ -154,7 +161,7 @@ OPERATORS = [
     *both("maximum", over(TERM, TERM, number=(-4, 4)), EXACT),
     *both("minimum", over(TERM, TERM, number=(-4, 4)), EXACT),
     *both("pow", over(Domain(0.25, 4.0), Domain(-4.0, 4.0), number=(-2, 3))),
-    Operator(name="_foreach_norm", family="foreach", sample=lists(TERM), error=NORM, dtypes=FLOAT,
+    Operator(name="_foreach_norm", family="foreach", sample=measured, error=NORM, dtypes=FLOAT,
     differentiable=False),
     writing("zero", lists(TERM, overlap=False), EXACT, traits=frozenset({"constant"})),
 ]  # fmt: skip

@@ -74,7 +74,8 @@ def grid(d: Drawing, name: str, rank: int) -> Call:
     batch = d.shape(0, 1, most=3)
     dims = list(range(-rank, 0))
     size = {"s": [d.integer(min_size, 17) for _ in dims]} if d.choice(False, False, True) else {}
-    dim = {"dim": dims} if size or batch or rank != 2 else {}
+    implied = not size and (not batch or name.endswith("2")) and (rank == 2 or name[-1] == "n")
+    dim = {} if implied and d.flag() else {"dim": d.choice(dims, dims[::-1])}
     return call(
         d.tensor((*batch, *shape), SIGNAL), **size, **dim, **optional_arguments(d, norm=NORMS)
     )
@@ -89,16 +90,29 @@ def short_time(d: Drawing) -> Call:
     """Frames of a signal; centered frames need half a frame on each side to reflect."""
     frame = d.size(2, 129)
     length = d.size(frame, 2048)
-    window = {"window": d.tensor((frame,), Domain(0.0, 1.0))} if d.flag() else {"window": None}
-    hop = max(1, frame // d.choice(4, 2, 1, 3))
+    hop = (
+        None
+        if frame >= 4 and d.choice(False, False, True)
+        else max(1, frame // d.choice(4, 2, 1, 3))
+    )
+    # A shorter window lies in the middle of its frame.
+    width = d.integer(2, frame) if d.choice(False, False, True) else frame
+    window: dict[str, Any] = {"win_length": width} if width != frame else {}
+    window["window"] = d.tensor((width,), Domain(0.0, 1.0)) if d.flag() else None
     signal = d.tensor((*d.shape(0, 1, most=3), length), SIGNAL)
     return call(
         signal,
         frame,
-        hop_length=hop,
+        **({} if hop is None else {"hop_length": hop}),
         **window,
         return_complex=True,
-        **optional_arguments(d, center=(False,), normalized=(True,), onesided=(False,)),
+        **optional_arguments(
+            d,
+            center=(False,),
+            normalized=(True,),
+            onesided=(False,),
+            pad_mode=("constant", "replicate"),
+        ),
     )
 
 
@@ -142,9 +156,13 @@ def of_transform(name: str) -> Any:
 
 
 @hook
-def of_frames(outputs: Tensors, x: Any, n_fft: Any, *_: Any, **__: Any) -> float:
-    """√n · max|x| · log₂ n bounds every frame."""
-    return float(x.abs().max()) * math.sqrt(n_fft) * max(math.log2(n_fft), 1.0)
+def of_frames(outputs: Tensors, x: Any, n_fft: Any, *_: Any, **__: Any) -> Any:
+    """√n · max|x| · log₂ n bounds every frame, but for the line that holds it all."""
+    every = float(x.abs().max()) * math.sqrt(n_fft) * max(math.log2(n_fft), 1.0)
+    if not outputs[0].is_complex():  # of gradients
+        return every
+    full = every + outputs[0].abs().amax(-2, keepdim=True).expand(outputs[0].shape)
+    return torch.stack([full, full], -1)
 
 
 def transform(name: str, sample: Sample) -> Operator:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any
 
-from ..core.recipe import Arg, Index, TensorRecipe
+import torch
+
+from ..core.recipe import Arg, Index, Literal, TensorRecipe
 from .declare import EVERY, EXACT, INTEGERS, NUMERIC, Call, Domain, Drawing, Sample, call, family
 from .sampling import filled_shape, scalar
 
@@ -36,8 +39,16 @@ def gathered(d: Drawing) -> Call:
 
 
 def taken_along(d: Drawing) -> Call:
+    """Along a dim, or of all elements in their order."""
     shape, dim = somewhere(d)
+    if d.choice(False, False, True):
+        return call(d.tensor(shape), d.index((d.size(1, 17),), math.prod(shape)))
     return call(d.tensor(shape), d.index(replaced(shape, dim, d.size(1, 17)), shape[dim]), dim)
+
+
+def taken_of_contiguous(x: torch.Tensor, index: torch.Tensor, *dim: int) -> torch.Tensor:
+    """Without a dim, torch refuses tensors that have no view of one dimension."""
+    return torch.take_along_dim(x if dim else x.contiguous(), index, *dim)
 
 
 def selected(d: Drawing) -> Call:
@@ -121,7 +132,14 @@ def looked_up(*, boundaries_first: bool) -> Sample:
         )
         if d.floating and d.integer(0, 3) == 3:
             values = boundaries  # each value is one
-        kwargs = {"right": True} if d.flag() else {}
+        kwargs: dict[str, Any] = {"right": True} if d.flag() else {}
+        if boundaries_first and d.choice(False, False, True):
+            kwargs = {"side": d.choice("right", "left")}
+        if boundaries_first and boundaries.base[0] <= 32 and d.choice(False, False, True):
+            # In ascending order are also the boundaries of which each second one stands twice.
+            count = boundaries.base[0]
+            positions = struct.pack(f"<{count}q", *(i - i % 2 for i in range(count)))
+            kwargs["sorter"] = Literal(positions, "int64", (count,), (1,))
         return call(
             *((boundaries, values) if boundaries_first else (values, boundaries)),
             **kwargs,
@@ -143,7 +161,14 @@ op = family("indexing", error=EXACT, dtypes=EVERY, traits=LINEAR)
 PLACES: dict[str, Any] = {"differentiable": False, "traits": frozenset()}
 OPERATORS = [
     op("gather", gathered, complex=True, out=True, method=True),
-    op("take_along_dim", taken_along, complex=True, out=True, method=True),
+    op(
+        "take_along_dim",
+        taken_along,
+        reference=taken_of_contiguous,
+        complex=True,
+        out=True,
+        method=True,
+    ),
     op("index_select", selected, complex=True, out=True, method=True),
     op("take", taken, complex=True, out=True, method=True),
     op("__getitem__", item, complex=True),

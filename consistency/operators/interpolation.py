@@ -57,6 +57,8 @@ def interpolate(d: Drawing) -> Call:
         options["scale_factor"] = (
             d.choice(2.0, 4.0, *[0.5] * (rank == 1)) if exact else d.choice(2.0, 0.5, 1.5, 2.25)
         )
+        if not exact and d.choice(False, False, True):
+            options["recompute_scale_factor"] = True
     else:
         options["size"] = [
             2 ** d.integer(min_exponents[i], 4 if rank < 3 else 3)

@@ -84,6 +84,17 @@ def split_up(d: Drawing, shape: Shape) -> Sequence[Arg]:
     return (d.integer(1, shape[dim] + 1) if d.flag() else pieces(d, shape[dim])), dim
 
 
+def in_equal_parts(d: Drawing, shape: Shape) -> Sequence[Arg]:
+    """The length of a part, and a dimension other than the first."""
+    dim = d.integer(0, len(shape) - 1)
+    return (d.integer(1, shape[dim] + 1), *([dim] if dim else []))
+
+
+def in_pieces(d: Drawing, shape: Shape) -> Sequence[Arg]:
+    dim = d.integer(0, len(shape) - 1)
+    return (pieces(d, shape[dim]), *([dim] if dim else []))
+
+
 def cuts(at: int | None = None) -> Arguments:
     """Positions to cut at, for the functions named …split."""
 
@@ -114,7 +125,11 @@ def interleaved(d: Drawing) -> Call:
             d.tensor((shape[dim],), dtype="int64", values=("integers", 0, 3)),
             dim=dim,
         )
-    return call(d.tensor(shape), d.integer(1, 4), **({"dim": dim} if d.flag() else {}))
+    times = d.integer(1, 4)
+    where = {"dim": dim} if d.flag() else {}
+    if where and d.choice(True, True, False):
+        where["output_size"] = times * shape[dim]
+    return call(d.tensor(shape), times, **where)
 
 
 def padded(d: Drawing) -> Call:
@@ -164,7 +179,8 @@ def into_slice(d: Drawing, shape: Shape) -> tuple[Shape, Sequence[Arg]]:
     dim = d.integer(0, len(shape) - 1)
     start, step = d.integer(0, shape[dim] - 1), d.integer(1, 3)
     end = d.integer(start + 1, shape[dim])
-    return (*shape[:dim], len(range(start, end, step)), *shape[dim + 1 :]), (dim, start, end, step)
+    ends = (None if start == 0 and d.flag() else start, None if end == shape[dim] else end)
+    return (*shape[:dim], len(range(start, end, step)), *shape[dim + 1 :]), (dim, *ends, step)
 
 
 def into_diagonal(d: Drawing, shape: Shape) -> tuple[Shape, Sequence[Arg]]:
@@ -204,8 +220,8 @@ OPERATORS = [
     op("cartesian_prod", one_by_one(several(unlike, 1, 1))),
     op("combinations", moved(lambda d, s: [d.integer(1, 2), d.flag()], 1, 1, least=2)),
     op("split", SPLIT),
-    op("unsafe_split", moved(lambda d, s: [d.integer(1, s[0] + 1)], 1)),
-    op("split_with_sizes", moved(lambda d, s: [pieces(d, s[0])], 1)),
+    op("unsafe_split", moved(in_equal_parts, 1)),
+    op("split_with_sizes", moved(in_pieces, 1)),
     op("chunk", moved(lambda d, s: [d.integer(1, 5), d.dim(s)], 1)),
     op("unsafe_chunk", moved(lambda d, s: [d.integer(1, 5), d.dim(s)], 1)),
     op("tensor_split", moved(cuts(), 1)),

@@ -86,6 +86,14 @@ def right_side(d: Drawing, matrix: TensorRecipe, *, vector: bool = False) -> Ten
     return d.tensor(shape[:-1] if vector else (*shape[:-1], d.size(1, 9)), RIGHT)
 
 
+def pseudoinverse(d: Drawing) -> Call:
+    """Nothing is cut off: every singular value is above each tolerance."""
+    if d.choice(False, False, True):
+        return call(matrices(d, d.size(1, 17), definite=True), hermitian=True)
+    (matrix,) = square(17)(d).args
+    return call(matrix, **optional_arguments(d, rtol=(2.0**-12,), atol=(2.0**-12,)))
+
+
 def solve(d: Drawing) -> Call:
     """A X = B, or X A = B; a vector on the right where A is a single matrix."""
     a = matrices(d, d.size(1, 33))
@@ -142,26 +150,33 @@ def matrix_norm(d: Drawing) -> Call:
     return call(
         matrices(d, d.size(1, 17), rows=d.integer(1, 2)),
         order,
-        **optional_arguments(d, keepdim=(True,)),
+        **optional_arguments(d, keepdim=(True,), dim=([-1, -2],)),
     )
 
 
 def norm(d: Drawing) -> Call:
     """Of a whole matrix, or of vectors along a dim."""
     x = matrices(d, d.size(1, 17))
-    return call(x, d.choice(2, 1, 3, math.inf), dim=d.choice(0, -1)) if d.flag() else call(x)
+    kept = optional_arguments(d, keepdim=(True,))
+    if d.flag():
+        return call(x, d.choice(2, 1, 3, math.inf), dim=d.choice(0, -1), **kept)
+    return call(x, **kept)
 
 
 def tensor_inverse(d: Drawing) -> Call:
     """A square matrix whose rows and columns are spread over several dimensions."""
     a, b = d.size(1, 4), d.size(1, 4)
-    x = d.tensor((a, b, a * b), PLAIN, values=("diagonal", a * b, a * b + 1.0), layout=False)
-    return call(x, ind=2)
+    ind = d.choice(2, 2, 1)
+    shape = (a, b, a * b) if ind == 2 else (a * b, a, b)
+    x = d.tensor(shape, PLAIN, values=("diagonal", a * b, a * b + 1.0), layout=False)
+    return call(x, **({"ind": ind} if ind != 2 or d.flag() else {}))
 
 
 def tensor_solve(d: Drawing) -> Call:
     a, b = d.size(1, 4), d.size(1, 4)
     x = d.tensor((a, b, a, b), PLAIN, values=("diagonal", a * b, a * b + 1.0), layout=False)
+    if d.choice(False, False, True):  # rows (j, i′) and columns (j′, i): the diagonal stays one
+        return call(x, d.tensor((b, a), RIGHT), dims=(0,))
     return call(x, d.tensor((a, b), RIGHT))
 
 
@@ -252,7 +267,7 @@ OPERATORS = [
     op("linalg.cholesky_ex", square(definite=True, upper=(True,)), complex=True),
     op("cholesky_inverse", square(17, upper=(True,)), complex=REAL_DIAGONAL),
     op("cholesky_solve", cholesky_solve, complex=True),
-    op("linalg.pinv", square(17), complex=True),
+    op("linalg.pinv", pseudoinverse, complex=True),
     op("linalg.matrix_power", powers, complex=True),
     op(
         "linalg.matrix_exp",

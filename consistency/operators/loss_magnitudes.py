@@ -48,12 +48,13 @@ def of_poisson(
     t: torch.Tensor,
     log_input: bool = True,
     full: bool = False,
+    eps: float = 1e-8,
     reduction: str = "mean",
 ) -> torch.Tensor:
     terms = (
         x.exp() * (1.0 + x.abs()) + (t * x).abs()
         if log_input
-        else x.abs() + t * ((x + 1e-8).log().abs() + 1.0)
+        else x.abs() + t * ((x + eps).log().abs() + 1.0)
     )
     return reduce(terms + (xlogx(t) + 2.0 * t + 2.0 if full else 0.0), reduction)
 

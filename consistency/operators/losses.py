@@ -32,34 +32,22 @@ from .loss_magnitudes import (
     of_soft_margin,
 )
 from .parameter_sampling import PLAIN, optional_arguments
+from .regression_losses import (
+    RATES,
+    REDUCTIONS,
+    WEIGHTED,
+    absolute_errors,
+    of_weighted_terms,
+    regression,
+    sized,
+)
 
-REDUCTIONS = ("none", "sum", "mean")
 LOGITS = Domain(-60.0, 60.0, points=(0.0, 16.0, -16.0), wide=(-10, 4))
 SCORES = Domain(-4.0, 4.0, wide=(-10, 1))
 LOG_PROBABILITIES = Domain(-16.0, 0.0)
 SHARES = Domain(0.0, 1.0, specials=("0", "1"))
 SHARES_PREDICTED = Domain(2.0**-20, 1.0 - 2.0**-20, propagates=())  # torch refuses NaN
-RATES = Domain(2.0**-6, 64.0, wide=(-6, 5))
 MARGINS = (0.5, 2.0)
-
-
-def sized(d: Drawing) -> tuple[int, ...]:
-    return (d.size(1, 4095),) if d.choice(False, False, True) else d.shape(0, 4, elements=2048)
-
-
-def regression(**options: tuple[Any, ...]) -> Sample:
-    """Predictions and targets; in float16 such that the sum of squares stays finite."""
-
-    def sample(d: Drawing) -> Call:
-        domain = Domain(-2.0, 2.0) if d.dtype == "float16" else Domain(wide=(-10, 6), sums=True)
-        shape = sized(d)
-        return call(
-            d.tensor(shape, domain),
-            d.tensor(shape, domain),
-            **optional_arguments(d, reduction=REDUCTIONS, **options),
-        )
-
-    return sample
 
 
 def paired(*domains: Domain, weighted: bool = False, **options: tuple[Any, ...]) -> Sample:
@@ -99,7 +87,10 @@ def poisson(d: Drawing) -> Call:
     x = d.tensor(shape, Domain(-8.0, 8.0) if log_input else RATES)
     target = d.tensor(shape, Domain(0.0, 64.0, points=(1.0,)))
     return call(
-        x, target, log_input=log_input, **optional_arguments(d, full=(True,), reduction=REDUCTIONS)
+        x,
+        target,
+        log_input=log_input,
+        **optional_arguments(d, full=(True,), reduction=REDUCTIONS, eps=(2.0**-10,)),
     )
 
 
@@ -150,6 +141,7 @@ def logistic(d: Drawing) -> Call:
 
 
 POSITIVE_TERMS = accumulated("output", reduced)
+WEIGHTED_TERMS = accumulated("output", reduced, backward=of_weighted_terms)
 
 
 def loss(
@@ -160,7 +152,10 @@ def loss(
     **more: Any,
 ) -> Operator:
     model = error if isinstance(error, ErrorModel) else accumulated(error, reduced)
-    if model is not POSITIVE_TERMS:  # made of several operators, each of which rounds
+    if model not in (
+        POSITIVE_TERMS,
+        WEIGHTED_TERMS,
+    ):  # made of several operators, each of which rounds
         model = replace(model, wide_accumulation=False)
     return Operator(
         name=f"nn.functional.{name}",
@@ -175,13 +170,15 @@ def loss(
 PREDICTION: dict[str, Any] = {"differentiable_inputs": (0,)}
 
 OPERATORS = [
-    loss("mse_loss", regression(), POSITIVE_TERMS),
-    loss("l1_loss", regression(), POSITIVE_TERMS),
+    loss("mse_loss", regression(WEIGHTED), WEIGHTED_TERMS),
+    loss("l1_loss", regression(WEIGHTED), WEIGHTED_TERMS, reference=absolute_errors),
     loss("smooth_l1_loss", regression(beta=(0.5, 4.0)), POSITIVE_TERMS),
-    loss("huber_loss", regression(delta=(0.5, 4.0)), POSITIVE_TERMS),
+    loss("huber_loss", regression(WEIGHTED, delta=(0.5, 4.0)), WEIGHTED_TERMS),
     loss("kl_div", divergence, of_divergence),
     loss("poisson_nll_loss", poisson, of_poisson),
-    loss("gaussian_nll_loss", paired(SCORES, SCORES, RATES, full=(True,)), of_gaussian),
+    loss(
+        "gaussian_nll_loss", paired(SCORES, SCORES, RATES, full=(True,), eps=(0.25,)), of_gaussian
+    ),
     loss(
         "binary_cross_entropy",
         paired(SHARES_PREDICTED, SHARES, weighted=True),

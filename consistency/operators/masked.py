@@ -38,6 +38,7 @@ from .declare import (
 )
 from .hooks import Args, Kwargs, Tensors
 from .magnitudes import joint_maximum
+from .parameter_sampling import optional_arguments
 
 LOGARITHMS = Domain(-16.0, 16.0)
 FACTORS = Domain(0.5, 2.0, propagates=())  # as those of prod
@@ -50,10 +51,12 @@ def selecting(d: Drawing, shape: Sequence[int]) -> TensorRecipe:
 
 
 def over(
-    domain: Domain, *first: Any, least: int = 5, keepdim: bool = True, distinct: bool = False
-) -> Sample:
-    """A tensor, one dim (after ``first``), and a mask of its shape, or one that is the same in
-    every row along the dim."""
+    domain: Domain, *orders: Any, least: int = 5, keepdim: bool = True, distinct: bool = False,
+    everything: bool = False, one_of: tuple[dict[str, Any], ...] = ({},),
+    **options: tuple[Any, ...],
+) -> Sample:  # fmt: skip
+    """A tensor, one dim (after one of ``orders``) or ``everything``, and perhaps a mask of its
+    shape, or one that is the same in every row along the dim. Shrinks towards a mask."""
 
     def sample(d: Drawing) -> Call:
         shape = d.shape(1, 3, least=least, most=24)
@@ -61,16 +64,23 @@ def over(
         along = tuple(n if i == dim % len(shape) else 1 for i, n in enumerate(shape))
         mask = selecting(d, d.choice(shape, shape, shape, along))
         x = d.tensor(shape, domain, values=("distinct",) if distinct else None, overlap=False)
-        return call(x, *first, dim, **({"keepdim": d.flag()} if keepdim else {}), mask=mask)
+        where = () if everything and d.choice(False, False, False, True) else (dim,)
+        kwargs: dict[str, Any] = {"keepdim": True} if keepdim and d.flag() else {}
+        if not d.choice(False, False, False, True):
+            kwargs["mask"] = mask
+        kwargs |= d.choice(*one_of)
+        order = (d.choice(*orders),) if orders else ()
+        return call(x, *order, *where, **kwargs, **optional_arguments(d, **options))
 
     return sample
 
 
 def pairs(d: Drawing) -> Call:
-    """Two tensors, and a mask for each."""
+    """Two tensors, and perhaps a mask for each."""
     shape = d.shape(1, 3)
     x, y = d.tensor(shape, LOGARITHMS), d.tensor(shape, LOGARITHMS)
-    return call(x, y, input_mask=selecting(d, shape), other_mask=selecting(d, shape))
+    names = [name for name in ("input_mask", "other_mask") if not d.choice(False, False, True)]
+    return call(x, y, **{name: selecting(d, shape) for name in names})
 
 
 def twice(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
@@ -82,8 +92,10 @@ def filled(inner: Magnitude, value: float) -> Magnitude:
     """S of the operator without a mask, with ``value`` for masked elements."""
 
     def size(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
-        mask = torch.as_tensor(kwargs["mask"])
         more = {name: item for name, item in kwargs.items() if name != "mask"}
+        if "mask" not in kwargs:
+            return inner(args, more, outputs)
+        mask = torch.as_tensor(kwargs["mask"])
         return inner((args[0].masked_fill(~mask, value), *args[1:]), more, outputs)
 
     return size
@@ -103,26 +115,39 @@ def op(
     )
 
 
+SPREADS: tuple[dict[str, Any], ...] = ({}, {"unbiased": False}, {"correction": 2})
 SUM = products(reduced)
 SHARES = accumulated("normwise", reduced, backward=joint_maximum)
 OPERATORS = [
-    op("sum", over(ADDED), SUM, EVERY, traits=frozenset({"linear"})),
-    op("mean", over(ADDED), SUM, traits=frozenset({"linear"})),
+    op("sum", over(ADDED, everything=True), SUM, EVERY, traits=frozenset({"linear"})),
+    op("mean", over(ADDED, everything=True), SUM, traits=frozenset({"linear"})),
     op(
         "prod",
-        over(FACTORS),
+        over(FACTORS, everything=True),
         accumulated(twice, reduced, backward=joint_maximum, wide_accumulation=False),
         (*FLOAT, *INTEGERS),
     ),
-    op("amax", over(SUMMED, distinct=True), EXACT, FLOATS),
-    op("amin", over(SUMMED, distinct=True), EXACT, FLOATS),
-    op("argmax", over(SUMMED, distinct=True), EXACT, FLOATS, differentiable=False),
-    op("argmin", over(SUMMED, distinct=True), EXACT, FLOATS, differentiable=False),
+    op("amax", over(SUMMED, distinct=True, everything=True), EXACT, FLOATS),
+    op("amin", over(SUMMED, distinct=True, everything=True), EXACT, FLOATS),
+    op("argmax", over(SUMMED, distinct=True, everything=True), EXACT, FLOATS, differentiable=False),
+    op("argmin", over(SUMMED, distinct=True, everything=True), EXACT, FLOATS, differentiable=False),
     op("median", over(SUMMED, distinct=True), EXACT, FLOATS),
-    op("norm", over(SUMMED, 2.0), SHARES, FLOAT),
-    op("normalize", over(UNIT, 2.0, keepdim=False), SHARES, FLOAT, differentiable=False),
-    op("var", over(SUMMED), SHARES, FLOAT),
-    op("std", over(SUMMED), SHARES, FLOAT, differentiable=False),
+    op("norm", over(SUMMED, 2.0, 1.0, math.inf, everything=True), SHARES, FLOAT),
+    op(
+        "normalize",
+        over(UNIT, 2.0, keepdim=False, eps=(2.0**-10,)),
+        SHARES,
+        FLOAT,
+        differentiable=False,
+    ),
+    op("var", over(SUMMED, everything=True, one_of=SPREADS), SHARES, FLOAT),
+    op(
+        "std",
+        over(SUMMED, everything=True, one_of=SPREADS),
+        SHARES,
+        FLOAT,
+        differentiable=False,
+    ),
     op(
         "softmax",
         over(LOGARITHMS, keepdim=False),
@@ -143,7 +168,7 @@ OPERATORS = [
     ),
     op(
         "logsumexp",
-        over(LOGARITHMS),
+        over(LOGARITHMS, everything=True),
         as_softmax(moments.of_logsumexp, moments.of_softmax_share, reduced),
         FLOAT,
     ),

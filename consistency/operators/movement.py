@@ -143,7 +143,8 @@ def strided(d: Drawing) -> Call:
     strides = [d.integer(0, 5) for _ in sizes]
     offset = d.integer(0, 5)
     extent = offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
-    return call(d.tensor((extent + d.integer(0, 4),), layout=False), sizes, strides, offset)
+    x = d.tensor((extent + d.integer(0, 4),), layout=False)
+    return call(x, sizes, strides, *([offset] if offset or d.flag() else []))
 
 
 def shuffled(up: bool) -> Sample:
@@ -211,7 +212,7 @@ OPERATORS = [
     view("view_as", moved(lambda d, s: [d.tensor([math.prod(s)])], layout=False)),
     view(
         "flatten",
-        moved(lambda d, s: [d.integer(0, 1), -1], 2),
+        moved(lambda d, s: [d.integer(0, 1), d.choice(-1, -1, 1)], 2),
         unspecified_aliasing=FLATTENED,
     ),
     view("ravel", moved()),

@@ -113,7 +113,7 @@ def layer_norm(d: Drawing) -> Call:
 
 
 def rms_norm(d: Drawing) -> Call:
-    """As :func:`layer_norm`, always with eps: the default depends on the dtype."""
+    """As :func:`layer_norm`; the default eps depends on the dtype."""
     normalized = (*d.shape(0, 1, most=5), d.size(1, 1024))
     rows = d.shape(0, 2, most=17, elements=max(1, 8192 // math.prod(normalized)))
     weight = d.tensor(normalized, SCALE) if d.flag() else None
@@ -121,7 +121,7 @@ def rms_norm(d: Drawing) -> Call:
         d.tensor((*rows, *normalized), SUMMED),
         list(normalized),
         weight,
-        d.choice(2.0**-16, *EPSILONS),
+        d.choice(2.0**-16, *EPSILONS, None),
     )
 
 

@@ -170,9 +170,10 @@ def of_groups_slopes(
 
 @hook
 def of_root_mean_square(
-    outputs: Tensors, x: torch.Tensor, shape: list[int], weight: Any, eps: float
+    outputs: Tensors, x: torch.Tensor, shape: list[int], weight: Any, eps: float | None
 ) -> Any:
-    """Gradients: no mean is taken away, so x̂ is as precise as x."""
+    """Gradients: no mean is taken away, so x̂ is as precise as x. None stands for float64's eps."""
+    eps = torch.finfo(torch.float64).eps if eps is None else eps
     dims = list(range(-len(shape), 0))
     root = ((x**2).mean(dims, keepdim=True) + eps).sqrt()
     unit = x.abs() / root

@@ -153,21 +153,31 @@ def power(rank: int) -> Sample:
 
 def unpool(rank: int) -> Sample:
     """Positions such as pooling returns, the same place in every window; contiguous, or the
-    gradient raises in torch."""
+    gradient raises in torch. The size of the result is implied or given."""
 
     def sample(d: Drawing) -> Call:
         kernel, channels = d.integer(2, 3), d.size(1, 2)
         size = [d.size(1, {1: 31, 2: 5, 3: 3}[rank]) for _ in range(rank)]
-        place = [d.integer(0, kernel - 1) for _ in range(rank)]
+        options: dict[str, Any] = {}
+        stride, padding = kernel, 0
+        if d.choice(False, False, True):
+            options["stride"] = stride = d.integer(1, 3)
+        if kernel == 3 and d.choice(False, False, True):
+            options["padding"] = padding = 1
+        result = [(n - 1) * stride - 2 * padding + kernel for n in size]
+        if d.choice(False, False, True):
+            result = [n + d.integer(0, stride - 1) for n in result]
+            options["output_size"] = result
+        place = [d.integer(0, kernel - 2 * padding - 1) for _ in range(rank)]
         plane = [functools.reduce(lambda i,
-        axis: i * size[axis] * kernel + at[axis] * kernel + place[axis], range(rank), 0)
+        axis: i * result[axis] + at[axis] * stride + place[axis], range(rank), 0)
                  for at in itertools.product(*map(range, size))]  # fmt: skip
         shape = (channels, *size)
         strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(rank + 1))
         indices = Literal(
             struct.pack(f"<{channels * len(plane)}q", *plane * channels), "int64", shape, strides
         )
-        return call(d.tensor(shape, VALUES), indices, kernel)
+        return call(d.tensor(shape, VALUES), indices, kernel, **options)
 
     return sample
 

@@ -116,16 +116,21 @@ def of_normal(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 
 def normal(d: Drawing) -> Call:
-    """Tensors of means and of deviations."""
+    """Means, and deviations of the same shape, one for all, or of 1."""
     shape = sizes(d)
-    return call(
-        d.tensor(shape, PLAIN, values=("uniform", -2.0, 2.0)),
-        d.tensor(shape, PLAIN, values=("uniform", 0.5, 4.0)),
-    )
+    means = d.tensor(shape, PLAIN, values=("uniform", -2.0, 2.0))
+    match d.choice("each", "each", "all", "default"):
+        case "all":
+            return call(means, d.choice(0.5, 3.0))
+        case "default":
+            return call(means)
+    return call(means, d.tensor(shape, PLAIN, values=("uniform", 0.5, 4.0)))
 
 
 @hook
-def of_standardized(outputs: Tensors, mean: Any, deviation: Any, *_: Any, **__: Any) -> Tensors:
+def of_standardized(
+    outputs: Tensors, mean: Any, deviation: Any = 1.0, *_: Any, **__: Any
+) -> Tensors:
     return flags(outputs[0].isfinite(), likely.normal((outputs[0] - mean) / deviation))
 
 

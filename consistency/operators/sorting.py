@@ -136,6 +136,7 @@ def frequent(d: Drawing) -> Call:
             shape, PLAIN, values=("integers", 0, 1) if d.dtype == "bool" else ("integers", -2, 2)
         ),
         d.dim(shape),
+        **({"keepdim": True} if d.flag() else {}),
     )
 
 
@@ -166,8 +167,16 @@ def quantile(d: Drawing) -> Call:
 
 
 def histogram(d: Drawing) -> Call:
-    """Whole numbers in the middle of their bins."""
-    values = d.tensor(d.shape(0, 2), PLAIN, values=("integers", -6, 6))
+    """Whole numbers in the middle of their bins, nine or (but in half formats) a hundred; or 0 and
+    1, which are the ends where none are given. No rounding changes a bin."""
+    shape = d.shape(0, 2)
+    kind = d.choice("nine", "hundred" if d.dtype in FLOAT else "nine", "ends")
+    if kind == "ends":
+        bins = {"bins": d.choice(4, 9)} if d.flag() else {}
+        return call(d.tensor(shape, PLAIN, values=("integers", 0, 1)), **bins)
+    values = d.tensor(shape, PLAIN, values=("integers", -6, 6))
+    if kind == "hundred":
+        return call(values, min=-50.5, max=49.5)
     return call(values, bins=9, min=-4.5, max=4.5)
 
 

@@ -108,8 +108,9 @@ def rounding(d: Drawing) -> Call:
 
 
 def replacing(d: Drawing) -> Call:
-    """nan_to_num with every replacement given: the defaults are those of the dtype."""
-    given = {name: scalar(d) for name in ("nan", "posinf", "neginf")}
+    """nan_to_num; each replacement is given or left to the dtype. Shrinks towards all given."""
+    names = [name for name in ("nan", "posinf", "neginf") if not d.choice(False, False, True)]
+    given = {name: scalar(d) for name in names}
     return call(d.tensor(shape_of(d), REAL), **given)
 
 

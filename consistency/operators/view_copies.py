@@ -20,7 +20,8 @@ from . import (
     unary,
 )
 from .declare import EVERY, EXACT, NUMERIC, Call, Drawing, Operator, call
-from .movement import LINEAR, moved
+from .movement import LINEAR, moved, two_dims
+from .parameter_sampling import optional_arguments
 
 KNOWN: dict[str, Operator] = {
     operator.name: operator
@@ -63,6 +64,21 @@ def whole(name: str, **more: Any) -> Operator:
     )
 
 
+def along_two(d: Drawing) -> Call:
+    """A diagonal of any two dimensions, given by name."""
+    shape = d.shape(2, 4)
+    first, second = two_dims(d, shape)
+    options: dict[str, Any] = {"offset": d.integer(-2, 2)} if d.flag() else {}
+    if d.flag():
+        options |= {"dim1": first, "dim2": second}
+    return call(d.tensor(shape), **options)
+
+
+def truncated(d: Drawing) -> Call:
+    (matrix,) = linear_algebra.square(17)(d).args
+    return call(matrix, **optional_arguments(d, rcond=(2.0**-12,)))
+
+
 def strided_into(d: Drawing) -> Call:
     """A tensor, and another one that takes the place of some of its elements, each at most once."""
     rows, columns = d.size(1, 9), d.size(1, 9)
@@ -73,7 +89,7 @@ def strided_into(d: Drawing) -> Call:
         d.tensor((height, width)),
         [height, width],
         [columns, 1],
-        offset,
+        *([offset] if offset or d.flag() else []),
     )
 
 
@@ -98,7 +114,7 @@ OPERATORS = [
     whole("conj_physical"),
     whole("resolve_conj"),
     whole("resolve_neg"),
-    copied("linalg.diagonal", "diagonal", sample=moved(low=2), traits=movement.VIEW),
+    copied("linalg.diagonal", "diagonal", sample=along_two, traits=movement.VIEW),
     twin("mH", "mT", function=lambda x: x.mH),
     twin("H", "T", function=lambda x: x.H),
     twin("adjoint", "mT"),
@@ -117,7 +133,7 @@ OPERATORS = [
         function=lambda a, **options: torch.linalg.cholesky(a, **options),
     ),
     twin("matrix_exp", "linalg.matrix_exp", reference=KNOWN["linalg.matrix_exp"].reference),
-    twin("pinverse", "linalg.pinv"),
+    twin("pinverse", "linalg.pinv", sample=truncated),
     twin("linalg.solve_ex", "linalg.solve"),
     twin("linalg.lu_factor_ex", "linalg.lu_factor"),
 ]

@@ -25,6 +25,14 @@ def window(**options: tuple[Any, ...]) -> Sample:
     return sample
 
 
+def exponential(d: Drawing) -> Call:
+    """A center can be given for periodic ones only."""
+    drawn = window(tau=(None, 0.5, 3.0))(d)
+    if drawn.kwargs.get("sym", True) or d.flag():
+        return drawn
+    return call(*drawn.args, **drawn.kwargs, center=d.choice(0.0, 3.0))
+
+
 def of_angle(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     """Terms of at most 1, of arguments up to 2π (or a few deviations), that are rounded before the
     function is taken."""
@@ -41,7 +49,7 @@ WINDOWS: dict[str, Sample] = {
     "bartlett": window(),
     "blackman": window(),
     "cosine": window(),
-    "exponential": window(tau=(None, 0.5, 3.0)),
+    "exponential": exponential,
     "gaussian": window(std=(None, 2.0, 7.5)),
     "general_cosine": window(a=([0.5, 0.25, 0.25], [0.46, 0.23, 0.31])),
     "general_hamming": window(alpha=(None, 0.5, 0.75)),

@@ -66,7 +66,11 @@ def with_product(divisor: Domain) -> Sample:
 
 
 def clamp_in_place(d: Drawing) -> Call:
-    return call(target(d, d.shape(0, 4)), scalar(d, -4, 0), scalar(d, 0, 4))
+    """Both bounds, or one of them."""
+    bounds = {"min": scalar(d, -4, 0), "max": scalar(d, 0, 4)}
+    if d.choice(False, False, True):
+        bounds.pop(d.choice("max", "min"))
+    return call(target(d, d.shape(0, 4)), **bounds)
 
 
 def copied(d: Drawing) -> Call:

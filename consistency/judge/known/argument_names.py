@@ -24,18 +24,19 @@ MOST_NAMES = 64
 
 def position_of(case: Case, name: str) -> int | None:
     """The position of the named argument; None if the operator has none of that name."""
-    return _positions(case.source if parse_source(case.source).kind == ATEN else case.operator).get(
-        name
-    )
+    return positions_of(
+        case.source if parse_source(case.source).kind == ATEN else case.operator
+    ).get(name)
 
 
 def names_of(operator: str) -> frozenset[str]:
     """The argument names that a predicate may use, including keyword-only ones."""
-    return frozenset(_positions(operator)) | _keywords(operator)
+    return frozenset(positions_of(operator)) | _keywords(operator)
 
 
 @functools.lru_cache(maxsize=4096)
-def _positions(name: str) -> dict[str, int]:
+def positions_of(name: str) -> dict[str, int]:
+    """Where each argument of an operator may stand without its name."""
     positions: dict[str, int] = {}
     for names, _ in _signatures(name):
         for position, argument in enumerate(names[:MOST_NAMES]):
@@ -66,7 +67,24 @@ def _signatures(name: str) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...
         return tuple(
             ((*output_names, *names), words) for names, words in _signatures(declared.form_of.name)
         )
-    return (*_python_signatures(declared), *argument_names(name.rpartition(".")[2]))
+    found = tuple(_python_signatures(declared))
+    if _inspectable(declared):  # ATen's function of that name may take them in another order
+        return found
+    return (*found, *argument_names(aten_name(declared)))
+
+
+def aten_name(operator: Operator) -> str:
+    """The name in ATen of an operator that is a built-in function of torch."""
+    module, _, base = operator.name.rpartition(".")
+    prefixed = f"{module}_{base}" if module in ("linalg", "special", "fft") else base
+    return operator.aten or prefixed
+
+
+def _inspectable(declared: Operator) -> bool:
+    try:
+        return bool(inspect.signature(declared.callable).parameters)  # type: ignore[arg-type]
+    except (ValueError, TypeError):
+        return False
 
 
 def _python_signatures(declared: Operator) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
