@@ -57,6 +57,16 @@ UNDEFINED = "its numbers are not defined"
 EQUATION = "says in its equation what every dimension is"
 RARE = "is not seen in enough drawn cases"
 NO_TENSOR = "has no tensor among its arguments"
+# Polynomials that give something for NaN.
+_OF_NAN = (
+    "chebyshev_polynomial_u",
+    "chebyshev_polynomial_w",
+    "shifted_chebyshev_polynomial_t",
+    "shifted_chebyshev_polynomial_u",
+    "shifted_chebyshev_polynomial_w",
+    "laguerre_polynomial_l",
+    "legendre_polynomial_p",
+)
 # Looked at by hand. Empty: the operator is held to the relation, and torch breaks it
 # (docs/findings.md, docs/findings-gradients.md).
 BY_HAND: dict[str, dict[str, Any]] = {
@@ -67,8 +77,8 @@ BY_HAND: dict[str, dict[str, Any]] = {
     # Of rank 2 the first dimension is the sequence.
     "nn.functional.scaled_dot_product_attention": {"mode": "alike", "rank": 3},
     "nn.functional.group_norm": {LAYOUT: "", BATCH: "", "mode": "first", "rank": 2},
-    "special.laguerre_polynomial_l": {LENGTH: ""},
-    "special.shifted_chebyshev_polynomial_t": {LENGTH: ""},
+    "stft": {LAYOUT: "divides a gradient among elements that share memory, as `as_strided` does"},
+    **{f"special.{name}": {LAYOUT: "", LENGTH: ""} for name in _OF_NAN},
 }
 
 
