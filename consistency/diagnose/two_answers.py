@@ -177,7 +177,10 @@ def two_answers(reference: Reference, rules: Rules) -> TwoAnswers | None:
         judged = _difference(completed, reference, rules, wide, "cpu")
         if judged is not None:
             words = _words(judged, companion, wide)
-            other = reference.observed(completed)
+            try:
+                other = reference.observed(completed)
+            except (RuntimeError, IndexError, ValueError, TypeError):
+                other = completed  # of shapes that do not fit the arguments
             return TwoAnswers(companion, reference.outputs, other, completed, words)
     return None
 

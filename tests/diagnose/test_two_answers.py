@@ -53,6 +53,7 @@ PLANTED: dict[str, tuple[str, str, str, Fault | None, str]] = {
     "batch": ("bmm", "bmm", "float32", disturbed_item, "batch"),
     "batch in float64": ("bmm", "bmm", "float64", disturbed_item, "batch"),
     "integers": ("bitwise_not", "bitwise_not", "int32", off_by_one, "layout"),
+    "shapes": ("nonzero", "nonzero", "float32", misread_strides, "layout"),
     "sums of integers": ("cumsum", "cumsum", "int64", off_by_one, "layout"),
 }
 # Rounding in another order, random numbers, statistics of a batch, results whose shape depends on
