@@ -54,6 +54,7 @@ _WITHOUT_DIMENSIONS = frozenset(
 )
 RANDOM = "draws random numbers, in an order that no caller is promised"
 UNDEFINED = "its numbers are not defined"
+FEWER = "writes where its indices say, which may be fewer than the items"
 EQUATION = "says in its equation what every dimension is"
 RARE = "is not seen in enough drawn cases"
 NO_TENSOR = "has no tensor among its arguments"
@@ -67,6 +68,19 @@ _OF_NAN = (
     "laguerre_polynomial_l",
     "legendre_polynomial_p",
 )
+_WRITING = (
+    "formula.scatter_add",
+    "scatter",
+    "scatter.method",
+    "scatter.out",
+    "scatter_",
+    "scatter_add",
+    "scatter_add.method",
+    "scatter_add.out",
+    "scatter_add_",
+    "scatter_reduce",
+    "index_put_",
+)
 # Looked at by hand. Empty: the operator is held to the relation, and torch breaks it
 # (docs/findings.md, docs/findings-gradients.md).
 BY_HAND: dict[str, dict[str, Any]] = {
@@ -78,6 +92,7 @@ BY_HAND: dict[str, dict[str, Any]] = {
     "nn.functional.scaled_dot_product_attention": {"mode": "alike", "rank": 3},
     "nn.functional.group_norm": {LAYOUT: "", BATCH: "", "mode": "first", "rank": 2},
     "stft": {LAYOUT: "divides a gradient among elements that share memory, as `as_strided` does"},
+    **{name: {BATCH: FEWER, "mode": "", "rank": 0} for name in _WRITING},
     **{f"special.{name}": {LAYOUT: "", LENGTH: ""} for name in _OF_NAN},
 }
 
