@@ -82,6 +82,14 @@ class ReferenceWrong:
 
 
 @dataclass(frozen=True, slots=True)
+class Contradiction:
+    """The backend gives two answers for the same numbers: ``relation`` is what may not matter and
+    does, ``layout``, ``batch`` or ``length``."""
+
+    relation: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unproved:
     """The backend and float64 on the CPU disagree, and neither is proved."""
 
@@ -101,6 +109,7 @@ Detail = (
     | BeyondStatistics
     | ReferenceRaised
     | ReferenceWrong
+    | Contradiction
     | Unproved
     | HarnessFailed
 )
@@ -114,6 +123,7 @@ _FIELDS: Mapping[type[Detail], Mapping[str, type]] = {
     BeyondStatistics: {"statistic": str},
     ReferenceRaised: {},
     ReferenceWrong: {},
+    Contradiction: {"relation": str},
     Unproved: {},
     HarnessFailed: {},
 }

@@ -37,6 +37,7 @@ from ..reference import Reference, quiet
 from ..reference.high_precision import ITSELF_OFF, refine
 from .diagnosis import DiagnosisBudget, diagnose_formula, diagnose_precision_loss
 from .experiments import FlaggedResult
+from .two_answers import TwoAnswers, is_checked, two_answers
 
 _CPU = Cpu()
 
@@ -114,7 +115,10 @@ def _evaluate_direction(
     diagnosis_budget: DiagnosisBudget | None, against: str,
 ) -> list[Result]:  # fmt: skip
     reference = Reference(operator, materials, direction)
+    doubt = two_answers(reference, rules) if is_checked(case, against) else None
     refine(reference, against)
+    if doubt is not None:
+        doubt.settle(reference)
     baseline = attempt(_CPU, operator, materials, direction)
     outcomes = [
         baseline
@@ -125,13 +129,17 @@ def _evaluate_direction(
     case_judgment = _CaseJudgment(
         case, operator, direction, backends, outcomes, baseline, reference, rules
     )
+    rows = case_judgment.settle()
+    if doubt is None and not is_checked(case, against) and case_judgment.accuses(rows):
+        doubt = two_answers(Reference(operator, materials, direction), rules)
+        if doubt is not None:
+            doubt.settle(reference)
+            rows = case_judgment.settle()
     outcomes_by_name = {
         backend.name: outcome for backend, outcome in zip(backends, outcomes, strict=True)
     }
     results = []
-    for backend, outcome, (comparison, judged) in zip(
-        backends, outcomes, case_judgment.settle(), strict=True
-    ):
+    for backend, outcome, (comparison, judged) in zip(backends, outcomes, rows, strict=True):
         judge_comparison = functools.partial(
             judgment,
             operator,
@@ -149,16 +157,27 @@ def _evaluate_direction(
             if evidence_is_needed(judged, reference) and not known
             else None
         )
+        contradicts = (
+            doubt is not None
+            and not known
+            and _contradicts_itself(doubt, judged, backend, outcome, reference, rules)
+        )
         wide = case.dtype in ("float64", "complex128")
         is_reference = (
             _is_plain_cpu(backend)
             and wide
-            and (reference.verified is not None or proof is not None)
+            and (reference.verified is not None or proof is not None or contradicts)
         )
-        if evidence_is_needed(judged, reference) and not known and proof is None:
-            judged = inconclusive(reference, judged, backend.name)
+        unproved = _needs_proof(judged, reference, doubt) and not known
+        unproved = unproved and proof is None and not contradicts
+        if unproved:
+            judged = inconclusive(reference, judged, backend.name, doubt.words if doubt else "")
         elif is_reference:
             judged = _describe_reference_judgment(judged, reference)
+        elif contradicts and doubt is not None:
+            # Formulas in float64 would explain it by the fault that float64 shares.
+            evidence = Evidence(judged.verdict.value, cause=doubt.cause)
+            judged = doubt.blamed(judged)
         elif diagnosis_budget is not None and judged.verdict.fails and not known:
             flagged = FlaggedResult(
                 operator,
@@ -180,13 +199,20 @@ def _evaluate_direction(
             )
         if outcome is not baseline and far_from_the_cpu(judged):
             judged = with_cause(judged, diagnose_formula(reference, outcome, judged), policy)
-        if proof is None and evidence_is_needed(judged, reference) and not known:
+        if (
+            proof is None
+            and not contradicts
+            and evidence_is_needed(judged, reference)
+            and not known
+        ):
             proof = evidence_of_numbers(reference, outcome, judged)
             judged = judged if proof is not None else inconclusive(reference, judged, backend.name)
         if proof is not None and judged.verdict.fails:
             judged = replace(
                 judged, explanation=f"{judged.explanation}; {evidence_in_words(proof)}"
             )
+        if doubt is not None and judged.verdict.fails:
+            judged = replace(judged, explanation=f"{judged.explanation}; {doubt.words}")
         results.append(
             _result(
                 case,
@@ -235,6 +261,14 @@ class _CaseJudgment:
             rows = self._judge_backends()
         return rows
 
+    def accuses(self, rows: Sequence[tuple[Comparison, Judgment]]) -> bool:
+        """Whether somebody is about to be accused by numbers of the reference."""
+        return any(
+            evidence_is_needed(judged, self.reference)
+            and not _is_known(self.case, backend, self.direction, judged, self.rules)
+            for backend, (_, judged) in zip(self.backends, rows, strict=True)
+        )
+
     def _judge_backends(self) -> list[tuple[Comparison, Judgment]]:
         self.baseline_comparison = compare(self.baseline, self.reference)
         rows = []
@@ -255,6 +289,26 @@ class _CaseJudgment:
             )
             rows.append((comparison, judged))
         return rows
+
+
+def _needs_proof(judged: Judgment, reference: Reference, doubt: TwoAnswers | None) -> bool:
+    """Whether a failure relies on a reference that may be wrong: on its numbers, or on its shapes
+    where it gives two answers."""
+    if doubt is not None and judged.verdict.kind is VerdictKind.STRUCTURE:
+        return judged.detail is None
+    return evidence_is_needed(judged, reference)
+
+
+def _contradicts_itself(
+    doubt: TwoAnswers, judged: Judgment, backend: Backend, outcome: Outcome, reference: Reference,
+    rules: Rules,
+) -> bool:  # fmt: skip
+    """Whether a failing backend gives two answers for the same numbers, which proves it wrong."""
+    return (
+        _needs_proof(judged, reference, doubt)
+        and not backend.is_recorded
+        and doubt.given_by(backend, outcome, reference, rules)
+    )
 
 
 def _is_plain_cpu(backend: Backend) -> bool:

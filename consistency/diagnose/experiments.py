@@ -14,9 +14,9 @@ from ..backends.base import Backend
 from ..core.detail import BrokenContract
 from ..core.dtypes import PARTS, TORCH, beside, floats
 from ..core.model import Comparison, Outcome, Output
-from ..core.trees import map_tensors
 from ..core.verdict import VerdictKind
-from ..generate.materialize import Materials, case_of, prepare
+from ..generate.literal_copies import literal_copy
+from ..generate.materialize import Materials
 from ..judge.compare import compare
 from ..judge.judge import Judgment
 from ..operators.declare import Operator
@@ -139,22 +139,7 @@ def literal_case(
     flagged: FlaggedResult, change: Callable[[torch.Tensor], torch.Tensor]
 ) -> Materials:
     """The case with ``change`` applied to each tensor, as literals."""
-    case = flagged.materials.case
-    arguments = flagged.materials.build()
-
-    def literal(tensor: torch.Tensor) -> torch.Tensor:
-        return change(tensor).clone(memory_format=torch.contiguous_format)
-
-    args = tuple(map_tensors(literal, arguments.args))
-    kwargs = map_tensors(literal, arguments.kwargs)
-    changed = case_of(case.operator, case.dtype, args, kwargs, case.cotangent)
-    leaves = [tensor.leaf for tensor in case.tensors]
-    changed = changed.with_tensors(
-        replace(t, leaf=leaf) for t, leaf in zip(changed.tensors, leaves, strict=True)
-    )
-    layout = "constant" if case.cotangent_layout in ("expanded", "constant") else ""
-    # a worker selects the operator by its source
-    return prepare(replace(changed, source=case.source, cotangent_layout=layout))
+    return literal_copy(flagged.materials, lambda tensor, _: change(tensor))
 
 
 def run_in_float64(

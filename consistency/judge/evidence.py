@@ -97,8 +97,9 @@ def proof(reference: Reference, outcome: Outcome, judgment: Judgment) -> Proof |
     return None
 
 
-def inconclusive(reference: Reference, judgment: Judgment, who: str) -> Judgment:
-    """The judgment for a failure without certificate."""
+def inconclusive(reference: Reference, judgment: Judgment, who: str, doubt: str = "") -> Judgment:
+    """The judgment for a failure without certificate. ``doubt`` says why float64 on the CPU is
+    not to be relied on, where that is known."""
     answers = "another answer than float64 on the CPU"
     if judgment.worst is not None:
         where = f" at {list(judgment.worst.index)}" if judgment.worst.index else ""
@@ -108,6 +109,7 @@ def inconclusive(reference: Reference, judgment: Judgment, who: str) -> Judgment
     reason = (
         reference.proofs.reason or "float64 on the CPU is wrong at more elements than are looked at"
     )
+    reason = f"{doubt}; {reason}" if doubt else reason
     text = (
         f"{UNPROVED}: {who} says {answers}, and neither is proved ({reason}); would be "
         f"{judgment.verdict}: {judgment.explanation}"

@@ -89,6 +89,7 @@ class Reference:
         self.operator, self.materials, self.direction = operator, materials, direction
         self.verified: str | None = None
         self.integers_too = False  # whether integers were made float64 before the call
+        self.by_numpy = False  # whether NumPy computed all outputs
         # By output and precision (measure.py):
         self.error_models: dict[tuple[int, int], float | tuple[float, float, float]] = {}
         # By output: formula distance, usual RMS error, widening (own_steps.py):

@@ -158,6 +158,7 @@ def _long_double(reference: Reference) -> None:
         outputs.append(Output(output.name, torch.from_numpy(high), output.dtype))
         tails.append(torch.from_numpy(tail))
     reference.outputs, reference.tails, reference.independent = tuple(outputs), tuple(tails), True
+    reference.by_numpy = True
     reference.outcome = Outcome(OutcomeStatus.OK, tuple(outputs))
 
 
@@ -181,4 +182,4 @@ def _integers(reference: Reference) -> None:
         or [(o.tensor.shape if o.tensor is not None else None) for o in outcome.outputs] != shapes
     ):
         return
-    reference.outputs, reference.independent = outcome.outputs, True
+    reference.outputs, reference.independent, reference.by_numpy = outcome.outputs, True, True

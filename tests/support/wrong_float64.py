@@ -54,8 +54,8 @@ class WrongFloat64(TorchDispatchMode):
 
 @contextmanager
 def correct_float64() -> Iterator[None]:
-    """Outside of every dispatch mode, as another library would be."""
-    with _disable_current_modes():
+    """Outside of every mode, as another library would be."""
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
         yield
 
 

@@ -1,0 +1,36 @@
+"""Copies of a case whose tensors are given by their bits: the same numbers in other places of
+memory, fewer of them, or more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from ..core.recipe import Literal
+from .materialize import Materials, literal, prepare
+
+Change = Callable[[torch.Tensor, int], torch.Tensor]  # of a tensor among the arguments, by position
+
+
+def literal_copy(materials: Materials, change: Change = lambda tensor, _: tensor) -> Materials:
+    """The case with ``change`` applied to each tensor: contiguous, with memory of its own, with
+    lazy conjugates and negatives resolved. Drawn cotangents keep their numbers and are contiguous,
+    too.
+
+    Raises RecipeError for a tensor that no recipe holds.
+    """
+    case = materials.case
+    tensors = materials.build().tensors
+    copies = [
+        replace(_contiguous(change(tensor, position)), leaf=drawn.leaf)
+        for position, (tensor, drawn) in enumerate(zip(tensors, case.tensors, strict=True))
+    ]
+    layout = "constant" if case.cotangent_layout in ("expanded", "constant") else ""
+    return prepare(replace(case.with_tensors(copies), cotangent_layout=layout))
+
+
+def _contiguous(tensor: torch.Tensor) -> Literal:
+    resolved = tensor.detach().resolve_conj().resolve_neg()
+    return literal(resolved.clone(memory_format=torch.contiguous_format))
