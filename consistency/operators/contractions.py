@@ -139,10 +139,16 @@ OPERATORS = [
         complex=True,
         out=True,
     ),
-    declare("linalg.multi_dot", multi_dot, products(of_chain, integers_exact=True), complex=True),
+    declare(
+        "linalg.multi_dot",
+        multi_dot,
+        products(of_chain, integers_exact=True),
+        complex=True,
+        out=True,
+    ),
     declare(
         "nn.functional.bilinear", bilinear, products(of_bilinear), complex=True, aten="bilinear"
     ),
     declare("cross", cross, CROSS, complex=True, out=True),
-    declare("linalg.cross", cross, CROSS, complex=True),
+    declare("linalg.cross", cross, CROSS, complex=True, out=True),
 ]

@@ -225,7 +225,7 @@ OPERATORS = [
     declare("bmm", bmm, EXACT_ON_INTEGERS, complex=True, out=True, method=True),
     declare("mv", mv, EXACT_ON_INTEGERS, complex=True, out=True, method=True),
     declare("dot", dot, EXACT_ON_INTEGERS, complex=True, out=True, method=True),
-    declare("vdot", dot, EXACT_ON_INTEGERS, complex=True),
+    declare("vdot", dot, EXACT_ON_INTEGERS, complex=True, out=True),
     declare("inner", inner_product, EXACT_ON_INTEGERS, complex=True, out=True),
     declare(
         "outer",
@@ -251,6 +251,8 @@ OPERATORS = [
     declare("addr", addr, ADDED, complex=True, out=True),
     declare("baddbmm", baddbmm, ADDED, complex=True, out=True, method=True),
     declare("addbmm", addbmm, ADDED, complex=True, out=True),
-    declare("nn.functional.linear", linear, EXACT_ON_INTEGERS, complex=True, aten="linear"),
-    declare("linalg.vecdot", vecdot, EXACT_ON_INTEGERS, FLOATS, complex=True),
+    declare(
+        "nn.functional.linear", linear, EXACT_ON_INTEGERS, complex=True, aten="linear", out=True
+    ),
+    declare("linalg.vecdot", vecdot, EXACT_ON_INTEGERS, FLOATS, complex=True, out=True),
 ]

@@ -239,7 +239,7 @@ OPERATORS = [
             products(of_window(n)),
             (*(FLOATS if n < 3 else FLOAT), "int64"),
             traits=LINEAR,
-            out=n == 2,
+            out=n > 1,
             aten=f"avg_pool{n}d",
         )
         for n in (1, 2, 3)

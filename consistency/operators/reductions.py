@@ -223,7 +223,7 @@ FIXED: dict[str, Any] = {"traits": CONSTANT, "differentiable": False}
 OPERATORS = [
     op("sum", summing(ADDED), SUM, (*NUMERIC, "bool"), traits=LINEAR, complex=True, method=True),
     op("mean", summing(ADDED), MEAN, traits=LINEAR, complex=True, out=True, method=True),
-    op("nansum", summing(SOME_NAN), STORED, EVERY),
+    op("nansum", summing(SOME_NAN), STORED, EVERY, out=True),
     op("nanmean", over(SOME_NAN, half=Domain(specials=("nan",))), STORED),
     op(
         "sum_to_size",

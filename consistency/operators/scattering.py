@@ -234,8 +234,8 @@ OPERATORS = [
        complex=True, method=True,
        inplace=InPlaceVariant("index_put_", without_overlap(index_put), complex=False)),
     op("put", put, SCATTERED, EVERY, complex=True),
-    op("scatter_reduce", scatter_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"})),
-    op("index_reduce", index_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"})),
+    op("scatter_reduce", scatter_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"}), out=True),
+    op("index_reduce", index_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"}), out=True),
     op("bincount", counted, SCATTERED, (*FLOAT, *INTEGERS), differentiable=False,
        traits=frozenset({"constant"})),
 ]  # fmt: skip

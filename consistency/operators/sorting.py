@@ -235,7 +235,7 @@ OPERATORS = [
     op("mode", frequent, frequency, differentiable=False),
     op("unique", unique, differentiable=False, method=True),
     op("unique_consecutive", unique, differentiable=False),
-    op("quantile", quantile, None, FLOAT, error=accumulated(of_quantile, one)),
-    op("nanquantile", quantile, None, FLOAT, error=accumulated(of_quantile, one)),
-    op("histc", histogram, None, FLOATS, differentiable=False, traits=frozenset()),
+    op("quantile", quantile, None, FLOAT, error=accumulated(of_quantile, one), out=True),
+    op("nanquantile", quantile, None, FLOAT, error=accumulated(of_quantile, one), out=True),
+    op("histc", histogram, None, FLOATS, differentiable=False, traits=frozenset(), out=True),
 ]

@@ -99,7 +99,7 @@ ERFCX = replace(CANCELLING, backward=gradient_of(of_erfcx))
 LGAMMA = replace(CANCELLING, magnitude=lgamma_magnitude)
 MVLGAMMA = replace(CANCELLING, magnitude=summed_lgamma)
 OPERATORS = [
-    op("logit", logit, CANCELLING),
+    op("logit", logit, CANCELLING, out=True),
     op("sinc", unary(Domain(-30.0, 30.0, points=(1.0, 2.0, -1.0), specials=("0", "nan"))), SINC,
        out=True),
     op("erf", unary(Domain(points=(0.84375, 1.25, 3.92, -3.0), specials=EVERYWHERE, wide=(-24, 4),
@@ -111,7 +111,7 @@ OPERATORS = [
     op("lgamma", unary(Domain(-20.5, 1000.0, points=(1.0, 2.0, 0.5, -2.5))), LGAMMA, out=True),
     op("digamma", unary(Domain(-8.0, 500.0, points=(1.4616321, 10.0, 0.5, -1.5)), half=Domain(1.0,
     100.0)), CANCELLING, out=True),
-    op("polygamma", polygamma, CANCELLING),
+    op("polygamma", polygamma, CANCELLING, out=True),
     op("mvlgamma", mvlgamma, MVLGAMMA, NUMERIC),
     op("i0", unary(GROWING, half=BESSEL_SMALL), out=True),
     op("special.i0e", unary(BESSEL), out=True),
