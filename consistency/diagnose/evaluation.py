@@ -166,7 +166,7 @@ def _evaluate_direction(
         is_reference = (
             _is_plain_cpu(backend)
             and wide
-            and (reference.verified is not None or proof is not None or contradicts)
+            and (proof is not None or (reference.verified is not None and not contradicts))
         )
         unproved = _needs_proof(judged, reference, doubt) and not known
         unproved = unproved and proof is None and not contradicts
