@@ -160,6 +160,7 @@ def _evaluate_direction(
         contradicts = (
             doubt is not None
             and not known
+            and (doubt.matters or proof is None)
             and _contradicts_itself(doubt, judged, backend, outcome, reference, rules)
         )
         wide = case.dtype in ("float64", "complex128")
@@ -211,7 +212,7 @@ def _evaluate_direction(
             judged = replace(
                 judged, explanation=f"{judged.explanation}; {evidence_in_words(proof)}"
             )
-        if doubt is not None and judged.verdict.fails:
+        if doubt is not None and judged.verdict.fails and (doubt.matters or contradicts):
             judged = replace(judged, explanation=f"{judged.explanation}; {doubt.words}")
         results.append(
             _result(
