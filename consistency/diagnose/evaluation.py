@@ -160,13 +160,14 @@ def _evaluate_direction(
         contradicts = (
             doubt is not None
             and not known
+            and (doubt.matters or proof is None)
             and _contradicts_itself(doubt, judged, backend, outcome, reference, rules)
         )
         wide = case.dtype in ("float64", "complex128")
         is_reference = (
             _is_plain_cpu(backend)
             and wide
-            and (reference.verified is not None or proof is not None or contradicts)
+            and (proof is not None or (reference.verified is not None and not contradicts))
         )
         unproved = _needs_proof(judged, reference, doubt) and not known
         unproved = unproved and proof is None and not contradicts
@@ -211,7 +212,7 @@ def _evaluate_direction(
             judged = replace(
                 judged, explanation=f"{judged.explanation}; {evidence_in_words(proof)}"
             )
-        if doubt is not None and judged.verdict.fails:
+        if doubt is not None and judged.verdict.fails and (doubt.matters or contradicts):
             judged = replace(judged, explanation=f"{judged.explanation}; {doubt.words}")
         results.append(
             _result(

@@ -16,7 +16,7 @@ import torch
 
 from ..backends.base import Backend, attempt
 from ..core.detail import Contradiction
-from ..core.dtypes import FORMATS, PARTS, floats
+from ..core.dtypes import FORMATS, PARTS, beside, floats
 from ..core.model import Case, Cause, Comparison, Outcome, Output
 from ..core.verdict import OutcomeStatus, Verdict, VerdictKind
 from ..judge.compare import compare
@@ -64,13 +64,15 @@ class Rules(Protocol):
 @dataclass(frozen=True)
 class TwoAnswers:
     """Two answers of the reference: ``original`` for the case, ``other`` with what the companion
-    says; both as observed. ``words`` says so in a sentence."""
+    says; both as observed. ``words`` says so in a sentence. ``matters``: they differ by more than
+    the tested dtype rounds, too."""
 
     companion: Companion
     original: tuple[Output, ...]
     other: tuple[Output, ...]
     completed: tuple[Output, ...]
     words: str
+    matters: bool
 
     def settle(self, reference: Reference) -> None:
         """Make the right answer the reference, as far as that can be known: the certified one, or
@@ -173,7 +175,7 @@ def two_answers(reference: Reference, rules: Rules) -> TwoAnswers | None:
         completed = answer(companion, reference)
         if not completed:
             continue
-        wide = _wide_name(reference)
+        dtype, wide = materials.case.dtype, _wide_name(reference)
         judged = _difference(completed, reference, rules, wide, "cpu")
         if judged is not None:
             words = _words(judged, companion, wide)
@@ -181,7 +183,9 @@ def two_answers(reference: Reference, rules: Rules) -> TwoAnswers | None:
                 other = reference.observed(completed)
             except (RuntimeError, IndexError, ValueError, TypeError):
                 other = completed  # of shapes that do not fit the arguments
-            return TwoAnswers(companion, reference.outputs, other, completed, words)
+            narrow = tuple([_labeled(output, dtype) for output in completed])
+            matters = _difference(narrow, reference, rules, dtype, "cpu") is not None
+            return TwoAnswers(companion, reference.outputs, other, completed, words, matters)
     return None
 
 
@@ -239,6 +243,12 @@ def _by_size(judged: Judgment, comparison: Comparison) -> bool:
     """Whether a judgment is about the size of errors of rounded numbers."""
     exact = any(o.exact for o in comparison.outputs if o.name == judged.output)
     return judged.verdict.kind is VerdictKind.DIVERGENT and not exact
+
+
+def _labeled(output: Output, dtype: str) -> Output:
+    """A float64 output that is compared as if it were one of a floating-point ``dtype``."""
+    own = {"float64": PARTS.get(dtype, dtype), "complex128": beside(dtype)} if floats(dtype) else {}
+    return replace(output, dtype=own.get(output.dtype, output.dtype))
 
 
 def _words(judged: Judgment, companion: Companion, dtype: str) -> str:

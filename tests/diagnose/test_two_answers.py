@@ -19,7 +19,7 @@ from consistency.core.recipe import TensorRecipe
 from consistency.diagnose import two_answers
 from consistency.diagnose.diagnosis import DiagnosisBudget
 from consistency.diagnose.evaluation import evaluate
-from consistency.generate.materialize import prepare
+from consistency.generate.materialize import case_of, prepare
 from consistency.generate.search import batch
 from consistency.judge.tolerances import load
 from consistency.reference import Reference, quiet
@@ -223,3 +223,13 @@ def test_the_page_is_the_file_s() -> None:
     rows = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]
     shown = (ROOT / "docs" / PAGE).read_text("utf-8")
     assert shown == page(rows), "run: python tools/invariances.py"
+
+
+def test_a_difference_far_below_the_tested_dtype_leaves_the_cause_to_the_diagnosis() -> None:
+    numbers = 4096 + torch.rand(2, 6, 5, 5, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    image = numbers.contiguous(memory_format=torch.channels_last)
+    (result,) = judged(case_of("nn.functional.group_norm", "float32", (image, 2), {}))
+    assert "one-pass variance explains 100%" in result.explanation
+    assert "two answers" not in result.explanation
+    wide = case_of("nn.functional.group_norm", "float64", (image.double(), 2), {})
+    assert "torch's float64 gives two answers" in judged(wide)[0].explanation
