@@ -143,7 +143,7 @@ OPERATORS = [
     op("isclose", close, complex=True),
     op("allclose", close, traits=frozenset({"constant"}), complex=True),
     op("equal", sameness, traits=frozenset({"constant"}), complex=True),
-    op("isin", membership, dtypes=NO_BOOL, out=True),
+    op("isin", membership, dtypes=NO_BOOL),
     op("logical_and", logical, complex=True, out=True, method=True),
     op("logical_or", logical, complex=True, out=True),
     op("logical_xor", logical, complex=True, out=True),
