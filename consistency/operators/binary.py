@@ -368,6 +368,6 @@ OPERATORS = [
     differentiable=False),
     op("igamma", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False, out=True),
     op("igammac", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False),
-    op("gcd", integers(-60, 60), EXACT, INTEGERS, differentiable=False, out=True),
+    op("gcd", integers(-60, 60), EXACT, INTEGERS, differentiable=False),
     op("lcm", common_multiple, EXACT, INTEGERS, differentiable=False),
 ]  # fmt: skip
