@@ -3,7 +3,7 @@
     python tools/shipped_cases.py select STATE              # all operators × dtypes: an hour
     python tools/shipped_cases.py select STATE --part 1/2   # every second one, beside another
     python tools/shipped_cases.py select STATE --only 'nn.*'
-    python tools/shipped_cases.py write STATE               # the files of the package
+    python tools/shipped_cases.py write STATE               # the files of the package, the page
 
 STATE is a folder outside of the package, where one line per operator × dtype is kept: a selection
 that was interrupted goes on. To choose again, delete it.
@@ -106,7 +106,20 @@ def write(state: Path) -> None:
         total += len(packed)
     count = sum(len(r["cases"]) for found in families.values() for r in found)
     pairs = sum(map(len, families.values()))
+    write_page(state)
     print(f"{count:,} cases of {pairs:,} operators × dtypes in {total:,} bytes")
+
+
+def write_page(state: Path) -> None:
+    """Writes docs/adequacy.md."""
+    import torch
+
+    from consistency.generate.shipped import cases as shipped
+    from tests.support.adequacy.page import FILE, page
+
+    shipped._rows.cache_clear()
+    version = torch.__version__.partition("+")[0]
+    FILE.write_text("\n".join(page(rows(state), version)) + "\n", encoding="utf-8")
 
 
 def without(cases: list[dict[str, Any]], dropped: Collection[str]) -> list[dict[str, Any]]:

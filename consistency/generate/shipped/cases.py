@@ -40,6 +40,22 @@ def _cases(family: str, operator: str, dtype: str) -> tuple[Case, ...]:
     return tuple(Case.from_json({"operator": operator, "dtype": dtype, **row}) for row in found)
 
 
+def is_shipped(case: Case) -> bool:
+    """Whether the case is one of those that come with the package."""
+    operator = registry().get(case.operator) if not case.source else None
+    return operator is not None and case.id in _ids(operator.family, case.operator, case.dtype)
+
+
+@functools.cache
+def _ids(family: str, operator: str, dtype: str) -> frozenset[str]:
+    return frozenset(case.id for case in _cases(family, operator, dtype))
+
+
+def reported() -> int:
+    """The number of cases that are inputs of public reports."""
+    return sum(map(len, _rows(REPORTED).values()))
+
+
 @functools.cache
 def _rows(name: str) -> Mapping[Key, Sequence[dict[str, Any]]]:
     """The cases of one file as JSON data, without operator and dtype."""

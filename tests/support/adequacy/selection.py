@@ -97,7 +97,7 @@ def select(operator: Operator, dtype: str) -> Selection:
 
 
 def _found(operator: Operator, cases: Iterable[Case], faults: Sequence[Fault]) -> list[Candidate]:
-    return [c for case in cases if (c := _candidate(operator, case, faults)) is not None]
+    return [c for case in cases if (c := candidate_of(operator, case, faults)) is not None]
 
 
 def _choose(found: Sequence[Candidate], selection: Selection, most: int) -> None:
@@ -138,7 +138,8 @@ def _complete(found: Sequence[Candidate], selection: Selection) -> None:
             selection.add(trial)
 
 
-def _candidate(operator: Operator, case: Case, faults: Sequence[Fault]) -> Candidate | None:
+def candidate_of(operator: Operator, case: Case, faults: Sequence[Fault]) -> Candidate | None:
+    """The case with the faults that may show in it; None where it does not return."""
     items = healthy(operator, case)
     if not items:
         return None
@@ -159,7 +160,7 @@ def planted(fault: Fault, item: Healthy) -> Outcome | None:
     """The faulty outcome; None also where the fault cannot be planted into such results."""
     try:
         return fault.plant(item)
-    except (RuntimeError, TypeError, ValueError, IndexError):
+    except (RuntimeError, TypeError, ValueError, IndexError, ArithmeticError):
         return None
 
 
