@@ -4,6 +4,7 @@ rules as in a run, without diagnosis."""
 from __future__ import annotations
 
 import functools
+import sys
 
 import consistency
 from consistency.backends.base import attempt
@@ -71,7 +72,16 @@ class CaseJudge:
         self.passes = self._judged(item.outcome).verdict.passes
 
     def notices(self, faulty: Outcome) -> bool:
-        """Whether the faulty outcome gets a failing verdict, proved where that needs a proof."""
+        """Whether the faulty outcome gets a failing verdict, proved where that needs a proof. A
+        judge that raises would call it inconclusive: the fault is not noticed, and that is told."""
+        try:
+            return self._notices(faulty)
+        except Exception as error:
+            case = self._item.case
+            print(f"  judging failed: {case.line[:300]}: {error!r:.200}", file=sys.stderr)
+            return False
+
+    def _notices(self, faulty: Outcome) -> bool:
         judged = self._judged(faulty)
         if not judged.verdict.fails:
             return False
