@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from consistency.core import dtypes
 from consistency.core.model import Case, Outcome
 from consistency.generate.materialize import Materials
 from consistency.operators.declare import Operator
@@ -36,7 +37,11 @@ class Healthy:
         pairs = list(zip(self.outcome.outputs, tensors, strict=True))
         if all(same(o.tensor, t) for o, t in pairs):
             return None
-        return replace(self.outcome, outputs=tuple(replace(o, tensor=t) for o, t in pairs))
+        outputs = tuple(
+            o if t is None else replace(o, tensor=t, dtype=dtypes.name_of(t.dtype))
+            for o, t in pairs
+        )
+        return replace(self.outcome, outputs=outputs)
 
     def each(self, change: Change) -> Outcome | None:
         """The outcome with every tensor changed; None if nothing changes."""
