@@ -3,6 +3,7 @@
     python tools/shipped_cases.py select STATE              # all operators × dtypes: an hour
     python tools/shipped_cases.py select STATE --part 1/2   # every second one, beside another
     python tools/shipped_cases.py select STATE --only 'nn.*'
+    python tools/shipped_cases.py shorten STATE             # after other limits in `selection`
     python tools/shipped_cases.py write STATE               # the files of the package, the page
 
 STATE is a folder outside of the package, where one line per operator × dtype is kept: a selection
@@ -57,6 +58,30 @@ def select(state: Path, part: int, parts: int, only: str) -> None:
             )
 
 
+def shorten(state: Path) -> None:
+    """Brings an earlier selection to the present numbers of cases, and measures again what those
+    that are left notice."""
+    from consistency import operators
+    from consistency.core.model import Case
+    from tests.support.adequacy.measure import look
+    from tests.support.adequacy.selection import most_of, paired
+
+    changed = state / "part-shortened.jsonl"
+    with changed.open("a", encoding="utf-8") as stream:
+        for row in list(rows(state)):
+            operator, dtype = operators.get(row["operator"]), row["dtype"]
+            cases = [Case.from_json(case) for case in row["cases"]]
+            kept = cases[: most_of(dtype)]
+            pair = paired(operator, kept) if dtype == "float32" and kept else []
+            if len(kept) == len(cases) and all(case in cases for case in pair):
+                continue
+            if len(kept) < len(cases):
+                row["noticed"] = sorted(map(": ".join, look(operator, kept).noticed))
+            row["cases"] = [case.to_json() for case in (*kept, *pair)]
+            stream.write(json.dumps(row, sort_keys=True) + "\n")
+            stream.flush()
+
+
 def pairs() -> list[tuple[Any, str]]:
     """Every operator × dtype."""
     from consistency import operators
@@ -66,11 +91,14 @@ def pairs() -> list[tuple[Any, str]]:
 
 
 def rows(state: Path) -> Iterator[dict[str, Any]]:
-    """What was selected so far; an incomplete last line is left out."""
+    """What was selected so far, the last of each pair; an incomplete last line is left out."""
+    found = {}
     for path in sorted(state.glob("part-*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
             if line.endswith("\n"):
-                yield json.loads(line)
+                row = json.loads(line)
+                found[row["operator"], row["dtype"]] = row
+    yield from found.values()
 
 
 def write(state: Path) -> None:
@@ -157,7 +185,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=["select", "write"])
+    parser.add_argument("command", choices=["select", "shorten", "write"])
     parser.add_argument("state", type=Path)
     parser.add_argument("--part", default="1/1", help="which of how many parts, such as 1/2")
     parser.add_argument("--only", default="*", help="a pattern of operators")
@@ -166,6 +194,8 @@ def main() -> None:
     if chosen.command == "select":
         part, parts = map(int, chosen.part.split("/"))
         select(chosen.state, part, parts, chosen.only)
+    elif chosen.command == "shorten":
+        shorten(chosen.state)
     else:
         write(chosen.state)
 

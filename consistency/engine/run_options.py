@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .config import RunConfig
 
 # drawn cases per operator × dtype, beside the shipped ones; "large" draws none
-PROFILES = {"quick": 1, "default": 50, "nightly": 200, "large": 0}
+PROFILES = {"quick": 2, "default": 50, "nightly": 200, "large": 0}
 UNSHIPPED = 5  # in a quick run without shipped cases
 # Bytes for the large cases of a profile, if --memory does not say.
 MEMORY = {"nightly": 2 << 30, "large": 4 << 30}
@@ -54,7 +54,7 @@ DECLARED = {
     "directions": Declared("D", "forward or backward", "both", many=True),
     "profile": Declared(
         "NAME",
-        "fresh cases per operator and dtype, after the shipped ones: quick 1, default 50, nightly "
+        "fresh cases per operator and dtype, after the shipped ones: quick 2, default 50, nightly "
         "200; large: tensors of 2^15 to 2^24 elements and more, in place of all these",
         "quick",
     ),

@@ -401,7 +401,7 @@ def table(summary: RunSummary, backends: Sequence[str]) -> Iterator[Text]:
 
 
 def _cases_in_words(event: Started) -> str:
-    """``31,000 shipped cases, 1 fresh each and 228 exhaustive``."""
+    """``23,000 shipped cases, 2 fresh each and 228 exhaustive``."""
     settings = event.config
     if not settings.examples:
         return "large cases"

@@ -68,7 +68,7 @@ def test_the_choice_is_the_same_each_time_and_notices() -> None:
     operator = operators.get("relu_")
     first, again = (selection.select(operator, "int32") for _ in range(2))
     assert [case.id for case in first.cases] == [case.id for case in again.cases]
-    assert 0 < len(first.cases) <= selection.MOST_OF_FEW
+    assert 0 < len(first.cases) <= selection.most_of("int32")
     assert ("forward", results.ONE_OFF) in first.noticed
     assert first.noticed <= first.shown
 

@@ -32,7 +32,7 @@ For whoever wants to know what the drawn inputs reach, or adds inputs. Afterward
 Each row is emulated as a backend of the tests (`tests/real_bugs/`): torch on the CPU with exactly
 the reported defect under the reported condition. The emulations are ours; the reports are taken
 for the facts only. *Case 4, float32* says that the fourth case of an operator × dtype failed
-first. A quick run (`consistency run`) has the shipped cases, then 1 fresh one, then a long one;
+first. A quick run (`consistency run`) has the shipped cases, then 2 fresh ones, then a long one;
 others have 50 or 200 fresh ones. Among the shipped cases are inputs of these reports, as far as
 they are small ({shipped} of them). Beside every bug a healthy backend computes the same on the same
 cases; none of them may be accused.

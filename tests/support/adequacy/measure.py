@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from consistency.core.model import Case
 from consistency.engine import engine
+from consistency.engine.run_options import PROFILES
 from consistency.generate.exhaustive import is_exhaustive
 from consistency.generate.shipped import cases as shipped
 from consistency.operators.declare import Operator
@@ -50,7 +51,7 @@ def fresh(operator: Operator, dtype: str, count: int) -> list[Case]:
 def quick(operator: Operator, dtype: str) -> list[Case]:
     """The cases of a quick run, without large and exhaustive ones."""
     begin = list(shipped.cases(operator, dtype))
-    return [*begin, *engine.without(fresh(operator, dtype, 1), begin)]
+    return [*begin, *engine.without(fresh(operator, dtype, PROFILES["quick"]), begin)]
 
 
 def exhaustive(operator: Operator, dtype: str) -> list[Case]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from consistency.core.model import Case, Outcome
 from consistency.core.recipe import TensorRecipe
 from consistency.engine.plan import draw
+from consistency.generate.scalar_pairs import FEWEST, with_scalar_pair
 from consistency.operators.declare import Operator
 
 from . import recomputed, results
@@ -19,14 +20,19 @@ from .noticing import CaseJudge, healthy
 from .properties import properties
 from .results import ONE_OFF
 
-# Candidates and the most cases of an operator × dtype. Dtypes of which a run of everything draws
-# few cases get few here, too: most run the code of the others.
+# Of these dtypes fewer candidates are drawn: most run the code of the others.
 FEW = frozenset({"complex64", "complex128", "int16", "int8", "uint8", "bool", "int32"})
 CANDIDATES, CANDIDATES_OF_FEW = 20, 12  # of one seed
 SEEDS, SEEDS_OF_FLOAT32 = (101,), (101, 102)  # other cases than a run draws by default
 FURTHER_SEEDS = (103,)  # where an element that is 1% off is not noticed
 FURTHER_ATTEMPTS = 12
-MOST, MOST_OF_FEW = 7, 4
+# The most cases of an operator × dtype; few of dtypes of which a run of everything draws few, and
+# of those that take longest, because their reference is proved.
+MOST = {
+    "float64": 5, "bool": 4, "int32": 4, "complex64": 3,
+    "complex128": 2, "int16": 2, "int8": 2, "uint8": 2,
+}  # fmt: skip
+MOST_OF_OTHERS = 7
 PROPERTY = 0.25  # what one property is worth, beside faults of 1 and more
 LEAST = 1.0  # what a case must add
 MOST_ELEMENTS = 1 << 14  # of a case, all tensors together
@@ -80,20 +86,37 @@ def _elements(case: Case) -> int:
     return sum(math.prod(t.base if isinstance(t, TensorRecipe) else t.shape) for t in case.tensors)
 
 
+def most_of(dtype: str) -> int:
+    """The most cases that are chosen for what they notice together."""
+    return MOST.get(dtype, MOST_OF_OTHERS)
+
+
 def select(operator: Operator, dtype: str) -> Selection:
-    """The cases of one operator × dtype; none where no fault would be noticed."""
+    """The cases of one operator × dtype; none where no fault would be noticed. In float32 one more
+    differs from another in one number only."""
     faults = [*results.faults(), *recomputed.faults(operator)]
-    few = dtype in FEW
     seeds = SEEDS_OF_FLOAT32 if dtype == "float32" else SEEDS
     found = _found(operator, candidates(operator, dtype, seeds), faults)
     selection = Selection()
     for c in found:
         selection.shown |= c.shown
-    _choose(found, selection, MOST_OF_FEW if few else MOST)
+    _choose(found, selection, most_of(dtype))
     if selection.missing:
         further = _found(operator, candidates(operator, dtype, FURTHER_SEEDS), faults)
         _complete([*found, *further], selection)
+    if dtype == "float32":
+        selection.cases += paired(operator, selection.cases)
     return selection
+
+
+def paired(operator: Operator, cases: Sequence[Case]) -> list[Case]:
+    """A case that differs from one of ``cases`` in one number only: a kernel that was built for the
+    one must not be used for the other. None where no case has such a number."""
+    filler = [Case(operator.name, "float32", cotangent=n) for n in range(FEWEST)]
+    other = [c for c in with_scalar_pair(operator, [*cases, *filler], cases) if c not in filler]
+    new = [case for case in other if case not in cases]
+    sound = (healthy(operator, case) for case in new)
+    return new if all(CaseJudge(item).passes for items in sound for item in items) else []
 
 
 def _found(operator: Operator, cases: Iterable[Case], faults: Sequence[Fault]) -> list[Candidate]:
