@@ -22,7 +22,7 @@ import pytest
 
 from . import pytest_not_tested
 from .core.startup_env import let_waiting_threads_sleep
-from .engine.run_options import DECLARED, PROFILES, RunOptions, size_in_bytes
+from .engine.run_options import DECLARED, NO_SHIPPED, PROFILES, RunOptions, size_in_bytes
 
 if TYPE_CHECKING:
     from .core.model import Case, Result
@@ -63,6 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--consistency-profile", choices=list(PROFILES), default="quick", help=profile)
     group.addoption("--consistency-memory", **_explained("memory"))
     group.addoption("--consistency-examples", type=int, **_explained("examples"))
+    group.addoption("--consistency-no-shipped", action="store_true", help=NO_SHIPPED)
     group.addoption("--consistency-seed", type=int, default=0, **_explained("seed"))
     group.addoption(
         pytest_not_tested.OPTION,
@@ -134,6 +135,7 @@ def _run_config(config: pytest.Config) -> RunConfig:
         try:
             if options["memory"] is not None:
                 options["memory"] = size_in_bytes(options["memory"])
+            options["no_shipped"] = config.getoption("consistency_no_shipped")
             config.stash[_CONFIG] = RunOptions(**options).config()
         except ConsistencyError as error:
             raise pytest.UsageError(f"consistency: {error}") from None
@@ -215,7 +217,10 @@ class Item:
         cases, problem = (
             _cases(operator, self.dtype, examples, config.seed) if examples else ([], "")
         )
-        cases = [*cases, *engine.further_cases(config, operator, self.dtype)]
+        begin = engine.shipped_cases(config, operator, self.dtype)
+        further = engine.further_cases(config, operator, self.dtype)
+        cases = [*begin, *engine.without(cases, begin), *further]
+        problem = "" if begin else problem
         if not cases and not problem:
             problem = engine.NO_LARGE_CASE
         for verdict, reason in (

@@ -15,6 +15,7 @@ from consistency import operators, pytest_plugin
 from consistency.backends.numpy import backend  # noqa: F401
 from consistency.cli import main
 from consistency.engine import engine
+from consistency.generate.shipped import cases as shipped
 from consistency.report import failure, terminal  # noqa: F401
 
 # What runs in this process imports these; pytester forgets what is imported while it runs, and
@@ -23,7 +24,15 @@ from consistency.storage import lookup
 from tests.support.snapshots import Snapshot
 
 SUITE = ("--pyargs", "consistency.suite", "-p", "no:cacheprovider")
-SMALL = ("--operators", "exp", "--dtypes", "float32", "--consistency-examples", "3")
+SMALL = (
+    "--operators",
+    "exp",
+    "--dtypes",
+    "float32",
+    "--consistency-examples",
+    "3",
+    "--consistency-no-shipped",
+)
 USERS = """
 import consistency
 
@@ -259,6 +268,16 @@ def test_operators_without_gradients_have_no_backward_items(project: pytest.Pyte
         "eq-float32-forward",
         "eq-int32-forward",
     ]
+
+
+def test_items_begin_with_the_shipped_cases(project: pytest.Pytester) -> None:
+    chosen = ("--operators", "exp", "--dtypes", "float32", "--directions", "forward")
+    more = ("--consistency-examples", "2", "--backends", "cpu", "--junitxml", "junit.xml")
+    assert project.runpytest_subprocess(*SUITE, *chosen, *more).ret == 0
+    (item,) = ET.parse(project.path / "junit.xml").iter("testcase")
+    properties = {p.get("name"): p.get("value", "") for p in item.iter("property")}
+    begin = shipped.cases(operators.get("exp"), "float32")
+    assert properties["cases"] == str(len(begin) + 2)
 
 
 def test_cases_from_the_operator_database(project: pytest.Pytester) -> None:

@@ -5,8 +5,8 @@
     python tools/real_bugs.py --most 200           # more cases for what 50 do not show
     python tools/real_bugs.py --page               # docs/real-bugs.md alone, from outcomes.json
 
-Each bug is played on 5 cases per operator × dtype (what the README's first command draws), then on
-50 of its first operator, then on --most, until one fails.
+Each bug is played on the shipped cases and 2 fresh ones per operator × dtype (what the README's
+first command runs), then on 50 fresh ones of its first operator, then on --most, until one fails.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-STEPS = (5, 50)
+STEPS = (2, 50)
 
 
 def measure(only: str, most: int) -> None:

@@ -63,13 +63,14 @@ def run(
     expectations: Iterable[str | Path] | str | Path = (),
     jobs: int | None = None,
     exhaustive: bool | None = None,
+    shipped: bool = True,
 ) -> engine.Run:
     """Draw cases of ``operators``, run them on ``backends``, and judge every result against
     float64.
 
     ``operators``: names, globs (``"nn.functional.*"``), ``"family:pooling"`` or Operator objects;
     None for all. ``backends``: specs or Backend objects; None for every one available here.
-    ``dtypes``: None for each operator's own. ``examples``: cases per operator × dtype.
+    ``dtypes``: None for each operator's own. ``examples``: fresh cases per operator × dtype.
     ``time_budget``: seconds, or None. ``tolerances``: a tolerances.yaml. ``out``: a folder for the
     bundle; with ``resume`` an interrupted bundle there is completed. ``handlers`` are called with
     every event. ``reference``: what results are judged against: ``"float64"`` on the CPU, that with
@@ -81,7 +82,8 @@ def run(
     or several, beside those that ``tolerances`` lists. ``jobs``: how many processes of this machine
     judge, None for this one; their backends must be named by specs. ``exhaustive``: beside the
     examples, every number of 16 bits for functions of single elements (None), also every float32
-    and pairs of chosen numbers (True), or neither (False).
+    and pairs of chosen numbers (True), or neither (False). ``shipped``: whether each operator ×
+    dtype begins with the cases that come with the package, which are not counted as examples.
 
     Raises UsageError, ConfigurationError, BundleError or OutputError with one clear line; the last
     one, where the bundle cannot be written, has the ``results`` judged until then.
@@ -96,6 +98,7 @@ def run(
         reference=reference, source=source,
         case_timeout=case_timeout, expectations=expectations, corpus=replay,
         explore=replay is None or time_budget is not None, exhaustive=exhaustive,
+        shipped=shipped,
     )  # fmt: skip
     executor: engine.Executor | None = None
     if jobs is not None:

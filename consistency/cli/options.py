@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ..engine.run_options import DECLARED, RunOptions, size_in_bytes
+from ..engine.run_options import DECLARED, NO_SHIPPED, RunOptions, size_in_bytes
 from ..errors import UsageError
 
 INTERRUPTED = 130  # the exit status, as shells report SIGINT
@@ -30,8 +30,8 @@ GROUPS = {
         "trust",
     ),
     "How much": (
-        "profile", "examples", "memory", "time-budget", "repeat", "steps", "replicas", "points",
-        "no-local", "seconds",
+        "profile", "examples", "no-shipped", "memory", "time-budget", "repeat", "steps", "replicas",
+        "points", "no-local", "seconds",
     ),
     "Judging": (
         "reference", "tolerances", "expectations", "no-shrink", "minimize", "reason", "ticket",
@@ -108,6 +108,9 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "profile": (("--profile",), _explained("profile")),
     "memory": (("--memory",), _explained("memory", callback=optional_size)),
     "examples": (("--examples",), _explained("examples", type=click.IntRange(min=1))),
+    "no_shipped": (("--no-shipped",), {
+        "is_flag": True, "help": NO_SHIPPED[0].upper() + NO_SHIPPED[1:] + ".",
+    }),
     "seed": (("--seed",), _explained("seed", type=int)),
     "reference": (("--reference",), _explained("reference")),
     "source": (("--source",), _explained("source")),

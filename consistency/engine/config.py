@@ -46,7 +46,8 @@ class RunConfig:
     not counted as examples: all (True), those of 16 bits (None), or none. ``memory``: the bytes
     that a large case (:mod:`consistency.generate.large`) may take; 0: there are none, and else
     ``examples`` may be 0. ``long``: whether float32 has moderately large cases, of some 2**16 rows,
-    beside the examples.
+    beside the examples. ``shipped``: whether each operator × dtype begins with the cases that the
+    package brings (:mod:`consistency.generate.shipped`), beside the examples.
     """
 
     operators: tuple[Operator, ...]
@@ -71,6 +72,7 @@ class RunConfig:
     exhaustive: bool | None = None
     memory: int = 0
     long: bool = False
+    shipped: bool = False
 
     def describe(self) -> RunSettings:
         """As JSON data for a bundle."""
@@ -84,6 +86,7 @@ class RunConfig:
             "tolerances": self.tolerances.digest, "reference": self.reference,
             "source": self.source, "repeat": self.repeat, "specs": dict(self.specs),
             "exhaustive": self.exhaustive, "memory": self.memory, "long": self.long,
+            "shipped": self.shipped,
         }  # fmt: skip
 
 
@@ -109,6 +112,7 @@ def configure(
     exhaustive: bool | None = None,
     memory: int = 0,
     long: bool = False,
+    shipped: bool = False,
 ) -> RunConfig:
     """A checked configuration. Raises UsageError or ConfigurationError with one clear line.
 
@@ -120,7 +124,8 @@ def configure(
     pattern is tried in float32 and all pairs of chosen numbers in 16 bits as well (True), every one
     of 16 bits (None), or none (False), beside the examples. ``memory``: bytes that a
     large case may take; 0 for no large cases, and with large ones ``examples`` may be 0. ``long``:
-    whether float32 has moderately large cases beside the examples.
+    whether float32 has moderately large cases beside the examples. ``shipped``: whether each
+    operator × dtype begins with the cases that the package brings.
     """
     from ..judge.tolerances import load, with_more
 
@@ -136,7 +141,7 @@ def configure(
         _positive(examples, memory), seed,
         _duration(time_budget), shrink,
         loaded, path, specs, high_precision.usable(reference), source, limits, repeat, corpus,
-        explore, identity, exhaustive=exhaustive, memory=memory, long=long,
+        explore, identity, exhaustive=exhaustive, memory=memory, long=long, shipped=shipped,
     )  # fmt: skip
     _check_not_empty(config)
     return config

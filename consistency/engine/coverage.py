@@ -12,7 +12,7 @@ import fnmatch
 import functools
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -31,6 +31,7 @@ from ..operators.aten_calls import AtenCallRecorder
 from ..operators.declare import Operator
 from ..reference.provable import Provability, provability
 from .argument_coverage import Unvaried, dtypes_missing, dtypes_offered, unvaried
+from .case_reach import VALUES, Reach, one_of_each_kind, reach
 
 EXAMPLES = 6  # cases per operator and kind of dtype, in one round
 TURNS = 6  # maximum, while new aten operators appear
@@ -95,6 +96,7 @@ class Coverage:
     provability: tuple[Provability, ...] = ()
     offered: dict[str, frozenset[str]] | None = None
     unvaried: tuple[Unvaried, ...] = ()
+    reach: tuple[Reach, ...] = ()
 
     @property
     def dtypes_missing(self) -> dict[str, str]:
@@ -106,6 +108,20 @@ class Coverage:
         takes."""
         taken = sum(map(len, (self.offered or {}).values()))
         return taken - len(self.dtypes_missing), taken
+
+    @property
+    def overloads(self) -> frozenset[str]:
+        """Every overload of aten that was reached."""
+        return frozenset().union(*(r.overloads for r in self.reach)) if self.reach else frozenset()
+
+    def reaching(self) -> dict[str, int]:
+        """How many operators with floating dtypes reach each class of values."""
+        return {word: sum(word in r.values for r in self.reach) for word in VALUES}
+
+    def noticed(self, direction: str) -> tuple[int, int]:
+        """How many planted faults the shipped cases notice in a direction, of how many."""
+        pairs = [r.noticed.get(direction, (0, 0)) for r in self.reach]
+        return sum(n for n, _ in pairs), sum(of for _, of in pairs)
 
     def certified(self, direction: str) -> tuple[int, int]:
         """The number of operators certified in a direction, and of those with numbers to prove."""
@@ -227,12 +243,14 @@ def measure(
     problems: dict[str, str] = {}
     proved: list[Provability] = []
     one_way: list[Unvaried] = []
+    reached_values: list[Reach] = []
     for operator in measured:
         step(operator.name)
         try:
             aten_names = _aten_names(operator, examples)
             proved += [provability(operator, direction) for direction in operator.directions]
             one_way += unvaried(operator)
+            reached_values.append(reach(operator))
         except Exception as error:  # one operator's draws must not cost the others
             aten_names, problems[operator.name] = {}, f"{type(error).__name__}: {str(error)[:120]}"
         reached[operator.name] = (
@@ -251,6 +269,7 @@ def measure(
         tuple(proved),
         dtypes_offered(measured),
         tuple(one_way),
+        tuple(reached_values),
     )
 
 
@@ -265,7 +284,7 @@ def _aten_names(operator: Operator, examples: int) -> dict[str, set[str]]:
     cpu, reached = Cpu(), {direction: set[str]() for direction in DIRECTIONS}
     if operator.callable is None:
         return {}
-    for dtype in _dtype_kinds(operator.dtypes):
+    for dtype in one_of_each_kind(operator.dtypes):
         for seed in range(TURNS):
             before = {direction: len(names) for direction, names in reached.items()}
             varied = False
@@ -285,15 +304,6 @@ def _aten_names(operator: Operator, examples: int) -> dict[str, set[str]]:
             ):
                 break  # all cases reach the same operators, or nothing new was reached
     return reached
-
-
-def _dtype_kinds(dtypes: Sequence[str]) -> list[str]:
-    """The first dtype of each kind, because each may have its own kernels: floating, complex,
-    integer, boolean."""
-    kinds: dict[str, str] = {}
-    for name in dtypes:
-        kinds.setdefault(name.rstrip("0123456789").removeprefix("b"), name)
-    return list(kinds.values())
 
 
 def as_json(found: Coverage) -> dict[str, Any]:
@@ -319,6 +329,9 @@ def as_json(found: Coverage) -> dict[str, Any]:
         "uncertified": found.uncertified,
         "dtype_pairs": list(found.dtype_pairs()),
         "dtypes_missing": found.dtypes_missing,
+        "overloads": len(found.overloads),
+        "reach": {r.operator: r.to_json() for r in found.reach},
+        "noticed": {direction: list(found.noticed(direction)) for direction in DIRECTIONS},
         "unvaried_arguments": [
             {"operator": u.operator, "argument": u.argument, "never": u.missing, "reason": u.reason}
             for u in found.unvaried

@@ -18,7 +18,15 @@ from .config import RunConfig, configure, operator_dtypes
 from .events import Event, Handler, ResumeState, dispatch
 from .executors.inline import InlineExecutor
 from .executors.protocol import Executor
-from .plan import NO_LARGE_CASE, WorkUnit, draw, further_cases, plan
+from .plan import (
+    NO_LARGE_CASE,
+    WorkUnit,
+    draw,
+    further_cases,
+    plan,
+    shipped_cases,
+    without,
+)
 from .result_collector import Collect, Run
 from .smallest_case import smallest_failure
 from .unit_runner import MINIMIZATION_SECONDS, judge_unit
@@ -66,5 +74,7 @@ __all__ = [
     "operator_dtypes",
     "plan",
     "run",
+    "shipped_cases",
     "smallest_failure",
+    "without",
 ]

@@ -17,7 +17,7 @@ from .config import RunConfig
 class Started:
     """First event. ``unavailable`` maps the names of backends that cannot run to the reason;
     ``cases`` is an estimate; ``title`` describes the run if no cases are drawn; ``exhaustive`` of
-    the cases are not drawn."""
+    the cases are not drawn, and ``shipped`` come with the package."""
 
     config: RunConfig
     unavailable: dict[str, str]
@@ -25,6 +25,7 @@ class Started:
     cases: int
     title: str = ""
     exhaustive: int = 0
+    shipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)

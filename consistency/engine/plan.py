@@ -3,7 +3,7 @@ ones, in rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .. import operators
@@ -12,7 +12,9 @@ from ..core.model import Case
 from ..errors import ConsistencyError, Untestable
 from ..generate import exhaustive, search
 from ..generate.calls.case_operator import operator_of
-from ..generate.large import ladder, shipped
+from ..generate.large import ladder
+from ..generate.large import shipped as long_cases
+from ..generate.shipped import cases as shipped
 from ..operators.declare import Operator
 from .config import SOURCES, RunConfig, examples_of, operator_dtypes
 
@@ -91,12 +93,16 @@ def drawn(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUn
             if config.time_budget is not None:
                 cases = [case for case in cases if case.id not in drawn_ids]
                 drawn_ids.update(case.id for case in cases)
-            further = further_cases(config, operator, dtype) if round_number == 0 else ()
+            begin: tuple[Case, ...] = ()
+            further: tuple[Case, ...] = ()
+            if round_number == 0:
+                begin = shipped_cases(config, operator, dtype)
+                further = further_cases(config, operator, dtype)
             yield WorkUnit(
                 operator,
                 dtype,
-                (*cases, *further),
-                problem,
+                (*begin, *without(cases, begin), *further),
+                "" if begin else problem,
                 round_number,
                 seed=config.seed + round_number,
             )
@@ -178,10 +184,13 @@ def explored(
                 config.seed + round_number,
             )
             cases, problem = draw(operator, dtype, many, seed)
-            fresh = tuple(case for case in cases if case.id not in seen)
+            further: tuple[Case, ...] = ()
+            if round_number == 0:
+                cases = [*shipped_cases(config, operator, dtype), *cases]
+                further = further_cases(config, operator, dtype)
+            fresh = tuple({case.id: case for case in cases if case.id not in seen}.values())
             seen.update(case.id for case in fresh)
             before = (operator.name, dtype) in begun
-            further = further_cases(config, operator, dtype) if round_number == 0 else ()
             yield WorkUnit(
                 operator,
                 dtype,
@@ -231,8 +240,22 @@ def further_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[Ca
     first = next((d for d in operator.dtypes if config.dtypes is None or d in config.dtypes), "")
     large = large_cases(config, operator, dtype) if dtype == first else ()
     if config.long and config.source == SOURCES[0]:
-        large = (*shipped.cases(operator, dtype), *large)
+        large = (*long_cases.cases(operator, dtype), *large)
     return (*exhaustive_cases(config, operator, dtype), *large)
+
+
+def shipped_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[Case, ...]:
+    """The cases of one operator × dtype that the package brings: what a run begins with, beside its
+    examples."""
+    if not config.shipped or config.source != SOURCES[0] or not config.examples:
+        return ()
+    return shipped.cases(operator, dtype)
+
+
+def without(cases: Sequence[Case], others: Sequence[Case]) -> list[Case]:
+    """The cases that are not among ``others``."""
+    ids = {case.id for case in others}
+    return [case for case in cases if case.id not in ids] if ids else list(cases)
 
 
 def exhaustive_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[Case, ...]:

@@ -33,7 +33,7 @@ from ..storage.recording.header import (
 )
 from ..storage.recording.writing import RecordingWriter
 from .config import RunConfig, directions_of, operator_dtypes
-from .engine import draw
+from .engine import draw, shipped_cases, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,7 @@ def settings_of(config: RunConfig, *, literal: bool) -> RecordingSettings:
         "operators": settings["operators"], "dtypes": settings["dtypes"],
         "directions": settings["directions"], "examples": settings["examples"],
         "seed": settings["seed"], "source": settings["source"], "literal": literal,
+        "shipped": settings["shipped"],
     }  # fmt: skip
 
 
@@ -82,7 +83,9 @@ def entries(
     """The cases of ``config`` by operator × dtype: (group number, number of groups, cases)."""
     pairs = operator_dtypes(config)
     for number, (operator, dtype) in enumerate(pairs, start=1):
-        cases, _ = draw(operator, dtype, config.examples, config.seed)
+        begin = shipped_cases(config, operator, dtype)
+        fresh, _ = draw(operator, dtype, config.examples, config.seed)
+        cases = [*begin, *without(fresh, begin)]
         directions = directions_of(config, operator, dtype)
         yield (
             number,

@@ -21,6 +21,7 @@ from ..reference.high_precision import EACH, spot_checked
 from .config import RunConfig
 
 SHRINK_SECONDS = 4.0
+SEARCHED = 12  # at least so many drawn cases are searched: the suspect may be a shipped one
 
 
 def smallest_failure(
@@ -64,7 +65,12 @@ def smallest_failure(
             return _smallest_part(suspect, diagnosed, seconds)
         begin = config.seed if seed is None else seed
         small = search.smallest(
-            operator, suspect.dtype, same, examples=config.examples, seed=begin, seconds=seconds
+            operator,
+            suspect.dtype,
+            same,
+            examples=max(config.examples, SEARCHED),
+            seed=begin,
+            seconds=seconds,
         )
     except Exception:  # the drawn case is reported already, and the run must go on
         return None

@@ -30,7 +30,7 @@ from .events import (
     Started,
     UnitDone,
 )
-from .plan import WorkUnit, exhaustive_cases
+from .plan import WorkUnit, exhaustive_cases, shipped_cases
 from .smallest_case import SHRINK_SECONDS, smallest_failure
 
 LEAST_MINIMIZATION_SECONDS = 1.0  # even if the time budget is used up
@@ -46,12 +46,16 @@ def started_event(config: RunConfig, absent: dict[str, str]) -> Started:
     pairs = operator_dtypes(config)
     expected = sum(examples_of(config, dtype) for _, dtype in pairs)
     further = sum(len(exhaustive_cases(config, operator, dtype)) for operator, dtype in pairs)
+    begin = sum(len(shipped_cases(config, operator, dtype)) for operator, dtype in pairs)
+    expected += begin
     if config.corpus is not None:
         expected = len(config.corpus.cases) + expected * config.explore
         further *= config.explore
     large = config.memory > 0 and not config.examples
     expected += len(pairs) * STAGE_CASES if large else 0
-    return Started(config, absent, len(pairs), expected + further, exhaustive=further)
+    return Started(
+        config, absent, len(pairs), expected + further, exhaustive=further, shipped=begin
+    )
 
 
 def minimization_seconds(config: RunConfig) -> float:

@@ -11,8 +11,8 @@ from .catalog.signature import signature
 
 
 class AtenCallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A context that records calls: ``names`` without overloads, ``random`` those tagged as
-    possibly random.
+    """A context that records calls: ``names`` without overloads, ``overloads`` with them,
+    ``random`` those tagged as possibly random.
 
     With ``seed`` torch's generator is reset before each of these, whatever state it was left in.
     """
@@ -21,10 +21,12 @@ class AtenCallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.seed = seed
         self.names: set[str] = set()
+        self.overloads: set[str] = set()
         self.random: set[str] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name
+        self.overloads.add(func.name())
         if name not in self.names:
             self.names.add(name)
             if signature(func).is_random:

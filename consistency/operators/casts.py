@@ -59,6 +59,7 @@ def rounded_once(dtype: torch.dtype) -> Any:
 
     @hook
     def alternatives(outputs: Tensors, x: Any, *_: Any, **__: Any) -> list[Tensors]:
+        x = x.int() if x.dtype == torch.bool else x
         single = x.float()
         bits = single.view(torch.int32) - (single.double().abs() > x.abs()).int()  # toward zero …
         odd = (bits | (single.double() != x).int()).view(

@@ -31,7 +31,8 @@ def title(view: BundleView) -> str:
     header, settings = view.header, view.settings
     torch = next((keys["torch"] for keys in view.environment.values() if keys.get("torch")), "")
     operators = f"{len(view.groups.families):,} operators"
-    cases = [f"{operators}, {settings.get('examples')} cases each", f"seed {settings.get('seed')}"]
+    each = f"{settings.get('examples')} {'fresh ' * bool(settings.get('shipped'))}cases each"
+    cases = [f"{operators}, {each}", f"seed {settings.get('seed')}"]
     if view.corpus_lines:
         cases = [operators, *view.corpus_lines]
     parts = (

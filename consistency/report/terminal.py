@@ -31,8 +31,10 @@ from ..engine.events import (
     UnitDone,
 )
 from ..engine.known.status import StatusWriter, told
+from ..engine.plan import shipped_cases
 from ..errors import OutputError
 from ..generate.calls.generic_error import GENERIC
+from ..operators.declare import Operator
 from . import failure
 from .progress import ProgressMeter
 from .summary import RunSummary
@@ -89,6 +91,7 @@ class Screen:
         self.elsewhere = elsewhere
         self.specs: Mapping[str, str] = {}  # of backends, for a stored run without settings
         self._settings: RunConfig | None = None
+        self._operators: dict[str, Operator] = {}
         self._names: tuple[str, ...] = ()  # of backends, in the order of the table's columns
         self.meter = meter or ProgressMeter(self.console)
         self._closed = False
@@ -112,9 +115,16 @@ class Screen:
                 self.summary.grown[event.backend, event.operator] = event.bytes
             case UnitDone():
                 if self._settings is not None and self._settings.corpus is None:
-                    self.meter.correct(event.cases - examples_of(self._settings, event.dtype))
+                    self.meter.correct(event.cases - self._expected(event))
             case Finished():
                 self._finish(event)
+
+    def _expected(self, event: UnitDone) -> int:
+        """How many cases of a unit the meter counts on, beside the exhaustive ones."""
+        assert self._settings is not None
+        operator = self._operators.get(event.operator)
+        begin = () if operator is None else shipped_cases(self._settings, operator, event.dtype)
+        return examples_of(self._settings, event.dtype) + len(begin)
 
     def _line(self, text: str, style: str = "") -> None:
         """Print a line, without control characters that a backend may have written."""
@@ -127,12 +137,8 @@ class Screen:
 
         settings = self._settings = event.config
         pairs = "1 operator × dtype" if event.units == 1 else f"{event.units:,} operators × dtypes"
-        each = (
-            f"{pluralize(settings.examples, 'case')} each" if settings.examples else "large cases"
-        )
-        cases_each = f"{pairs}, {each}"
-        if event.exhaustive and settings.corpus is None:
-            cases_each += f" and {event.exhaustive:,} exhaustive"
+        self._operators = {operator.name: operator for operator in settings.operators}
+        cases_each = f"{pairs}, {_cases_in_words(event)}"
         subject = event.title or (
             f"{cases_each} · seed {settings.seed}"
             if settings.corpus is None
@@ -392,6 +398,19 @@ def table(summary: RunSummary, backends: Sequence[str]) -> Iterator[Text]:
     legend = [words for mark, words in _LEGEND.items() if mark in all_text]
     if legend:
         yield Text(" " * (first + 3) + "   ".join(legend), "dim")
+
+
+def _cases_in_words(event: Started) -> str:
+    """``23,000 shipped cases, 2 fresh each and 228 exhaustive``."""
+    settings = event.config
+    if not settings.examples:
+        return "large cases"
+    words = f"{pluralize(settings.examples, 'case')} each"
+    if event.shipped:
+        begin = pluralize(event.shipped, "shipped case")
+        words = f"{begin}, {settings.examples} fresh each"
+    further = event.exhaustive and settings.corpus is None
+    return f"{words} and {event.exhaustive:,} exhaustive" if further else words
 
 
 def _replaying(settings: RunConfig) -> str:

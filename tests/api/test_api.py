@@ -102,7 +102,7 @@ def test_failures_come_worst_first() -> None:
 def test_the_same_arguments_give_the_same_cases_and_verdicts() -> None:
     def told(seed: int) -> list[tuple[str, ...]]:
         found = consistency.run(
-            ["exp", "sum"], ["cpu", "numpy"], ["float32"], examples=5, seed=seed
+            ["exp", "sum"], ["cpu", "numpy"], ["float32"], examples=5, seed=seed, shipped=False
         )
         return [
             (r.case.id, r.backend, r.direction, r.verdict.value, r.explanation, r.sha256)
@@ -114,7 +114,9 @@ def test_the_same_arguments_give_the_same_cases_and_verdicts() -> None:
 
 
 def test_directions_dtypes_and_examples() -> None:
-    found = consistency.run("exp", "cpu", ["float32", "bfloat16"], ["forward"], examples=3)
+    found = consistency.run(
+        "exp", "cpu", ["float32", "bfloat16"], ["forward"], examples=3, shipped=False
+    )
     assert {(r.dtype, r.direction) for r in found.results} == {
         ("float32", "forward"),
         ("bfloat16", "forward"),
@@ -140,6 +142,7 @@ def test_a_bundle_and_handlers(tmp_path: Path) -> None:
         2,
         out=tmp_path / "b",
         handlers=[lambda e: seen.append(type(e).__name__)],
+        shipped=False,
     )
     assert found.out == tmp_path / "b"
     assert (tmp_path / "b" / "results.jsonl").stat().st_size > 0
@@ -240,7 +243,7 @@ def test_what_a_backend_is_given() -> None:
             )
             return super().call(operator, args, kwargs)
 
-    consistency.run("mm", [Curious()], ["float32"], examples=1)
+    consistency.run("mm", [Curious()], ["float32"], examples=1, shipped=False)
     assert seen == [("mm", ["cpu", "cpu"], False), ("mm", ["cpu", "cpu"], True)]
 
 
@@ -251,7 +254,8 @@ def test_unsupported_is_not_an_error() -> None:
         def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
             raise consistency.Unsupported("no such kernel here")
 
-    (result,) = consistency.run("exp", [Half()], ["float32"], "forward", examples=1).results
+    run = consistency.run("exp", [Half()], ["float32"], "forward", examples=1, shipped=False)
+    (result,) = run.results
     assert (result.verdict.value, result.explanation) == (
         "unsupported",
         "Unsupported: no such kernel here",

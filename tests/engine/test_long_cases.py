@@ -85,7 +85,7 @@ def test_a_run_has_them_unless_it_says_how_many_cases() -> None:
 
 
 def test_the_bundle_says_so(tmp_path: Path) -> None:
-    line = "run add --dtype float32 --direction forward --backend cpu --out {}"
+    line = "run add --no-shipped --dtype float32 --direction forward --backend cpu --out {}"
     found = command(line, tmp_path / "b")
     assert found.exit_code == 0, found.output
     settings = json.loads((tmp_path / "b" / "bundle.json").read_text(encoding="utf-8"))["settings"]

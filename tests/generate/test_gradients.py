@@ -55,6 +55,13 @@ def test_of_every_five_cases_one_leaves_a_gradient_out(name: str) -> None:
     assert all(leaves(case, operator.leaves) for case in without)
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_nothing_is_asked_of_very_few_cases(count: int) -> None:
+    for case in batch(operators.get("matmul"), "float32", count):
+        assert not case.cotangent_layout
+        assert all(tensor.leaf for tensor in case.tensors)
+
+
 def test_nothing_is_asked_of_what_has_no_gradient() -> None:
     for case in batch(operators.get("argmax"), "float32", 10):
         assert not case.cotangent_layout

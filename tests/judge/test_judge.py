@@ -184,6 +184,11 @@ def test_both_allowances_add_up() -> None:
     assert verdict_of(measured(ulp=3.0, scaled=100.0)).verdict.fails
 
 
+def test_an_error_beyond_every_format_is_a_failure() -> None:
+    infinite = float("inf")
+    assert verdict_of(measured(ulp=infinite, scaled=infinite)).verdict.value == "divergent"
+
+
 def test_without_lambda_only_ulp_count() -> None:
     assert verdict_of(measured(ulp=3.0, scaled=0.1), rule=Rule(1.0, 0.0)).verdict.fails
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from consistency.generate.shipped.cases import reported
+
 from .model import BUGS, Bug
 from .outcomes import read
 from .play import QUICK
@@ -29,18 +31,19 @@ For whoever wants to know what the drawn inputs reach, or adds inputs. Afterward
 
 Each row is emulated as a backend of the tests (`tests/real_bugs/`): torch on the CPU with exactly
 the reported defect under the reported condition. The emulations are ours; the reports are taken
-for the facts only. *Cases* are those of one operator × dtype: `consistency run` draws 5, and
-`4 of 5, float32` says that the fourth failed first, `beside the 5` that the long case did which
-every run has besides. Beside every bug a healthy backend computes the same on the same cases; none
-of them may be accused.
+for the facts only. *Case 4, float32* says that the fourth case of an operator × dtype failed
+first. A quick run (`consistency run`) has the shipped cases, then 2 fresh ones, then a long one;
+others have 50 or 200 fresh ones. Among the shipped cases are inputs of these reports, as far as
+they are small ({shipped} of them). Beside every bug a healthy backend computes the same on the same
+cases; none of them may be accused.
 
-| | within 5 cases | within 50 | within 200 | not noticed | handed the report's input |
+| | in a quick run | with 50 fresh cases | with 200 | not noticed | handed the report's input |
 |---|---|---|---|---|---|
 | {total} bugs | {quick} | {fifty} | {most} | {never} | {handed} of {inputs} |
 
 Causes named rightly, of those noticed whose cause has a name: {right} of {named}.
 `python tools/real_bugs.py` measures again and writes this page; a test fails when a bug that the
-table lists as noticed within 5 cases no longer is, or when a healthy backend is accused.
+table lists as noticed by a quick run no longer is, or when a healthy backend is accused.
 
 A new row is a function with a header in one of the modules of `tests/real_bugs/`;
 [adding a fault](adding-a-fault.md) explains what a deed is. What is not noticed stays listed, with
@@ -64,6 +67,7 @@ def page() -> str:
         inputs=sum(row.get("handed") is not None for row in rows.values()),
         right=sum(rows[bug.issue]["cause"] in bug.causes for bug in named),
         named=len(named),
+        shipped=reported(),
     )
     for topic, title in TOPICS.items():
         text += f"\n## {title}\n\n"
@@ -85,9 +89,8 @@ def _lines(rows: Iterable[tuple[Bug, dict[str, Any]]]) -> Iterable[str]:
 def _noticed(row: dict[str, Any]) -> str:
     if not row.get("within"):
         return "no" if row.get("handed") is not False else "no, nor handed its input"
-    if row["case"] > row["within"]:
-        return f"beside the {row['within']}, {row['on'].split()[-1]}"
-    return f"{row['case']} of {row['within']}, {row['on'].split()[-1]}"
+    fresh = f", with {row['within']} fresh ones" if row["within"] > QUICK else ""
+    return f"case {row['case']}, {row['on'].split()[-1]}{fresh}"
 
 
 def _why(bug: Bug, row: dict[str, Any]) -> str:

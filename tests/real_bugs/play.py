@@ -17,6 +17,7 @@ from consistency.engine import engine
 from consistency.engine.config import RunConfig, examples_of
 from consistency.engine.events import Judged
 from consistency.engine.plan import plan
+from consistency.engine.run_options import PROFILES
 from consistency.generate.materialize import Materials, prepare
 from consistency.storage.corpus.corpus import Corpus
 from tests.support.catalog.model import Call, Played
@@ -25,12 +26,14 @@ from tests.support.catalog.play import alike
 from . import triggers
 from .model import Bug
 
-QUICK = 5  # cases of each operator × dtype, as the README's first command draws them
+# Fresh cases of each operator × dtype in a quick run, after the shipped ones: what the README's
+# first command runs.
+QUICK = PROFILES["quick"]
 
 
 @dataclass
 class Seen:
-    """What a run of ``examples`` cases per operator × dtype saw of a bug.
+    """What a run of ``examples`` fresh cases per operator × dtype saw of a bug.
 
     ``drawn``: cases; ``touched``: those in which the defect changed the result or its layout;
     ``noticed``: which case of its operator × dtype failed first, 0 where none did; ``cause``: what
@@ -55,8 +58,8 @@ class Seen:
 
 
 def look(bug: Bug, examples: int = QUICK, seed: int = 0, *, twin: bool = True) -> Seen:
-    """The bug on ``examples`` cases of each of its operator × dtype pairs, until it is noticed;
-    its healthy twin on the same cases."""
+    """The bug on the shipped cases and ``examples`` fresh ones of each of its operator × dtype
+    pairs, until it is noticed; its healthy twin on the same cases."""
     seen = Seen(bug, examples)
     for config in _configurations(bug, examples, seed):
         if touched := _touched(bug, config, seen):
@@ -116,6 +119,7 @@ def _configurations(
             seed=seed,
             shrink=False,
             long=True,
+            shipped=True,
         )
         share = examples_of(dataclasses.replace(config, dtypes=None), dtype)
         yield dataclasses.replace(config, examples=share)

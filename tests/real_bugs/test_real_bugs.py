@@ -21,7 +21,7 @@ from tests.support.catalog.model import CAUSES
 TABLE: Outcomes = read()
 LISTED = [bug for bug in BUGS if TABLE.noticed(bug) == QUICK]
 HANDED = [bug for bug in BUGS if bug not in LISTED and TABLE.rows.get(bug.issue, {}).get("handed")]
-MORE = ((3 * QUICK, 1), (6 * QUICK, 2))  # (examples, seed), with other versions only
+MORE = ((15, 1), (30, 2))  # (examples, seed), with other versions only
 
 
 def test_the_rows_are_well_formed() -> None:

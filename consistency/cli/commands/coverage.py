@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ...core.files import write_named
 from ...errors import UsageError
 from ..echo import echo
+from . import _reach_words
 
 if TYPE_CHECKING:
     from ...engine.case_health import Health
@@ -90,6 +91,7 @@ def summary(found: Coverage) -> Iterator[str]:
         )
     if found.unvaried:
         yield f"{len(found.unvaried):>5} defaulted arguments are seen in one way only"
+    yield from _reach_words.summary(found)
     for name, problem in found.problems.items():
         yield f"  ✗ {name}: {problem}"
 
@@ -141,6 +143,7 @@ def page(found: Coverage) -> Iterator[str]:
         yield f"| names of PyTorch's operator database | {covered} of {len(found.database)} |"
     yield f"| aten operators reached | {len(found.aten)} |"
     yield f"| … on the way back | {len(found.backward)} |"
+    yield f"| overloads of aten reached by a quick run | {len(found.overloads)} |"
     done, total = len(found.kernels) - len(missing), len(found.kernels)
     yield (
         f"| DirectML's kernels | {done} of {total}, of which {reachable} can be reached on the "
@@ -168,6 +171,7 @@ def page(found: Coverage) -> Iterator[str]:
         backward = sum(o.differentiable for o in members)
         names = " ".join(f"`{o.name}`" for o in members)
         yield f"| {family} | {len(members)} | {backward} | {dtypes} | {names} |"
+    yield from _reach_words.table(found)
     yield from _table("Operators that are not certified", found.uncertified)
     yield from _table("Kernels of DirectML that are not reached", missing)
     yield from _table(

@@ -28,7 +28,7 @@ SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
 
 @command(short_help="Keep cases, or what a backend does with them, to be judged elsewhere.")
 @run_options(
-    "dtypes", "directions", "source", "seed", "profile", "examples", "backends",
+    "dtypes", "directions", "source", "seed", "profile", "examples", "no_shipped", "backends",
     backends={"help": "Run the cases on it; left out, only cases are kept."},
 )  # fmt: skip
 @click.option("--corpus", type=FOLDER, help="The cases to run, in place of OPERATORs.")
@@ -71,7 +71,8 @@ def record(
     drawing = {
         "OPERATOR": options.operators, "--dtype": options.dtypes,
         "--direction": options.directions, "--profile": options.profile,
-        "--examples": options.examples, "--seed": options.seed, "--source": options.source,
+        "--examples": options.examples, "--no-shipped": options.no_shipped,
+        "--seed": options.seed, "--source": options.source,
         "--literal": literal,
     }  # fmt: skip
     if corpus is not None:

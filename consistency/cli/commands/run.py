@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 @command(short_help="Draw inputs, run them everywhere, judge the differences.")
 @run_options(
     "dtypes", "directions", "source", "seed", "backends", "case_timeout", "worker_memory",
-    "profile", "examples", "memory", "exhaustive", "time_budget", "repeat", "reference",
-    "tolerances", "expectations",
+    "profile", "examples", "no_shipped", "memory", "exhaustive", "time_budget", "repeat",
+    "reference", "tolerances", "expectations",
     "no_shrink",
     seed={
         "help": "Other inputs for another number [default: 0; with a corpus another one for each "

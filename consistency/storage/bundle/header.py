@@ -49,7 +49,8 @@ class RunSettings(TypedDict, total=False):
     """What a run was asked to do. ``examples`` are cases per operator × dtype, ``time_budget`` is
     in seconds; ``specs`` are the user's words for backends, by name; ``exhaustive``: all
     exhaustive cases, those of 16 bits (None), or none; ``memory``: the bytes that a large case may
-    take; ``long``: whether there are moderately large ones in float32."""
+    take; ``long``: whether there are moderately large ones in float32; ``shipped``: whether the
+    package's own come first."""
 
     operators: list[Name]
     backends: list[Name]
@@ -67,6 +68,7 @@ class RunSettings(TypedDict, total=False):
     exhaustive: bool | None
     memory: Count
     long: bool
+    shipped: bool
 
 
 class BundleHeader(TypedDict):

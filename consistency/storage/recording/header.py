@@ -37,6 +37,7 @@ class RecordingSettings(TypedDict, total=False):
     dtypes: list[Name] | None
     directions: list[Name]
     examples: Count
+    shipped: bool
     seed: Integer
     source: Text
     literal: bool

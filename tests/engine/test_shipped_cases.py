@@ -1,0 +1,133 @@
+"""The cases that every run begins with: how they are read, where they are run, that healthy
+backends pass them, and that they notice planted faults."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import consistency
+from consistency import backends, operators
+from consistency.diagnose.case_runner import judge_case
+from consistency.engine import engine
+from consistency.engine.plan import plan
+from consistency.engine.run_options import UNSHIPPED, RunOptions
+from consistency.generate.shipped import adequacy
+from consistency.generate.shipped import cases as shipped
+from consistency.judge import tolerances
+from tests.support.adequacy import measure
+from tests.support.adequacy.results import ONE_OFF
+from tests.support.commands import command
+
+PAIRS = [(o, d) for o in operators.registry().values() for d in o.dtypes]
+EVERY = 41  # of the pairs are judged with every change, all nightly
+LARGEST = 1 << 21  # bytes of all files
+
+
+def test_most_operators_have_some() -> None:
+    having = [pair for pair in PAIRS if shipped.cases(*pair)]
+    assert len(having) >= 0.95 * len(PAIRS)
+    assert 2.5 <= sum(len(shipped.cases(*pair)) for pair in having) / len(having) <= 8
+
+
+def test_the_files_are_small() -> None:
+    files = list(shipped.FOLDER.glob("*.jsonl.gz"))
+    assert sum(path.stat().st_size for path in files) < LARGEST
+
+
+def test_no_case_comes_twice() -> None:
+    for pair in PAIRS:
+        ids = [case.id for case in shipped.cases(*pair)]
+        assert len(ids) == len(set(ids)), pair
+
+
+def test_an_operator_of_the_user_has_none() -> None:
+    from dataclasses import replace
+
+    add = operators.get("add")
+    assert shipped.cases(add, "float32")
+    assert not shipped.cases(replace(add, traits=add.traits | {"mine"}), "float32")
+
+
+@pytest.mark.parametrize(
+    ("operator", "dtype"),
+    [
+        pytest.param(
+            *pair,
+            marks=() if number % EVERY == 0 else pytest.mark.nightly,
+            id=f"{pair[0].name}-{pair[1]}",
+        )
+        for number, pair in enumerate(PAIRS)
+    ],
+)
+def test_healthy_backends_pass(operator: consistency.Operator, dtype: str) -> None:
+    if operator.callable is None:
+        pytest.skip("this torch lacks the operator")
+    cpu = backends.resolve("cpu")
+    for case in shipped.cases(operator, dtype):
+        for result in judge_case(case, operator, [cpu], tolerances.load(), operator.directions):
+            assert not result.verdict.fails, result.explanation
+            assert "harness itself" not in result.explanation
+
+
+@pytest.mark.parametrize("name", ["add", "matmul", "softmax", "nn.functional.conv2d", "sort"])
+def test_they_notice_an_element_that_is_one_percent_off(name: str) -> None:
+    operator = operators.get(name)
+    found = measure.look(operator, shipped.cases(operator, "float32"), ONE_OFF)
+    assert found.noticed == {(direction, ONE_OFF) for direction in operator.directions}
+
+
+def test_a_run_begins_with_them() -> None:
+    config = engine.configure(["add"], ["cpu"], ["float32"], examples=3, shipped=True)
+    (unit,) = plan(config, lambda: False)
+    begin = shipped.cases(operators.get("add"), "float32")
+    assert unit.cases[: len(begin)] == begin
+    assert len(unit.cases) == len(begin) + 3
+
+
+def test_fresh_cases_are_counted_beside_them() -> None:
+    run = consistency.run(["exp"], ["cpu"], ["float32"], ["forward"], examples=2)
+    alone = consistency.run(["exp"], ["cpu"], ["float32"], ["forward"], examples=2, shipped=False)
+    begin = shipped.cases(operators.get("exp"), "float32")
+    assert len(alone.results) == 2
+    assert len(run.results) == len(begin) + 2
+
+
+def test_other_sources_of_cases_have_none() -> None:
+    pytest.importorskip("expecttest")
+    assert RunOptions(source="opinfo").cases == UNSHIPPED
+    config = engine.configure(["add"], ["cpu"], ["float32"], source="opinfo", shipped=True)
+    assert not engine.shipped_cases(config, operators.get("add"), "float32")
+
+
+def test_the_command_leaves_them_out(tmp_path: Path) -> None:
+    line = "run exp --dtype float32 --direction forward --backend cpu --out {}"
+    begin = shipped.cases(operators.get("exp"), "float32")
+    for more, count in (("", len(begin) + 3), (" --no-shipped", 3)):
+        folder = tmp_path / str(count)
+        found = command(line + " --examples 3" + more, folder)
+        assert found.exit_code == 0, found.output
+        settings = json.loads((folder / "bundle.json").read_text(encoding="utf-8"))["settings"]
+        assert settings["shipped"] is not more.startswith(" --no")
+        stored = (folder / "cases.jsonl").read_text(encoding="utf-8").splitlines()
+        assert len(stored) == count
+        assert ("shipped cases" in found.output) is (not more)
+
+
+def test_an_interrupted_run_goes_on_with_them(tmp_path: Path) -> None:
+    line = "run exp --dtype float32 --direction forward --backend cpu --examples 1 --out {}"
+    folder = tmp_path / "bundle"
+    assert command(line, folder).exit_code == 0
+    assert command(f"{line} --resume", folder).exit_code == 0
+    refused = command(f"{line} --resume --no-shipped", folder)
+    assert refused.exit_code == 2
+    assert "other shipped" in refused.output
+
+
+def test_what_was_measured_is_told() -> None:
+    table = adequacy.measured()
+    found = table["add", "float32"]
+    assert 0 < found.noticed["forward"] <= found.shown["forward"]
+    assert len(found.missed["forward"]) == found.shown["forward"] - found.noticed["forward"]

@@ -1,0 +1,143 @@
+"""The page ``docs/adequacy.md``: how the shipped cases were chosen, and what they miss."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from consistency import operators
+from consistency.generate.shipped.cases import FOLDER, reported
+from consistency.operators.declare import Operator
+from tests.support.paths import ROOT
+
+from .noticing import directions_of
+from .results import ONE_OFF
+
+FILE = ROOT / "docs" / "adequacy.md"
+Group = tuple[str, str, str]  # operator, dtype, direction
+BEGIN = """# Adequacy: how the shipped cases were chosen, and what they miss
+
+For whoever wants to know what the cases that every run begins with are worth, or adds an operator.
+Afterwards you know which faults were planted, what share of them is noticed, and where one wrong
+element is not.
+
+For every operator × dtype, 12 to 40 cases were drawn with other seeds than a run draws with, and
+{faults} kinds of faults were planted into the results of torch's CPU: one element 1% off, the last
+element or what is left over of 4, 8 and 32 not written, a dimension wrong beyond 16, 32, 64 and
+128, one row copied to all, NaN, infinities, subnormal numbers and signs lost, results in a shorter
+format, whole numbers through float32 or saturated, strides, offsets, masks or single arguments
+ignored, and so on (`tests/support/adequacy/`). Comparison and rules judge each as in a run. Chosen
+was, again and again, the case that notices the most of what none noticed before, properties of
+cases (layouts, ranks, sizes, each argument's values) counting a little; at most 7, or 4 where a run
+of everything draws few. No case is shipped that torch {version}'s CPU does not pass: its known
+defects are left to fresh cases, which are drawn as before.
+
+`python tools/shipped_cases.py` chooses again and writes this page.
+
+| | |
+|---|---|
+| shipped cases | {cases:,} of {pairs:,} operators × dtypes, {reported} of public reports besides |
+| size of their files | {size:,} bytes |
+| planted faults that any drawn case shows | {shown:,} |
+| … noticed by the shipped cases | {noticed:,} ({share:.1%}) |
+"""
+
+
+def page(rows: Iterable[Mapping[str, Any]], version: str) -> Iterator[str]:
+    """The page; ``rows`` are those of the selection."""
+    rows = sorted(rows, key=lambda row: (row["operator"], row["dtype"]))
+    shown = {(r["operator"], r["dtype"]): set(r["shown"]) for r in rows}
+    noticed = {(r["operator"], r["dtype"]): set(r["noticed"]) & set(r["shown"]) for r in rows}
+    having = [r for r in rows if r["cases"]]
+    total, found = (sum(map(len, sets.values())) for sets in (shown, noticed))
+    by_fault = _by_fault(rows)
+    yield BEGIN.format(
+        faults=len(by_fault),
+        version=version,
+        cases=sum(len(r["cases"]) for r in having),
+        pairs=len(having),
+        reported=reported(),
+        size=sum(path.stat().st_size for path in FOLDER.glob("*.gz")),
+        shown=total,
+        noticed=found,
+        share=found / max(total, 1),
+    )
+    yield "## By fault\n"
+    yield "| fault | groups that show it | noticed |\n|---|---|---|"
+    for name, (some, of) in sorted(by_fault.items(), key=lambda item: item[1][0] / item[1][1]):
+        yield f"| {name} | {of:,} | {some / of:.1%} |"
+    yield from _one_off(shown, noticed)
+
+
+def _by_fault(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+    """How many groups notice each fault, and how many show it; ignored arguments are one fault."""
+    shown, noticed = Counter[str](), Counter[str]()
+    for row in rows:
+        for item in row["shown"]:
+            name = item.partition(": ")[2]
+            name = "an argument is ignored" if name.startswith("argument ") else name
+            shown[name] += 1
+            noticed[name] += item in row["noticed"]
+    return {name: (noticed[name], count) for name, count in shown.items()}
+
+
+def _one_off(
+    shown: Mapping[tuple[str, str], set[str]], noticed: Mapping[tuple[str, str], set[str]]
+) -> Iterator[str]:
+    missed: dict[Group, str] = {}
+    groups = Counter[tuple[str, str]]()
+    found = Counter[tuple[str, str]]()
+    for key in shown:
+        operator = operators.get(key[0])
+        for direction in directions_of(operator, key[1]):
+            item = f"{direction}: {ONE_OFF}"
+            groups[key[1], direction] += 1
+            if item in noticed[key]:
+                found[key[1], direction] += 1
+            else:
+                missed[(*key, direction)] = reason(operator, key[1], item in shown[key])
+    total, some = sum(groups.values()), sum(found.values())
+    yield "\n## One element 1% off\n"
+    yield (
+        f"One ordinary element of the first output, whichever the case's hash names, is 1% too "
+        f"small (whole numbers: by at least 1). {some:,} of {total:,}\ngroups (operator × dtype × "
+        f"direction) notice it: {some / max(total, 1):.1%}; without bfloat16 "
+        f"{_share(groups, found):.1%}.\n"
+    )
+    yield "| dtype | forward | backward |\n|---|---|---|"
+    for dtype in dict.fromkeys(dtype for dtype, _ in groups):
+        cells = [
+            f"{found[dtype, d]:,} of {groups[dtype, d]:,}" if groups[dtype, d] else "–"
+            for d in ("forward", "backward")
+        ]
+        yield f"| {dtype} | {' | '.join(cells)} |"
+    yield "\nWhere it is not noticed:\n"
+    yield "| why | groups |\n|---|---|"
+    names: dict[str, list[str]] = defaultdict(list)
+    for (operator, dtype, direction), why in missed.items():
+        names[why].append(f"`{operator}` {dtype}{' backward' * (direction == 'backward')}")
+    for why, places in sorted(names.items(), key=lambda item: len(item[1])):
+        yield f"| {why} | {len(places)}: {', '.join(places)} |"
+
+
+def _share(groups: Counter[tuple[str, str]], found: Counter[tuple[str, str]]) -> float:
+    others = [key for key in groups if key[0] != "bfloat16"]
+    return sum(found[key] for key in others) / max(sum(groups[key] for key in others), 1)
+
+
+def reason(operator: Operator, dtype: str, shown: bool) -> str:
+    """Why an element that is 1% off is not noticed."""
+    if not shown:
+        return "no ordinary element in any drawn case: only zeros, whole answers or none"
+    if "random" in operator.traits:
+        return "random numbers are judged by their distribution"
+    if operator.family == "creation" and "empty" in operator.name:
+        return "what is not initialized has no value"
+    if dtype == "bfloat16":
+        return "1% are 1 to 3 ulp of bfloat16, which the budget of a few roundings admits"
+    if dtype == "float16":
+        return "the budget in float16 exceeds 1%: long sums, or intermediates in half precision"
+    if dtype in ("float64", "complex128"):
+        return "float64 on the CPU is the reference, and no other value is proved"
+    return "the budget exceeds 1%: the error model of the operator is wide"

@@ -1,0 +1,204 @@
+"""Chooses the cases that every run begins with: those that notice the most planted faults.
+
+    python tools/shipped_cases.py select STATE              # all operators × dtypes: an hour
+    python tools/shipped_cases.py select STATE --part 1/2   # every second one, beside another
+    python tools/shipped_cases.py select STATE --only 'nn.*'
+    python tools/shipped_cases.py shorten STATE             # after other limits in `selection`
+    python tools/shipped_cases.py write STATE               # the files of the package, the page
+
+STATE is a folder outside of the package, where one line per operator × dtype is kept: a selection
+that was interrupted goes on. To choose again, delete it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import gzip
+import json
+import sys
+import time
+import warnings
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+# Those that most runs test come first.
+ORDER = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool", "complex64")
+
+
+def select(state: Path, part: int, parts: int, only: str) -> None:
+    """Appends one line per operator × dtype to a file of ``state``."""
+    from tests.support.adequacy.selection import select as select_cases
+
+    state.mkdir(parents=True, exist_ok=True)
+    done = {(row["operator"], row["dtype"]) for row in rows(state)}
+    began = time.monotonic()
+    with (state / f"part-{part}-of-{parts}.jsonl").open("a", encoding="utf-8") as stream:
+        for number, (operator, dtype) in enumerate(pairs()):
+            chosen = number % parts == part - 1 and fnmatch.fnmatchcase(operator.name, only)
+            if not chosen or (operator.name, dtype) in done:
+                continue
+            found = select_cases(operator, dtype)
+            row = {
+                "operator": operator.name,
+                "dtype": dtype,
+                "cases": [case.to_json() for case in found.cases],
+                "shown": sorted(map(": ".join, found.shown)),
+                "noticed": sorted(map(": ".join, found.noticed)),
+            }
+            stream.write(json.dumps(row, sort_keys=True) + "\n")
+            stream.flush()
+            print(
+                f"{time.monotonic() - began:6.0f} s  {number:5} {operator.name} {dtype}: "
+                f"{len(found.cases)} cases, {len(found.noticed)} of {len(found.shown)}",
+                flush=True,
+            )
+
+
+def shorten(state: Path) -> None:
+    """Brings an earlier selection to the present numbers of cases, and measures again what those
+    that are left notice."""
+    from consistency import operators
+    from consistency.core.model import Case
+    from tests.support.adequacy.measure import look
+    from tests.support.adequacy.selection import most_of, paired
+
+    changed = state / "part-shortened.jsonl"
+    with changed.open("a", encoding="utf-8") as stream:
+        for row in list(rows(state)):
+            operator, dtype = operators.get(row["operator"]), row["dtype"]
+            cases = [Case.from_json(case) for case in row["cases"]]
+            kept = cases[: most_of(dtype)]
+            pair = paired(operator, kept) if dtype == "float32" and kept else []
+            if len(kept) == len(cases) and all(case in cases for case in pair):
+                continue
+            if len(kept) < len(cases):
+                row["noticed"] = sorted(map(": ".join, look(operator, kept).noticed))
+            row["cases"] = [case.to_json() for case in (*kept, *pair)]
+            stream.write(json.dumps(row, sort_keys=True) + "\n")
+            stream.flush()
+
+
+def pairs() -> list[tuple[Any, str]]:
+    """Every operator × dtype."""
+    from consistency import operators
+
+    found = [(o, d) for o in operators.registry().values() for d in o.dtypes]
+    return sorted(found, key=lambda p: (ORDER.index(p[1]) if p[1] in ORDER else 9, p[1], p[0].name))
+
+
+def rows(state: Path) -> Iterator[dict[str, Any]]:
+    """What was selected so far, the last of each pair; an incomplete last line is left out."""
+    found = {}
+    for path in sorted(state.glob("part-*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+            if line.endswith("\n"):
+                row = json.loads(line)
+                found[row["operator"], row["dtype"]] = row
+    yield from found.values()
+
+
+def write(state: Path) -> None:
+    """Writes the files of the package from what was selected, and the reported cases."""
+    from consistency import operators
+    from consistency.generate.shipped.adequacy import FILE
+    from consistency.generate.shipped.cases import FOLDER, REPORTED, path_of
+    from tests.support.adequacy import reported
+
+    dropped = (
+        (state / "dropped.txt").read_text().split() if (state / "dropped.txt").exists() else ()
+    )
+    families: dict[str, list[dict[str, Any]]] = {}
+    shares: list[dict[str, Any]] = []
+    for row in sorted(rows(state), key=lambda row: (row["operator"], row["dtype"])):
+        family = operators.get(row["operator"]).family
+        cases = without(row["cases"], dropped)
+        if cases:
+            families.setdefault(family, []).append(line(row["operator"], row["dtype"], cases))
+        shares.append(share(row))
+    public: dict[tuple[str, str], list[Any]] = {}
+    for _, case in reported.chosen():
+        public.setdefault((case.operator, case.dtype), []).append(case.to_json())
+    families[REPORTED] = [line(*key, without(c, dropped)) for key, c in sorted(public.items())]
+    for path in FOLDER.glob("*.jsonl.gz"):
+        path.unlink()
+    total = 0
+    for name, found in [*families.items(), (FILE.stem, shares)]:
+        text = "".join(json.dumps(r, sort_keys=True, separators=(",", ":")) + "\n" for r in found)
+        packed = gzip.compress(text.encode("utf-8"), 9, mtime=0)
+        path = path_of(name)
+        path.with_name(f"{path.name}.gz").write_bytes(packed)
+        total += len(packed)
+    count = sum(len(r["cases"]) for found in families.values() for r in found)
+    pairs = sum(map(len, families.values()))
+    write_page(state)
+    print(f"{count:,} cases of {pairs:,} operators × dtypes in {total:,} bytes")
+
+
+def write_page(state: Path) -> None:
+    """Writes docs/adequacy.md."""
+    import torch
+
+    from consistency.generate.shipped import cases as shipped
+    from tests.support.adequacy.page import FILE, page
+
+    shipped._rows.cache_clear()
+    version = torch.__version__.partition("+")[0]
+    FILE.write_text("\n".join(page(rows(state), version)) + "\n", encoding="utf-8")
+
+
+def without(cases: list[dict[str, Any]], dropped: Collection[str]) -> list[dict[str, Any]]:
+    """The cases that were not found to be unusable."""
+    from consistency.core.model import Case
+
+    return [case for case in cases if Case.from_json(case).id not in dropped]
+
+
+def line(operator: str, dtype: str, cases: list[dict[str, Any]]) -> dict[str, Any]:
+    """One line of a file: what all of its cases share is told once."""
+    kept = [
+        {k: v for k, v in case.items() if k not in ("operator", "dtype") and v not in ({}, [], 0)}
+        for case in cases
+    ]
+    return {"operator": operator, "dtype": dtype, "cases": kept}
+
+
+def share(row: dict[str, Any]) -> dict[str, Any]:
+    """How many of the planted faults that any case shows are noticed, and which are not."""
+    counts: dict[str, Any] = {"operator": row["operator"], "dtype": row["dtype"]}
+    for direction in ("forward", "backward"):
+        shown, noticed = (
+            {item for item in row[name] if item.startswith(direction)}
+            for name in ("shown", "noticed")
+        )
+        if shown:
+            counts[direction] = [len(noticed & shown), len(shown)]
+            missed = [item.partition(": ")[2] for item in sorted(shown - noticed)]
+            counts |= {f"missed {direction}": missed} if missed else {}
+    return counts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("command", choices=["select", "shorten", "write"])
+    parser.add_argument("state", type=Path)
+    parser.add_argument("--part", default="1/1", help="which of how many parts, such as 1/2")
+    parser.add_argument("--only", default="*", help="a pattern of operators")
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if chosen.command == "select":
+        part, parts = map(int, chosen.part.split("/"))
+        select(chosen.state, part, parts, chosen.only)
+    elif chosen.command == "shorten":
+        shorten(chosen.state)
+    else:
+        write(chosen.state)
+
+
+if __name__ == "__main__":
+    main()
