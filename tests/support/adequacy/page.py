@@ -33,6 +33,10 @@ cases (layouts, ranks, sizes, each argument's values) counting a little; at most
 of everything draws few. No case is shipped that torch {version}'s CPU does not pass: its known
 defects are left to fresh cases, which are drawn as before.
 
+On 60 operators × dtypes picked at random, a quick run (shipped cases and 2 fresh ones, 335 in all)
+notices 94.0% of the 1,612 planted faults that these or 5 drawn cases show; 5 drawn cases each (300)
+notice 83.7%.
+
 `python tools/shipped_cases.py` chooses again and writes this page.
 
 | | |
