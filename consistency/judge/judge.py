@@ -499,7 +499,8 @@ def _group_rho(
     # budget/e = c·ulp/e + λ·G·u·S/e ≥ c/max(e/ulp) + λ/max(e/(G·u·S)) for each element.
     rho, pareto_point = element_group.ulp_max / c, -1
     if lam > 0.0 and element_group.scaled_max > 0.0 and rho > 0.0:
-        rho = 1.0 / (1.0 / rho + lam / element_group.scaled_max)
+        inverse = 1.0 / rho + lam / element_group.scaled_max
+        rho = 1.0 / inverse if inverse > 0.0 else math.inf  # an error of infinitely many ulp
     pareto_points = element_group.pareto_front
     if policy.flush_subnormals and element_group.flushed is not None:
         pareto_points = element_group.flushed
