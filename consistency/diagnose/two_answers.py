@@ -168,8 +168,8 @@ def two_answers(reference: Reference, rules: Rules) -> TwoAnswers | None:
     ):
         return None
     chooses = reference.direction == "backward" and operator.traits & _CHOOSING
-    if chooses and materials.holds_special_values:
-        return None  # which of several NaN takes the gradient is not defined
+    if chooses and (operator.observe_gradients is None or materials.holds_special_values):
+        return None  # which of several equal numbers, or NaN, takes the gradient is not defined
     raw = reference.outcome.outputs
     for companion in companions(operator, materials, reference.direction, raw):
         completed = answer(companion, reference)

@@ -233,3 +233,11 @@ def test_a_difference_far_below_the_tested_dtype_leaves_the_cause_to_the_diagnos
     assert "two answers" not in result.explanation
     wide = case_of("nn.functional.group_norm", "float64", (image.double(), 2), {})
     assert "torch's float64 gives two answers" in judged(wide)[0].explanation
+
+
+def test_which_of_equal_numbers_takes_the_gradient_is_no_second_answer() -> None:
+    x = torch.tensor([-0.5, 0.25], dtype=torch.float64).expand(17, 2)
+    case = case_of("quantile", "float64", (x, 0.421875), {"dim": 0}, 8176)
+    with quiet():
+        reference = Reference(operators.get("quantile"), prepare(case), "backward")
+        assert two_answers.two_answers(reference, RULES) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from consistency import operators
 from consistency.core.model import Comparison, ElementGroup, Measured, Worst
 from consistency.core.text import format_factor
+from consistency.core.verdict import OutcomeStatus
 from consistency.judge import tolerances
 from consistency.judge.judge import Judgment, judge
 from consistency.judge.tolerances import Policy, RangeRule, Rule
@@ -499,3 +501,14 @@ def test_the_ratio_to_the_cpu() -> None:
     assert ratio(2.0, 0.0) == 1e300  # as good as infinite, and still JSON
     other = verdict_of(measured(ulp=0.7, rms=6.0), baseline_output=measured(rms=2.0, name="out/1"))
     assert "rmse_ratio" not in other.metrics
+
+
+def test_an_error_of_infinitely_many_ulp_exceeds_the_budget() -> None:
+    """0.2 where 5e-310 is right: both quotients leave float64."""
+    group = ElementGroup(None, ulp_max=math.inf, scaled_max=math.inf, abs_max=0.2)
+    output = Measured("out/0", "float64", (1,), 1, (group,), differing=1)
+    comparison = Comparison(OutcomeStatus.OK, (output,))
+    loaded = tolerances.load()
+    rule = replace(loaded.rule("exp", "float64"), c=1.0, lam=1.0)
+    found = judge(comparison, None, rule, loaded.policy("cpu"))
+    assert found.verdict.fails
