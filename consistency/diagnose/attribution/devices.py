@@ -225,10 +225,21 @@ def _special_values(context: AttributionContext, name: str) -> Hypotheses:
             functools.partial(context.with_inputs, lambda base, position: base + 0.0),
         )
         if context.form is not None:
+            # Beside a zero with a sign either may explain the result: the simpler one is tried
+            # first.
+            for signed in (True, False):
+                alone = functools.partial(
+                    _flush_subnormals_alone, context.form.smallest_normal, signed
+                )
+                yield FaultHypothesis(
+                    "flushed-subnormals",
+                    "subnormal inputs taken for zero",
+                    functools.partial(context.with_inputs, alone),
+                )
             flushed = functools.partial(_flush_subnormals, context.form.smallest_normal)
             yield FaultHypothesis(
-                "zero-sign-lost",
-                f"{words}, and subnormals are zero",
+                "flushed-subnormals",
+                "subnormal inputs and -0 taken for +0",
                 functools.partial(context.with_inputs, flushed),
             )
     if any(t.dtype.is_floating_point and bool(t.isnan().any()) for t in tensors):
@@ -270,6 +281,14 @@ def _replace_nan(
 
 def _flush_subnormals(tiny: float, base: torch.Tensor, position: int) -> torch.Tensor:
     return torch.where(base.abs() < tiny, 0.0, base)
+
+
+def _flush_subnormals_alone(
+    tiny: float, signed: bool, base: torch.Tensor, position: int
+) -> torch.Tensor:
+    """Zeros keep their signs; subnormal numbers do if ``signed``."""
+    zero = torch.copysign(torch.zeros_like(base), base) if signed else torch.zeros_like(base)
+    return torch.where((base != 0.0) & (base.abs() < tiny), zero, base)
 
 
 def _add_input_times_zero(context: AttributionContext) -> Predicted:
