@@ -81,8 +81,15 @@ def _from_center(count: int, sym: bool) -> Tensor:
     )
 
 
-def exponential(count: int, *, tau: float = 1.0, sym: bool = True, dtype: Any = None) -> Tensor:
-    return torch.exp(-torch.abs(_from_center(count, sym)) / _number(tau)).to(dtype)
+def exponential(
+    count: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True,
+    dtype: Any = None,
+) -> Tensor:  # fmt: skip
+    if center is None:
+        distance = _from_center(count, sym)
+    else:
+        distance = torch.arange(count, dtype=torch.float64) - center
+    return torch.exp(-torch.abs(distance) / _number(tau)).to(dtype)
 
 
 def gaussian(count: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None) -> Tensor:

@@ -121,11 +121,11 @@ def multi_head_attention(
 ) -> Any:  # fmt: skip
     """Multi-head attention with projections (Vaswani et al. 2017), sequence first; traced as a
     whole, because torch rounds 1/√width."""
-    unsupported = (bias_k, bias_v, key_padding_mask, static_k, static_v)
     if (
-        any(x is not None for x in unsupported)
+        bias_k is not None
+        or bias_v is not None
         or add_zero_attn
-        or is_causal
+        or (is_causal and attn_mask is None)  # beside a mask it is a hint that tells of it
         or query.ndim != 3
         or (training and dropout_p)
     ):
@@ -140,10 +140,18 @@ def multi_head_attention(
         _heads(_projected(to_real(x), to_real(w), _part(in_proj_bias, i)), num_heads)
         for x, w, i in tensors
     )
-    if attn_mask is not None and attn_mask.kind == "bool":  # here True means masked
-        attn_mask = e.where(attn_mask, float("-inf"), 0.0)
+    k, v = (
+        x
+        if static is None
+        else reshape(to_real(static), (q.shape[0], num_heads, *static.shape[1:]))
+        for x, static in ((k, static_k), (v, static_v))
+    )
+    attn_mask, padding = _added(attn_mask), _added(key_padding_mask)
     if attn_mask is not None and attn_mask.ndim == 3:
         attn_mask = reshape(attn_mask, (q.shape[0], num_heads, *attn_mask.shape[1:]))
+    if padding is not None:
+        padding = reshape(padding, (q.shape[0], 1, 1, padding.shape[1]))
+        attn_mask = padding if attn_mask is None else e.add(attn_mask, padding)
     scores, v = scores_of(q, k, v, attn_mask, False, None)
     shares = _shares(scores) if not need_weights else exponentials.softmax(scores, -1)
     joined = reshape(
@@ -152,6 +160,11 @@ def multi_head_attention(
     return _projected(joined, to_real(out_proj_weight), out_proj_bias), _attention_weights(
         shares, need_weights, average_attn_weights
     )
+
+
+def _added(mask: Any) -> Any:
+    """A mask as numbers to add; of booleans True means masked."""
+    return e.where(mask, float("-inf"), 0.0) if mask is not None and mask.kind == "bool" else mask
 
 
 def _heads(x: Node, count: int) -> Node:
