@@ -84,6 +84,11 @@ _WRITING = (
 # Looked at by hand. Empty: the operator is held to the relation, and torch breaks it
 # (docs/findings.md, docs/findings-gradients.md).
 BY_HAND: dict[str, dict[str, Any]] = {
+    "nn.functional.multi_head_attention_forward": {
+        BATCH: "may take static keys, whose first dimension is batch × heads",
+        "mode": "",
+        "rank": 0,
+    },
     "isin": {LENGTH: "looks its elements up in a set of others"},
     "nn.functional.batch_norm": {LAYOUT: ""},
     "einsum": {BATCH: EQUATION, "mode": "", "rank": 0},

@@ -174,13 +174,12 @@ def test_once_in_a_run_with_a_time_budget() -> None:
 
 def test_a_bundle_is_completed_with_the_same_cases(tmp_path: Path) -> None:
     out = tmp_path / "bundle"
-    consistency.run(["sin"], ["cpu"], ["float16"], examples=1, out=out)
-    again = consistency.run(["sin"], ["cpu"], ["float16"], examples=1, out=out, resume=True)
+    chosen: dict[str, Any] = {"examples": 1, "shipped": False, "out": out}
+    consistency.run(["sin"], ["cpu"], ["float16"], **chosen)
+    again = consistency.run(["sin"], ["cpu"], ["float16"], **chosen, resume=True)
     assert len(again.results) == 4
     with pytest.raises(BundleError, match="exhaustive"):
-        consistency.run(
-            ["sin"], ["cpu"], ["float16"], examples=1, out=out, resume=True, exhaustive=False
-        )
+        consistency.run(["sin"], ["cpu"], ["float16"], **chosen, resume=True, exhaustive=False)
 
 
 def test_parts_of_ordinary_cases_do_not_exist() -> None:

@@ -56,7 +56,7 @@ def wrapped_byte(x: torch.Tensor, **_: Any) -> Any:
     return (x < 0).any()
 
 
-def narrow_overflow(x: torch.Tensor, order: Any, **_: Any) -> Any:
+def narrow_overflow(x: torch.Tensor, order: Any = 2, **_: Any) -> Any:
     return order == 2 and x.double().square().sum() > 65504.0 > x.double().norm()
 
 

@@ -138,6 +138,7 @@ def test_with_a_time_budget_the_rest_is_explored_in_time(small: Path, tmp_path: 
         ["cpu"],
         examples=5,
         time_budget=1.0,
+        shipped=True,
         corpus=load(small),
         seed=header["settings"]["seed"],
     )

@@ -147,6 +147,13 @@ def element_of(result: Result, reference: Reference) -> Element:
         kept = right[worst.index].item() if _fits(worst.index, right) else worst.expected
         if float(kept) != worst.expected:  # float64 shares the fault: it is no reference here
             kept = worst.expected
+        if not _holds(dtype, kept):  # the comparison wraps the wider reference, too
+            kept = torch.tensor(int(kept)).to(dtypes.TORCH[dtype]).item()
+        if measured is None and not _holds(result.dtype, kept):
+            raise UnscriptableError(
+                f"its number is beyond {result.dtype}, and a passing result does not keep "
+                "whether it wraps around"
+            )
         return Element(
             position,
             worst.index,
@@ -177,6 +184,15 @@ def element_of(result: Result, reference: Reference) -> Element:
     return Element(
         position, worst.index, paired, dtype, float(worst.expected), admitted, worst.actual
     )
+
+
+def _holds(dtype: str, number: float) -> bool:
+    """Whether an integer dtype holds the number; others are not asked, nor is bool, whose results
+    are numbers of a wider dtype."""
+    if dtype == "bool":
+        return True
+    low, high = dtypes.INTEGER_RANGE.get(dtype, (-math.inf, math.inf))
+    return low <= number <= high
 
 
 def _gradient_floor(result: Result, dtype: str) -> float:

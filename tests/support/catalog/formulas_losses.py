@@ -100,8 +100,8 @@ LOSSES: tuple[Wrong, ...] = (
     (
         f"{N}mse_loss",
         "reduction ignored",
-        lambda x, y, reduction="mean": F.mse_loss(
-            x, y, reduction="mean" if reduction == "sum" else reduction
+        lambda x, y, reduction="mean", **o: F.mse_loss(
+            x, y, reduction="mean" if reduction == "sum" else reduction, **o
         ),
         "argument-ignored",
     ),

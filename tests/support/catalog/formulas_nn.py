@@ -89,7 +89,8 @@ def batches(how: str) -> Any:
     return batch_norm
 
 
-def rms_eps_outside(x: Tensor, shape: list[int], weight: Any, eps: float) -> Tensor:
+def rms_eps_outside(x: Tensor, shape: list[int], weight: Any, eps: float | None = None) -> Tensor:
+    eps = torch.finfo(x.dtype).eps if eps is None else eps
     return _affine(
         x / (x.square().mean(list(range(-len(shape), 0)), keepdim=True).sqrt() + eps), weight, None
     )

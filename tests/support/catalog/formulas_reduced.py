@@ -102,7 +102,7 @@ def products_of_norms(a: Tensor, b: Tensor, p: float = 2.0, **options: Any) -> T
     return square.clamp_min(0.0).sqrt()
 
 
-def sequential_points(start: float, end: float, step: float, dtype: Any = None) -> Tensor:
+def sequential_points(start: float, end: float, step: float = 1, dtype: Any = None) -> Tensor:
     """Each number is the one before plus the step."""
     exact = torch.arange(start, end, step, dtype=dtype)
     if exact.numel() < 2 or not exact.is_floating_point():

@@ -16,6 +16,7 @@ from .sound_formulas import (
     attention,
     channels_last,
     columns,
+    default_eps,
     entropy,
     folded,
     half_split_mm,
@@ -23,10 +24,10 @@ from .sound_formulas import (
     huber,
     kahan,
     online_softmax,
-    reduced,
     shifted_log_softmax,
     shifted_logsumexp,
     shifted_softmax,
+    weighted,
     welford,
 )
 
@@ -47,9 +48,9 @@ SOUND: tuple[Sound, ...] = (
     (
         f"{N}rms_norm",
         "decomposed",
-        lambda x, s, w, eps: (
+        lambda x, s, w, eps=None: (
             x
-            * (x.square().mean(list(range(-len(s), 0)), keepdim=True) + eps).rsqrt()
+            * (x.square().mean(list(range(-len(s), 0)), keepdim=True) + default_eps(x, eps)).rsqrt()
             * (1.0 if w is None else w)
         ),
     ),
@@ -199,7 +200,7 @@ SOUND: tuple[Sound, ...] = (
     (
         f"{N}mse_loss",
         "decomposed",
-        lambda x, y, reduction="mean": reduced((x - y).square(), reduction),
+        lambda x, y, reduction="mean", weight=None: weighted((x - y).square(), reduction, weight),
     ),
     (f"{N}huber_loss", "decomposed", huber),
     (

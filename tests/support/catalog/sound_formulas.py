@@ -156,11 +156,25 @@ def entropy(x: Tensor, target: Tensor, **options: Any) -> Tensor:
     return F.nll_loss(F.log_softmax(x, 1), target, **options)
 
 
-def huber(x: Tensor, y: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+def weighted(terms: Tensor, reduction: str, weight: Tensor | None) -> Tensor:
+    """A weighted mean divides by the sum of the weights."""
+    if weight is None or reduction != "mean":
+        return reduced(terms if weight is None else terms * weight, reduction)
+    return (terms * weight).sum() / weight.sum()
+
+
+def default_eps(x: Tensor, eps: float | None) -> float:
+    """That of rms_norm: half formats compute in float32."""
+    return torch.finfo(torch.promote_types(x.dtype, torch.float32)).eps if eps is None else eps
+
+
+def huber(
+    x: Tensor, y: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
     gap = (x - y).abs()
-    return reduced(
-        torch.where(gap < delta, 0.5 * gap * gap, delta * gap - 0.5 * delta * delta), reduction
-    )
+    terms = torch.where(gap < delta, 0.5 * gap * gap, delta * gap - 0.5 * delta * delta)
+    # torch divides this mean by the number of terms, that of mse_loss by the sum of the weights.
+    return reduced(terms if weight is None else terms * weight, reduction)
 
 
 def reduced(x: Tensor, how: str) -> Tensor:
