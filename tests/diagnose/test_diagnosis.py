@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 import consistency
+from consistency.core.detail import HarnessFailed
 from consistency.core.model import Cause, Evidence, Result
 from consistency.core.verdict import Verdict
 from consistency.engine import engine
@@ -203,6 +204,23 @@ def test_float64_in_float32_is_a_matter_of_precision_scaling() -> None:
 def test_shorter_inputs_are_reduced_precision(operator: str, deed: Deed) -> None:
     values = Counter(r.verdict.value for r in ordinary_failures(operator, deed))
     assert values["reduced-precision"] >= 0.9 * values.total()
+
+
+def test_a_call_that_asserts_its_sizes_refuses_a_hypothesis() -> None:
+    """Hypotheses call an operator with other arguments, and this one raises AssertionError."""
+
+    def shifted(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        output, *rest = run(args, kwargs)
+        return output + 1.0, *rest
+
+    chosen = engine.configure(
+        ["nn.functional.multi_head_attention_forward"], [Playing(shifted)], ["float32"],
+        ["forward"], 12, shrink=False,
+    )  # fmt: skip
+    collect = engine.Collect()
+    engine.drive(chosen, [collect])
+    assert any(result.verdict.fails for result in collect.results)
+    assert not [r.explanation for r in collect.results if isinstance(r.detail, HarnessFailed)]
 
 
 def test_an_answer_that_changes_is_nondeterministic() -> None:
