@@ -90,6 +90,21 @@ def verdict(result: Result) -> tuple[str, ...]:
     return (*result.key, result.verdict.value)
 
 
+def test_an_autocast_block_left_open_leaves_no_cast_weights_behind() -> None:
+    """torch keeps the casts of weights until the outermost block ends: one that never does would
+    let a program compute with old weights."""
+    layer = torch.nn.Linear(2, 2)
+    x = torch.ones(1, 2)
+    judged(f"{FILE}:AutocastLeftOn")
+    with torch.autocast("cpu", torch.bfloat16):
+        before = layer(x)
+    with torch.no_grad():
+        layer.weight += 1
+    with torch.autocast("cpu", torch.bfloat16):
+        after = layer(x)
+    assert (after - before).min() >= 1
+
+
 def test_in_a_worker_each_leak_is_told_once_and_changes_no_later_case() -> None:
     """One worker makes every leak in turn: each call is computed as the CPU computes it."""
     backend = backends.resolve(f"{FILE}:All+isolated")

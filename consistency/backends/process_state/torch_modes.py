@@ -40,9 +40,18 @@ def _autocast() -> tuple[Any, ...]:
         _autocast_dtype(_AUTOCAST),
         _autocast_cache(),
         _any_autocast(),
+        _autocast_depth(),
     )
 
 
+def _autocast_depth() -> int:
+    """How many autocast blocks are open: torch keeps cast weights until the outermost ends."""
+    _deeper()
+    return int(_less_deep())
+
+
+_deeper: Any = torch.autocast_increment_nesting
+_less_deep: Any = torch.autocast_decrement_nesting
 _is_autocast: Any = torch.is_autocast_enabled
 _autocast_dtype: Any = torch.get_autocast_dtype
 _autocast_cache = torch.is_autocast_cache_enabled
@@ -58,6 +67,10 @@ def _write_autocast(before: tuple[Any, ...]) -> None:
         for device in _DEVICES:
             with contextlib.suppress(RuntimeError):  # a version without autocast there
                 torch.set_autocast_enabled(device, False)
+    while _autocast_depth() > before[4]:
+        _less_deep()
+    while _autocast_depth() < before[4]:
+        _deeper()
     torch.clear_autocast_cache()
 
 
