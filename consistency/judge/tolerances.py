@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from . import tolerances_file as file
+from .entry_index import EntryIndex, Environment
 from .file_vocabulary import COMPLEX, in_range, is_backend
 from .known import Expectation, entries_of
 from .known.schema import read as read_expectations
@@ -98,9 +99,13 @@ class Tolerances:
 
     digest: str
     expectations: tuple[Expectation, ...]
-    _entries: tuple[_Entry, ...] = field(repr=False)
+    _entries: tuple[Entry, ...] = field(repr=False)
+    _index: EntryIndex = field(init=False, repr=False)
     _rules: dict[tuple[str, ...], Rule] = field(default_factory=dict, init=False, repr=False)
     _policies: dict[tuple[str, ...], Policy] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_index", EntryIndex(self._entries))
 
     def rule(
         self, operator: str, dtype: str, *, family: str = "", direction: str = "forward",
@@ -169,8 +174,12 @@ class Tolerances:
     ) -> dict[str, Any]:
         """The values of one dtype; with ``named`` only from entries that name it, or complex64
         for complex128."""
+        environment = Environment(query.backend, query.device, query.driver)
+        named_entries = self._index.entries(environment, query.operator, query.family)
         applicable = [
-            entry for entry in self._entries if entry.backward <= gradient and entry.applies(query)
+            entry
+            for entry in named_entries
+            if entry.backward <= gradient and entry.covers(query.dtype)
         ]
         if named:
             applicable = [entry for entry in applicable if "any" not in entry.dtypes]
@@ -243,7 +252,7 @@ class _RuleQuery(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Entry:
     """One entry of the file with its conditions; ``level``: 0 policy, 1 defaults, 2 a family, 3
     operators."""
 
@@ -261,16 +270,17 @@ class _Entry:
     def names(self, dtype: str) -> bool:
         return dtype in self.dtypes or "any" in self.dtypes
 
-    def applies(self, query: _RuleQuery) -> bool:
-        """Whether this entry covers the query. Entries for float32 also cover float64, as
+    def covers(self, dtype: str) -> bool:
+        """Whether this entry is about a dtype. Entries for float32 also cover float64, as
         complex64 does complex128."""
+        return self.names(dtype) or _NARROWER.get(dtype) in self.dtypes
+
+    def reaches(self, environment: Environment) -> bool:
+        """Whether results of this backend, device and driver are within its conditions."""
         return (
-            (self.names(query.dtype) or _NARROWER.get(query.dtype) in self.dtypes)
-            and (self.level != 2 or self.name == query.family)
-            and (self.level != 3 or fnmatchcase(query.operator, self.name))
-            and (not self.backend or is_backend(query.backend, self.backend))
-            and fnmatchcase(query.device, self.device)
-            and in_range(query.driver, self.driver)
+            (not self.backend or is_backend(environment.backend, self.backend))
+            and fnmatchcase(environment.device, self.device)
+            and in_range(environment.driver, self.driver)
         )
 
     def rank(self, dtype: str) -> tuple[int, ...]:
@@ -289,13 +299,14 @@ class _Entry:
         return (*block, self.backward, of_dtype)
 
 
+@functools.cache
 def _glob_precision(glob: str) -> tuple[int, int]:
     """Sort key of globs: plain names after patterns, then by the number of plain characters."""
     plain = re.sub(r"\[.*?\]|[*?]", "", glob)
     return plain == glob, len(plain)
 
 
-def _entries(parsed: file.File, located: Located) -> Iterator[_Entry]:
+def _entries(parsed: file.File, located: Located) -> Iterator[Entry]:
     yield from _scope("", parsed, located, ())
     for backend, overrides in parsed.backends.items():
         for number, override in enumerate(overrides):
@@ -304,9 +315,9 @@ def _entries(parsed: file.File, located: Located) -> Iterator[_Entry]:
 
 def _scope(
     backend: str, scope: file.Scope, located: Located, at: tuple[str | int, ...]
-) -> Iterator[_Entry]:
+) -> Iterator[Entry]:
     device, driver = (scope.device, scope.driver) if isinstance(scope, file.Override) else ("*", "")
-    make_entry = functools.partial(_Entry, backend, device, driver)
+    make_entry = functools.partial(Entry, backend, device, driver)
     yield make_entry(
         0, "", ("any",), False, _given_values(scope.policy), "", located.line((*at, "policy"))
     )
