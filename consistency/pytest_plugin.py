@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import pytest_not_tested
-from .core.startup_env import let_waiting_threads_sleep
+from .core.process_setup import let_waiting_threads_sleep
 from .engine.run_options import DECLARED, NO_SHIPPED, PROFILES, RunOptions, size_in_bytes
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@
     python tools/shipped_cases.py select STATE --only 'nn.*'
     python tools/shipped_cases.py shorten STATE             # after other limits in `selection`
     python tools/shipped_cases.py write STATE               # the files of the package, the page
+    python tools/shipped_cases.py count STATE               # after a change of the files by hand
 
 STATE is a folder outside of the package, where one line per operator × dtype is kept: a selection
 that was interrupted goes on. To choose again, delete it.
@@ -127,15 +128,35 @@ def write(state: Path) -> None:
         path.unlink()
     total = 0
     for name, found in [*families.items(), (FILE.stem, shares)]:
-        text = "".join(json.dumps(r, sort_keys=True, separators=(",", ":")) + "\n" for r in found)
-        packed = gzip.compress(text.encode("utf-8"), 9, mtime=0)
-        path = path_of(name)
-        path.with_name(f"{path.name}.gz").write_bytes(packed)
-        total += len(packed)
+        total += write_packed(path_of(name), found)
+    write_counts()
     count = sum(len(r["cases"]) for found in families.values() for r in found)
     pairs = sum(map(len, families.values()))
     write_page(state)
     print(f"{count:,} cases of {pairs:,} operators × dtypes in {total:,} bytes")
+
+
+def write_counts() -> None:
+    """Counts the cases in the package's files, so that a run knows without reading them all."""
+    from consistency.core.reading import lines
+    from consistency.generate.shipped.adequacy import FILE
+    from consistency.generate.shipped.cases import COUNTS, FOLDER, path_of
+
+    counts: dict[tuple[str, str], int] = {}
+    for packed in sorted(FOLDER.glob("*.jsonl.gz")):
+        name = packed.name.partition(".")[0]
+        for _, row in lines(path_of(name)) if name not in (COUNTS, FILE.stem) else ():
+            key = row["operator"], row["dtype"]
+            counts[key] = counts.get(key, 0) + len(row["cases"])
+    found = [{"operator": o, "dtype": d, "cases": n} for (o, d), n in sorted(counts.items())]
+    write_packed(path_of(COUNTS), found)
+
+
+def write_packed(path: Path, rows: list[dict[str, Any]]) -> int:
+    """Writes one packed file; returns its bytes."""
+    text = "".join(json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n" for row in rows)
+    packed = gzip.compress(text.encode("utf-8"), 9, mtime=0)
+    return path.with_name(f"{path.name}.gz").write_bytes(packed)
 
 
 def write_page(state: Path) -> None:
@@ -185,7 +206,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=["select", "shorten", "write"])
+    parser.add_argument("command", choices=["select", "shorten", "write", "count"])
     parser.add_argument("state", type=Path)
     parser.add_argument("--part", default="1/1", help="which of how many parts, such as 1/2")
     parser.add_argument("--only", default="*", help="a pattern of operators")
@@ -196,6 +217,8 @@ def main() -> None:
         select(chosen.state, part, parts, chosen.only)
     elif chosen.command == "shorten":
         shorten(chosen.state)
+    elif chosen.command == "count":
+        write_counts()
     else:
         write(chosen.state)
 

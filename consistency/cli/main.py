@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..core.startup_env import let_waiting_threads_sleep
+from ..core.process_setup import let_waiting_threads_sleep
 from ..core.version import __version__
 from ..errors import ConsistencyError, OutputError, UsageError, did_you_mean
 from . import streams

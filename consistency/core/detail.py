@@ -99,6 +99,11 @@ class HarnessFailed:
     """The harness itself failed to judge the case."""
 
 
+@dataclass(frozen=True, slots=True)
+class NotBegun:
+    """The time of the run was over before the first case of an operator × dtype."""
+
+
 Detail = (
     ModifiedInput
     | StateChanged
@@ -112,6 +117,7 @@ Detail = (
     | Contradiction
     | Unproved
     | HarnessFailed
+    | NotBegun
 )
 _FIELDS: Mapping[type[Detail], Mapping[str, type]] = {
     ModifiedInput: {"position": int},
@@ -126,6 +132,7 @@ _FIELDS: Mapping[type[Detail], Mapping[str, type]] = {
     Contradiction: {"relation": str},
     Unproved: {},
     HarnessFailed: {},
+    NotBegun: {},
 }
 _NAMES = {kind.__name__: kind for kind in _FIELDS}
 MAX_TEXT = 400  # characters of a text that comes from a file

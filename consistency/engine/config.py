@@ -73,6 +73,14 @@ class RunConfig:
     memory: int = 0
     long: bool = False
     shipped: bool = False
+    time_limit: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long the run may take: its time budget or its time limit, infinity without either."""
+        if self.time_budget is not None:
+            return self.time_budget - self.used
+        return math.inf if self.time_limit is None else self.time_limit - self.used
 
     def describe(self) -> RunSettings:
         """As JSON data for a bundle."""
@@ -86,7 +94,7 @@ class RunConfig:
             "tolerances": self.tolerances.digest, "reference": self.reference,
             "source": self.source, "repeat": self.repeat, "specs": dict(self.specs),
             "exhaustive": self.exhaustive, "memory": self.memory, "long": self.long,
-            "shipped": self.shipped,
+            "shipped": self.shipped, "time_limit": self.time_limit,
         }  # fmt: skip
 
 
@@ -113,6 +121,7 @@ def configure(
     memory: int = 0,
     long: bool = False,
     shipped: bool = False,
+    time_limit: float | None = None,
 ) -> RunConfig:
     """A checked configuration. Raises UsageError or ConfigurationError with one clear line.
 
@@ -125,7 +134,8 @@ def configure(
     of 16 bits (None), or none (False), beside the examples. ``memory``: bytes that a
     large case may take; 0 for no large cases, and with large ones ``examples`` may be 0. ``long``:
     whether float32 has moderately large cases beside the examples. ``shipped``: whether each
-    operator × dtype begins with the cases that the package brings.
+    operator × dtype begins with the cases that the package brings. ``time_limit``: seconds after
+    which a run without a time budget ends, its best cases first; it ends earlier with its cases.
     """
     from ..judge.tolerances import load, with_more
 
@@ -142,6 +152,7 @@ def configure(
         _duration(time_budget), shrink,
         loaded, path, specs, high_precision.usable(reference), source, limits, repeat, corpus,
         explore, identity, exhaustive=exhaustive, memory=memory, long=long, shipped=shipped,
+        time_limit=_duration(time_limit, "time_limit"),
     )  # fmt: skip
     _check_not_empty(config)
     return config
@@ -212,10 +223,10 @@ def _positive(examples: int, memory: int) -> int:
     return examples
 
 
-def _duration(seconds: float | None) -> float | None:
+def _duration(seconds: float | None, name: str = "time_budget") -> float | None:
     if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
         raise UsageError(
-            f"time_budget = {seconds}; give a number of seconds above 0, or None for no limit"
+            f"{name} = {seconds}; give a number of seconds above 0, or None for no limit"
         )
     return seconds
 

@@ -18,18 +18,19 @@ from .config import RunConfig, configure, operator_dtypes
 from .events import Event, Handler, ResumeState, dispatch
 from .executors.inline import InlineExecutor
 from .executors.protocol import Executor
-from .plan import (
+from .plan import plan
+from .result_collector import Collect, Run
+from .smallest_case import smallest_failure
+from .unit_cases import (
     NO_LARGE_CASE,
-    WorkUnit,
+    cases_of,
     draw,
     further_cases,
-    plan,
     shipped_cases,
     without,
 )
-from .result_collector import Collect, Run
-from .smallest_case import smallest_failure
 from .unit_runner import MINIMIZATION_SECONDS, judge_unit
+from .work_unit import WorkUnit
 
 
 def run(config: RunConfig, resume: ResumeState | None = None) -> Iterator[Event]:
@@ -65,6 +66,7 @@ __all__ = [
     "Run",
     "RunConfig",
     "WorkUnit",
+    "cases_of",
     "configure",
     "draw",
     "drive",

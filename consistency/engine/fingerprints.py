@@ -33,12 +33,11 @@ class Fingerprints:
     def __init__(
         self, folder: Path, wanted: bool | None = None, progress: Progress = _silent
     ) -> None:
-        """``wanted``: None measures backends without a cached fingerprint
+        """``wanted``: None measures backends without a cached fingerprint after a long run
         (:mod:`consistency.probes.fingerprint.cache`), True all, False none."""
         self.folder, self._wanted, self._progress = folder, wanted, progress
         self.asked: Sequence[Backend] = ()
         self._backends: Sequence[Backend] = ()
-        self._budget: float | None = None
 
     def __call__(self, event: Event) -> None:
         if self._wanted is False:
@@ -48,7 +47,6 @@ class Fingerprints:
                 self._backends = [
                     b for b in event.config.backends if b.name not in event.unavailable
                 ]
-                self._budget = event.config.time_budget
                 if self._wanted is None:
                     self._keep({b.name: cache.before(b) for b in self._backends})
             case Finished():
@@ -59,7 +57,7 @@ class Fingerprints:
         self.asked = [
             b
             for b in self._backends
-            if not stored[b.name] and (self._wanted or cache.due(b, seconds, self._budget))
+            if not stored[b.name] and (self._wanted or cache.due(b, seconds))
         ]
         self._keep({b.name: cache.before(b) for b in self._backends if b not in self.asked})
         if self.asked:

@@ -3,20 +3,27 @@ ones, in rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 from .. import operators
 from ..core.case_source import ATEN, parse_source
 from ..core.model import Case
-from ..errors import ConsistencyError, Untestable
-from ..generate import exhaustive, search
+from ..errors import ConsistencyError
 from ..generate.calls.case_operator import operator_of
 from ..generate.large import ladder
-from ..generate.large import shipped as long_cases
-from ..generate.shipped import cases as shipped
 from ..operators.declare import Operator
-from .config import SOURCES, RunConfig, examples_of, operator_dtypes
+from .best_first import best_first
+from .config import RunConfig, examples_of, operator_dtypes
+from .unit_cases import (
+    NO_LARGE_CASE,
+    UnitCases,
+    cases_of,
+    draw,
+    further_cases,
+    large_cases,
+    shipped_cases,
+)
+from .work_unit import WorkUnit
 
 ROUNDS = (
     2,
@@ -26,49 +33,18 @@ ROUNDS = (
 # cases that are drawn at a time where a time budget may end the run before every operator has had
 # its turn
 EXPLORED = 25
-NO_LARGE_CASE = "no large case of it is known, or memory allows none"
 REPLAYED, FRESH = "replayed", "explored"
-
-
-@dataclass(frozen=True)
-class WorkUnit:
-    """Cases of one operator × dtype, or the ``problem`` that prevents any. ``round`` counts from 0.
-
-    ``origin``: in a run with a corpus, whether the cases are ``replayed`` or ``explored``;
-    ``seed``: what they were drawn with; ``part`` counts the rounds of a corpus; ``more``: whether
-    further rounds follow for the same operator × dtype.
-    """
-
-    operator: Operator
-    dtype: str
-    cases: tuple[Case, ...]
-    problem: str = ""
-    round: int = 0
-    origin: str = ""
-    seed: int = 0
-    part: int = 0
-    more: bool = False
-
-    @property
-    def first(self) -> bool:
-        """Whether this is the run's first unit of this operator × dtype."""
-        return self.round == self.part == 0
-
-    @property
-    def measured(self) -> bool:
-        """Whether precision scaling and repeatability are measured with these cases: once, and not
-        with the first two."""
-        return self.round == 0 and (self.part == 1 or (self.part == 0 and not self.more))
 
 
 def plan(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
     """The units of a run; with a time budget they are repeated with fresh cases until it is used
-    up."""
+    up, with a time limit the best cases come first."""
     if not config.examples:
         yield from large(config, out_of_time)
         return
     if config.corpus is None:
-        yield from drawn(config, out_of_time)
+        order = drawn if config.time_limit is None else best_first
+        yield from order(config, out_of_time)
         return
     replay, drawn_ids, begun = list(replayed(config)), set[str](), set[tuple[str, str]]()
     for unit in replay:
@@ -87,25 +63,16 @@ def drawn(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUn
     round_number = 0
     while round_number == 0 or (config.time_budget is not None and not out_of_time()):
         for operator, dtype in operator_dtypes(config):
-            cases, problem = draw(
-                operator, dtype, examples_of(config, dtype), config.seed + round_number
-            )
-            if config.time_budget is not None:
-                cases = [case for case in cases if case.id not in drawn_ids]
-                drawn_ids.update(case.id for case in cases)
-            begin: tuple[Case, ...] = ()
-            further: tuple[Case, ...] = ()
+            seed = config.seed + round_number
             if round_number == 0:
-                begin = shipped_cases(config, operator, dtype)
-                further = further_cases(config, operator, dtype)
-            yield WorkUnit(
-                operator,
-                dtype,
-                (*begin, *without(cases, begin), *further),
-                "" if begin else problem,
-                round_number,
-                seed=config.seed + round_number,
-            )
+                found = cases_of(config, operator, dtype)
+            else:
+                fresh, problem = draw(operator, dtype, examples_of(config, dtype), seed)
+                unseen = tuple(case for case in fresh if case.id not in drawn_ids)
+                found = UnitCases((), unseen, (), problem)
+            if config.time_budget is not None:
+                drawn_ids.update(case.id for case in found.fresh)
+            yield WorkUnit(operator, dtype, found.all, found.problem, round_number, seed=seed)
             if out_of_time():
                 break
         round_number += 1
@@ -220,67 +187,3 @@ def large(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUn
                 yield WorkUnit(operator, dtype, cases, round=stage)
             elif stage == 0 and not any(later):
                 yield WorkUnit(operator, dtype, (), NO_LARGE_CASE)
-
-
-def large_cases(
-    config: RunConfig, operator: Operator, dtype: str, stage: int = 0
-) -> tuple[Case, ...]:
-    """The large cases of one operator × dtype in one stage that memory allows."""
-    if not config.memory or config.source != SOURCES[0]:
-        return ()
-    return tuple(ladder.cases(operator, dtype, config.memory, stage))
-
-
-def further_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[Case, ...]:
-    """What a run tries beside its examples: exhaustive cases, and large ones of the operator's
-    first dtype; all large ones if there are no examples."""
-    if not config.examples:
-        stages = range(ladder.STAGES)
-        return tuple(c for n in stages for c in large_cases(config, operator, dtype, n))
-    first = next((d for d in operator.dtypes if config.dtypes is None or d in config.dtypes), "")
-    large = large_cases(config, operator, dtype) if dtype == first else ()
-    if config.long and config.source == SOURCES[0]:
-        large = (*long_cases.cases(operator, dtype), *large)
-    return (*exhaustive_cases(config, operator, dtype), *large)
-
-
-def shipped_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[Case, ...]:
-    """The cases of one operator × dtype that the package brings: what a run begins with, beside its
-    examples."""
-    if not config.shipped or config.source != SOURCES[0] or not config.examples:
-        return ()
-    return shipped.cases(operator, dtype)
-
-
-def without(cases: Sequence[Case], others: Sequence[Case]) -> list[Case]:
-    """The cases that are not among ``others``."""
-    ids = {case.id for case in others}
-    return [case for case in cases if case.id not in ids] if ids else list(cases)
-
-
-def exhaustive_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[Case, ...]:
-    """The exhaustive cases of one operator × dtype that the run asks for, beside its examples."""
-    if config.exhaustive is False or config.source != SOURCES[0] or not config.examples:
-        return ()
-    try:
-        return tuple(exhaustive.cases(operator, dtype, all_kinds=config.exhaustive is True))
-    except Exception:  # a ``sample`` that raises: drawing says so
-        return ()
-
-
-def draw(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:
-    """The cases of one operator × dtype, or none and why: a ``sample`` that raises affects only its
-    operator."""
-    try:
-        cases = search.batch(operator, dtype, examples, seed)
-    except Untestable as reason:
-        return [], str(reason)
-    except Exception as error:
-        return (
-            [],
-            (
-                f"no case could be drawn ({type(error).__name__}: {str(error)[:200]}); please "
-                "report it"
-            ),
-        )
-    return cases, "" if cases else "no case could be drawn in which anything could be told"

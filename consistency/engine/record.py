@@ -33,7 +33,7 @@ from ..storage.recording.header import (
 )
 from ..storage.recording.writing import RecordingWriter
 from .config import RunConfig, directions_of, operator_dtypes
-from .engine import draw, shipped_cases, without
+from .engine import cases_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,8 @@ def entries(
     """The cases of ``config`` by operator × dtype: (group number, number of groups, cases)."""
     pairs = operator_dtypes(config)
     for number, (operator, dtype) in enumerate(pairs, start=1):
-        begin = shipped_cases(config, operator, dtype)
-        fresh, _ = draw(operator, dtype, config.examples, config.seed)
-        cases = [*begin, *without(fresh, begin)]
+        found = cases_of(config, operator, dtype)
+        cases = [*found.shipped, *found.fresh]
         directions = directions_of(config, operator, dtype)
         yield (
             number,

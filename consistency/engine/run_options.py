@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # drawn cases per operator × dtype, beside the shipped ones; "large" draws none
 PROFILES = {"quick": 2, "default": 50, "nightly": 200, "large": 0}
 UNSHIPPED = 5  # in a quick run without shipped cases
+# Seconds after which a run of a profile ends, its best cases first, if nothing else says how much.
+TIME_LIMIT = {"quick": 60.0}
 # Bytes for the large cases of a profile, if --memory does not say.
 MEMORY = {"nightly": 2 << 30, "large": 4 << 30}
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -129,6 +131,13 @@ class RunOptions:
         return UNSHIPPED if profile == "quick" and drawn_only else PROFILES[profile]
 
     @property
+    def time_limit(self) -> float | None:
+        """The seconds after which the run ends; None where the user says how much is tested."""
+        if self.examples is not None or self.time_budget is not None:
+            return None
+        return TIME_LIMIT.get(self.profile or "quick")
+
+    @property
     def large_memory(self) -> int:
         """The bytes that a large case may take; 0 if there are none. Raises UsageError."""
         profile = self.profile or "quick"
@@ -155,7 +164,7 @@ class RunOptions:
             worker_memory=self.worker_memory, repeat=self.repeat,
             expectations=self.expectations or (), exhaustive=self.exhaustive,
             memory=self.large_memory, long=self.examples is None and self.exhaustive is not False,
-            shipped=not self.no_shipped,
+            shipped=not self.no_shipped, time_limit=self.time_limit,
         )  # fmt: skip
 
 

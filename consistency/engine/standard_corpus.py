@@ -28,7 +28,7 @@ from ..errors import ConsistencyError
 from ..operators.declare import Operator
 from ..storage.corpus.corpus import Corpus
 from ..storage.corpus.reading import STANDARD
-from .plan import draw
+from .unit_cases import draw
 
 # cases of an operator × dtype: fewer could not settle that its errors have shifted
 # (consistency.report.history.shift_test)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .. import backends as _backends
 from ..backends.base import Backend
 from ..backends.subprocess.backend import AHEAD
-from ..core.detail import StateChanged
+from ..core.detail import NotBegun, StateChanged
 from ..core.model import Case, Result, kind
 from ..diagnose import determinism, evaluation, precision_scaling
 from ..diagnose.case_runner import judge_case
@@ -30,8 +30,9 @@ from .events import (
     Started,
     UnitDone,
 )
-from .plan import WorkUnit, exhaustive_cases, shipped_cases
 from .smallest_case import SHRINK_SECONDS, smallest_failure
+from .unit_cases import exhaustive_cases, shipped_count
+from .work_unit import NOT_BEGUN, WorkUnit
 
 LEAST_MINIMIZATION_SECONDS = 1.0  # even if the time budget is used up
 MINIMIZED_PER_UNIT = 2
@@ -46,7 +47,7 @@ def started_event(config: RunConfig, absent: dict[str, str]) -> Started:
     pairs = operator_dtypes(config)
     expected = sum(examples_of(config, dtype) for _, dtype in pairs)
     further = sum(len(exhaustive_cases(config, operator, dtype)) for operator, dtype in pairs)
-    begin = sum(len(shipped_cases(config, operator, dtype)) for operator, dtype in pairs)
+    begin = sum(shipped_count(config, operator, dtype) for operator, dtype in pairs)
     expected += begin
     if config.corpus is not None:
         expected = len(config.corpus.cases) + expected * config.explore
@@ -104,6 +105,9 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[E
     )
     for position, case in enumerate(cases):
         if state.out_of_time:
+            if unit.first and not position:
+                unbegun = replace(unit, problem=NOT_BEGUN)
+                yield from untested_results(config, operator, case, {}, present, unbegun)
             break
         drawn = not is_exhaustive(case) and case.tiling is None
         counterparts = SCALING_CASES - position if pool is not None and drawn else 0
@@ -298,11 +302,10 @@ def untested_results(
                     )
                 )
             elif unit.problem:
-                rows.append(
-                    evaluation.unavailable(
-                        case, operator, backend, direction, unit.problem, "inconclusive"
-                    )
+                row = evaluation.unavailable(
+                    case, operator, backend, direction, unit.problem, "inconclusive"
                 )
+                rows.append(replace(row, detail=NotBegun()) if unit.problem == NOT_BEGUN else row)
     if rows:
         yield Judged(case, tuple(rows), fresh=False, origin=unit.origin)
 

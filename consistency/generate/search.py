@@ -66,9 +66,9 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
         else:
             distinct[same] = case
         if len(distinct) == examples:
-            raise _MatchFoundError  # enough: the only way to stop Hypothesis early
+            raise _EnoughDrawn
 
-    with hypothesis_alone(), contextlib.suppress(_MatchFoundError):
+    with hypothesis_alone(), contextlib.suppress(_EnoughDrawn):
         collect()
     digests = {case.digest for case in distinct.values()}
     extra = (case for digest, case in similar.items() if digest not in digests)
@@ -115,6 +115,11 @@ def _blank(case: Case) -> bool:
     return all(
         math.prod(t.base) == 1 and any(step[0] == "expand" for step in t.view) for t in floating
     )
+
+
+class _EnoughDrawn(BaseException):
+    """Ends a search as an interrupt does. Hypothesis takes an exception for a failing example,
+    runs it three times more and describes it, which took as long as drawing two cases."""
 
 
 class _MatchFoundError(Exception):  # a signal to Hypothesis, never seen by a user

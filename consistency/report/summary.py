@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from ..core.detail import HarnessFailed, Unproved
+from ..core.detail import HarnessFailed, NotBegun, Unproved
 from ..core.model import Result, kind
 from ..core.verdict import VerdictKind
 from ..diagnose.determinism import Repeatability
@@ -74,6 +74,7 @@ class RunSummary:
         self.results = 0
         self.lost = 0
         self.harness_failures = 0
+        self.unbegun: set[tuple[str, str]] = set()  # operators × dtypes
 
     def add(self, result: Result) -> None:
         self.results += 1
@@ -92,6 +93,8 @@ class RunSummary:
             if isinstance(result.detail, Unproved):
                 self.disputes.setdefault((result.operator, result.backend), result)
             self.harness_failures += isinstance(result.detail, HarnessFailed)
+            if isinstance(result.detail, NotBegun):
+                self.unbegun.add((result.operator, result.dtype))
         if verdict.fails:
             self.failing_cases[kind(result)] += 1
             known = self.failures.get(kind(result))

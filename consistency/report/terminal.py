@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,11 +32,12 @@ from ..engine.events import (
     UnitDone,
 )
 from ..engine.known.status import StatusWriter, told
-from ..engine.plan import shipped_cases
+from ..engine.unit_cases import shipped_count
 from ..errors import OutputError
 from ..generate.calls.generic_error import GENERIC
 from ..operators.declare import Operator
 from . import failure
+from .family_table import table
 from .progress import ProgressMeter
 from .summary import RunSummary
 
@@ -46,17 +48,11 @@ if TYPE_CHECKING:
 
 IN_FULL = 4  # operators whose worst failure is shown in full, with its command
 MOST_FAILURES = 20
+SHORT_SECONDS = 2.0  # within which everything is told at the end
 MOST_ALSO = 4
 MOST_DISPUTES = 5
 MOST_GENERIC = 12
 PAGE = "report.html"  # in a bundle
-_COLORS = {"passed": "green", "warned": "yellow", "failed": "red", "not tested": "dim"}
-_LEGEND = {
-    "✓": "✓ worst × budget that passed",
-    "!": "! known or ill-conditioned",
-    "✗": "✗ operators that fail",
-    "(–": "(–n) operators not tested here",
-}
 
 
 def console(stream: IO[str] | None = None) -> SafeConsole:
@@ -95,6 +91,7 @@ class Screen:
         self._names: tuple[str, ...] = ()  # of backends, in the order of the table's columns
         self.meter = meter or ProgressMeter(self.console)
         self._closed = False
+        self._began = time.monotonic()
 
     def __call__(self, event: Event) -> None:
         self._keeper(event)
@@ -102,9 +99,7 @@ class Screen:
             case Started():
                 self._start(event)
             case Judged():
-                for result in event.results:
-                    self.summary.add(result)
-                self._step(event)
+                self._take(event)
             case Minimized():
                 self.summary.shrunk(event.original, event.result)
             case PrecisionScalingMeasured():
@@ -114,17 +109,44 @@ class Screen:
             case MemoryGrowth():
                 self.summary.grown[event.backend, event.operator] = event.bytes
             case UnitDone():
-                if self._settings is not None and self._settings.corpus is None:
+                settings = self._settings
+                if settings is not None and settings.corpus is None and not settings.time_limit:
                     self.meter.correct(event.cases - self._expected(event))
             case Finished():
                 self._finish(event)
+
+    def _take(self, event: Judged) -> None:
+        """Count results; an operator's first failure is told at once in a run that takes long."""
+        fails = [result for result in event.results if result.verdict.fails]
+        told = {key[0] for key in self.summary.failures} if fails else set()
+        for result in event.results:
+            self.summary.add(result)
+        self._step(event)
+        if not fails or time.monotonic() - self._began < SHORT_SECONDS:
+            return
+        for result in fails:
+            if result.operator not in told and len(told) < MOST_FAILURES:
+                self._line(f"✗ {failure.headline(result)}", "red")
+            told.add(result.operator)
+
+    def _live(self, height: int) -> list[Text]:
+        """The table so far, for a terminal with room for so many lines: families that fail stay."""
+        from rich.text import Text
+
+        header, *lines = [*table(self.summary, self._names)] or [Text()]
+        left = max(height - 1, 0)
+        if len(lines) > left:
+            failing = [line for line in lines if "✗" in line.plain][:left]
+            others = [line for line in lines if "✗" not in line.plain]
+            lines = [*failing, *others[len(others) - (left - len(failing)) :]]
+        return [header, *lines]
 
     def _expected(self, event: UnitDone) -> int:
         """How many cases of a unit the meter counts on, beside the exhaustive ones."""
         assert self._settings is not None
         operator = self._operators.get(event.operator)
-        begin = () if operator is None else shipped_cases(self._settings, operator, event.dtype)
-        return examples_of(self._settings, event.dtype) + len(begin)
+        begin = 0 if operator is None else shipped_count(self._settings, operator, event.dtype)
+        return examples_of(self._settings, event.dtype) + begin
 
     def _line(self, text: str, style: str = "") -> None:
         """Print a line, without control characters that a backend may have written."""
@@ -155,7 +177,8 @@ class Screen:
             self._line(
                 f"  – not here: {', '.join(self.elsewhere)}   (why: consistency backends)", "dim"
             )
-        self.meter.begin(event.cases, settings.time_budget)
+        self._began = time.monotonic()
+        self.meter.begin(event.cases, settings.time_budget, settings.time_limit, self._live)
 
     def opening(
         self, title: str, backends: Mapping[str, Mapping[str, str]], absent: Mapping[str, str]
@@ -208,6 +231,20 @@ class Screen:
             self._line(self.where, "bold")
         self.closing(event.seconds, event.out_of_time)
 
+    def _left(self, seconds: float) -> str:
+        """What a run without the time limit that ended this one would add."""
+        settings = self._settings
+        assert settings is not None
+        done, total = self.meter.done, max(self.meter.total, 1)
+        whole = format_seconds(seconds * total / max(done, 1))
+        unbegun = len(self.summary.unbegun)
+        more = f", {pluralize(unbegun, 'operator × dtype', 'operators × dtypes')} not begun"
+        return (
+            f"the best {done:,} of {total:,} cases fitted into {settings.time_limit:g} s"
+            f"{more if unbegun else ''}; all of them: --examples {settings.examples} "
+            f"(some {whole})"
+        )
+
     def closing(self, seconds: float | None, out_of_time: bool = False) -> None:
         """Print the table, the failures, the notes and the last line; ``seconds`` is None for a run
         that did not end."""
@@ -242,6 +279,8 @@ class Screen:
             self._line(text, "dim")
         for text in told(self.summary.standings):
             self._line(f"! {text}", "yellow")
+        if out_of_time and seconds and self._settings is not None and self._settings.time_limit:
+            self._line(self._left(seconds))
         self._line(
             self.last(seconds, out_of_time), "bold red" if self.summary.groups["failed"] else "bold"
         )
@@ -358,46 +397,6 @@ def _also(others: Sequence[Result]) -> Iterator[str]:
     if len(by_kind) > MOST_ALSO:
         more = len(by_kind) - MOST_ALSO
         yield f"         and {pluralize(more, 'more kind')}"
-
-
-def table(summary: RunSummary, backends: Sequence[str]) -> Iterator[Text]:
-    """Families × backends, and a legend. Plain text without box drawing, so that tools can process
-    it."""
-    from rich.text import Text
-
-    if not summary.cells:
-        return
-    column_names = [
-        one_line(name) if len(name) <= 30 else f"{one_line(name)[:29]}…" for name in backends
-    ]
-    cells = {
-        one_line(family): [
-            row[name].text() if name in row else ("–", "not tested") for name in backends
-        ]
-        for family, row in summary.cells.items()
-    }
-    first = max(map(len, cells))
-    widths = [
-        max(len(name), *(len(row[i][0]) for row in cells.values()))
-        for i, name in enumerate(column_names)
-    ]
-    yield Text(
-        " " * first
-        + "".join(
-            f"   {name:<{width}}" for name, width in zip(column_names, widths, strict=True)
-        ).rstrip(),
-        "bold",
-    )
-    for family, row in cells.items():
-        line = Text(f"{family:<{first}}")
-        for (text, group), width in zip(row, widths, strict=True):
-            line.append("   ").append(f"{text:<{width}}", _COLORS[group])
-        line.rstrip()
-        yield line
-    all_text = " ".join(text for row in cells.values() for text, _ in row)
-    legend = [words for mark, words in _LEGEND.items() if mark in all_text]
-    if legend:
-        yield Text(" " * (first + 3) + "   ".join(legend), "dim")
 
 
 def _cases_in_words(event: Started) -> str:

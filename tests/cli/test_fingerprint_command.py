@@ -145,7 +145,7 @@ def test_a_bundle_keeps_it_and_the_report_and_diff_show_it() -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """Who is probed, in a cache of its own, with one quick probe."""
+    """Who is probed after each run, in a cache of its own, with one quick probe."""
     names: list[str] = []
 
     def taken(backend: Backend, step: object = None) -> Fingerprint:
@@ -155,6 +155,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setenv("CONSISTENCY_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("CONSISTENCY_PROBES")
     monkeypatch.setattr(kept, "take", taken)
+    monkeypatch.setattr(kept, "LONG_SECONDS", 0.0)
     return names
 
 
@@ -197,10 +198,9 @@ def test_what_is_kept_is_there_from_the_beginning(asked: list[str]) -> None:
     assert all(seen)
 
 
-def test_no_time_for_probes_where_time_is_budgeted(
-    asked: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_into("a", "--time-budget", "1s")
+def test_short_runs_do_not_probe(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "LONG_SECONDS", 600.0)
+    run_into("a")
     assert (asked, kept_in("a")) == ([], {"cpu": None})
     monkeypatch.setattr(kept, "LONG_SECONDS", 0.5)
     run_into("b", "--time-budget", "1s")
@@ -237,6 +237,7 @@ def test_ones_own_backend_is_asked_again_and_in_long_runs_only(
     class Mine(consistency.TorchBackend):
         pass
 
+    monkeypatch.setattr(kept, "LONG_SECONDS", 600.0)
     consistency.run(["neg"], [Mine("mine", "cpu")], ["float32"], examples=1, out="a")
     assert asked == []
     monkeypatch.setattr(kept, "LONG_SECONDS", 0.0)

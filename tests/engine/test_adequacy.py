@@ -9,7 +9,7 @@ import torch
 
 from consistency import operators
 from consistency.core.model import Case
-from consistency.engine.plan import draw
+from consistency.engine.unit_cases import draw
 from tests.support.adequacy import noticing, page, recomputed, results, selection
 from tests.support.adequacy.model import Healthy, same
 from tests.support.adequacy.properties import properties

@@ -43,7 +43,7 @@ def prepared(
     if folder is not None:
         from ...storage.corpus.reading import load
 
-        chosen = replace(chosen, corpus=load(folder))
+        chosen = replace(chosen, corpus=load(folder), time_limit=None)
     elif profile == NIGHTLY and chosen.source == "drawn":
         chosen = replace(chosen, corpus=_standard(chosen, (header or {}).get("corpus") or {}))
     if chosen.corpus is None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import gc
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from ...core.process_setup import freeze_garbage
 from ...engine.run_options import RunOptions
 from ...errors import UsageError
 from ..echo import echo
@@ -46,7 +48,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--jobs", "-j", type=click.IntRange(min=1), metavar="N",
-    help="Judge in N processes of this machine [default: in this one].",
+    help="Judge in N processes of this machine [default: as many as its cores, with enough to "
+    "test; 1 for accelerators and large cases].",
 )  # fmt: skip
 @cluster_options
 @click.option("--out", "-o", type=FOLDER, help="Folder of the bundle [default: reports/TIME].")
@@ -61,8 +64,8 @@ if TYPE_CHECKING:
 @option("json_file")
 @click.option(
     "--fingerprint/--no-fingerprint", "probed", default=None,
-    help=("Probe how the backends compute, and keep it in the bundle [default: once in each "
-    "environment]."),
+    help=("Probe how the backends compute, and keep it in the bundle [default: after runs of 10 "
+    "minutes, once in each environment]."),
 )  # fmt: skip
 @option("not_tested")
 @click.option("--no-bundle", is_flag=True, help="Write no bundle.")
@@ -90,9 +93,11 @@ def run(
     Exit status: 0 consistent · 1 a verdict fails · 2 bad usage or configuration
     3 nothing failed, but nothing was tested, or not on a backend that was asked for
     """
+    began = time.monotonic()  # loading torch is part of a minute
     from ...core.foreign import Bounds
     from ...engine import engine
     from ...engine.events import Handler
+    from ...engine.executors.process_count import process_count
     from ...engine.known import status
     from ...engine.resume import earlier_results
     from ...report import bundles, page
@@ -116,7 +121,7 @@ def run(
     if cluster is not None and jobs is not None:
         raise UsageError("--jobs is for this machine: leave it out with --cluster")
     config = options.config(default_specs() if cluster else None)
-    _freeze_garbage()
+    freeze_garbage()
     seed, interrupted = options.seed, out if resume else None
     if cluster is not None and interrupted is not None:
         interrupted, seed = begun_under(interrupted, seed)
@@ -128,6 +133,8 @@ def run(
         out=interrupted,
         asked=options.examples is not None or options.profile == NIGHTLY,
     )
+    if config.time_limit is not None:
+        config = replace(config, used=time.monotonic() - began)
     folder = None if no_bundle else out or _new_folder()
     to_stdout = json_file is not None and str(json_file) == "-"
     if cluster is not None:
@@ -155,11 +162,12 @@ def run(
     )
     executor: engine.Executor | None = None
     own = trust or corpus is None or is_own_folder(corpus)
-    if jobs is not None or not own:
+    processes = jobs or (process_count(config) if own else 1)
+    if jobs is not None or processes > 1 or not own:
         from ...engine.executors.processes import ProcessExecutor
 
         executor = ProcessExecutor(
-            config, jobs or 1, bounds=None if own else Bounds(),
+            config, processes, bounds=None if own else Bounds(),
             expectations=options.expectations or (),
             fingerprints=probed if folder is not None else False, notify=screen.remark,
         )  # fmt: skip
@@ -194,13 +202,6 @@ def _unavailable_names() -> list[str]:
     from ... import backends
 
     return [backend.name for backend in backends.catalog() if backends.availability(backend)]
-
-
-def _freeze_garbage() -> None:
-    """Exclude the million objects of torch's import from garbage collection, which took a twentieth
-    of a run."""
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
 
 
 def _new_folder() -> Path:

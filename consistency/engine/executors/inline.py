@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,9 +44,7 @@ def _events(config: RunConfig, resume: ResumeState) -> Iterator[Event]:
     state = RunState(
         {name: reason for name, reason in reasons.items() if reason},
         resume,
-        deadline=math.inf
-        if config.time_budget is None
-        else started + config.time_budget - config.used,
+        deadline=started + config.seconds,
         effort=minimization_seconds(config),
     )
     yield started_event(config, state.absent)

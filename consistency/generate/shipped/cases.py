@@ -16,6 +16,7 @@ from ...operators import registry
 from ...operators.declare import Operator
 
 FOLDER = Path(__file__).parent
+COUNTS = "counts"  # the file of how many cases each operator × dtype has in the others
 REPORTED = "reported"  # the file of cases from public reports, of all families
 Key = tuple[str, str]  # operator, dtype
 
@@ -31,6 +32,18 @@ def cases(operator: Operator, dtype: str) -> tuple[Case, ...]:
     if operator.callable is None or registry().get(operator.name) is not operator:
         return ()
     return _cases(operator.family, operator.name, dtype)
+
+
+def count(operator: Operator, dtype: str) -> int:
+    """How many :func:`cases` there are, without reading them."""
+    if operator.callable is None or registry().get(operator.name) is not operator:
+        return 0
+    return _counts().get((operator.name, dtype), 0)
+
+
+@functools.cache
+def _counts() -> Mapping[Key, int]:
+    return {(row["operator"], row["dtype"]): row["cases"] for _, row in lines(path_of(COUNTS))}
 
 
 @functools.cache

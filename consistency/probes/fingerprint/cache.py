@@ -23,7 +23,7 @@ from ...core.version import __version__
 from .collect import probes, take
 from .summary import MAX_ANSWERS, MAX_CHARACTERS, summary_of
 
-LONG_SECONDS = 30.0  # a run of this length always includes probes
+LONG_SECONDS = 600.0  # a run of this length includes probes, which take some 20 s
 PROBES = "CONSISTENCY_PROBES"  # environment variable: "off" disables probes that nobody requested
 MAX_BYTES = 1 << 20
 
@@ -42,11 +42,11 @@ def before(backend: Backend) -> dict[str, str]:
         return {}
 
 
-def due(backend: Backend, seconds: float, budget: float | None) -> bool:
+def due(backend: Backend, seconds: float) -> bool:
     """Whether a run of this many seconds should end with probes of a backend without a summary."""
     if backend.is_recorded or os.environ.get(PROBES, "").lower() == "off":
         return False
-    return seconds >= LONG_SECONDS or (budget is None and _file(backend) is not None)
+    return seconds >= LONG_SECONDS
 
 
 def probes_of_each() -> int:

@@ -50,7 +50,7 @@ class RunSettings(TypedDict, total=False):
     in seconds; ``specs`` are the user's words for backends, by name; ``exhaustive``: all
     exhaustive cases, those of 16 bits (None), or none; ``memory``: the bytes that a large case may
     take; ``long``: whether there are moderately large ones in float32; ``shipped``: whether the
-    package's own come first."""
+    package's own come first; ``time_limit``: the seconds after which it ends, best cases first."""
 
     operators: list[Name]
     backends: list[Name]
@@ -69,6 +69,7 @@ class RunSettings(TypedDict, total=False):
     memory: Count
     long: bool
     shipped: bool
+    time_limit: Duration | None
 
 
 class BundleHeader(TypedDict):

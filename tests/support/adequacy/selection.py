@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from consistency.core.model import Case, Outcome
 from consistency.core.recipe import TensorRecipe
-from consistency.engine.plan import draw
+from consistency.engine.unit_cases import draw
 from consistency.generate.scalar_pairs import FEWEST, with_scalar_pair
 from consistency.operators.declare import Operator
 

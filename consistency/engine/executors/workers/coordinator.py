@@ -23,8 +23,9 @@ from ....errors import BundleError
 from ....probes.fingerprint.cache import LONG_SECONDS
 from ...config import RunConfig, operator_dtypes
 from ...events import Event, Finished, Minimized, ResumeState, UnitDone, numbered
-from ...plan import WorkUnit, plan
+from ...plan import plan
 from ...unit_runner import started_event, untested_results
+from ...work_unit import NOT_BEGUN, WorkUnit
 from ..protocol import ResumeFrom
 from . import fingerprints, membership
 from .client import EventBatch, Reply, WorkerClient
@@ -67,11 +68,12 @@ class Coordinator(Membership):
         self, resume: ResumeFrom = lambda environment: ResumeState()
     ) -> Generator[WorkerEvent, None, None]:
         """The events of every environment, interleaved as they arrive."""
+        began = time.monotonic()
         if not self.environments:
             self.gather()
-        started = time.monotonic()
-        if self.config.time_budget is not None:
-            self.deadline = started + self.config.time_budget - self.config.used
+        # Waiting for workers is part of a minute, and no part of a budget for testing.
+        started = began if self.config.time_limit is not None else time.monotonic()
+        self.deadline = started + self.config.seconds
         for environment in self.environments:
             environment.resume = resume(environment)
             environment.searched = set(environment.resume.shrunk)
@@ -100,14 +102,34 @@ class Coordinator(Membership):
             yield from self._handle(
                 message if message is not None else self.client.next(membership.LOOK_SECONDS / 4)
             )
+        yield from self._not_begun(planned)
         seconds = time.monotonic() - started
-        if self.fingerprints or (
-            self.fingerprints is None
-            and (self.config.time_budget is None or seconds >= LONG_SECONDS)
-        ):
+        if self.fingerprints or (self.fingerprints is None and seconds >= LONG_SECONDS):
             fingerprints.collect(self.client, self.config_json, self.environments)
         for environment in self.environments:
             yield environment, Finished(seconds, self._out_of_time)
+
+    def _not_begun(self, planned: Iterator[WorkUnit]) -> Iterator[WorkerEvent]:
+        """Tell what no worker began before the time was over: jobs that wait, and what the plan has
+        left."""
+        waiting = {job.serial: job.unit for job in self.jobs.waiting_jobs()}
+        units = [*waiting.values(), *(planned if self._out_of_time else ())]
+        for unit in units:
+            if not unit.first:
+                continue
+            unbegun = dataclasses.replace(unit, cases=(), problem=NOT_BEGUN)
+            case = unit.cases[0] if unit.cases else Case(unit.operator.name, unit.dtype)
+            serial = next(self._serials)
+            for environment in self.environments:
+                present = [
+                    backend
+                    for backend in environment.config.backends
+                    if backend.name not in environment.absent
+                ]
+                for event in untested_results(
+                    environment.config, unit.operator, case, {}, present, unbegun
+                ):
+                    yield environment, numbered(event, serial)
 
     @property
     def _out_of_time(self) -> bool:

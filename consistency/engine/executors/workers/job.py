@@ -13,7 +13,7 @@ from ....core.model import Case, Key, Result
 from ....core.verdict import Verdict, VerdictKind
 from ...config import directions_of
 from ...events import Event, Judged, numbered
-from ...plan import WorkUnit
+from ...work_unit import WorkUnit
 from .environments import BackendGroup, WorkerEnvironment
 from .serialization import Json, rows_of
 

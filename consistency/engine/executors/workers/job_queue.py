@@ -25,6 +25,11 @@ class JobQueue:
     def waiting(self) -> int:
         return sum(map(len, self._waiting.values()))
 
+    def waiting_jobs(self) -> list[Job]:
+        """The jobs that no worker has, in the order of their units."""
+        jobs = (job for queue in self._waiting.values() for job in queue)
+        return sorted(jobs, key=lambda job: job.serial)
+
     @property
     def open(self) -> bool:
         return bool(self.running) or self.waiting > 0

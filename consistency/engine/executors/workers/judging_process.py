@@ -18,6 +18,7 @@ from typing import Any
 
 from ....backends.subprocess import framing
 from ....backends.subprocess.worker_main import listen, take_streams
+from ....core.process_setup import freeze_garbage
 from ....errors import ConsistencyError, UsageError
 
 LABEL = "CONSISTENCY_LABEL"  # a variable that names the environment of a worker
@@ -97,6 +98,7 @@ class JudgingProcess:
                 "consistency there"
             )
         self._config_json, self._config, self._effort = config_json, config, None
+        freeze_garbage()
 
     def _description(self) -> dict[str, Any]:
         """The description of this machine and of each backend."""
@@ -130,14 +132,14 @@ class JudgingProcess:
 
         backends = [b for b in self._config.backends if b.name in names]
         return {
-            b.name: cache.before(b)
-            or (cache.probe(b) if cache.due(b, cache.LONG_SECONDS, None) else {})
+            b.name: cache.before(b) or (cache.probe(b) if cache.due(b, cache.LONG_SECONDS) else {})
             for b in backends
         }
 
     def _unit(self, header: framing.Header, blobs: Sequence[bytes]) -> Any:
         from ....core.codec import unpack_cases
-        from ...plan import REPLAYED, WorkUnit, operator_in
+        from ...plan import REPLAYED, operator_in
+        from ...work_unit import WorkUnit
 
         cases = tuple(unpack_cases(header, blobs))
         if header["origin"] == REPLAYED:

@@ -1,8 +1,8 @@
-"""Environment variables that must be set before torch is loaded; this module does not import
-torch."""
+"""What makes a process of ours faster; this module does not import torch."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -16,3 +16,10 @@ def let_waiting_threads_sleep() -> None:
     """
     if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+
+def freeze_garbage() -> None:
+    """Exclude the million objects of torch's import from garbage collection, which took a twentieth
+    of a run. To be called when torch is loaded."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)

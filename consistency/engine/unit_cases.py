@@ -1,0 +1,127 @@
+"""The cases of one operator × dtype in a run, in the order of what they notice: those that the
+package brings, freshly drawn ones, exhaustive and long ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..core.model import Case
+from ..errors import Untestable
+from ..generate import exhaustive, search
+from ..generate.large import ladder
+from ..generate.large import shipped as long_cases
+from ..generate.shipped import cases as shipped
+from ..operators.declare import Operator
+from .config import SOURCES, RunConfig, examples_of
+
+NO_LARGE_CASE = "no large case of it is known, or memory allows none"
+
+
+class UnitCases(NamedTuple):
+    """The cases of one operator × dtype, or the ``problem`` that prevents any."""
+
+    shipped: tuple[Case, ...] = ()
+    fresh: tuple[Case, ...] = ()
+    further: tuple[Case, ...] = ()
+    problem: str = ""
+
+    @property
+    def all(self) -> tuple[Case, ...]:
+        return (*self.shipped, *self.fresh, *self.further)
+
+
+def cases_of(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:
+    """All cases of one operator × dtype in a run without a corpus."""
+    begin = shipped_cases(config, operator, dtype)
+    fresh, problem = fresh_cases(config, operator, dtype)
+    further = further_cases(config, operator, dtype)
+    if not (begin or fresh or further or problem):
+        problem = NO_LARGE_CASE
+    return UnitCases(begin, tuple(without(fresh, begin)), further, "" if begin else problem)
+
+
+def fresh_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[list[Case], str]:
+    """As many freshly drawn cases as the run asks for, or none and why."""
+    examples = examples_of(config, dtype)
+    return draw(operator, dtype, examples, config.seed) if examples else ([], "")
+
+
+def large_cases(
+    config: RunConfig, operator: Operator, dtype: str, stage: int = 0
+) -> tuple[Case, ...]:
+    """The large cases of one operator × dtype in one stage that memory allows."""
+    if not config.memory or config.source != SOURCES[0]:
+        return ()
+    return tuple(ladder.cases(operator, dtype, config.memory, stage))
+
+
+def further_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[Case, ...]:
+    """What a run tries beside its examples: exhaustive cases, and large ones of the operator's
+    first dtype; all large ones if there are no examples."""
+    if not config.examples:
+        stages = range(ladder.STAGES)
+        return tuple(c for n in stages for c in large_cases(config, operator, dtype, n))
+    return (
+        *exhaustive_cases(config, operator, dtype),
+        *long_and_large_cases(config, operator, dtype),
+    )
+
+
+def long_and_large_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[Case, ...]:
+    """Moderately large cases, and the large ones of the operator's first dtype, if the run asks for
+    them."""
+    first = next((d for d in operator.dtypes if config.dtypes is None or d in config.dtypes), "")
+    large = large_cases(config, operator, dtype) if dtype == first else ()
+    if config.long and config.source == SOURCES[0]:
+        return (*long_cases.cases(operator, dtype), *large)
+    return large
+
+
+def shipped_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[Case, ...]:
+    """The cases of one operator × dtype that the package brings: what a run begins with, beside its
+    examples."""
+    if not config.shipped or config.source != SOURCES[0] or not config.examples:
+        return ()
+    return shipped.cases(operator, dtype)
+
+
+def shipped_count(config: RunConfig, operator: Operator, dtype: str) -> int:
+    """How many :func:`shipped_cases` there are; they are not read."""
+    if not config.shipped or config.source != SOURCES[0] or not config.examples:
+        return 0
+    return shipped.count(operator, dtype)
+
+
+def without(cases: Sequence[Case], others: Sequence[Case]) -> list[Case]:
+    """The cases that are not among ``others``."""
+    ids = {case.id for case in others}
+    return [case for case in cases if case.id not in ids] if ids else list(cases)
+
+
+def exhaustive_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[Case, ...]:
+    """The exhaustive cases of one operator × dtype that the run asks for, beside its examples."""
+    if config.exhaustive is False or config.source != SOURCES[0] or not config.examples:
+        return ()
+    try:
+        return tuple(exhaustive.cases(operator, dtype, all_kinds=config.exhaustive is True))
+    except Exception:  # a ``sample`` that raises: drawing says so
+        return ()
+
+
+def draw(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:
+    """The cases of one operator × dtype, or none and why: a ``sample`` that raises affects only its
+    operator."""
+    try:
+        cases = search.batch(operator, dtype, examples, seed)
+    except Untestable as reason:
+        return [], str(reason)
+    except Exception as error:
+        return (
+            [],
+            (
+                f"no case could be drawn ({type(error).__name__}: {str(error)[:200]}); please "
+                "report it"
+            ),
+        )
+    return cases, "" if cases else "no case could be drawn in which anything could be told"

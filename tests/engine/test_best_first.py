@@ -1,0 +1,152 @@
+"""Runs with a time limit: the best cases first, everything else while there is time, and what was
+not begun is told."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from consistency import operators
+from consistency.core.detail import NotBegun
+from consistency.engine import engine
+from consistency.engine.best_first import FIRST
+from consistency.engine.config import RunConfig
+from consistency.engine.executors.process_count import CASES, process_count
+from consistency.engine.executors.processes import ProcessExecutor
+from consistency.engine.run_options import TIME_LIMIT, RunOptions
+from consistency.engine.unit_cases import cases_of, shipped_cases
+from consistency.engine.work_unit import NOT_BEGUN
+
+from ..support.commands import command
+
+
+def config_of(*names: str, limit: float | None = 1e6, **more: object) -> RunConfig:
+    return engine.configure(
+        names, ["cpu", "numpy"], examples=2, shipped=True, time_limit=limit, **more
+    )  # type: ignore[arg-type]
+
+
+def never() -> bool:
+    return False
+
+
+def test_the_best_cases_of_everything_come_first() -> None:
+    config = config_of("exp", "matmul", "gather")
+    units = list(engine.plan(config, never))
+    pairs = [(unit.operator.name, unit.dtype) for unit in units]
+    each = Counter(pairs)
+    firsts = units[: len(each)]
+    assert len({(unit.operator.name, unit.dtype) for unit in firsts}) == len(each)
+    for unit in firsts:
+        assert unit.cases == shipped_cases(config, unit.operator, unit.dtype)[:FIRST]
+    assert [unit.dtype for unit in firsts[:3]] == ["float32"] * 3
+
+
+def test_without_haste_it_tests_what_a_run_without_a_limit_tests() -> None:
+    config = config_of("exp", "matmul", "gather")
+    tested: dict[tuple[str, str], list[str]] = {}
+    parts: dict[tuple[str, str], list[tuple[int, bool]]] = {}
+    for unit in engine.plan(config, never):
+        key = unit.operator.name, unit.dtype
+        tested.setdefault(key, []).extend(case.id for case in unit.cases)
+        parts.setdefault(key, []).append((unit.part, unit.first))
+    for (name, dtype), ids in tested.items():
+        whole = cases_of(config, operators.get(name), dtype).all
+        assert sorted(ids) == sorted(case.id for case in whole), (name, dtype)
+        assert [first for _, first in parts[name, dtype]].count(True) == 1
+        assert [part for part, _ in parts[name, dtype]] == list(range(len(parts[name, dtype])))
+
+
+def test_each_is_measured_once() -> None:
+    units = list(engine.plan(config_of("exp", "matmul"), never))
+    measured = Counter((u.operator.name, u.dtype) for u in units if u.measured)
+    assert set(measured.values()) == {1}
+    assert len(measured) == len({(u.operator.name, u.dtype) for u in units})
+
+
+@pytest.mark.parametrize("begun", [0, 1, 4, 30])
+def test_what_is_not_begun_is_told(begun: int) -> None:
+    config = config_of("exp", "matmul")
+    calls = itertools.count()
+    units = list(engine.plan(config, lambda: next(calls) >= begun))
+    pairs = {(u.operator.name, u.dtype) for u in units}
+    assert len(pairs) == sum(len(o.dtypes) for o in config.operators)
+    late = [u for u in units if u.problem == NOT_BEGUN]
+    assert len(late) == max(len(pairs) - begun, 0)
+    assert all(not u.cases and u.first for u in late)
+
+
+def test_an_operator_without_shipped_cases_is_tested_whole() -> None:
+    config = engine.configure(["exp"], ["cpu"], ["float32"], examples=3, time_limit=60.0)
+    (unit,) = engine.plan(config, never)
+    assert len(unit.cases) == 3
+    assert unit.measured
+    assert not unit.more
+
+
+@pytest.mark.parametrize("jobs", [0, 2])
+def test_both_executors_tell_what_was_not_begun(jobs: int) -> None:
+    config = config_of("exp", "matmul", "linalg.svd", limit=1e-3, directions=["forward"])
+    collect = engine.Collect()
+    engine.drive(config, [collect], executor=ProcessExecutor(config, jobs) if jobs else None)
+    late = [r for r in collect.results if isinstance(r.detail, NotBegun)]
+    begun = {(r.operator, r.dtype) for r in collect.results if r.comparison is not None}
+    told = {(r.operator, r.dtype) for r in late}
+    assert told
+    assert all(r.verdict.value == "inconclusive" for r in late)
+    assert told.isdisjoint(begun)
+    pairs = {(o.name, dtype) for o in config.operators for dtype in o.dtypes}
+    assert told | begun == pairs
+
+
+def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
+    rows = []
+    for jobs in ("1", "2"):
+        out = tmp_path / jobs
+        found = command(f"run exp linalg.det gather --jobs {jobs} --out {out}")
+        assert found.exit_code == 0, found.output
+        text = (out / "results.jsonl").read_text(encoding="utf-8")
+        rows.append(sorted(json.dumps(json.loads(line)) for line in text.splitlines()))
+    assert len(rows[0]) > 300
+    assert rows[0] == rows[1]
+
+
+def test_a_quick_run_takes_a_minute_unless_somebody_says_how_much() -> None:
+    assert RunOptions().time_limit == TIME_LIMIT["quick"] == 60.0
+    assert RunOptions(examples=5).time_limit is None
+    assert RunOptions(time_budget=10.0).time_limit is None
+    assert RunOptions(profile="default").time_limit is None
+
+
+def test_the_screen_says_what_a_longer_run_would_add(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(TIME_LIMIT, "quick", 1e-3)
+    found = command(f"run exp matmul -b cpu --jobs 1 --out {tmp_path / 'a'}")
+    assert re.search(
+        r"the best \d+ of \d+ cases fitted into 0\.001 s, \d+ operators × dtypes not begun; "
+        r"all of them: --examples 2 \(some [\d.,]+ s\)",
+        found.output.replace("\n", " "),
+    ), found.output
+    assert json.loads((tmp_path / "a" / "bundle.json").read_text("utf-8"))["complete"] is False
+
+
+def test_processes_are_as_many_as_cores_memory_and_cases_allow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from consistency.engine.executors import process_count as module
+
+    monkeypatch.setattr(module, "usable_cores", lambda: 3)
+    whole = engine.configure(None, ["cpu"], examples=2, shipped=True)
+    assert process_count(whole) in (2, 3)  # by memory
+    few = engine.configure(["exp"], ["cpu"], examples=2, shipped=True)
+    assert process_count(few) == 1
+    large = engine.configure(["exp"], ["cpu"], ["float32"], examples=CASES * 5)
+    assert process_count(large) in (2, 3)
+    isolated = engine.configure(None, ["cpu+isolated"], examples=2, shipped=True)
+    assert process_count(isolated) == 1
