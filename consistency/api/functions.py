@@ -24,7 +24,7 @@ from ..core.model import DIRECTIONS, Case, Comparison, Evidence, Outcome, Output
 from ..core.trees import flatten
 from ..core.verdict import OutcomeStatus, VerdictKind
 from ..diagnose.diagnosis import DiagnosisBudget, cause_of
-from ..diagnose.evaluation import Rules, _shapes, evaluate, unavailable
+from ..diagnose.evaluation import _shapes, evaluate, unavailable
 from ..engine import engine
 from ..engine.events import Handler
 from ..engine.fingerprints import Fingerprints
@@ -35,6 +35,7 @@ from ..generate.materialize import case_of, prepare
 from ..judge import tolerances as _tolerances
 from ..judge.compare import compare as _compare
 from ..judge.judge import judge, reconsider
+from ..judge.rules import Rules
 from ..judge.tolerances import Rule, Tolerances
 from ..operators.catalog.functions import name_of
 from ..operators.declare import NORMWISE, Operator, call

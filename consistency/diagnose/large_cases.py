@@ -16,6 +16,7 @@ from ..core.tiling import Tiling, enlarged
 from ..core.verdict import OutcomeStatus
 from ..generate.calls.case_operator import operator_of
 from ..generate.materialize import Materials, prepare
+from ..judge.rules import Rules
 from ..operators.declare import Operator
 from ..reference import quiet
 from . import evaluation
@@ -27,7 +28,7 @@ _MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|bad
 def evaluate(
     case: Case,
     backends: Sequence[Backend],
-    rules: evaluation.Rules,
+    rules: Rules,
     *,
     directions: Iterable[str] = DIRECTIONS,
     operator: Operator | None = None,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from ..core.model import Case, Cause, Comparison, Outcome, Output
 from ..core.verdict import OutcomeStatus, Verdict, VerdictKind
 from ..judge.compare import compare
 from ..judge.judge import Judgment, judge
-from ..judge.tolerances import Policy, Rule
+from ..judge.rules import Rules
 from ..reference import Reference
 from ..reference.high_precision import EACH
 from ..reference.invariances import Companion, companions
@@ -39,26 +38,6 @@ _CAUSES = {
     BATCH: Cause("depends-on-batch", "the other items of the batch", 1.0),
     LENGTH: Cause("depends-on-position", "the position of an element", 1.0),
 }
-
-
-class Rules(Protocol):
-    """What of :class:`consistency.judge.tolerances.Tolerances` is needed here."""
-
-    def rule(
-        self, operator: str, dtype: str, *, family: str = "", direction: str = "forward",
-        backend: str = "cpu",
-        device: str = "", driver: str = "",
-    ) -> Rule: ...  # fmt: skip
-    def policy(
-        self,
-        backend: str,
-        *,
-        operator: str = "",
-        dtype: str = "",
-        family: str = "",
-        device: str = "",
-        driver: str = "",
-    ) -> Policy: ...
 
 
 @dataclass(frozen=True)
