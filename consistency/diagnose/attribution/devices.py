@@ -225,23 +225,18 @@ def _special_values(context: AttributionContext, name: str) -> Hypotheses:
             functools.partial(context.with_inputs, lambda base, position: base + 0.0),
         )
         if context.form is not None:
-            # Beside a zero with a sign either may explain the result: the simpler one is tried
-            # first.
-            for signed in (True, False):
-                alone = functools.partial(
-                    _flush_subnormals_alone, context.form.smallest_normal, signed
+            # Any of them may explain a result; the simplest one is tried first.
+            for words, signed, zeros_too in (
+                ("subnormal inputs taken for zero", True, False),
+                ("subnormal inputs taken for zero", False, False),
+                ("subnormal inputs and -0 taken for +0", False, True),
+            ):
+                flushed = functools.partial(
+                    _flush_subnormals, context.form.smallest_normal, signed, zeros_too
                 )
                 yield FaultHypothesis(
-                    "flushed-subnormals",
-                    "subnormal inputs taken for zero",
-                    functools.partial(context.with_inputs, alone),
+                    "flushed-subnormals", words, functools.partial(context.with_inputs, flushed)
                 )
-            flushed = functools.partial(_flush_subnormals, context.form.smallest_normal)
-            yield FaultHypothesis(
-                "flushed-subnormals",
-                "subnormal inputs and -0 taken for +0",
-                functools.partial(context.with_inputs, flushed),
-            )
     if any(t.dtype.is_floating_point and bool(t.isnan().any()) for t in tensors):
         for value, plain in (
             (-math.inf, False),
@@ -279,16 +274,13 @@ def _replace_nan(
     return torch.where(torch.isnan(base), value, base + 0.0 if clear_zero_signs else base)
 
 
-def _flush_subnormals(tiny: float, base: torch.Tensor, position: int) -> torch.Tensor:
-    return torch.where(base.abs() < tiny, 0.0, base)
-
-
-def _flush_subnormals_alone(
-    tiny: float, signed: bool, base: torch.Tensor, position: int
+def _flush_subnormals(
+    tiny: float, signed: bool, zeros_too: bool, base: torch.Tensor, position: int
 ) -> torch.Tensor:
-    """Zeros keep their signs; subnormal numbers do if ``signed``."""
+    """Zeros for subnormal numbers, with their signs if ``signed``; and for zeros, ``zeros_too``."""
+    flushed = base.abs() < tiny if zeros_too else (base != 0.0) & (base.abs() < tiny)
     zero = torch.copysign(torch.zeros_like(base), base) if signed else torch.zeros_like(base)
-    return torch.where((base != 0.0) & (base.abs() < tiny), zero, base)
+    return torch.where(flushed, zero, base)
 
 
 def _add_input_times_zero(context: AttributionContext) -> Predicted:
