@@ -22,10 +22,10 @@ from ..core.verdict import VerdictKind
 from ..judge.compare import compare
 from ..judge.judge import Judgment, unusual
 from ..operators.declare import Operator
+from ..operators.refusals import REFUSALS
 from ..reference import Reference, perturbation
 from ..reference.own_steps import NAME as OWN_STEPS
 from .attribution import AttributionContext, explain, precision_loss
-from .attribution.context import REFUSALS
 from .attribution.devices import VARIANCES
 from .experiments import (
     CONTIGUOUS,

@@ -15,7 +15,8 @@ import torch
 
 from ...backends._outputs import _against, _limited
 from ...generate.materialize import Arguments
-from .context import REFUSALS, AttributionContext, FaultHypothesis, Hypotheses, Predicted
+from ...operators.refusals import REFUSALS
+from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted
 from .precision import rounded
 from .wrong_elements import substituted
 

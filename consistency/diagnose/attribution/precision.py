@@ -11,7 +11,8 @@ import torch
 
 from ...core.model import Output
 from ...generate.materialize import Adjust
-from .context import REFUSALS, AttributionContext, FaultHypothesis, Hypotheses, Predicted, flat
+from ...operators.refusals import REFUSALS
+from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, flat
 
 MOST_STEPS = 4096  # of a replayed accumulation
 MOST_TERMS = 1 << 22
