@@ -34,7 +34,8 @@ from ..generate.calls.generic_error import longest_dimension
 from ..generate.materialize import case_of, prepare
 from ..judge import tolerances as _tolerances
 from ..judge.compare import compare as _compare
-from ..judge.judge import judge, reconsider
+from ..judge.judge import judge
+from ..judge.reconsideration import reconsider
 from ..judge.rules import Rules
 from ..judge.tolerances import Rule, Tolerances
 from ..operators.catalog.functions import name_of

@@ -21,15 +21,10 @@ from ..judge.evidence import ROUNDS, inconclusive, settled
 from ..judge.evidence import needs_proof as evidence_is_needed
 from ..judge.evidence import proof as evidence_of_numbers
 from ..judge.evidence import words as evidence_in_words
-from ..judge.judge import (
-    Judgment,
-    exceeds_baseline,
-    far_from_the_cpu,
-    judge,
-    reconsider,
-    with_cause,
-)
+from ..judge.judge import judge
+from ..judge.judgment import Judgment
 from ..judge.known import Occasion
+from ..judge.reconsideration import exceeds_baseline, far_from_the_cpu, reconsider, with_cause
 from ..judge.rules import Rules
 from ..judge.tolerances import Policy
 from ..operators.declare import Operator

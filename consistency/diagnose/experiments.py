@@ -18,7 +18,7 @@ from ..core.verdict import VerdictKind
 from ..generate.literal_copies import literal_copy
 from ..generate.materialize import Materials
 from ..judge.compare import compare
-from ..judge.judge import Judgment
+from ..judge.judgment import Judgment
 from ..operators.declare import Operator
 from ..operators.formulas import FORMULAS
 from ..operators.refusals import REFUSALS

@@ -18,7 +18,8 @@ from ..core.dtypes import FORMATS, PARTS, beside, floats
 from ..core.model import Case, Cause, Comparison, Outcome, Output
 from ..core.verdict import OutcomeStatus, Verdict, VerdictKind
 from ..judge.compare import compare
-from ..judge.judge import Judgment, judge
+from ..judge.judge import judge
+from ..judge.judgment import Judgment
 from ..judge.rules import Rules
 from ..reference import Reference
 from ..reference.high_precision import EACH
