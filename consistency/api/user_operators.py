@@ -19,8 +19,8 @@ HOOK_ERRORS = (LookupError, TypeError, AttributeError)
 def operator_for(
     fn: Callable[..., Any], reference: Callable[..., Any] | None, name: str | None
 ) -> Operator:
-    """The operator that declares ``fn``, its reference or the ``name``, with ``fn`` in its place; or
-    one that is judged by the sensitivity of ``fn``."""
+    """The operator that declares ``fn``, its reference or the ``name``, with ``fn`` in its place,
+    or one that is judged by the sensitivity of ``fn``."""
     operator = (
         operators.get(name) if name is not None else by_function(reference or fn) or by_function(fn)
     )
