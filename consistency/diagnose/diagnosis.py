@@ -27,7 +27,7 @@ from ..operators.refusals import REFUSALS
 from ..reference import Reference, perturbation
 from ..reference.own_steps import NAME as OWN_STEPS
 from .attribution import AttributionContext, explain, precision_loss
-from .attribution.devices import VARIANCES
+from .attribution.normalizations import VARIANCES
 from .experiments import (
     CONTIGUOUS,
     FlaggedResult,

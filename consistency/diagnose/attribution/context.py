@@ -235,6 +235,11 @@ def _as_safe(before: Any, after: Any) -> bool:
     return before is after or (type(before) is type(after) and bool(before == after))
 
 
+def unchanged_call(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments as they are, for hypotheses that replace the function."""
+    return list(arguments.args), dict(arguments.kwargs)
+
+
 def flat(tensor: torch.Tensor) -> Doubles:
     """A tensor's numbers in float64, complex ones as pairs."""
     tensor = tensor.detach().resolve_conj()
