@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...backends._outputs import _limited
+from ...backends._outputs import limited
 from ...operators.refusals import REFUSALS
 from . import special_values
 from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, unchanged_call
@@ -126,7 +126,7 @@ def _compute_in_float32(context: AttributionContext) -> np.ndarray[Any, Any]:
     try:
         output = [
             item
-            for item in _limited(context.operator(*args, **kwargs))
+            for item in limited(context.operator(*args, **kwargs))
             if isinstance(item, torch.Tensor)
         ][context.index]
         return output.detach().to(torch.float64).reshape(context.expected.shape).numpy()

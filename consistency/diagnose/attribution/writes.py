@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...backends._outputs import _against, _limited
+from ...backends._cotangents import differentiated
+from ...backends._outputs import limited
 from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, unchanged_call
 from .wrong_elements import substituted
 
@@ -114,8 +115,8 @@ def _drop_duplicate_gradients(context: AttributionContext, first: bool) -> Predi
     its cotangents."""
     arguments = context.reference.materials.build("float64", gradients=context.operator.leaves)
     leaves = [i for i, tensor in enumerate(arguments.tensors) if tensor.requires_grad]
-    ((_, cotangent),) = _against(
-        _limited(context.operator(*arguments.args, **arguments.kwargs)), arguments
+    ((_, cotangent),) = differentiated(
+        limited(context.operator(*arguments.args, **arguments.kwargs)), arguments
     )
     leaf = leaves[context.index]
     shape = arguments.tensors[leaf].shape
@@ -123,7 +124,7 @@ def _drop_duplicate_gradients(context: AttributionContext, first: bool) -> Predi
     args, kwargs = substituted(arguments, {leaf: positions})
     (read_positions,) = [
         item
-        for item in _limited(context.operator(*args, **kwargs))
+        for item in limited(context.operator(*args, **kwargs))
         if isinstance(item, torch.Tensor)
     ]
     targets, cotangents = read_positions.reshape(-1).to(torch.int64), cotangent.reshape(-1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ...backends._outputs import fallback_in, raised
+from ...backends._messages import fallback_in, raised
 from ...core import dtypes, recipe
 from ...core.bits import to_bytes
 from ...core.case_source import call_source
