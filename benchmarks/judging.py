@@ -147,7 +147,7 @@ def imports() -> dict[str, float]:
     5)."""
     program = (
         "import time, torch; a = time.perf_counter(); import consistency; b = time.perf_counter(); "
-        "import consistency.api.functions, consistency.operators; "
+        "import consistency.api.runs, consistency.operators; "
         "consistency.operators.registry(); "
         "print(b - a, time.perf_counter() - a)"
     )

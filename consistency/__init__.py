@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from .core.version import __version__
 
 if TYPE_CHECKING:
-    from .api.functions import assert_consistent, compare, run, save
+    from .api.checks import assert_consistent, save
+    from .api.comparisons import compare
     from .api.recordings import judge_recordings, record
+    from .api.runs import run
     from .backends.base import Backend, TorchBackend
     from .core.model import Case, Comparison, Outcome, Result
     from .core.verdict import Verdict
@@ -35,8 +37,8 @@ if TYPE_CHECKING:
     from .training.training_task import Subject
 
 _HOME = {
-    "run": "api.functions", "assert_consistent": "api.functions", "compare": "api.functions",
-    "save": "api.functions",
+    "run": "api.runs", "assert_consistent": "api.checks", "compare": "api.comparisons",
+    "save": "api.checks",
     "Run": "engine.engine",
     "record": "api.recordings", "judge_recordings": "api.recordings",
     "watch": "training.trace.session",

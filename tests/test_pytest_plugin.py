@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from consistency import operators, pytest_plugin
+from consistency import operators, pytest_items
 from consistency.backends.numpy import backend  # noqa: F401
 from consistency.cli import main
 from consistency.engine import engine
@@ -434,7 +434,7 @@ def test_other_projects_keep_their_options(project: pytest.Pytester) -> None:
 # --- one item
 
 
-def item(**changes: Any) -> pytest_plugin.Item:
+def item(**changes: Any) -> pytest_items.Item:
     chosen = engine.configure(["exp"], ["cpu"], ["float32"], examples=2)
     usual = {
         "config": chosen,
@@ -443,7 +443,7 @@ def item(**changes: Any) -> pytest_plugin.Item:
         "direction": "forward",
         "backend": "cpu",
     }
-    return pytest_plugin.Item(**usual | changes)
+    return pytest_items.Item(**usual | changes)
 
 
 def test_what_was_not_tested_never_passes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -460,7 +460,7 @@ def test_what_was_not_tested_never_passes(monkeypatch: pytest.MonkeyPatch) -> No
             "cannot tell: all blank",
         )
     ] * 2
-    monkeypatch.setattr(pytest_plugin.Item, "_results", lambda self: nothing)
+    monkeypatch.setattr(pytest_items.Item, "_results", lambda self: nothing)
     recorded: dict[str, object] = {}
     with pytest.raises(
         pytest.skip.Exception, match=r"inconclusive: cannot tell: all blank \(2 cases\)"
@@ -474,10 +474,10 @@ def test_an_operator_that_cannot_be_drawn_is_skipped(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         engine, "draw", lambda *args: ([], "no case could be drawn (KeyError: x); please report it")
     )
-    pytest_plugin._cases.cache_clear()
+    pytest_items._cases.cache_clear()
     with pytest.raises(pytest.skip.Exception, match="inconclusive: no case could be drawn"):
         item().check(lambda name, value: None)
-    pytest_plugin._cases.cache_clear()
+    pytest_items._cases.cache_clear()
 
 
 def test_where_every_item_fails_the_searching_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -494,8 +494,8 @@ def test_where_every_item_fails_the_searching_ends(monkeypatch: pytest.MonkeyPat
             {"rho_max": 9.0},
         )
     ]
-    monkeypatch.setattr(pytest_plugin.Item, "_results", lambda self: found)
-    monkeypatch.setattr(pytest_plugin, "_spent", [engine.MINIMIZATION_SECONDS])
+    monkeypatch.setattr(pytest_items.Item, "_results", lambda self: found)
+    monkeypatch.setattr(pytest_items, "_spent", [engine.MINIMIZATION_SECONDS])
     monkeypatch.setattr(engine, "smallest_failure", lambda *args: pytest.exit("searched"))
     with pytest.raises(pytest.fail.Exception, match="divergent: 9 × budget"):
         item().check(lambda name, value: None)
@@ -523,7 +523,7 @@ def test_an_exception_is_worse_than_any_number(monkeypatch: pytest.MonkeyPatch) 
             "raised where the reference did not",
         ),
     ]
-    monkeypatch.setattr(pytest_plugin.Item, "_results", lambda self: found)
+    monkeypatch.setattr(pytest_items.Item, "_results", lambda self: found)
     with pytest.raises(
         pytest.fail.Exception, match="exp · float32 · forward · cpu   error: raised"
     ):

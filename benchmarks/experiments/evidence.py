@@ -18,6 +18,7 @@ from consistency.diagnose.attribution import (
     calls,
     corrupted_results,
     explain,
+    fewer_bits,
     formulas,
     precision,
     wrong_elements,
@@ -88,7 +89,7 @@ def second() -> None:
                 a, b = matrix(n, condition, generator), torch.randn(n, 2, generator=generator)
                 case = case_of("linalg.solve", "float32", (a, b), {})
                 short = torch.linalg.solve(
-                    precision.rounded(a.double(), 11), precision.rounded(b.double(), 11)
+                    fewer_bits.rounded(a.double(), 11), fewer_bits.rounded(b.double(), 11)
                 ).float()
                 factor = torch.linalg.solve(a.double(), b.double()).float() * 1.001
                 for name, result in (
@@ -195,7 +196,7 @@ def planted() -> Iterator[tuple[str, Case, torch.Tensor]]:
                 yield (
                     name,
                     case,
-                    (precision.rounded(x, bits).float() @ precision.rounded(y, bits).float()),
+                    (fewer_bits.rounded(x, bits).float() @ fewer_bits.rounded(y, bits).float()),
                 )
             yield "float16-inputs", case, a.half().float() @ b.half().float()
             terms = (a.T.unsqueeze(-1) * b.unsqueeze(-2)).numpy()

@@ -13,7 +13,7 @@ from consistency import operators
 from consistency.backends.cpu import Cpu
 from consistency.core.model import Case
 from consistency.diagnose import precision_scaling
-from consistency.diagnose.attribution import precision
+from consistency.diagnose.attribution import fewer_bits
 from consistency.diagnose.evaluation import evaluate
 from consistency.generate import search
 from consistency.judge import tolerances
@@ -55,7 +55,7 @@ class Shorter(consistency.Backend):
             if not isinstance(value, torch.Tensor) or value.dtype != self.dtype:
                 return value
             return (
-                precision.rounded(value.double(), 11).float()
+                fewer_bits.rounded(value.double(), 11).float()
                 if self.dtype == torch.float32
                 else value.float()
             )

@@ -15,7 +15,7 @@ from matmul_rules import Given
 from consistency.diagnose.evaluation import evaluate
 from consistency.generate.materialize import case_of
 from consistency.judge import tolerances
-from consistency.reference.float64 import _HEAVY
+from consistency.reference.input_numbers import _HEAVY
 from consistency.reference.rounding_variance import healthy_variance
 
 from .tables import Array, U, table

@@ -13,7 +13,7 @@ import torch
 from matmul_rules import Given
 
 from consistency.core import dtypes
-from consistency.diagnose.attribution import precision
+from consistency.diagnose.attribution import fewer_bits
 from consistency.diagnose.evaluation import evaluate
 from consistency.generate.materialize import case_of
 from consistency.judge import metrics, tolerances
@@ -268,7 +268,9 @@ def zeros() -> None:
                 torch.randn(64, 16, generator=generator),
             )
             a[: int(16 * share)] = 0.0
-            short = (precision.rounded(a.double(), 11) @ precision.rounded(b.double(), 11)).float()
+            short = (
+                fewer_bits.rounded(a.double(), 11) @ fewer_bits.rounded(b.double(), 11)
+            ).float()
             cut = torch.from_numpy(
                 truncating((a.T.unsqueeze(-1) * b.unsqueeze(-2)).numpy().reshape(64, -1)).reshape(
                     16, 16

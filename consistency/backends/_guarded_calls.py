@@ -9,7 +9,7 @@ from ..core.model import Outcome
 from ..core.verdict import OutcomeStatus
 from ..generate.materialize import Materials
 from ..operators.declare import Operator
-from ._outputs import text_of, told
+from ._messages import text_of, told
 
 if TYPE_CHECKING:
     from .base import Backend

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import ConsistencyError, UsageError, did_you_mean
-from ._outputs import told
+from ._messages import told
 from .base import Backend
 from .process_state import StateGuard
 

@@ -29,20 +29,12 @@ from ..generate.materialize import Adjust, Materials
 from ..operators.declare import Operator
 from . import _numerics
 from ._contract import ContractObserver
+from ._cotangents import cotangent
 from ._folding import folded
 from ._foreign_code import StateChanges, guarded, is_own
 from ._guarded_calls import attempt, availability, refusal
-from ._outputs import (
-    changed,
-    collect,
-    cotangent,
-    elsewhere,
-    failed,
-    fallback_in,
-    texts_of,
-    to_cpu,
-    told,
-)
+from ._messages import failed, fallback_in, texts_of, told
+from ._outputs import changed, collect, elsewhere, to_cpu
 from .process_state import StateGuard
 
 __all__ = [

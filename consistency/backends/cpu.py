@@ -21,7 +21,7 @@ import torch
 from .. import operators
 from ..errors import Unsupported, UsageError, did_you_mean
 from ..operators.declare import Operator
-from ._outputs import first_line
+from ._messages import first_line
 from .base import Backend, TorchBackend
 
 

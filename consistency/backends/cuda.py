@@ -18,7 +18,7 @@ import torch
 
 from ..errors import UsageError, did_you_mean
 from ._cuda_switches import deterministic, in_effect, settings, tf32
-from ._outputs import first_line, text_of, told
+from ._messages import first_line, text_of, told
 from .base import Backend, TorchBackend, every_warning
 
 # After these the context is lost: every later call in this process fails.

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..operators.declare import Operator
-from ._outputs import text_of, told
+from ._messages import text_of, told
 from .base import TorchBackend
 
 _NO_FLOAT64 = frozenset({"mps"})

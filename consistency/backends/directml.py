@@ -27,7 +27,7 @@ from ..errors import UsageError, did_you_mean
 from ..generate.materialize import Adjust, Materials
 from ..operators.declare import Operator
 from ._directml_adapters import Adapters, discover
-from ._outputs import told
+from ._messages import told
 from .base import Backend, TorchBackend, every_warning
 
 MAX_DIMENSIONS = 8

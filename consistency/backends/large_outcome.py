@@ -13,7 +13,7 @@ from ._folding import unfolded
 from .base import Backend
 
 
-class Repetition(Backend):
+class KeptRepetition(Backend):
     """Gives what ``backend`` gave in one repetition; nothing is run again."""
 
     is_recorded = True
@@ -42,10 +42,10 @@ class Repetition(Backend):
         return self._outcome
 
 
-def repetitions(backend: Backend, outcome: Outcome) -> list[Repetition]:
+def repetitions(backend: Backend, outcome: Outcome) -> list[KeptRepetition]:
     """The kept repetitions of a folded outcome, each with its position; of one that did not return,
     itself."""
     return [
-        Repetition(backend, replace(outcome, outputs=outputs), position)
+        KeptRepetition(backend, replace(outcome, outputs=outputs), position)
         for position, outputs in unfolded(outcome.outputs)
     ]

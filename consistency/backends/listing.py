@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._outputs import told
+from ._messages import told
 from .base import Backend, availability
 
 _VERSIONS = ("torch", "numpy", "blas", "cuda", "cudnn", "hip", "torch_directml", "macos")

@@ -1,7 +1,7 @@
 """Diagnosis of a failing result: repeat it, change layout, formula or precision, and find its
 cause.
 
-Everything that needs a tensor or a backend happens here; :func:`consistency.judge.judge.reconsider`
+Everything that needs a tensor or a backend happens here; :mod:`consistency.judge.reconsideration`
 decides what it means for the verdict. Only failing results are diagnosed; a budget limits the time
 if everything fails.
 """
@@ -20,13 +20,14 @@ from ..core.dtypes import FORMATS, floats, form_of
 from ..core.model import Cause, Evidence, Outcome
 from ..core.verdict import VerdictKind
 from ..judge.compare import compare
-from ..judge.judge import Judgment, unusual
+from ..judge.judgment import Judgment
+from ..judge.reconsideration import unusual
 from ..operators.declare import Operator
+from ..operators.refusals import REFUSALS
 from ..reference import Reference, perturbation
 from ..reference.own_steps import NAME as OWN_STEPS
 from .attribution import AttributionContext, explain, precision_loss
-from .attribution.context import REFUSALS
-from .attribution.devices import VARIANCES
+from .attribution.normalizations import VARIANCES
 from .experiments import (
     CONTIGUOUS,
     FlaggedResult,
@@ -174,9 +175,9 @@ def diagnose_precision_loss(
 ) -> Cause | None:
     """The loss of precision that explains the errors of a result within budget.
 
-    :func:`consistency.judge.judge.exceeds_baseline` selects these results. If they are no worse
-    than the CPU, only the loss whose errors are smaller than those of healthy sums is tried: any
-    other would stand out by its size.
+    :func:`consistency.judge.reconsideration.exceeds_baseline` selects these results. If they are no
+    worse than the CPU, only the loss whose errors are smaller than those of healthy sums is tried:
+    any other would stand out by its size.
     """
     if reference.model.magnitude != "products":
         return None

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Protocol
 
 from ..backends.base import Backend, attempt
 from ..backends.cpu import Cpu
@@ -22,16 +21,12 @@ from ..judge.evidence import ROUNDS, inconclusive, settled
 from ..judge.evidence import needs_proof as evidence_is_needed
 from ..judge.evidence import proof as evidence_of_numbers
 from ..judge.evidence import words as evidence_in_words
-from ..judge.judge import (
-    Judgment,
-    exceeds_baseline,
-    far_from_the_cpu,
-    judge,
-    reconsider,
-    with_cause,
-)
-from ..judge.known import Expectation, Occasion
-from ..judge.tolerances import Policy, Rule
+from ..judge.judge import judge
+from ..judge.judgment import Judgment
+from ..judge.known import Occasion
+from ..judge.reconsideration import exceeds_baseline, far_from_the_cpu, reconsider, with_cause
+from ..judge.rules import Rules
+from ..judge.tolerances import Policy
 from ..operators.declare import Operator
 from ..reference import Reference, quiet
 from ..reference.high_precision import ITSELF_OFF, refine
@@ -40,29 +35,6 @@ from .experiments import FlaggedResult
 from .two_answers import TwoAnswers, is_checked, two_answers
 
 _CPU = Cpu()
-
-
-class Rules(Protocol):
-    """The source of rules: :class:`consistency.judge.tolerances.Tolerances`, or anything with
-    the same interface."""
-
-    @property
-    def expectations(self) -> tuple[Expectation, ...]: ...
-    def rule(
-        self, operator: str, dtype: str, *, family: str = "", direction: str = "forward",
-        backend: str = "cpu",
-        device: str = "", driver: str = "",
-    ) -> Rule: ...  # fmt: skip
-    def policy(
-        self,
-        backend: str,
-        *,
-        operator: str = "",
-        dtype: str = "",
-        family: str = "",
-        device: str = "",
-        driver: str = "",
-    ) -> Policy: ...
 
 
 def evaluate(

@@ -18,12 +18,13 @@ from ..core.verdict import VerdictKind
 from ..generate.literal_copies import literal_copy
 from ..generate.materialize import Materials
 from ..judge.compare import compare
-from ..judge.judge import Judgment
+from ..judge.judgment import Judgment
 from ..operators.declare import Operator
 from ..operators.formulas import FORMULAS
+from ..operators.refusals import REFUSALS
 from ..reference import Reference
 from .attribution import MIN_SHARE, AttributionContext
-from .attribution.context import REFUSALS, flat
+from .attribution.context import flat
 
 CONTIGUOUS = ".contiguous() on the inputs"
 DIFFERENT_ANSWER = 4.0  # ulp + G·u·S: larger differences are different answers

@@ -9,13 +9,14 @@ from dataclasses import replace
 
 from ..backends.base import Backend, attempt
 from ..backends.cpu import Cpu
-from ..backends.large_outcome import Repetition, repetitions
+from ..backends.large_outcome import KeptRepetition, repetitions
 from ..core.model import DIRECTIONS, Case, Outcome, Result, Worst
 from ..core.recipe import TensorRecipe
 from ..core.tiling import Tiling, enlarged
 from ..core.verdict import OutcomeStatus
 from ..generate.calls.case_operator import operator_of
 from ..generate.materialize import Materials, prepare
+from ..judge.rules import Rules
 from ..operators.declare import Operator
 from ..reference import quiet
 from . import evaluation
@@ -27,7 +28,7 @@ _MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|bad
 def evaluate(
     case: Case,
     backends: Sequence[Backend],
-    rules: evaluation.Rules,
+    rules: Rules,
     *,
     directions: Iterable[str] = DIRECTIONS,
     operator: Operator | None = None,
@@ -49,7 +50,7 @@ def evaluate(
         if direction == "backward" and not tiling.backward:
             continue
         requested = [b for b in backends if (case.id, b.name, direction) not in done]
-        parts: list[Repetition] = []
+        parts: list[KeptRepetition] = []
         with quiet():
             for backend in requested:
                 outcome = attempt(backend, operator, materials, direction)
@@ -90,7 +91,9 @@ def _badness(result: Result) -> tuple[int, float]:
     return rank, rho if rho == rho else float("inf")
 
 
-def _of_large(case: Case, tiling: Tiling, part: Repetition, result: Result, sha256: str) -> Result:
+def _of_large(
+    case: Case, tiling: Tiling, part: KeptRepetition, result: Result, sha256: str
+) -> Result:
     """The judgment of one repetition as that of the large case."""
     text = result.explanation
     if result.verdict.diverges:

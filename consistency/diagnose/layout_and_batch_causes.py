@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from ..core.model import Cause, Evidence, Output
+from ..operators.refusals import REFUSALS
 from ..reference import Reference
 from .attribution import MIN_SHARE, AttributionContext
-from .attribution.context import REFUSALS, flat
+from .attribution.context import flat
 from .experiments import CONTIGUOUS, DIFFERENT_ANSWER, FlaggedResult, literal_case
 
 _ROUNDING_RATIO = 1e-6  # of the error remains in float64: it was rounding

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
-import torch
 
 from ..backends.base import Backend, attempt
 from ..core.detail import Contradiction
@@ -20,12 +18,14 @@ from ..core.dtypes import FORMATS, PARTS, beside, floats
 from ..core.model import Case, Cause, Comparison, Outcome, Output
 from ..core.verdict import OutcomeStatus, Verdict, VerdictKind
 from ..judge.compare import compare
-from ..judge.judge import Judgment, judge
-from ..judge.tolerances import Policy, Rule
+from ..judge.judge import judge
+from ..judge.judgment import Judgment
+from ..judge.rules import Rules
 from ..reference import Reference
 from ..reference.high_precision import EACH
 from ..reference.invariances import Companion, companions
 from ..reference.invariances.relations import BATCH, LAYOUT, LENGTH
+from .output_differences import differing, flat, replaced, same, shapes, widened
 
 ONE_CASE_IN = 5  # share of the cases whose companions are computed
 _TWO_BUDGETS = 2.0  # two results may each err by one budget
@@ -39,26 +39,6 @@ _CAUSES = {
     BATCH: Cause("depends-on-batch", "the other items of the batch", 1.0),
     LENGTH: Cause("depends-on-position", "the position of an element", 1.0),
 }
-
-
-class Rules(Protocol):
-    """What of :class:`consistency.judge.tolerances.Tolerances` is needed here."""
-
-    def rule(
-        self, operator: str, dtype: str, *, family: str = "", direction: str = "forward",
-        backend: str = "cpu",
-        device: str = "", driver: str = "",
-    ) -> Rule: ...  # fmt: skip
-    def policy(
-        self,
-        backend: str,
-        *,
-        operator: str = "",
-        dtype: str = "",
-        family: str = "",
-        device: str = "",
-        driver: str = "",
-    ) -> Policy: ...
 
 
 @dataclass(frozen=True)
@@ -79,12 +59,12 @@ class TwoAnswers:
         that of NumPy; else the companion's."""
         if reference.by_numpy:
             return
-        if _shapes(self.original) != _shapes(self.other):
+        if shapes(self.original) != shapes(self.other):
             reference.outcome = Outcome(OutcomeStatus.OK, self.completed)
             reference.outputs, reference.independent = self.other, True
             reference.tails = (None,) * len(self.other)
             return
-        places = [_differing(a, b) for a, b in zip(self.original, self.other, strict=True)]
+        places = [differing(a, b) for a, b in zip(self.original, self.other, strict=True)]
         for index, found in enumerate(places):
             reference.proofs.settle(index, [int(p) for p in found[:_PROVED]])
         votes = [
@@ -98,7 +78,7 @@ class TwoAnswers:
             return
         certified = set(reference.proofs.certificates)
         reference.outputs = tuple(
-            _replaced(
+            replaced(
                 output, self.other[index], [p for p in found if (index, int(p)) not in certified]
             )
             for index, (output, found) in enumerate(zip(reference.outputs, places, strict=True))
@@ -121,7 +101,7 @@ class TwoAnswers:
     def _nearer(self, reference: Reference, index: int, place: int) -> bool:
         """Whether a certified element is nearer to the companion's than to the original one."""
         right, original, other = (
-            _flat(outputs[index])[place]
+            flat(outputs[index])[place]
             for outputs in (reference.outputs, self.original, self.other)
         )
         if right.dtype == bool or not np.isfinite([right, original, other]).all():
@@ -142,7 +122,7 @@ class TwoAnswers:
         if completed is None:
             return False
         own = copy.copy(reference)
-        own.outputs = tuple([_wide(o) for o in reference.observed(outcome.outputs)])
+        own.outputs = tuple([widened(o) for o in reference.observed(outcome.outputs)])
         own.outcome = replace(outcome, outputs=own.outputs, contract=None)
         own.tails, own.flattened = (None,) * len(own.outputs), {}
         key = backend.tolerance_key or backend.name
@@ -215,7 +195,7 @@ def answer(companion: Companion, reference: Reference) -> tuple[Output, ...] | N
     completed = companion.completed(
         reference.outcome.outputs, again.outcome.outputs, reference.materials, "float64"
     )
-    if completed is not None and _same(completed, reference.outcome.outputs):
+    if completed is not None and same(completed, reference.outcome.outputs):
         return ()
     return completed
 
@@ -259,69 +239,3 @@ def _words(judged: Judgment, companion: Companion, dtype: str) -> str:
         else f"one {companion.here}, another {companion.there}"
     )
     return f"torch's {dtype} gives two answers for the same numbers: {answers}"
-
-
-def _shapes(outputs: tuple[Output, ...]) -> list[tuple[int, ...] | None]:
-    return [None if o.tensor is None else tuple(o.tensor.shape) for o in outputs]
-
-
-def _same(outputs: tuple[Output, ...], others: tuple[Output, ...]) -> bool:
-    """Whether all numbers are equal; NaN equals itself, and zeros have signs."""
-    return all(_equal(a, b) for a, b in zip(outputs, others, strict=True))
-
-
-def _equal(a: Output, b: Output) -> bool:
-    if a.tensor is None or b.tensor is None:
-        both = a.tensor is None and b.tensor is None
-        return both and bool(a.value == b.value or a.value != a.value)
-    alike = a.tensor.shape == b.tensor.shape and a.tensor.dtype == b.tensor.dtype
-    return alike and torch.equal(_bits(a.tensor), _bits(b.tensor))
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    tensor = tensor.detach().resolve_conj().resolve_neg()
-    if tensor.is_complex():
-        tensor = torch.view_as_real(tensor)
-    if tensor.dtype == torch.float64:
-        return torch.where(tensor.isnan(), torch.nan, tensor).view(torch.int64)
-    return tensor.nan_to_num(0.0, 1.0, -1.0) if tensor.is_floating_point() else tensor
-
-
-def _flat(output: Output) -> np.ndarray:
-    assert output.tensor is not None
-    return output.tensor.detach().resolve_conj().resolve_neg().reshape(-1).numpy()
-
-
-def _wide(output: Output) -> Output:
-    tensor = output.tensor
-    if tensor is None or not (tensor.is_floating_point() or tensor.is_complex()):
-        return output
-    wide = torch.complex128 if tensor.is_complex() else torch.float64
-    return replace(output, tensor=tensor.detach().to(wide))
-
-
-def _differing(a: Output, b: Output) -> np.ndarray:
-    """The flat positions of the elements that differ, the largest difference first."""
-    if a.tensor is None or b.tensor is None:
-        return np.empty(0, dtype=np.int64)
-    one, two = _flat(a), _flat(b)
-    differs = (one != two) & ~((one != one) & (two != two))
-    places = np.flatnonzero(differs)
-    with np.errstate(all="ignore"):
-        wide = complex if one.dtype.kind == "c" else float
-        gap = np.abs(two[places].astype(wide) - one[places].astype(wide))
-    return places[np.argsort(-np.nan_to_num(gap, nan=np.inf), kind="stable")]
-
-
-def _replaced(output: Output, other: Output, places: list[int]) -> Output:
-    if output.tensor is None or other.tensor is None or not places:
-        return output
-    values = (
-        output.tensor.detach()
-        .resolve_conj()
-        .resolve_neg()
-        .clone(memory_format=torch.contiguous_format)
-    )
-    chosen = torch.tensor(places)
-    values.view(-1)[chosen] = other.tensor.detach().reshape(-1)[chosen].to(values.dtype)
-    return replace(output, tensor=values)

@@ -14,7 +14,7 @@ from ..core.model import Case
 from ..operators.call_forms import empty
 from ..operators.declare import Operator
 from .materialize import leaves as leaves_of
-from .memory_formats import is_ordinary
+from .ordinary_cases import is_ordinary
 
 # torch 2.13's kernel for channels_last writes to the gradient of an input that tracks none, which
 # ends the process.

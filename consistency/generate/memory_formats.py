@@ -17,9 +17,9 @@ from ..core.recipe import Arg, TensorRecipe
 from ..operators.call_forms import empty
 from ..operators.declare import Operator
 from .layouts import inverse
+from .ordinary_cases import is_ordinary
 
 FEWEST = 3  # cases of a batch of which one may be changed
-_ORDINARY = frozenset({"uniform", "normal", "integers"})
 SMALL = (2, 3, 5, 4)  # an image, for elementwise cases that have none
 
 
@@ -47,14 +47,6 @@ def _rank(operator: Operator, case: Case) -> int:
     """The dimensions of the image of a case; 0 if it has none."""
     image = case.tensors[operator.leading : operator.leading + 1]
     return len(_shape(image[0])) if image else 0
-
-
-def is_ordinary(case: Case) -> bool:
-    """Whether no tensor of the case was drawn for its special or extreme numbers."""
-    return all(
-        isinstance(t, TensorRecipe) and not t.special and t.values[0] in _ORDINARY
-        for t in case.tensors
-    )
 
 
 def _asks(operator: Operator, case: Case) -> bool:

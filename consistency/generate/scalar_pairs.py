@@ -10,10 +10,10 @@ from dataclasses import replace
 from ..core.model import Case
 from ..core.recipe import Arg, TensorRecipe
 from ..operators.declare import Operator
+from .ordinary_cases import is_ordinary
 
 # Their numbers are sizes, probabilities or parts of a program.
 _FAMILIES = frozenset({"creation", "interpolate", "optimizers", "programs", "random", "signal"})
-_EXTREME = frozenset({"subnormal", "tokens", "near", "wide"})
 FEWEST = 4  # cases of a batch of which one is such a second case
 
 
@@ -24,7 +24,7 @@ def with_scalar_pair(
     of ``kept`` is replaced by that one with half of the number. Rather one of ordinary numbers."""
     if len(cases) < FEWEST or operator.family in _FAMILIES:
         return list(cases)
-    for position in sorted(range(len(cases)), key=lambda i: (not _is_ordinary(cases[i]), i)):
+    for position in sorted(range(len(cases)), key=lambda i: (not _is_usual(cases[i]), i)):
         other = _with_other_number(cases[position])
         places = [i for i, c in enumerate(cases) if i != position and c not in kept]
         if other is not None and places:
@@ -32,12 +32,10 @@ def with_scalar_pair(
     return list(cases)
 
 
-def _is_ordinary(case: Case) -> bool:
-    """Whether there are several numbers and none of them was drawn for being special."""
-    return all(
-        isinstance(t, TensorRecipe) and not t.special and t.values[0] not in _EXTREME
-        for t in case.tensors
-    ) and any(isinstance(t, TensorRecipe) and math.prod(t.base) > 1 for t in case.tensors)
+def _is_usual(case: Case) -> bool:
+    """Whether there are several numbers, and ordinary ones."""
+    several = any(isinstance(t, TensorRecipe) and math.prod(t.base) > 1 for t in case.tensors)
+    return several and is_ordinary(case)
 
 
 def _with_other_number(case: Case) -> Case | None:

@@ -21,7 +21,7 @@ from ..core.model import Outcome, Proof
 from ..core.verdict import Verdict, VerdictKind
 from ..reference import Reference
 from .elements import flat
-from .judge import Judgment
+from .judgment import Judgment
 
 if TYPE_CHECKING:
     from ..reference.certified.certificate import Certificate

@@ -27,14 +27,9 @@ from ..core.verdict import OutcomeStatus
 from ..generate.materialize import Adjust, Arguments, Materials, leaves
 from ..generate.value_classes import EXACT_CLASSES
 from ..operators.declare import Operator
+from .input_numbers import InputNumbers
 from .magnitudes import MAGNITUDES, Magnitudes, floats, unsigned, without_special_values
 from .proofs import Proofs
-
-_LOW_ENTROPY = 16
-# Shares of distinct numbers below which rounding errors add up, or errors of results correlate.
-_FEW_KINDS, _VARIED = 0.25, 0.45
-_COMMON = 0.1  # share of the most frequent number beyond which its rounding errors add up
-_HEAVY = 8.0  # largest number ÷ mean magnitude beyond which a partial sum is soon as large as S
 
 
 def _call(
@@ -74,7 +69,7 @@ def _resolve_lazy_bits(output: Output) -> Output:
     return replace(output, tensor=tensor.resolve_conj().resolve_neg())
 
 
-class Reference:
+class Reference(InputNumbers):
     """The float64 outcome of one case in one direction; S, n and G are computed on demand.
 
     ``outcome`` is the raw float64 :class:`Outcome`; ``outputs`` are the quantities to compare
@@ -90,11 +85,11 @@ class Reference:
         self.verified: str | None = None
         self.integers_too = False  # whether integers were made float64 before the call
         self.by_numpy = False  # whether NumPy computed all outputs
-        # By output and precision (measure.py):
+        # By output and precision (judge.error_scale):
         self.error_models: dict[tuple[int, int], float | tuple[float, float, float]] = {}
         # By output: formula distance, usual RMS error, widening (own_steps.py):
         self.of_steps: dict[int, tuple[float, float, float]] = {}
-        # By output: flattened arrays that comparisons share (measure.py):
+        # By output: flattened arrays that comparisons share (judge.elements):
         self.flattened: dict[int, tuple[Any, ...]] = {}
         self.model = operator.error.of(materials.case.dtype)
         self.independent = dtypes.floats(materials.case.dtype) and materials.case.dtype not in (
@@ -140,11 +135,6 @@ class Reference:
     def proofs(self) -> Proofs:
         """The proved elements of this reference."""
         return Proofs(self)
-
-    @functools.cached_property
-    def arguments(self) -> Arguments:
-        """The case's arguments in float64, not yet passed to any operator."""
-        return self.materials.build("float64")
 
     def observed(self, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
         """The quantities to compare in place of ``outputs``: those that the operator determines
@@ -221,72 +211,6 @@ class Reference:
         """G(n) for varied data: √n for blocked or pairwise sums, n for sequential ones."""
         n = self.terms(index)
         return n if self.model.growth == "linear" else math.sqrt(n)
-
-    @functools.cached_property
-    def _numbers(self) -> list[np.ndarray[Any, Any]]:
-        """The floating-point numbers of each tensor; both parts of complex ones."""
-        return [dtypes.real_of(base) for base in self.materials.bases if base.dtype.kind in "fc"]
-
-    @functools.cached_property
-    def low_entropy(self) -> bool:
-        """Whether a long operand has very few distinct numbers, or one very frequent number: then
-        rounding errors add up, and G is n, not √n."""
-        for base in self._numbers:
-            if base.size > _LOW_ENTROPY:
-                sample = base[-4096:]
-                if np.unique(sample[sample != 0]).size < _LOW_ENTROPY:
-                    return True
-                if base.itemsize >= 4 and (
-                    _distinct_share(base) < _FEW_KINDS or _largest_share(base) > _COMMON
-                ):
-                    return True
-        pairs = [
-            (b, t)
-            for b, t in zip(self.materials.bases, self.arguments.tensors, strict=True)
-            if b.dtype.kind in "fc"
-        ]
-        if pairs and all(tensor.numel() >= _LOW_ENTROPY * base.size for base, tensor in pairs):
-            return True  # every operand is expanded, and so are the products
-        recipes = (*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs))
-        return any(
-            math.prod(t.base) <= _LOW_ENTROPY and any(step[0] == "expand" for step in t.view)
-            for t in recipes
-            if isinstance(t, TensorRecipe)
-        )
-
-    @functools.cached_property
-    def repeats(self) -> bool:
-        """Whether an operand's numbers repeat (one frequent number, few integers, overlapping
-        views): the errors of results are then correlated."""
-        for base, tensor in zip(self.materials.bases, self.arguments.tensors, strict=True):
-            # Narrow formats have few distinct numbers in any case.
-            wide = base.dtype.kind in "fc" and base.itemsize >= 4
-            numbers = dtypes.real_of(base)
-            if wide and (
-                tensor.numel() > base.size
-                or _distinct_share(numbers) < _VARIED
-                or _largest_share(numbers) > _COMMON
-            ):
-                return True
-        return False
-
-    @functools.cached_property
-    def ordered_signs(self) -> bool:
-        """Whether the signs of an operand depend on the position, so that errors depend strongly
-        on the order of summation."""
-        recipes = (*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs))
-        return any(isinstance(t, TensorRecipe) and t.values[0] == "cancelling" for t in recipes)
-
-    @functools.cached_property
-    def heavy_tailed(self) -> bool:
-        """Whether an operand has a few dominant numbers, after which a partial sum is as large as
-        S."""
-        for base in self._numbers:
-            if base.size > 1:
-                size = np.abs(base.astype(np.float64))
-                if float(size.max()) > _HEAVY * float(size.mean()):
-                    return True
-        return False
 
     @functools.cached_property
     def magnitudes(self) -> Magnitudes:
@@ -419,22 +343,6 @@ def _widen(tensor: torch.Tensor) -> torch.Tensor:
 
 def _nan_as(value: float, base: torch.Tensor, position: int) -> torch.Tensor:
     return torch.where(torch.isnan(base), value, base)
-
-
-def _distinct_share(base: np.ndarray[Any, Any]) -> float:
-    """The share of distinct numbers among those that are not 0."""
-    present = base[base != 0.0]
-    return np.unique(present).size / present.size if present.size else 1.0
-
-
-def _largest_share(base: np.ndarray[Any, Any]) -> float:
-    """The share of the most frequent number among those that are not 0."""
-    present = base[base != 0.0]
-    return (
-        float(np.unique(present, return_counts=True)[1].max()) / present.size
-        if present.size
-        else 0.0
-    )
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..backends._outputs import told
+from ..backends._messages import told
 from ..core.trees import map_tensors, tensors_in
 from ..errors import UsageError
 from .reference_samples import Key, Tap

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..backends._outputs import told
+from ..backends._messages import told
 from ..backends._user_backends import imported
 from ..errors import UsageError
 from .examples import example

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..backends._outputs import told
+from ..backends._messages import told
 from ..backends.base import Backend, TorchBackend
 from ..core.model import Case, Outcome
 from ..core.trees import flatten, map_tensors, tensors_in

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..backends._outputs import told
+from ..backends._messages import told
 from ..backends.base import Backend
 from ..errors import UsageError
 from .call_markers import CallMarker

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..backends._outputs import told
+from ..backends._messages import told
 from ..errors import UsageError
 
 _EXPECTED = "a Subject, (model, inputs) or (model, inputs, loss)"

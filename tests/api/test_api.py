@@ -493,7 +493,7 @@ def test_what_a_run_imports_beside_torch(capsys: pytest.CaptureFixture[str]) -> 
     script = (
         "import time, torch\n"
         "start = time.perf_counter()\n"
-        "import consistency.api.functions, consistency.storage.bundle, consistency.cli.main, "
+        "import consistency.api.runs, consistency.storage.bundle, consistency.cli.main, "
         "consistency.report.terminal\n"
         "consistency.operators.registry()\n"
         "print(time.perf_counter() - start)"

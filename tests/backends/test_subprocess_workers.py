@@ -18,6 +18,7 @@ from click.testing import CliRunner
 import consistency
 from consistency import backends, operators
 from consistency.backends.subprocess import backend as isolated
+from consistency.backends.subprocess.supervised_worker import DEATHS_IN_A_ROW
 from consistency.cli.main import main
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
@@ -135,9 +136,9 @@ def test_an_operator_that_kills_its_process_again_and_again_is_put_into_quaranti
     monkeypatch.setenv("BAD_EVERY", "1")
     found = run("AlwaysAborts")
     counts = [r.verdict.value for r in found.results]
-    assert counts.count("crash") == isolated.DEATHS_IN_A_ROW
+    assert counts.count("crash") == DEATHS_IN_A_ROW
     rest = [r for r in found.results if r.verdict.value == "unavailable"]
-    assert len(rest) == len(counts) - isolated.DEATHS_IN_A_ROW
+    assert len(rest) == len(counts) - DEATHS_IN_A_ROW
     assert (
         "in quarantine: neg ended its process, or had it ended, several times in a row"
         in rest[0].explanation

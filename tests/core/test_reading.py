@@ -19,7 +19,7 @@ from consistency.core.folders import remove_files, subfolder
 from consistency.core.locking import Lock
 from consistency.core.regular_files import regular
 from consistency.errors import BundleError
-from consistency.report.history import store
+from consistency.report.history import store_reading
 from tests.support.commands import command
 from tests.support.example_bundles import stored_run
 from tests.support.planting import limited, needs_unix
@@ -123,7 +123,7 @@ def test_a_query_that_takes_too_long_is_interrupted(
             f"'{folder / 'results.jsonl.zst'}' (FORMAT csv, HEADER false, QUOTE '', COMPRESSION "
             "zstd)"
         )
-    monkeypatch.setattr(store, "SECONDS", 0.1)
+    monkeypatch.setattr(store_reading, "SECONDS", 0.1)
     with limited():
         said = command("matrix {} -o {}", folder, tmp_path / "site")
     assert said.exit_code == 0

@@ -18,7 +18,8 @@ from consistency.core.model import Cause, Evidence, Result
 from consistency.core.verdict import Verdict
 from consistency.engine import engine
 from consistency.engine.case_health import ordinary
-from consistency.judge.judge import Judgment, reconsider
+from consistency.judge.judgment import Judgment
+from consistency.judge.reconsideration import reconsider
 from consistency.judge.tolerances import Policy
 
 pytestmark = pytest.mark.usefixtures("drawn_once")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from consistency import operators
 from consistency.engine import argument_coverage as found
@@ -25,6 +26,26 @@ def test_nearly_every_pair_that_torch_takes_is_drawn() -> None:
     assert offered is not None
     taken = sum(map(len, offered.values()))
     assert len(found.dtypes_missing(declared, offered)) <= 0.05 * taken
+
+
+def test_no_reason_names_a_pair_that_is_drawn() -> None:
+    named = [reason for reason in found.DTYPE_REASONS if "*" not in reason[:2]]
+    assert named
+    drawn = [(o.name, dtype) for o in operators.registry().values() for dtype in o.dtypes]
+    assert [
+        (operator, dtype, words)
+        for operators_, dtypes, words in named
+        for operator, dtype in drawn
+        if fnmatchcase(operator, operators_) and fnmatchcase(dtype, dtypes)
+    ] == []
+
+
+def test_every_reason_is_needed() -> None:
+    declared = list(operators.registry().values())
+    offered = found.dtypes_offered(declared)
+    assert offered is not None
+    given = set(found.dtypes_missing(declared, offered).values())
+    assert {words for *_, words in found.DTYPE_REASONS} == given
 
 
 def test_an_argument_that_never_leaves_or_takes_its_default_is_found() -> None:

@@ -16,7 +16,7 @@ from consistency.core.model import Comparison, Result
 from consistency.engine import engine
 from consistency.engine.config import configure
 from consistency.engine.events import Event, Judged, Minimized, PrecisionScalingMeasured
-from consistency.judge.judge import Judgment
+from consistency.judge.judgment import Judgment
 from consistency.report import repro_script
 from consistency.report.summary import RunSummary
 from tests.support.catalog import FAULTS

@@ -18,7 +18,7 @@ import torch
 
 import consistency
 from consistency.core.model import Case, Outcome, Output, Result
-from consistency.diagnose.attribution.precision import rounded
+from consistency.diagnose.attribution.fewer_bits import rounded
 from consistency.generate.calls.case_operator import operator_of
 from consistency.generate.materialize import prepare
 from consistency.storage.recording.header import RECORDING, Header

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from consistency import backends, operators
-from consistency.backends._outputs import cotangent
+from consistency.backends._cotangents import cotangent
 from consistency.backends.base import Backend
 from consistency.core.model import COTANGENT_LAYOUTS, Case, Outcome
 from consistency.diagnose.case_runner import judge_case

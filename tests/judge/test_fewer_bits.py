@@ -16,7 +16,8 @@ from consistency.core.verdict import Verdict
 from consistency.diagnose import evaluation
 from consistency.generate.materialize import case_of
 from consistency.judge import tolerances
-from consistency.judge.judge import Judgment, exceeds_baseline, unusual, with_cause
+from consistency.judge.judgment import Judgment
+from consistency.judge.reconsideration import exceeds_baseline, unusual, with_cause
 from consistency.judge.tolerances import Policy
 
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]

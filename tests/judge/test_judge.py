@@ -15,7 +15,8 @@ from consistency.core.model import Comparison, ElementGroup, Measured, Worst
 from consistency.core.text import format_factor
 from consistency.core.verdict import OutcomeStatus
 from consistency.judge import tolerances
-from consistency.judge.judge import Judgment, judge
+from consistency.judge.judge import judge
+from consistency.judge.judgment import Judgment
 from consistency.judge.tolerances import Policy, RangeRule, Rule
 from tests.support.snapshots import Snapshot
 

@@ -306,9 +306,9 @@ def test_results_may_be_packed(tmp_path: Path) -> None:
 def test_a_packed_file_with_far_too_many_results_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from consistency.report.history import store
+    from consistency.report.history import store_reading
 
-    monkeypatch.setattr(store, "FEW", 100)
+    monkeypatch.setattr(store_reading, "FEW", 100)
     here = night(tmp_path, 0, quiet())
     night(tmp_path, 1, quiet())
     plain = here / "results.jsonl"

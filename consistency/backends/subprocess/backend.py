@@ -1,9 +1,5 @@
 """A backend in a worker process: cases are sent ahead, outcomes return in order, and a crash costs
-one case.
-
-Replies come in the order of the requests, so the first request without a reply was running when the
-worker crashed or hung. It gets the verdict; a new worker gets the others.
-"""
+one case."""
 
 from __future__ import annotations
 
@@ -11,35 +7,28 @@ import contextlib
 import functools
 import sys
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...core.codec import pack_cases
 from ...core.model import Case, Outcome
 from ...core.verdict import OutcomeStatus
 from ...errors import RecipeError, UsageError
 from ...generate.materialize import Adjust, Materials
 from ...operators.declare import Operator
 from ..base import Backend
-from . import framing
-from .codec import unpack_outcome
 from .memory_growth import GrowthMeter
-from .process import START_SECONDS, LostError, Worker, WorkerSource
+from .process import LostError
 from .requests import CaseRequest, Limits, by_its_case, elements, known_there
+from .supervised_worker import SupervisedWorker
 
 AHEAD = 16  # requests in flight, so that the worker never waits
 AHEAD_ELEMENTS = 1 << 22  # of their tensors together
-DEATHS_IN_A_ROW = 5  # failures of an operator before it is quarantined; a timeout counts as two
 LEAST_SECONDS = 1.0  # for one case, when a time limit is shortened
-GONE_AFTER = 3  # workers without a device before it is considered lost
-FRESH_FAILURES = (
-    3  # raising first cases of new workers before the backend itself is considered broken
-)
 
 
-class SubprocessBackend(Backend):
+class SubprocessBackend(SupervisedWorker):
     """``spec`` in its own process: of this interpreter or of ``python``, with ``environment``
     variables set."""
 
@@ -51,32 +40,9 @@ class SubprocessBackend(Backend):
         environment: Mapping[str, str] | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self.name, self.spec, self.python = name, spec, python
-        self.variables = dict(environment or {})
-        self.limits = limits or Limits()
-        self.restarts = 0
-        self._source: WorkerSource | None = None
-        self._worker: Worker | None = None
-        self._spawned: Worker | None = None  # the next one, loading
-        self._opened: framing.Header | None = None
-        self._pending: OrderedDict[int, CaseRequest] = OrderedDict()
-        self._done: dict[tuple[str, ...], Outcome] = {}
-        self._keys: set[tuple[str, ...]] = set()  # of both
-        self._since = 0.0  # when the first of the pending began
-        self._number = 0
-        self._worked: CaseRequest | None = None  # a case that worked, to check new workers with
-        self._fresh = True  # this worker has not replied yet
-        self._raising = self._refused = 0
-        self._in_a_row: Counter[str] = Counter()
-        self._patient = False
+        super().__init__(name, spec, python, environment, limits)
         self._growth = GrowthMeter(self._memory)
         self._refusals: dict[tuple[str, ...], str | None] = {}
-
-    @property
-    def origin(self) -> tuple[str, dict[str, str | None]]:
-        """The interpreter of its processes, and the changes to their environment (None: none)."""
-        strange = {"PYTHONPATH": None, "PYTHONHOME": None} if self.python else {}
-        return self.python or sys.executable, {**strange, **self.variables}
 
     # Interface to the run.
 
@@ -200,14 +166,6 @@ class SubprocessBackend(Backend):
             raise RecipeError(outcome.message)
         return outcome
 
-    def quarantined(self, operator: str) -> str:
-        """Why an operator is no longer tried here; empty if it is."""
-        if self._patient or self._in_a_row[operator] < DEATHS_IN_A_ROW:
-            return ""
-        return (
-            f"in quarantine: {operator} ended its process, or had it ended, several times in a row"
-        )
-
     @contextlib.contextmanager
     def retry_scope(self, case_seconds: float | None = None) -> Iterator[float | None]:
         before, deaths = self.limits, self._in_a_row
@@ -228,209 +186,7 @@ class SubprocessBackend(Backend):
         self._done.clear()
         self._keys.clear()
 
-    def close(self) -> None:
-        for worker in (self._worker, self._spawned):
-            if worker is not None:
-                worker.kill()
-        if self._source is not None:
-            self._source.close()
-        self._source = self._worker = self._spawned = self._opened = None
-        self._pending.clear()
-        self._done.clear()
-        self._keys.clear()
-
-    # The worker.
-
-    def _submit(self, case: Case, direction: str, key: tuple[str, ...]) -> None:
-        packed, blobs = pack_cases([case])
-        _, _, dtype, variant, formulation = key
-        header = {"kind": "run", **packed, "direction": direction, "dtype": dtype or None}
-        header |= {"variant": variant, "formulation": formulation}
-        request = CaseRequest(case.operator, header, blobs, key)
-        self._number += 1
-        if not self._pending:
-            self._since = time.monotonic()
-        self._pending[self._number] = request
-        self._keys.add(key)
-        if self._worker is not None:
-            self._worker.send({**request.header, "n": self._number}, request.blobs)
-
-    def _pump(self) -> None:
-        """Wait for the reply to the first pending request, or establish that there will be none."""
-        number, request = next(iter(self._pending.items()))
-        try:
-            worker = self._started()
-            header, blobs = worker.reply(self._since + self.limits.seconds)
-            if header.get("n") != number:
-                worker.kill()
-                raise LostError("crash", f"answered to {header.get('n')!r:.20}, not to {number}")
-            if "wrong" in header:
-                self._settle(number, self._could_not_build(header))
-                return
-            outcome = unpack_outcome(header, blobs)
-        except LostError as lost:
-            self._lost(number, request, lost)
-            return
-        except (framing.WireError, OSError) as error:
-            self._lost(
-                number, request, LostError("crash", f"its worker cannot be talked to: {error}")
-            )
-            return
-        if header.get("spoiled") or outcome.status in ("raised", "unavailable"):
-            self._after_failure(number, request, outcome, str(header.get("spoiled") or ""))
-            return
-        self._fresh, self._raising = False, 0
-        if outcome.ok:
-            self._worked = request
-        self._settle(number, outcome)
-
-    def _settle(self, number: int, outcome: Outcome) -> None:
-        request = self._pending.pop(number)
-        self._done[request.key] = outcome
-        self._since = time.monotonic()
-        if outcome.status not in ("crash", "timeout"):
-            self._in_a_row[request.operator] = 0
-
-    def _lost(self, number: int, request: CaseRequest, lost: LostError) -> None:
-        """Handle a lost worker: the request it was processing is the likely cause."""
-        timed_out = lost.status == "timeout"
-        text = f"no answer within {self.limits.seconds:g} s" if timed_out else str(lost)
-        self._in_a_row[request.operator] += 2 if timed_out else 1
-        self._settle(
-            number,
-            Outcome(
-                OutcomeStatus(lost.status),
-                message=f"{request.operator}: {text}",
-                seconds=self.limits.seconds if timed_out else time.monotonic() - self._since,
-            ),
-        )
-        if self.quarantined(request.operator):
-            self._pending = OrderedDict(
-                (n, r) for n, r in self._pending.items() if r.operator != request.operator
-            )
-        self._replace()
-
-    def _after_failure(
-        self, number: int, request: CaseRequest, outcome: Outcome, spoiled: str
-    ) -> None:
-        """A case raised. If nothing works since, replace the worker; if an earlier failure may be
-        the cause, judge the case again."""
-        first_call = self._fresh
-        self._fresh = False
-        if (
-            not spoiled
-            and self._worked is None
-            and not first_call
-            and self._raising < FRESH_FAILURES
-        ):
-            # Nothing has ever worked here, and this one raised after another: is it the case, or
-            # the one before?
-            self._raising += 1
-            self._replace()
-            return
-        note = (
-            f"; afterwards nothing worked in this process ({spoiled[:120]}), which was replaced"
-            if spoiled
-            else ""
-        )
-        message = f"{outcome.message}{note}"
-        status = (
-            OutcomeStatus.RAISED
-            if spoiled and outcome.status == OutcomeStatus.UNAVAILABLE
-            else outcome.status
-        )
-        settled = Outcome(
-            status, (), outcome.exception, message, outcome.warnings, (), outcome.seconds
-        )
-        self._settle(number, settled)
-        if spoiled:
-            self._replace()
-
-    @staticmethod
-    def _could_not_build(header: framing.Header) -> Outcome:
-        text = str(header["wrong"])
-        if header.get("recipe"):
-            return Outcome(OutcomeStatus.UNBUILT, message=text.removeprefix("RecipeError: "))
-        return Outcome(
-            OutcomeStatus.INCONCLUSIVE, message=f"its worker could not run the case: {text}"
-        )
-
-    def _replace(self) -> None:
-        """Start a new worker when the next reply is awaited."""
-        if self._worker is not None:
-            self._worker.kill()
-        self._worker = None
-        self.restarts += 1
-        if self._spawned is None:
-            with contextlib.suppress(OSError):
-                self._spawned = self._spawn()
-
-    def _started(self) -> Worker:
-        """The worker, with all pending requests sent to it."""
-        if self._worker is not None:
-            return self._worker
-        reason = self._start()["reason"]
-        worker: Worker | None = self._worker
-        if worker is None or reason:
-            raise LostError("unavailable", str(reason))
-        for number, request in self._pending.items():
-            worker.send({**request.header, "n": number}, request.blobs)
-        self._since = time.monotonic()
-        return worker
-
-    def _open(self) -> framing.Header:
-        """The description that the backend's first worker sent."""
-        if self._opened is None:
-            self._start()
-        assert self._opened is not None
-        return self._opened
-
-    def _spawn(self) -> Worker:
-        """Start a process that loads torch, without waiting for it. Raises OSError."""
-        if self._source is None:
-            self._source = WorkerSource(*self.origin)
-        return Worker(self._source, self.limits.most_bytes)
-
-    def _start(self) -> framing.Header:
-        worker, self._spawned = self._spawned or self._spawn(), None
-        header: framing.Header = {
-            "kind": "open",
-            "n": 0,
-            "spec": self.spec,
-            "limit": self.limits.seconds,
-        }
-        if not self.python:
-            header["path"] = list(sys.path)
-        blobs: Sequence[bytes] = ()
-        if self._worked is not None:
-            header["canary"], blobs = self._worked.header, self._worked.blobs
-        worker.send(header, blobs)
-        reply, _ = worker.reply(time.monotonic() + START_SECONDS)
-        if "wrong" in reply:
-            worker.kill()
-            raise LostError("crash", str(reply["wrong"]))
-        if reply.get("reason") is not None:
-            worker.kill()
-            self._refused += 1
-        else:
-            self._worker, self._fresh, self._refused = worker, True, 0
-            self.device = str(reply.get("device", "cpu"))
-        if self._opened is None or self._refused >= GONE_AFTER:
-            # do not search for a lost device repeatedly
-            self._opened = reply
-        return reply
-
-    def _exchange(self, header: framing.Header) -> framing.Header:
-        """Send a request that is not a case; it is answered after all pending cases."""
-        while self._pending:
-            self._pump()
-        try:
-            worker = self._started()
-            worker.send({**header, "n": -1})
-            return worker.reply(time.monotonic() + self.limits.seconds)[0]
-        except LostError as lost:
-            self._replace()
-            return {"reason": f"asking its worker ended it: {lost}"}
+    # Memory.
 
     def memory_growth(self) -> tuple[str, float] | None:
         """What the last case leaks on every call, in bytes."""

@@ -90,6 +90,7 @@ def expect(
     supervise(case, identifier, trust=trust, more_seconds=limit)
     from ...core.text import printable
     from ...engine.known import propose
+    from ...engine.known.failing_case import ProposalRequest
     from ...generate.calls.case_operator import operator_of
     from ...storage.lookup import find
     from ..foreign_case import admit
@@ -100,7 +101,7 @@ def expect(
     last = _date(expires)
     found = find(case, identifier)
     admit(found.case, operator_of(found.case))
-    request = propose.ProposalRequest(
+    request = ProposalRequest(
         found,
         spec,
         direction,

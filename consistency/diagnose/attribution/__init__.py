@@ -11,9 +11,10 @@ import math
 import time
 
 from ...core.model import Cause
+from ...operators.refusals import REFUSALS
 from . import calls, corrupted_results, devices, formulas, precision
 from . import wrong_elements as access
-from .context import REFUSALS, AttributionContext, FaultHypothesis
+from .context import AttributionContext, FaultHypothesis
 
 MIN_SHARE = 0.9
 _FEW_ELEMENTS = 6  # wrong elements, which many hypotheses may explain by chance

@@ -13,29 +13,29 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...backends._outputs import _against, _limited
-from ...generate.materialize import Arguments
-from .context import REFUSALS, AttributionContext, FaultHypothesis, Hypotheses, Predicted
-from .precision import rounded
+from ...backends._outputs import limited
+from ...operators.refusals import REFUSALS
+from . import special_values
+from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, unchanged_call
+from .fewer_bits import rounded
+from .normalizations import VARIANCES
+from .writes import dropped_duplicates, lost_writes
 from .wrong_elements import substituted
 
-VARIANCES = ("var", "std", "var_mean", "std_mean")
-_ADDING = ("scatter_add", "index_add", "index_put")
-_WITH_BETA = ("addmm", "addmv", "addbmm", "baddbmm", "addr")
 _HALF_BITS = 11
 
 
 def hypotheses(context: AttributionContext) -> Hypotheses:
     name = context.operator.name
-    yield from _lost_writes(context)
-    yield from _duplicates(context, name.rstrip("_"))
+    yield from lost_writes(context)
+    yield from dropped_duplicates(context, name.rstrip("_"))
     if name in VARIANCES and not context.backward:
         words = f"{name} divides by n instead of n − 1"
         yield FaultHypothesis(
             "biased-variance",
             words,
             functools.partial(
-                context.with_call, _unchanged_call, functools.partial(_biased_variance, name)
+                context.with_call, unchanged_call, functools.partial(_biased_variance, name)
             ),
         )
         if context.dtype == "float16":
@@ -43,7 +43,7 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
                 "biased-variance", words, functools.partial(_biased_variance_in_float16, context)
             )
     if context.special:
-        yield from _special_values(context, name)
+        yield from special_values.hypotheses(context, name)
     if context.whole:
         yield from _integers(context)
     if name.startswith("nn.functional.conv_transpose"):
@@ -60,130 +60,6 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
                 "the first row in place of every row",
                 functools.partial(_repeat_first_row, context, dims),
             )
-
-
-def _unchanged_call(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
-    return list(arguments.args), dict(arguments.kwargs)
-
-
-def _lost_writes(context: AttributionContext) -> Hypotheses:
-    """The mutated storage (or the returned view of it) keeps its old values, entirely or at some
-    elements."""
-    position = _mutated_position(context)
-    if position is None:
-        return
-    arguments = context.reference.arguments
-    base, view = arguments.bases[position], arguments.tensors[position]
-    name = context.reference.outcome.outputs[context.index].name
-    before = (base if name.startswith("arg/") else view).detach().to(torch.float64).reshape(-1)
-    is_full_write = (
-        view.is_contiguous()
-        and view.numel() == base.numel()
-        and context.operator.name != "__setitem__"
-    )
-    subject = "what is written is" if is_full_write else "writes to the view are"
-    if before.numel() != context.expected.size:
-        return
-    yield FaultHypothesis(
-        "lost-write",
-        f"{subject} lost",
-        functools.partial(context.outputs, before.reshape(context.shape)),
-    )
-    old_values = before.numpy()
-    unchanged = context.failing & (
-        (context.actual == old_values) | (np.isnan(context.actual) & np.isnan(old_values))
-    )
-    count, wrong = int(np.count_nonzero(unchanged)), int(np.count_nonzero(context.failing))
-    if wrong and count == wrong:
-        text = f"{subject} lost for {count} of {view.numel()} elements"
-        yield FaultHypothesis(
-            "lost-write",
-            text,
-            functools.partial(context.outputs, np.where(unchanged, old_values, context.expected)),
-        )
-
-
-def _mutated_position(context: AttributionContext) -> int | None:
-    """The position of the tensor whose mutation the flagged output shows; None if it shows none."""
-    outputs, mutates = context.reference.outcome.outputs, context.operator.mutates
-    if context.backward or not mutates or context.index >= len(outputs):
-        return None
-    kind, _, number = outputs[context.index].name.partition("/")
-    return (
-        int(number)
-        if kind == "arg"
-        else mutates[0]
-        if "inplace" in context.operator.traits
-        else None
-    )
-
-
-def _duplicates(context: AttributionContext, name: str) -> Hypotheses:
-    """Of several contributions to one element only the last, or the first, counts."""
-    words = "duplicate indices do not accumulate"
-    for first in (False, True):
-        if context.backward:
-            if context.operator.error.kind == "exact":
-                yield FaultHypothesis(
-                    "duplicates-dropped",
-                    words,
-                    functools.partial(_drop_duplicate_gradients, context, first),
-                )
-        elif name in _ADDING:
-            added = functools.partial(_add_once, name, context.operator.name.endswith("_"), first)
-            yield FaultHypothesis(
-                "duplicates-dropped",
-                words,
-                functools.partial(context.with_call, _unchanged_call, added),
-            )
-
-
-def _add_once(
-    name: str, inplace: bool, first: bool, x: torch.Tensor, *args: Any, **kwargs: Any
-) -> torch.Tensor:
-    def flip_if_first(tensor: torch.Tensor, dim: int) -> torch.Tensor:
-        return tensor.flip(dim) if first else tensor
-
-    if name == "index_put":
-        indices, values = args[0], args[1]
-        result = x.index_put(indices, x[tuple(indices)] + values)
-    else:
-        dim, index, source = args[0], args[1], args[2]
-        if name == "index_add":
-            added = x.index_select(dim, index) + kwargs.get("alpha", 1) * source
-            result = x.index_copy(dim, flip_if_first(index, 0), flip_if_first(added, dim))
-        else:
-            added = x.gather(dim, index) + source[tuple(slice(n) for n in index.shape)]
-            result = x.scatter(dim, flip_if_first(index, dim), flip_if_first(added, dim))
-    return x.copy_(result) if inplace else result
-
-
-def _drop_duplicate_gradients(context: AttributionContext, first: bool) -> Predicted:
-    """The gradient of an operator that only moves numbers, where each element gets only one of
-    its cotangents."""
-    arguments = context.reference.materials.build("float64", gradients=context.operator.leaves)
-    leaves = [i for i, tensor in enumerate(arguments.tensors) if tensor.requires_grad]
-    ((_, cotangent),) = _against(
-        _limited(context.operator(*arguments.args, **arguments.kwargs)), arguments
-    )
-    leaf = leaves[context.index]
-    shape = arguments.tensors[leaf].shape
-    positions = torch.arange(math.prod(shape), dtype=torch.float64).reshape(shape)
-    args, kwargs = substituted(arguments, {leaf: positions})
-    (read_positions,) = [
-        item
-        for item in _limited(context.operator(*args, **kwargs))
-        if isinstance(item, torch.Tensor)
-    ]
-    targets, cotangents = read_positions.reshape(-1).to(torch.int64), cotangent.reshape(-1)
-    if targets.numel() != cotangents.numel() or not bool(
-        ((targets >= 0) & (targets < positions.numel())).all()
-    ):
-        return []
-    gradient = np.zeros(positions.numel())
-    order = slice(None, None, -1) if first else slice(None)
-    gradient[targets.numpy()[order]] = cotangents.numpy()[order]
-    return context.outputs(gradient)
 
 
 def _biased_variance(
@@ -211,100 +87,6 @@ def _biased_variance_in_float16(context: AttributionContext) -> Predicted:
             context.shape
         )
     )
-
-
-def _special_values(context: AttributionContext, name: str) -> Hypotheses:
-    tensors = context.reference.arguments.tensors
-    if any(
-        t.dtype.is_floating_point and bool(((t == 0.0) & torch.signbit(t)).any()) for t in tensors
-    ):
-        words = "the sign of a zero input is lost"
-        yield FaultHypothesis(
-            "zero-sign-lost",
-            words,
-            functools.partial(context.with_inputs, lambda base, position: base + 0.0),
-        )
-        if context.form is not None:
-            # Beside a zero with a sign either may explain the result: the simpler one is tried
-            # first.
-            for signed in (True, False):
-                alone = functools.partial(
-                    _flush_subnormals_alone, context.form.smallest_normal, signed
-                )
-                yield FaultHypothesis(
-                    "flushed-subnormals",
-                    "subnormal inputs taken for zero",
-                    functools.partial(context.with_inputs, alone),
-                )
-            flushed = functools.partial(_flush_subnormals, context.form.smallest_normal)
-            yield FaultHypothesis(
-                "flushed-subnormals",
-                "subnormal inputs and -0 taken for +0",
-                functools.partial(context.with_inputs, flushed),
-            )
-    if any(t.dtype.is_floating_point and bool(t.isnan().any()) for t in tensors):
-        for value, plain in (
-            (-math.inf, False),
-            (math.inf, False),
-            (-math.inf, True),
-            (math.inf, True),
-        ):
-            replace_nan = functools.partial(_replace_nan, value, plain)
-            yield FaultHypothesis(
-                "nan-dropped",
-                "leaving NaN out",
-                functools.partial(context.with_inputs, replace_nan),
-            )
-    if name in _WITH_BETA and context.reference.arguments.kwargs.get("beta") == 0:
-        words = "the input is not left out although beta is 0"
-        yield FaultHypothesis(
-            "beta-zero-kept", words, functools.partial(_add_input_times_zero, context)
-        )
-    if name.startswith("nn.functional.max_pool"):
-        words = "indices are counted from the start of the tensor, not of their plane"
-        global_indices = functools.partial(_global_pool_indices, context.operator, int(name[-2]))
-        yield FaultHypothesis(
-            "index-base",
-            words,
-            functools.partial(context.with_call, _unchanged_call, global_indices),
-        )
-
-
-def _replace_nan(
-    value: float, clear_zero_signs: bool, base: torch.Tensor, position: int
-) -> torch.Tensor:
-    """Replace NaN by ``value``; with ``clear_zero_signs`` also −0 by +0."""
-    if not base.dtype.is_floating_point:
-        return base
-    return torch.where(torch.isnan(base), value, base + 0.0 if clear_zero_signs else base)
-
-
-def _flush_subnormals(tiny: float, base: torch.Tensor, position: int) -> torch.Tensor:
-    return torch.where(base.abs() < tiny, 0.0, base)
-
-
-def _flush_subnormals_alone(
-    tiny: float, signed: bool, base: torch.Tensor, position: int
-) -> torch.Tensor:
-    """Zeros keep their signs; subnormal numbers do if ``signed``."""
-    zero = torch.copysign(torch.zeros_like(base), base) if signed else torch.zeros_like(base)
-    return torch.where((base != 0.0) & (base.abs() < tiny), zero, base)
-
-
-def _add_input_times_zero(context: AttributionContext) -> Predicted:
-    special = (
-        (context.reference.arguments.args[0] * 0.0).broadcast_to(context.shape).reshape(-1).numpy()
-    )
-    return context.outputs(context.expected + special)
-
-
-def _global_pool_indices(
-    operator: Any, dims: int, x: torch.Tensor, *args: Any, **kwargs: Any
-) -> Any:
-    values, indices = operator(x, *args, **kwargs)
-    size = math.prod(x.shape[-dims:])
-    planes = torch.arange(math.prod(x.shape[:-dims])).reshape(*x.shape[:-dims], *[1] * dims)
-    return values, indices + size * planes
 
 
 def _integers(context: AttributionContext) -> Hypotheses:
@@ -344,7 +126,7 @@ def _compute_in_float32(context: AttributionContext) -> np.ndarray[Any, Any]:
     try:
         output = [
             item
-            for item in _limited(context.operator(*args, **kwargs))
+            for item in limited(context.operator(*args, **kwargs))
             if isinstance(item, torch.Tensor)
         ][context.index]
         return output.detach().to(torch.float64).reshape(context.expected.shape).numpy()

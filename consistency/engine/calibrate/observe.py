@@ -13,7 +13,8 @@ from ...core.dtypes import FORMATS
 from ...core.model import Case, Comparison, Outcome
 from ...generate.materialize import prepare
 from ...judge.compare import compare
-from ...judge.judge import Judgment, judge
+from ...judge.judge import judge
+from ...judge.judgment import Judgment
 from ...judge.known import Occasion
 from ...judge.tolerances import Policy, Rule
 from ...operators.declare import Operator

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ...diagnose.evaluation import Rules
+from ...judge.rules import Rules
 from .groups import ObservationGroup, joined
 from .needs import LEAST_C, Demands
 from .score import DTYPE_KEYS, POOR, Calibration

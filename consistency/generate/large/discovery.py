@@ -21,6 +21,7 @@ from ...core.recipe import Literal, TensorRecipe
 from ...core.tiling import Tiling, repeated
 from ...core.trees import flatten
 from ...operators.declare import Operator
+from ...operators.refusals import REFUSALS
 from ..fill import fill
 from ..materialize import prepare
 from .tile_call import KINDS, PERIOD, SUMS, TileCall
@@ -122,7 +123,7 @@ def _candidates(
     for kind, attempt in itertools.product(kinds, range(ATTEMPTS)):
         try:
             call = operator.sample(TileCall(dtype, attempt, kind))
-        except Exception:  # it needs other sizes or options
+        except REFUSALS:  # it needs other sizes or options
             continue
         case = Case(operator.name, dtype, call.args, call.kwargs)
         if case.digest in seen:
@@ -178,7 +179,7 @@ def _held(
         tiling = Tiling(PERIOD, PERIOD, dims, returned)
         if reduced and operator.observe is not None:
             return None  # it looks results up in arguments that are smaller here
-    except Exception:  # it refuses these shapes
+    except REFUSALS:  # it refuses these shapes
         return None
     if operator.differentiable and dtypes.floats(case.dtype):
         tiling = replace(tiling, backward=_gradients_repeat(operator, case, tiling, rests))
@@ -248,7 +249,7 @@ def _gradients_repeat(operator: Operator, case: Case, tiling: Tiling, rests: Seq
                 _gradients(operator, replace(case, tiling=replace(tiling, size=size)))
                 for size in (PERIOD + rest, many * PERIOD + rest)
             )
-        except Exception:  # it has none with these shapes
+        except REFUSALS:  # it has none with these shapes
             return False
         if not small or not all(
             _place(a, b, rest, many) in dims for a, b in zip(small, large, strict=True)

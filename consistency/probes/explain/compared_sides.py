@@ -16,7 +16,7 @@ from ...diagnose.evaluation import judgment
 from ...errors import UsageError
 from ...generate.materialize import Materials
 from ...judge.compare import compare
-from ...judge.judge import Judgment
+from ...judge.judgment import Judgment
 from ...operators.declare import Operator
 from ...reference import Reference
 from ...reference.own_steps import as_composed

@@ -19,7 +19,7 @@ from ...errors import UsageError
 from ...generate.calls.case_operator import operator_of
 from ...generate.materialize import prepare
 from ...judge import tolerances
-from ...judge.judge import Judgment
+from ...judge.judgment import Judgment
 from ...operators.declare import HALF, Operator
 from ...reference import Reference, quiet
 from ...reference.high_precision import refine

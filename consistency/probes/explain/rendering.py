@@ -8,7 +8,7 @@ from typing import Any
 from ...core.detail import BeyondStatistics
 from ...core.text import format_factor, format_percent
 from ...diagnose.precision_scaling import power
-from ...judge.judge import Judgment
+from ...judge.judgment import Judgment
 from ..summation.notation import text
 from ..summation.orders import Order, Orders
 from ..summation.tree_chart import tree_chart

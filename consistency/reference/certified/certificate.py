@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from ... import operators
-from ...backends._outputs import _against, _limited, collect
+from ...backends._cotangents import differentiated
+from ...backends._outputs import collect, limited
 from ...core.model import Output
 from ...core.trees import map_leaves
 from ...generate.materialize import Arguments, Materials
@@ -215,10 +216,10 @@ class Certifier:
         function = self._function()
         with torch.enable_grad(), trace:
             args = _copy_written(swapped[0], self.operator, arguments, copies)
-            result = list(_limited(function(*args, **swapped[1])))
+            result = list(limited(function(*args, **swapped[1])))
         roots = []
         with torch.no_grad():
-            for root, cotangent in _against(result, arguments):
+            for root, cotangent in differentiated(result, arguments):
                 roots += _real_pairs(trace.node(root), trace.node(cotangent.detach().clone()))
         self.missing = trace.missing
         flat = gradients(roots, [_flat_leaf(node) for node in nodes])

@@ -14,6 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from .balls import Unsure
+from .nested_nodes import detached, mapped, nodes_in, unknown
 
 if TYPE_CHECKING:
     from .tracing import CallTrace
@@ -60,8 +61,6 @@ class WholeCalls(TorchFunctionMode):
 
     def _compute_formula(self, function: Any, formula: Formula, args: Any, kwargs: Any) -> Any:
         """Run the function outside the trace, and set its results' nodes from the formula."""
-        from .tracing import _detach_nodes, _nodes_in, _unknown, mapped
-
         trace = self.trace
         arguments = mapped(
             lambda x: trace.node(x) if isinstance(x, torch.Tensor) else x,
@@ -72,11 +71,11 @@ class WholeCalls(TorchFunctionMode):
         try:
             computed = formula(*arguments[0], **arguments[1])
         except (Unsure, *_NOT_MADE_FOR) as reason:
-            sources, why = _nodes_in(arguments), f"{formula.__name__}: {reason}"
-            computed = mapped(lambda x: _unknown(x, why, sources), out)
+            sources, why = nodes_in(arguments), f"{formula.__name__}: {reason}"
+            computed = mapped(lambda x: unknown(x, why, sources), out)
         if trace.gradients and not torch.is_grad_enabled():
             trace.blocked = True
-            computed = mapped(_detach_nodes, computed)
+            computed = mapped(detached, computed)
         results, values = (
             list(x) if isinstance(x, (list, tuple)) else [x] for x in (out, computed)
         )

@@ -35,7 +35,7 @@ class Companion:
 
     ``part`` gives the elements of one of the case's contiguous results that ``taken``, applied to
     the companion's result, must equal. ``here`` and ``there`` tell in words where the numbers are
-    in the case and in the companion. ``simpler``: the companion is the more trustworthy one.
+    in the case and in the companion.
     """
 
     relation: str
@@ -44,7 +44,6 @@ class Companion:
     materials: Materials
     part: Part
     taken: Part
-    simpler: bool = True
 
     def completed(
         self,

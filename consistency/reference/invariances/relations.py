@@ -1,7 +1,8 @@
 """Which operators are held to which relation, and why the others are not, from a file in this
-package: :mod:`.discovery` found it by trying, on the processor and the torch that it names.
+package.
 
-``python tools/invariances.py`` writes the file and docs/invariances.md.
+``python tools/invariances.py`` found it by trying, on the processor and the torch that the file
+names, and writes the file and docs/invariances.md.
 """
 
 from __future__ import annotations

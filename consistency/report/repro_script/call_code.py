@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from ...backends._outputs import _against, _limited, _on_copies, _seeded
+from ...backends._cotangents import differentiated
+from ...backends._outputs import limited, on_copies, seeded
 from ...core import dtypes
 from ...core.case_source import ATEN, CALL, parse_source
 from ...generate.materialize import Materials
@@ -89,7 +90,7 @@ class Caller:
                 for tensor, name in zip(self.own.tensors, self.lines.variables, strict=True)
             }
             if self.backward and self.operator.mutates:
-                copied, _ = _on_copies(self.own, self.operator.mutates)
+                copied, _ = on_copies(self.own, self.operator.mutates)
                 for before, after in zip(self.own.args, copied, strict=True):
                     if after is not before:
                         names[id(after)] = f"{names[id(before)]}_copy"
@@ -209,7 +210,7 @@ class Caller:
                 self.lines.call.append(f"out = {speller.call(function, args, kwargs)}")
             structure, expressions = self._structure(args), None
         else:
-            with _seeded(self.case.digest):
+            with seeded(self.case.digest):
                 types = self._spelled_types()
                 traced = trace(function, args, kwargs, names, self.sheet, types,
                 only=None if self.backward else self.only,
@@ -244,10 +245,10 @@ class Caller:
         """The result of the call in float64, for its structure only; a single tensor if it
         raises."""
         try:
-            with _seeded(self.case.digest):
+            with seeded(self.case.digest):
                 arguments = self.materials.build("float64", gradients=self.gradients)
                 call_args = (
-                    _on_copies(arguments, self.operator.mutates)[0]
+                    on_copies(arguments, self.operator.mutates)[0]
                     if self.backward
                     else arguments.args
                 )
@@ -262,8 +263,8 @@ class Caller:
 
     def _backward(self, structure: Any, paths: list[str]) -> None:
         arguments = getattr(self, "_wide", self.own)
-        pairs = _against(_limited(structure), arguments)
-        tensors = list(_limited(structure))
+        pairs = differentiated(limited(structure), arguments)
+        tensors = list(limited(structure))
         roots: list[str] = []
         against: list[str] = []
         for root, cotangent in pairs:

@@ -16,7 +16,7 @@ from consistency.generate.materialize import Materials, prepare
 from consistency.judge import tolerances
 from consistency.judge.compare import compare
 from consistency.judge.evidence import ROUNDS, needs_proof, proof, settled
-from consistency.judge.judge import Judgment
+from consistency.judge.judgment import Judgment
 from consistency.operators.declare import Operator
 from consistency.reference import Reference, quiet
 from consistency.reference.high_precision import refine

@@ -15,6 +15,7 @@ from ..balls import Unsure
 from ..elementwise import to_real
 from ..matrices import adjoint, expanded, lower, masked, reshaped, stack, transposed, upper
 from ..movement import labeled
+from ..nested_nodes import nodes_in, unknown
 from ..nodes import Constant, Detached
 from . import entry
 
@@ -24,9 +25,7 @@ NOT_UNIQUE = "factors and pivots are not unique"
 def unfollowed(result: torch.Tensor, why: str, *arguments: Any) -> Any:
     """An unknown result, which depends on these arguments, so that their gradients are unknown,
     too."""
-    from ..tracing import _nodes_in, _unknown
-
-    return _unknown(result, why, _nodes_in(list(arguments)))
+    return unknown(result, why, nodes_in(list(arguments)))
 
 
 def real(x: Any) -> Any:

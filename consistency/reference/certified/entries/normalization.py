@@ -13,8 +13,8 @@ from .. import sums
 from ..balls import Unsure
 from ..elementwise import to_real
 from ..movement import expand, reshape
+from ..nested_nodes import Written
 from ..nodes import Node
-from ..tracing import Written
 from . import entry
 
 

@@ -1,0 +1,196 @@
+"""The function :func:`assert_consistent`, which checks a function of the user's, and :func:`save`,
+which keeps a result."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import backends as _backends
+from ..backends.base import Backend
+from ..backends.subprocess.backend import SubprocessBackend
+from ..core import dtypes as _dtypes
+from ..core.case_source import YOURS, call_source
+from ..core.model import Case, Result
+from ..core.trees import flatten
+from ..core.verdict import VerdictKind
+from ..diagnose.diagnosis import DiagnosisBudget
+from ..diagnose.evaluation import evaluate, unavailable
+from ..errors import Divergence, UsageError
+from ..generate.materialize import case_of, prepare
+from ..judge import tolerances as _tolerances
+from ..judge.rules import Rules
+from ..judge.tolerances import Rule
+from ..operators.catalog.functions import name_of
+from ..operators.declare import Operator
+from ..reference import own_steps, quiet
+from .user_operators import HOOK_ERRORS, by_function, by_sensitivity, operator_for
+
+_CORRECT = 0.5  # ulp: correct rounding
+_COTANGENT = 1 << 20  # a position in the bitstream with enough numbers before it
+
+
+def assert_consistent(
+    fn: Callable[..., Any],
+    *args: Any,
+    reference: Callable[..., Any] | None = None,
+    backends: Iterable[str | Backend] | None = None,
+    rule: Rule | None = None,
+    operator: str | None = None,
+    directions: Iterable[str] = ("forward",),
+    **kwargs: Any,
+) -> tuple[Result, ...]:
+    """Check that ``fn(*args, **kwargs)`` differs from float64 by rounding only; raise
+    :class:`Divergence` if not.
+
+    ``fn`` runs on each of ``backends`` (default: the CPU, in the dtype of the tensors given);
+    ``reference`` (default: ``fn`` itself) runs in float64 on the same numbers. The error model is
+    that of the operator whose function ``reference`` (or ``fn``) is, or of ``operator`` if named;
+    any other function is judged by its sensitivity to its inputs. But a function composed of
+    torch's, in float16, bfloat16 or float32, is judged by the roundings of its own steps
+    (:mod:`consistency.reference.own_steps`). ``rule`` gives c and λ for the first of these ways.
+    ``directions``: ``"backward"`` judges the gradients of all floating tensors. Returns the
+    results, whose ``explanation`` shows × budget. Tensors on other devices are brought to the CPU
+    first. The results of a Divergence hold the tensors, too: where ``fn`` is torch's own, its
+    message ends with the command that calls it again, and :func:`save` keeps any of them.
+    """
+    directions = tuple(directions)
+    model = operator_for(fn, reference, operator)
+    case = case_of(
+        model.name,
+        _main_dtype(args, kwargs),
+        args,
+        kwargs,
+        _COTANGENT if "backward" in directions else 0,
+    )
+    case = replace(case, source=_source(fn, reference, model))
+    chosen = _backends.resolve_all(backends) if backends is not None else [_Plain()]
+    for backend in chosen:
+        if isinstance(backend, SubprocessBackend):
+            text = (
+                "runs in a process of its own, where a function of yours cannot be called; "
+                "name the backend without @, +env: and"
+            )
+            raise UsageError(f"backend {backend.name!r} {text} +isolated")
+    loaded: Rules = _tolerances.load() if rule is None else _OneRule(rule)
+    composed = rule is None and not name_of(fn) and by_function(fn) is None
+    missing = {b.name: reason for b in chosen if (reason := _backends.availability(b))}
+    present = [backend for backend in chosen if backend.name not in missing]
+    judged = functools.partial(evaluate, case, present, loaded, directions=directions)
+    results = _judged(model, judged, case, composed) if present else ()
+    results += tuple(
+        unavailable(case, model, backend, direction, missing[backend.name])
+        for backend in chosen
+        if backend.name in missing
+        for direction in directions
+    )
+    failing = tuple(r for r in results if not r.verdict.passes and not r.verdict.warns)
+    if failing:
+        from ..report.failure import message
+        from ..report.rerun_hint import rerun_hint
+
+        lines = []
+        for number, result in enumerate(failing):
+            hint = rerun_hint(result, f"error.results[{number}]")
+            if result.verdict.kind is VerdictKind.UNAVAILABLE:
+                hint = ["  nothing was tested there: leave it out of backends=…, or skip the test"]
+            lines += [message(result, again=False), *hint]
+        raise Divergence("\n".join(lines), failing)
+    return results
+
+
+def _judged(
+    model: Operator, judged: Callable[..., list[Result]], case: Case, composed: bool
+) -> tuple[Result, ...]:
+    """The results; a function that may be ``composed`` of several rounding steps is judged by the
+    roundings of its own steps."""
+
+    def by(operator: Operator, diagnosis_budget: DiagnosisBudget | None) -> tuple[Result, ...]:
+        try:
+            return tuple(judged(operator=operator, diagnosis_budget=diagnosis_budget))
+        except HOOK_ERRORS as error:
+            return tuple(
+                judged(operator=by_sensitivity(operator, error), diagnosis_budget=diagnosis_budget)
+            )
+
+    if not composed:
+        return by(model, DiagnosisBudget())
+    first = by(model, None)
+    if all(
+        result.verdict.passes and result.metrics.get("ulp_max", 0.0) <= _CORRECT for result in first
+    ):
+        return first
+    with quiet():
+        step_model = own_steps.as_composed(model, prepare(case))
+    return by(step_model or model, DiagnosisBudget())
+
+
+def _source(fn: Callable[..., Any], reference: Callable[..., Any] | None, model: Operator) -> str:
+    """The function called: torch's own if a case can name it and it is its own reference, else the
+    user's."""
+    name = name_of(fn) if reference is None or reference is fn else ""
+    if name:
+        return call_source(name, model.mutates)
+    return f"{YOURS}/{getattr(fn, '__qualname__', type(fn).__name__)}"
+
+
+def save(
+    result: Result, folder: str | Path, *, spec: str | None = None, fn: Callable[...,
+    Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+) -> Path:  # fmt: skip
+    """Keep a result in a new folder, which ``consistency repro FOLDER`` takes, also on another
+    machine; returns the folder.
+
+    It holds the case with its tensors, a script of torch alone (repro.py) and the text of an issue
+    (issue.md). ``spec`` is the backend as it is written after ``--backend``, where that is not its
+    name. ``fn`` (and ``reference``) is your own function that was checked, so that the script can
+    be made of what it calls in torch. Raises UsageError where the folder cannot be written, or
+    holds something already.
+    """
+    from ..report import repro_script
+
+    return repro_script.keep(
+        folder,
+        result,
+        spec=spec,
+        operator=None if fn is None else operator_for(fn, reference, None),
+    )
+
+
+class _Plain(Backend):
+    """The CPU, but not as its own reference: a user's function is judged in float64, too."""
+
+    name = "cpu"
+
+
+class _OneRule:
+    """Tolerances with a single rule."""
+
+    expectations: tuple[Any, ...] = ()
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+
+    def rule(self, operator: str, dtype: str, **where: Any) -> Rule:
+        return self._rule
+
+    def policy(self, backend: str, **where: Any) -> _tolerances.Policy:
+        return _tolerances.load().policy(backend, **where)
+
+
+def _main_dtype(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """The floating dtype of the first floating tensor, else that of the first tensor."""
+    names = [
+        _dtypes.name_of(a.dtype)
+        for a in (*flatten(list(args)), *flatten(dict(kwargs)))
+        if isinstance(a, torch.Tensor)
+    ]
+    if not names:
+        raise UsageError("assert_consistent needs at least one tensor among its arguments")
+    return next((name for name in names if name in _dtypes.FORMATS), names[0])

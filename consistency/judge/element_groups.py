@@ -1,0 +1,183 @@
+"""The errors of an output by groups: the elements outside of all declared ranges, and those of each
+range; and clusters of rows or tiles that err more than others."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..core.model import ElementGroup
+from . import metrics
+from .argument_ranges import outside, ranges
+from .elements import flat
+from .error_scale import ScaledElements
+from .flushed_results import flushed_pareto_front
+
+_SETTLED = 1.0  # G·u·S: smaller errors satisfy every rule in use; only the two maxima are kept
+_FEW_TERMS = 8  # up to which √n and n hardly differ
+# Groups are compared above this largest error (σ²), up to this number of elements.
+_NOTABLE, _MOST_GROUPED = 9.0, 1 << 20
+
+
+class GroupedElements(ScaledElements):
+    """Elements whose errors are measured in groups. ``cluster``: the RMS (σ) of rows or tiles that
+    err more than the others, how many elements they have, and where they are."""
+
+    cluster: tuple[float, int, str] | None = None
+
+    def measure_groups(self, sums: metrics.Sums) -> tuple[tuple[ElementGroup, ...], bool]:
+        """S, alternatives, ranges and Pareto fronts: for outputs with an error above correct
+        rounding."""
+        reference, u = self.reference, self.unit_roundoff()
+        if reference.operator.alternatives is not None and reference.direction == "forward":
+            self._admit_alternatives(sums)
+        magnitude = self.magnitude()
+        exact = self.moves_only or (self.model.integers_exact and reference.exact_integers)
+        growth = reference.growth(self.index)
+        if magnitude is not None:
+            model = self.error_model(growth, u)
+            metrics.scaled(
+                self.actual,
+                self.expected,
+                self.tail,
+                magnitude,
+                model,
+                sums,
+                self.sizes if self.paired else None,
+            )
+            unusual = (
+                sums.sigma_squares > 2.25 * self.expected.size
+                or sums.sigma_max > metrics.UNUSUAL_PEAK
+            )
+            if isinstance(model, tuple) and unusual and self.sums_products():
+                sums.sigma_squares = sums.sigma_max = 0.0
+                if reference.heavy_tailed:
+                    model = (model[0], model[1], max(model[1], model[2]))
+                metrics.scaled(
+                    self.actual,
+                    self.expected,
+                    self.tail,
+                    self.with_steps_of_terms(magnitude, u, model[2]),
+                    model,
+                    sums,
+                    self.sizes,
+                )
+            if (
+                isinstance(model, tuple)
+                and sums.sigma_max > _NOTABLE
+                and metrics.SIGNS_FROM <= self.expected.size <= _MOST_GROUPED
+            ):
+                self.cluster = self._find_cluster(
+                    self.with_steps_of_terms(magnitude, u, model[2]), model
+                )
+            is_doubtful = (
+                sums.scaled_max > 0.5 * _SETTLED or sums.sigma_squares > 4.0 * self.expected.size
+            )
+            if is_doubtful and reference.terms(self.index) > _FEW_TERMS and reference.low_entropy:
+                sums.scaled_max *= growth / reference.terms(self.index)
+                # Errors of equal numbers add up: their statistics are meaningless.
+                sums.sigma_squares = sums.sigma_max = 0.0
+                growth = reference.terms(self.index)
+            if self.model.kind != "rounded" and not exact and sums.scaled_max <= _SETTLED:
+                return (ElementGroup(None, sums.ulp_max, sums.scaled_max, sums.abs_max),), False
+            if isinstance(magnitude, np.ndarray):
+                magnitude = np.nan_to_num(magnitude, nan=0.0, posinf=1e300)
+        unit = growth * u
+        if magnitude is not None:
+            magnitude = self.with_step(magnitude, u)
+        error = metrics.errors(self.actual, self.expected, self.tail)
+        if reference.direction == "backward":
+            # Intermediates of gradient formulas (squares, quotients) underflow, or overflow to a
+            # zero, before the gradient does.
+            error = np.maximum(error - self.form.smallest_normal, 0.0)
+            error[
+                (self.actual == 0.0) & (np.abs(self.expected) <= 1.0 / self.square_overflows())
+            ] = 0.0
+        ulp = self.ulp()
+        scale = None if magnitude is None else magnitude * unit
+        masks = ranges(self)
+        outside_ranges = self._element_group(None, error, ulp, scale, outside(masks))
+        return (
+            outside_ranges,
+            *(self._element_group(interval, error, ulp, scale, mask) for interval, mask in masks),
+        ), exact
+
+    def _find_cluster(
+        self, magnitude: Any, model: tuple[float, float, float]
+    ) -> tuple[float, int, str] | None:
+        """The cluster of errors of a few σ; None if elements were excluded, which leaves no rows
+        and tiles."""
+        # others share many roundings
+        independent_roundings = self.form.precision >= 24 and self.reference.direction == "forward"
+        if (
+            not independent_roundings
+            or self.keep is not None
+            or math.prod(self.shape) != self.expected.size
+        ):
+            return None
+        _, p, q = model
+        q = max(p, q) if self.reference.heavy_tailed else q
+        variance = np.maximum(
+            p * (self.expected if self.sizes is None else self.sizes) ** 2
+            + q * np.nan_to_num(magnitude, nan=0.0, posinf=1e150) ** 2,
+            1e-300,
+        )
+        return metrics.clustered(
+            metrics.errors(self.actual, self.expected, self.tail) ** 2 / variance, self.shape
+        )
+
+    def _admit_alternatives(self, sums: metrics.Sums) -> None:
+        """Discontinuous operators: measure against the nearest admissible result."""
+        hook, reference = self.reference.operator.alternatives, self.reference
+        assert hook is not None
+        raw = tuple(o.tensor for o in reference.outcome.outputs if o.tensor is not None)
+        nearest = metrics.errors(self.actual, self.expected, self.tail)
+        for outputs in hook(tuple(reference.arguments.args), reference.arguments.kwargs, raw):
+            alternative = flat(
+                torch.as_tensor(outputs[self.index]).broadcast_to(self.shape), wide=True
+            )
+            alternative = alternative[self.keep] if self.keep is not None else alternative
+            closer = np.abs(self.actual - alternative) < nearest
+            if closer.any():
+                self.expected = np.where(closer, alternative, self.expected)
+                nearest = metrics.errors(self.actual, self.expected, self.tail)
+        updated = metrics.absolute_and_ulp(self.actual, self.expected, self.tail, self.form)
+        for name in (
+            "ulp_max",
+            "abs_max",
+            "squares",
+            "differing",
+            "positive",
+            "negative",
+            "outward",
+            "error",
+        ):
+            setattr(sums, name, getattr(updated, name))
+
+    def _element_group(
+        self, interval: tuple[int, float, float] | None, error: Any, ulp: Any, scale: Any, mask: Any
+    ) -> ElementGroup:
+        if mask is not None:
+            error, ulp = error[mask], ulp[mask]
+            scale = scale[mask] if isinstance(scale, np.ndarray) else scale
+        if not error.size:
+            return ElementGroup(interval)
+        pareto_points, elements = metrics.pareto_front(error, ulp, scale)
+        positions = np.flatnonzero(mask) if mask is not None else None
+        worst = tuple(
+            self.worst(int(positions[i]) if positions is not None else i) for i in elements
+        )
+        flushed = flushed_pareto_front(self, error, ulp, scale, mask) if pareto_points else None
+        quotient = None if scale is None else float(np.max(error / np.maximum(scale, 1e-300)))
+        return ElementGroup(
+            interval,
+            float(np.max(error / ulp)),
+            quotient or 0.0,
+            float(error.max()),
+            pareto_points,
+            worst,
+            flushed,
+        )
