@@ -89,8 +89,10 @@ def scaled_operand(position: int) -> Any:
     return magnitude
 
 
-ADD = accumulated(scaled_operand(1), one, backward="products", wide_accumulation=False)
-RSUB = accumulated(scaled_operand(0), one, backward="products", wide_accumulation=False)
+MOVES: dict[str, Any] = {"backward": "products", "wide_accumulation": False, "moves": True}
+ADD = accumulated(scaled_operand(1), one, **MOVES)
+RSUB = accumulated(scaled_operand(0), one, **MOVES)
+REFLECTED = replace(ROUNDED, moves=True)
 
 
 def added(d: Drawing) -> Call:
@@ -312,9 +314,9 @@ LEFT = from_left(FACTOR)
 OPERATORS = [
     op("add", added, ADD, EVERY, traits=LINEAR,
        complex=True, out=True, method=True,
-       inplace=InPlaceVariant("add_", shifted, error=ROUND, dtypes=NUMERIC)),
+       inplace=InPlaceVariant("add_", shifted, error=replace(ROUND, moves=True), dtypes=NUMERIC)),
     op("sub", added, ADD, NUMERIC, traits=LINEAR,
-       complex=True, out=True, method=True, inplace=InPlaceVariant("sub_", shifted, error=ROUND)),
+       complex=True, out=True, method=True, inplace=InPlaceVariant("sub_", shifted, error=replace(ROUND, moves=True))),
     op("rsub", added, RSUB, NUMERIC, traits=LINEAR, complex=True),
     op("mul", binary(FACTOR), MONOMIAL, EVERY,
        complex=True, out=True, method=True,
@@ -330,8 +332,8 @@ OPERATORS = [
     alternatives=remainder_neighbors, out=True, method=True),
     op("fmod", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False,
     alternatives=remainder_neighbors, out=True, method=True),
-    op("__radd__", from_left(), ROUNDED, EVERY, traits=LINEAR, complex=True),
-    op("__rsub__", from_left(), ROUNDED, NUMERIC, traits=LINEAR, complex=True),
+    op("__radd__", from_left(), REFLECTED, EVERY, traits=LINEAR, complex=True),
+    op("__rsub__", from_left(), REFLECTED, NUMERIC, traits=LINEAR, complex=True),
     op("__rmul__", LEFT, MONOMIAL, EVERY, traits=LINEAR, complex=True),
     op("__rdiv__", from_left(DIVISOR, half=COUNTABLE), QUOTIENT, EVERY, complex=True),
     op("__rpow__", raised, dtypes=NUMERIC, complex=AS_POWER),
