@@ -70,7 +70,8 @@ def lists(
 ) -> Sample:
     """One list per domain, of tensors of equal shapes; and a number, instead of the last list or in
     addition: one for all tensors, one for each, or, in place, with ``tensors`` as a tensor (torch
-    has no gradients of that form); with ``factor`` perhaps a power of two by which the last list is multiplied."""
+    has no gradients of that form); with ``factor`` perhaps a power of two by which the last
+    list is multiplied."""
 
     def sample(d: Drawing) -> Call:
         shapes = [d.shape(0, 3, elements=512) for _ in range(d.integer(1, MOST))]

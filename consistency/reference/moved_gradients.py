@@ -7,7 +7,6 @@ Found by computing again with cotangents that no sum, difference or multiple of 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -46,7 +45,7 @@ class _Marks:
         """Which elements are 0 or a mark, or its opposite; of complex ones both parts."""
         every = torch.cat(self._drawn).numpy() if self._drawn else np.empty(0)
         numbers = dtypes.real_of(tensor.detach().resolve_conj().resolve_neg().numpy())
-        borne = torch.from_numpy((numbers == 0.0) | np.isin(np.abs(numbers), every))
+        borne = torch.from_numpy(np.asarray((numbers == 0.0) | np.isin(np.abs(numbers), every)))
         return borne.reshape(*tensor.shape, 2).all(-1) if tensor.is_complex() else borne
 
 
