@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ..core import dtypes
 from ..core.model import Output
 from .magnitudes import Magnitudes
 from .perturbation import seeded_generator
@@ -44,9 +43,10 @@ class _Marks:
     def bear(self, tensor: torch.Tensor) -> torch.Tensor:
         """Which elements are 0 or a mark, or its opposite; of complex ones both parts."""
         every = torch.cat(self._drawn).numpy() if self._drawn else np.empty(0)
-        numbers = dtypes.real_of(tensor.detach().resolve_conj().resolve_neg().numpy())
+        plain = tensor.detach().resolve_conj().resolve_neg()
+        numbers = (torch.view_as_real(plain) if plain.is_complex() else plain).numpy()
         borne = torch.from_numpy(np.asarray((numbers == 0.0) | np.isin(np.abs(numbers), every)))
-        return borne.reshape(*tensor.shape, 2).all(-1) if tensor.is_complex() else borne
+        return borne.all(-1) if tensor.is_complex() else borne
 
 
 def without_moved(reference: Reference, magnitudes: Magnitudes) -> Magnitudes:
