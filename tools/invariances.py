@@ -89,6 +89,8 @@ BY_HAND: dict[str, dict[str, Any]] = {
         "mode": "",
         "rank": 0,
     },
+    "logit": {LAYOUT: "", LENGTH: ""},
+    "logit_": {LAYOUT: "", LENGTH: ""},
     "isin": {LENGTH: "looks its elements up in a set of others"},
     "nn.functional.batch_norm": {LAYOUT: ""},
     "einsum": {BATCH: EQUATION, "mode": "", "rank": 0},

@@ -27,7 +27,7 @@ FAMILY_MODULES = (
     "attention", "recurrent", "creation", "random", "dropout", "inplace", "view_copies",
     "masked", "polynomials", "windows",
     "complex_parts",
-    "call_forms", "formulas", "programs", "foreach", "optimizers", "train_then_eval",
+    "call_forms", "aten_forms", "formulas", "programs", "foreach", "optimizers", "train_then_eval",
 )  # fmt: skip
 _BACKENDS = (
     "cpu",

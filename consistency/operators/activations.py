@@ -187,7 +187,7 @@ def activation(
     )
 
 
-SELECTED = ErrorModel("exact", backward="output")
+SELECTED = ErrorModel("exact", backward="output", moves=True)
 CANCELLING = accumulated(of_input, one, backward=of_tail)
 SLOPES = (0.25, 1.5, -0.5)
 NOT_LARGEST = tuple(

@@ -37,7 +37,16 @@ from .declare import (
 )
 from .hooks import Args, Kwargs, Tensors
 from .nonunique_results import of_shares, quotient_neighbors, remainder_neighbors, zeros_aside
-from .sampling import binary, fitting, operands, pointwise, scalar, shape_of, within
+from .sampling import (
+    binary,
+    fitting,
+    operands,
+    pointwise,
+    scalar,
+    shape_of,
+    with_numbers,
+    within,
+)
 from .write_destinations import ROUND, combined, divided_in_place, raised_in_place, shifted
 
 ELEMENTWISE = frozenset({"elementwise"})
@@ -61,6 +70,9 @@ NUMERATOR = Domain(-1000.0, 1000.0, points=(3.0, -3.0, 1.5), wide=(-10, 10))
 BOUNDLESS = ("inf", "-inf", "0", "-0")
 COUNTABLE = Domain(2.0**-3, 64.0, points=(0.5, 3.0))
 GAMMA = Domain(0.25, 16.0, points=(1.0, 10.0))
+WEIGHT = Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10))
+ABOVE_MINUS_ONE = Domain(-0.9375, points=(0.0,))
+ZETA, SHIFT = Domain(1.25, 20.0), Domain(0.5, 40.0)
 
 BOUND = Domain(-4.0, 4.0)
 SELECTION = replace(EXACT, backward=of_shares)
@@ -89,8 +101,11 @@ def scaled_operand(position: int) -> Any:
     return magnitude
 
 
-ADD = accumulated(scaled_operand(1), one, backward="products", wide_accumulation=False)
-RSUB = accumulated(scaled_operand(0), one, backward="products", wide_accumulation=False)
+MOVES: dict[str, Any] = {"backward": "products", "wide_accumulation": False, "moves": True}
+ADDED_TO = replace(ROUND, moves=True)
+ADD = accumulated(scaled_operand(1), one, **MOVES)
+RSUB = accumulated(scaled_operand(0), one, **MOVES)
+REFLECTED = replace(ROUNDED, moves=True)
 
 
 def added(d: Drawing) -> Call:
@@ -312,9 +327,10 @@ LEFT = from_left(FACTOR)
 OPERATORS = [
     op("add", added, ADD, EVERY, traits=LINEAR,
        complex=True, out=True, method=True,
-       inplace=InPlaceVariant("add_", shifted, error=ROUND, dtypes=NUMERIC)),
+       inplace=InPlaceVariant("add_", shifted, error=ADDED_TO, dtypes=NUMERIC)),
     op("sub", added, ADD, NUMERIC, traits=LINEAR,
-       complex=True, out=True, method=True, inplace=InPlaceVariant("sub_", shifted, error=ROUND)),
+       complex=True, out=True, method=True,
+       inplace=InPlaceVariant("sub_", shifted, error=ADDED_TO)),
     op("rsub", added, RSUB, NUMERIC, traits=LINEAR, complex=True),
     op("mul", binary(FACTOR), MONOMIAL, EVERY,
        complex=True, out=True, method=True,
@@ -330,8 +346,8 @@ OPERATORS = [
     alternatives=remainder_neighbors, out=True, method=True),
     op("fmod", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False,
     alternatives=remainder_neighbors, out=True, method=True),
-    op("__radd__", from_left(), ROUNDED, EVERY, traits=LINEAR, complex=True),
-    op("__rsub__", from_left(), ROUNDED, NUMERIC, traits=LINEAR, complex=True),
+    op("__radd__", from_left(), REFLECTED, EVERY, traits=LINEAR, complex=True),
+    op("__rsub__", from_left(), REFLECTED, NUMERIC, traits=LINEAR, complex=True),
     op("__rmul__", LEFT, MONOMIAL, EVERY, traits=LINEAR, complex=True),
     op("__rdiv__", from_left(DIVISOR, half=COUNTABLE), QUOTIENT, EVERY, complex=True),
     op("__rpow__", raised, dtypes=NUMERIC, complex=AS_POWER),
@@ -358,12 +374,11 @@ OPERATORS = [
     differentiable=False, out=True),
     op("logaddexp", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING, out=True),
     op("logaddexp2", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING),
-    op("xlogy", binary(Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10)), POSITIVE,
-    mixed=False), dtypes=EVERY, out=True),
-    op("special.xlog1py", binary(Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10)),
-    Domain(-0.9375, points=(0.0,)),
-                                 numbers=False, mixed=False), dtypes=EVERY),
-    op("special.zeta", pointwise(Domain(1.25, 20.0), Domain(0.5, 40.0)), CANCELLING,
+    op("xlogy", with_numbers(binary(WEIGHT, POSITIVE, mixed=False), WEIGHT, POSITIVE),
+    dtypes=EVERY, out=True),
+    op("special.xlog1py", with_numbers(binary(WEIGHT, ABOVE_MINUS_ONE, numbers=False, mixed=False),
+    WEIGHT, ABOVE_MINUS_ONE), dtypes=EVERY),
+    op("special.zeta", with_numbers(pointwise(ZETA, SHIFT), ZETA, SHIFT), CANCELLING,
     (*FLOAT, *INTEGERS, "bool"),
     differentiable=False),
     op("igamma", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False, out=True),

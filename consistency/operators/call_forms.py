@@ -85,7 +85,7 @@ def with_destination(original: Operator, d: Drawing) -> Call:
     kind = d.choice("fresh", "view", "view", "empty") if expected is not None else "empty"
     if kind == "empty":
         shape = (0,)
-    values = ("integers", -9, 9) if dtype not in dtypes.FORMATS and dtype != "bool" else None
+    values = None if dtypes.floats(dtype) or dtype == "bool" else ("integers", -9, 9)
     out = d.tensor(shape, REAL, dtype=dtype, values=values, layout=kind == "view", overlap=False)
     return Call((out, *call.args), call.kwargs)
 
@@ -106,13 +106,14 @@ def copying(reference: Callable[..., Any], out: torch.Tensor, *args: Any, **kwar
     return out.copy_(result) if out.shape == result.shape else result
 
 
-def behind(error: ErrorModel) -> ErrorModel:
-    """The model for arguments that begin with a destination, and for the memory around it."""
+def behind(error: ErrorModel, leading: int = 1) -> ErrorModel:
+    """The model for arguments that begin with a destination (the one of ``leading``), and for the
+    memory around it."""
     if error.kind == "exact":
         return error
 
     def terms(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
-        return error.terms(args[1:], kwargs, outputs)
+        return error.terms(args[leading:], kwargs, outputs)
 
     magnitude = error.magnitude
     if not callable(magnitude):
@@ -120,7 +121,7 @@ def behind(error: ErrorModel) -> ErrorModel:
 
     def size(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
         assert callable(magnitude)
-        sizes = magnitude(args[1:], kwargs, outputs)
+        sizes = magnitude(args[leading:], kwargs, outputs)
         sizes = sizes[0] if isinstance(sizes, (tuple, list)) else sizes
         finite = torch.nan_to_num(torch.as_tensor(sizes, dtype=torch.float64), nan=0.0, posinf=0.0)
         return [sizes, float(finite.max()) if finite.numel() else 0.0]
@@ -129,13 +130,17 @@ def behind(error: ErrorModel) -> ErrorModel:
 
 
 def also_written(
-    alternatives: Callable[..., Any], args: Args, kwargs: Kwargs, outputs: Tensors
+    alternatives: Callable[..., Any],
+    args: Args,
+    kwargs: Kwargs,
+    outputs: Tensors,
+    leading: int = 1,
 ) -> list[Tensors]:
     """Further admissible results, each with the contents of ``out``'s memory; a resized ``out`` is
     left out."""
     out, other_outputs = args[0], outputs[1:]
     sizes = []
-    for result, *_ in alternatives(args[1:], kwargs, outputs[:1]):
+    for result, *_ in alternatives(args[leading:], kwargs, outputs[:1]):
         fits = out.shape == result.shape
         sizes.append(
             (result, *(written(other, out, result) if fits else other for other in other_outputs))

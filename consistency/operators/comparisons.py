@@ -15,7 +15,6 @@ from .declare import (
     Domain,
     Drawing,
     InPlaceVariant,
-    Sample,
     call,
     family,
 )
@@ -76,22 +75,17 @@ def logical(d: Drawing) -> Call:
     return call(*(d.tensor(d.broadcastable(shape), SPECIAL, **few) for _ in range(2)))
 
 
-def bits(low: int = -MILLION, high: int = MILLION) -> Sample:
-    """Two integer tensors; the second within [low, high]."""
-
-    def sample(d: Drawing) -> Call:
-        shape = shape_of(d)
-        ranges = ((0, 1), (0, 1)) if d.dtype == "bool" else ((-MILLION, MILLION), (low, high))
-        left, right = (
-            d.tensor(d.broadcastable(shape), values=values)
-            for values in (
-                d.choice(("integers", *ranges[0]), *ENDS.get(d.dtype, ())),
-                ("integers", *ranges[1]),
-            )
-        )
-        return call(left, right)
-
-    return sample
+def bits(d: Drawing) -> Call:
+    """Two integer tensors, or a tensor and a number on either side."""
+    shape = shape_of(d)
+    low, high = (0, 1) if d.dtype == "bool" else (-MILLION, MILLION)
+    first = d.choice(("integers", low, high), *ENDS.get(d.dtype, ()))
+    left = d.tensor(d.broadcastable(shape), values=first)
+    kind = "tensors" if d.dtype == "bool" else d.choice("tensors", "tensors", "left", "right")
+    if kind != "tensors":
+        number = d.integer(-9, 9)
+        return call(left, number) if kind == "right" else call(number, left)
+    return call(left, d.tensor(d.broadcastable(shape), values=("integers", low, high)))
 
 
 def shifted(d: Drawing) -> Call:
@@ -99,20 +93,30 @@ def shifted(d: Drawing) -> Call:
     more: then nothing is left but the sign of a shift to the right."""
     shape, width = shape_of(d), dtypes.INTEGER_RANGE[d.dtype][1].bit_length()
     low, high = d.choice((0, 4), (0, width - 1), (width, width + 9))
-    return call(
-        d.tensor(d.broadcastable(shape), values=("integers", -MILLION, MILLION)),
-        d.tensor(d.broadcastable(shape), values=("integers", low, high)),
-    )
+    left = d.tensor(d.broadcastable(shape), values=("integers", -MILLION, MILLION))
+    match d.choice("tensors", "tensors", "tensors", "left", "right"):
+        case "right":
+            return call(left, d.integer(low, high))
+        case "left":
+            return call(d.integer(0, 9), d.tensor(shape, values=("integers", low, high)))
+    return call(left, d.tensor(d.broadcastable(shape), values=("integers", low, high)))
 
 
 def membership(d: Drawing) -> Call:
-    """Which elements occur among a few others."""
+    """Which elements occur among a few others; or a number among these, or elements that are one
+    number."""
     values = ("integers", 0, 1) if d.dtype == "bool" else ("integers", -4, 4)
-    return call(
+    elements, among = (
         d.tensor(shape_of(d), values=values),
         d.tensor((d.size(1, 16),), values=values),
-        invert=d.flag(),
     )
+    number = d.integer(-4, 4)
+    match d.choice("tensors", "tensors", "tensors", "element", "one"):
+        case "element":
+            return call(number, among, invert=d.flag())
+        case "one":
+            return call(elements, number, invert=d.flag())
+    return call(elements, among, invert=d.flag())
 
 
 def sameness(d: Drawing) -> Call:
@@ -155,6 +159,6 @@ OPERATORS = [
         method=True,
         inplace=InPlaceVariant("logical_not_", destination(), traits=TRAITS | {"inplace"}),
     ),
-    *(op(name, bits(), dtypes=INTEGRAL) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),
+    *(op(name, bits, dtypes=INTEGRAL) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),
     *(op(name, shifted, dtypes=INTEGERS) for name in ("bitwise_left_shift", "bitwise_right_shift")),
 ]

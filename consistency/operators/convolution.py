@@ -221,7 +221,7 @@ OPERATORS = [
         name="nn.functional.fold",
         family="convolution",
         sample=fold,
-        error=products(of_fold, integers_exact=True),
+        error=products(of_fold, integers_exact=True, moves=True),
         traits=LINEAR | {"constant"},  # between blocks that do not touch there are only zeros
     ),
 ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..core.recipe import DType
+from ..core.recipe import Arg, DType
 from .declare import (
     EVERY,
     EXACT,
@@ -15,6 +15,7 @@ from .declare import (
     NUMERIC,
     STRUCTURE,
     Call,
+    Domain,
     Drawing,
     ErrorModel,
     Operator,
@@ -72,14 +73,23 @@ def arange(d: Drawing) -> Call:
     return call(start, start + sign * step * count, sign * step, dtype=DType(d.dtype))
 
 
+def ends(d: Drawing, low: float, high: float) -> tuple[Arg, Arg]:
+    """Two numbers, each now and then as a 0-d tensor."""
+    tensors = d.choice((False, False), (False, False), (True, False), (False, True), (True, True))
+    first, last = (
+        d.tensor((), Domain(low, high), layout=False) if tensor else scalar(d, low, high)
+        for tensor in tensors
+    )
+    return first, last
+
+
 def linspace(d: Drawing) -> Call:
-    return call(scalar(d, -8, 8), scalar(d, -8, 8), d.size(1, 257), dtype=DType(d.dtype))
+    return call(*ends(d, -8, 8), d.size(1, 257), dtype=DType(d.dtype))
 
 
 def logspace(d: Drawing) -> Call:
     return call(
-        d.number(-3, 3),
-        d.number(-3, 3),
+        *ends(d, -3, 3),
         d.size(1, 257),
         base=d.choice(10.0, 2.0),
         dtype=DType(d.dtype),

@@ -150,7 +150,7 @@ def undecided(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
     return tuple(g.new_zeros(0) for g in gradients) if random else gradients
 
 
-SELECTED = ErrorModel("exact", backward="output")
+SELECTED = ErrorModel("exact", backward="output", moves=True)
 NOT_DROPPED = "without training, the argument itself is returned, which nothing promises"
 ACTIVATION: dict[str, Any] = {
     "family": "activation",

@@ -45,7 +45,9 @@ class ErrorModel:
     their intermediates to the half format (gradients always are). ``in_complex`` is the model for
     complex numbers where it is another kind: an absolute value is rounded there. S is always made
     of moduli, and bounds the error of either part: where numbers are multiplied, a part's error is
-    relative to the whole number. ``in_integers`` is the model for whole numbers that the operator
+    relative to the whole number. ``moves``: going backward, cotangents are moved and added, and
+    nothing else, so that an element of a gradient that is one cotangent is that number exactly
+    (S is 0 there). ``in_integers`` is the model for whole numbers that the operator
     makes floats first, which rounds the large ones.
     """
 
@@ -56,6 +58,7 @@ class ErrorModel:
     backward: str | Magnitude = "normwise"
     integers_exact: bool = False
     wide_accumulation: bool = True
+    moves: bool = False
     in_complex: ErrorModel | None = None
     in_integers: ErrorModel | None = None
 
@@ -71,7 +74,7 @@ class ErrorModel:
         return replace(self, magnitude="output") if self.kind == "rounded" else self
 
 
-EXACT = ErrorModel("exact", backward="products")
+EXACT = ErrorModel("exact", backward="products", moves=True)
 ROUNDED = ErrorModel("rounded", "pointwise", backward="pointwise")
 STRUCTURE = ErrorModel("structure")
 

@@ -24,12 +24,18 @@ from .declare import (
     call,
     one,
 )
-from .gradient_magnitudes import gradient_of, one_minus_sigmoid, one_minus_tanh_squared
+from .gradient_magnitudes import (
+    gradient_of,
+    one_minus_sigmoid,
+    one_minus_tanh_squared,
+    one_more_than_expm1,
+)
 from .hooks import Args, Kwargs, Tensors, hook
 
 TERM = Domain(wide=(-8, 7))
 DIVISOR = Domain(2.0**-4, 16.0, wide=(-4, 3))
 EXPONENT = Domain(-20.0, 20.0)
+BASE, EXPONENTS = Domain(0.25, 4.0), Domain(-4.0, 4.0)
 MOST = 4
 ROUND = ErrorModel("rounded", "pointwise", backward="pointwise")
 SUMS = accumulated("pointwise", one, backward="pointwise")
@@ -60,9 +66,12 @@ def lists(
     keyword: str = "",
     overlap: bool = True,
     factor: bool = False,
+    tensors: bool = False,
 ) -> Sample:
     """One list per domain, of tensors of equal shapes; and a number, instead of the last list or in
-    addition; with ``factor`` perhaps a power of two by which the last list is multiplied."""
+    addition: one for all tensors, one for each, or, in place, with ``tensors`` as a tensor (torch
+    has no gradients of that form); with ``factor`` perhaps a power of two by which the last
+    list is multiplied."""
 
     def sample(d: Drawing) -> Call:
         shapes = [d.shape(0, 3, elements=512) for _ in range(d.integer(1, MOST))]
@@ -72,14 +81,32 @@ def lists(
         ]
         if number is None:
             return call(*tensor_lists)
+        kind = d.choice("one", "each", *["tensor"] * (tensors and not overlap))
         if keyword:
-            return call(*tensor_lists, **({keyword: d.number(*number)} if d.flag() else {}))
+            beside = numbers(d, kind, len(shapes), number) if d.flag() else None
+            if beside is None or kind == "one":
+                return call(*tensor_lists, **({} if beside is None else {keyword: beside}))
+            return call(*tensor_lists, beside)
         if len(domains) > 1 and not d.flag():
             scaled = factor and d.flag()
             return call(*tensor_lists, **({"alpha": d.choice(2.0, 0.5)} if scaled else {}))
-        return call(*tensor_lists[: max(len(domains) - 1, 1)], d.number(*number))
+        if kind == "tensor":
+            low, high = number
+            beside = tensor(d, (), Domain(low, high), True)
+        else:
+            beside = numbers(d, kind, len(shapes), number)
+        return call(*tensor_lists[: max(len(domains) - 1, 1)], beside)
 
     return sample
+
+
+def numbers(d: Drawing, kind: str, count: int, bounds: tuple[float, float]) -> Any:
+    """A number, a list of ``count`` numbers, or a tensor of them."""
+    if kind == "one":
+        return d.number(*bounds)
+    if kind == "tensor":
+        return d.tensor((count,), Domain(*bounds), layout=False)
+    return [d.number(*bounds) for _ in range(count)]
 
 
 def tensor(d: Drawing, shape: tuple[int, ...], domain: Domain, overlap: bool) -> TensorRecipe:
@@ -87,11 +114,29 @@ def tensor(d: Drawing, shape: tuple[int, ...], domain: Domain, overlap: bool) ->
 
 
 def mixed(overlap: bool) -> Sample:
-    """lerp: two lists, and a weight for all."""
+    """lerp: two lists, and a weight for all, for each, or for each element."""
 
     def sample(d: Drawing) -> Call:
+        match d.choice("one", "each", "list"):
+            case "list":
+                return lists(TERM, TERM, Domain(-1.0, 2.0), overlap=overlap)(d)
+            case "each":
+                both = lists(TERM, TERM, overlap=overlap)(d)
+                return call(*both.args, [d.number(-1, 2) for _ in both.args[0]])
         both = lists(TERM, TERM, overlap=overlap)(d)
         return call(*both.args, d.choice(0.25, 0.75, d.number(-1, 2)))
+
+    return sample
+
+
+def raised(overlap: bool) -> Sample:
+    """pow: a list and exponents, or a number and a list of exponents."""
+    powers = lists(BASE, EXPONENTS, number=(-2, 3), overlap=overlap)
+
+    def sample(d: Drawing) -> Call:
+        if overlap and d.choice(False, False, True):
+            return call(d.number(0.25, 4), *lists(EXPONENTS)(d).args)
+        return powers(d)
 
     return sample
 
@@ -99,6 +144,11 @@ def mixed(overlap: bool) -> Sample:
 def measured(d: Drawing) -> Call:
     """A list, and perhaps the order of its norms."""
     return call(*lists(TERM)(d).args, *([d.choice(1, float("inf"))] if d.flag() else []))
+
+
+def copied(d: Drawing) -> Call:
+    """Two lists of tensors of equal shapes; the first is written to."""
+    return lists(TERM, TERM, overlap=False)(d)
 
 
 def in_place(name: str) -> Callable[..., Any] | None:
@@ -141,13 +191,26 @@ def over(*domains: Domain, **options: Any) -> Callable[..., Sample]:
     return lambda overlap: lists(*domains, overlap=overlap, **options)
 
 
+ONE = Domain(-0.9375, 0.9375)
+ANGLE = Domain(-8.0, 8.0)
+# Functions of single elements, and where.
+UNARY = {
+    "acos": ONE, "asin": ONE, "atan": TERM, "cos": ANGLE, "cosh": EXPONENT, "erf": ANGLE,
+    "erfc": ANGLE, "lgamma": Domain(0.25, 20.0), "log": POSITIVE,
+    "log10": POSITIVE, "log1p": Domain(-0.9375, 1000.0), "log2": POSITIVE, "rsqrt": POSITIVE,
+    "sin": ANGLE, "sinh": EXPONENT, "tan": Domain(-1.5, 1.5),
+}  # fmt: skip
+STEPS = ("ceil", "floor", "frac", "round", "trunc")
+
 OPERATORS = [
-    *both("add", over(TERM, TERM, number=(-4, 4), factor=True)),
+    *both("add", over(TERM, TERM, number=(-4, 4), factor=True, tensors=True)),
     *both("sub", over(TERM, TERM, number=(-4, 4), factor=True)),
-    *both("mul", over(TERM, TERM, number=(-4, 4))),
-    *both("div", over(TERM, DIVISOR, number=(1, 4))),
-    *both("addcmul", over(TERM, TERM, TERM, number=(-4, 4), keyword="value"), SUMS),
-    *both("addcdiv", over(TERM, TERM, DIVISOR, number=(-4, 4), keyword="value"), SUMS),
+    *both("mul", over(TERM, TERM, number=(-4, 4), tensors=True)),
+    *both("div", over(TERM, DIVISOR, number=(1, 4), tensors=True)),
+    *both("addcmul", over(TERM, TERM, TERM, number=(-4, 4), keyword="value", tensors=True), SUMS),
+    *both(
+        "addcdiv", over(TERM, TERM, DIVISOR, number=(-4, 4), keyword="value", tensors=True), SUMS
+    ),
     *both("lerp", mixed, SUMS),
     *both("sqrt", over(POSITIVE)),
     *both("exp", over(EXPONENT)),
@@ -160,8 +223,16 @@ OPERATORS = [
     backward=each_gradient(one_minus_tanh_squared))),
     *both("maximum", over(TERM, TERM, number=(-4, 4)), EXACT),
     *both("minimum", over(TERM, TERM, number=(-4, 4)), EXACT),
-    *both("pow", over(Domain(0.25, 4.0), Domain(-4.0, 4.0), number=(-2, 3))),
+    *both("clamp_max", over(TERM, TERM, number=(-4, 4)), EXACT),
+    *both("clamp_min", over(TERM, TERM, number=(-4, 4)), EXACT),
+    *both("pow", raised),
+    *(form for name, domain in UNARY.items() for form in both(name, over(domain), SUMS)),
+    *both("expm1", over(EXPONENT), replace(SUMS, backward=each_gradient(one_more_than_expm1))),
+    *(form for name in STEPS for form in both(name, over(TERM), EXACT, differentiable=False)),
     Operator(name="_foreach_norm", family="foreach", sample=measured, error=NORM, dtypes=FLOAT,
     differentiable=False),
+    Operator(name="_foreach_max", family="foreach", sample=lists(TERM), error=EXACT, dtypes=FLOAT,
+    differentiable=False),
+    writing("copy", copied, EXACT),
     writing("zero", lists(TERM, overlap=False), EXACT, traits=frozenset({"constant"})),
 ]  # fmt: skip

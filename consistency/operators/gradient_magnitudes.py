@@ -34,6 +34,11 @@ def one_minus_sigmoid(x: torch.Tensor) -> torch.Tensor:
     return 1 + torch.exp(x.clamp(max=300)) + x.abs()
 
 
+def one_more_than_expm1(x: torch.Tensor) -> torch.Tensor:
+    """The relative error of y + 1."""
+    return (1 - torch.exp(-x)).abs() + torch.exp(-x).abs() + x.abs()
+
+
 def one_minus_tanh_squared(x: torch.Tensor) -> torch.Tensor:
     """The relative error of 1 − y²."""
     return torch.cosh(x.clamp(-300, 300)) ** 2 + x.abs()

@@ -10,7 +10,7 @@ import torch
 
 from ..core.recipe import Arg, Index, Literal, TensorRecipe
 from .declare import EVERY, EXACT, INTEGERS, NUMERIC, Call, Domain, Drawing, Sample, call, family
-from .sampling import filled_shape, scalar
+from .sampling import filled_shape, real_scalar, scalar
 
 LINEAR = frozenset({"linear"})
 FINITE = Domain()
@@ -127,11 +127,13 @@ def looked_up(*, boundaries_first: bool) -> Sample:
             (d.size(1, 65),), FINITE, values=("ascending", float(low), float(high)), layout=False
         )
         integer_values = ("integers", low, high) if not d.floating or d.flag() else None
-        values = d.tensor(
+        values: Arg = d.tensor(
             filled_shape(d, 0, 3), Domain(float(low), float(high)), values=integer_values
         )
         if d.floating and d.integer(0, 3) == 3:
             values = boundaries  # each value is one
+        if boundaries_first and d.choice(False, False, False, True):
+            values = real_scalar(d, low, high)
         kwargs: dict[str, Any] = {"right": True} if d.flag() else {}
         if boundaries_first and d.choice(False, False, True):
             kwargs = {"side": d.choice("right", "left")}

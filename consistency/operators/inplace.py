@@ -7,6 +7,7 @@ Gradients are those of the function, taken through a copy of the destination.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -56,9 +57,17 @@ def diagonal(d: Drawing) -> Call:
     )
 
 
+ADDED_TO = replace(ROUND, moves=True)
 OPERATORS = [
     *(in_place_form(operator) for operator in declared() if operator.inplace),
-    op("__iadd__", combined(TERM), ROUND, NUMERIC, traits=ELEMENTWISE, complex=True),
+    op(
+        "__iadd__",
+        combined(TERM),
+        ADDED_TO,
+        NUMERIC,
+        traits=ELEMENTWISE,
+        complex=True,
+    ),
     op("__imul__", combined(FACTOR), ROUND, NUMERIC, traits=ELEMENTWISE, complex=True),
     op("copy_", copied, EXACT, EVERY, complex=True),
     op("fill_", filled, EXACT, EVERY, differentiable=False, complex=True),

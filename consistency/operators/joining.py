@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..core.recipe import Arg
-from .declare import EVERY, EXACT, Call, Drawing, Operator, Sample, call
+from .declare import EVERY, EXACT, Call, Drawing, Operator, Sample, Tensors, call, hook
 from .movement import LINEAR, Arguments, Shape, moved, two_dims
 from .sampling import real_scalar
 
@@ -152,6 +154,17 @@ def padded(d: Drawing) -> Call:
     return call(d.tensor(shape), pads, mode=mode, **value)
 
 
+@hook
+def read_most(
+    outputs: Tensors, x: Any, pads: Any, mode: str = "constant", *_: Any, **__: Any
+) -> float:
+    """n: how often one element is read, most at a corner; its gradient adds up as many."""
+    if mode == "constant":
+        return 1.0
+    sides = zip(pads[::2], pads[1::2], strict=True)
+    return float(math.prod(1 + max(*side) if mode == "replicate" else 3 for side in sides))
+
+
 def written(
     into: Callable[[Drawing, Shape], tuple[Shape, Sequence[Arg]]], low: int, high: int = 4
 ) -> Sample:
@@ -199,10 +212,9 @@ def op(name: str, sample: Sample, traits: frozenset[str] = LINEAR, **more: Any) 
         name=name,
         family="movement",
         sample=sample,
-        error=EXACT,
         dtypes=EVERY,
         traits=traits,
-        **{"complex": True} | more,
+        **{"complex": True, "error": EXACT} | more,
     )
 
 
@@ -232,7 +244,7 @@ OPERATORS = [
     op("repeat", moved(repeated), method=True),
     op("tile", moved(repeated)),
     op("repeat_interleave", interleaved),
-    op("nn.functional.pad", padded),
+    op("nn.functional.pad", padded, error=replace(EXACT, terms=read_most)),
     op("select_scatter", written(into_selected, 1)),
     op("slice_scatter", written(into_slice, 1)),
     op("diagonal_scatter", written(into_diagonal, 2)),

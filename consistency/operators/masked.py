@@ -116,11 +116,11 @@ def op(
 
 
 SPREADS: tuple[dict[str, Any], ...] = ({}, {"unbiased": False}, {"correction": 2})
-SUM = products(reduced)
+SUM = products(reduced, moves=True)
 SHARES = accumulated("normwise", reduced, backward=joint_maximum)
 OPERATORS = [
     op("sum", over(ADDED, everything=True), SUM, EVERY, traits=frozenset({"linear"})),
-    op("mean", over(ADDED, everything=True), SUM, traits=frozenset({"linear"})),
+    op("mean", over(ADDED, everything=True), products(reduced), traits=frozenset({"linear"})),
     op(
         "prod",
         over(FACTORS, everything=True),

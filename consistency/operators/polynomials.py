@@ -12,7 +12,7 @@ LOW, HIGH = 4, 12
 
 
 def of_degree(domain: Domain) -> Sample:
-    """A tensor of arguments, and one degree for all or a tensor of them.
+    """A tensor of arguments, and one degree for all or a tensor of them, or a number and that.
 
     From 5 to 9 on, as the kind may be, torch takes sin((n + 1)·acos x)/sin(acos x) and its like,
     which near the ends lose half of the digits or all (docs/findings.md): they are left out there.
@@ -22,9 +22,13 @@ def of_degree(domain: Domain) -> Sample:
         shape, max_degree = shape_of(d), d.choice(LOW, HIGH)
         margin = 0.0625 * (domain.high - domain.low) if max_degree > LOW else 0.0
         narrowed = domain if not margin else Domain(domain.low + margin, domain.high - margin)
+        kind = d.choice("degree", "tensors", "tensors", "argument")
         degree: Arg = d.integer(1, max_degree)
-        if d.flag():
+        if kind != "degree":
             degree = d.tensor(d.broadcastable(shape), values=("integers", 1, max_degree))
+        if kind == "argument":
+            x = d.integer(int(16 * narrowed.low), int(16 * narrowed.high)) / 16 if d.floating else 1
+            return call(x, degree)
         return call(d.tensor(shape, narrowed), degree)
 
     return sample

@@ -228,8 +228,8 @@ def of_adaptive_window(rank: int) -> Any:
     return terms
 
 
-MAXIMUM = ErrorModel("exact", backward=peak)
-UNPOOL = ErrorModel("exact", backward="output")
+MAXIMUM = ErrorModel("exact", backward=peak, moves=True)
+UNPOOL = ErrorModel("exact", backward="output", moves=True)
 
 OPERATORS = [
     *(

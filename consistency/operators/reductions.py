@@ -214,8 +214,8 @@ def diagonal_length(outputs: Tensors, x: Any) -> float:
     return float(min(x.shape))
 
 
-SUM = products(reduced, integers_exact=True)
-MEAN = replace(SUM, integers_exact=False)  # some multiply by 1/n, which is rounded
+SUM = products(reduced, integers_exact=True, moves=True)
+MEAN = products(reduced)  # some multiply by 1/n, which is rounded
 STORED = replace(SUM, wide_accumulation=False)  # partial sums are stored in the half formats
 PRODUCT = accumulated(of_product, reduced, backward=of_factors, wide_accumulation=False)
 TIED = tied_sums(lambda args, kwargs: argument("dim", 1, None, args, kwargs))
@@ -224,7 +224,7 @@ OPERATORS = [
     op("sum", summing(ADDED), SUM, (*NUMERIC, "bool"), traits=LINEAR, complex=True, method=True),
     op("mean", summing(ADDED), MEAN, traits=LINEAR, complex=True, out=True, method=True),
     op("nansum", summing(SOME_NAN), STORED, EVERY, out=True),
-    op("nanmean", over(SOME_NAN, half=Domain(specials=("nan",))), STORED),
+    op("nanmean", over(SOME_NAN, half=Domain(specials=("nan",))), replace(STORED, moves=False)),
     op(
         "sum_to_size",
         smaller,
@@ -237,7 +237,7 @@ OPERATORS = [
     op(
         "trace",
         matrix,
-        products(diagonal_length, integers_exact=True),
+        products(diagonal_length, integers_exact=True, moves=True),
         NUMERIC,
         traits=LINEAR | {"constant"},
        complex=True),

@@ -96,6 +96,21 @@ def pointwise(*domains: Domain, half: Domain | None = None) -> Sample:
     return sample
 
 
+def with_numbers(sample: Sample, left: Domain, right: Domain) -> Sample:
+    """``sample``, or now and then a number in place of one of two tensors: overloads of their
+    own."""
+
+    def drawn(d: Drawing) -> Call:
+        match d.choice("tensors", "tensors", "tensors", "left", "right"):
+            case "left" if d.floating:
+                return call(within(d, left), d.tensor(shape_of(d), right))
+            case "right" if d.floating:
+                return call(d.tensor(shape_of(d), left), within(d, right))
+        return sample(d)
+
+    return drawn
+
+
 def operands(
     d: Drawing, left: Domain, right: Domain, *, numbers: bool = True, mixed: bool = True
 ) -> tuple[Arg, Arg]:

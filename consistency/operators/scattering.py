@@ -206,7 +206,9 @@ def longest_side(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
 
 
 # One after the other into the same place, which in the half formats is rounded each time.
-SCATTERED = products(longest_side, growth="linear", integers_exact=True, wide_accumulation=False)
+SCATTERED = products(
+    longest_side, growth="linear", integers_exact=True, wide_accumulation=False, moves=True
+)
 REDUCED = products(longest_side, growth="linear", wide_accumulation=False)
 
 

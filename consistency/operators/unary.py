@@ -28,7 +28,13 @@ from .declare import (
     Sample,
     call,
 )
-from .gradient_magnitudes import from_output, one_minus_sigmoid, one_minus_tanh_squared, sloping
+from .gradient_magnitudes import (
+    from_output,
+    one_minus_sigmoid,
+    one_minus_tanh_squared,
+    one_more_than_expm1,
+    sloping,
+)
 from .nonunique_results import decimal_neighbors
 from .sampling import scalar, shape_of, unary
 from .write_destinations import DIVISOR, EXPONENT, HALF_EXPONENT, ROUND, TO_FOUR, destination
@@ -224,7 +230,7 @@ OPERATORS = [
                               dtypes=FLOATS)),
     op("exp2", unary(MODERATE, EXP2), complex=ComplexVariant(error=ROUNDED), out=True),
     op("expm1", unary(MODERATE, EXP),
-    from_output(lambda x: (1 - torch.exp(-x)).abs() + torch.exp(-x).abs() + x.abs()),
+    from_output(one_more_than_expm1),
        complex=ComplexVariant(sample=unary(STEEP)), out=True),
     op("log", unary(Domain(0.0, points=(1.0,), specials=EVERYWHERE, wide=(-24, 24), tiny=True)),
     dtypes=NUMERIC,

@@ -17,8 +17,8 @@ from .declare import COMPLEX, Call, ComplexVariant, Drawing, InPlaceVariant, Ope
 NO_VARIANTS: dict[str, Any] = {
     "complex": False, "inplace": "", "out": False, "method": False, "aten": ""
 }  # fmt: skip
-_GATHERING = ("inplace", "call_forms")  # made of what the other modules declare
-_SHARED_TRAITS = frozenset({"elementwise", "extremum"})  # of an operator and its in-place form
+_GATHERING = ("inplace", "call_forms", "aten_forms")  # made of what the other modules declare
+SHARED_TRAITS = frozenset({"elementwise", "extremum"})  # of an operator and its in-place form
 
 
 def declared() -> Iterator[Operator]:
@@ -64,11 +64,11 @@ def in_place_form(operator: Operator) -> Operator:
         error=variant.error or operator.error,
         dtypes=variant.dtypes or operator.dtypes,
         differentiable=operator.differentiable,
-        traits=(operator.traits & _SHARED_TRAITS if variant.traits is None else variant.traits)
+        traits=(operator.traits & SHARED_TRAITS if variant.traits is None else variant.traits)
         | {"inplace"},
         mutates=(0,),
         ranges=operator.ranges,
-        reference=reference and functools.partial(_copied_back, reference),
+        reference=reference and functools.partial(copied_back, reference),
         complex=_complex_in_place(operator.complex, variant.complex),
     )
 
@@ -85,11 +85,11 @@ def _complex_in_place(
     return ComplexVariant(sample=given.sample, error=given.error or error)
 
 
-def _copied_back(reference: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
-    return x.copy_(reference(x, *args, **kwargs))
+def copied_back(reference: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
+    return x.copy_(reference(x.clone(), *args, **kwargs))  # x may be saved for the gradient
 
 
-class _DistinctElements:
+class DistinctElements:
     """Draws as ``d`` does, but no two elements of a tensor share memory."""
 
     def __init__(self, d: Drawing) -> None:
@@ -103,4 +103,4 @@ class _DistinctElements:
 
 
 def _without_overlap(sample: Sample, d: Drawing) -> Call:
-    return sample(_DistinctElements(d))
+    return sample(DistinctElements(d))

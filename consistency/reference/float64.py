@@ -29,7 +29,10 @@ from ..generate.value_classes import EXACT_CLASSES
 from ..operators.declare import Operator
 from .input_numbers import InputNumbers
 from .magnitudes import MAGNITUDES, Magnitudes, floats, unsigned, without_special_values
+from .moved_gradients import without_moved
 from .proofs import Proofs
+
+_REJECTIONS = (RuntimeError, ValueError, IndexError, NotImplementedError, ZeroDivisionError)
 
 
 def _call(
@@ -217,9 +220,15 @@ class Reference(InputNumbers):
         """S per output: a float64 tensor of its shape, one number for all elements, or None if the
         error model has no S.
 
-        Elements that no NaN or infinity among the inputs reaches have the S of the other inputs.
+        Elements that no NaN or infinity among the inputs reaches have the S of the other inputs;
+        those of gradients that were only moved have none.
         """
-        return without_special_values(self, self._magnitudes())
+        magnitudes = without_special_values(self, self._magnitudes())
+        return (
+            without_moved(self, magnitudes)
+            if self.model.moves and self.direction == "backward"
+            else magnitudes
+        )
 
     def _magnitudes(self) -> Magnitudes:
         kind = self.model.magnitude if self.direction == "forward" else self.model.backward
@@ -255,17 +264,21 @@ class Reference(InputNumbers):
     def evaluate(self, adjust: Adjust | None, *, absolute: bool = False) -> tuple[Output, ...]:
         """The outputs with inputs changed by ``adjust``; empty if the operator rejects the changed
         inputs. Integer-valued inputs such as a degree stay unchanged."""
+        try:
+            return self.observed(self.recomputed(adjust, absolute=absolute))
+        except _REJECTIONS:
+            # A changed argument left the operator's domain, such as a probability above 1.
+            return ()
+
+    def recomputed(self, adjust: Adjust | None, *, absolute: bool = False) -> tuple[Output, ...]:
+        """The same, before the operator's ``observe`` hook. Raises what the operator raises."""
         backward = self.direction == "backward"
         if adjust is not None and self.operator.whole:
             adjust = functools.partial(_adjust_others, self.operator.whole, adjust)
         arguments = self.materials.build(
             "float64", gradients=backward and self.operator.leaves, adjust=adjust
         )
-        try:
-            return self.observed(_call(self.operator, arguments, backward, absolute))
-        except (RuntimeError, ValueError, IndexError, NotImplementedError, ZeroDivisionError):
-            # A changed argument left the operator's domain, such as a probability above 1.
-            return ()
+        return _call(self.operator, arguments, backward, absolute)
 
     @functools.cached_property
     def exact_integers(self) -> bool:
