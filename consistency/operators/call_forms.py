@@ -159,6 +159,7 @@ def out_form(original: Operator) -> Operator:
         reference=functools.partial(copying, original.reference or original),
         alternatives=None if original.alternatives is None else functools.partial(also_written,
         original.alternatives),
+        unspecified_aliasing="",  # it returns the destination
         **NO_VARIANTS,
     )  # fmt: skip
 
