@@ -208,9 +208,9 @@ def into_diagonal(d: Drawing, shape: Shape) -> tuple[Shape, Sequence[Arg]]:
 
 
 def op(name: str, sample: Sample, traits: frozenset[str] = LINEAR, **more: Any) -> Operator:
-    more = {"complex": True, "error": EXACT} | more
+    chosen: dict[str, Any] = {"complex": True, "error": EXACT} | more
     return Operator(
-        name=name, family="movement", sample=sample, dtypes=EVERY, traits=traits, **more
+        name=name, family="movement", sample=sample, dtypes=EVERY, traits=traits, **chosen
     )
 
 
