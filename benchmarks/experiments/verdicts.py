@@ -16,7 +16,7 @@ from consistency.core import dtypes
 from consistency.diagnose.attribution import fewer_bits
 from consistency.diagnose.evaluation import evaluate
 from consistency.generate.materialize import case_of
-from consistency.judge import metrics, tolerances
+from consistency.judge import error_places, metrics, pareto, tolerances
 
 from .sums import (
     KINDS,
@@ -210,7 +210,7 @@ def pareto_front() -> None:
             np.exp2(random.integers(-20, 20, m)) * U,
             np.exp2(random.uniform(-20, 20, m)) * U,
         )
-        found, _ = metrics.pareto_front(e, ulp, scale)
+        found, _ = pareto.pareto_front(e, ulp, scale)
         corners.append(len(found))
         for _ in range(20):
             c, lam = (
@@ -218,7 +218,7 @@ def pareto_front() -> None:
                 float(np.exp2(random.uniform(-10, 10))),
             )
             budget = c * ulp + lam * scale
-            direct, fast = float(np.max(e / budget)), metrics.rho(found, c, lam)[0]
+            direct, fast = float(np.max(e / budget)), pareto.rho(found, c, lam)[0]
             off = max(off, abs(direct - fast) / max(direct, 1e-300))
             if direct > 0.0:
                 bound = 1.0 / (c / float(np.max(e / ulp)) + lam / float(np.max(e / scale)))
@@ -324,7 +324,7 @@ def patterns() -> None:
         lane = every.reshape(2000, *shape).copy()
         lane[..., 3::8] += 30.0
         found = (
-            sum(bool(metrics.pattern_of(e, shape)) for e in errors.reshape(2000, size)) / 20.0
+            sum(bool(error_places.pattern_of(e, shape)) for e in errors.reshape(2000, size)) / 20.0
             for errors in (every, heavy, few, row, lane)
         )
         rows.append(("×".join(map(str, shape)), *(f"{share:.1f}%" for share in found)))

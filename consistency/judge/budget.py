@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from ..core.model import ElementGroup, Measured
-from . import metrics
+from . import pareto
 from .tolerances import Policy, Rule
 
 
@@ -69,7 +69,7 @@ def _group_rho(
         pareto_points = element_group.flushed
         rho = rho if pareto_points else 0.0
     if pareto_points:
-        rho, pareto_point = metrics.rho(pareto_points, c, lam)
+        rho, pareto_point = pareto.rho(pareto_points, c, lam)
         pareto_point = pareto_point if pareto_points is element_group.pareto_front else -1
     if rule.absolute is not None and element_group.abs_max > 0.0:
         rho = min(rho, element_group.abs_max / rule.absolute)

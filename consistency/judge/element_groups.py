@@ -13,8 +13,10 @@ from ..core.model import ElementGroup
 from . import metrics
 from .argument_ranges import outside, ranges
 from .elements import flat
+from .error_places import clustered
 from .error_scale import ScaledElements
 from .flushed_results import flushed_pareto_front
+from .pareto import pareto_front
 
 _SETTLED = 1.0  # G·u·S: smaller errors satisfy every rule in use; only the two maxima are kept
 _FEW_TERMS = 8  # up to which √n and n hardly differ
@@ -125,7 +127,7 @@ class GroupedElements(ScaledElements):
             + q * np.nan_to_num(magnitude, nan=0.0, posinf=1e150) ** 2,
             1e-300,
         )
-        return metrics.clustered(
+        return clustered(
             metrics.errors(self.actual, self.expected, self.tail) ** 2 / variance, self.shape
         )
 
@@ -165,7 +167,7 @@ class GroupedElements(ScaledElements):
             scale = scale[mask] if isinstance(scale, np.ndarray) else scale
         if not error.size:
             return ElementGroup(interval)
-        pareto_points, elements = metrics.pareto_front(error, ulp, scale)
+        pareto_points, elements = pareto_front(error, ulp, scale)
         positions = np.flatnonzero(mask) if mask is not None else None
         worst = tuple(
             self.worst(int(positions[i]) if positions is not None else i) for i in elements

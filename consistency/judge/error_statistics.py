@@ -7,7 +7,7 @@ import math
 
 from ..core.model import Measured
 from ..core.text import format_factor
-from . import metrics
+from .metrics import scatter
 from .tolerances import Rule
 
 _HEALTHY_PEAK = 3.0  # σ; the largest of many healthy errors
@@ -40,9 +40,9 @@ def distribution_problem(output: Measured, baseline_output: Measured | None, rul
     count = output.elements
     if not output.independent or output.sigma_rms == 0.0 or output.exact:
         return ""
-    scatter = metrics.scatter(count)
+    allowed = rule.rmse_ratio * scatter(count)
     usual_rms = max(baseline_output.sigma_rms if baseline_output is not None else 0.0, 1.0)
-    if output.sigma_rms > rule.rmse_ratio * scatter * usual_rms:
+    if output.sigma_rms > allowed * usual_rms:
         return (
             f"its RMS error is {output.sigma_rms / usual_rms:.1f} times what rounding "
             f"explains{location_text(output)}"
@@ -56,7 +56,7 @@ def distribution_problem(output: Measured, baseline_output: Measured | None, rul
     if output.cluster is not None:
         rms, members, location = output.cluster
         # Elements of a row share an operand and therefore part of their errors.
-        if rms > 2.0 * rule.rmse_ratio * metrics.scatter(members) * usual_rms:
+        if rms > 2.0 * rule.rmse_ratio * scatter(members) * usual_rms:
             return (
                 f"its errors cluster {location}: their RMS is {rms / usual_rms:.1f} times what "
                 f"rounding explains"

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from . import metrics
 from .elements import flat
 from .error_scale import ScaledElements
+from .pareto import pareto_front
 
 
 def flushed_pareto_front(
@@ -33,7 +33,7 @@ def flushed_pareto_front(
         flushed_error = flushed_error[mask] if mask is not None else flushed_error
         admitted = np.fmin(error, flushed_error)
     floor = smallest_normal + _flushed_products(elements, mask)
-    return metrics.pareto_front(np.maximum(admitted - floor, 0.0), ulp, scale)[0]
+    return pareto_front(np.maximum(admitted - floor, 0.0), ulp, scale)[0]
 
 
 def _flushed_products(elements: ScaledElements, mask: Any) -> Any:

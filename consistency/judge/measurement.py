@@ -12,6 +12,7 @@ from ..core.model import ElementGroup, Measured
 from ..generate.exhaustive import is_exhaustive
 from . import metrics
 from .element_groups import GroupedElements
+from .error_places import pattern_of
 
 _SETTLED = 0.5  # ulp: smaller errors satisfy every rule in use; only the two maxima are kept
 _MOST_ZEROS = 0.65
@@ -53,7 +54,7 @@ class Floating(GroupedElements):
             element_groups, exact = self.measure_groups(sums)
         pattern = ""
         if sums.ulp_max > 2.0 and element_groups[0].pareto_front:
-            pattern = metrics.pattern_of(
+            pattern = pattern_of(
                 self.placed(metrics.errors(self.actual, self.expected, self.tail)), self.shape
             )
         return Measured(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..core.detail import BeyondStatistics
-from ..core.model import Measured
+from ..core.model import ElementGroup, Measured
 from ..core.text import format_factor
 from ..core.verdict import Verdict, VerdictKind
 from .budget import clamp_infinity, max_rho, with_reduced_inputs
@@ -37,22 +37,7 @@ def judge_output(
             _EXACT, "only shape and dtype are defined here, and they agree", {}, None, output.name
         )
     rho, element_group, pareto_point = max_rho(output, rule, policy)
-    groups = output.element_groups
-    numbers = {
-        "rho_max": rho,
-        "ulp_max": element_group.ulp_max if len(groups) == 1 else max(s.ulp_max for s in groups),
-        "scaled_max": element_group.scaled_max
-        if len(groups) == 1
-        else max(s.scaled_max for s in groups),
-        "abs_max": element_group.abs_max if len(groups) == 1 else max(s.abs_max for s in groups),
-        "differing": float(output.differing),
-    }
-    if baseline_output is not None:
-        numbers["rmse_ratio"] = (
-            output.rms / baseline_output.rms
-            if baseline_output.rms > 0.0
-            else (1.0 if output.rms == 0.0 else clamp_infinity(math.inf))
-        )
+    numbers = _numbers(output, baseline_output, rho, element_group)
     worst = (
         element_group.worst[pareto_point]
         if 0 <= pareto_point < len(element_group.worst)
@@ -105,6 +90,29 @@ def judge_output(
         output.name,
         sign_bias(output),
     )
+
+
+def _numbers(
+    output: Measured, baseline_output: Measured | None, rho: float, element_group: ElementGroup
+) -> dict[str, float]:
+    """The metrics of an output whose worst group is ``element_group``, by name."""
+    groups = output.element_groups
+    numbers = {
+        "rho_max": rho,
+        "ulp_max": element_group.ulp_max if len(groups) == 1 else max(s.ulp_max for s in groups),
+        "scaled_max": element_group.scaled_max
+        if len(groups) == 1
+        else max(s.scaled_max for s in groups),
+        "abs_max": element_group.abs_max if len(groups) == 1 else max(s.abs_max for s in groups),
+        "differing": float(output.differing),
+    }
+    if baseline_output is not None:
+        numbers["rmse_ratio"] = (
+            output.rms / baseline_output.rms
+            if baseline_output.rms > 0.0
+            else (1.0 if output.rms == 0.0 else clamp_infinity(math.inf))
+        )
+    return numbers
 
 
 _SPECIAL_VALUE_TEXTS = {

@@ -27,7 +27,7 @@ from consistency.engine.calibrate.faults import planted, rounded
 from consistency.engine.calibrate.needs import Demands, demands
 from consistency.engine.calibrate.propose import ToleranceChange, _plain, _up
 from consistency.generate.materialize import case_of, prepare
-from consistency.judge import metrics, tolerances
+from consistency.judge import pareto, tolerances
 from consistency.judge.judge import judge
 from consistency.judge.tolerances import Policy, Rule
 from consistency.operators import get
@@ -60,9 +60,9 @@ def test_the_smallest_lambda_passes_and_a_smaller_one_does_not(
     pareto_points: list[tuple[float, float]], c: float
 ) -> None:
     lam = Demands(pareto_points).lam(c)
-    assert metrics.rho(tuple(pareto_points), c, lam)[0] <= 1.0
+    assert pareto.rho(tuple(pareto_points), c, lam)[0] <= 1.0
     if lam > 0.0:
-        assert metrics.rho(tuple(pareto_points), c, lam * LESS)[0] > 1.0
+        assert pareto.rho(tuple(pareto_points), c, lam * LESS)[0] > 1.0
         assert not Demands(pareto_points).met(c, lam * LESS)
     assert Demands(pareto_points).met(c, lam)
 
@@ -73,9 +73,9 @@ def test_the_smallest_c_passes_and_a_smaller_one_does_not(
 ) -> None:
     c = Demands(pareto_points).c(lam)
     assert c >= 0.5
-    assert metrics.rho(tuple(pareto_points), c, lam)[0] <= 1.0
+    assert pareto.rho(tuple(pareto_points), c, lam)[0] <= 1.0
     if c > 0.5:
-        assert metrics.rho(tuple(pareto_points), c * LESS, lam)[0] > 1.0
+        assert pareto.rho(tuple(pareto_points), c * LESS, lam)[0] > 1.0
 
 
 @given(CORNERS, BOUND, st.floats(0.0, 100.0))
@@ -88,7 +88,7 @@ def test_the_factor_scales_both(
         assert wanted.met(factor * c * (1.0 + 1e-9), factor * lam * (1.0 + 1e-9))
         if factor > 0.0:
             assert not wanted.met(factor * c * LESS, factor * lam * LESS)
-    assert metrics.rho(tuple(pareto_points), c, lam)[0] > 1.0 or factor <= 1.0
+    assert pareto.rho(tuple(pareto_points), c, lam)[0] > 1.0 or factor <= 1.0
 
 
 @given(CORNERS, PAIRS, BOUND)

@@ -21,8 +21,10 @@ from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.diagnose.case_runner import judge_case
 from consistency.generate.materialize import case_of, prepare
-from consistency.judge import metrics, tolerances
-from consistency.judge.metrics import BLOCK, pareto_front, pattern_of, rho
+from consistency.judge import error_places, metrics, tolerances
+from consistency.judge.error_places import pattern_of
+from consistency.judge.metrics import BLOCK
+from consistency.judge.pareto import pareto_front, rho
 from consistency.reference import Reference
 from consistency.reference.high_precision import EACH
 from consistency.reference.rounding_variance import healthy_variance
@@ -371,7 +373,7 @@ def test_a_group_that_errs_more_is_found(
 ) -> None:
     errors = squares(shape)
     errors[where] *= 16.0
-    found = metrics.clustered(errors.reshape(-1), shape)
+    found = error_places.clustered(errors.reshape(-1), shape)
     assert found is not None
     assert found[1:] == (members, words)
     assert found[0] == pytest.approx(4.0, rel=0.25)
@@ -380,13 +382,13 @@ def test_a_group_that_errs_more_is_found(
 @pytest.mark.parametrize("shape", [(4096,), (64, 96), (64, 99), (5, 7, 40), (16, 16)])
 @pytest.mark.parametrize("seed", range(5))
 def test_scattered_errors_make_no_cluster(shape: tuple[int, ...], seed: int) -> None:
-    found = metrics.clustered(squares(shape, seed=seed).reshape(-1), shape)
+    found = error_places.clustered(squares(shape, seed=seed).reshape(-1), shape)
     assert found is None or found[0] < 1.6 * metrics.scatter(found[1])
 
 
 def test_a_few_elements_are_no_group() -> None:
-    assert metrics.clustered(squares((2, 9)).reshape(-1), (2, 9)) is None
-    assert metrics.clustered(squares(()).reshape(-1), ()) is None
+    assert error_places.clustered(squares((2, 9)).reshape(-1), (2, 9)) is None
+    assert error_places.clustered(squares(()).reshape(-1), ()) is None
 
 
 X = torch.linspace(-1.0, 1.0, 80)

@@ -212,40 +212,37 @@ def _tests(dtype: str) -> dict[str, list[Test]]:
         ),
         Test(CONTROL, filled("log", t), _NEAR, (), _mark_near(_logarithm(dtype, 0))),
     ]
-    for form in OPERATORS:
-        subnormal_input, subnormal_result = (
-            _matrices(dtype, half, f.power(2)),
-            _matrices(dtype, t, f.power(-1)),
-        )
-        normal = _matrices(dtype, t, f.power(2))
-        tests[form] = [
-            Test(
-                "inputs",
-                _product(form, dtype, *subnormal_input),
-                f.scaled(1),
-                zero,
-                _extract_product(form),
-                (_SIDE,),
-            ),
-            Test(
-                "results",
-                _product(form, dtype, *subnormal_result),
-                half,
-                zero,
-                _extract_product(form),
-                (_SIDE,),
-            ),
-            Test(
-                CONTROL,
-                _product(form, dtype, *normal),
-                f.scaled(2),
-                (),
-                _extract_product(form),
-                (_SIDE,),
-            ),
-        ]
+    tests |= _products(dtype)
     tests |= _casts(dtype)
     return tests
+
+
+def _products(dtype: str) -> dict[str, list[Test]]:
+    """Matrix products, and what is made of them."""
+    f = Numbers(dtype)
+    inputs = _matrices(dtype, f.scaled(-1), f.power(2))
+    results = _matrices(dtype, f.normal, f.power(-1))
+    control = _matrices(dtype, f.normal, f.power(2))
+
+    def test(
+        kind: str,
+        form: str,
+        matrices: tuple[torch.Tensor, torch.Tensor],
+        kept: int,
+        flushed: tuple[int, ...],
+    ) -> Test:
+        product = _product(form, dtype, *matrices)
+        return Test(kind, product, kept, flushed, _extract_product(form), (_SIDE,))
+
+    zero = (0, f.sign)
+    return {
+        form: [
+            test("inputs", form, inputs, f.scaled(1), zero),
+            test("results", form, results, f.scaled(-1), zero),
+            test(CONTROL, form, control, f.scaled(2), ()),
+        ]
+        for form in OPERATORS
+    }
 
 
 _NEAR = 1  # a bit pattern that is the result of no logarithm

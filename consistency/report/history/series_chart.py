@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core import svg
-from .change_points import ChangePoint, GroupSeries
+from .change_points import ChangePoint
+from .group_series import GroupSeries
 from .series import EnvironmentHistory
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 190, 46, 8, 14, 22

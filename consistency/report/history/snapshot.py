@@ -16,8 +16,9 @@ import numpy as np
 
 from ...core.verdict import VERDICTS, Verdict
 from . import known_status
-from .change_points import ChangePoint, GroupSeries, find_change_points
+from .change_points import ChangePoint, find_change_points
 from .events import EventKind
+from .group_series import GroupSeries
 from .outages import LOSSES
 from .series import UNKNOWN, EnvironmentHistory, case_histories, environments
 from .store import Store
