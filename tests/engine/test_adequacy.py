@@ -81,7 +81,7 @@ def test_a_case_that_healthy_backends_do_not_pass_is_not_chosen() -> None:
 
 
 def test_properties_tell_layouts_values_and_arguments() -> None:
-    cases, _ = draw(operators.get("sum"), "float32", 40, 101)
+    cases, _ = draw(operators.get("sum"), "float32", 200, 101)
     found = set[str]().union(*map(properties, cases))
     assert {"first tensor is strided", "first tensor is contiguous", "square"} <= found
     assert any(text.startswith("first tensor holds ") for text in found)

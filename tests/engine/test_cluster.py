@@ -511,6 +511,7 @@ def test_bundles_hold_how_the_backends_of_their_workers_compute(
     )
     monkeypatch.setenv("CONSISTENCY_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("CONSISTENCY_PROBES")
+    monkeypatch.setattr(coordinator_module, "LONG_SECONDS", 0.0)
     words = ("-b", "cpu", "-b", "numpy", "--resource", "numpy=big")
     client = FakeClient({"a": PLAIN, "b": frozenset({"big"})}, torch={"b": "2.4.1"})
     done = invoke(client, monkeypatch, *words, "--out", str(tmp_path / "out"))

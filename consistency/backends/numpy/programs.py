@@ -38,7 +38,9 @@ def _write(name: str, operands: list[Array], numbers: list[Any]) -> None:
         case "mul_":
             np.multiply(x, scalars[0], out=x)
         case "neg_":
-            np.negative(x, out=x)
+            # Without out=: with it NumPy 2.4 reads the wrong elements of tensors with a stride of
+            # four float32 or eight float64 (docs/findings.md).
+            x[...] = -x
         case "fill_" | "zero_":
             x[...] = scalars[0] if scalars else 0
         case "clamp_":

@@ -76,8 +76,10 @@ def tensordot(call: Run, x: Any, y: Any, dims: int = 1) -> Any:
 
 
 def of_contiguous(name: str, *args: Any) -> Any:
-    """torch.kron refuses some transposed operands (docs/findings.md), which the formula takes."""
-    return run(name, *(arg.contiguous() for arg in args))
+    """torch.kron refuses some transposed operands and cotangents (docs/findings.md), which the
+    formula takes."""
+    product = run(name, *(arg.contiguous() for arg in args))
+    return product.reshape(-1).reshape(product.shape)  # of which the cotangent is contiguous
 
 
 FORMULAS = [
