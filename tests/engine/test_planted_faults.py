@@ -305,8 +305,9 @@ def test_wrong_numbers_are_divergent(
             "backward",
         ):  # a gradient that does not depend on the input
             assert {"divergent", "reduced-precision"} & wrong
-        # Beside the threshold of exp a small error makes an infinity.
-        assert wrong <= {"divergent", "special-values"} | (
+        # Beside the threshold of exp a small error makes an infinity; an element may be one that
+        # half an ulp in the inputs changes as much.
+        assert wrong <= {"divergent", "special-values", "ill-conditioned"} | (
             {"reduced-precision"} if fault == "TF32 inputs" else set()
         )
 
@@ -321,7 +322,8 @@ def test_a_misread_view_is_divergent(
         verdicts(faulty(operator)[fault], "forward") | verdicts(faulty(operator)[fault], "backward")
     ) - DECIDED
     assert "divergent" in wrong
-    assert wrong <= {"divergent", "special-values"}
+    # A result that keeps other strides than torch documents is told as that.
+    assert wrong <= {"divergent", "special-values", "structure"}
 
 
 @pytest.mark.parametrize("operator", ["matmul", "sum"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from ..declare import Call, Drawing, call
 from .declaration import FREE, SUMS, OperatorFormula, Run, pair, run
 
@@ -76,10 +78,9 @@ def tensordot(call: Run, x: Any, y: Any, dims: int = 1) -> Any:
 
 
 def of_contiguous(name: str, *args: Any) -> Any:
-    """torch.kron refuses some transposed operands and cotangents (docs/findings.md), which the
-    formula takes."""
-    product = run(name, *(arg.contiguous() for arg in args))
-    return product.reshape(-1).reshape(product.shape)  # of which the cotangent is contiguous
+    """torch.kron refuses some strided operands (docs/findings.md), which the formula takes, also
+    contiguous ones whose dimensions of size 1 have other strides."""
+    return run(name, *(arg.clone(memory_format=torch.contiguous_format) for arg in args))
 
 
 FORMULAS = [
