@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import math
 import time
 import warnings
@@ -52,26 +51,22 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
         return operator.cases(dtype, examples, seed)
     distinct: dict[str, Case] = {}
     similar: dict[str, Case] = {}
-    most = 2 * examples + 8
-    draws = itertools.count(1)
 
     @hypothesis.seed(seed_for(seed, operator.name, dtype))
     @hypothesis.settings(
-        max_examples=most, phases=[Phase.generate], report_multiple_bugs=False, **_QUIET
+        max_examples=2 * examples + 8, phases=[Phase.generate], report_multiple_bugs=False, **_QUIET
     )
     @hypothesis.given(cases(operator, dtype))
     def collect(case: Case) -> None:
-        if not _blank(case):
-            same = plan(case)
-            if same in distinct:
-                similar.setdefault(case.digest, case)
-            else:
-                distinct[same] = case
-        if len(distinct) == examples or next(draws) == most:
+        if _blank(case):
+            return
+        same = plan(case)
+        if same in distinct:
+            similar.setdefault(case.digest, case)
+        else:
+            distinct[same] = case
+        if len(distinct) == examples:
             raise _EnoughDrawn
-        # Of a case that it may keep, Hypothesis tries five mutations, which mostly have the plan
-        # of the case: they would take half of the time.
-        hypothesis.reject()
 
     with hypothesis_alone(), contextlib.suppress(_EnoughDrawn):
         collect()

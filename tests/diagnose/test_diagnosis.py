@@ -13,11 +13,15 @@ import torch
 from torch import Tensor
 
 import consistency
+from consistency import backends, operators
 from consistency.core.detail import HarnessFailed
-from consistency.core.model import Cause, Evidence, Result
+from consistency.core.model import Case, Cause, Evidence, Result
+from consistency.core.recipe import TensorRecipe
 from consistency.core.verdict import Verdict
+from consistency.diagnose.case_runner import judge_case
 from consistency.engine import engine
 from consistency.engine.case_health import ordinary
+from consistency.judge import tolerances
 from consistency.judge.judgment import Judgment
 from consistency.judge.reconsideration import reconsider
 from consistency.judge.tolerances import Policy
@@ -205,6 +209,38 @@ def test_float64_in_float32_is_a_matter_of_precision_scaling() -> None:
 def test_shorter_inputs_are_reduced_precision(operator: str, deed: Deed) -> None:
     values = Counter(r.verdict.value for r in ordinary_failures(operator, deed))
     assert values["reduced-precision"] >= 0.9 * values.total()
+
+
+def complex_in_tf32(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    short = bits(11)
+
+    def shortened(x: Any) -> Any:
+        if not isinstance(x, Tensor):
+            return x
+        x = x.resolve_conj()
+        return torch.complex(short(x.real), short(x.imag))
+
+    return run([shortened(a) for a in args], kwargs)
+
+
+def test_shorter_complex_inputs_are_reduced_precision() -> None:
+    """Of a complex number both parts are rounded."""
+    found = ordinary_failures("matmul", complex_in_tf32, "complex64")
+    assert mostly(found, "tf32-inputs")
+    assert Counter(r.verdict.value for r in found)["reduced-precision"] >= 0.9 * len(found)
+
+
+def test_what_rounds_no_input_explains_nothing() -> None:
+    """A sum in float64 differs from elements that are proved, and float64 itself, with inputs that
+    TF32 holds or that nothing rounds, has the same errors."""
+    numbers = TensorRecipe((255,), "complex128", ("uniform", -1.0, 1.0), 346)
+    case = Case("cumsum", "complex128", (numbers, 0))
+    (result,) = judge_case(
+        case, operators.get("cumsum"), backends.resolve_all(["numpy"]), tolerances.load(),
+        ("forward",),
+    )  # fmt: skip
+    assert result.metrics["differing"] > 100
+    assert result.verdict.value == "rounding", result.explanation
 
 
 def test_a_call_that_asserts_its_sizes_refuses_a_hypothesis() -> None:

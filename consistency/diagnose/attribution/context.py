@@ -179,8 +179,17 @@ class AttributionContext:
 
     def with_inputs(self, adjust: Adjust) -> Predicted:
         """The outputs with inputs changed by ``adjust(base, position)`` (in backward also the
-        cotangent)."""
-        return self.reference.evaluate(adjust)
+        cotangent); none if that changes nothing: float64 itself explains nothing."""
+        changed = False
+
+        def watched(base: torch.Tensor, position: int) -> torch.Tensor:
+            nonlocal changed
+            adjusted = adjust(base, position)
+            changed = changed or not torch.equal(adjusted, base)
+            return adjusted
+
+        outputs = self.reference.evaluate(watched)
+        return outputs if changed else ()
 
     def with_call(
         self, change: Callable[[Arguments], tuple[list[Any], dict[str, Any]]], function: Any = None

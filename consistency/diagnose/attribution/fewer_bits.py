@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from ...generate.materialize import Adjust
+
 
 def rounded(tensor: torch.Tensor, bits: int, *, truncate: bool = False) -> torch.Tensor:
     """float64 numbers rounded to ``bits`` significand bits, to nearest even or toward zero, with
@@ -12,6 +14,18 @@ def rounded(tensor: torch.Tensor, bits: int, *, truncate: bool = False) -> torch
     scaled = torch.ldexp(mantissa, torch.tensor(bits))
     result = torch.ldexp(scaled.trunc() if truncate else scaled.round(), exponent - bits)
     return torch.where(torch.isfinite(tensor), result, tensor)
+
+
+def part_by_part(change: Adjust) -> Adjust:
+    """``change`` of real numbers, for complex ones of their real and imaginary parts."""
+
+    def changed(base: torch.Tensor, position: int) -> torch.Tensor:
+        if not base.is_complex():
+            return change(base, position)
+        parts = torch.view_as_real(base.resolve_conj())
+        return torch.view_as_complex(change(parts, position).contiguous())
+
+    return changed
 
 
 def to_bfloat16_and_back(base: torch.Tensor) -> torch.Tensor:

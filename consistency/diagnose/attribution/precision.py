@@ -11,7 +11,7 @@ from ...core.model import Output
 from ...generate.materialize import Adjust
 from .accumulators import replayed_sums, representable, short_results
 from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, flat
-from .fewer_bits import rounded, to_bfloat16_and_back
+from .fewer_bits import part_by_part, rounded, to_bfloat16_and_back
 
 
 def hypotheses(context: AttributionContext) -> Hypotheses:
@@ -41,14 +41,14 @@ def _inputs(context: AttributionContext) -> Hypotheses:
         yield FaultHypothesis(
             name,
             words,
-            functools.partial(context.with_inputs, functools.partial(_round_floats, bits, False)),
+            functools.partial(context.with_inputs, _rounding(bits, truncate=False)),
         )
         yield FaultHypothesis(
             name,
             f"truncated {words}",
-            functools.partial(context.with_inputs, functools.partial(_round_floats, bits, True)),
+            functools.partial(context.with_inputs, _rounding(bits, truncate=True)),
         )
-        yield from _some_inputs(context, name, words, functools.partial(_round_floats, bits, False))
+        yield from _some_inputs(context, name, words, _rounding(bits, truncate=False))
     yield FaultHypothesis(
         "flushed-subnormals", "flushed subnormals", functools.partial(_flush_outputs, context)
     )
@@ -99,14 +99,17 @@ def _adjust_some(
     return adjust(base, position) if position in chosen else base
 
 
-def _round_floats(bits: int, truncate: bool, base: torch.Tensor, position: int) -> torch.Tensor:
-    return rounded(base, bits, truncate=truncate) if base.dtype == torch.float64 else base
+def _rounding(bits: int, truncate: bool) -> Adjust:
+    def round_floats(base: torch.Tensor, position: int) -> torch.Tensor:
+        return rounded(base, bits, truncate=truncate) if base.dtype == torch.float64 else base
+
+    return part_by_part(round_floats)
 
 
 def _float16_inputs(context: AttributionContext) -> Predicted:
     """Only if some failing result stays finite and nonzero: zeros and infinities of float16
     match many faults."""
-    outputs = context.with_inputs(_to_float16_and_back)
+    outputs = context.with_inputs(part_by_part(_to_float16_and_back))
     tensor = outputs[context.index].tensor if context.index < len(outputs) else None
     if tensor is None or tensor.numel() != context.expected.size:
         return []
@@ -134,7 +137,11 @@ def _three_products(context: AttributionContext) -> Predicted:
             to_bfloat16_and_back(base - to_bfloat16_and_back(base)) if position < 2 else base * 0.0
         )
 
-    two_part_outputs, low_outputs = context.with_inputs(two_parts), context.with_inputs(low_parts)
+    two_part_outputs, low_outputs = (
+        context.with_inputs(part_by_part(change)) for change in (two_parts, low_parts)
+    )
+    if not two_part_outputs or not low_outputs:
+        return []
     return [Output(a.name,
     a.tensor - b.tensor if a.tensor is not None and b.tensor is not None else None)
             for a, b in zip(two_part_outputs, low_outputs, strict=True)]  # fmt: skip
