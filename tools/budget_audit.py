@@ -27,6 +27,7 @@ import torch
 from consistency import backends, operators
 from consistency.core.model import Case, Outcome
 from consistency.diagnose import evaluation
+from consistency.diagnose.backend_rules import judgment
 from consistency.errors import ConsistencyError
 from consistency.generate.materialize import prepare
 from consistency.generate.search import batch
@@ -79,7 +80,7 @@ def ratio(
     outputs = list(outcome.outputs)
     outputs[index] = replace(output, tensor=changed)
     baseline = compare(outcome, reference)
-    judged = evaluation.judgment(
+    judged = judgment(
         reference.operator, CPU, reference.direction, baseline, reference, rules,
         compare(replace(outcome, outputs=tuple(outputs)), reference),
     )  # fmt: skip

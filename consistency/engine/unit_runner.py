@@ -13,8 +13,10 @@ from ..backends.subprocess.backend import AHEAD
 from ..core.detail import NotBegun, StateChanged
 from ..core.model import Case, Result, kind
 from ..diagnose import determinism, evaluation, precision_scaling
+from ..diagnose.backend_rules import policy_of
 from ..diagnose.case_runner import judge_case
 from ..diagnose.diagnosis import DiagnosisBudget
+from ..diagnose.known_results import expected
 from ..errors import RecipeError
 from ..generate.exhaustive import is_exhaustive
 from ..operators.declare import Operator
@@ -236,7 +238,7 @@ def _precision_scaling(
     for result in [precision_scaling.failure(s, case, family) for s in scalings if s.problem]:
         yield Judged(
             result.case,
-            (evaluation.expected(result, config.tolerances, backends[result.backend]),),
+            (expected(result, config.tolerances, backends[result.backend]),),
             fresh=False,
             origin=origin,
         )
@@ -265,12 +267,12 @@ def _determinism(
     yield DeterminismChecked(repeatabilities)
     for item in repeatabilities:
         backend = next(b for b in config.backends if b.name == item.backend)
-        policy = evaluation.policy_of(operator, backend, item.dtype, config.tolerances)
+        policy = policy_of(operator, backend, item.dtype, config.tolerances)
         result = determinism.failure(item, operator, policy.nondeterminism)
         if result is not None:
             yield Judged(
                 result.case,
-                (evaluation.expected(result, config.tolerances, backend),),
+                (expected(result, config.tolerances, backend),),
                 fresh=False,
                 origin=origin,
             )

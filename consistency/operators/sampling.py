@@ -96,6 +96,12 @@ def pointwise(*domains: Domain, half: Domain | None = None) -> Sample:
     return sample
 
 
+def rarely_zero(d: Drawing, domain: Domain) -> float:
+    """A number of a domain; 0, which often makes every result 0, less often than it is simple."""
+    number = within(d, domain)
+    return number if number or d.flag() else 1.0
+
+
 def with_numbers(sample: Sample, left: Domain, right: Domain) -> Sample:
     """``sample``, or now and then a number in place of one of two tensors: overloads of their
     own."""
@@ -103,9 +109,9 @@ def with_numbers(sample: Sample, left: Domain, right: Domain) -> Sample:
     def drawn(d: Drawing) -> Call:
         match d.choice("tensors", "tensors", "tensors", "left", "right"):
             case "left" if d.floating:
-                return call(within(d, left), d.tensor(shape_of(d), right))
+                return call(rarely_zero(d, left), d.tensor(shape_of(d), right))
             case "right" if d.floating:
-                return call(d.tensor(shape_of(d), left), within(d, right))
+                return call(d.tensor(shape_of(d), left), rarely_zero(d, right))
         return sample(d)
 
     return drawn

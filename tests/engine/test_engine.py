@@ -17,7 +17,7 @@ import torch
 
 import consistency
 from consistency.core.model import Case, Result, kind
-from consistency.diagnose import evaluation
+from consistency.diagnose import backend_rules, evaluation
 from consistency.engine import engine, unit_runner
 from consistency.engine.engine import Collect
 from consistency.engine.events import (
@@ -223,7 +223,7 @@ def test_a_question_that_raises_is_an_answer() -> None:
 
 def test_a_failure_of_the_harness_is_that_cases_own(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = settings(["exp"], ["cpu", "numpy"], directions=["forward"])
-    original, calls = evaluation.judge, Counter[str]()
+    original, calls = backend_rules.judge, Counter[str]()
 
     def judge(*args: Any, **kwargs: Any) -> Any:
         calls["judge"] += 1
@@ -231,7 +231,7 @@ def test_a_failure_of_the_harness_is_that_cases_own(monkeypatch: pytest.MonkeyPa
             raise ZeroDivisionError("a bug of ours")
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(evaluation, "judge", judge)
+    monkeypatch.setattr(backend_rules, "judge", judge)
     found = results(events(chosen))
     broken = [r for r in found if "the harness itself" in r.explanation]
     assert [(r.backend, r.verdict.value) for r in broken] == [

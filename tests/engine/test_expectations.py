@@ -19,7 +19,7 @@ from consistency.cli.main import main
 from consistency.core.model import Case, Known, Result
 from consistency.core.recipe import TensorRecipe
 from consistency.core.verdict import Verdict
-from consistency.diagnose.evaluation import expected
+from consistency.diagnose.known_results import expected
 from consistency.engine import engine
 from consistency.engine.known.status import (
     FILE,

@@ -19,7 +19,8 @@ from ...core.recipe import TensorRecipe
 from ...core.verdict import VerdictKind
 from ...errors import RecipeError
 from ...generate import search
-from .. import determinism, diagnosis, evaluation, precision_scaling
+from .. import determinism, diagnosis, precision_scaling
+from ..backend_rules import policy_of
 from .failure_predicate import FailurePredicate
 
 _REPEATS = 5
@@ -55,7 +56,7 @@ class RepeatPredicate(FailurePredicate):
             check.add(case, self.direction, [self.backend])
         except RecipeError as error:
             return self.inconclusive(case, f"the case cannot be built: {error}")
-        policy = evaluation.policy_of(self.operator, self.backend, case.dtype, self.rules)
+        policy = policy_of(self.operator, self.backend, case.dtype, self.rules)
         for repeatability in check.found():
             failed = (
                 determinism.failure(repeatability, self.operator, policy.nondeterminism)

@@ -12,7 +12,7 @@ import torch
 from ...backends.base import Backend, TorchBackend
 from ...backends.with_decomposition import DecomposedBackend
 from ...core.model import Outcome
-from ...diagnose.evaluation import judgment
+from ...diagnose.backend_rules import judgment
 from ...errors import UsageError
 from ...generate.materialize import Materials
 from ...judge.compare import compare

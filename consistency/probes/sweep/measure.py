@@ -13,7 +13,7 @@ import torch
 from ...backends.base import Backend
 from ...backends.with_decomposition import DecomposedBackend
 from ...core.model import Outcome
-from ...diagnose import evaluation
+from ...diagnose.backend_rules import judgment
 from ...generate.materialize import prepare
 from ...judge import tolerances
 from ...judge.compare import compare
@@ -116,9 +116,7 @@ def _point(
         if first is None:
             first = _tensor(outcome)
         comparison = compare(outcome, reference)
-        judged = evaluation.judgment(
-            operator, backend, "forward", None, reference, rules, comparison
-        )
+        judged = judgment(operator, backend, "forward", None, reference, rules, comparison)
         numbers, output = judged.metrics, comparison.outputs[0] if comparison.outputs else None
         largest, rho = numbers.get("abs_max", math.nan), numbers.get("rho_max", math.nan)
         max_difference, differing = _difference(first, _tensor(outcome))

@@ -10,7 +10,8 @@ import consistency
 from consistency.backends.base import attempt
 from consistency.backends.cpu import Cpu
 from consistency.core.model import Case, Comparison, Outcome
-from consistency.diagnose.evaluation import differentiates, judgment
+from consistency.diagnose.backend_rules import judgment
+from consistency.diagnose.evaluation import differentiates
 from consistency.errors import ConsistencyError
 from consistency.generate.materialize import Materials, prepare
 from consistency.judge import tolerances

@@ -1,0 +1,81 @@
+"""The first judgments of one case on all backends, against a reference that accusations refine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..backends.base import Backend
+from ..core.model import Case, Comparison, Outcome
+from ..generate.materialize import Materials
+from ..judge.compare import compare
+from ..judge.evidence import ROUNDS, settled
+from ..judge.evidence import needs_proof as evidence_is_needed
+from ..judge.judgment import Judgment
+from ..judge.rules import Rules
+from ..operators.declare import Operator
+from ..reference import Reference
+from .backend_rules import judgment
+from .known_results import is_known
+
+
+@dataclass
+class CaseJudgment:
+    """Judgment of one case on all backends: failures are checked against exact values, which may
+    refine the reference; then everything is judged again."""
+
+    case: Case
+    operator: Operator
+    materials: Materials
+    direction: str
+    backends: Sequence[Backend]
+    outcomes: Sequence[Outcome]
+    baseline: Outcome
+    reference: Reference
+    rules: Rules
+    baseline_comparison: Comparison | None = None
+
+    def settle(self) -> list[tuple[Comparison, Judgment]]:
+        rows = self._judge_backends()
+        for count in ROUNDS:
+            changed = False
+            for backend, outcome, (_, judged) in zip(
+                self.backends, self.outcomes, rows, strict=True
+            ):
+                if evidence_is_needed(judged, self.reference) and not is_known(
+                    self.case, backend, self.direction, judged, self.rules
+                ):
+                    changed |= settled(self.reference, outcome, judged, count)
+            if not changed:
+                break
+            rows = self._judge_backends()
+        return rows
+
+    def accuses(self, rows: Sequence[tuple[Comparison, Judgment]]) -> bool:
+        """Whether somebody is about to be accused by numbers of the reference."""
+        return any(
+            evidence_is_needed(judged, self.reference)
+            and not is_known(self.case, backend, self.direction, judged, self.rules)
+            for backend, (_, judged) in zip(self.backends, rows, strict=True)
+        )
+
+    def _judge_backends(self) -> list[tuple[Comparison, Judgment]]:
+        self.baseline_comparison = compare(self.baseline, self.reference)
+        rows = []
+        for backend, outcome in zip(self.backends, self.outcomes, strict=True):
+            comparison = (
+                self.baseline_comparison
+                if outcome is self.baseline
+                else compare(outcome, self.reference, self.baseline)
+            )
+            judged = judgment(
+                self.operator,
+                backend,
+                self.direction,
+                self.baseline_comparison,
+                self.reference,
+                self.rules,
+                comparison,
+            )
+            rows.append((comparison, judged))
+        return rows

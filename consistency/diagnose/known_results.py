@@ -1,0 +1,54 @@
+"""Failures that are listed as known divergences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..backends.base import Backend
+from ..core.detail import StateChanged
+from ..core.model import Case, Known, Result
+from ..core.verdict import Verdict, VerdictKind
+from ..judge.judgment import Judgment
+from ..judge.known import Occasion
+from ..judge.rules import Rules
+
+
+def expected(result: Result, rules: Rules, backend: Backend) -> Result:
+    """Mark a failure that a known divergence explains: verdict ``known``, with reason and ticket.
+
+    A failure whose entry has expired, or whose error has grown, stays a failure and says so.
+    So does a change to global state, which no computation needs.
+    """
+    if not rules.expectations or isinstance(result.detail, StateChanged):
+        return result
+    occasion = Occasion(result.case, result.backend, result.direction, backend.identity)
+    verdict, rho = result.verdict.value, result.metrics.get("rho_max", 0.0)
+    entry = occasion.known(rules.expectations, verdict, rho)
+    if entry is None:
+        hint = occasion.nearly(rules.expectations, verdict, rho)
+        return replace(result, explanation=f"{result.explanation}; {hint}") if hint else result
+    reason = entry.reason + (f"; {entry.ticket}" if entry.ticket else "")
+    known = Known(
+        entry.id,
+        entry.place,
+        verdict,
+        entry.max_rho,
+        entry.flaky or "nondeterministic" in entry.verdicts,
+    )
+    return replace(
+        result,
+        verdict=Verdict(VerdictKind.KNOWN),
+        explanation=f"known ({reason}): {result.explanation}",
+        known=known,
+    )
+
+
+def is_known(case: Case, backend: Backend, direction: str, judged: Judgment, rules: Rules) -> bool:
+    """Whether a failure matches a known divergence and needs no diagnosis."""
+    if not rules.expectations or isinstance(judged.detail, StateChanged):
+        return False
+    occasion = Occasion(case, backend.name, direction, backend.identity)
+    return (
+        occasion.known(rules.expectations, judged.verdict.value, judged.metrics.get("rho_max", 0.0))
+        is not None
+    )
