@@ -96,7 +96,7 @@ def pointwise(*domains: Domain, half: Domain | None = None) -> Sample:
     return sample
 
 
-def rarely_zero(d: Drawing, domain: Domain) -> float:
+def rarely_zero(d: Drawing, domain: Domain) -> Arg:
     """A number of a domain; 0, which often makes every result 0, less often than it is simple."""
     number = within(d, domain)
     return number if number or d.flag() else 1.0
