@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ..core.files import is_temporary, write_json
@@ -23,7 +24,7 @@ from ..storage.bundle.machine import label_of, machine, tidy
 from ..storage.bundle.naming import failure_id
 from ..storage.bundle.packing import unpack
 from ..storage.bundle.reading import cases_of
-from ..storage.bundle.rows import row_of
+from ..storage.bundle.rows import row_text
 from ..storage.literals import write_literals
 from .bundle_settings import check_same
 from .events import (
@@ -107,7 +108,7 @@ class BundleWriter:
         self._results.check()
         match event:
             case Judged():
-                self._write(event.results, origin=event.origin)
+                self._write(event.results, origin=event.origin, rows=event.rows)
                 self._count(event)
             case Minimized():
                 self._write(
@@ -174,16 +175,22 @@ class BundleWriter:
         )  # fmt: skip
 
     def _write(
-        self, results: tuple[Result, ...], *, shrunk: bool = False, origin: str = ""
+        self,
+        results: tuple[Result, ...],
+        *,
+        shrunk: bool = False,
+        origin: str = "",
+        rows: Mapping[Key, str] = MappingProxyType({}),
     ) -> None:
+        """``rows``: the results' JSON text, as far as it exists already."""
         assert self._results is not None
         assert self._cases is not None
         results = tuple(r for r in results if r.key not in self._there and r.key not in self._group)
         cases = {r.case.id: r.case for r in results if r.case.id not in self._known}
         for case in cases.values():
             write_literals(self.folder, case)
-        rows = [{"id": name, "case": case.to_json()} for name, case in cases.items()]
-        self._cases.write("".join(json.dumps(row) + "\n" for row in rows))
+        named = [{"id": name, "case": case.to_json()} for name, case in cases.items()]
+        self._cases.write("".join(json.dumps(row) + "\n" for row in named))
         self._known.update(cases)
         failures = 0
         for result in results:
@@ -191,8 +198,9 @@ class BundleWriter:
                 failures += not shrunk
                 self._write_failure(result, results)
         more = ({"shrunk": True} if shrunk else {}) | ({"origin": origin} if origin else {})
+        end = f", {json.dumps(more)[1:]}\n" if more else "}\n"
         self._results.write(
-            "".join(json.dumps(row_of(result) | more, default=str) + "\n" for result in results)
+            "".join((rows.get(r.key) or row_text(r)).removesuffix("}") + end for r in results)
         )
         self._group.update(r.key for r in results)
         self._failures += failures

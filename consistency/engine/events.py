@@ -34,7 +34,8 @@ class Judged:
     run.
 
     ``origin``: in a run with a corpus, whether the case was ``replayed`` or ``explored``. ``unit``
-    is the number of the work unit in the plan, from 0.
+    is the number of the work unit in the plan, from 0. ``rows``: the lines that bundles store, of
+    results from a worker, which has written them already.
     """
 
     case: Case
@@ -42,6 +43,7 @@ class Judged:
     fresh: bool = True
     origin: str = ""
     unit: int = 0
+    rows: Mapping[Key, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

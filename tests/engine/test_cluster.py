@@ -145,7 +145,8 @@ def test_a_killed_worker_changes_nothing() -> None:
 def test_workers_that_are_alike_share_the_groups() -> None:
     client = FakeClient({"a": PLAIN, "b": PLAIN})
     clustered(client)
-    assert client.sent == {"a": 2, "b": 2}
+    assert set(client.sent) == {"a", "b"}
+    assert sum(client.sent.values()) == 4
 
 
 def test_a_case_that_ends_the_process_is_a_crash_and_the_others_are_not() -> None:
@@ -347,10 +348,9 @@ def test_nobody_there_is_one_line() -> None:
 def test_other_rules_at_the_worker_are_noticed(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("extends: packaged\n", encoding="utf-8")
+    assert Coordinator(chosen_for(tolerances=path), FakeClient({"a": PLAIN})).gather()
     coordinator = Coordinator(chosen_for(tolerances=path), FakeClient({"a": PLAIN}))
-    assert coordinator.gather()
     coordinator.config_json["digest"] = "another"
-    coordinator.environments = []
     with pytest.raises(NoWorkersError, match="worker a: its rules are others"):
         coordinator.gather()
 

@@ -32,6 +32,8 @@ class Process:
     ) -> None:
         self.killers, self.flaky = set(killers), flaky if flaky is not None else set()
         self.replies: deque[Any] = deque()
+        self._accept: Callable[[dict[str, Any], Sequence[bytes]], None] = lambda frame, rest: None
+        self._judging = JudgingProcess(lambda frame, rest: self._accept(frame, rest))
 
     def send(self, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
         waiting = [case for case in header.get("ids", ()) if header["kind"] == "judge"] or [
@@ -47,7 +49,8 @@ class Process:
 
         try:
             self._die(waiting, header, crashed)
-            JudgingProcess(reply).answer(json.loads(json.dumps(header)), blobs)
+            self._accept = reply
+            self._judging.answer(json.loads(json.dumps(header)), blobs)
         except _DeathError:
             self.replies.append(LostError("crash", "the process ended (SIGSEGV)"))
 
@@ -103,26 +106,32 @@ class FakeClient:
         return dict(self.workers)
 
     def describe(self, address: str, token: str, config_json: str) -> None:
-        reply = RestartableProcess(self.process).request(
-            {"kind": "describe", "config": json.loads(config_json)}, (), 1.0
-        )
+        reply = json.loads(RestartableProcess(self.process).describe(config_json))
         if address in self.torch:
             reply["machine"]["torch"] = self.torch[address]
             reply["called"] = f"torch{self.torch[address]}"
         self.messages.append(Reply(token, text=json.dumps(reply)))
 
     def judge(
-        self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]
+        self,
+        address: str,
+        token: str,
+        labels: Iterable[str],
+        config_json: str,
+        text: str,
+        blobs: list[bytes],
     ) -> None:
         self.groups += 1
         self.sent[address] += 1
         header = json.loads(text)
         self.serialization.append((address, header))
         mails: list[EventBatch] = []
+        process = RestartableProcess(self.process)
+        process.configure(config_json)
         end = judge_with_restarts(
             header,
             blobs,
-            RestartableProcess(self.process),
+            process,
             lambda n, events: mails.append(EventBatch(token, n, tuple(events), address)),
             list,
         )
@@ -142,10 +151,8 @@ class FakeClient:
         config_json: str,
         names: Sequence[str],
     ) -> None:
-        asked = {"kind": "fingerprint", "config": json.loads(config_json), "backends": list(names)}
-        self.messages.append(
-            Reply(token, text=json.dumps(RestartableProcess(self.process).request(asked, (), 1.0)))
-        )
+        answer = RestartableProcess(self.process).fingerprint(config_json, names)
+        self.messages.append(Reply(token, text=answer))
 
     def _lose(self, address: str) -> None:
         member = self.workers.pop(address)

@@ -101,7 +101,13 @@ class ProcessPool:
         self._workers[address].submit(token, lambda process: process.describe(config_json))
 
     def judge(
-        self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]
+        self,
+        address: str,
+        token: str,
+        labels: Iterable[str],
+        config_json: str,
+        text: str,
+        blobs: list[bytes],
     ) -> None:
         worker = self._workers[address]
 
@@ -112,12 +118,14 @@ class ProcessPool:
             if token in worker.cancelled:
                 raise CancelledError
 
-        worker.submit(
-            token,
-            lambda process: json.dumps(
-                judge_with_restarts(json.loads(text), blobs, process, send, check, self._bounds)
-            ),
-        )
+        def task(process: RestartableProcess) -> str:
+            process.configure(config_json)
+            header = json.loads(text)
+            return json.dumps(
+                judge_with_restarts(header, blobs, process, send, check, self._bounds)
+            )
+
+        worker.submit(token, task)
 
     def fingerprint(
         self, address: str, token: str, labels: Iterable[str], config_json: str,

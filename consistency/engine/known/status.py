@@ -124,6 +124,7 @@ class StatusCollector:
     today: date = field(default_factory=date.today)
     _counts: dict[int, KnownStatus] = field(default_factory=dict)
     _about: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
+    _named: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
 
     def add(self, result: Result) -> None:
         """Count one result for every entry that covers it."""
@@ -147,13 +148,21 @@ class StatusCollector:
             occasion = Occasion(
                 case, result.backend, result.direction, self.identities.get(result.backend, {})
             )
-            numbers = [
-                n
-                for n, e in enumerate(self.entries)
-                if (e.since or self.today) <= self.today and occasion.spoken_of_by(e)
-            ]
+            numbers = [n for n in self._naming(occasion) if occasion.spoken_of_by(self.entries[n])]
             self._about[key] = numbers
         return numbers
+
+    def _naming(self, occasion: Occasion) -> list[int]:
+        """The valid entries that name an occasion's operator: a few of hundreds, for all dtypes,
+        directions and backends."""
+        names = occasion.names
+        if names not in self._named:
+            self._named[names] = [
+                n
+                for n, e in enumerate(self.entries)
+                if (e.since or self.today) <= self.today and _matches(names, e.operator)
+            ]
+        return self._named[names]
 
     def _kind(self, entry: Expectation, result: Result) -> str:
         """How a covered result counts for an entry; empty if it does not count."""

@@ -79,9 +79,17 @@ class DaskClient:
         self._submit(address, token, (), tasks.describe, config_json)
 
     def judge(
-        self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]
+        self,
+        address: str,
+        token: str,
+        labels: Iterable[str],
+        config_json: str,
+        text: str,
+        blobs: list[bytes],
     ) -> None:
-        self._submit(address, token, labels, tasks.judge, text, blobs, self._topic, token)
+        self._submit(
+            address, token, labels, tasks.judge, config_json, text, blobs, self._topic, token
+        )
 
     def fingerprint(
         self,

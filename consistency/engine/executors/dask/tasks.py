@@ -31,7 +31,7 @@ def fingerprint(config_json: str, names: Sequence[str]) -> str:
         return process.fingerprint(config_json, names)
 
 
-def judge(text: str, blobs: list[bytes], topic: str, token: str) -> str:
+def judge(config_json: str, text: str, blobs: list[bytes], topic: str, token: str) -> str:
     """Task: judge a work unit. Its events are sent under ``topic`` as they come; the return value
     states the number of batches."""
     from distributed import get_worker
@@ -42,6 +42,7 @@ def judge(text: str, blobs: list[bytes], topic: str, token: str) -> str:
         dask.log_event(topic, {"token": token, "n": number, "events": events, "from": dask.address})
 
     with _process() as process:
+        process.configure(config_json)
         end = judge_with_restarts(json.loads(text), blobs, process, send, _cancellation(dask))
     return json.dumps(end)
 

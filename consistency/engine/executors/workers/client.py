@@ -37,12 +37,19 @@ class Reply:
 
 
 class WorkerClient(Protocol):
-    """Access to the workers. ``labels`` are resources that a worker must have free for a task."""
+    """Access to the workers. ``labels`` are resources that a worker must have free for a task. A
+    run has one ``config_json``, and every task of it names it."""
 
     def members(self) -> dict[str, Member]: ...
     def describe(self, address: str, token: str, config_json: str) -> None: ...
     def judge(
-        self, address: str, token: str, labels: Iterable[str], text: str, blobs: list[bytes]
+        self,
+        address: str,
+        token: str,
+        labels: Iterable[str],
+        config_json: str,
+        text: str,
+        blobs: list[bytes],
     ) -> None: ...
     def fingerprint(
         self,

@@ -90,22 +90,17 @@ class Coordinator(Membership):
             yield from self._assign_jobs(planned)
             if not self.jobs.running and (self._out_of_time or not (self._more or self.jobs.open)):
                 break
-            message = self.client.next(0.0)
-            if (
-                message is None
-                and self._more
-                and self.jobs.waiting < AHEAD * self._workers
-                and not self._out_of_time
-            ):
+            few = self.jobs.waiting < AHEAD * self._workers
+            if self._more and few and not self._out_of_time:
                 yield from self._draw(planned)
-                continue
-            yield from self._handle(
-                message if message is not None else self.client.next(membership.LOOK_SECONDS / 4)
-            )
+                patience = 0.0
+            else:
+                patience = membership.LOOK_SECONDS / 4
+            yield from self._handle(self.client.next(patience))
         yield from self._not_begun(planned)
         seconds = time.monotonic() - started
         if self.fingerprints or (self.fingerprints is None and seconds >= LONG_SECONDS):
-            fingerprints.collect(self.client, self.config_json, self.environments)
+            fingerprints.collect(self.client, self.config_text, self.environments)
         for environment in self.environments:
             yield environment, Finished(seconds, self._out_of_time)
 
@@ -164,25 +159,31 @@ class Coordinator(Membership):
             self.jobs.add(jobs)
 
     def _assign_jobs(self, planned: Iterator[WorkUnit]) -> Iterator[WorkerEvent]:
-        """Send a job to every idle worker."""
+        """Send jobs to every worker that has room for more, the least busy one first."""
         for environment in self.environments:
-            for member in list(environment.workers.values()):
-                while member.address not in self.jobs.busy and not self._out_of_time:
-                    job = self.jobs.next_for(environment, member)
-                    if job is not None:
-                        remaining = (
-                            None
-                            if self.deadline == math.inf
-                            else max(self.deadline - time.monotonic(), 0.0)
-                        )
-                        text, blobs = job.pack(self.config_json, remaining)
-                        self.client.judge(
-                            member.address, job.token, sorted(job.backend_group.labels), text, blobs
-                        )
-                    elif self._more and self.jobs.waiting < 4 * AHEAD * self._workers:
-                        yield from self._draw(planned)
-                    else:
-                        break
+            able = list(environment.workers.values())
+            while not self._out_of_time:
+                able = [member for member in able if self.jobs.has_room(member.address)]
+                if not able:
+                    break
+                member = min(able, key=lambda member: self.jobs.count_of(member.address))
+                job = self.jobs.next_for(environment, member)
+                if job is not None:
+                    self._send(job)
+                elif (
+                    self._more
+                    and member.address not in self.jobs.busy
+                    and self.jobs.waiting < 4 * AHEAD * self._workers
+                ):
+                    yield from self._draw(planned)
+                else:
+                    able.remove(member)
+
+    def _send(self, job: Job) -> None:
+        remaining = self.deadline - time.monotonic()
+        text, blobs = job.pack(None if remaining == math.inf else max(remaining, 0.0))
+        labels = sorted(job.backend_group.labels)
+        self.client.judge(job.address, job.token, labels, self.config_text, text, blobs)
 
     def _handle(self, message: EventBatch | Reply | None) -> Iterator[WorkerEvent]:
         match message:

@@ -31,12 +31,24 @@ class CancelledError(Exception):
 
 
 class RestartableProcess:
-    """A process that judges for one worker, started on demand and restarted after it ended."""
+    """A process that judges for one worker, started on demand and restarted after it ended. It gets
+    the configuration of a run once, with the first request."""
 
     def __init__(self, start: Start) -> None:
         self.start = start
         self.lock = threading.Lock()
         self._process: Any = None
+        self._config_json = ""
+        self._sent_config = ""  # the process has this one
+
+    def configure(self, config_json: str) -> None:
+        """Further requests belong to the run with this configuration."""
+        self._config_json = config_json
+
+    @property
+    def case_timeout(self) -> float:
+        """Seconds that a case of this run may take."""
+        return float(json.loads(self._config_json)["case_timeout"])
 
     def connection(self) -> Any:
         if self._process is None:
@@ -46,7 +58,16 @@ class RestartableProcess:
     def drop(self) -> None:
         if self._process is not None:
             self._process.kill()
-        self._process = None
+        self._process, self._sent_config = None, ""
+
+    def send(self, header: Header, blobs: Sequence[bytes]) -> None:
+        """Send a request, with the configuration if the process does not have it. Raises
+        LostError."""
+        connection = self.connection()
+        if self._sent_config != self._config_json:
+            header = {**header, "config": json.loads(self._config_json)}
+        connection.send(header, blobs)
+        self._sent_config = self._config_json
 
     def request(
         self,
@@ -56,7 +77,7 @@ class RestartableProcess:
         meanwhile: Callable[[], None] | None = None,
     ) -> Header:
         """Send one request and return its reply. Raises LostError."""
-        self.connection().send(header, blobs)
+        self.send(header, blobs)
         try:
             return self.receive(seconds, meanwhile)[0]
         except BaseException:
@@ -69,14 +90,13 @@ class RestartableProcess:
 
     def describe(self, config_json: str) -> str:
         """The description of the machine and its backends, as JSON text. Raises LostError."""
-        header = {"kind": "describe", "config": json.loads(config_json)}
-        return json.dumps(self.request(header, (), START_SECONDS))
+        self.configure(config_json)
+        return json.dumps(self.request({"kind": "describe"}, (), START_SECONDS))
 
     def fingerprint(self, config_json: str, names: Sequence[str]) -> str:
         """The fingerprints of some backends, as JSON text. Raises LostError."""
-        header = {
-            "kind": "fingerprint", "config": json.loads(config_json), "backends": list(names)
-        }  # fmt: skip
+        self.configure(config_json)
+        header = {"kind": "fingerprint", "backends": list(names)}
         return json.dumps(self.request(header, (), START_SECONDS))
 
 
@@ -123,10 +143,10 @@ def judge_with_restarts(
     batches = _EventBatches(send)
     crashed: list[list[str]] = []
     tries: Counter[str] = Counter()
-    plain, quiet = header["plain"], max(SILENCE_SECONDS, 10.0 * header["config"]["case_timeout"])
+    plain, quiet = header["plain"], max(SILENCE_SECONDS, 10.0 * process.case_timeout)
     while True:
         judged: set[str] = set()
-        process.connection().send({**header, "crashed": crashed, "plain": plain}, blobs)
+        process.send({**header, "crashed": crashed, "plain": plain}, blobs)
         try:
             end = _forward_events(process, batches, judged, quiet, cancelled, bounds)
             batches.flush()

@@ -6,8 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ....probes.fingerprint import cache
 from .client import Reply, WorkerClient
@@ -17,7 +16,7 @@ PATIENCE_SECONDS = 120.0
 
 
 def collect(
-    client: WorkerClient, config_json: Mapping[str, Any], environments: Sequence[WorkerEnvironment]
+    client: WorkerClient, config_text: str, environments: Sequence[WorkerEnvironment]
 ) -> None:
     """Give each :class:`RemoteBackend` the fingerprint of its machine; none if no worker answers in
     time."""
@@ -29,7 +28,7 @@ def collect(
                 token = f"fingerprint.{next(numbers)}"
                 waiting[token] = environment
                 client.fingerprint(
-                    address, token, sorted(group.labels), json.dumps(config_json), group.backends
+                    address, token, sorted(group.labels), config_text, group.backends
                 )
     until = time.monotonic() + PATIENCE_SECONDS
     while waiting and time.monotonic() < until:

@@ -60,8 +60,9 @@ class Job:
     def directions(self) -> tuple[str, ...]:
         return directions_of(self.environment.config, self.unit.operator, self.unit.dtype)
 
-    def pack(self, config_json: Json, seconds: float | None) -> tuple[str, list[bytes]]:
-        """The unit as sent to a worker; ``seconds`` remain of the time budget."""
+    def pack(self, seconds: float | None) -> tuple[str, list[bytes]]:
+        """The unit as sent to a worker, without the configuration of the run; ``seconds`` remain of
+        the time budget."""
         unit, earlier = self.unit, self.environment.resume.results
         packed, blobs = pack_cases(unit.cases)
         keys = [
@@ -72,7 +73,7 @@ class Job:
         ]
         round_number = unit.round if self.first else max(unit.round, 1)
         header = {
-            "kind": "judge", "config": config_json, "operator": unit.operator.name,
+            "kind": "judge", "operator": unit.operator.name,
             "dtype": unit.dtype, "round": round_number,
             "problem": unit.problem, "backends": list(self.backend_group.backends),
             "directions": list(self.directions),

@@ -9,14 +9,17 @@ from .environments import Member, WorkerEnvironment
 from .job import Job
 
 _Place = tuple[str, int]  # an environment, and the number of a unit
+# A worker has further jobs waiting while it has fewer cases than this: it need not wait for the
+# coordinator, which may be busy, between units of one case.
+FEW_CASES, MOST_JOBS = 8, 4
 
 
 class JobQueue:
-    """``running`` are jobs by their token, ``busy`` the addresses of workers with a job."""
+    """``running`` are the jobs that workers have, by their token."""
 
     def __init__(self) -> None:
         self.running: dict[str, Job] = {}
-        self.busy: set[str] = set()
+        self._of_worker: dict[str, list[Job]] = {}  # by address, in the order of its work
         self._waiting: dict[str, deque[Job]] = {}
         self._open: dict[_Place, set[int]] = {}
         self._cases: dict[_Place, int] = {}
@@ -34,6 +37,22 @@ class JobQueue:
     def open(self) -> bool:
         return bool(self.running) or self.waiting > 0
 
+    @property
+    def busy(self) -> set[str]:
+        """The addresses of workers with a job."""
+        return {address for address, jobs in self._of_worker.items() if jobs}
+
+    def count_of(self, address: str) -> int:
+        """How many jobs a worker has."""
+        return len(self._of_worker.get(address, ()))
+
+    def has_room(self, address: str) -> bool:
+        """Whether a worker may get one more job. One that was lost with a worker has the next
+        worker for itself, so that no other job is lost with it again."""
+        jobs = self._of_worker.get(address, [])
+        few = len(jobs) < MOST_JOBS and sum(len(job.unit.cases) for job in jobs) < FEW_CASES
+        return few and not any(job.losses for job in jobs)
+
     def add(self, jobs: Iterable[Job], *, first: bool = False) -> None:
         """Queue jobs, with ``first`` ahead of all others."""
         for job in jobs:
@@ -49,16 +68,18 @@ class JobQueue:
         if not able:
             return None
         job = max(able, key=lambda job: len(job.backend_group.labels))  # the first of these
+        if job.losses and member.address in self.busy:
+            return None
         queue.remove(job)
         job.address = member.address
         self.running[job.token] = job
-        self.busy.add(member.address)
+        self._of_worker.setdefault(member.address, []).append(job)
         return job
 
     def remove(self, job: Job) -> None:
         """Drop a job from the queue; its unit stays open."""
         if self.running.pop(job.token, None) is not None:
-            self.busy.discard(job.address)
+            self._of_worker[job.address].remove(job)
         queue = self._waiting.get(job.environment.key)
         if queue is not None and job in queue:
             queue.remove(job)

@@ -39,7 +39,6 @@ class JudgingProcess:
 
     def __init__(self, reply: SendReply) -> None:
         self._reply = reply
-        self._config_json: Any = None
         self._config: Any = None
         # remaining seconds of the whole run for diagnosing failures, as in a serial run
         self._effort: float | None = None
@@ -47,7 +46,10 @@ class JudgingProcess:
     def answer(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
         """Handle one request. Errors are replies, too."""
         try:
-            self._open(header["config"])
+            if "config" in header:
+                self._open(header["config"])
+            if self._config is None:
+                raise UsageError("it has no configuration")
             match header["kind"]:
                 case "describe":
                     self._reply({"kind": "described", **self._description()}, ())
@@ -68,16 +70,14 @@ class JudgingProcess:
             )
 
     def _open(self, config_json: Any) -> None:
-        """The coordinator's configuration; the previous one if it has not changed."""
+        """Take the coordinator's configuration, which a run's first request has."""
         from ....judge import tolerances
         from ... import config as run_config
 
-        if config_json == self._config_json:
-            return
         if self._config is not None:
             for backend in self._config.backends:
                 backend.close()
-        self._config_json = self._config = None
+        self._config = None
         rules = (
             tolerances.load()
             if config_json["tolerances"] is None
@@ -97,7 +97,7 @@ class JudgingProcess:
                 "its rules are others (tolerances.yaml); install the same version of "
                 "consistency there"
             )
-        self._config_json, self._config, self._effort = config_json, config, None
+        self._config, self._effort = config, None
         freeze_garbage()
 
     def _description(self) -> dict[str, Any]:

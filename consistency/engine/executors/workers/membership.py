@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 from ....errors import BundleError, ConsistencyError
 from ...config import RunConfig
@@ -49,6 +50,11 @@ class Membership:
         self.refused: set[str] = set()  # workers that cannot take part
         self._last = ""  # the reason of the last one
 
+    @cached_property
+    def config_text(self) -> str:
+        """The configuration as every task gets it."""
+        return json.dumps(self.config_json)
+
     def gather(self) -> list[WorkerEnvironment]:
         """Wait for workers, request their descriptions, and group them. Raises NoWorkersError."""
         until = time.monotonic() + JOIN_SECONDS
@@ -90,9 +96,7 @@ class Membership:
 
     def request_description(self, member: Member) -> None:
         self.joining[member.address] = member
-        self.client.describe(
-            member.address, f"describe.{member.address}", json.dumps(self.config_json)
-        )
+        self.client.describe(member.address, f"describe.{member.address}", self.config_text)
 
     def _environment_from(self, answer: Reply) -> WorkerEnvironment | None:
         """The environment of a worker that answered; None if it cannot take part."""

@@ -22,6 +22,7 @@ from ....diagnose.precision_scaling import Scaling
 from ....errors import BundleError, RecipeError
 from ....judge.known.schema import read_text
 from ....storage.bundle import result_from_json, row_of
+from ....storage.bundle.rows import row_text
 from ...config import RunConfig
 from ...events import (
     DeterminismChecked,
@@ -69,18 +70,20 @@ def rows_of(results: Iterable[Result]) -> list[Json]:
 
 
 def pack_event(event: Event, known: Collection[str]) -> bytes:
-    """An event of a unit as JSON text. Cases whose ids are ``known`` to the receiver are left
+    """An event of a unit: a line of JSON text, and for a judged case the row of each result, as
+    bundles store it, in a further line. Cases whose ids are ``known`` to the receiver are left
     out."""
     data: Json
+    rows: list[str] = []
     match event:
         case Judged():
             data = {
                 "kind": "judged",
                 "case": event.case.id,
-                "rows": rows_of(event.results),
                 "fresh": event.fresh,
                 "origin": event.origin,
             }
+            rows = [row_text(result) for result in event.results]
             data |= _unknown_cases([event.case, *(r.case for r in event.results)], known)
         case Minimized():
             data = {"kind": "shrunk", "rows": rows_of((event.original, event.result))}
@@ -105,7 +108,7 @@ def pack_event(event: Event, known: Collection[str]) -> bytes:
             }
         case _:
             raise TypeError(f"{type(event).__name__} is no event of a work unit")
-    return json.dumps(data, default=str).encode("utf-8")
+    return "\n".join((json.dumps(data, default=str), *rows)).encode("utf-8")
 
 
 def _unknown_cases(cases: Sequence[Case], sent: Collection[str]) -> Json:
@@ -125,8 +128,8 @@ def unpack_event(text: bytes, known: Mapping[str, Case], sender: str) -> Event:
     try:
         if len(text) > MAX_EVENT:
             raise ValueError(f"an event of {len(text)} bytes")
-        data = json.loads(text)
-        return _event(data, known, Path(sender))
+        head, *rows = text.decode("utf-8").split("\n")
+        return _event(json.loads(head), rows, known, Path(sender))
     except (BundleError, RecipeError) as error:
         raise BundleError(f"worker {sender} sent what is no result: {error}") from None
     except (
@@ -142,7 +145,9 @@ def unpack_event(text: bytes, known: Mapping[str, Case], sender: str) -> Event:
         ) from None
 
 
-def _event(data: Json, cases_by_id: Mapping[str, Case], sender: Path) -> Event:
+def _event(
+    data: Json, lines: Sequence[str], cases_by_id: Mapping[str, Case], sender: Path
+) -> Event:
     cases = cases_by_id
     if "unknown_cases" in data:
         literals = [base64.b64decode(item, validate=True) for item in data["blobs"]]
@@ -151,19 +156,20 @@ def _event(data: Json, cases_by_id: Mapping[str, Case], sender: Path) -> Event:
             **{case.id: case for case in unpack_cases(data["unknown_cases"], literals)},
         }
 
-    def results() -> tuple[Result, ...]:
+    def results(rows: Iterable[Json]) -> tuple[Result, ...]:
         return tuple(
-            result_from_json(sender, number, row, cases)
-            for number, row in enumerate(data["rows"], start=1)
+            result_from_json(sender, number, row, cases) for number, row in enumerate(rows, start=1)
         )
 
     match data["kind"]:
         case "judged":
+            judged = results(map(json.loads, lines))
+            rows = {result.key: line for result, line in zip(judged, lines, strict=True)}
             return Judged(
-                cases[data["case"]], results(), data["fresh"] is True, str(data["origin"])
+                cases[data["case"]], judged, data["fresh"] is True, str(data["origin"]), rows=rows
             )
         case "shrunk":
-            original, small = results()
+            original, small = results(data["rows"])
             return Minimized(original, small)
         case "scaled":
             return PrecisionScalingMeasured(tuple(Scaling.from_json(row) for row in data["rows"]))
