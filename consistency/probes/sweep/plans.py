@@ -14,6 +14,7 @@ from ...core.recipe import TensorRecipe, tensors
 from ...errors import UsageError, did_you_mean
 from ...generate.materialize import prepare
 from ...operators.declare import Operator
+from ...operators.public_names import find_name
 from ...reference import Reference
 
 SCALE = "scale"  # the magnitude of the data, a dimension of every plan
@@ -209,7 +210,11 @@ def plan_of(name: str) -> SweepPlan:
     if own_plan is not None:
         return own_plan
     registry = operators.registry()
-    operator = registry.get(name) or registry.get(f"nn.functional.{name}")
+    found = find_name(name, registry)
+    operator = registry[found] if found is not None else None
+    own_plan = PLANS.get(_SHORT.get(found or "", ""))
+    if own_plan is not None:
+        return own_plan
     if operator is None:
         raise UsageError(
             f"there is no operator {name!r:.60}{did_you_mean(name, [*PLANS, *registry])}"
