@@ -108,8 +108,8 @@ def exactly(name: str, known: Mapping[str, Operator] | None = None) -> Operator:
 def select(
     patterns: Iterable[str | Operator] | None = None, known: Mapping[str, Operator] | None = None
 ) -> list[Operator]:
-    """Operators by name (or what people call them), glob or family (``family:pooling``), in order; None selects all. Raises
-    UsageError.
+    """Operators by name (or what people call them), glob or family (``family:pooling``), in order;
+    None selects all. Raises UsageError.
 
     ``known`` replaces the registry if given.
     """

@@ -33,8 +33,10 @@ _OTHERS = {
     "nn.functional.upsample_bilinear": "nn.functional.interpolate",
     "native_layer_norm": "nn.functional.layer_norm",
     "native_batch_norm": "nn.functional.batch_norm",
-    "native_group_norm": "nn.functional.group_norm", "grid_sampler": "nn.functional.grid_sample", "affine_grid_generator":
-    "nn.functional.affine_grid", "chain_matmul": "linalg.multi_dot", "qr": "linalg.qr",
+    "native_group_norm": "nn.functional.group_norm",
+    "grid_sampler": "nn.functional.grid_sample",
+    "affine_grid_generator": "nn.functional.affine_grid",
+    "chain_matmul": "linalg.multi_dot", "qr": "linalg.qr",
     "svd": "linalg.svd", "matrix_rank": "linalg.matrix_rank", "lstsq": "linalg.lstsq",
     "eig": "linalg.eig", "solve": "linalg.solve", "symeig": "linalg.eigh",
 }  # fmt: skip

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
 
 from consistency import operators
 from consistency.errors import UsageError
+from consistency.generate.calls.opinfo import database
 from consistency.operators import registry
 from consistency.operators.public_names import find_name
 from consistency.probes.sweep.plans import plan_of
 
 NAMES = {
-    "nn.functional.softmax": "softmax", "torch.nn.functional.layer_norm": "nn.functional.layer_norm",
+    "nn.functional.softmax": "softmax",
+    "torch.nn.functional.layer_norm": "nn.functional.layer_norm",
     "F.gelu": "nn.functional.gelu", "gelu": "nn.functional.gelu", "torch.softmax": "softmax",
     "Tensor.add_": "add_", "torch.Tensor.matmul": "matmul", "aten::addmm": "addmm",
     "aten.addmm.default": "addmm", "torch.ops.aten.addmm.out": "addmm.out",
@@ -50,7 +51,10 @@ def test_every_operator_is_found_with_torch_before_it() -> None:
 def test_aliases_of_torch_s_own_database_are_found() -> None:
     """The aliases that torch tests, an independent list."""
     aliases = {
-        alias.name: info.name for info in op_db for alias in info.aliases if info.name in registry()
+        alias.name: info.name
+        for info in database()
+        for alias in info.aliases
+        if info.name in registry()
     }
     assert len(aliases) >= 40
     wrong = {

@@ -97,7 +97,7 @@ def of_formula(
 ) -> Account:  # fmt: skip
     """An operator and a formula of its arguments, on one backend. Raises UsageError."""
     sizes = {**plan.usual, **sizes}
-    ready = compiled(formula, [*plan.arguments, *plan.usual])
+    ready = compiled(formula, [*plan.arguments, *plan.usual], plan.spelled)
     short = plan.operator.rpartition(".")[2]
 
     def sides(all_sizes: Mapping[str, int]) -> tuple[Side, Side]:

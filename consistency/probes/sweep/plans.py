@@ -13,6 +13,7 @@ from ...core.model import Case
 from ...core.recipe import TensorRecipe, tensors
 from ...errors import UsageError, did_you_mean
 from ...generate.materialize import prepare
+from ...operators.call_signature import argument_names
 from ...operators.declare import Operator
 from ...operators.public_names import find_name
 from ...reference import Reference
@@ -41,6 +42,20 @@ class SweepPlan:
     @property
     def declared(self) -> Operator:
         return operators.get(self.operator)
+
+    @property
+    def spelled(self) -> dict[str, str]:
+        """The names that torch gives to the arguments, with those that formulas have for them."""
+        names = argument_names(self.declared)
+        given = self.case("float32", self.usual, 0).args
+        places = [i for i, arg in enumerate(given) if isinstance(arg, TensorRecipe)]
+        found = {
+            names[place]: short
+            for place, short in zip(places, self.arguments, strict=False)
+            if place < len(names)
+        }
+        taken = {*self.arguments, *self.usual}
+        return {long: short for long, short in found.items() if long not in taken}
 
     def case(self, dtype: str, sizes: Sizes, seed: int) -> Case:
         """The case with these sizes; data are uniform in ±``scale``, and a smaller tensor holds the
