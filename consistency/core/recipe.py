@@ -69,6 +69,10 @@ class Literal:
     base: tuple[int, ...] = ()
     view: tuple[Step, ...] = ()
 
+    def __repr__(self) -> str:  # without the bytes, which may be millions
+        strides = "" if not self.stride or self.stride[-1] == 1 else f" strides {list(self.stride)}"
+        return f"<{self.dtype} {list(self.shape)}{strides}, sha256 {self.digest[:10]}>"
+
     @property
     def digest(self) -> str:
         return hashlib.sha256(self.data).hexdigest()
