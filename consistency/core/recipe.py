@@ -70,8 +70,8 @@ class Literal:
     view: tuple[Step, ...] = ()
 
     def __repr__(self) -> str:  # without the bytes, which may be millions
-        strides = "" if not self.stride or self.stride[-1] == 1 else f" strides {list(self.stride)}"
-        return f"<{self.dtype} {list(self.shape)}{strides}, sha256 {self.digest[:10]}>"
+        told = [f"{name}={getattr(self, name)!r}" for name in self.__slots__ if name != "data"]
+        return f"Literal(sha256={self.digest}, {', '.join(told)})"
 
     @property
     def digest(self) -> str:

@@ -78,7 +78,7 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artifacts:
             echo(problem, err=True)
         site = snapshot(history)
         write(site, out, artifacts=not no_artifacts)
-        nights = max(len(one.runs) for one in site.environments.values())
+        nights = max((len(one.runs) for one in site.environments.values()), default=0)
         failing = sum(1 for cell in site.cells.values() if cell.rank == FAILED)
         size = (
             f"{pluralize(len(site.by_operator()), 'operator')} × "
