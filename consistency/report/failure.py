@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..backends.origins import UNNAMED
 from ..core import recipe
 from ..core.case_source import YOURS, parse_source
 from ..core.detail import ReferenceWrong
@@ -64,6 +65,7 @@ def message(
     lines.append(f"  call:    {_call(result)}")
     if again and parse_source(result.case.source).kind != YOURS:
         lines.append(f"  again:   {command(result, bundle=bundle, spec=spec)}")
+        lines += [f"           {note}" for note in [unnamed_note(result, spec)] if note]
     return "\n".join(map(one_line, lines))
 
 
@@ -154,9 +156,24 @@ def command(result: Result, *, bundle: Path | None = None, spec: str | None = No
         str(folder) if folder is not None and (folder / "case.json").is_file() else result.case.line
     )
     return (
-        f"consistency repro {where} --backend {quote(spec or result.backend)} --direction "
+        f"consistency repro {where} --backend {quote(spec_of(result, spec))} --direction "
         f"{result.direction}"
     )
+
+
+def spec_of(result: Result, spec: str | None) -> str:
+    """What a command calls the result's backend: its spec, or its name; of an object that only the
+    program has, ``FILE.py:NAME``."""
+    from .. import backends
+
+    return spec or (result.backend if backends.is_spec(result.backend) else UNNAMED)
+
+
+def unnamed_note(result: Result, spec: str | None) -> str:
+    """What to put in the place of ``FILE.py:NAME``; empty if the command has a backend."""
+    if result.recorded_id or spec_of(result, spec) != UNNAMED:
+        return ""
+    return f"{UNNAMED} is where {one_line(result.backend, 40)!r}, an object of the program, is made"
 
 
 def tensors_of(result: Result) -> bytes:

@@ -295,7 +295,7 @@ class Screen:
         from rich.text import Text
 
         first = kinds[0]
-        specs = self._settings.specs if self._settings is not None else self.specs
+        specs = self._settings.spelled if self._settings is not None else self.specs
         text = failure.message(first, bundle=self.out, spec=specs.get(first.backend))
         headline, _, rest = text.partition("\n")
         self.console.print(Text.assemble(("✗ ", "red"), (headline, "bold")))
