@@ -96,7 +96,7 @@ class BundleView:
         count, of = (short(corpus.get(key)) for key in ("replayed", "cases"))
         lines = [
             (
-                f"{count} of {of} cases of the corpus {short(corpus.get('name', ''))} "
+                f"{count} of {of} cases of {called(short(corpus.get('name', '')))} "
                 f"({short(corpus['digest'])[:12]}) replayed"
             )
         ]
@@ -266,6 +266,11 @@ def text(sentence: object) -> str:
     """A sentence for display: printable, of bounded length."""
     printed = one_line(str(sentence)[:2001], 3000)
     return printed if len(printed) <= 2000 else f"{printed[:1999]}…"
+
+
+def called(corpus: str) -> str:
+    """``the corpus nightly``; a corpus whose name is that word is called so once."""
+    return f"the corpus {corpus}" if corpus not in ("", "corpus") else "the corpus"
 
 
 def environments(folder: Path) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:

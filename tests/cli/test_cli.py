@@ -381,7 +381,7 @@ NOT_UNDERSTOOD = [
     "fingerprint cpu",
     "fingerprint exp",
     "run --time-budget soon",
-    "repro",
+    "repro --id exp-1",
 ]
 
 
