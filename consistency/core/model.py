@@ -58,9 +58,12 @@ class Case:
         object.__setattr__(self, "kwargs", dict(sorted(self.kwargs.items())))
 
     def __repr__(self) -> str:  # one line, however many arguments and bytes there are
-        shapes = ", ".join(str(list(t.shape)) for t in self.tensors[:4])
-        more = ", …" if len(self.tensors) > 4 else ""
-        return one_line(f"<Case {self.id}: {self.operator} {self.dtype} {shapes}{more}>", MAX_REPR)
+        shapes = [
+            str(list(t.shape if isinstance(t, recipe.Literal) else t.base)) for t in self.tensors
+        ]
+        more = ", …" if len(shapes) > 4 else ""
+        told = f"{self.operator} {self.dtype} {', '.join(shapes[:4])}{more}"
+        return one_line(f"<Case {self.id}: {told}>", MAX_REPR)
 
     @cached_property
     def line(self) -> str:

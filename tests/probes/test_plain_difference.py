@@ -10,8 +10,8 @@ from tests.support.commands import command
 NAMES = ("one", "x @ W")
 
 
-def told(a: torch.Tensor, b: torch.Tensor, **arguments: torch.Tensor) -> str:
-    return plain_difference(a, b, NAMES, arguments)
+def told(one: torch.Tensor, other: torch.Tensor, **arguments: torch.Tensor) -> str:
+    return plain_difference(one, other, NAMES, arguments)
 
 
 def test_the_argument_that_is_left_out_is_named() -> None:

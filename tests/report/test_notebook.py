@@ -31,7 +31,14 @@ def run() -> consistency.Run:
 
 
 def test_one_line_each(wrong: consistency.Result, run: consistency.Run) -> None:
-    values = [wrong, wrong.case, wrong.case.args[0], wrong.comparison, run]
+    values = [
+        *(r.case for r in run.results),
+        wrong,
+        wrong.case,
+        wrong.case.args[0],
+        wrong.comparison,
+        run,
+    ]
     values.append(replace(run, results=(wrong, wrong)))
     for value in values:
         assert len(repr(value)) <= 2 * MAX_REPR

@@ -38,9 +38,10 @@ def plain_difference(
             continue
         wide = tensor.double().expand_as(gap)
         where = "" if tensor.shape == gap.shape else " in every row"
-        for first, second, sign in ((*names, 1.0), (*names[::-1], -1.0)):
-            if is_all(sign * wide):
-                return f"{first} is {second} plus {name}{where}"
+        if is_all(wide):
+            return f"{names[0]} is {names[1]} plus {name}{where}"
+        if is_all(-wide):
+            return f"{names[1]} is {names[0]} plus {name}{where}"
     mean = gap.mean()
     if is_all(mean.expand_as(gap)):
         sign = "-" if mean < 0 else "+"
