@@ -57,7 +57,7 @@ def _size_and_note(result: Result) -> tuple[str, str]:
         text = text.replace(f": {words}; ", ": ", 1).replace(f"; {words}", "", 1)
         text = text.replace(f": {words}", "", 1)
     size, _, note = text.partition(": ")
-    if not note or not (any(known) or len(text) > MAX_HEADLINE) or not size[:1].isdigit():
+    if not note or not (any(known) or len(text) > MAX_HEADLINE) or not size.endswith(" × budget"):
         return text, ""
     return size, note
 

@@ -42,11 +42,11 @@ def result_html(result: Result) -> str:
     """The card of one result: its size, cause and cure, the worst element, and how to repeat it."""
     size, words = split_headline(result)
     where = f"{result.operator} · {result.dtype} · {result.direction} · {result.backend}"
-    evidence = result.evidence
+    evidence, verdict = result.evidence, result.verdict.value
     cause = str(evidence.cause) if evidence is not None and evidence.cause is not None else ""
     worst = result.worst
     facts = [
-        ("verdict", f"{result.verdict}" if cause else f"{result.verdict}: {words}"),
+        ("verdict", verdict if cause or words == verdict else f"{verdict}: {words}"),
         ("cause", cause),
         ("cure", result.workaround),
         ("size", "; ".join(map(str.strip, size_of(result))) if result.verdict.fails else ""),
@@ -55,7 +55,7 @@ def result_html(result: Result) -> str:
         at = f"at {worst.index} of {result.output}: " if worst.index else ""
         facts.append(("worst", at + values_of(worst, dtype_of(result))))
     again = [line.strip() for line in rerun_hint(result, "result")] if result.verdict.fails else []
-    return card(result.verdict.fails, f"{where}   {size}", again, facts)
+    return card(result.verdict.fails, f"{where} · {size}", again, facts)
 
 
 def run_html(run: Run) -> str:
