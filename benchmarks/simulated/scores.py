@@ -63,7 +63,7 @@ def mornings(store, made, planted: Sequence[Planted], quiet: int, seed: int) -> 
     """What would have been told on the mornings after planted changes, and on ``quiet`` others,
     without knowing what came later."""
     from consistency.report.history.change_points import find_change_points
-    from consistency.report.history.series import CaseHistories, case_histories, until
+    from consistency.report.history.series import case_histories, until
 
     rng = np.random.default_rng(seed)
     by_name = {environment.name: environment for environment in made.environments.values()}
@@ -88,13 +88,7 @@ def mornings(store, made, planted: Sequence[Planted], quiet: int, seed: int) -> 
             for night in {*at[environment.env], *(n + 1 for n in at[environment.env])} & set(
                 range(len(environment.runs))
             ):
-                known = CaseHistories(
-                    block.groups,
-                    block.starts,
-                    block.items,
-                    block.state[:, : night + 1],
-                    block.size[:, : night + 1],
-                )
+                known = block.until(night + 1)
                 points, _ = find_change_points(until(environment, night + 1), known)
                 fresh.setdefault(night, set()).update(
                     (t.group, t.kind) for t in points if t.run in (night - 1, night)

@@ -2,3 +2,9 @@
 
 Everything public is imported from ``consistency`` itself.
 """
+
+from __future__ import annotations
+
+from .notebook import attach
+
+attach()

@@ -99,6 +99,18 @@ def is_known(text: str) -> bool:
     return name in _KNOWN or name in _ACCELERATORS or name in named()
 
 
+def is_spec(text: str) -> bool:
+    """Whether a command can take ``text`` as a backend, by its form alone: the name of a known one
+    or of a device of torch, or a place in a file or module."""
+    if is_known(text) or is_users_file(text):
+        return True
+    try:
+        parsed = parse(text)
+    except UsageError:
+        return False
+    return _is_torch_device(parsed) or (bool(parsed.place) and not parsed.place.isdecimal())
+
+
 def _unknown(text: str, kind: str) -> Backend:
     if "," in kind:
         each = " ".join(f"--backend {name.strip()}" for name in text.split(",") if name.strip())

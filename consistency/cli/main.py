@@ -30,8 +30,7 @@ from .commands.report import report
 from .commands.repro import repro
 from .commands.run import run
 from .commands.sweep import sweep
-from .options import INTERRUPTED
-from .supervision import ARGUMENTS
+from .options import ARGUMENTS, INTERRUPTED
 from .usage_hints import COMMANDS, told
 
 EXIT = """\b

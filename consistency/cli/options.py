@@ -15,6 +15,7 @@ import click
 from ..engine.run_options import DECLARED, NO_SHIPPED, RunOptions, size_in_bytes
 from ..errors import UsageError
 
+ARGUMENTS = "consistency.arguments"  # of the command line, in the context's ``meta``
 INTERRUPTED = 130  # the exit status, as shells report SIGINT
 _UNITS = {"s": 1, None: 1, "m": 60, "min": 60, "h": 3600}
 
@@ -48,7 +49,19 @@ GROUPS = {
 
 
 class Command(click.Command):
-    """A command whose help shows its options in groups."""
+    """A command whose help shows its options in groups, and the arguments of operators that were
+    named before ``--help``."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if self.name in ("operators", "run", "sweep", "explain"):
+            from .operator_help import operator_rows
+
+            given = ctx.find_root().meta.get(ARGUMENTS, ())
+            rows = operator_rows(given[1:], formulas=self.name in ("sweep", "explain"))
+            if rows:
+                with formatter.section("Operators"):
+                    formatter.write_dl(rows)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         records: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import io
@@ -13,7 +14,15 @@ from ..core.text import printable
 from ..errors import OutputClosed, OutputError
 from .echo import echo
 
+# For streams that have only some of our signs, such as those of the C locale.
+PLAIN = {
+    "✓": "+", "✗": "x", "×": "x", "·": "-", "–": "-", "—": "-", "…": "...", "→": "->", "↔": "<->",
+    "≤": "<=", "≥": ">=", "±": "+-", "≠": "!=", "÷": "/", "√": "sqrt ", "↑": "^", "↗": "/",
+    "↘": "\\", "ρ": "rho", "σ": "sigma", "λ": "lambda", "½": "1/2", "²": "^2", "⁻": "^-", "−": "-",
+    "“": '"', "”": '"', "‘": "'", "’": "'", "∞": "inf",
+}  # fmt: skip
 _WRITING = frozenset({errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EFBIG, errno.EBADF, errno.EROFS})
+_HANDLER = "consistency.plain"
 BROKEN_PIPE = 141  # as shells report SIGPIPE
 
 
@@ -35,7 +44,21 @@ def prepare() -> None:
             redirected = (
                 os.name == "nt" and not stream.isatty() and "PYTHONIOENCODING" not in os.environ
             )
-            stream.reconfigure(encoding="utf-8" if redirected else None, errors="backslashreplace")
+            stream.reconfigure(encoding="utf-8" if redirected else None, errors=_HANDLER)
+
+
+def _plainly(error: UnicodeError) -> tuple[str | bytes, int]:
+    """The handler of what a stream's encoding does not have: a plain sign, or its number."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    plain = "".join(
+        PLAIN[c] if c in PLAIN else c.encode("ascii", "backslashreplace").decode() for c in text
+    )
+    return plain, error.end
+
+
+codecs.register_error(_HANDLER, _plainly)
 
 
 def told(text: str) -> None:

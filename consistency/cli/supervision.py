@@ -28,10 +28,10 @@ from ..core.exit_status import death
 from ..core.foreign import Bounds, active
 from ..storage import provenance
 from .echo import echo
+from .options import ARGUMENTS
 
 CRASHED = 1  # the exit status: the case ends its process, which is a failure
 REFUSED = 2
-ARGUMENTS = "consistency.arguments"  # of the command line, in the context's ``meta``
 _NOTE = "CONSISTENCY_FOREIGN_NOTE"  # a file in which the process says what it runs
 _PATH = "CONSISTENCY_FOREIGN_PATH"
 _PROGRAM = (

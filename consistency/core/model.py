@@ -17,7 +17,7 @@ from ..errors import RecipeError, did_you_mean
 from . import recipe
 from .contract import Contract
 from .detail import Detail
-from .text import shown
+from .text import one_line, shown
 from .tiling import Tiling
 from .verdict import OutcomeStatus, Verdict
 
@@ -25,6 +25,7 @@ DIRECTIONS = ("forward", "backward")
 # Of drawn cotangents: contiguous; one number for all elements without a stride (what sum's backward
 # passes on); the same with memory of its own; the last dimension outermost in memory.
 COTANGENT_LAYOUTS = ("", "expanded", "constant", "transposed")
+MAX_REPR = 200  # characters
 Key = tuple[str, str, str]  # of a result: case, backend, direction
 
 
@@ -55,6 +56,14 @@ class Case:
         # Tensors are numbered in the order of the arguments, which must survive the way through
         # sorted JSON.
         object.__setattr__(self, "kwargs", dict(sorted(self.kwargs.items())))
+
+    def __repr__(self) -> str:  # one line, however many arguments and bytes there are
+        shapes = [
+            str(list(t.shape if isinstance(t, recipe.Literal) else t.base)) for t in self.tensors
+        ]
+        more = ", …" if len(shapes) > 4 else ""
+        told = f"{self.operator} {self.dtype} {', '.join(shapes[:4])}{more}"
+        return one_line(f"<Case {self.id}: {told}>", MAX_REPR)
 
     @cached_property
     def line(self) -> str:
@@ -320,6 +329,13 @@ class Comparison:
     detail: Detail | None = None
     contract: str = ""
 
+    def __repr__(self) -> str:
+        told = "; ".join(
+            f"{o.name} {o.dtype} {list(o.shape)}: {o.differing:,} of {o.elements:,} elements differ"
+            for o in self.outputs[:3]
+        )
+        return one_line(f"<Comparison {self.status.value}: {told or self.note}>", MAX_REPR)
+
     @property
     def ok(self) -> bool:
         """Whether the call and its reference both returned, so that numbers are compared."""
@@ -439,6 +455,11 @@ class Result:
     known: Known | None = None
     proof: Proof | None = None
     detail: Detail | None = None
+
+    def __repr__(self) -> str:
+        where = f"{self.operator} {self.dtype} {self.direction} on {self.backend}"
+        told = self.explanation.removeprefix(self.verdict.value).lstrip(": ")
+        return one_line(f"<Result {where}: {self.verdict.value}, {told}>", MAX_REPR)
 
     @property
     def cause(self) -> str:

@@ -69,6 +69,10 @@ class Literal:
     base: tuple[int, ...] = ()
     view: tuple[Step, ...] = ()
 
+    def __repr__(self) -> str:  # without the bytes, which may be millions
+        told = [f"{name}={getattr(self, name)!r}" for name in self.__slots__ if name != "data"]
+        return f"Literal(sha256={self.digest}, {', '.join(told)})"
+
     @property
     def digest(self) -> str:
         return hashlib.sha256(self.data).hexdigest()

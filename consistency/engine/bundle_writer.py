@@ -124,7 +124,7 @@ class BundleWriter:
                 self._finish(event)
 
     def _start(self, event: Started) -> None:
-        self._specs = event.config.specs
+        self._specs = event.config.spelled
         self._corpus = event.config.corpus.to_json() if event.config.corpus is not None else None
         self.folder.mkdir(parents=True, exist_ok=True)
         is_ours(self.folder, "bundle", "bundle.json", "name another folder with --out")

@@ -11,6 +11,7 @@ from pathlib import Path
 from .. import backends as _backends
 from .. import operators
 from ..backends.base import Backend
+from ..backends.origins import origin_of
 from ..backends.subprocess.backend import SubprocessBackend
 from ..backends.subprocess.requests import CASE_SECONDS, Limits
 from ..core import dtypes as _dtypes
@@ -82,6 +83,12 @@ class RunConfig:
             return self.time_budget - self.used
         return math.inf if self.time_limit is None else self.time_limit - self.used
 
+    @property
+    def spelled(self) -> dict[str, str]:
+        """What commands call the backends: the specs, and where objects of a program come from."""
+        origins = {one.name: origin_of(one) for one in self.backends if one.name not in self.specs}
+        return {name: spec for name, spec in origins.items() if spec} | dict(self.specs)
+
     def describe(self) -> RunSettings:
         """As JSON data for a bundle."""
         return {
@@ -92,7 +99,7 @@ class RunConfig:
             "examples": self.examples, "seed": self.seed, "time_budget": self.time_budget,
             "shrink": self.shrink,
             "tolerances": self.tolerances.digest, "reference": self.reference,
-            "source": self.source, "repeat": self.repeat, "specs": dict(self.specs),
+            "source": self.source, "repeat": self.repeat, "specs": self.spelled,
             "exhaustive": self.exhaustive, "memory": self.memory, "long": self.long,
             "shipped": self.shipped, "time_limit": self.time_limit,
         }  # fmt: skip

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from ..core.detail import MAX_TEXT, ModifiedInput, StateChanged, TimedOut
 from ..core.dtypes import FORMATS, PARTS, form_of
 from ..core.model import Comparison, ElementGroup, Measured, Outcome, Output, Worst
-from ..core.text import abridged
+from ..core.text import abridged, shown
 from ..core.verdict import OutcomeStatus
+from ..errors import UsageError
 from ..reference import Reference
 from ..reference.integer_casts import judge_casts
 from .contract import breach
@@ -83,6 +85,8 @@ def _compare_outputs(
             OutcomeStatus.OK,
             tuple(Measured(o.name, o.dtype, _shape(o), 0) for o in outcome.outputs),
         )
+    if reference.operator.family == "user":
+        _check_returned(reference.operator.name, outcome.outputs)
     try:
         outputs = reference.observed(outcome.outputs)
     except (RuntimeError, IndexError, ValueError, TypeError) as error:
@@ -94,6 +98,23 @@ def _compare_outputs(
         OutcomeStatus.OK,
         tuple([_measure(i, output, reference) for i, output in enumerate(outputs)]),
     )
+
+
+def _check_returned(name: str, outputs: Sequence[Output]) -> None:
+    """Raises UsageError where a user's function returns nothing that can be judged."""
+    values = [output.value for output in outputs if output.tensor is None]
+    if any(isinstance(value, np.ndarray) for value in values):
+        raise UsageError(
+            f"{name} returns a NumPy array, which no backend computed: leave .numpy() out of it, "
+            "or return tensors"
+        )
+    if len(values) == len(outputs) and values:
+        wrong = next((v for v in values if not isinstance(v, (int, float, complex))), None)
+        if wrong is not None:
+            raise UsageError(
+                f"{name} returns {shown(wrong, 40)}, a {type(wrong).__name__}, in which there are "
+                "no numbers to compare: return tensors"
+            )
 
 
 def changed_state(changes: Sequence[str]) -> Comparison:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from ..core.dtypes import TORCH
 from ..errors import UsageError, did_you_mean
 from .declare import Operator
+from .public_names import find_name, in_torch, shortened
 from .variants import in_place_form, with_complex
 
 FAMILY_MODULES = (
@@ -74,8 +75,17 @@ def by_aten_name() -> dict[str, str]:
 
 
 def get(name: str, known: Mapping[str, Operator] | None = None) -> Operator:
-    """The operator of that name, in the registry or among ``known``. Raises UsageError with the
-    nearest names."""
+    """The operator of that name, or of one that people use for it (``F.gelu``, ``torch.clip``,
+    ``aten::addmm``), in the registry or among ``known``. Raises UsageError with the nearest
+    names."""
+    known = registry() if known is None else known
+    found = find_name(name, known)
+    return exactly(name if found is None else found, known)
+
+
+def exactly(name: str, known: Mapping[str, Operator] | None = None) -> Operator:
+    """The operator of that very name, as a case has it. Raises UsageError with the nearest
+    names."""
     known = registry() if known is None else known
     try:
         return known[name]
@@ -87,7 +97,9 @@ def get(name: str, known: Mapping[str, Operator] | None = None) -> Operator:
             if name in TORCH
             else ""
         )
-        hint = f": that is {what}" if what else did_you_mean(name, known)
+        hint = f": that is {what}" if what else did_you_mean(shortened(name), known)
+        if not what and in_torch(name):
+            hint = f", though torch has that function{hint.replace(';', ',') or ''}"
         raise UsageError(
             f"there is no operator {name!r}{hint or '; `consistency operators` lists them'}"
         ) from None
@@ -96,8 +108,8 @@ def get(name: str, known: Mapping[str, Operator] | None = None) -> Operator:
 def select(
     patterns: Iterable[str | Operator] | None = None, known: Mapping[str, Operator] | None = None
 ) -> list[Operator]:
-    """Operators by name, glob or family (``family:pooling``), in order; None selects all. Raises
-    UsageError.
+    """Operators by name (or what people call them), glob or family (``family:pooling``), in order;
+    None selects all. Raises UsageError.
 
     ``known`` replaces the registry if given.
     """
@@ -120,12 +132,17 @@ def select(
                 name: operator for name, operator in known.items() if operator.family == family
             }
         elif any(mark in pattern for mark in "*?["):
-            matching = [name for name in known if fnmatch.fnmatchcase(name, pattern)]
+            matching = [
+                name
+                for name in known
+                if any(fnmatch.fnmatchcase(name, each) for each in (pattern, shortened(pattern)))
+            ]
             if not matching:
                 raise UsageError(
                     f"no operator matches {pattern!r}; `consistency operators` lists them"
                 )
             chosen |= {name: known[name] for name in matching}
         else:
-            chosen[pattern] = get(pattern, known)
+            operator = get(pattern, known)
+            chosen[operator.name] = operator
     return list(chosen.values())

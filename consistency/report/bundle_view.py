@@ -4,6 +4,7 @@ complete results only where they are shown."""
 from __future__ import annotations
 
 import functools
+import io
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from ..core.model import Case, Comparison, Result, kind
+from ..core.regular_files import open_to_read
 from ..core.schema import Finite, Number, checked_lines
 from ..core.text import one_line, printable
 from ..core.verdict import OutcomeStatus, Verdict
@@ -33,7 +35,7 @@ MAX_BACKENDS, MAX_KEYS = 64, 200  # displayed backends, and keys of an environme
 class BundleView:
     """The content of a bundle. ``shown`` is the line of results.jsonl with the result that
     represents each kind of failure (:func:`~consistency.engine.events.kind`), ``highest`` the
-    largest ρ of each operator and its line.
+    largest ρ of each operator and its line. ``cut``: the last line is incomplete.
     """
 
     folder: Path
@@ -45,6 +47,7 @@ class BundleView:
     groups: ReportGroups = field(default_factory=ReportGroups)
     shown: dict[tuple[str, ...], int] = field(default_factory=dict)
     highest: dict[str, tuple[float, int]] = field(default_factory=dict)
+    cut: bool = False
 
     @functools.cached_property
     def backends(self) -> list[str]:
@@ -75,6 +78,15 @@ class BundleView:
         return seconds
 
     @property
+    def not_whole(self) -> str:
+        """Why the bundle holds less than its run was to have, in words; empty if it is whole."""
+        if self.cut:
+            return "results.jsonl ends in the middle of a line: the bundle was cut off"
+        if self.seconds is None:
+            return "the run did not end: what is here was judged before it was interrupted"
+        return ""
+
+    @property
     def corpus_lines(self) -> list[str]:
         """For a run with a corpus, the number of replayed cases and the seed of exploration;
         otherwise empty."""
@@ -84,7 +96,7 @@ class BundleView:
         count, of = (short(corpus.get(key)) for key in ("replayed", "cases"))
         lines = [
             (
-                f"{count} of {of} cases of the corpus {short(corpus.get('name', ''))} "
+                f"{count} of {of} cases of {called(short(corpus.get('name', '')))} "
                 f"({short(corpus['digest'])[:12]}) replayed"
             )
         ]
@@ -156,6 +168,7 @@ def read(folder: Path) -> BundleView:
     """Read a bundle for reports. Raises BundleError with file and line."""
     view = BundleView(folder, bundle.read_header(folder), *environments(folder))
     path = folder / "results.jsonl"
+    view.cut = _ends_in_a_line(path)
     for number, row in checked_lines(path, CountedRow):
         try:
             _add(view, number, row)
@@ -176,6 +189,18 @@ def read(folder: Path) -> BundleView:
     view.summary.standings += map(_printable, status.kept(folder))
     view.summary.grown |= dict(_rows(folder / "memory.jsonl", MemoryRow, _grown))
     return view
+
+
+def _ends_in_a_line(path: Path) -> bool:
+    """Whether a plain file ends without a line break, as after a crash or a copy that broke off."""
+    try:
+        with io.BufferedReader(open_to_read(path)) as stream:
+            if not stream.seek(0, io.SEEK_END):
+                return False
+            stream.seek(-1, io.SEEK_END)
+            return stream.read(1) != b"\n"
+    except OSError:
+        return False  # packed, or missing: reading says what is wrong
 
 
 def _add(view: BundleView, number: int, row: CountedRow) -> None:
@@ -241,6 +266,11 @@ def text(sentence: object) -> str:
     """A sentence for display: printable, of bounded length."""
     printed = one_line(str(sentence)[:2001], 3000)
     return printed if len(printed) <= 2000 else f"{printed[:1999]}…"
+
+
+def called(corpus: str) -> str:
+    """``the corpus nightly``; a corpus whose name is that word is called so once."""
+    return f"the corpus {corpus}" if corpus not in ("", "corpus") else "the corpus"
 
 
 def environments(folder: Path) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..backends.origins import UNNAMED
 from ..core import recipe
 from ..core.case_source import YOURS, parse_source
 from ..core.detail import ReferenceWrong
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import torch
 
 MAX_TENSOR_BYTES = 64 << 20
+MAX_HEADLINE = 120  # characters
 MAX_CALL = 140  # characters of the call's line
 MILLION = 1_000_000
 # Decimal digits that distinguish neighboring numbers.
@@ -26,11 +28,38 @@ _DIGITS = {"float64": 17, "float32": 9, "float16": 5, "bfloat16": 4}
 
 
 def headline(result: Result) -> str:
-    """``nn.functional.gelu · float32 · forward · cuda   divergent: 1,400 × budget …``"""
-    return (
-        f"{result.operator} · {result.dtype} · {result.direction} · {result.backend}   "
-        f"{result.verdict}: {result.explanation}"
-    )
+    """``nn.functional.gelu · float32 · forward · cuda   divergent: 1,400 × budget: TF32 inputs
+    explain 99%``: what is longer than a line of a terminal is left to :func:`message`."""
+    short, cause = _short_headline(result), reasons(result)[0]
+    with_cause = f"{short}: {cause}"
+    return with_cause if cause and len(with_cause) <= MAX_HEADLINE else short
+
+
+def _short_headline(result: Result) -> str:
+    where = f"{result.operator} · {result.dtype} · {result.direction} · {result.backend}"
+    return f"{where}   {result.verdict}: {_size_and_note(result)[0]}"
+
+
+def reasons(result: Result) -> tuple[str, str]:
+    """The cause and the cure in words, empty where none was found."""
+    evidence = result.evidence
+    cause = str(evidence.cause) if evidence is not None and evidence.cause is not None else ""
+    return cause, result.workaround
+
+
+def _size_and_note(result: Result) -> tuple[str, str]:
+    """The explanation without cause and cure; where these, or the room, ask for it, in two: how
+    large the error is, and what else was found."""
+    cause, cure = reasons(result)
+    text = result.explanation
+    known = [words for words in (cause, cure and f"{cure} makes it vanish") if words in text]
+    for words in filter(None, known):
+        text = text.replace(f": {words}; ", ": ", 1).replace(f"; {words}", "", 1)
+        text = text.replace(f": {words}", "", 1)
+    size, _, note = text.partition(": ")
+    if not note or not (any(known) or len(text) > MAX_HEADLINE) or not size.endswith(" × budget"):
+        return text, ""
+    return size, note
 
 
 def split_headline(result: Result) -> tuple[str, str]:
@@ -52,7 +81,20 @@ def message(
 
     ``spec`` is the backend's spec, if it is not its name. ``again=False`` omits the command.
     """
-    lines = [headline(result)]
+    cause, cure = reasons(result)
+    facts = (("cause", cause), ("cure", cure), ("note", _size_and_note(result)[1]))
+    lines = [_short_headline(result)]
+    lines += [f"  {name + ':':<8} {text}" for name, text in facts if text]
+    lines += details(result)
+    if again and parse_source(result.case.source).kind != YOURS:
+        lines.append(f"  again:   {command(result, bundle=bundle, spec=spec)}")
+        lines += [f"           {note}" for note in [unnamed_note(result, spec)] if note]
+    return "\n".join(map(one_line, lines))
+
+
+def details(result: Result) -> list[str]:
+    """The lines about the worst element, the size of the error, and the call."""
+    lines = []
     if result.worst is not None:
         where = f"at {result.worst.index}" if result.worst.index else "(the only element)"
         values = values_of(result.worst, dtype_of(result))
@@ -61,10 +103,7 @@ def message(
         lines.append(f"  worst {where} of {result.output or 'out/0'}: {values}")
     if result.verdict.kind is VerdictKind.DIVERGENT:
         lines += size_of(result)
-    lines.append(f"  call:    {_call(result)}")
-    if again and parse_source(result.case.source).kind != YOURS:
-        lines.append(f"  again:   {command(result, bundle=bundle, spec=spec)}")
-    return "\n".join(map(one_line, lines))
+    return [*lines, f"  call:    {_call(result)}"]
 
 
 def dtype_of(result: Result) -> str:
@@ -154,9 +193,24 @@ def command(result: Result, *, bundle: Path | None = None, spec: str | None = No
         str(folder) if folder is not None and (folder / "case.json").is_file() else result.case.line
     )
     return (
-        f"consistency repro {where} --backend {quote(spec or result.backend)} --direction "
+        f"consistency repro {where} --backend {quote(spec_of(result, spec))} --direction "
         f"{result.direction}"
     )
+
+
+def spec_of(result: Result, spec: str | None) -> str:
+    """What a command calls the result's backend: its spec, or its name; of an object that only the
+    program has, ``FILE.py:NAME``."""
+    from .. import backends
+
+    return spec or (result.backend if backends.is_spec(result.backend) else UNNAMED)
+
+
+def unnamed_note(result: Result, spec: str | None) -> str:
+    """What to put in the place of ``FILE.py:NAME``; empty if the command has a backend."""
+    if result.recorded_id or spec_of(result, spec) != UNNAMED:
+        return ""
+    return f"{UNNAMED} is where {one_line(result.backend, 40)!r}, an object of the program, is made"
 
 
 def tensors_of(result: Result) -> bytes:

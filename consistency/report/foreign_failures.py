@@ -63,7 +63,12 @@ def _answer(header: framing.Header, blobs: list[bytes]) -> tuple[framing.Header,
             for number, row in enumerate(header["rows"], start=1)
         )
         repro_script.write(
-            folder, first, spec=header["spec"], identity=header["identity"], others=others
+            folder,
+            first,
+            spec=header["spec"],
+            identity=header["identity"],
+            others=others,
+            versions=False,
         )
     return {}, ()
 

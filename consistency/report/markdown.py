@@ -37,6 +37,7 @@ def markdown(view: BundleView) -> str:
         "",
         plain(title(view)),
         "",
+        *([f"**Not whole:** {view.not_whole}.", ""] if view.not_whole else []),
         _counts(view),
         "",
     ]

@@ -128,6 +128,7 @@ def _about(view: BundleView) -> dict[str, Any]:
         "" if header.get("complete", True) else "time budget used up",
     ]  # fmt: skip
     return {"facts": [one_line(fact) for fact in facts if fact], "summary": _summary(view),
+    "not_whole": view.not_whole,
     "name": one_line(view.folder.name),
             "failed": bool(summary.groups["failed"])}  # fmt: skip
 
@@ -145,7 +146,7 @@ def _summary(view: BundleView) -> str:
     good, warned = summary.groups["passed"], summary.groups["warned"]
     if not good and not warned:
         return "Nothing was tested"
-    return "Nothing fails" + (
+    return f"Nothing fails{' so far' if view.not_whole else ''}" + (
         f", {warned:,} results are known or ill-conditioned" if warned else ""
     )
 

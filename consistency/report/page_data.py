@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core.model import Result
 from ..core.model import kind as kind_of
-from ..core.text import printable, quote, round_significant
+from ..core.text import one_line, printable, quote, round_significant
 from ..core.verdict import VERDICTS, Verdict
 from ..storage.bundle import failure_id
 from . import failure
@@ -175,8 +175,7 @@ def _case(
 
     A command that contains the recipe is split around it.
     """
-    headline = printable(failure.headline(result))
-    details = failure.message(result, again=False).removeprefix(headline).strip("\n").split("\n")
+    details = map(one_line, failure.details(result))
     line, inline = result.case.line, quote(result.case.line)
     command = failure.command(
         result, bundle=view.folder, spec=view.specs.get(short(result.backend))

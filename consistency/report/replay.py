@@ -12,6 +12,8 @@ from .terminal import IN_FULL, Screen
 
 def show(folder: Path, *, stream: IO[str] | None = None, not_tested: bool = False) -> None:
     """Print the final report of a stored run. Raises BundleError."""
+    from rich.text import Text
+
     view = read(folder)
     view.read_worst_failures(IN_FULL)
     screen = Screen(stream=stream, out=folder, not_tested=not_tested)
@@ -22,6 +24,8 @@ def show(folder: Path, *, stream: IO[str] | None = None, not_tested: bool = Fals
         {name: view.environment.get(name, {}) for name in view.backends},
         view.unavailable,
     )
+    if view.not_whole:
+        screen.console.print(Text(f"not whole: {view.not_whole}", "bold"))
     screen.closing(view.seconds, view.header.get("complete") is False)
 
 

@@ -9,7 +9,7 @@ from ..core.case_source import YOURS, parse_source
 from ..core.model import Result
 from ..core.recipe import INLINE_BYTES
 from ..core.text import quote
-from .failure import command
+from .failure import command, spec_of, unnamed_note
 
 MAX_LINE = 1500  # characters of a case in a command
 
@@ -30,13 +30,16 @@ def rerun_hint(
             ),
             "           no command can call a function of your own",
         ]
-    options = f"--backend {quote(spec or result.backend)} --direction {result.direction}"
+    options = f"--backend {quote(spec_of(result, spec))} --direction {result.direction}"
+    note = unnamed_note(result, spec)
+    notes = [f"           {note}"] if note else []
     if folder is not None:
-        return [f"  again:   consistency repro {quote(str(folder))} {options}"]
+        return [f"  again:   consistency repro {quote(str(folder))} {options}", *notes]
     inline = all(len(tensor.data) <= INLINE_BYTES for tensor in result.case.literals)
     if inline and len(result.case.line) <= MAX_LINE:
-        return [f"  again:   {command(result, spec=spec)}"]
+        return [f"  again:   {command(result, spec=spec)}", *notes]
     return [
         f'  again:   consistency.save({variable}, "FOLDER") in Python, and then',
         f"           consistency repro FOLDER {options}",
+        *notes,
     ]

@@ -24,6 +24,7 @@ class Cell:
     operators: dict[str, str] = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)
     rho: float | None = None
+    exact: bool = False
 
     def add(self, result: Result) -> None:
         group = result.verdict.group
@@ -33,6 +34,7 @@ class Cell:
         )
         if group == "not tested":
             self.reasons[result.verdict.value] += 1
+        self.exact |= result.verdict.kind is VerdictKind.EXACT
         if result.verdict.kind is VerdictKind.ROUNDING:
             self.rho = max(self.rho or 0.0, result.metrics.get("rho_max", 0.0))
 
@@ -46,6 +48,8 @@ class Cell:
         if count["passed"] or count["warned"]:
             group = "warned" if count["warned"] else "passed"
             number = "exact" if self.rho is None else f"{self.rho:.2f}"
+            if self.rho is None and not self.exact:
+                number = f"{count['warned']} of {len(self.operators)}"  # no other result
             return f"{'!' if group == 'warned' else '✓'} {number}{absent}", group
         return (
             f"– {self.reasons.most_common(1)[0][0] if self.reasons else 'nothing ran'}",

@@ -37,6 +37,7 @@ from ..errors import OutputError
 from ..generate.calls.generic_error import GENERIC
 from ..operators.declare import Operator
 from . import failure
+from .bundle_view import called
 from .family_table import table
 from .progress import ProgressMeter
 from .summary import RunSummary
@@ -295,7 +296,7 @@ class Screen:
         from rich.text import Text
 
         first = kinds[0]
-        specs = self._settings.specs if self._settings is not None else self.specs
+        specs = self._settings.spelled if self._settings is not None else self.specs
         text = failure.message(first, bundle=self.out, spec=specs.get(first.backend))
         headline, _, rest = text.partition("\n")
         self.console.print(Text.assemble(("✗ ", "red"), (headline, "bold")))
@@ -416,7 +417,8 @@ def _replaying(settings: RunConfig) -> str:
     assert settings.corpus is not None
     corpus = settings.corpus
     fresh = f", then fresh ones · seed {settings.seed}" if settings.explore else ""
-    return f"{len(corpus.cases):,} cases of the corpus {corpus.name} ({corpus.digest[:12]}){fresh}"
+    name = called(corpus.name)
+    return f"{len(corpus.cases):,} cases of {name} ({corpus.digest[:12]}){fresh}"
 
 
 def _about(environment: Mapping[str, str], printed: set[tuple[str, str]]) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..core.model import Result
-from ..core.text import format_factor
+from ..core.model import MAX_REPR, Result
+from ..core.text import format_factor, one_line
+from ..report.notebook import card
 from .preflight import Mistake
 
 WITHIN = "within the band"
@@ -164,6 +165,14 @@ class ModelReport:
         from .text import report_json
 
         return report_json(self)
+
+    def __repr__(self) -> str:
+        where = ", ".join(f"{one.name} {one.verdict}" for one in self.tested) or "no backend"
+        return one_line(f"<ModelReport {self.name}: {where}>", MAX_REPR)
+
+    def _repr_html_(self) -> str:
+        lines = str(self).splitlines()
+        return card(bool(self.failures), lines[0], lines[1:])
 
     def __str__(self) -> str:
         from .text import report_text

@@ -282,7 +282,10 @@ def test_the_old_question() -> None:
 
 
 def test_reduced_precision_is_found() -> None:
-    told = r"^nn\.functional\.linear · .* · cpu   reduced-precision: .*TF32 inputs explain 9\d%"
+    told = (
+        r"^nn\.functional\.linear · .* · cpu   reduced-precision: .* × budget\n"
+        r"  cause:   TF32 inputs explain 9\d%"
+    )
     with pytest.raises(Divergence, match=told) as caught:
         consistency.assert_consistent(
             lambda x, w, b: by_hand(tf32(x), tf32(w), b), X, W, B, reference=F.linear

@@ -54,7 +54,7 @@ def test_a_function_of_torch_ends_with_its_command() -> None:
     assert result.case.source == "call/torch.nn.functional.softmax"  # type: ignore[attr-defined]
     command = re.search(r"^  again:   (consistency repro .*)$", str(error), re.MULTILINE)
     assert command is not None
-    words = shlex.split(command.group(1).replace("--backend off", "--backend cpu"))
+    words = shlex.split(command.group(1).replace("--backend FILE.py:NAME", "--backend cpu"))
     assert Case.from_line(words[2]) == result.case  # type: ignore[attr-defined]
     answer = CliRunner().invoke(main, words[1:])
     assert answer.exit_code == 0, answer.output
@@ -79,7 +79,7 @@ def test_the_names_of_torchs_functions(function: Any, name: str) -> None:
 def test_large_tensors_take_two_steps(tmp_path: Path) -> None:
     error = divergence(torch.matmul, torch.rand(30, 40), torch.rand(40, 50))
     assert 'consistency.save(error.results[0], "FOLDER") in Python, and then' in str(error)
-    assert "consistency repro FOLDER --backend off --direction forward" in str(error)
+    assert "consistency repro FOLDER --backend FILE.py:NAME --direction forward" in str(error)
     folder = consistency.save(error.results[0], tmp_path / "kept")  # type: ignore[arg-type]
     assert manifest.check(folder)
     answer = command("repro {} --backend cpu --direction forward --json", folder)
@@ -124,7 +124,7 @@ def test_failures_of_a_watch_are_kept_as_they_are_found(tmp_path: Path) -> None:
     command = re.search(r"^  again:   (consistency repro .*)$", str(w), re.MULTILINE)
     assert command is not None
     answer = CliRunner().invoke(
-        main, shlex.split(command.group(1).replace("--backend off", "--backend cpu"))[1:]
+        main, shlex.split(re.sub(r"--backend tests\S+:Off", "--backend cpu", command.group(1)))[1:]
     )
     assert answer.exit_code == 0, answer.output
     assert "aten.mm · float32 · forward · cpu   rounding" in answer.output

@@ -43,7 +43,7 @@ def test_the_worked_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert [run.exit_code for run in recorded] == [0, 0, 0], [run.stderr for run in recorded]
     assert judged.exit_code == 1, judged.stderr
     shown = PAGE.partition("```text\n")[2].splitlines()
-    for line in (shown[0], shown[2].partition("--id")[0]):
+    for line in (*shown[:2], shown[3].partition("--id")[0]):
         assert line in judged.stdout, judged.stdout
     rows = [
         json.loads(line)

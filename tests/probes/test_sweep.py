@@ -287,7 +287,7 @@ def test_the_command_writes_its_files_and_says_what_it_saw(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("arguments", "words"), [
     (["nosuch"], "there is no operator 'nosuch'"),
-    (["svd"], "has no dimensions with names|there is no operator"),
+    (["svd"], "takes none of the arguments that a sweep can make|there is no operator"),
     (["linear", "--vary", "Q=1..9"], "has N, K, M, scale"),
     (["linear", "--vary", "K=1.5,2"], "sizes are whole numbers"),
     (["linear", "--fix", "k=3"], "no dimension 'k'"),

@@ -370,6 +370,91 @@ def test_a_first_failure_is_no_flake_and_not_known(
     snapshot(latest_page(made(tmp_path), {})["summary"], "3")
 
 
+def nights_of(folder: Path, pattern: str, cases: int = 20, failing: int = 1, **more: Any) -> None:
+    """A night for each letter: P, all pass; F, the first ``failing`` cases fail, each with its own
+    error; f, with another one each night; C, after a change of the driver."""
+    driver = "31.1"
+    for number, letter in enumerate(pattern):
+        driver = "31.2" if letter == "C" else driver
+        rows = quiet("exp", cases=cases)
+        for i in range(failing if letter != "P" else 0):
+            error = 336.0 + i if letter != "f" else 4.0 ** (1 + number * 7 % 5)
+            rows[i] = row("exp", rows[i]["case_id"], "divergent", error, **more)
+        night(folder, number, [*rows, *quiet("sum")], driver=driver)
+
+
+SAME = {"evidence": {"initial_verdict": "divergent", "repeats": 3, "other": 0, "within": 0}}
+PASSED = {"evidence": {"initial_verdict": "divergent", "repeats": 3, "other": 2, "within": 2}}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "failing", "more", "expected"),
+    [
+        ("PPF", 18, {}, "new, 1 night"),  # many cases at once
+        ("PPFF", 18, {}, "new, 2 nights in a row"),
+        ("PPFFF", 18, {}, ""),  # told twice; known from then on
+        ("PPF", 1, {}, "not certain"),
+        ("PPFF", 1, {}, "new, 2 nights in a row"),  # with the same error
+        ("PPPPPF", 1, SAME, "new, 1 night"),  # repeated in the run
+        ("PPF", 1, SAME, "not certain"),
+        ("PPFF", 1, SAME, "new, 2 nights in a row"),
+        ("PPC", 1, {}, "new, 1 night"),
+        ("PPff", 1, {}, "not certain"),  # another error each time
+        ("PPfff", 1, {}, "not certain"),
+        ("PPfffff", 1, {}, "new, 5 nights in a row"),
+        ("PPPPPPPPPPPPff", 1, {}, "new, 2 nights in a row"),
+        ("PPFPF", 1, {}, "flaky"),  # it came back
+        ("PPFPF", 18, {}, "flaky"),
+        ("PPF", 1, PASSED, "not certain"),
+        ("PPFF", 1, PASSED, "flaky"),  # it came back within the run
+        ("PPC", 1, PASSED, "not certain"),
+        ("FFP", 1, {}, ""),  # may be mended
+        ("PPPFFFFFFFFFFP", 1, {}, "flaky"),
+    ],
+)
+def test_what_is_told_of_a_failure(
+    pattern: str, failing: int, more: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    nights_of(tmp_path, pattern, failing=failing, **more)
+    matrix = made(tmp_path)
+    latest = latest_page(matrix, {})
+    told = [line["age"] for part in latest["parts"] for line in part["rows"] if line["age"]]
+    told += ["not certain" for part in latest["parts"] if part["kind"] == "transient"]
+    (cell,) = [one for one in entries(matrix) if one["operator"] == "exp"]
+    if cell["kind"] == "flaky":
+        told.append("flaky")
+    assert told == ([expected] if expected else [])
+    assert latest["bad"] == expected.startswith("new")
+    if "F" not in pattern[: pattern.rfind("P")] and "within" not in str(more):
+        assert cell["flaky"] is None
+
+
+def test_a_new_failure_is_listed_by_the_query_of_the_documentation(tmp_path: Path) -> None:
+    nights_of(tmp_path, "PPFF", failing=18)
+    held = stored(tmp_path)
+    matrix = snapshot(held)
+    (found,) = [one for one in entries(matrix) if parse("kind:new", (), VERDICTS).holds(one)]
+    assert found["operator"] == "exp"
+    sql = "SELECT kind, operator, cases, of_cases, nights FROM changes WHERE regression"
+    assert list(questions.ask(held, sql).rows) == [("new", "exp", 18, 20, 2)]
+    held.close()
+
+
+@pytest.mark.parametrize("evidence", ["none", 5, [], {"repeats": "many"}, {"within": None}])
+def test_evidence_that_cannot_be_read_is_no_evidence(evidence: object, tmp_path: Path) -> None:
+    nights_of(tmp_path, "PPPPPPF", evidence=evidence)
+    held = stored(tmp_path)
+    assert held.problems == []
+    assert held.db.execute("SELECT max(again) FROM outcomes").fetchall() == [(0,)]
+
+
+def test_nights_are_counted_once_however_many_environments_there_are(tmp_path: Path) -> None:
+    for number in range(4):
+        rows = [*quiet(), *({**one, "backend": "numpy"} for one in quiet())]
+        night(tmp_path, number, rows)
+    assert latest_page(made(tmp_path), {})["nights"] == 4
+
+
 def test_an_operator_s_page_begins_with_what_fails(tmp_path: Path) -> None:
     night(
         tmp_path,

@@ -201,4 +201,4 @@ def _operator(case: Case) -> Any:
         return operator_of(case)
     from ... import operators
 
-    return operators.get(case.operator)
+    return operators.exactly(case.operator)

@@ -13,6 +13,7 @@ import click
 from ...core.text import format_factor, pluralize
 from ..echo import echo
 from ..options import FOLDER, command
+from ._last_run import last_run, last_runs
 
 if TYPE_CHECKING:
     from ...report.history.diff import ResultChange, RunDifference
@@ -24,14 +25,15 @@ MOST_VALUE = 100  # characters of a value
 
 
 @command(short_help="Compare two runs: what fails now, what is fixed, which errors grew.")
-@click.argument("old", type=FOLDER)
-@click.argument("new", type=FOLDER)
+@click.argument("old", type=FOLDER, required=False)
+@click.argument("new", type=FOLDER, required=False)
 @click.option("--markdown", is_flag=True, help="As Markdown, for the summary of a CI job.")
 @click.option("--json", "as_json", is_flag=True, help="One object a line per change.")
-def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
+def diff(old: Path | None, new: Path | None, markdown: bool, as_json: bool) -> None:
     """Compare two runs, like for like: only cases that both of them judged on the same backend.
 
-    OLD and NEW are bundles. Listed are new failures, failures with another cause, results that err
+    OLD and NEW are bundles; default: the last two under reports/. Listed are new failures,
+    failures with another cause, results that err
     more although they still pass (a test on the errors of all cases of an operator, of its dtypes
     together, and of a dtype in all operators; where nothing changed, one comparison in a thousand
     has a false alarm), what is no longer tested, what is fixed, known divergences that no longer
@@ -47,6 +49,10 @@ def diff(old: Path, new: Path, markdown: bool, as_json: bool) -> None:
     """
     from ...report.history.diff import difference
 
+    if old is None:
+        old, new = last_runs(2)
+    elif new is None:
+        new = last_run()
     result = difference(old, new)
     if as_json:
         for backend, rows in result.environments.items():

@@ -88,13 +88,12 @@ def explain(
         from ..supervision import supervise
 
         supervise(case_text, trust=trust)
-    from ...probes.sweep.plans import PLANS
     from ...report.safe_console import SafeConsole
 
     with SafeConsole(stderr=True).status("looking") as status:
         if case_text is not None:
             explanation = _of_case(a, b, case_text, status.update)
-        elif a in PLANS or any(plan.operator == a for plan in PLANS.values()):
+        elif _is_explained(a):
             explanation = _of_formula(a, b, shape, backend, dtype, seed, status.update)
         else:
             left, right = (
@@ -128,10 +127,23 @@ def explain(
     )
 
 
+def _is_explained(text: str) -> bool:
+    """Whether it is an operator that is explained beside a formula."""
+    from ...operators import registry
+    from ...operators.public_names import find_name
+    from ...probes.sweep.plans import PLANS
+
+    return text in PLANS or any(
+        plan.operator == find_name(text, registry()) for plan in PLANS.values()
+    )
+
+
 def _fingerprint(text: str, other: str, say: Any) -> Any:
     """The fingerprint of a bundle, of a file that `consistency fingerprint --json` wrote, or
     measured on a backend."""
     from ... import backends as known
+    from ...operators import registry
+    from ...operators.public_names import find_name
     from ...probes.explain import fingerprints
     from ...probes.fingerprint.collect import take
     from ...probes.sweep.plans import PLANS
@@ -143,10 +155,14 @@ def _fingerprint(text: str, other: str, say: Any) -> Any:
     path = Path(text)
     if path.is_file() and not text.endswith(".py"):
         return fingerprints.read(path)
+    named = find_name(text, registry())
+    if named is not None and not known.is_known(text):
+        raise UsageError(
+            f"beside a formula, `explain` knows {', '.join(PLANS)}; not yet {named!r:.60}"
+        )
     if " " in text.strip():
         raise UsageError(
-            f"{other!r:.40} is no operator that `explain` takes beside a formula; known: "
-            f"{', '.join(PLANS)}"
+            f"{other!r:.40} is no operator; beside a formula, `explain` knows {', '.join(PLANS)}"
         )
     backend = known.resolve(text)
     try:

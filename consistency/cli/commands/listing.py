@@ -12,6 +12,8 @@ from ...errors import UsageError
 from ..echo import echo
 from ..options import command, option
 
+FEW = 3  # operators that are shown with their arguments
+
 
 @command(short_help="List the backends, or why one is unavailable.")
 @option("backends", help="Only this one (repeatable; default: all that are known by name).")
@@ -117,6 +119,7 @@ def operators(
     Exit status: 0 whatever was measured · 2 bad usage
     """
     from ... import operators as registry
+    from ...operators.call_signature import call_signature
     from .coverage import show_coverage, show_health
 
     selection = [*patterns, *([f"family:{family}"] if family else [])]
@@ -150,6 +153,8 @@ def operators(
             f"{o.name:<44} {o.family:<14} "
             f"{' '.join(o.dtypes)}{'   ↔' if o.differentiable else ''}{absent}"
         )
+        if len(chosen) <= FEW and (signature := call_signature(o)):
+            echo(f"  {signature}")
     families = len({o.family for o in chosen})
     many = (
         f"{len(chosen)} operator{'s' if len(chosen) != 1 else ''} in {families} "

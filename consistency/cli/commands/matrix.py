@@ -78,15 +78,15 @@ def matrix(folders: Sequence[Path], out: Path, store: Path | None, no_artifacts:
             echo(problem, err=True)
         site = snapshot(history)
         write(site, out, artifacts=not no_artifacts)
-        runs = sum(len(one.runs) for one in site.environments.values())
+        nights = max((len(one.runs) for one in site.environments.values()), default=0)
         failing = sum(1 for cell in site.cells.values() if cell.rank == FAILED)
         size = (
             f"{pluralize(len(site.by_operator()), 'operator')} × "
             f"{pluralize(len(site.environments), 'environment')}"
         )
         echo(
-            f"wrote {out / 'index.html'}: {size}, {pluralize(runs, 'night')} ({history.fresh:,} of "
-            f"{len(bundle_folders):,} bundles were new), "
+            f"wrote {out / 'index.html'}: {size}, {pluralize(nights, 'night')} "
+            f"({history.fresh:,} of {len(bundle_folders):,} bundles were new), "
             f"{pluralize(failing, 'cell')} {'fails' if failing == 1 else 'fail'}, "
             f"{pluralize(len(site.change_points), 'change')}"
         )

@@ -10,10 +10,11 @@ from ...core.files import write_named
 from ...errors import UsageError
 from ..echo import echo
 from ..options import command
+from ._last_run import last_run
 
 
 @command(short_help="Show a stored run: a page, the terminal screen, or Markdown.")
-@click.argument("bundle", type=click.Path(path_type=Path), metavar="BUNDLE")
+@click.argument("bundle", type=click.Path(path_type=Path), metavar="[BUNDLE]", required=False)
 @click.option(
     "-o",
     "--out",
@@ -31,11 +32,12 @@ from ..options import command
 )
 @click.option("--not-tested", is_flag=True, help="With --text: list what was not tested, and why.")
 def report(
-    bundle: Path, out: Path | None, as_text: bool, as_markdown: bool, not_tested: bool
+    bundle: Path | None, out: Path | None, as_text: bool, as_markdown: bool, not_tested: bool
 ) -> None:
     """Show a stored run.
 
-    BUNDLE is the folder that `consistency run` wrote. The page is one file that needs nothing else:
+    BUNDLE is the folder that `consistency run` wrote; default: the last one under reports/. The
+    page is one file that needs nothing else:
     verdicts, a map of operators and backends, errors against size, the worst cases with the
     commands that repeat them.
 
@@ -53,6 +55,7 @@ def report(
         )
     if not_tested and not as_text:
         raise UsageError("--not-tested lengthens the terminal screen: add --text")
+    bundle = last_run() if bundle is None else bundle
     if as_text:
         if out is not None:
             raise UsageError("--text writes to the terminal: leave -o out, or redirect its output")

@@ -15,6 +15,7 @@ import click
 from ...errors import UsageError
 from ..echo import echo
 from ..options import FOLDER, command, option, seconds
+from ._last_run import worst_failure
 from ._repro_words import Say, compare_with_before, line, show, show_minimal
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _WRITING_SECONDS = 20.0  # beside a foreign case's own: other backends run it, s
 
 
 @command(short_help="Run one case again; make it smaller; write a script and an issue.")
-@click.argument("case", metavar="CASE")
+@click.argument("case", metavar="[CASE]", required=False)
 @option("backends", help=("Where to run it (repeatable; default: where it failed, else every "
 "backend "
               "that is available)."))  # fmt: skip
@@ -69,7 +70,7 @@ _WRITING_SECONDS = 20.0  # beside a foreign case's own: other backends run it, s
 @option("trust")
 @click.option("--json", "as_json", is_flag=True, help="One object a line per result.")
 def repro(
-    case: str, backends: Sequence[str], directions: Sequence[str], identifier: str | None,
+    case: str | None, backends: Sequence[str], directions: Sequence[str], identifier: str | None,
     minimize: bool, limit: float,
     script: bool, issue: bool, out: Path | None, tolerances: str | None, case_timeout: float,
     trust: bool, as_json: bool,
@@ -77,7 +78,8 @@ def repro(
     """Run one case again; make it smaller; write a script and an issue.
 
     CASE is a case's line of JSON, its id in a bundle under reports/ (matmul-3fa1c2d409), a
-    failure's folder, a file that holds the line, or with --id a bundle or a recording. Inputs are
+    failure's folder, a file that holds the line, or with --id a bundle or a recording; default: the
+    worst failure of the last run under reports/. Inputs are
     rebuilt from the description; nothing in a folder is executed. A case that your own runs did not
     write runs in a process of its own, and only if it asks for what such a case may have.
 
@@ -93,6 +95,10 @@ def repro(
     """
     from ..supervision import supervise
 
+    if case is None:
+        if identifier is not None:
+            raise UsageError(f"--id {identifier}: of which bundle or recording? name its folder")
+        case = str(worst_failure())
     more = (limit if minimize else 0.0) + (_WRITING_SECONDS if script or issue or out else 0.0)
     supervise(case, identifier, trust=trust, more_seconds=more)
     from ...storage.lookup import find

@@ -191,6 +191,8 @@ def run(
             engine.drive(config, [*handlers, screen, *last], earlier, executor)
         except KeyboardInterrupt:
             screen.stop()
+            if screen.summary.failures:
+                screen.closing(None)
             resume_hint = f"; complete it with --resume --out {folder}" if folder else ""
             echo(f"interrupted after {screen.summary.results:,} results{resume_hint}", err=True)
             sys.exit(INTERRUPTED)

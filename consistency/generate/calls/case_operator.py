@@ -17,7 +17,7 @@ def operator_of(case: Case) -> Operator:
     source = parse_source(case.source)
     match source.kind:
         case "":
-            return operators.get(case.operator)
+            return operators.exactly(case.operator)
         case case_source.OPINFO:
             return opinfo.operator_named(case.operator, source.name)
         case case_source.CALL:

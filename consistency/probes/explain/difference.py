@@ -29,6 +29,7 @@ from ..sweep.expressions import compiled
 from ..sweep.plans import SweepPlan
 from .compared_sides import Side, by_formula
 from .fingerprints import of_operator, words
+from .plain_difference import plain_difference
 from .properties import confirmation
 
 FEW = 64  # fewer elements may agree by chance
@@ -58,6 +59,7 @@ class Account:
     ``judged`` and ``orders`` of each side.
 
     ``ratio`` is the RMS difference over that in float64 (nan: not compared, inf: none in float64).
+    ``plainly`` says what the difference is where no order of sums is needed for it.
     ``properties`` are sentences on other differences, where orders do not explain all elements.
     """
 
@@ -73,6 +75,7 @@ class Account:
     ratio: float = math.nan
     threshold: Threshold | None = None
     properties: tuple[str, ...] = ()
+    plainly: str = ""
 
     @property
     def explained(self) -> bool:
@@ -97,14 +100,14 @@ def of_formula(
 ) -> Account:  # fmt: skip
     """An operator and a formula of its arguments, on one backend. Raises UsageError."""
     sizes = {**plan.usual, **sizes}
-    ready = compiled(formula, [*plan.arguments, *plan.usual])
+    ready = compiled(formula, [*plan.arguments, *plan.usual], plan.spelled)
     short = plan.operator.rpartition(".")[2]
 
     def sides(all_sizes: Mapping[str, int]) -> tuple[Side, Side]:
         name = f"F.{short}" if plan.operator.startswith("nn.functional.") else short
         return Side(name, backend), by_formula(formula, backend, ready, plan.arguments, all_sizes)
 
-    result = account(plan.case(dtype, sizes, seed), sides(sizes), say=say)
+    result = account(plan.case(dtype, sizes, seed), sides(sizes), say, plan.arguments)
     if result.differing and not result.explained and dtype in HALF:
         result = replace(result, properties=_roundings(result))
     name = plan.vary.partition("=")[0]
@@ -160,9 +163,13 @@ def of_case(
 
 
 def account(
-    case: Case, sides: tuple[Side, Side], say: Callable[[str], None] = lambda text: None
+    case: Case,
+    sides: tuple[Side, Side],
+    say: Callable[[str], None] = lambda text: None,
+    names: Sequence[str] = (),
 ) -> Account:
-    """Run both sides, compare and judge them, recover and replay both orders."""
+    """Run both sides, compare and judge them, recover and replay both orders. ``names``: what a
+    formula calls the operator's tensors."""
     operator, materials = operator_of(case), prepare(case)
     rules = tolerances.load()
     with quiet():
@@ -185,12 +192,20 @@ def account(
         for side in sides:
             say(f"asking {side.name} for the order of its sums")
             orders.append(side.orders(operator, materials))
+    plainly = ""
+    if any(not judgment.verdict.passes for judgment in judged):
+        given = reference.arguments.tensors
+        called = [*names, *(f"argument {i + 1}" for i in range(len(names), len(given)))]
+        plainly = plain_difference(
+            tensors[0], tensors[1], (sides[0].name, sides[1].name),
+            dict(zip(called, given, strict=False)),
+        )  # fmt: skip
     gap, differing = _gap(*tensors), int((~_same(*tensors)).sum())
     shapes = tuple(tuple(t.shape) for t in reference.arguments.tensors)
     return Account(
         operator, case, sides, shapes, gap.numel(), differing,
         float(gap.max()) if gap.numel() else 0.0, (judged[0], judged[1]),
-        (orders[0], orders[1]), ratio,
+        (orders[0], orders[1]), ratio, plainly=plainly,
     )  # fmt: skip
 
 

@@ -21,6 +21,8 @@ DRAWN = 3  # orders drawn per side, the most frequent ones
 
 def lines(account: Account) -> list[str]:
     """The report's lines, the main result first."""
+    if account.plainly:
+        return [_difference(account), f"The difference is no rounding: {account.plainly}."]
     return [
         _difference(account),
         *_precision(account),
@@ -323,7 +325,7 @@ def to_json(account: Account) -> dict[str, Any]:
         "elements": account.elements, "differing": account.differing,
         "largest_difference": account.apart,
         "float64_ratio": account.ratio if math.isfinite(account.ratio) else None,
-        "explained": account.explained, "sides": sides,
+        "explained": account.explained, "plainly": account.plainly, "sides": sides,
     }  # fmt: skip
     if account.threshold is not None:
         t = account.threshold

@@ -26,9 +26,9 @@ MAX_POWER = 64.0
 Compiled = Callable[[Mapping[str, Any]], Any]
 
 
-def compiled(text: str, names: Sequence[str]) -> Compiled:
-    """The formula as a function of the arguments by name. Raises UsageError with the part that is
-    not supported."""
+def compiled(text: str, names: Sequence[str], spelled: Mapping[str, str] | None = None) -> Compiled:
+    """The formula as a function of the arguments by name. ``spelled``: other names for some of
+    them. Raises UsageError with the part that is not supported."""
     if len(text) > MAX_LENGTH:
         raise UsageError(f"a formula of {len(text)} characters; at most {MAX_LENGTH} are read")
     try:
@@ -38,6 +38,9 @@ def compiled(text: str, names: Sequence[str]) -> Compiled:
             f"the formula {text!r:.80} cannot be read: "
             f"{getattr(error, 'msg', None) or type(error).__name__}"
         ) from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in (spelled or {}) and node.id not in names:
+            node.id = (spelled or {})[node.id]
     return _compile_node(tree, tuple(names), text)
 
 
@@ -103,6 +106,8 @@ def _function(
     match node:
         case ast.Attribute(value=value, attr=name):
             dotted = ast.unparse(node)
+            if dotted.startswith("F.") and "F" not in names:
+                dotted = f"torch.nn.functional.{dotted.removeprefix('F.')}"
             if dotted.split(".")[0] not in (*names, "torch"):
                 return _method(name, text), value
             if dotted.startswith("torch."):

@@ -81,7 +81,8 @@ def measure(
     rules = rules or tolerances.load()
     fixed = {**plan.usual, **(fixed or {})}
     names = [*plan.arguments, *plan.usual]
-    ready = {label: compiled(text, names) for label, text in formulas.items()}
+    spelled = plan.spelled if formulas else {}
+    ready = {label: compiled(text, names, spelled) for label, text in formulas.items()}
     contestants = [*(b.name for b in backends), *ready]
     measurements: list[Measurement] = []
     total, done = len(vary.values) * len(dtypes), 0

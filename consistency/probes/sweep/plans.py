@@ -13,7 +13,9 @@ from ...core.model import Case
 from ...core.recipe import TensorRecipe, tensors
 from ...errors import UsageError, did_you_mean
 from ...generate.materialize import prepare
+from ...operators.call_signature import argument_names
 from ...operators.declare import Operator
+from ...operators.public_names import find_name
 from ...reference import Reference
 
 SCALE = "scale"  # the magnitude of the data, a dimension of every plan
@@ -40,6 +42,20 @@ class SweepPlan:
     @property
     def declared(self) -> Operator:
         return operators.get(self.operator)
+
+    @property
+    def spelled(self) -> dict[str, str]:
+        """The names that torch gives to the arguments, with those that formulas have for them."""
+        names = argument_names(self.declared)
+        given = self.case("float32", self.usual, 0).args
+        places = [i for i, arg in enumerate(given) if isinstance(arg, TensorRecipe)]
+        found = {
+            names[place]: short
+            for place, short in zip(places, self.arguments, strict=False)
+            if place < len(names)
+        }
+        taken = {*self.arguments, *self.usual}
+        return {long: short for long, short in found.items() if long not in taken}
 
     def case(self, dtype: str, sizes: Sizes, seed: int) -> Case:
         """The case with these sizes; data are uniform in ±``scale``, and a smaller tensor holds the
@@ -209,7 +225,11 @@ def plan_of(name: str) -> SweepPlan:
     if own_plan is not None:
         return own_plan
     registry = operators.registry()
-    operator = registry.get(name) or registry.get(f"nn.functional.{name}")
+    found = find_name(name, registry)
+    operator = registry[found] if found is not None else None
+    own_plan = PLANS.get(_SHORT.get(found or "", ""))
+    if own_plan is not None:
+        return own_plan
     if operator is None:
         raise UsageError(
             f"there is no operator {name!r:.60}{did_you_mean(name, [*PLANS, *registry])}"

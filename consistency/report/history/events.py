@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
+
+from ...core.text import pluralize
 
 
 class EventKind(StrEnum):
@@ -65,7 +68,7 @@ _TITLES = {
     EventKind.KNOWN_VANISHED: "known divergence no longer happens",
     EventKind.ERROR_SHRANK: "smaller error",
     EventKind.TESTED_AGAIN: "tested again",
-    EventKind.TRANSIENT: "failed once, nothing else changed",
+    EventKind.TRANSIENT: "not certain yet",
     EventKind.FLAKY: "fails on some runs, at random",
 }
 _MARKS = {
@@ -75,3 +78,46 @@ _MARKS = {
     EventKind.ERROR_SHRANK: "↘", EventKind.TESTED_AGAIN: "+", EventKind.TRANSIENT: "?",
     EventKind.FLAKY: "~",
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """A change of one group in one environment, first seen in ``run`` (an index into the
+    environment's runs) and absent in run ``last``.
+
+    ``cases`` of ``of`` cases changed. ``before`` and ``after`` are × budget in octaves; for
+    verdicts, of the worst such case (NaN without a number). ``item`` is an example case. ``moved``:
+    the environment changed between the two runs. ``certain``: the run after which it could be
+    told first; ``nights``: runs from ``run`` up to the last one in which its cases were tested.
+    """
+
+    env: int
+    group: int
+    run: int
+    last: int
+    kind: EventKind
+    cases: int
+    of: int
+    before: float
+    after: float
+    item: int
+    moved: bool
+    certain: int
+    nights: int
+
+    @property
+    def regression(self) -> bool:
+        return self.kind.regression
+
+    def is_news(self, last: int) -> bool:
+        """Whether it is told on the morning after run ``last``: changes of that run, and failures
+        that began, or became certain, then or in the run before."""
+        if self.kind is EventKind.NEW_FAILURE:
+            return self.nights <= 2 or self.certain == last
+        return self.run == last
+
+    @property
+    def age(self) -> str:
+        """For how many nights a failure is there: ``new, 2 nights in a row``."""
+        row = " in a row" if self.nights > 1 else ""
+        return f"new, {pluralize(self.nights, 'night')}{row}"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import segmentation
+from .first_failures import FirstFailures
 from .series import FAILED, PASSED, CaseHistories, EnvironmentHistory
 
 
@@ -18,7 +19,8 @@ class GroupSeries:
     failing and of tested cases.
 
     ``flaky`` is (failed runs, runs) of the most frequently failing flaky case at its present rate;
-    ``transient`` counts cases that fail only in the latest run, without a change of environment.
+    ``transient`` counts cases that fail in the latest run and are not certain yet: they failed
+    for the first time, without a change of environment.
     """
 
     env: int
@@ -36,6 +38,7 @@ def series_of(
     histories: CaseHistories,
     place: int,
     failure_rate: segmentation.Floats,
+    firsts: FirstFailures,
 ) -> GroupSeries:
     """The series of one group, given the rate of failures of each of its cases by run."""
     rows = histories.of(place)
@@ -44,22 +47,27 @@ def series_of(
     failing = (state == FAILED).sum(axis=0, dtype=np.int32)
     largest = np.where(tested > 0, np.nan_to_num(size, nan=-np.inf).max(axis=0), -np.inf)
     largest = np.where(np.isinf(largest), np.nan, largest).astype(np.float32)
+    uncertain = firsts.uncertain[rows] & (state[:, -1] == FAILED)
     return GroupSeries(
         environment.env, int(histories.groups[place]), segmentation.median(size, axis=0), largest,
         failing, tested,
-        _flaky(state, failure_rate), _transient_failures(state, failure_rate),
+        _flaky(state, failure_rate, firsts.passed_again[rows]),
+        _transient(state, uncertain, failure_rate),
     )  # fmt: skip
 
 
-def _flaky(state: NDArray[np.int8], failure_rate: segmentation.Floats) -> tuple[int, int] | None:
-    """(failed runs, runs) at its present rate, of the most frequently failing flaky case."""
+def _flaky(
+    state: NDArray[np.int8], failure_rate: segmentation.Floats, passed_again: NDArray[np.bool_]
+) -> tuple[int, int] | None:
+    """(failed runs, runs) at its present rate, of the most frequently failing flaky case: one that
+    failed and passed again, or did so when it was repeated in a run."""
     last = failure_rate[:, -1]
     worst: tuple[int, int] | None = None
-    for case in np.flatnonzero(
-        (last > segmentation.RARE) & (last < segmentation.FREQUENT) & ~_failed_first(state)
-    ):
+    for case in np.flatnonzero((last > segmentation.RARE) & (last < segmentation.FREQUENT)):
         steps = np.flatnonzero(failure_rate[case, 1:] != failure_rate[case, :-1])
         start = int(steps[-1]) + 1 if len(steps) else 0
+        if not (passed_again[case] or _came_back(state[case, max(start - 1, 0) :])):
+            continue
         ran = state[case, start:]
         points = (int((ran == FAILED).sum()), int((ran >= PASSED).sum()))
         if points[0] and (worst is None or points[0] * worst[1] > worst[0] * points[1]):
@@ -67,22 +75,18 @@ def _flaky(state: NDArray[np.int8], failure_rate: segmentation.Floats) -> tuple[
     return worst
 
 
-def _transient_failures(state: NDArray[np.int8], failure_rate: segmentation.Floats) -> int:
-    """Number of cases that fail in the last run but passed before. One failure cannot be
-    distinguished from a flaky case."""
-    last = failure_rate[:, -1]
-    return int(
-        (
-            (state[:, -1] == FAILED)
-            & ((last <= segmentation.RARE) | (last < segmentation.FREQUENT) & _failed_first(state))
-        ).sum()
-    )
+def _came_back(state: NDArray[np.int8]) -> bool:
+    """Whether a case changed more than once: one that only began to fail may fail for good, one
+    that only ceased to may be mended."""
+    fails = state[state >= PASSED] == FAILED
+    return int((fails[1:] != fails[:-1]).sum()) >= 2
 
 
-def _failed_first(state: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """By case, whether it failed for the first time in the last run."""
-    before = state[:, :-1]
-    first: NDArray[np.bool_] = (
-        (state[:, -1] == FAILED) & (before >= PASSED).any(axis=1) & ~(before == FAILED).any(axis=1)
-    )
-    return first
+def _transient(
+    state: NDArray[np.int8], uncertain: NDArray[np.bool_], failure_rate: segmentation.Floats
+) -> int:
+    """Number of cases that fail in the last run and are neither news nor known to be flaky for
+    longer: those that fail for the first time, and those that almost always passed."""
+    first_night = (state == FAILED).sum(axis=1) == 1
+    rare = (state[:, -1] == FAILED) & (failure_rate[:, -1] <= segmentation.RARE)
+    return int((uncertain & first_night | rare).sum())

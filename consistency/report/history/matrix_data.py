@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ...core.text import quote, round_significant
 from ...core.verdict import VERDICTS
 from ..page_data import embed_json
+from .events import EventKind
 from .query_entries import flaky, identity_of, latest_event, names, since
 from .series import EnvironmentHistory
 from .snapshot import FAILED, RANK_OF, RANKS, WARNED, MatrixCell, ResultGroup, Snapshot
@@ -97,7 +98,7 @@ def _weight(snapshot: Snapshot, groups: list[ResultGroup]) -> tuple[int, float, 
         if (cell := snapshot.cells.get((env, g.number))) is not None
     ]
     fresh = any(
-        cell.change_point is not None and cell.change_point.regression and _is_last(snapshot, cell)
+        cell.change_point is not None and cell.change_point.regression and _is_news(snapshot, cell)
         for cell in cells
     )
     rank = max((cell.rank for cell in cells), default=0)
@@ -112,10 +113,9 @@ def _weight(snapshot: Snapshot, groups: list[ResultGroup]) -> tuple[int, float, 
     return (-8 if fresh else 0) - rank, -rho, groups[0].operator
 
 
-def _is_last(snapshot: Snapshot, cell: MatrixCell) -> bool:
-    return (
-        cell.change_point is not None
-        and cell.change_point.run == len(snapshot.environments[cell.env].runs) - 1
+def _is_news(snapshot: Snapshot, cell: MatrixCell) -> bool:
+    return cell.change_point is not None and cell.change_point.is_news(
+        len(snapshot.environments[cell.env].runs) - 1
     )
 
 
@@ -156,6 +156,8 @@ def _cell(
         extra["expectation"] = texts(cell.expectation)
     if (event := latest_event(environment, cell)) != "":
         extra["kind"] = event
+        if event == EventKind.NEW_FAILURE and cell.change_point is not None:
+            extra["age"] = texts(cell.change_point.age)
     if (rate := flaky(cell)) is not None:
         extra["flaky"] = round(rate, 3)
     if cell.run != len(environment.runs) - 1:

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core.text import format_factor, pluralize
-from .change_points import ChangePoint
-from .events import REGRESSIONS, EventKind
+from .events import REGRESSIONS, ChangePoint, EventKind
 from .matrix_data import because
 from .outages import describe
 from .query_entries import command, flaky, latest_event, since
@@ -75,7 +74,7 @@ def latest_page(snapshot: Snapshot, files: Mapping[str, str]) -> dict[str, Any]:
         "flaky": _flaky(snapshot, files)[:MAX_ROWS], "expected": [_cell_row(snapshot, cell,
         files) for cell in known_cells][:MAX_ROWS],
         "failing": sum(cell.rank == FAILED for cell in snapshot.cells.values()),
-        "nights": sum(len(e.runs) for e in snapshot.environments.values()),
+        "nights": max((len(e.runs) for e in snapshot.environments.values()), default=0),
         "environments": len(snapshot.environments), "operators": len(files),
         "worst": _worst(snapshot, files),
     }  # fmt: skip
@@ -104,7 +103,11 @@ def _summary(
             sum(cell.rank == FAILED for cell in snapshot.cells.values()),
         )
         known = [pluralize(failing - once, "known failure")] if failing > once else []
-        which = _joined([*known, *([f"{once:,} failed once"] if once else [])]) if failing else ""
+        which = (
+            _joined([*known, *([pluralize(once, "first failure")] if once else [])])
+            if failing
+            else ""
+        )
         return (
             f"Nothing {'certain' if once else 'new'} in the "
             f"latest runs{': ' + which if which else ', and nothing fails'}"
@@ -148,6 +151,7 @@ def _change_point_row(
         "file": files.get(group.operator, ""),
         "numbers": f"{octaves(point.before)} → {octaves(point.after)}",
         "cases": f"{point.cases} of {point.of}",
+        "age": point.age if point.kind is EventKind.NEW_FAILURE else "",
         "why": because(environment, point.run, point.last), "cause": cell.cause if cell else "",
         "workaround": cell.workaround if cell else "",
         "expectation": cell.expectation if cell else "",
@@ -164,9 +168,16 @@ def _transient_row(
     row = _cell_row(snapshot, cell, files)
     return row | {
         "numbers": row["now"], "cases": f"{cell.transient} of {cell.of}",
-        "why": "either flaky or the first of several failures: the next run decides",
+        "why": _doubt(cell), "age": "",
         "order": cell.rho or 99.0, "also": _also(snapshot, cell.env, cell.group),
     }  # fmt: skip
+
+
+def _doubt(cell: MatrixCell) -> str:
+    """Why a first failure is not certain yet."""
+    if cell.flaky:
+        return "when it was repeated in the same run, it passed: fails at random"
+    return "it never failed before, and nothing changed in the environment: the next run decides"
 
 
 def _also(snapshot: Snapshot, env: int, group: int) -> list[str]:

@@ -72,10 +72,11 @@ def since(environment: EnvironmentHistory, cell: MatrixCell) -> str | None:
 
 
 def latest_event(environment: EnvironmentHistory, cell: MatrixCell) -> str:
-    """The event in the environment's latest run: a change point, ``transient`` or ``flaky``; empty
-    if there is none."""
-    if cell.change_point is not None and cell.change_point.run == len(environment.runs) - 1:
-        return cell.change_point.kind
+    """What is news of it in the environment's latest run: a change point, ``transient`` or
+    ``flaky``; empty if there is none."""
+    point = cell.change_point
+    if point is not None and point.is_news(len(environment.runs) - 1):
+        return point.kind
     if cell.rank == FAILED and cell.transient:
         return EventKind.TRANSIENT
     return EventKind.FLAKY if cell.flaky else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 # States of a case in a run. UNKNOWN: not in the bundle; LOST: in an outage (:mod:`.outages`).
 LOST, UNKNOWN, UNTESTED, PASSED, FAILED = -3, -2, -1, 0, 1
+# What repeats of a failing case gave in the same run: none made (or one only), one passed, all
+# failed with several answers, all failed with the same answer.
+NOT_REPEATED, PASSED_AGAIN, OTHER_ANSWERS, SAME_ANSWER = 0, 1, 2, 3
 # A fact that changes in more runs than this share and this number explains no change of results.
 VOLATILE_SHARE, VOLATILE_MIN = 0.2, 6
 _DIGESTS = ("fingerprint.all orders", "fingerprint.hash")
@@ -95,8 +98,8 @@ class EnvironmentHistory:
 
 @dataclass(frozen=True, slots=True)
 class CaseHistories:
-    """Some groups of an environment: ``state`` and ``size`` (octaves of × budget, NaN if unknown)
-    are [cases, runs].
+    """Some groups of an environment: ``state``, ``size`` (octaves of × budget, NaN if unknown) and
+    ``again`` (what repeats in the same run gave) are [cases, runs].
 
     ``groups`` are numbers of groups, ``starts`` the first case of each, ``items`` the numbers of
     the cases.
@@ -107,11 +110,18 @@ class CaseHistories:
     items: NDArray[np.int64]
     state: NDArray[np.int8]
     size: NDArray[np.float32]
+    again: NDArray[np.int8]
 
     def of(self, place: int) -> slice:
         """The cases of the group at ``place``."""
         stop = self.starts[place + 1] if place + 1 < len(self.starts) else len(self.items)
         return slice(int(self.starts[place]), int(stop))
+
+    def until(self, runs: int) -> CaseHistories:
+        """The same cases with only their first runs."""
+        return replace(
+            self, state=self.state[:, :runs], size=self.size[:, :runs], again=self.again[:, :runs]
+        )
 
 
 def environments(db: duckdb.DuckDBPyConnection) -> list[EnvironmentHistory]:
@@ -230,7 +240,8 @@ def _block(
     items: NDArray[np.int64],
 ) -> CaseHistories:
     rows = db.execute(
-        "SELECT o.item, n.night, o.verdict, o.fails, coalesce(o.rho, -1) AS rho FROM outcomes o "
+        "SELECT o.item, n.night, o.verdict, o.fails, coalesce(o.rho, -1) AS rho, "
+        "o.again FROM outcomes o "
         "JOIN nights_of_one n USING (bundle) "
         "JOIN cases_again a USING (item) WHERE o.env = ? AND a.grp BETWEEN ? AND ?",
         [environment.env, int(groups[0]), int(groups[-1])],
@@ -241,6 +252,7 @@ def _block(
     shape = (len(items), len(environment.runs))
     state = np.full(shape, UNKNOWN, dtype=np.int8)
     size = np.full(shape, np.nan, dtype=np.float32)
+    again = np.zeros(shape, dtype=np.int8)
     tested = _TESTED[np.asarray(rows["verdict"])]
     known = np.where(tested, np.where(fails, FAILED, PASSED), UNTESTED)
     troubled = np.array([bool(one.lost[0]) for one in environment.runs])
@@ -249,4 +261,5 @@ def _block(
     size[place, run] = np.where(
         tested & ~gone & (rho >= 0.0), octaves(np.maximum(rho, 0.0)), np.nan
     )
-    return CaseHistories(groups, starts, items, state, size)
+    again[place, run] = rows["again"]
+    return CaseHistories(groups, starts, items, state, size, again)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core import svg
-from .change_points import ChangePoint
+from .events import ChangePoint
 from .group_series import GroupSeries
 from .series import EnvironmentHistory
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from ...core.verdict import VERDICTS, Verdict
 from . import known_status
-from .change_points import ChangePoint, find_change_points
-from .events import EventKind
+from .change_points import find_change_points
+from .events import ChangePoint, EventKind
 from .group_series import GroupSeries
 from .outages import LOSSES
 from .series import UNKNOWN, EnvironmentHistory, case_histories, environments
@@ -110,12 +110,18 @@ class Snapshot:
         ]
 
     def last_change_points(self) -> list[ChangePoint]:
-        """The change points in the last run of each environment."""
+        """What is news after the last run of each environment."""
         return [
             point
             for point in self.change_points
-            if point.run == len(self.environments[point.env].runs) - 1
+            if point.is_news(len(self.environments[point.env].runs) - 1)
+            and self._still_holds(point)
         ]
+
+    def _still_holds(self, point: ChangePoint) -> bool:
+        """Whether a failure that began earlier is there in the last run, too."""
+        cell = self.cells.get((point.env, point.group))
+        return point.kind is not EventKind.NEW_FAILURE or cell is None or cell.change_point is point
 
 
 def snapshot(store: Store) -> Snapshot:
@@ -295,14 +301,14 @@ def _store_results(store: Store, matrix: Snapshot) -> None:
         (t.env, matrix.environments[t.env].runs[t.run].bundle, t.group, t.kind, t.regression,
         t.cases, t.of, _linear(t.before),
          _linear(t.after), matrix.case_ids.get(t.item, ""), t.moved,
-         _facts_text(matrix.environments[t.env].between(t.last, t.run)))
+         _facts_text(matrix.environments[t.env].between(t.last, t.run)), t.nights)
         for t in matrix.change_points
     ]  # fmt: skip
     _fill(
         db, "change_points", change_points,
         "env INTEGER, bundle INTEGER, grp INTEGER, kind VARCHAR, regression BOOLEAN, cases "
         "INTEGER, of_cases INTEGER, before DOUBLE, after DOUBLE, case_id VARCHAR, "
-        "environment_changed BOOLEAN, what_changed VARCHAR",
+        "environment_changed BOOLEAN, what_changed VARCHAR, nights INTEGER",
     )  # fmt: skip
     cells = [
         (c.env, matrix.environments[c.env].runs[c.run].bundle, c.group, c.verdict, RANKS[c.rank],

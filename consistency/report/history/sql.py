@@ -57,7 +57,7 @@ CREATE TEMP VIEW changes AS SELECT e.label || ' · ' || e.backend AS environment
     night, b.created,
     t.kind, t.regression, g.operator, g.family, g.dtype, g.direction, t.cases, t.of_cases,
         t.before, t.after, t.case_id,
-    t.environment_changed, t.what_changed, b.path
+    t.environment_changed, t.what_changed, t.nights, b.path
     FROM change_points t JOIN hosts e USING (env) JOIN bundles b USING (bundle)
     JOIN groups g USING (grp);
 CREATE TEMP VIEW cells AS SELECT e.label || ' · ' || e.backend AS environment, e.label, e.backend,

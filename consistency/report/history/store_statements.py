@@ -21,7 +21,7 @@ CREATE TABLE groups (grp INTEGER PRIMARY KEY, operator VARCHAR, dtype VARCHAR, d
     family VARCHAR);
 CREATE TABLE items (item INTEGER PRIMARY KEY, grp INTEGER, case_id VARCHAR);
 CREATE TABLE outcomes (bundle INTEGER, env INTEGER, item INTEGER, verdict UTINYINT, fails BOOLEAN,
-    rho FLOAT);
+    rho FLOAT, again UTINYINT);
 CREATE TABLE details (bundle INTEGER, env INTEGER, item INTEGER, sentence VARCHAR, cause VARCHAR,
     share FLOAT, workaround VARCHAR,
     expectation VARCHAR);
@@ -37,9 +37,17 @@ _COLUMNS = {
     "shrunk": "BOOLEAN", "case_id": "VARCHAR", "family": "VARCHAR", "explanation": "VARCHAR",
     "cause": "VARCHAR", "share": "VARCHAR",
     "workaround": "VARCHAR", "expectation": "JSON", "metrics": "STRUCT(rho_max VARCHAR)",
+    "evidence": "JSON",
 }  # fmt: skip
 _RENAMED = " ".join(f"WHEN {old!r} THEN {new!r}" for old, new in OLD_VERDICTS.items())
 _RENAMED_FAMILIES = " ".join(f"WHEN {old!r} THEN {new!r}" for old, new in OLD_FAMILIES.items())
+# What repeats of a failing case gave, in the numbers of :mod:`.series`; one repeat shows little.
+_COUNT = "TRY_CAST(r.evidence->>'$.{}' AS INTEGER)"
+_AGAIN = (
+    f"CASE WHEN r.fails IS NOT true THEN 0 WHEN {_COUNT.format('within')} > 0 THEN 1 "
+    f"WHEN coalesce({_COUNT.format('repeats')}, 0) < 2 THEN 0 "
+    f"WHEN {_COUNT.format('other')} > 0 THEN 2 ELSE 3 END::UTINYINT"
+)
 INCOMING = f"""
 CREATE OR REPLACE TEMP TABLE incoming AS
 SELECT f.bundle, f.label, left(r.operator, {NAME}) AS operator, left(r.dtype, 40) AS dtype,
@@ -57,7 +65,7 @@ SELECT f.bundle, f.label, left(r.operator, {NAME}) AS operator, left(r.dtype, 40
         AS FLOAT) AS share,
     left(r.workaround, {SENTENCE}) AS workaround, left(r.expectation::VARCHAR, {SENTENCE}) AS
         expectation,
-    coalesce(r.shrunk, false) AS shrunk
+    coalesce(r.shrunk, false) AS shrunk, {_AGAIN} AS again
 FROM read_json(?, columns = {_COLUMNS!r}, format = 'newline_delimited', ignore_errors = true,
     filename = true,
     maximum_object_size = 16777216) r JOIN files f ON f.file = r.filename LIMIT ?
@@ -90,8 +98,8 @@ CREATE OR REPLACE TEMP TABLE numbered AS SELECT k.*, i.item FROM known k JOIN it
     case_id);
 """
 PUT = """
-INSERT INTO outcomes SELECT bundle, env, item, verdict, fails, rho FROM numbered ORDER BY env,
-    bundle, item;
+INSERT INTO outcomes SELECT bundle, env, item, verdict, fails, rho, again FROM numbered ORDER BY
+    env, bundle, item;
 INSERT INTO details SELECT bundle, env, item, sentence, coalesce(cause, ''), share,
     coalesce(workaround, ''),
     coalesce(expectation, '')

@@ -7,6 +7,7 @@ import json
 import shlex
 from dataclasses import dataclass, field
 
+from ...backends import is_spec
 from ...backends._named_backends import named
 from ...backends._specs import Apart, Spec, apart, is_users_file, parse
 from ...core.model import Result
@@ -95,8 +96,10 @@ def _known_switches(parsed: Spec, sheet: Sheet) -> Spec:
 
 def _place(parsed: Spec | None, text: str, result: Result, sheet: Sheet) -> Place:
     sheet.modules.add("sys")
-    if parsed is None or (
-        parsed.place and not parsed.place.isdecimal() and parsed.kind != "directml"
+    if (
+        parsed is None
+        or not is_spec(text)
+        or (parsed.place and not parsed.place.isdecimal() and parsed.kind != "directml")
     ):
         why = (
             f"It was found on a backend of your own ({text!r:.120}), whose code is not here: "

@@ -12,7 +12,7 @@ from ...core.detail import ReferenceWrong
 from ...core.model import Proof, Result
 from ...core.recipe import INLINE_BYTES
 from ...core.text import format_factor, quote
-from ..failure import command, dtype_of, size_of, values_of
+from ..failure import command, dtype_of, size_of, spec_of, values_of
 from . import environment, failure_facts, headlines
 from .markdown import block, cell, code, line, prose, table
 from .script import Script
@@ -41,8 +41,9 @@ def text(
     identity: Mapping[str, str],
     others: Sequence[Result],
     minimal: MinimalCase | None,
+    versions: str = "",
 ) -> str:
-    """The text of issue.md."""
+    """The text of issue.md. ``versions``: what torch's template asks for."""
     title = prose(headlines.title(result), 200).replace(
         prose(headlines.operator_title(result)), code(headlines.operator_title(result)), 1
     )
@@ -61,6 +62,8 @@ def text(
         )
     )
     parts.append(_rerun_text(result, spec))
+    if versions:
+        parts.append(f"### Versions\n\n{block(versions, 'text')}")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -269,7 +272,7 @@ def _rerun_text(result: Result, spec: str | None) -> str:
     inline = all(len(tensor.data) <= INLINE_BYTES for tensor in result.case.literals)
     if len(command_text) > MOST_CASE or not (inline or result.recorded_id):
         command_text = (
-            f"consistency repro FOLDER --backend {quote(spec or result.backend)} --direction "
+            f"consistency repro FOLDER --backend {quote(spec_of(result, spec))} --direction "
             f"{result.direction}"
         )
         return "Found with consistency, which shows it again from the attached folder:\n\n" + block(

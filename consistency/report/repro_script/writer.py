@@ -34,6 +34,7 @@ def write(
     minimal: MinimalCase | None = None,
     operator: Operator | None = None,
     own: bool = False,
+    versions: bool = True,
 ) -> None:
     """Write case.json, result.json, tensors.safetensors, environment.json, repro.py, issue.md and
     message.txt into ``folder``.
@@ -41,7 +42,8 @@ def write(
     ``spec`` is the user's spec of the backend (for a recorded result the recording's folder),
     ``identity`` its environment, ``others`` are results of the same case on other backends.
     ``operator`` is the called one, if no registry has it. ``own``: the case is the user's own
-    (:mod:`consistency.storage.provenance`). A file that cannot
+    (:mod:`consistency.storage.provenance`). ``versions``: the issue ends with what torch's
+    template asks for, of this machine. A file that cannot
     be made is replaced by a text file with the reason. Raises UsageError if the folder holds
     anything else than a failure, OSError if it cannot be written.
     """
@@ -69,7 +71,10 @@ def write(
         write_text(folder / "repro.py", made.text)
         for name, data in made.files.items():
             write_bytes(folder / name, data)
-    told = text_of_issue(result, made, spec=spec, identity=identity, others=others, minimal=minimal)
+    told = text_of_issue(
+        result, made, spec=spec, identity=identity, others=others, minimal=minimal,
+        versions=environment.collected() if versions and not result.recorded_id else "",
+    )  # fmt: skip
     write_text(folder / "issue.md", told)
     try:
         tensors = tensors_of(result)

@@ -12,6 +12,7 @@ from typing import Self
 
 from ... import backends as _backends
 from ...backends.base import Backend
+from ...backends.origins import origin_of
 from ...backends.subprocess.backend import AHEAD
 from ...backends.subprocess.requests import CASE_SECONDS, Limits
 from ...core.model import Outcome, Result
@@ -277,6 +278,8 @@ def watch(
                 f"1{'' if what == 'keep' else ' (bytes)'}"
             )
     resolved, specs = _resolve(backends, Limits(case_timeout))
+    origins = {one.name: origin_of(one) for one in resolved if one.name not in specs}
+    specs = {name: spec for name, spec in origins.items() if spec} | specs
     bounds = CaptureLimits(0 if all else keep, largest, memory, own)
     return WatchSession(
         bounds,

@@ -4,7 +4,7 @@ const D = JSON.parse($("data").textContent);
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const STATE = { failed: "fail", warned: "warn", passed: "pass", "not tested": "untested" };
 const RANK = Object.fromEntries(D.ranks.map((name, i) => [name, i]));
-const FIRST = 60, BUDGET = 20, NEWS = { new: "new", error_grew: "↗", untested: "lost", fixed: "fixed", error_shrank: "↘", tested: "back", transient: "once" };
+const FIRST = 60, BUDGET = 20, NEWS = { new: "new", error_grew: "↗", untested: "lost", fixed: "fixed", error_shrank: "↘", tested: "back", transient: "not certain" };
 const GOOD = ["fixed", "error_shrank", "tested"];
 
 const operators = D.operators.map(([name, family, file, kinds, cells, past], id) => {
@@ -16,7 +16,7 @@ const operators = D.operators.map(([name, family, file, kinds, cells, past], id)
       operator: name, family, dtype: kinds[kind][0], direction: kinds[kind][1], env, environment: where.name, label: where.label,
       backend: where.backend, verdict: word, rank: RANK[rank], state, rho, cases, of, caseId, kind: rest.kind || "", since: rest.since || "",
       because: D.texts[rest.because || 0], cause: D.texts[rest.cause || 0], workaround: D.texts[rest.workaround || 0],
-      sentence: D.texts[rest.sentence || 0], expectation: D.texts[rest.expectation || 0], flaky: rest.flaky ?? null,
+      sentence: D.texts[rest.sentence || 0], age: D.texts[rest.age || 0], expectation: D.texts[rest.expectation || 0], flaky: rest.flaky ?? null,
       night: rest.night || where.night, path: rest.path ? D.texts[rest.path] : where.path, files: rest.files || [], late: Boolean(rest.night),
       identity: where.identity, counts: counts[kind],
     };
@@ -146,6 +146,7 @@ const caseOf = (e) => {
   if (e.sentence) box.append(make("p", {}, e.sentence));
   const list = make("dl"), add = (name, text) => { if (text) list.append(make("dt", {}, name), make("dd", {}, text)); };
   add("since", e.since && (e.because ? `${e.since}: ${e.because}` : `${e.since}, the first night there is`));
+  add("how long", e.age);
   if (e.state === "fail") {
     const others = operators.find((o) => o.name === e.operator).entries.filter((x) => x !== e && x.state === "fail" &&
       x.dtype === e.dtype && x.direction === e.direction);

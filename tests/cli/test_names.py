@@ -1,0 +1,41 @@
+"""Operators on the command line: names that people use, their arguments in the help, formulas."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.commands import command
+
+
+def test_help_shows_the_arguments_of_operators_that_are_named() -> None:
+    text = command("sweep F.linear --help").output
+    assert "nn.functional.linear(input, weight, bias=None)" in " ".join(text.split())
+    assert "input (or x), weight (or W), bias (or b); sizes: N=32" in " ".join(text.split())
+    text = command("run torch.clip aten::addmm --dtype float32 --help").output
+    assert "clamp(input, min=None, max=None, *, out=None)" in " ".join(text.split())
+    assert "addmm(input, mat1, mat2" in " ".join(text.split())
+    assert "Operators:" not in command("run --help").output
+
+
+def test_a_single_operator_is_listed_with_its_arguments() -> None:
+    assert "  softmax(input, dim, *, dtype=None)\n" in command("operators torch.softmax").output
+    assert "softmax(input" not in command("operators --family softmax").output
+
+
+@pytest.mark.parametrize(
+    "line", ["explain exp x.exp()", "explain torch.exp cpu", "explain exp_ 'x + 1'"]
+)
+def test_explain_says_what_it_knows(line: str) -> None:
+    found = command(line)
+    assert found.exit_code == 2
+    assert found.output.startswith("consistency: beside a formula, `explain` knows linear, matmul,")
+    assert "backend" not in found.output
+
+
+def test_a_formula_has_torch_s_names_of_the_arguments() -> None:
+    found = command("explain nn.functional.linear {} --shape 4,16,4", "input @ weight.T + bias")
+    assert found.exit_code == 0
+    assert "the same bits" in found.output or "fully explained" in found.output.lower()
+    wrong = command("explain linear {}", "imput @ weight.T")
+    assert wrong.exit_code == 2
+    assert "what is 'imput'?" in wrong.output
