@@ -29,6 +29,7 @@ from ..judge.tolerances import Rule
 from ..operators.catalog.functions import name_of
 from ..operators.declare import Operator
 from ..reference import own_steps, quiet
+from .own_functions import rehearsed, taken_along, with_modules_bound
 from .user_operators import HOOK_ERRORS, by_function, by_sensitivity, operator_for
 
 _CORRECT = 0.5  # ulp: correct rounding
@@ -56,10 +57,15 @@ def assert_consistent(
     (:mod:`consistency.reference.own_steps`). ``rule`` gives c and λ for the first of these ways.
     ``directions``: ``"backward"`` judges the gradients of all floating tensors. Returns the
     results, whose ``explanation`` shows × budget. Tensors on other devices are brought to the CPU
-    first. The results of a Divergence hold the tensors, too: where ``fn`` is torch's own, its
-    message ends with the command that calls it again, and :func:`save` keeps any of them.
+    first. ``fn`` may be a module, or use modules and tensors from around it (closures, globals,
+    attributes): these are taken along into float64 and onto each device, and what it writes to them
+    (running statistics) is compared, too. Raises :class:`UsageError` for a function that draws
+    random numbers, and for a tensor that cannot be taken along. The results of a Divergence hold
+    the tensors, too: where ``fn`` is torch's own, its message ends with the command that calls it
+    again, and :func:`save` keeps any of them.
     """
     directions = tuple(directions)
+    (fn, reference), args, kwargs = with_modules_bound((fn, reference), args, kwargs)
     model = operator_for(fn, reference, operator)
     case = case_of(
         model.name,
@@ -69,6 +75,11 @@ def assert_consistent(
         _COTANGENT if "backward" in directions else 0,
     )
     case = replace(case, source=_source(fn, reference, model))
+    if not name_of(fn):
+        model, case = taken_along(model, case)
+    composed = rule is None and not name_of(fn) and by_function(fn) is None
+    if composed:
+        model = rehearsed(model, case)
     chosen = _backends.resolve_all(backends) if backends is not None else [_Plain()]
     for backend in chosen:
         if isinstance(backend, SubprocessBackend):
@@ -78,7 +89,6 @@ def assert_consistent(
             )
             raise UsageError(f"backend {backend.name!r} {text} +isolated")
     loaded: Rules = _tolerances.load() if rule is None else _OneRule(rule)
-    composed = rule is None and not name_of(fn) and by_function(fn) is None
     missing = {b.name: reason for b in chosen if (reason := _backends.availability(b))}
     present = [backend for backend in chosen if backend.name not in missing]
     judged = functools.partial(evaluate, case, present, loaded, directions=directions)
@@ -159,8 +169,19 @@ def save(
         folder,
         result,
         spec=spec,
-        operator=None if fn is None else operator_for(fn, reference, None),
+        operator=None if fn is None else _kept_operator(result, fn, reference),
     )
+
+
+def _kept_operator(
+    result: Result, fn: Callable[..., Any], reference: Callable[..., Any] | None
+) -> Operator:
+    """The operator of a kept result, with what ``fn`` captures as the arguments that the case
+    has."""
+    operator = operator_for(fn, reference, None)
+    if name_of(fn):
+        return operator
+    return rehearsed(taken_along(operator, result.case)[0], result.case)
 
 
 class _Plain(Backend):
