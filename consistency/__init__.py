@@ -14,6 +14,8 @@ from .core.version import __version__
 if TYPE_CHECKING:
     from .api.checks import assert_consistent, save
     from .api.comparisons import compare
+    from .api.operator_check.check import check
+    from .api.operator_check.report import OperatorReport
     from .api.recordings import judge_recordings, record
     from .api.runs import run
     from .backends.base import Backend, TorchBackend
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 _HOME = {
     "run": "api.runs", "assert_consistent": "api.checks", "compare": "api.comparisons",
     "save": "api.checks",
+    "check": "api.operator_check.check", "OperatorReport": "api.operator_check.report",
     "Run": "engine.engine",
     "record": "api.recordings", "judge_recordings": "api.recordings",
     "watch": "training.trace.session",
@@ -64,6 +67,7 @@ __all__ = [
     "Divergence",
     "ModelReport",
     "Operator",
+    "OperatorReport",
     "Outcome",
     "RecipeError",
     "Result",
@@ -77,6 +81,7 @@ __all__ = [
     "__version__",
     "assert_consistent",
     "assert_models_match",
+    "check",
     "compare",
     "compare_models",
     "judge_recordings",

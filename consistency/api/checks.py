@@ -92,7 +92,7 @@ def assert_consistent(
     missing = {b.name: reason for b in chosen if (reason := _backends.availability(b))}
     present = [backend for backend in chosen if backend.name not in missing]
     judged = functools.partial(evaluate, case, present, loaded, directions=directions)
-    results = _judged(model, judged, case, composed) if present else ()
+    results = judged_by_own_steps(model, judged, case, composed) if present else ()
     results += tuple(
         unavailable(case, model, backend, direction, missing[backend.name])
         for backend in chosen
@@ -114,8 +114,12 @@ def assert_consistent(
     return results
 
 
-def _judged(
-    model: Operator, judged: Callable[..., list[Result]], case: Case, composed: bool
+def judged_by_own_steps(
+    model: Operator,
+    judged: Callable[..., list[Result]],
+    case: Case,
+    composed: bool,
+    budget: DiagnosisBudget | None = None,
 ) -> tuple[Result, ...]:
     """The results; a function that may be ``composed`` of several rounding steps is judged by the
     roundings of its own steps."""
@@ -128,8 +132,9 @@ def _judged(
                 judged(operator=by_sensitivity(operator, error), diagnosis_budget=diagnosis_budget)
             )
 
+    budget = budget or DiagnosisBudget()
     if not composed:
-        return by(model, DiagnosisBudget())
+        return by(model, budget)
     first = by(model, None)
     if all(
         result.verdict.passes and result.metrics.get("ulp_max", 0.0) <= _CORRECT for result in first
@@ -137,7 +142,7 @@ def _judged(
         return first
     with quiet():
         step_model = own_steps.as_composed(model, prepare(case))
-    return by(step_model or model, DiagnosisBudget())
+    return by(step_model or model, budget)
 
 
 def _source(fn: Callable[..., Any], reference: Callable[..., Any] | None, model: Operator) -> str:
