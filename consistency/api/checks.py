@@ -120,9 +120,10 @@ def judged_by_own_steps(
     case: Case,
     composed: bool,
     budget: DiagnosisBudget | None = None,
+    of_kernel: bool = False,
 ) -> tuple[Result, ...]:
     """The results; a function that may be ``composed`` of several rounding steps is judged by the
-    roundings of its own steps."""
+    roundings of its own steps. ``of_kernel``: they are the steps of a kernel's reference."""
 
     def by(operator: Operator, diagnosis_budget: DiagnosisBudget | None) -> tuple[Result, ...]:
         try:
@@ -135,13 +136,13 @@ def judged_by_own_steps(
     budget = budget or DiagnosisBudget()
     if not composed:
         return by(model, budget)
-    first = by(model, None)
-    if all(
+    first = () if of_kernel else by(model, None)
+    if first and all(
         result.verdict.passes and result.metrics.get("ulp_max", 0.0) <= _CORRECT for result in first
     ):
         return first
     with quiet():
-        step_model = own_steps.as_composed(model, prepare(case))
+        step_model = own_steps.as_composed(model, prepare(case), of_kernel=of_kernel)
     return by(step_model or model, budget)
 
 

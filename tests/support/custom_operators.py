@@ -285,7 +285,30 @@ def writes_its_input(x: Tensor) -> Tensor:
     return out
 
 
+@op("one_pass")
+def one_pass(x: Tensor) -> Tensor:
+    """A variance in one pass, which cancels where the mean is large."""
+    a = wide(x)
+    mean = a.mean(-1, keepdim=True)
+    variance = (a.square().mean(-1, keepdim=True) - mean.square()).clamp(min=0)
+    return ((a - mean) * torch.rsqrt(variance + 1e-5)).to(x.dtype)
+
+
+@op("bfloat16_product")
+def bfloat16_product(a: Tensor, b: Tensor) -> Tensor:
+    return (a.bfloat16().float() @ b.bfloat16().float()).to(a.dtype)
+
+
+def one_pass_reference(x: Tensor) -> Tensor:
+    mean = x.mean(-1, keepdim=True)
+    return (x - mean) * torch.rsqrt((x - mean).square().mean(-1, keepdim=True) + 1e-5)
+
+
 FAULTY = {
+    "wrong-numbers": (
+        Subject(one_pass, one_pass_reference, lambda: (drawn(6, 40),)),
+        Subject(bfloat16_product, torch.mm, lambda: (drawn(12, 50), drawn(50, 9))),
+    ),
     "tail-block": (
         Subject(tail, lambda x, y: x * y, lambda: (drawn(6, 40), drawn(6, 40, seed=1))),
         Subject(tail_of_rows, torch.exp, lambda: (drawn(5, 40),)),

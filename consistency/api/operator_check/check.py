@@ -49,8 +49,8 @@ def check(
     """Check a custom operator or kernel against a reference, on calls derived from an example.
 
     ``op`` is a ``torch.library`` custom operator, one of ``torch.ops``, or any callable such as the
-    launcher of a Triton kernel; it runs on the device of ``inputs``. ``reference`` computes the same
-    with functions of torch, in whatever dtype it is given: in float64 it is the truth, and its
+    launcher of a Triton kernel; it runs on the device of ``inputs``. ``reference`` computes the
+    same with functions of torch, in whatever dtype it is given: in float64 it is the truth, and its
     steps, traced, say how large healthy rounding is. Without it the operator itself is the
     reference, which shows rounding but no wrong formula. ``inputs`` is an example call: a tensor, a
     tuple of arguments, a dictionary of keyword arguments, or a list of these; left out, it is made
@@ -237,10 +237,14 @@ class _Session:
         if self.differentiable and derived.gradients:
             directions.append("backward")
         for result in self._evaluated(one, case, one.backend, directions):
-            if result.verdict.kind is VerdictKind.ERROR and result.direction == "forward":
-                if not _is_device_error(result.explanation):
-                    self._refused[result.explanation[:160]] += 1
-                    return
+            refused = result.verdict.kind in (VerdictKind.ERROR, VerdictKind.UNSUPPORTED)
+            if (
+                refused
+                and result.direction == "forward"
+                and not _is_device_error(result.explanation)
+            ):
+                self._refused[result.explanation[:160]] += 1
+                return
             one.results.append((derived, result))
         if len(self._runnable) < 24 or derived.kind == "layout":
             self._runnable.append((materials, derived.words))
@@ -252,7 +256,9 @@ class _Session:
             evaluate, case, [backend], _tolerances.load(), directions=tuple(directions)
         )
         composed = not is_declared(self.reference)
-        return judged_by_own_steps(one.operator, judged, case, composed, self._budget)
+        return judged_by_own_steps(
+            one.operator, judged, case, composed, self._budget, of_kernel=True
+        )
 
     def _repeat(self, one: _Example) -> None:
         chosen = [d for d, r in one.results if d.kind in ("example", "sizes") and r.verdict.tested
@@ -279,16 +285,13 @@ class _Session:
         return self._runnable
 
     def warnings(self) -> list[str]:
-        found = []
-        for one in self.examples:
-            for repeated in one.repeats:
-                if repeated.differing and not repeated.wrong:
-                    found.append(
-                        f"its bits change from run to run, within rounding ({repeated.differing} of "
-                        f"{repeated.repeats} repeats of {repeated.words}, {repeated.direction}, by "
-                        f"up to {repeated.ulp:.3g} ulp): sums in no fixed order, such as atomics"
-                    )
-        return found[:1]
+        unsteady = [r for one in self.examples for r in one.repeats if r.differing and not r.wrong]
+        return [
+            f"its bits change from run to run, within rounding ({r.differing} of {r.repeats} "
+            f"repeats of {r.words}, {r.direction}, by up to {r.ulp:.3g} ulp): sums in no fixed "
+            "order, such as atomics"
+            for r in unsteady[:1]
+        ]
 
     def tested(self) -> list[str]:
         count = sum(one.repeats != [] for one in self.examples)

@@ -13,8 +13,8 @@ from ...core.detail import ModifiedInput
 from ...core.model import Result
 from ...core.verdict import VerdictKind
 from ...generate.calls.example_calls import DerivedCase
-from .report import Finding, is_fault
 from .repeats import Repeated
+from .report import Finding, is_fault
 
 # Sizes of blocks that are tried, the smallest first.
 _BLOCKS = tuple(2**k for k in range(2, 13))
@@ -56,6 +56,8 @@ def findings_of(
         and not is_fault(r)
     ]  # fmt: skip
     found += _forward(numbers, passing, masks_of)
+    if 2 * len(forward) > len(forward) + len(passing):
+        return found  # of results that are wrong, gradients say nothing new
     broken = {d.case.id for d, _ in forward}
     gradients = [(d, r) for d, r in faults if r.direction == "backward" and d.case.id not in broken]
     return found + _gradients(gradients, results, names)
@@ -164,7 +166,7 @@ def _tail(
 ) -> str:
     """Where exactly those results fail whose size is no multiple of a block, and only in elements
     after the last full block: the block, in words."""
-    kinds = ("example", "sizes", "dtype", "values")
+    kinds = ("example", "sizes")
     main = faults[0][1].dtype if faults else ""
     wrong = [m for d, r in faults if r.dtype == main and d.kind in kinds and (m := masks_of(d))]
     wrong = [m for m in wrong if m.wrong.any()]

@@ -105,7 +105,7 @@ class ReferenceCall:
             for position, new in zip(self.written, results[-len(self.written) :], strict=True):
                 given[position].copy_(new)
             rest = results[: -len(self.written)]
-            return tuple(rest) if len(rest) != 1 else rest[0]
+            return (tuple(rest) or None) if len(rest) != 1 else rest[0]
         return result
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ...core.detail import Unproved
 from ...core.model import Result
 from ...core.text import printable
 from ...core.verdict import VerdictKind
@@ -35,9 +36,9 @@ class OperatorReport:
     """The return value of :func:`consistency.check`: ``print`` it, or ``assert`` it in a test.
 
     It is true where nothing is wrong. ``findings`` are the faults, ``warnings`` what is no fault
-    but good to know, ``results`` every result, ``words`` how each case (by its id) differs from the
-    example, ``not_tested`` what could not be tested and why, ``tested`` the parts that were, besides
-    the numbers.
+    but good to know, ``results`` every result, ``words`` how each case (by its id) differs from
+    the example, ``not_tested`` what could not be tested and why, ``tested`` the parts that were,
+    besides the numbers.
     """
 
     name: str
@@ -80,7 +81,7 @@ class OperatorReport:
                 lines += [f"  {line}" for line in message(result, again=False).splitlines()]
                 lines += [f"    input:   {how}"] if how else []
         if any(f.results for f in self.findings):
-            keep = "consistency.save(report.failures[0], 'FOLDER', fn=REFERENCE)"
+            keep = "consistency.save(report.failures[0], 'FOLDER')"
             lines.append(f"keep: {keep} (its tensors and the text of an issue)")
         lines += [f"! {text}" for text in self.warnings]
         if self.tested:
@@ -106,8 +107,6 @@ class OperatorReport:
 def is_fault(result: Result) -> bool:
     """Whether a result speaks against the kernel: a failure, or one that would be if float64 on the
     CPU, which the user gave as the reference, were proved as well."""
-    from ...core.detail import Unproved
-
     if result.verdict.kind is VerdictKind.INCONCLUSIVE:
         return isinstance(result.detail, Unproved)
     return result.verdict.fails

@@ -63,7 +63,7 @@ def target_of(op: Any) -> Target:
     Raises UsageError."""
     overload = getattr(op, "_opoverload", op)
     if isinstance(overload, torch._ops.OpOverloadPacket):
-        names = overload.overloads()
+        names: list[str] = overload.overloads()  # type: ignore[no-untyped-call]
         overload = getattr(overload, "default" if "default" in names else names[0])
     if isinstance(overload, torch._ops.OpOverload):
         name = overload._schema.name.replace("::", ".")

@@ -92,7 +92,7 @@ class ExampleCall:
                     yield DerivedCase(case, "layout", words)
         if not dtypes.floats(dtype):
             return
-        for values in ("unit", "whole", "wide", "cancelling", "tiny"):
+        for values in ("unit", "whole", "wide", "mean", "cancelling", "tiny"):
             words = f"numbers of the class {values!r}"
             yield DerivedCase(self._drawn(dtype, values=values), "values", words)
         for tokens in (("nan",), ("inf", "-inf"), ("0", "-0")):
@@ -140,7 +140,12 @@ class ExampleCall:
             base, view = shape, ()
             layout = (layouts or {}).get(position)
             found = (
-                inverse(layout, shape, _lowest, overlap=position not in self._written)
+                inverse(
+                    layout,
+                    shape,
+                    min if layout == "expand" else _lowest,
+                    overlap=position not in self._written,
+                )
                 if layout is not None
                 else None
             )
@@ -206,6 +211,7 @@ def _class(name: str, low: float, high: float) -> Values:
             "unit": ("normal", 0.0, 1.0),
             "whole": ("integers", -4, 4),
             "wide": ("wide", -8, 2, 1),
+            "mean": ("offset", 64.0, 1.0),
             "cancelling": ("cancelling", 1.0),
             "tiny": ("tokens", -1.0, 1.0, "tiny", "subnormal"),
         }.get(name, ("uniform", low, high))
