@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .core.version import __version__
 
 if TYPE_CHECKING:
+    from .api import strategies
     from .api.checks import assert_consistent, save
     from .api.comparisons import compare
     from .api.operator_check.check import check
@@ -88,11 +89,14 @@ __all__ = [
     "record",
     "run",
     "save",
+    "strategies",
     "watch",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "strategies":  # a module, which imports Hypothesis
+        return importlib.import_module(".api.strategies", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'consistency' has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)

@@ -29,6 +29,7 @@ from ..judge.tolerances import Rule
 from ..operators.catalog.functions import name_of
 from ..operators.declare import Operator
 from ..reference import own_steps, quiet
+from .marker_defaults import DEFAULTS
 from .own_functions import rehearsed, taken_along, with_modules_bound
 from .user_operators import HOOK_ERRORS, by_function, by_sensitivity, operator_for
 
@@ -43,7 +44,7 @@ def assert_consistent(
     backends: Iterable[str | Backend] | None = None,
     rule: Rule | None = None,
     operator: str | None = None,
-    directions: Iterable[str] = ("forward",),
+    directions: Iterable[str] | None = None,
     **kwargs: Any,
 ) -> tuple[Result, ...]:
     """Check that ``fn(*args, **kwargs)`` differs from float64 by rounding only; raise
@@ -55,8 +56,9 @@ def assert_consistent(
     any other function is judged by its sensitivity to its inputs. But a function composed of
     torch's, in float16, bfloat16 or float32, is judged by the roundings of its own steps
     (:mod:`consistency.reference.own_steps`). ``rule`` gives c and λ for the first of these ways.
-    ``directions``: ``"backward"`` judges the gradients of all floating tensors. Returns the
-    results, whose ``explanation`` shows × budget. Tensors on other devices are brought to the CPU
+    ``directions`` (default: forward): ``"backward"`` judges the gradients of all floating tensors.
+    In a test with the marker ``consistency``, its arguments are the defaults. Returns the results,
+    whose ``explanation`` shows × budget. Tensors on other devices are brought to the CPU
     first. ``fn`` may be a module, or use modules and tensors from around it (closures, globals,
     attributes): these are taken along into float64 and onto each device, and what it writes to them
     (running statistics) is compared, too. Raises :class:`UsageError` for a function that draws
@@ -64,7 +66,12 @@ def assert_consistent(
     the tensors, too: where ``fn`` is torch's own, its message ends with the command that calls it
     again, and :func:`save` keeps any of them.
     """
-    directions = tuple(directions)
+    __tracebackhide__ = True
+    marked = DEFAULTS.get()  # of the test that this is called in
+    backends = marked.get("backends") if backends is None else backends
+    rule = marked.get("rule") if rule is None else rule
+    operator = marked.get("operator") if operator is None else operator
+    directions = tuple(marked.get("directions", ("forward",)) if directions is None else directions)
     (fn, reference), args, kwargs = with_modules_bound((fn, reference), args, kwargs)
     model = operator_for(fn, reference, operator)
     case = case_of(

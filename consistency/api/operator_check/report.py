@@ -64,6 +64,7 @@ class OperatorReport:
     def raise_if_failed(self) -> None:
         """Raise :class:`consistency.Divergence` with the report as its text where something is
         wrong, or where nothing was tested."""
+        __tracebackhide__ = True
         if not self:
             raise Divergence(str(self), self.failures)
 
