@@ -3,6 +3,7 @@ summary."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from consistency import operators, pytest_session
 from consistency.engine.changed_operators import touched
+from tests.support.paths import ROOT
 from tests.test_pytest_plugin import SMALL, SUITE, USERS
 
 OWN = """
@@ -213,6 +215,14 @@ def test_names_in_a_diff() -> None:
     )
     assert not {"max", "exp", "log_softmax", "matmul"} & found
     assert touched("", operators.registry().values()) == []
+
+
+def test_the_examples_of_the_page(project: pytest.Pytester) -> None:
+    page = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
+    code = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert len(code) == 3
+    (project.path / "test_own.py").write_text("\n".join(code), encoding="utf-8")
+    run(project).assert_outcomes(passed=4)
 
 
 def test_a_summary_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 import consistency
 from consistency import Divergence, UsageError
 from tests.support import custom_operators
-from tests.support.custom_operators import FAULTY, HEALTHY, Subject, drawn
+from tests.support.custom_operators import FAULTY, FURTHER, HEALTHY, Subject, drawn
 from tests.support.paths import ROOT
 
 PLANTED = [
@@ -68,6 +68,26 @@ def test_a_healthy_operator_is_not_accused_in_any_dtype(name: str) -> None:
     assert report, str(report)
     passed = {r.dtype for r in report.results if r.verdict.passes}
     assert passed == {"float32", "float64", "float16", "bfloat16"}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+@pytest.mark.parametrize("number", range(len(FURTHER)))
+def test_nor_with_other_examples(name: str, number: int) -> None:
+    subject = HEALTHY[name]
+    report = consistency.check(
+        subject.op, reference=subject.reference, inputs=FURTHER[number][name](), seconds=600,
+        compile=False,
+    )  # fmt: skip
+    assert report, str(report)
+
+
+def test_a_factor_that_is_off_by_eight_ulp_is_noticed() -> None:
+    report = consistency.check(
+        lambda x, y: custom_operators.silu_mul(x, y) * (1.0 + 2.0**-20),
+        reference=lambda x, y: F.silu(x) * y,
+        inputs=(drawn(6, 40), drawn(6, 40, seed=2)), dtypes=["float32"], gradients=False,
+    )  # fmt: skip
+    assert [finding.kind for finding in report.findings] == ["wrong-numbers"]
 
 
 def test_the_first_verdict_takes_few_lines_and_no_example() -> None:

@@ -183,6 +183,42 @@ def block_sum(x: Tensor) -> Tensor:
     return (torch.stack(parts).sum() if parts else flat.sum()).to(x.dtype)
 
 
+# Other examples of the same operators: more dimensions, other ranges, positive numbers.
+FURTHER = (
+    {
+        "silu_mul": lambda: (drawn(3, 5, 17, seed=3) * 4, drawn(3, 5, 17, seed=4)),
+        "row_softmax": lambda: (drawn(9, 300, seed=5) * 3,),
+        "rms_norm": lambda: (drawn(4, 257, seed=3) + 1, drawn(257, seed=1)),
+        "layer_norm": lambda: (
+            drawn(2, 7, 65, seed=4) * 10, drawn(65, seed=1), drawn(65, seed=2)
+        ),
+        "tiled_matmul": lambda: (drawn(33, 500, seed=2) * 5, drawn(500, 17, seed=8)),
+        "bias_gelu": lambda: (drawn(70, seed=1) * 3, drawn(70, seed=2)),
+        "online_logsumexp": lambda: (drawn(3, 1000, seed=1) * 8,),
+        "rotary": lambda: (
+            drawn(3, 5, 64, seed=1), torch.cos(drawn(5, 32)), torch.sin(drawn(5, 32))
+        ),
+        "scale_": lambda: (drawn(130, seed=3), 3.7),
+        "block_sum": lambda: (drawn(5000, seed=4),),
+    },
+    {
+        "silu_mul": lambda: (drawn(1000, seed=13).abs() + 0.1, drawn(1000, seed=14)),
+        "row_softmax": lambda: (drawn(2, 3, 64, seed=15),),
+        "rms_norm": lambda: (drawn(16, 64, seed=13) * 1e-3, drawn(64, seed=11)),
+        "layer_norm": lambda: (
+            drawn(40, 33, seed=14) * 1e-2 + 5, drawn(33, seed=11), drawn(33, seed=12)
+        ),
+        "tiled_matmul": lambda: (drawn(64, 64, seed=12).abs(), drawn(64, 63, seed=18).abs()),
+        "bias_gelu": lambda: (drawn(12, 13, 14, seed=11) * 0.1, drawn(14, seed=12)),
+        "online_logsumexp": lambda: (drawn(50, 65, seed=11).abs() * 20,),
+        "rotary": lambda: (
+            drawn(128, 16, seed=11) * 100, torch.cos(drawn(128, 8)), torch.sin(drawn(128, 8))
+        ),
+        "scale_": lambda: (drawn(13, 11, seed=13) * 1e4, 1e-3),
+        "block_sum": lambda: (drawn(77, 13, seed=14).abs(),),
+    },
+)  # fmt: skip
+
 HEALTHY = {
     "silu_mul": Subject(silu_mul, lambda x, y: F.silu(x) * y, lambda: (drawn(6, 40), drawn(6, 40))),
     "row_softmax": Subject(row_softmax, lambda x: torch.softmax(x, -1), lambda: (drawn(6, 40),)),
@@ -267,6 +303,28 @@ def _(x: Tensor) -> Tensor:
     return torch.empty_like(x)  # keeps the strides of x, the kernel does not
 
 
+@op("fake_of_another_dtype")
+def fake_of_another_dtype(x: Tensor) -> Tensor:
+    return x.abs()
+
+
+@fake_of_another_dtype.register_fake
+def _(x: Tensor) -> Tensor:
+    return x.new_empty(x.shape, dtype=torch.float64)
+
+
+@op("broken_backward")
+def broken_backward(x: Tensor) -> Tensor:
+    return torch.sin(x)
+
+
+def _broken(ctx: Any, g: Tensor) -> Tensor:
+    raise IndexError("no saved tensor")
+
+
+broken_backward.register_autograd(_broken)
+
+
 @op("ignores_strides")
 def ignores_strides(x: Tensor) -> Tensor:
     strides = torch.empty(x.shape).stride()
@@ -319,7 +377,11 @@ FAULTY = {
             wrong_gradient, lambda x, y: torch.tanh(x) * y, lambda: (drawn(6, 40), drawn(6, 40))
         ),
     ),
-    "fake-kernel": (Subject(lying_fake, lambda x: 2.0 * x, lambda: (drawn(6, 40),)),),
+    "no-gradient": (Subject(broken_backward, torch.sin, lambda: (drawn(6, 40),)),),
+    "fake-kernel": (
+        Subject(lying_fake, lambda x: 2.0 * x, lambda: (drawn(6, 40),)),
+        Subject(fake_of_another_dtype, torch.abs, lambda: (drawn(6, 40),)),
+    ),
     "lost-strides": (Subject(ignores_strides, torch.exp, lambda: (drawn(6, 40),)),),
     "special-values": (Subject(drops_nan, torch.relu, lambda: (drawn(6, 40),)),),
     "writes": (Subject(writes_its_input, lambda x: 2.0 * x, lambda: (drawn(6, 40),)),),

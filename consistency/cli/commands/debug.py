@@ -26,8 +26,7 @@ FOLDER_OF_FAILURES = "reports/debug"
     "--keep-going", is_flag=True, help="Let the program run to its end, and count what differs."
 )
 @click.option(
-    "--all",
-    "every",
+    "--every-call",
     is_flag=True,
     help="Judge every call, not only the first two of a kind (shapes, dtypes, layouts).",
 )
@@ -41,7 +40,8 @@ FOLDER_OF_FAILURES = "reports/debug"
 )
 def debug(
     program: str, arguments: Sequence[str], module: bool, backends: Sequence[str],
-    keep_going: bool, every: bool, case_timeout: float, tolerances: str | None, out: Path | None,
+    keep_going: bool, every_call: bool, case_timeout: float, tolerances: str | None,
+    out: Path | None,
 ) -> None:  # fmt: skip
     """Run PROGRAM as Python would, with its ARGUMENTS, and report the first call of a torch
     operator that diverges: its line in the program, its module, its error.
@@ -63,8 +63,8 @@ def debug(
 
     out = out or unused_folder(Path(FOLDER_OF_FAILURES))
     run = run_program(
-        program, arguments, module=module, backends=backends, keep_going=keep_going, all=every,
-        out=out, tolerances=tolerances, case_timeout=case_timeout,
+        program, arguments, module=module, backends=backends, keep_going=keep_going,
+        every_call=every_call, out=out, tolerances=tolerances, case_timeout=case_timeout,
     )  # fmt: skip
     sys.stdout.flush()
     if run.problem:

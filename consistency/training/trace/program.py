@@ -45,7 +45,7 @@ def run_program(
     module: bool = False,
     backends: Sequence[str] = (),
     keep_going: bool = False,
-    all: bool = False,
+    every_call: bool = False,
     out: Path | None = None,
     tolerances: str | None = None,
     case_timeout: float = 60.0,
@@ -55,8 +55,8 @@ def run_program(
 
     What the program itself computed is judged against float64 on the same inputs, and each call
     again on ``backends``. It ends at the first call that diverges, unless ``keep_going``. Of calls
-    of one kind the first ones are judged, or ``all``. ``out``: a folder for failures. Raises
-    UsageError where there is no such program.
+    of one kind the first ones are judged, unless ``every_call``. ``out``: a folder for failures.
+    Raises UsageError where there is no such program.
     """
     from ...backends.subprocess.requests import Limits
 
@@ -65,7 +65,7 @@ def run_program(
     if out is not None and not is_unused(out):
         raise UsageError(f"{out} holds something already; name another folder for failures")
     resolved, specs = _resolve(list(backends), Limits(case_timeout)) if backends else ((), {})
-    bounds = CaptureLimits(0 if all else KEPT, LARGEST, MEMORY, own=True)
+    bounds = CaptureLimits(0 if every_call else KEPT, LARGEST, MEMORY, own=True)
     session = WatchSession(bounds, resolved, specs, _load_tolerances(tolerances), "now", out)
     run = ProgramRun(session)
 
