@@ -112,6 +112,29 @@ def test_a_healthy_program_keeps_its_status(project: Path, argument: str, status
     assert not (project / "reports").exists()
 
 
+LOADER = """
+import torch
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+    def __getitem__(self, i):
+        return torch.full((8,), float(i + 1)).exp()
+
+if __name__ == "__main__":
+    for batch in torch.utils.data.DataLoader(Rows(), batch_size=2, num_workers=1):
+        print("batch", batch.tanh().shape)
+"""
+
+
+def test_workers_of_a_loader_are_left_alone(project: Path) -> None:
+    (project / "loader.py").write_text(LOADER, encoding="utf-8")
+    done = debug(project, "loader.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("batch torch.Size([2, 8])") == 2
+    assert "aten.exp" not in done.stdout
+
+
 def test_gradients_on_another_backend_and_modules(project: Path) -> None:
     done = debug(project, "--backend", "backend.py:Broken", "-m", "train")
     assert done.returncode == 1, done.stdout + done.stderr
