@@ -16,11 +16,11 @@ import torch.nn.functional as F
 import consistency
 from consistency import Divergence, UsageError
 from tests.support import custom_operators
-from tests.support.custom_operators import FAULTY, FURTHER, HEALTHY, Subject, drawn
+from tests.support.custom_operators import FAULTY, FURTHER, HEALTHY, OTHERS, Subject, drawn
 from tests.support.paths import ROOT
 
 PLANTED = [
-    pytest.param(kind, subject, id=f"{kind}-{number}")
+    pytest.param(kind.removesuffix("-of-other-kinds"), subject, id=f"{kind}-{number}")
     for kind, subjects in FAULTY.items()
     for number, subject in enumerate(subjects)
 ]
@@ -79,6 +79,23 @@ def test_nor_with_other_examples(name: str, number: int) -> None:
         compile=False,
     )  # fmt: skip
     assert report, str(report)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_nor_are_operators_of_other_kinds(name: str) -> None:
+    subject = OTHERS[name]
+    report = consistency.check(
+        subject.op, reference=subject.reference, inputs=subject.inputs(), compile=False
+    )
+    assert report, str(report)
+
+
+def test_keyword_arguments_are_given_as_the_schema_says() -> None:
+    inputs = {"x": drawn(6, 40), "weight": drawn(9, 40)}
+    assert consistency.check(
+        custom_operators.linear, reference=lambda a, b: F.linear(a, b), inputs=inputs,
+        dtypes=["float32"], compile=False,
+    )  # fmt: skip
 
 
 def test_a_factor_that_is_off_by_eight_ulp_is_noticed() -> None:

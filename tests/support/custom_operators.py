@@ -243,6 +243,86 @@ HEALTHY = {
 }  # fmt: skip
 
 
+# --- operators of other kinds: indices, lists, several results, writes, whole numbers, complex
+
+
+@op("gather")
+def gather(table: Tensor, index: Tensor) -> Tensor:
+    return table[index].clone()
+
+
+@op("join")
+def join(parts: list[Tensor], dim: int = 0) -> Tensor:
+    return torch.cat(parts, dim)
+
+
+@op("largest")
+def largest(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    values, indices = torch.topk(x, k)
+    return values.clone(), indices.clone()
+
+
+@op("linear")
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return F.linear(x, weight, bias)
+
+
+@torch.library.custom_op("consistency_tests::axpy", mutates_args=("y",))
+def axpy(x: Tensor, y: Tensor, a: float) -> Tensor:
+    y.add_(x, alpha=a)
+    return wide(y).sum().to(y.dtype)
+
+
+def axpy_reference(x: Tensor, y: Tensor, a: float) -> tuple[Tensor, Tensor]:
+    new = y + a * x
+    return new.sum(), new
+
+
+@torch.library.custom_op("consistency_tests::wrong_axpy", mutates_args=("y",))
+def wrong_axpy(x: Tensor, y: Tensor, a: float) -> Tensor:
+    total = (y + a * x).sum()
+    y.add_(x, alpha=a * 1.001)
+    return total
+
+
+def quantized(x: Tensor) -> Tensor:
+    return (x * 127).round().clamp(-128, 127).to(torch.int8)
+
+
+@op("quantize")
+def quantize(x: Tensor) -> Tensor:
+    return quantized(wide(x))
+
+
+@op("wrong_quantize")
+def wrong_quantize(x: Tensor) -> Tensor:
+    return (wide(x) * 127).floor().clamp(-128, 127).to(torch.int8)
+
+
+@op("complex_product")
+def complex_product(x: Tensor, y: Tensor) -> Tensor:
+    return x * y
+
+
+def indices() -> Tensor:
+    return torch.randint(0, 50, (7,), generator=torch.Generator().manual_seed(0))
+
+
+def numbers(seed: int) -> Tensor:
+    return torch.complex(drawn(6, 40, seed=seed), drawn(6, 40, seed=seed + 1))
+
+
+OTHERS = {
+    "gather": Subject(gather, lambda t, i: t[i], lambda: (drawn(50, 8), indices())),
+    "join": Subject(join, torch.cat, lambda: ([drawn(3, 4), drawn(5, 4)],)),
+    "largest": Subject(largest, torch.topk, lambda: (drawn(6, 40), 3)),
+    "linear": Subject(linear, F.linear, lambda: (drawn(6, 40), drawn(9, 40), drawn(9))),
+    "axpy": Subject(axpy, axpy_reference, lambda: (drawn(6, 40), drawn(6, 40, seed=1), 0.5)),
+    "quantize": Subject(quantize, quantized, lambda: (drawn(6, 40),)),
+    "complex_product": Subject(complex_product, torch.mul, lambda: (numbers(0), numbers(2))),
+}
+
+
 # --- with a planted fault
 
 
@@ -384,5 +464,9 @@ FAULTY = {
     ),
     "lost-strides": (Subject(ignores_strides, torch.exp, lambda: (drawn(6, 40),)),),
     "special-values": (Subject(drops_nan, torch.relu, lambda: (drawn(6, 40),)),),
+    "wrong-numbers-of-other-kinds": (
+        Subject(wrong_axpy, axpy_reference, lambda: (drawn(6, 40), drawn(6, 40, seed=1), 0.5)),
+        Subject(wrong_quantize, quantized, lambda: (drawn(6, 40),)),
+    ),
     "writes": (Subject(writes_its_input, lambda x: 2.0 * x, lambda: (drawn(6, 40),)),),
 }

@@ -14,7 +14,7 @@ import torch
 from ...core.case_source import YOURS
 from ...core.model import Case, Result
 from ...core.trees import tensors_in
-from ...core.verdict import OutcomeStatus, VerdictKind
+from ...core.verdict import OutcomeStatus, Verdict, VerdictKind
 from ...diagnose.diagnosis import DiagnosisBudget
 from ...diagnose.evaluation import evaluate
 from ...errors import RecipeError, UsageError
@@ -28,7 +28,15 @@ from ..checks import judged_by_own_steps
 from ..own_functions import WithCaptured
 from . import repeats
 from .findings import Masks, masks
-from .kernel_backend import KernelBackend, StoredOutcome, is_declared, reference_operator
+from .kernel_backend import (
+    KernelBackend,
+    PureCall,
+    StoredOutcome,
+    is_declared,
+    reference_operator,
+    rounds_as_reference,
+)
+from .report import is_fault
 from .target import Target, device_of
 
 _REPEATED = 3  # cases that are repeated
@@ -51,8 +59,6 @@ class JudgedExample:
             outcome = self.backend.run(self.operator, materials)
             arguments = materials.build("float64")
             truth = list(tensors_in(self.operator(*arguments.args, **arguments.kwargs)))
-            if self.operator.mutates:
-                truth += [arguments.bases[i] for i in self.operator.mutates]
         found = [o.tensor for o in outcome.outputs if o.tensor is not None]
         return masks(found[0], truth[0]) if outcome.ok and found and truth else None
 
@@ -88,9 +94,13 @@ class CheckSession:
         reference = self.reference
         if reference is not None and captured.tensors:
             reference = WithCaptured(reference, captured)
+        if written:
+            call = PureCall(call, written)
         example = ExampleCall(target.name, args, kwargs, f"{YOURS}/{target.name}", written)
         operator = reference_operator(
-            target if reference is not None else replace(target, call=call), reference, written
+            target if reference is not None else replace(target, call=call),
+            reference,
+            written if reference is not None else (),
         )
         one = JudgedExample(
             operator, KernelBackend(call, self.device), target.argument_names(args, kwargs)
@@ -140,17 +150,19 @@ class CheckSession:
     def _has_gradients(self, one: JudgedExample, case: Case) -> bool:
         """Whether gradients reach the kernel's arguments; where they do not, the reason is
         kept."""
-        if self._gradients is False or self.target.written((), {}):
+        if self._gradients is False:
             return False
         arguments = prepare(case).build(device=self.device, gradients=True)
-        if not any(t.requires_grad for t in arguments.tensors) or one.operator.mutates:
+        leaves = [tensor for tensor in arguments.tensors if tensor.requires_grad]
+        if not leaves or isinstance(one.backend.kernel, PureCall):
             return False
         try:
             results = list(tensors_in(one.backend.call(one.operator, arguments.args,
                                                        arguments.kwargs)))  # fmt: skip
             tracking = [r for r in results if r.requires_grad]
             if tracking:
-                sum(r.sum() for r in tracking).backward()  # type: ignore[union-attr, unused-ignore]
+                ones = [torch.ones_like(r) for r in tracking]
+                torch.autograd.grad(tracking, leaves, ones, allow_unused=True)
         except Exception as error:
             text = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
             missing = "no autograd formula" in str(error) or "not implemented" in str(error)
@@ -188,9 +200,18 @@ class CheckSession:
             ):
                 self._refused[result.explanation[:160]] += 1
                 return
+            if is_fault(result) and self._rounds_as_reference(one, case, result.direction):
+                text = f"gives the bits that the reference gives in {result.dtype}"
+                result = replace(result, verdict=Verdict(VerdictKind.ROUNDING), explanation=text)
             one.results.append((derived, result))
         if len(self._runnable) < 24 or derived.kind == "layout":
             self._runnable.append((materials, derived.words))
+
+    def _rounds_as_reference(self, one: JudgedExample, case: Case, direction: str) -> bool:
+        if self.reference is None:
+            return False  # the kernel is its own reference
+        with quiet():
+            return rounds_as_reference(one.operator, one.backend, prepare(case), direction)
 
     def _evaluated(
         self, one: JudgedExample, case: Case, backend: Any, directions: Sequence[str]

@@ -83,13 +83,23 @@ def examples_of(target: Target, inputs: Any) -> list[tuple[tuple[Any, ...], dict
     examples: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     for given in several:
         if isinstance(given, Mapping):
-            examples.append(((), dict(given)))
+            examples.append(_by_position(target, dict(given)))
         else:
             examples.append((tuple(given) if isinstance(given, tuple) else (given,), {}))
     if not examples or not any(list(tensors_in(e)) for e in examples):
         text = f"inputs holds no tensor: {inputs!r:.60}"
         raise UsageError(f"{text}; give the arguments of one call, such as inputs=(x, weight, 0.5)")
     return examples
+
+
+def _by_position(target: Target, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments that the schema allows by position so: a reference may call them otherwise."""
+    args = []
+    for argument in target.schema.arguments if target.schema is not None else ():
+        if argument.kwarg_only or argument.name not in kwargs:
+            break
+        args.append(kwargs.pop(argument.name))
+    return tuple(args), kwargs
 
 
 def _from_schema(target: Target) -> tuple[tuple[Any, ...], dict[str, Any]]:
