@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 from .core.version import __version__
 
 if TYPE_CHECKING:
+    from .api import strategies
     from .api.checks import assert_consistent, save
     from .api.comparisons import compare
+    from .api.operator_check.check import check
+    from .api.operator_check.report import OperatorReport
     from .api.recordings import judge_recordings, record
     from .api.runs import run
     from .backends.base import Backend, TorchBackend
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 _HOME = {
     "run": "api.runs", "assert_consistent": "api.checks", "compare": "api.comparisons",
     "save": "api.checks",
+    "check": "api.operator_check.check", "OperatorReport": "api.operator_check.report",
     "Run": "engine.engine",
     "record": "api.recordings", "judge_recordings": "api.recordings",
     "watch": "training.trace.session",
@@ -64,6 +68,7 @@ __all__ = [
     "Divergence",
     "ModelReport",
     "Operator",
+    "OperatorReport",
     "Outcome",
     "RecipeError",
     "Result",
@@ -77,17 +82,21 @@ __all__ = [
     "__version__",
     "assert_consistent",
     "assert_models_match",
+    "check",
     "compare",
     "compare_models",
     "judge_recordings",
     "record",
     "run",
     "save",
+    "strategies",
     "watch",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "strategies":  # a module, which imports Hypothesis
+        return importlib.import_module(".api.strategies", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'consistency' has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)

@@ -37,6 +37,7 @@ class Item:
     direction: str
     backend: str
     artifacts: Path | None = None
+    fail_fast: bool = False  # whether the first failing case ends the item
 
     @property
     def operator(self) -> str:
@@ -109,6 +110,8 @@ class Item:
                 for coming in cases[position : position + engine.AHEAD]
             )
             results += judged(case, operator, [backend], self.config.tolerances, (self.direction,))
+            if self.fail_fast and any(result.verdict.fails for result in results):
+                break
         backend.discard_prefetched()
         return results
 

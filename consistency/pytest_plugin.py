@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import pytest_not_tested
+from . import pytest_not_tested, pytest_own_tests, pytest_session
 from .core.process_setup import let_waiting_threads_sleep
 from .engine.run_options import DECLARED, NO_SHIPPED, PROFILES, RunOptions, size_in_bytes
 from .pytest_items import STANDINGS, TESTED, Item
@@ -24,12 +24,18 @@ if TYPE_CHECKING:
 
 ARTIFACTS = "reports/pytest"
 _CONFIG = pytest.StashKey["RunConfig"]()
+_TOUCHED = pytest.StashKey[frozenset[str]]()
 # Short names are convenient and common: where a project has an option of that name, only
 # --consistency-NAME is ours.
 _SHORT = (
     "backends", "operators", "dtypes", "directions", "reference", "source", "expectations",
-    "tolerances", "artifacts",
+    "tolerances", "artifacts", "changed",
 )  # fmt: skip
+_MARKED = "consistency_marked"  # an attribute of the report of a marked test
+_MARKER = (
+    "consistency(backends=…, rule=…, operator=…, directions=…): arguments of every "
+    "assert_consistent in the test; one item per backend"
+)
 
 
 def _explained(name: str) -> dict[str, str]:
@@ -37,6 +43,9 @@ def _explained(name: str) -> dict[str, str]:
     if name == "artifacts":
         text = "where failures leave repro.py, issue.md and their data; '' for nowhere"
         return {"metavar": "FOLDER", "help": f"{text} (default: {ARTIFACTS})"}
+    if name == "changed":
+        text = "only operators of the suite that the diff since REF names (main, HEAD~1 …)"
+        return {"metavar": "REF", "help": text}
     declared = DECLARED[name]
     default = f" (default: {declared.default})" if declared.default else ""
     many = ", separated by commas" if declared.many else ""
@@ -56,6 +65,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         pytest_not_tested.OPTION,
         action="store_true",
         help="end with status 0 although nothing was tested, or not on a backend of --backends",
+    )
+    group.addoption(
+        "--consistency-budget",
+        metavar="TIME",
+        help="begin no further item of the suite after 90s, 5m or 2h; the most telling come first",
+    )
+    group.addoption(
+        "--consistency-fail-fast",
+        action="store_true",
+        help="the first failing case ends an item (-x: the first failing item ends the session)",
     )
     for name in _SHORT:
         explained = _explained(name) | {"help": f"as --{name}, where another plugin has that"}
@@ -100,6 +119,19 @@ def pytest_configure(config: pytest.Config) -> None:
         _run_config(config)
     named = config.getoption("consistency_backends") is not None
     asked = [backend.name for backend in _run_config(config).backends] if named else []
+    config.addinivalue_line("markers", _MARKER)
+    backends = config.getoption("consistency_backends")
+    artifacts = config.getoption("consistency_artifacts")
+    own_tests = pytest_own_tests.OwnTests(
+        None
+        if backends is None
+        else [name.strip() for name in backends.split(",") if name.strip()],
+        config.invocation_params.dir / artifacts if artifacts else None,
+    )
+    config.pluginmanager.register(own_tests, "consistency-own-tests")
+    budget = config.getoption("consistency_budget")
+    if budget is not None:
+        config.pluginmanager.register(pytest_session.Budget(budget), "consistency-budget")
     config.pluginmanager.register(
         pytest_not_tested.NotTested(config, asked, Item), "consistency-not-tested"
     )
@@ -142,14 +174,57 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if artifacts != ""
         else None
     )
+    fail_fast = metafunc.config.getoption("consistency_fail_fast")
+    pairs = engine.operator_dtypes(chosen)
+    changed = metafunc.config.getoption("consistency_changed")
+    if changed is not None:
+        touched = _touched(metafunc.config, changed)
+        pairs = [(operator, dtype) for operator, dtype in pairs if operator.name in touched]
     items = [
-        Item(chosen, operator, dtype, direction, backend.name, folder)
-        for operator, dtype in engine.operator_dtypes(chosen)
+        Item(chosen, operator, dtype, direction, backend.name, folder, fail_fast)
+        for operator, dtype in pairs
         for direction in chosen.directions
         if direction == "forward" or evaluation.differentiates(operator, dtype)
         for backend in chosen.backends
     ]
     metafunc.parametrize("consistency_item", items, ids=[item.id for item in items])
+
+
+def _touched(config: pytest.Config, ref: str) -> frozenset[str]:
+    """The names of the operators that the diff since ``ref`` names."""
+    if _TOUCHED not in config.stash:
+        from .engine.changed_operators import diff_since, touched
+        from .errors import ConsistencyError
+
+        try:
+            diff = diff_since(ref, config.rootpath)
+        except ConsistencyError as error:
+            raise pytest.UsageError(f"consistency: {error}") from None
+        found = touched(diff, _run_config(config).operators)
+        config.stash[_TOUCHED] = frozenset(operator.name for operator in found)
+    return config.stash[_TOUCHED]
+
+
+def pytest_report_header(config: pytest.Config) -> list[str] | None:
+    """One line where the suite is run, or an option of ours is given."""
+    options = [f"consistency_{name}" for name in (*_SHORT, "examples", "budget")]
+    given = any(config.getoption(name, None) is not None for name in options)
+    if not given and not any("consistency.suite" in str(argument) for argument in config.args):
+        return None
+    import torch
+
+    from .core.text import printable
+    from .core.version import __version__
+
+    names = ", ".join(backend.name for backend in _run_config(config).backends)
+    versions = [__version__, f"torch {torch.__version__}", f"backends {names}"]
+    lines = [pytest_session.header(config, versions)]
+    changed = config.getoption("consistency_changed")
+    if changed is not None:
+        found = sorted(_touched(config, changed))
+        some = ", ".join(found[:12]) + (f" and {len(found) - 12} more" if len(found) > 12 else "")
+        lines.append(f"changed since {changed}: {some or 'no operator is named in the diff'}")
+    return [printable(line) for line in lines]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -159,11 +234,16 @@ def pytest_runtest_makereport(
     """Attach our failures to the report for the process that writes annotations (another one with
     pytest-xdist)."""
     report = yield
+    if call.when == "call" and item.get_closest_marker(pytest_own_tests.MARKER) is not None:
+        setattr(report, _MARKED, True)
     if report.failed and call.excinfo is not None:
         suite = "consistency_item" in getattr(item, "fixturenames", ())
         if suite or type(call.excinfo.value).__name__ == "Divergence":
             # Attributes of a report are sent to the other process.
-            setattr(report, "consistency", {"message": str(call.excinfo.value), "suite": suite})  # noqa: B010
+            text = str(call.excinfo.value)
+            setattr(report, "consistency", {"message": text, "suite": suite})  # noqa: B010
+            if call.when == "call":
+                pytest_session.with_reason(report, text)
     ours = getattr(getattr(item, "callspec", None), "params", {}).get("consistency_item")
     if not isinstance(ours, Item):
         return report
@@ -219,15 +299,34 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     ):  # a worker of pytest-xdist has no visible terminal
         return
     _expectations(terminalreporter)
-    if not os.environ.get("GITHUB_ACTIONS"):
-        return
     failed = [
         report
         for report in terminalreporter.stats.get("failed", ())
         if hasattr(report, "consistency")
     ]
-    if failed:
+    _step_summary(terminalreporter, failed)
+    if failed and os.environ.get("GITHUB_ACTIONS"):
         from .report.annotations import workflow_commands
 
         for line in workflow_commands(failed):
             terminalreporter.write_line(line)
+
+
+def _step_summary(reporter: pytest.TerminalReporter, failed: list[pytest.TestReport]) -> None:
+    """A few lines of Markdown where GitHub asks for them, and anything of ours was run."""
+    path = pytest_session.step_summary_file()
+    if not path:
+        return
+    ours = {
+        outcome: sum(
+            hasattr(report, pytest_not_tested.ATTRIBUTE) or hasattr(report, _MARKED)
+            for report in reporter.stats.get(outcome, ())
+            if isinstance(report, pytest.TestReport)
+        )
+        for outcome in ("passed", "skipped")
+    }
+    if failed or any(ours.values()):
+        from .report.session_summary import session_lines
+
+        lines = session_lines(failed, ours["passed"], ours["skipped"])
+        pytest_session.write_step_summary(path, lines)

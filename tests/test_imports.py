@@ -22,6 +22,8 @@ ROOMS = [
 LOOSE = {
     "errors": -1,
     "pytest_not_tested": 99,
+    "pytest_own_tests": 99,
+    "pytest_session": 99,
     "pytest_items": 99,
     "pytest_plugin": 100,
     "suite": 101,

@@ -29,6 +29,8 @@ from ..judge.tolerances import Rule
 from ..operators.catalog.functions import name_of
 from ..operators.declare import Operator
 from ..reference import own_steps, quiet
+from .marker_defaults import DEFAULTS
+from .own_functions import rehearsed, taken_along, with_modules_bound
 from .user_operators import HOOK_ERRORS, by_function, by_sensitivity, operator_for
 
 _CORRECT = 0.5  # ulp: correct rounding
@@ -42,7 +44,7 @@ def assert_consistent(
     backends: Iterable[str | Backend] | None = None,
     rule: Rule | None = None,
     operator: str | None = None,
-    directions: Iterable[str] = ("forward",),
+    directions: Iterable[str] | None = None,
     **kwargs: Any,
 ) -> tuple[Result, ...]:
     """Check that ``fn(*args, **kwargs)`` differs from float64 by rounding only; raise
@@ -54,12 +56,23 @@ def assert_consistent(
     any other function is judged by its sensitivity to its inputs. But a function composed of
     torch's, in float16, bfloat16 or float32, is judged by the roundings of its own steps
     (:mod:`consistency.reference.own_steps`). ``rule`` gives c and λ for the first of these ways.
-    ``directions``: ``"backward"`` judges the gradients of all floating tensors. Returns the
-    results, whose ``explanation`` shows × budget. Tensors on other devices are brought to the CPU
-    first. The results of a Divergence hold the tensors, too: where ``fn`` is torch's own, its
-    message ends with the command that calls it again, and :func:`save` keeps any of them.
+    ``directions`` (default: forward): ``"backward"`` judges the gradients of all floating tensors.
+    In a test with the marker ``consistency``, its arguments are the defaults. Returns the results,
+    whose ``explanation`` shows × budget. Tensors on other devices are brought to the CPU
+    first. ``fn`` may be a module, or use modules and tensors from around it (closures, globals,
+    attributes): these are taken along into float64 and onto each device, and what it writes to them
+    (running statistics) is compared, too. Raises :class:`UsageError` for a function that draws
+    random numbers, and for a tensor that cannot be taken along. The results of a Divergence hold
+    the tensors, too: where ``fn`` is torch's own, its message ends with the command that calls it
+    again, and :func:`save` keeps any of them.
     """
-    directions = tuple(directions)
+    __tracebackhide__ = True
+    marked = DEFAULTS.get()  # of the test that this is called in
+    backends = marked.get("backends") if backends is None else backends
+    rule = marked.get("rule") if rule is None else rule
+    operator = marked.get("operator") if operator is None else operator
+    directions = tuple(marked.get("directions", ("forward",)) if directions is None else directions)
+    (fn, reference), args, kwargs = with_modules_bound((fn, reference), args, kwargs)
     model = operator_for(fn, reference, operator)
     case = case_of(
         model.name,
@@ -69,6 +82,11 @@ def assert_consistent(
         _COTANGENT if "backward" in directions else 0,
     )
     case = replace(case, source=_source(fn, reference, model))
+    if not name_of(fn):
+        model, case = taken_along(model, case)
+    composed = rule is None and not name_of(fn) and by_function(fn) is None
+    if composed:
+        model = rehearsed(model, case)
     chosen = _backends.resolve_all(backends) if backends is not None else [_Plain()]
     for backend in chosen:
         if isinstance(backend, SubprocessBackend):
@@ -78,11 +96,10 @@ def assert_consistent(
             )
             raise UsageError(f"backend {backend.name!r} {text} +isolated")
     loaded: Rules = _tolerances.load() if rule is None else _OneRule(rule)
-    composed = rule is None and not name_of(fn) and by_function(fn) is None
     missing = {b.name: reason for b in chosen if (reason := _backends.availability(b))}
     present = [backend for backend in chosen if backend.name not in missing]
     judged = functools.partial(evaluate, case, present, loaded, directions=directions)
-    results = _judged(model, judged, case, composed) if present else ()
+    results = judged_by_own_steps(model, judged, case, composed) if present else ()
     results += tuple(
         unavailable(case, model, backend, direction, missing[backend.name])
         for backend in chosen
@@ -104,11 +121,16 @@ def assert_consistent(
     return results
 
 
-def _judged(
-    model: Operator, judged: Callable[..., list[Result]], case: Case, composed: bool
+def judged_by_own_steps(
+    model: Operator,
+    judged: Callable[..., list[Result]],
+    case: Case,
+    composed: bool,
+    budget: DiagnosisBudget | None = None,
+    of_kernel: bool = False,
 ) -> tuple[Result, ...]:
     """The results; a function that may be ``composed`` of several rounding steps is judged by the
-    roundings of its own steps."""
+    roundings of its own steps. ``of_kernel``: they are the steps of a kernel's reference."""
 
     def by(operator: Operator, diagnosis_budget: DiagnosisBudget | None) -> tuple[Result, ...]:
         try:
@@ -118,16 +140,17 @@ def _judged(
                 judged(operator=by_sensitivity(operator, error), diagnosis_budget=diagnosis_budget)
             )
 
+    budget = budget or DiagnosisBudget()
     if not composed:
-        return by(model, DiagnosisBudget())
-    first = by(model, None)
-    if all(
+        return by(model, budget)
+    first = () if of_kernel else by(model, None)
+    if first and all(
         result.verdict.passes and result.metrics.get("ulp_max", 0.0) <= _CORRECT for result in first
     ):
         return first
     with quiet():
-        step_model = own_steps.as_composed(model, prepare(case))
-    return by(step_model or model, DiagnosisBudget())
+        step_model = own_steps.as_composed(model, prepare(case), of_kernel=of_kernel)
+    return by(step_model or model, budget)
 
 
 def _source(fn: Callable[..., Any], reference: Callable[..., Any] | None, model: Operator) -> str:
@@ -159,8 +182,19 @@ def save(
         folder,
         result,
         spec=spec,
-        operator=None if fn is None else operator_for(fn, reference, None),
+        operator=None if fn is None else _kept_operator(result, fn, reference),
     )
+
+
+def _kept_operator(
+    result: Result, fn: Callable[..., Any], reference: Callable[..., Any] | None
+) -> Operator:
+    """The operator of a kept result, with what ``fn`` captures as the arguments that the case
+    has."""
+    operator = operator_for(fn, reference, None)
+    if name_of(fn):
+        return operator
+    return rehearsed(taken_along(operator, result.case)[0], result.case)
 
 
 class _Plain(Backend):

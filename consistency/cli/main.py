@@ -15,6 +15,7 @@ from . import streams
 from .commands.bisect import bisect
 from .commands.calibrate import calibrate
 from .commands.corpus import corpus
+from .commands.debug import debug
 from .commands.diff import diff
 from .commands.expect import expect
 from .commands.explain import explain
@@ -115,8 +116,8 @@ def main() -> None:
 
 
 for command in (
-    run, backends, operators, repro, report, bisect, sweep, explain, fingerprint, model, diff,
-    expect, matrix, corpus, query, pack,
+    run, backends, operators, repro, report, bisect, sweep, explain, fingerprint, model, debug,
+    diff, expect, matrix, corpus, query, pack,
     record, judge, calibrate,
 ):  # fmt: skip
     main.add_command(command)

@@ -24,7 +24,7 @@ GROUPS = {
     "What to test": (
         "dtype", "direction", "corpus", "source", "seed", "seeds", "id", "family", "case", "shape",
         "vary", "fix", "formula", "against", "exhaustive", "range", "bundle", "literal", "filter",
-        "worst",
+        "worst", "module",
     ),
     "Backends": (
         "backend", "over", "pip", "stand-in", "case-timeout", "worker-memory",
@@ -32,7 +32,7 @@ GROUPS = {
     ),
     "How much": (
         "profile", "examples", "no-shipped", "memory", "time-budget", "repeat", "steps", "replicas",
-        "points", "no-local", "seconds",
+        "points", "no-local", "seconds", "keep-going", "every-call",
     ),
     "Judging": (
         "reference", "tolerances", "expectations", "no-shrink", "minimize", "reason", "ticket",

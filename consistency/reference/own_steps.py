@@ -51,21 +51,32 @@ _SUMS = frozenset((
 ))  # fmt: skip
 # Upper limit of a kernel's own error in float32, in u·max|result|; shorter formats are rounded once
 _KERNEL_ERROR = 4.0
+# A kernel of somebody's own rounds at other steps than its reference does: × σ of the reference.
+_OTHER_STEPS = 3.0
+_LIMIT = 5.0  # σ, which own steps are allowed (λ of tolerances.yaml)
 _SUM_VARIANCE_FACTOR = 4.0  # × the variance of a sum in random order: torch 2.13 CPU 2.1 (mm)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Composed(Operator):
-    """An operator that is judged by the rounding errors of its own steps."""
+    """An operator that is judged by the rounding errors of its own steps.
+
+    ``of_kernel``: the steps are those of a reference, and what is judged is a kernel that computes
+    the same in other steps.
+    """
+
+    of_kernel: bool = False
 
     @property
     def ruled_by(self) -> tuple[str, str]:
         return NAME, NAME
 
 
-def as_composed(operator: Operator, materials: Materials) -> Operator | None:
+def as_composed(
+    operator: Operator, materials: Materials, *, of_kernel: bool = False
+) -> Operator | None:
     """The operator as one that is judged by its own steps; None if it has fewer than two rounding
-    steps or they cannot be traced."""
+    steps (as the reference of a kernel, one) or they cannot be traced."""
     if (
         materials.case.dtype not in DTYPES
         or operator.observe is not None
@@ -76,7 +87,7 @@ def as_composed(operator: Operator, materials: Materials) -> Operator | None:
     try:
         steps = RecordedSteps(operator, materials, "forward")
         if (
-            steps.rounding < 2
+            steps.rounding < (1 if of_kernel else 2)
             or steps.elements > _MAX_ELEMENTS
             or not _reproduces_function(steps, operator, materials)
         ):
@@ -89,6 +100,7 @@ def as_composed(operator: Operator, materials: Materials) -> Operator | None:
         reference=operator.reference, traits=operator.traits,
         differentiable_inputs=operator.differentiable_inputs,
         error=ErrorModel("accumulated", NAME, one, wide_accumulation=False, backward=NAME),
+        of_kernel=of_kernel,
     )  # fmt: skip
 
 
@@ -149,14 +161,17 @@ def magnitudes(reference: Reference, count: int) -> Magnitudes:
     steps = RecordedSteps(reference.operator, reference.materials, reference.direction)
     arguments = reference.materials.build("float64")
     replays = max(MIN_REPLAYS, min(REPLAYS, _MAX_DRAWN // max(steps.elements, 1)))
+    of_kernel = isinstance(reference.operator, Composed) and reference.operator.of_kernel
+    replays = MIN_REPLAYS if of_kernel else replays
     generator = seeded_generator()
     noisy = functools.partial(_add_rounding_noise, generator)
     exact = steps.replay(arguments)
     squares: list[Any] = [None if p is None else torch.zeros_like(p) for p in exact]
     samples: list[list[torch.Tensor]] = [[] for _ in exact]
     for _ in range(replays):
+        given = _with_noise(reference, generator) if of_kernel else arguments
         for i, (perturbed, unperturbed) in enumerate(
-            zip(steps.replay(arguments, noisy), exact, strict=True)
+            zip(steps.replay(given, noisy), exact, strict=True)
         ):
             if perturbed is not None and unperturbed is not None:
                 shift = torch.nan_to_num(
@@ -179,6 +194,8 @@ def magnitudes(reference: Reference, count: int) -> Magnitudes:
         u = dtypes.FORMATS[_format(steps.outputs[i])].unit_roundoff
         # With few replays σ may be too small by chance: add two standard deviations of σ².
         widening = math.sqrt(1.0 + 2.0 * math.sqrt(2.0 / replays))
+        if of_kernel:
+            sigma = _of_kernel(sigma, tested)
         reference.of_steps[i] = (
             _formula_distance(formula[i], tested, sigma, u),
             _usual_rms(samples[i], sigma),
@@ -186,6 +203,33 @@ def magnitudes(reference: Reference, count: int) -> Magnitudes:
         )
         results.append(sigma * (widening / u))
     return tuple(results)
+
+
+def _with_noise(reference: Reference, generator: torch.Generator) -> Arguments:
+    """The inputs with a random rounding error each: of the steps within a kernel nothing is known,
+    but their effect is about that of inputs that were rounded once more."""
+    recipes = reference.materials.case.tensors
+
+    def noisy(base: torch.Tensor, position: int) -> torch.Tensor:
+        form = dtypes.form_of(recipes[position].dtype)
+        if form is None or not base.is_floating_point():
+            return base
+        # A kernel computes in float32 at least.
+        form = form if form.precision > 24 else dtypes.FORMATS["float32"]
+        return base + rounding_noise(generator, base).mul_(ulp(base, form)).mul_(_SHIFT)
+
+    return reference.materials.build("float64", adjust=noisy)
+
+
+def _of_kernel(sigma: torch.Tensor, result: torch.Tensor | None) -> torch.Tensor:
+    """σ of a kernel whose reference has ``sigma``: of other steps, computed in float32 at least.
+    What the reference does not round stays exact."""
+    if result is None or not result.numel():
+        return sigma
+    size = torch.nan_to_num(result.abs(), nan=0.0, posinf=0.0).max()
+    single = dtypes.FORMATS["float32"].unit_roundoff
+    of_its_own = (_KERNEL_ERROR / _LIMIT) * single * size
+    return torch.where(sigma > 0.0, _OTHER_STEPS * sigma + of_its_own, sigma)
 
 
 def _has_own_reference(reference: Reference) -> bool:

@@ -104,6 +104,7 @@ def assert_models_match(
     Takes the arguments of :func:`compare_models` and returns its report. A backend requested by
     name that cannot be used is a failure, too; so is a model that could not be tested at all.
     """
+    __tracebackhide__ = True
     from ..errors import Divergence
 
     report = compare_models(target, backends, **options)

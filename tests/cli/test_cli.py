@@ -30,7 +30,7 @@ from tests.support.snapshots import Snapshot
 
 COMMANDS = [
     "run", "backends", "operators", "repro", "report", "bisect", "sweep", "explain", "fingerprint",
-    "model", "diff", "expect",
+    "model", "debug", "diff", "expect",
     "matrix", "corpus", "query", "pack", "record", "judge", "calibrate",
 ]  # fmt: skip
 LINE = Case("exp", "float32", (TensorRecipe((3,), "float32", stop=9),)).line

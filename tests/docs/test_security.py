@@ -13,8 +13,9 @@ from tests.support.fuzzing.targets import TARGETS
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-# Commands that read nothing but their own words, modules that the user names, and packages.
-OWN_WORDS = {"backends", "operators", "model"}
+# Commands that read nothing but their own words, modules and programs that the user names, and
+# packages.
+OWN_WORDS = {"backends", "operators", "model", "debug"}
 
 
 def commands(group: click.Group) -> set[str]:

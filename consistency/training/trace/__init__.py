@@ -4,5 +4,6 @@
 - kinds: which operators are left out and why; when two calls are of one kind
 - modules: the module of a call; of a gradient, the module that it passes through
 - session: the context manager that collects and judges
+- program: a whole program under a watch, until its first divergence
 - text: the report in words
 """

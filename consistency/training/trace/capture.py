@@ -4,6 +4,7 @@ before the call can change them."""
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -78,9 +79,13 @@ class CallCapture:
         self._kinds: Counter[tuple[Any, ...]] = Counter()
         self._unique_data: dict[bytes, bytes] = {}
         self._lock = threading.RLock()
+        self._process = os.getpid()
 
     def call(self, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Execute the call unchanged, and record it."""
+        """Execute the call unchanged, and record it. Not in a process that the program forked,
+        such as a DataLoader's worker, which inherits the mode."""
+        if os.getpid() != self._process:
+            return overload(*args, **kwargs)
         with self._lock, _without_other_modes():
             self.count += 1
             record = CapturedCall(self.count, str(overload), self.modules.name())

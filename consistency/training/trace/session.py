@@ -66,6 +66,9 @@ class WatchSession:
         self._saved_results: dict[tuple[str, str, str], Result] = {}
         self._diagnosis_budget = engine.DiagnosisBudget()
         self._mode: CaptureMode | None = None
+        # Called in the program's thread with the first failing result of a call, where calls are
+        # judged as it goes; what it raises ends the program.
+        self.on_failure: Callable[[CapturedCall, Result], None] | None = None
         self._stop = threading.Event()
         self._lock = threading.Lock()
 
@@ -113,6 +116,9 @@ class WatchSession:
     def _judge_now(self, call: CapturedCall) -> None:
         with self._lock:
             run_in_thread(lambda: self._judge(call), self._stop)
+        failing = [r for r in self._judged.get(call.number, ()) if r.verdict.fails]
+        if failing and self.on_failure is not None:
+            self.on_failure(call, failing[0])
 
     def _judge_all(self, pending: list[CapturedCall]) -> None:
         for position, call in enumerate(pending):
