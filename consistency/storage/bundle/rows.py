@@ -136,9 +136,10 @@ def _compact(value: Any) -> Any:
 
 def _compact_fields(value: Any) -> dict[str, Any]:
     # dataclasses.asdict copies every value deeply first, which takes half of a small case's time
+    kind: Any = type(value)
     return {
         name: _compact(item)
-        for name in _field_names(type(value))
+        for name in _field_names(kind)
         if _is_not_default(name, item := getattr(value, name))
     }
 
