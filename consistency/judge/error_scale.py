@@ -100,9 +100,12 @@ class ScaledElements(Elements):
 
     def with_steps_of_terms(self, magnitude: Any, u: float, q: float) -> Any:
         """The S of σ = √q·S when every term may be rounded to that step, as in a mean whose terms
-        are divided before they are added."""
+        are divided before they are added; and the result to the step of its own format, which is
+        wider where float16 is accumulated in float32."""
         terms = self.reference.terms(self.index)
-        return np.hypot(magnitude, self._step(u) * u * math.sqrt(terms / (3.0 * q)))
+        of_result = self.form.smallest_normal * self.form.unit_roundoff
+        variance = terms * (self._step(u) * u) ** 2 + of_result**2
+        return np.hypot(magnitude, math.sqrt(variance / (3.0 * q)))
 
     def _step(self, u: float) -> float:
         return max(self.form.smallest_normal, 2.0**-1074 / u)

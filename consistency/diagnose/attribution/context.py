@@ -21,6 +21,7 @@ from ...reference import Reference
 
 Doubles = npt.NDArray[np.float64]
 Predicted = Sequence[Output]
+_PART_OF_ONE = 0.125  # of integers: a difference of 1 is beyond four units
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class AttributionContext:
             else tuple(expected_tensor.shape)
         )
         self.actual, self.expected = flat(self.raw), flat(expected_tensor)
+        self.whole = not self.raw.dtype.is_floating_point and not self.raw.is_complex()
         self.unit = self._unit()
         with np.errstate(all="ignore"):
             relative_error = np.abs(self.actual - self.expected) / self.unit
@@ -89,7 +91,6 @@ class AttributionContext:
         )
         self.finite = finite
         self.distinct = np.unique(self.actual[self.failing]).size
-        self.whole = not self.raw.dtype.is_floating_point and not self.raw.is_complex()
         with np.errstate(all="ignore"):
             # in units of the budget
             self.size = _norm(((self.actual - self.expected) / self.unit)[self.failing])
@@ -98,6 +99,8 @@ class AttributionContext:
         ulp = dtypes.spacing(
             self.expected, self.form or dtypes.FORMATS["float32"], np.empty_like(self.expected)
         )
+        if self.whole:  # nothing is rounded, and a sum of signed integers is no magnitude
+            return np.minimum(ulp, _PART_OF_ONE)
         magnitudes = self.reference.magnitudes
         term_sum: Any = magnitudes[self.index] if self.index < len(magnitudes) else None
         if isinstance(term_sum, torch.Tensor):

@@ -23,6 +23,8 @@ from .writes import dropped_duplicates, lost_writes
 from .wrong_elements import substituted
 
 _HALF_BITS = 11
+_FLOAT32_SUM = 2.0**-20  # × Σ|terms|: 16 roundings, as the sum of some 256 terms in any order leaves
+_MIN_DISTINCT = 4  # distinct numbers: fewer may be float32's by chance
 
 
 def hypotheses(context: AttributionContext) -> Hypotheses:
@@ -110,15 +112,28 @@ def _integers(context: AttributionContext) -> Hypotheses:
             f"integer arithmetic goes through float32, and {limited}",
             np.clip(float32_values, info.min, info.max),
         ),
+        (
+            "float32-integers",
+            "integer arithmetic goes through float32, and what leaves int64 becomes its least",
+            np.where(np.abs(float32_values) < 2.0**63, float32_values, -(2.0**63)),
+        ),
     ):
         yield FaultHypothesis(name, words, functools.partial(_if_equal, context, values))
+    yield FaultHypothesis(
+        "float32-integers",
+        "integer arithmetic goes through float32",
+        functools.partial(_if_sums_of_float32, context),
+    )
 
 
-def _compute_in_float32(context: AttributionContext) -> np.ndarray[Any, Any]:
-    """The call on the same integers in float32; NaN if it accepts integers only."""
+def _compute_in_float32(
+    context: AttributionContext, absolute: bool = False
+) -> np.ndarray[Any, Any]:
+    """The call on the same integers, or their absolute values, in float32; NaN if it accepts
+    integers only."""
     arguments = context.reference.materials.build("float64")
     float32_inputs = {
-        i: t.to(torch.float32)
+        i: t.to(torch.float32).abs() if absolute else t.to(torch.float32)
         for i, t in enumerate(arguments.tensors)
         if not t.dtype.is_floating_point and t.dtype != torch.bool
     }
@@ -136,6 +151,26 @@ def _compute_in_float32(context: AttributionContext) -> np.ndarray[Any, Any]:
 
 def _if_equal(context: AttributionContext, values: np.ndarray[Any, Any]) -> Predicted:
     return context.outputs(values) if np.array_equal(values, context.actual) else []
+
+
+def _if_sums_of_float32(context: AttributionContext) -> Predicted:
+    """The result itself, if its numbers are float32's and as far off as sums of float32 in any
+    order may be; out of the range of int64 anything is."""
+    if context.operator.error.magnitude != "products":
+        return []
+    with np.errstate(all="ignore"):
+        magnitude = _compute_in_float32(context, absolute=True)
+        inside = context.failing & (magnitude < 2.0**63)
+        values = context.actual[inside]
+        is_near = np.abs(context.actual - context.expected) <= _FLOAT32_SUM * magnitude
+    if (
+        np.unique(values).size < _MIN_DISTINCT
+        or not is_near[inside].all()
+        or not (values.astype(np.float32) == values).all()
+        or (context.expected[inside].astype(np.float32) == context.expected[inside]).all()
+    ):
+        return []
+    return context.outputs(np.where(context.failing, context.actual, context.expected))
 
 
 def _zero_output_padding(context: AttributionContext, dims: int) -> Predicted:

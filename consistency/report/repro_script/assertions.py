@@ -141,7 +141,9 @@ def spread(result: Result, element: Element, run: Ran, right: str) -> list[str]:
     as_double = "torch.complex128" if element.paired else "torch.float64"
     return [
         f"right = {right}",
-        f"error = ({run()}.cpu().to({as_double}) - right).abs().square().mean().sqrt().item()",
+        f"errors = ({run()}.cpu().to({as_double}) - right).abs()",
+        "errors = errors[errors.isfinite()]  # NaN and infinities have no distance",
+        "error = errors.square().mean().sqrt().item()",
         f"usual = {usual:.3g}  # what rounding in {element.dtype} leaves of this",
         'print(f"RMS error on {device}: {error:.3g}, {error / usual:.1f} times the usual one")',
         (
