@@ -62,11 +62,8 @@ def _scaled_or_offset(context: AttributionContext) -> Hypotheses:
         factor = float(np.sum(weight * a * r) / np.sum(weight * r * r))
         summand = float(np.sum(weight * (a - r)) / np.sum(weight))
     if np.isfinite(factor) and factor != 0.0:
-        words = (
-            f"a factor of {factor:.6g}"
-            if abs(factor - 1.0) > _NEAR_ONE
-            else f"a factor of 1 {factor - 1.0:+.2g}"
-        )
+        digits = 6 if abs(factor - 1.0) > _NEAR_ONE else 10
+        words = f"a factor of {factor:.{digits}g}"
         yield FaultHypothesis(
             "scaled", words, functools.partial(context.outputs, factor * context.expected), 1
         )
