@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..backends.process_state import StateGuard
 from ..core import dtypes
 from ..core.model import Case
 from ..core.trees import map_leaves, tensors_in
@@ -102,6 +103,14 @@ def rehearsed(operator: Operator, case: Case) -> Operator:
     argument nor can be found. A function that does not run on the CPU is returned as it is.
     """
     materials = prepare(case)
+    guard = StateGuard()  # what the function leaks is told of the backend's own call
+    try:
+        return _rehearsed(operator, case, materials)
+    finally:
+        guard.restore()
+
+
+def _rehearsed(operator: Operator, case: Case, materials: Materials) -> Operator:
     try:
         first, modified, drew = _trial(operator, materials, 0)
     except Exception:  # reported where the backend's own call raises

@@ -4,6 +4,7 @@ until then."""
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs below reports/: the older one with a failure, the newer one without."""
     here = tmp_path_factory.mktemp("work")
     for name, operator in (("one", "exp"), ("two", "neg")):
+        time.sleep(1.1)  # a bundle knows its second
         consistency.run(
             [operator], ["cpu", Scaled()], ["float32"], ["forward"], examples=2, shipped=False,
             out=here / "reports" / name,

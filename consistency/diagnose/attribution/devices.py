@@ -23,7 +23,8 @@ from .writes import dropped_duplicates, lost_writes
 from .wrong_elements import substituted
 
 _HALF_BITS = 11
-_FLOAT32_SUM = 2.0**-20  # × Σ|terms|: 16 roundings, as the sum of some 256 terms in any order leaves
+# × Σ|terms|: 16 roundings, as the sum of some 256 terms in any order leaves
+_FLOAT32_SUM = 2.0**-20
 _MIN_DISTINCT = 4  # distinct numbers: fewer may be float32's by chance
 
 
