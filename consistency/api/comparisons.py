@@ -65,7 +65,7 @@ def compare(
             reference, comparison = _compared(model, case, outputs, expected)
         except HOOK_ERRORS as error:
             reference, comparison = _compared(by_sensitivity(model, error), case, outputs, expected)
-    loaded = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
+    loaded = _tolerances.load(tolerances)
     rule = loaded.rule(model.name, dtype, family=model.family, backend=backend)
     policy = loaded.policy(backend, operator=model.name, dtype=dtype)
     judgment, evidence = judge(comparison, None, rule, policy), None

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..backends.process_state import StateGuard
 from ..core import dtypes
+from ..core.dtypes import float64_by_default
 from ..core.model import Case
 from ..core.trees import map_leaves, tensors_in
 from ..errors import RecipeError, UsageError
@@ -229,13 +230,8 @@ class _MadeInFloat64:
     function: Callable[..., Any]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        before = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)
-        try:
-            with CastsToFloat64():  # type: ignore[no-untyped-call]
-                return map_leaves(_in_float64, self.function(*args, **kwargs))
-        finally:
-            torch.set_default_dtype(before)
+        with float64_by_default(), CastsToFloat64():  # type: ignore[no-untyped-call]
+            return map_leaves(_in_float64, self.function(*args, **kwargs))
 
 
 def _in_float64(value: Any) -> Any:

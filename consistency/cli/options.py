@@ -4,7 +4,6 @@ groups."""
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -12,12 +11,12 @@ from typing import Any
 
 import click
 
-from ..engine.run_options import DECLARED, NO_SHIPPED, RunOptions, size_in_bytes
+from ..core.quantities import seconds_of, size_in_bytes
+from ..engine.run_options import DECLARED, NO_SHIPPED, RunOptions
 from ..errors import UsageError
 
 ARGUMENTS = "consistency.arguments"  # of the command line, in the context's ``meta``
 INTERRUPTED = 130  # the exit status, as shells report SIGINT
-_UNITS = {"s": 1, None: 1, "m": 60, "min": 60, "h": 3600}
 
 # Which options stand together in the help of a command; all others under the last title.
 GROUPS = {
@@ -81,13 +80,11 @@ command = functools.partial(click.command, cls=Command)
 
 
 def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """``90s``, ``5m`` or ``2h`` in seconds."""
-    if value is None:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?", value.strip())
-    if not match:
-        raise click.BadParameter(f"{value!r:.80} is not a time; write 90s, 5m or 2h")
-    return float(match[1]) * _UNITS[match[2]]
+    """``90s``, ``5m`` or ``2h`` in seconds; None if it is not given."""
+    try:
+        return None if value is None else seconds_of(value)
+    except UsageError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def optional_size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:

@@ -7,6 +7,8 @@ has 2**-24.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,3 +124,14 @@ def binade(
     """
     np.bitwise_and(reference.view(np.uint64), _EXPONENT, out=out.view(np.uint64))
     return np.maximum(out, form.smallest_normal, out=out)
+
+
+@contextmanager
+def float64_by_default() -> Iterator[None]:
+    """Factory functions that are given no dtype make float64 tensors in the block."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

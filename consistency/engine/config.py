@@ -146,12 +146,10 @@ def configure(
     """
     from ..judge.tolerances import load, with_more
 
-    loaded = with_more(
-        tolerances if isinstance(tolerances, Tolerances) else load(tolerances), expectations
-    )
+    loaded = with_more(load(tolerances), expectations)
     path = Path(tolerances) if isinstance(tolerances, (str, Path)) else None
     limits = Limits(_seconds(case_timeout, "case_timeout"), worker_memory)
-    resolved, specs = _resolve(backends, limits)
+    resolved, specs = resolved_backends(backends, limits)
     config = RunConfig(
         tuple(_select(operators, source)), resolved, _names(dtypes, "dtype", _dtypes.ALL),
         _names(directions, "direction", DIRECTIONS) or DIRECTIONS,
@@ -178,7 +176,7 @@ def _select(patterns: Iterable[str | Operator] | None, source: str) -> list[Oper
     return operators.select(patterns)
 
 
-def _resolve(
+def resolved_backends(
     specs: Iterable[str | Backend] | None, limits: Limits
 ) -> tuple[tuple[Backend, ...], dict[str, str]]:
     """The backends, accelerators in processes of their own, and the spec of each that was given as

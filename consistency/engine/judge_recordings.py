@@ -134,9 +134,7 @@ def plan(
         )
     if not grouped:
         raise BundleError(f"{recordings[0].folder} holds no outcome to judge")
-    loaded = tolerances.with_more(
-        rules if isinstance(rules, Tolerances) else tolerances.load(rules), expectations
-    )
+    loaded = tolerances.with_more(tolerances.load(rules), expectations)
     backends = tuple(dict.fromkeys(item.backend for found in grouped.values() for item in found))
     settings = RunConfig(
         tuple(chosen), backends, None, DIRECTIONS, examples=1, shrink=False, tolerances=loaded,

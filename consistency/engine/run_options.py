@@ -6,7 +6,6 @@ Needs neither torch nor click: the pytest plugin is loaded with every pytest.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,6 @@ UNSHIPPED = 5  # in a quick run without shipped cases
 TIME_LIMIT = {"quick": 56.0}  # with the start of Python and the page a minute
 # Bytes for the large cases of a profile, if --memory does not say.
 MEMORY = {"nightly": 2 << 30, "large": 4 << 30}
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 @dataclass(frozen=True)
@@ -166,15 +164,3 @@ class RunOptions:
             memory=self.large_memory, long=self.examples is None and self.exhaustive is not False,
             shipped=not self.no_shipped, time_limit=self.time_limit,
         )  # fmt: skip
-
-
-def size_in_bytes(text: str) -> int:
-    """``8G``, ``8GB`` or ``512M`` in bytes (a kilobyte has 1024). Raises UsageError for anything
-    else, and for less than a megabyte."""
-    match = re.fullmatch(
-        r"(\d{1,12}(?:\.\d{1,6})?)\s*([kmg]?)(?:(?<=[kmg])i?b)?", text.strip().lower()
-    )
-    count = int(float(match[1]) * _UNITS[match[2]]) if match else 0
-    if count < 1 << 20:
-        raise UsageError(f"{text!r:.80} is no size of a megabyte or more; write 512MB or 8GB")
-    return count

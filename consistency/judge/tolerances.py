@@ -193,11 +193,14 @@ class Tolerances:
         return merged
 
 
-def load(path: str | Path | None = None) -> Tolerances:
-    """The tolerances in a file; None means the packaged ones, which are cached.
+def load(path: str | Path | Tolerances | None = None) -> Tolerances:
+    """The tolerances in a file; None means the packaged ones, which are cached; what was loaded
+    already is returned as it is.
 
     Raises ConfigurationError with one ``file:line:column key …`` line per mistake.
     """
+    if isinstance(path, Tolerances):
+        return path
     return _packaged_tolerances() if path is None else _read(Path(path))
 
 

@@ -49,11 +49,6 @@ _LAYERS = {
 }  # fmt: skip
 
 
-def shortened(name: str) -> str:
-    """The name without the modules before it (other than those of operators' names)."""
-    return _plain(name)
-
-
 def find_name(name: str, known: Container[str]) -> str | None:
     """The name in ``known`` (the registry's, or some of them) of the operator that a person calls
     ``name``; None if there is none."""
@@ -62,12 +57,12 @@ def find_name(name: str, known: Container[str]) -> str | None:
 
 def in_torch(name: str) -> bool:
     """Whether torch has a function of this name."""
-    return any(_function(module + _plain(name)) is not None for module in _MODULES)
+    return any(_function(module + shortened(name)) is not None for module in _MODULES)
 
 
 def _candidates(name: str) -> Iterator[str]:
     yield name
-    plain = _plain(name).removesuffix("_with_indices")
+    plain = shortened(name).removesuffix("_with_indices")
     for each in (plain, *_aliases(plain)):
         yield from (module + each for module in _MODULES)
         last = each.rpartition(".")[2]
@@ -78,8 +73,9 @@ def _candidates(name: str) -> Iterator[str]:
         yield from _layer(plain.removeprefix("nn."))
 
 
-def _plain(name: str) -> str:
-    """The name without the modules before it, and without an overload of ATen."""
+def shortened(name: str) -> str:
+    """The name without the modules before it (other than those of operators' names), and without
+    an overload of ATen."""
     for prefix in _ATEN:
         if name.startswith(prefix):
             base, _, overload = name.removeprefix(prefix).partition(".")

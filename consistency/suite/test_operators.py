@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from consistency.pytest_items import Item
+from consistency.pytest_plugin.items import Item
 
 
 def test_operator(consistency_item: Item, request: pytest.FixtureRequest) -> None:

@@ -67,7 +67,7 @@ def compare_models(
     chosen = chosen_from(backends)
     if name:
         chosen = [_backends.isolated(backend, backend.name) for backend in chosen]
-    rules = tolerances if isinstance(tolerances, Tolerances) else _tolerances.load(tolerances)
+    rules = _tolerances.load(tolerances)
     try:
         with ModelComparison(
             subject, replicas, rules, local, progress or (lambda *args: None), case_timeout

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from consistency.cli.main import main
-from consistency.engine.run_options import RunOptions, size_in_bytes
+from consistency.core.quantities import size_in_bytes
+from consistency.engine.run_options import RunOptions
 from consistency.errors import UsageError
 
 RUN = ("run", "exp", "--dtype", "float32", "--direction", "forward", "--profile", "large")

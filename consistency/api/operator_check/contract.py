@@ -14,7 +14,7 @@ import torch
 
 from ...core.trees import flatten, map_tensors
 from ...generate.materialize import Materials
-from .report import Finding
+from .report import OperatorFault
 from .target import Target
 
 _COMPILERS = ("c++", "g++", "clang++", "cl")
@@ -29,20 +29,20 @@ _NO_FAKE = "the fake kernel, and torch.compile: none is registered (register_fak
 
 
 @dataclass
-class Contract:
+class ContractFaults:
     """What was found, what was tested, and what could not be."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[OperatorFault] = field(default_factory=list)
     tested: list[str] = field(default_factory=list)
     not_tested: list[str] = field(default_factory=list)
 
 
 def contract_of(
     target: Target, calls: list[tuple[Materials, str]], device: str, gradients: bool, compiled: bool
-) -> Contract:
+) -> ContractFaults:
     """The contract of a registered operator on the calls of ``calls``, of which the first is the
     example; empty for a callable."""
-    found = Contract()
+    found = ContractFaults()
     if target.overload is None:
         found.not_tested.append(
             f"opcheck, fake kernel, torch.compile: {target.name} is not registered "
@@ -60,7 +60,7 @@ def contract_of(
 
 
 def _fake_kernel(
-    target: Target, calls: list[tuple[Materials, str]], device: str, found: Contract
+    target: Target, calls: list[tuple[Materials, str]], device: str, found: ContractFaults
 ) -> None:
     from torch._subclasses.fake_tensor import (
         DataDependentOutputException,
@@ -99,7 +99,7 @@ def _fake_kernel(
             shown = shown or f"{problem} ({words})"
     if wrong:
         text = f"the fake kernel {shown}; {wrong} of {count} calls"
-        found.findings.append(Finding("fake-kernel", text))
+        found.findings.append(OperatorFault("fake-kernel", text))
     else:
         found.tested.append(f"fake kernel ({count} calls)")
 
@@ -138,7 +138,7 @@ def _strides(tensor: torch.Tensor) -> list[int]:
 
 
 def _opcheck(
-    target: Target, materials: Materials, device: str, gradients: bool, found: Contract
+    target: Target, materials: Materials, device: str, gradients: bool, found: ContractFaults
 ) -> None:
     arguments = materials.build(device=device, gradients=gradients)
     known = {finding.kind for finding in found.findings}
@@ -160,13 +160,13 @@ def _opcheck(
             and ("fake-kernel" in known or _NO_FAKE in found.not_tested)
         ):
             text = f"torch.library.opcheck, {test}: {_first_line(result)}"
-            found.findings.append(Finding(kind, text))
+            found.findings.append(OperatorFault(kind, text))
     if passed:
         found.tested.append(f"opcheck ({', '.join(passed)})")
 
 
 def _compiled(
-    target: Target, calls: list[tuple[Materials, str]], device: str, found: Contract
+    target: Target, calls: list[tuple[Materials, str]], device: str, found: ContractFaults
 ) -> None:
     """The example, and one call of another layout, through torch.compile."""
     chosen = [calls[0], *(call for call in calls[1:] if "layout" in call[1])][:2]
@@ -190,12 +190,14 @@ def _compiled(
                 compiled = _results(function(tuple(second.args), second.kwargs))
         except Exception as error:
             text = f"through torch.compile ({name}) it raises {type(error).__name__}"
-            found.findings.append(Finding("compile", f"{text}: {_first_line(error)} ({words})"))
+            found.findings.append(
+                OperatorFault("compile", f"{text}: {_first_line(error)} ({words})")
+            )
             return
         problem = _difference(compiled, eager) or _numbers(compiled, eager)
         if problem:
             text = f"through torch.compile ({name}) it {problem} ({words})"
-            found.findings.append(Finding("compile", text))
+            found.findings.append(OperatorFault("compile", text))
             return
     found.tested.append(f"torch.compile ({name})")
 

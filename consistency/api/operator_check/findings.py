@@ -14,7 +14,7 @@ from ...core.model import Result
 from ...core.verdict import VerdictKind
 from ...generate.calls.example_calls import DerivedCase
 from .repeats import Repeated
-from .report import Finding, is_fault
+from .report import OperatorFault, is_fault
 
 # Sizes of blocks that are tried, the smallest first.
 _BLOCKS = tuple(2**k for k in range(2, 13))
@@ -34,7 +34,7 @@ def findings_of(
     repeats: Sequence[Repeated],
     names: Sequence[str],
     masks_of: Callable[[DerivedCase], Masks | None],
-) -> list[Finding]:
+) -> list[OperatorFault]:
     """The faults that the results show. ``names`` are those of the tensors of a case."""
     faults = [(derived, r) for derived, r in results if is_fault(r)]
     found = _races(faults, repeats)
@@ -49,7 +49,7 @@ def findings_of(
         position = _position(written[0][1])
         name = names[position] if position < len(names) else f"tensor {position}"
         text = f"it writes to {name}, which it only reads by its schema"
-        found.append(Finding("writes", text, tuple(r for _, r in written)))
+        found.append(OperatorFault("writes", text, tuple(r for _, r in written)))
     numbers = [(d, r) for d, r in forward if not isinstance(r.detail, ModifiedInput)]
     passing = [
         (d, r) for d, r in results if r.direction == "forward" and r.verdict.tested
@@ -65,7 +65,7 @@ def findings_of(
 
 def _races(
     faults: Sequence[tuple[DerivedCase, Result]], repeats: Sequence[Repeated]
-) -> list[Finding]:
+) -> list[OperatorFault]:
     unsteady = [r for _, r in faults if r.verdict.kind is VerdictKind.NONDETERMINISTIC]
     wrong = [one for one in repeats if one.wrong]
     if not unsteady and not wrong:
@@ -79,28 +79,28 @@ def _races(
         ": a race, atomics left out, or memory that is read before it is written; by more than "
         "rounding"
     )
-    return [Finding("race", text, tuple(results))]
+    return [OperatorFault("race", text, tuple(results))]
 
 
 def _forward(
     faults: Sequence[tuple[DerivedCase, Result]],
     passing: Sequence[tuple[DerivedCase, Result]],
     masks_of: Callable[[DerivedCase], Masks | None],
-) -> list[Finding]:
+) -> list[OperatorFault]:
     if not faults:
         return []
-    found: list[Finding] = []
+    found: list[OperatorFault] = []
     layouts = [(d, r) for d, r in faults if d.kind == "layout"]
     special = [(d, r) for d, r in faults if r.verdict.kind is VerdictKind.SPECIAL_VALUES]
     others = [pair for pair in faults if pair not in layouts and pair not in special]
     tail = _tail(others, passing, masks_of)
     if tail:
-        found.append(Finding("tail-block", tail, tuple(r for _, r in _plainest(others))))
+        found.append(OperatorFault("tail-block", tail, tuple(r for _, r in _plainest(others))))
         return found
     if layouts and not others:
         where = ", ".join(dict.fromkeys(d.words for d, _ in layouts[:3]))
         text = f"it is wrong only where a tensor is not contiguous ({where}): strides are ignored"
-        found.append(Finding("lost-strides", text, tuple(r for _, r in layouts)))
+        found.append(OperatorFault("lost-strides", text, tuple(r for _, r in layouts)))
     if others:
         total = len(faults) + len(passing)
         causes = [r.cause for _, r in others if r.cause]
@@ -108,11 +108,11 @@ def _forward(
         if causes:
             common = max(set(causes), key=causes.count)
             text += f"; cause: {common}, in {causes.count(common)} of {len(others)}"
-        found.append(Finding("wrong-numbers", text, tuple(r for _, r in _plainest(others))))
+        found.append(OperatorFault("wrong-numbers", text, tuple(r for _, r in _plainest(others))))
     if special:
         where = " · ".join(dict.fromkeys(d.words for d, _ in special[:3]))
         text = f"NaN, infinities or zeros come out otherwise than from the reference ({where})"
-        found.append(Finding("special-values", text, tuple(r for _, r in special)))
+        found.append(OperatorFault("special-values", text, tuple(r for _, r in special)))
     return found
 
 
@@ -127,13 +127,13 @@ def _gradients(
     faults: Sequence[tuple[DerivedCase, Result]],
     results: Sequence[tuple[DerivedCase, Result]],
     names: Sequence[str],
-) -> list[Finding]:
+) -> list[OperatorFault]:
     if not faults:
         return []
     raised = [r for _, r in faults if r.verdict.kind in (VerdictKind.ERROR, VerdictKind.CRASH)]
     if len(raised) == len(faults):
         text = f"backward raises: {raised[0].explanation}"
-        return [Finding("no-gradient", text, tuple(raised))]
+        return [OperatorFault("no-gradient", text, tuple(raised))]
     count = sum(r.direction == "backward" for _, r in results)
     leaves = [i for i, t in enumerate(faults[0][0].case.tensors) if t.leaf and _floats(t.dtype)]
     wrong = dict.fromkeys(r.output for _, r in faults if r.output)
@@ -142,7 +142,7 @@ def _gradients(
     text = (
         f"the gradient of {who} is wrong where forward is right: {len(faults)} of {count} results"
     )
-    return [Finding("wrong-gradient", text, tuple(r for _, r in _plainest(faults)))]
+    return [OperatorFault("wrong-gradient", text, tuple(r for _, r in _plainest(faults)))]
 
 
 def _leaf_name(output: str, leaves: Sequence[int], names: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ SHOWN = 1  # results of a finding that are printed
 
 
 @dataclass(frozen=True)
-class Finding:
+class OperatorFault:
     """One fault: its ``kind`` (of :data:`KINDS`), a sentence, and the results that show it, the
     plainest first."""
 
@@ -44,7 +44,7 @@ class OperatorReport:
     name: str
     backend: str
     results: tuple[Result, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[OperatorFault, ...] = ()
     warnings: tuple[str, ...] = ()
     not_tested: tuple[str, ...] = ()
     tested: tuple[str, ...] = ()

@@ -40,6 +40,7 @@ from .report import is_fault
 from .target import Target, device_of
 
 _REPEATED = 3  # cases that are repeated
+_WITHOUT_TRUTH = "the reference raises"
 
 
 @dataclass
@@ -186,7 +187,9 @@ class CheckSession:
                 one.operator(*arguments.args, **arguments.kwargs)
         except (RecipeError, UsageError):
             raise
-        except Exception:  # such a call does not make sense: sizes that do not fit
+        except Exception as error:  # sizes that do not fit, or no kernel for the dtype
+            text = str(error).splitlines()[0] if str(error) else type(error).__name__
+            self._refused[f"{_WITHOUT_TRUTH}: {text[:160]}"] += 1
             return
         directions = ["forward"]
         if self.differentiable and derived.gradients:

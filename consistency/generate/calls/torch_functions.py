@@ -18,7 +18,7 @@ import torch
 
 from ... import operators
 from ...core.case_source import parse_source
-from ...core.dtypes import FORMATS, TORCH
+from ...core.dtypes import FORMATS, TORCH, float64_by_default
 from ...core.model import Case
 from ...core.recipe import DType
 from ...operators.catalog.functions import CONVERTS_FIRST, FACTORIES, function_named
@@ -112,9 +112,5 @@ def _cast_first(
 
 def _in_double(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """A factory function in float64 if it was not given a dtype."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
+    with float64_by_default():
         return function(*args, **kwargs)
-    finally:
-        torch.set_default_dtype(before)

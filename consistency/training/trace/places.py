@@ -19,7 +19,7 @@ _SHOWN = 3  # places in the program
 
 
 @dataclass(frozen=True)
-class Place:
+class ProgramLine:
     """A line of the program."""
 
     file: str
@@ -32,14 +32,16 @@ class Place:
         return f"{self.file}:{self.line}{where}: {self.code}"
 
 
-def places_of(frame: FrameType | None) -> tuple[Place, ...]:
+def places_of(frame: FrameType | None) -> tuple[ProgramLine, ...]:
     """The lines of the program that led here, the innermost first."""
-    found: list[Place] = []
+    found: list[ProgramLine] = []
     while frame is not None and len(found) < _SHOWN:
         file = frame.f_code.co_filename
         if not _is_library(file):
             code = linecache.getline(file, frame.f_lineno).strip()
-            found.append(Place(_shown(file), frame.f_lineno, frame.f_code.co_name, code[:200]))
+            found.append(
+                ProgramLine(_shown(file), frame.f_lineno, frame.f_code.co_name, code[:200])
+            )
         frame = frame.f_back
     return tuple(found)
 

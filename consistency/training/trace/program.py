@@ -8,16 +8,17 @@ import importlib.util
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.folders import is_unused
 from ...core.model import Result
-from ...engine.config import _resolve
+from ...engine.config import resolved_backends
 from ...errors import UsageError
+from ...judge.tolerances import load
 from .capture import CapturedCall, CaptureLimits
-from .places import Place, places_of, traceback_of
-from .session import KEPT, LARGEST, MEMORY, WatchSession, _load_tolerances
+from .places import ProgramLine, places_of, traceback_of
+from .session import KEPT, LARGEST, MEMORY, WatchSession
 
 
 @dataclass
@@ -27,7 +28,7 @@ class ProgramRun:
     that divergence; ``problem`` is the traceback of an exception that it raised itself."""
 
     session: WatchSession
-    places: tuple[Place, ...] = ()
+    places: tuple[ProgramLine, ...] = ()
     call: CapturedCall | None = None
     result: Result | None = None
     status: int | None = 0
@@ -64,9 +65,11 @@ def run_program(
         raise UsageError(f"there is no program {target!r:.200}; give a file, or -m and a module")
     if out is not None and not is_unused(out):
         raise UsageError(f"{out} holds something already; name another folder for failures")
-    resolved, specs = _resolve(list(backends), Limits(case_timeout)) if backends else ((), {})
+    resolved, specs = (
+        resolved_backends(list(backends), Limits(case_timeout)) if backends else ((), {})
+    )
     bounds = CaptureLimits(0 if every_call else KEPT, LARGEST, MEMORY, own=True)
-    session = WatchSession(bounds, resolved, specs, _load_tolerances(tolerances), "now", out)
+    session = WatchSession(bounds, resolved, specs, load(tolerances), "now", out)
     run = ProgramRun(session)
 
     def on_failure(call: CapturedCall, result: Result) -> None:
@@ -94,7 +97,7 @@ def run_program(
         # An extension may wrap what ended it; then it is the divergence that counts.
         run.status = None if run.result is not None and not keep_going else 1
         run.problem = traceback_of(error) if run.status else ""
-    return replace(run)
+    return run
 
 
 def unused_folder(folder: Path) -> Path:

@@ -18,11 +18,11 @@ from ...backends.subprocess.requests import CASE_SECONDS, Limits
 from ...core.model import Outcome, Result
 from ...core.verdict import OutcomeStatus
 from ...engine import engine
-from ...engine.config import _resolve
+from ...engine.config import resolved_backends
 from ...engine.judge_recordings import Recorded
 from ...errors import UsageError
 from ...generate.calls.case_operator import operator_of
-from ...judge import tolerances
+from ...judge import tolerances as _tolerances
 from ...judge.tolerances import Tolerances
 from ...report import repro_script
 from ...storage.bundle import failure_id
@@ -283,7 +283,7 @@ def watch(
                 f"{what} = {value!r:.40}; give a whole number of at least "
                 f"1{'' if what == 'keep' else ' (bytes)'}"
             )
-    resolved, specs = _resolve(backends, Limits(case_timeout))
+    resolved, specs = resolved_backends(backends, Limits(case_timeout))
     origins = {one.name: origin_of(one) for one in resolved if one.name not in specs}
     specs = {name: spec for name, spec in origins.items() if spec} | specs
     bounds = CaptureLimits(0 if all else keep, largest, memory, own)
@@ -291,14 +291,10 @@ def watch(
         bounds,
         resolved,
         specs,
-        _load_tolerances(tolerances),
+        _tolerances.load(tolerances),
         when,
         Path(out) if out is not None else None,
     )
-
-
-def _load_tolerances(source: str | Path | Tolerances | None) -> Tolerances:
-    return source if isinstance(source, Tolerances) else tolerances.load(source)
 
 
 def run_in_thread(work: Callable[[], None], stop: threading.Event) -> None:

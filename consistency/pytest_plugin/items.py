@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from . import pytest_not_tested
+from . import not_tested
 
 if TYPE_CHECKING:
-    from .core.model import Case, Result
-    from .engine.config import RunConfig
-    from .operators.declare import Operator
+    from ..core.model import Case, Result
+    from ..engine.config import RunConfig
+    from ..operators.declare import Operator
 
 _spent = [0.0]  # seconds of this process for minimizing failures
 _artifacts_left = [200]  # folders that this process may still write; nobody reads more
 # By item, until its report: what became of the expectations that cover it.
 STANDINGS: dict[str, list[dict[str, object]]] = {}
-TESTED: dict[str, list[str]] = {}  # by item, until its report: pytest_not_tested.ATTRIBUTE
+TESTED: dict[str, list[str]] = {}  # by item, until its report: not_tested.ATTRIBUTE
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Item:
     @property
     def operator(self) -> str:
         """The operator's name, with the variant if PyTorch's database has several: ``norm/fro``."""
-        from .generate.calls import opinfo
+        from ..generate.calls import opinfo
 
         return "/".join(filter(None, (self.declared.name, opinfo.variant(self.declared))))
 
@@ -67,11 +67,11 @@ class Item:
             pytest.skip(_reason(results))
 
     def _results(self) -> list[Result]:
-        from .backends import availability, refusal
-        from .core.model import Case
-        from .diagnose import evaluation
-        from .engine import engine
-        from .engine.config import examples_of
+        from ..backends import availability, refusal
+        from ..core.model import Case
+        from ..diagnose import evaluation
+        from ..engine import engine
+        from ..engine.config import examples_of
 
         operator = self.declared
         config = self.config
@@ -116,7 +116,7 @@ class Item:
         return results
 
     def _standings(self, results: list[Result]) -> list[dict[str, object]]:
-        from .engine.known.status import StatusCollector
+        from ..engine.known.status import StatusCollector
 
         (backend,) = (b for b in self.config.backends if b.name == self.backend)
         entries = self.config.tolerances.expectations
@@ -146,8 +146,8 @@ class Item:
         self, shown: Result, record_property: Callable[[str, object], None]
     ) -> None:
         """Properties for the JUnit file: the verdict, the cause, the work-around, the command."""
-        from .core.text import printable
-        from .report.failure import command
+        from ..core.text import printable
+        from ..report.failure import command
 
         record = {
             "verdict": shown.verdict.value,
@@ -163,7 +163,7 @@ class Item:
 
     def _shown(self, failing: list[Result]) -> Result:
         """The worst failure, minimized if time remains."""
-        from .engine import engine
+        from ..engine import engine
 
         worst = max(
             failing, key=lambda r: r.metrics.get("rho_max", math.inf)
@@ -178,7 +178,7 @@ class Item:
         return small or worst
 
     def _message(self, shown: Result, failing: int, judged: int) -> str:
-        from .report.failure import message
+        from ..report.failure import message
 
         count = f"\n  {failing} of {judged} cases fail" if failing > 1 else ""
         return (
@@ -191,9 +191,9 @@ class Item:
         """Write the script and the issue; return a line that names their folder."""
         if self.artifacts is None or _artifacts_left[0] <= 0:
             return ""
-        from .errors import ConsistencyError
-        from .report import repro_script
-        from .storage.bundle import failure_id
+        from ..errors import ConsistencyError
+        from ..report import repro_script
+        from ..storage.bundle import failure_id
 
         _artifacts_left[0] -= 1
         folder = self.artifacts / failure_id(result)
@@ -218,7 +218,7 @@ def _reason(results: list[Result]) -> str:
 
 def _untested(results: list[Result]) -> tuple[str, str]:
     """The verdict and the reason where a backend was lost, or nothing was tested; else nothing."""
-    lost = [r for r in results if r.verdict.value == pytest_not_tested.UNAVAILABLE]
+    lost = [r for r in results if r.verdict.value == not_tested.UNAVAILABLE]
     if not lost and any(r.verdict.tested for r in results):
         return "", ""
     one = (lost or results)[0]
@@ -228,6 +228,6 @@ def _untested(results: list[Result]) -> tuple[str, str]:
 @functools.lru_cache(maxsize=4)
 def _cases(operator: Operator, dtype: str, examples: int, seed: int) -> tuple[list[Case], str]:
     """The cases of engine.draw, cached while the items of one operator × dtype run."""
-    from .engine import engine
+    from ..engine import engine
 
     return engine.draw(operator, dtype, examples, seed)

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from consistency import operators, pytest_items
+from consistency import operators
 from consistency.backends.numpy import backend  # noqa: F401
 from consistency.cli import main
 from consistency.engine import engine
 from consistency.generate.shipped import cases as shipped
+from consistency.pytest_plugin import items as pytest_items
 from consistency.report import failure, terminal  # noqa: F401
 
 # What runs in this process imports these; pytester forgets what is imported while it runs, and

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import consistency
-from consistency.pytest_not_tested import OPTION
-from tests.test_pytest_plugin import SMALL, SUITE, project  # noqa: F401 - project is a fixture
+from consistency.pytest_plugin.not_tested import OPTION
+from tests.pytest_plugin.test_plugin import SMALL, SUITE, project  # noqa: F401 - project is a fixture
 
 FORWARD = ("--directions", "forward")
 ABSENT = (

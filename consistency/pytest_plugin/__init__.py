@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import pytest_not_tested, pytest_own_tests, pytest_session
-from .core.process_setup import let_waiting_threads_sleep
-from .engine.run_options import DECLARED, NO_SHIPPED, PROFILES, RunOptions, size_in_bytes
-from .pytest_items import STANDINGS, TESTED, Item
+from ..core.process_setup import let_waiting_threads_sleep
+from ..core.quantities import size_in_bytes
+from ..engine.run_options import DECLARED, NO_SHIPPED, PROFILES, RunOptions
+from . import not_tested, own_tests, session
+from .items import STANDINGS, TESTED, Item
 
 if TYPE_CHECKING:
-    from .engine.config import RunConfig
+    from ..engine.config import RunConfig
 
 ARTIFACTS = "reports/pytest"
 _CONFIG = pytest.StashKey["RunConfig"]()
@@ -62,7 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--consistency-no-shipped", action="store_true", help=NO_SHIPPED)
     group.addoption("--consistency-seed", type=int, default=0, **_explained("seed"))
     group.addoption(
-        pytest_not_tested.OPTION,
+        not_tested.OPTION,
         action="store_true",
         help="end with status 0 although nothing was tested, or not on a backend of --backends",
     )
@@ -122,24 +123,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
     backends = config.getoption("consistency_backends")
     artifacts = config.getoption("consistency_artifacts")
-    own_tests = pytest_own_tests.OwnTests(
+    marked = own_tests.OwnTests(
         None
         if backends is None
         else [name.strip() for name in backends.split(",") if name.strip()],
         config.invocation_params.dir / artifacts if artifacts else None,
     )
-    config.pluginmanager.register(own_tests, "consistency-own-tests")
+    config.pluginmanager.register(marked, "consistency-own-tests")
     budget = config.getoption("consistency_budget")
     if budget is not None:
-        config.pluginmanager.register(pytest_session.Budget(budget), "consistency-budget")
+        config.pluginmanager.register(session.Budget(budget), "consistency-budget")
     config.pluginmanager.register(
-        pytest_not_tested.NotTested(config, asked, Item), "consistency-not-tested"
+        not_tested.NotTested(config, asked, Item), "consistency-not-tested"
     )
 
 
 def _run_config(config: pytest.Config) -> RunConfig:
     if _CONFIG not in config.stash:
-        from .errors import ConsistencyError
+        from ..errors import ConsistencyError
 
         def listed(name: str) -> list[str] | None:
             value: str | None = config.getoption(f"consistency_{name}")
@@ -164,8 +165,8 @@ def _run_config(config: pytest.Config) -> RunConfig:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "consistency_item" not in metafunc.fixturenames:
         return
-    from .diagnose import evaluation
-    from .engine import engine
+    from ..diagnose import evaluation
+    from ..engine import engine
 
     chosen = _run_config(metafunc.config)
     artifacts = metafunc.config.getoption("consistency_artifacts")
@@ -193,8 +194,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _touched(config: pytest.Config, ref: str) -> frozenset[str]:
     """The names of the operators that the diff since ``ref`` names."""
     if _TOUCHED not in config.stash:
-        from .engine.changed_operators import diff_since, touched
-        from .errors import ConsistencyError
+        from ..engine.changed_operators import diff_since, touched
+        from ..errors import ConsistencyError
 
         try:
             diff = diff_since(ref, config.rootpath)
@@ -213,12 +214,12 @@ def pytest_report_header(config: pytest.Config) -> list[str] | None:
         return None
     import torch
 
-    from .core.text import printable
-    from .core.version import __version__
+    from ..core.text import printable
+    from ..core.version import __version__
 
     names = ", ".join(backend.name for backend in _run_config(config).backends)
     versions = [__version__, f"torch {torch.__version__}", f"backends {names}"]
-    lines = [pytest_session.header(config, versions)]
+    lines = [session.header(config, versions)]
     changed = config.getoption("consistency_changed")
     if changed is not None:
         found = sorted(_touched(config, changed))
@@ -234,7 +235,7 @@ def pytest_runtest_makereport(
     """Attach our failures to the report for the process that writes annotations (another one with
     pytest-xdist)."""
     report = yield
-    if call.when == "call" and item.get_closest_marker(pytest_own_tests.MARKER) is not None:
+    if call.when == "call" and item.get_closest_marker(own_tests.MARKER) is not None:
         setattr(report, _MARKED, True)
     if report.failed and call.excinfo is not None:
         suite = "consistency_item" in getattr(item, "fixturenames", ())
@@ -243,7 +244,7 @@ def pytest_runtest_makereport(
             text = str(call.excinfo.value)
             setattr(report, "consistency", {"message": text, "suite": suite})  # noqa: B010
             if call.when == "call":
-                pytest_session.with_reason(report, text)
+                session.with_reason(report, text)
     ours = getattr(getattr(item, "callspec", None), "params", {}).get("consistency_item")
     if not isinstance(ours, Item):
         return report
@@ -253,10 +254,10 @@ def pytest_runtest_makereport(
             setattr(report, "consistency_expectations", rows)  # noqa: B010
         found = TESTED.pop(ours.id, None)
         if found is not None:
-            setattr(report, pytest_not_tested.ATTRIBUTE, found)
+            setattr(report, not_tested.ATTRIBUTE, found)
     elif call.when == "setup" and report.skipped:
-        skipped = [ours.backend, pytest_not_tested.PASSED_OVER, ""]
-        setattr(report, pytest_not_tested.ATTRIBUTE, skipped)
+        skipped = [ours.backend, not_tested.PASSED_OVER, ""]
+        setattr(report, not_tested.ATTRIBUTE, skipped)
     return report
 
 
@@ -270,8 +271,8 @@ def _expectations(reporter: pytest.TerminalReporter) -> None:
     ]
     if not reports and reporter.config.getoption("consistency_expectations") is None:
         return
-    from .core.text import printable
-    from .engine.known.status import KnownStatus, StatusCollector, counted, together, told
+    from ..core.text import printable
+    from ..engine.known.status import KnownStatus, StatusCollector, counted, together, told
 
     standings = together(
         [KnownStatus.from_json(row) for row in report.consistency_expectations]
@@ -306,7 +307,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     ]
     _step_summary(terminalreporter, failed)
     if failed and os.environ.get("GITHUB_ACTIONS"):
-        from .report.annotations import workflow_commands
+        from ..report.annotations import workflow_commands
 
         for line in workflow_commands(failed):
             terminalreporter.write_line(line)
@@ -314,19 +315,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def _step_summary(reporter: pytest.TerminalReporter, failed: list[pytest.TestReport]) -> None:
     """A few lines of Markdown where GitHub asks for them, and anything of ours was run."""
-    path = pytest_session.step_summary_file()
+    path = session.step_summary_file()
     if not path:
         return
     ours = {
         outcome: sum(
-            hasattr(report, pytest_not_tested.ATTRIBUTE) or hasattr(report, _MARKED)
+            hasattr(report, not_tested.ATTRIBUTE) or hasattr(report, _MARKED)
             for report in reporter.stats.get(outcome, ())
             if isinstance(report, pytest.TestReport)
         )
         for outcome in ("passed", "skipped")
     }
     if failed or any(ours.values()):
-        from .report.session_summary import session_lines
+        from ..report.session_summary import session_lines
 
         lines = session_lines(failed, ours["passed"], ours["skipped"])
-        pytest_session.write_step_summary(path, lines)
+        session.write_step_summary(path, lines)

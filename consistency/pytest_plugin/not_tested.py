@@ -79,7 +79,7 @@ class NotTested:
         """Write the line, below everything else."""
         if not self._line:
             return
-        from .core.text import printable
+        from ..core.text import printable
 
         line = printable(self._line)
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")

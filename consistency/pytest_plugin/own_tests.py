@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from .errors import UsageError, did_you_mean
+from ..errors import UsageError, did_you_mean
 
 MARKER = "consistency"
 BACKEND = "consistency_backend"  # the name of the parameter that a marked test gets
@@ -49,7 +49,7 @@ class OwnTests:
         backend = _backend_of(item)
         if backend is None:
             return
-        from . import backends
+        from .. import backends
 
         try:
             (resolved,) = backends.resolve_all([backend])
@@ -64,7 +64,7 @@ class OwnTests:
         marker = arguments_of(item)
         if marker is None:
             return (yield)
-        from .api.marker_defaults import DEFAULTS
+        from ..api.marker_defaults import DEFAULTS
 
         backend = _backend_of(item)
         given = {name: value for name, value in marker.items() if value is not None}
@@ -80,7 +80,7 @@ class OwnTests:
     ) -> Callable[..., tuple[Any, ...]]:
         """``consistency.assert_consistent`` with the arguments of the test's marker as defaults;
         with ``--consistency-artifacts`` it keeps what fails."""
-        from .api.checks import assert_consistent
+        from ..api.checks import assert_consistent
 
         if self._artifacts is None:
             return assert_consistent
@@ -122,8 +122,8 @@ def _kept(
 ) -> Any:
     """The same, with failures kept in folders, which the message names."""
     __tracebackhide__ = True
-    from .api.checks import save
-    from .errors import ConsistencyError, Divergence
+    from ..api.checks import save
+    from ..errors import ConsistencyError, Divergence
 
     try:
         return assert_consistent(fn, *args, **kwargs)

@@ -4,7 +4,6 @@ summary. A part of the pytest plugin."""
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,21 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..core.quantities import seconds_of
+from ..errors import UsageError
+
 if TYPE_CHECKING:
-    from .pytest_items import Item
+    from .items import Item
 
-_UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
 _OVER = "the budget of"  # how the reason of a skipped item begins
-
-
-def seconds_of(text: str) -> float:
-    """``90s``, ``5m`` or ``2h`` in seconds. Raises pytest.UsageError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?", text.strip())
-    if not match:
-        raise pytest.UsageError(
-            f"consistency: --consistency-budget {text!r:.40} is not a time; write 90s, 5m or 2h"
-        )
-    return float(match[1]) * _UNITS[match[2]]
 
 
 class Budget:
@@ -35,7 +26,10 @@ class Budget:
     that what is left out at the end is the least telling."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._seconds = text, seconds_of(text)
+        try:
+            self._text, self._seconds = text, seconds_of(text)
+        except UsageError as error:
+            raise pytest.UsageError(f"consistency: --consistency-budget {error}") from None
         self._until = float("inf")
 
     def pytest_sessionstart(self) -> None:
