@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
+import torch._inductor.test_operators  # noqa: F401
 from click.testing import CliRunner
 
 from consistency import operators
@@ -19,8 +20,8 @@ from consistency.generate.shipped import cases as shipped
 from consistency.pytest_plugin import items as pytest_items
 from consistency.report import failure, terminal  # noqa: F401
 
-# What runs in this process imports these; pytester forgets what is imported while it runs, and
-# torch cannot be imported twice.
+# What runs in this process imports these and the module of torch's above; pytester forgets what is
+# imported while it runs, and neither torch nor a module that registers a library is imported twice.
 from consistency.storage import lookup
 from tests.support.snapshots import Snapshot
 
