@@ -9,7 +9,10 @@ bits and have full mantissas. Two rules:
   is relative to its terms, and grows with G (√n of n terms).
 - two-sided, pooled: the geometric mean of RMS32/RMS64 over the cases with errors in both, at the
   same elements. Above 2³⁴ the float32 path is degraded (TF32 gives about 2⁴²), below 2²⁰ the
-  float64 path is. Expected is 2²⁹; nine tenths of torch's CPU operators give 2.6e7 to 2.4e9.
+  float64 path is, if its own errors are larger than rounding makes them. The ratio alone proves
+  nothing: a float32 variance that is summed in float64 is rounded once, while the float64 one has
+  the errors of all its terms; and the error of the mean enters a variance squared, so that it
+  shrinks by 2⁵⁸. Expected is 2²⁹; nine tenths of torch's CPU operators give 2.6e7 to 2.4e9.
 
 0/0 is not informative. The float64 error is measured at elements whose exact value is certified, if
 there are any. A two-sided limit per sample would reject half of all healthy ones, because many are
@@ -47,7 +50,7 @@ LOWEST, HIGHEST = 2.0**20, 2.0**34
 ENOUGH = 8  # pairs with errors in both precisions, needed for a mean
 PROVED = 4  # elements of an output whose float64 error is measured
 _SHRINKS = 1e-6
-_EPS = 2.0**-52
+_EPS, _EPS32 = 2.0**-52, 2.0**-23
 # x − tanh x is exact in float64 for large x, and never in float32
 _EXACT_IN_FLOAT64 = ("nn.functional.tanhshrink",)
 _FORMAT_DEPENDENT_CLASSES = (  # of values
@@ -65,7 +68,9 @@ class Scaling:
     if ``pairs`` is 0).
 
     ``measured`` cases had a reference above float64; ``pairs`` of them have errors in both
-    precisions. ``violations`` are float64 counterparts that violate the one-sided rule, with both
+    precisions. ``float32_error`` and ``float64_error`` are the pooled RMS errors in units of what
+    rounding explains: eps32 · max(\\|ref\\|, S) and eps64 · max(\\|ref\\|, S · G / 4).
+    ``violations`` are float64 counterparts that violate the one-sided rule, with both
     errors.
     """
 
@@ -75,6 +80,8 @@ class Scaling:
     pairs: int = 0
     ratio: float = math.nan
     violations: tuple[tuple[Case, float, float], ...] = ()
+    float32_error: float = math.inf
+    float64_error: float = math.inf
     told: str = ""  # the problem, if read from a bundle, which does not store the violations
 
     @staticmethod
@@ -94,11 +101,14 @@ class Scaling:
             measured,
             pairs,
             ratio,
+            float32_error=float(row.get("float32_error", math.inf)),
+            float64_error=float(row.get("float64_error", math.inf)),
             told=str(row.get("problem", "")),
         )
 
     def to_json(self) -> dict[str, Any]:
         """A row for a bundle; a ratio that was not measured is omitted."""
+        errors = {"float32_error": self.float32_error, "float64_error": self.float64_error}
         row = {
             "operator": self.operator,
             "backend": self.backend,
@@ -108,6 +118,7 @@ class Scaling:
         return (
             row
             | ({"ratio": self.ratio} if self.pairs else {})
+            | {name: value for name, value in errors.items() if math.isfinite(value)}
             | ({"problem": self.problem} if self.problem else {})
         )
 
@@ -116,9 +127,10 @@ class Scaling:
         """What is out of bounds: ``case`` (single cases), ``float64``, ``float32``, or nothing."""
         if self.violations:
             return "case"
-        if self.pairs >= ENOUGH and self.ratio < LOWEST:
+        if self.pairs >= ENOUGH and self.ratio < LOWEST and self.float64_error > 1.0:
             return "float64"
-        return "float32" if self.pairs >= ENOUGH and self.ratio > HIGHEST else ""
+        degraded = self.pairs >= ENOUGH and self.ratio > HIGHEST and self.float32_error > 1.0
+        return "float32" if degraded else ""
 
     @property
     def problem(self) -> str:
@@ -145,7 +157,9 @@ class Scaling:
         return ""
 
 
-ScalingRow = row_type(Scaling, "operator", "backend", "measured", "pairs", "ratio")
+ScalingRow = row_type(
+    Scaling, "operator", "backend", "measured", "pairs", "ratio", "float32_error", "float64_error"
+)
 
 
 def _error_ratio(violation: tuple[Case, float, float]) -> float:
@@ -210,6 +224,7 @@ class ScalingPool:
     operator: Operator
     backends: Mapping[str, Backend]
     _log_ratios: dict[str, list[float]] = field(default_factory=dict)
+    _log_errors: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     _measured: dict[str, int] = field(default_factory=dict)
     _violations: dict[str, list[tuple[Case, float, float]]] = field(default_factory=dict)
 
@@ -269,11 +284,15 @@ class ScalingPool:
             if not finite.any():
                 continue
             e32, e64 = e32[finite], e64[finite]
+            rounding = _EPS * _largest_magnitude(ref64, index)
             if e32.any() and e64.any():
                 self._log_ratios.setdefault(name, []).append(_log_rms(e32) - _log_rms(e64))
-            if e64.max() > _SHRINKS * e32.max() and e64.max() > 16.0 * _EPS * _largest_magnitude(
-                ref64, index
-            ):
+                single = _EPS32 * _largest_magnitude(ref32, index, grown=False)
+                for dtype, errors, unit in (("float32", e32, single), ("float64", e64, rounding)):
+                    if unit > 0.0:
+                        error = _log_rms(errors) - math.log2(unit)
+                        self._log_errors.setdefault((name, dtype), []).append(error)
+            if e64.max() > _SHRINKS * e32.max() and e64.max() > 16.0 * rounding:
                 self._violations.setdefault(name, []).append(
                     (case, float(e32.max()), float(e64.max()))
                 )
@@ -283,11 +302,17 @@ class ScalingPool:
         return tuple(
             Scaling(
                 self.operator.name, name, count, len(logs := self._log_ratios.get(name, [])),
-                2.0 ** (sum(logs) / len(logs)) if logs else math.nan,
-                tuple(self._violations.get(name, ())),
+                _geometric_mean(logs, math.nan), tuple(self._violations.get(name, ())),
+                _geometric_mean(self._log_errors.get((name, "float32"), []), math.inf),
+                _geometric_mean(self._log_errors.get((name, "float64"), []), math.inf),
             )
             for name, count in self._measured.items()
         )  # fmt: skip
+
+
+def _geometric_mean(logs: Sequence[float], none: float) -> float:
+    """Of numbers whose logarithms to base 2 are given; ``none`` if there are none."""
+    return 2.0 ** (sum(logs) / len(logs)) if logs else none
 
 
 def _is_comparable(result: Result) -> bool:
@@ -322,9 +347,9 @@ def _errors(expected: torch.Tensor | None, actual: torch.Tensor | None, indices:
     return difference.abs().numpy()
 
 
-def _largest_magnitude(reference: Reference, index: int) -> float:
-    """max \\|ref\\|, or the largest S × a quarter of the growth of a sum if that is known and
-    larger."""
+def _largest_magnitude(reference: Reference, index: int, grown: bool = True) -> float:
+    """max \\|ref\\|, or the largest S if that is known and larger; if ``grown``, S × a quarter of
+    the growth of a sum."""
     output = reference.outputs[index].tensor
     magnitude = _finite_max(output)
     magnitudes = reference.magnitudes
@@ -333,7 +358,7 @@ def _largest_magnitude(reference: Reference, index: int) -> float:
         magnitude = max(
             magnitude,
             (_finite_max(term_sum) if isinstance(term_sum, torch.Tensor) else float(term_sum))
-            * max(reference.growth(index) / 4.0, 1.0),
+            * (max(reference.growth(index) / 4.0, 1.0) if grown else 1.0),
         )
     return magnitude
 

@@ -87,10 +87,14 @@ def of_every_output(operator: Operator) -> Callable[..., Any] | None:
 
 
 def kernel(operator: Operator) -> Callable[..., Any] | None:
-    """ATen's packet of overloads, which takes out= where Python's function does not."""
+    """ATen's packet of overloads if one of them takes out=, as Python's function need not; None
+    where this version of torch has none."""
     module, _, base = operator.name.rpartition(".")
     name = operator.aten or (f"{module}_{base}" if module in ("fft", "linalg", "special") else base)
-    return getattr(torch.ops.aten, name, None)
+    packet = getattr(torch.ops.aten, name, None)
+    schemas = [getattr(packet, each)._schema for each in packet.overloads()] if packet else []
+    written = any(argument.is_out for schema in schemas for argument in schema.arguments)
+    return packet if written else None
 
 
 def with_out(operator: Operator) -> Operator:

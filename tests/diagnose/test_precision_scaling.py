@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,41 @@ def test_a_lucky_float32_result_is_no_measure_of_float64() -> None:
         )
         (one,) = pool.scalings()
         assert bool(one.problem) == fails, one.problem
+
+
+def of_narrow_data(deed: Deed) -> Scaling:
+    """Variances of numbers whose spread is 1e-5 of their size."""
+    found, backend = operators.get("var"), Playing("mine", deed)
+    pool = precision_scaling.ScalingPool(found, {"mine": backend})
+    rules = engine.configure(["var"], [backend]).tolerances
+    for stop in range(9000, 49000, 4000):
+        values = ("uniform", 1000.0, 1000.01)
+        numbers = TensorRecipe(
+            (1500, 2), "float32", values=values, stop=stop, view=(("select", 1, 1),)
+        )
+        case = Case("var", "float32", (numbers,), {"dim": -1}, 3)
+        pool.add(engine.judge_case(case, found, [backend], rules, ("forward",)))
+    (one,) = pool.scalings()
+    return one
+
+
+def test_an_error_that_enters_squared_shrinks_more_and_is_rounding() -> None:
+    """Of the mean, in a variance; torch's float32 loses nothing else there."""
+    one = of_narrow_data(plain)
+    assert one.pairs >= precision_scaling.ENOUGH
+    assert one.ratio > precision_scaling.HIGHEST
+    assert one.float32_error < 0.01
+    assert not one.problem
+    assert of_narrow_data(float64_in_float32).problem
+
+
+def test_sums_in_float64_are_no_degraded_float64() -> None:
+    """Where float32 is summed in float64, it has the error of one rounding."""
+    found = Scaling("var", "cpu", 12, 12, 2.0**19.8, float64_error=0.4)
+    assert not found.problem
+    assert "its path is degraded" in replace(found, float64_error=40.0).problem
+    again = Scaling.from_json(found.to_json())
+    assert (again.float64_error, again.problem) == (0.4, "")
 
 
 @pytest.mark.parametrize("operator", ["matmul", "softmax", "nn.functional.layer_norm"])
