@@ -3,6 +3,7 @@ sentence."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import re
@@ -99,19 +100,6 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123
 _LibyamlLoader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
 
 
-def _compose(text: str) -> tuple[_Loader | _LibyamlLoader, yaml.Node | None]:
-    """The nodes of a text, from libyaml where it can read the text. Raises YAMLError in PyYAML's
-    words: libyaml's differ in wording and now and then in position."""
-    if yaml.__with_libyaml__ and "\ufeff" not in text:  # which it skips in other places
-        try:
-            fast = _LibyamlLoader(text)
-            return fast, fast.get_single_node()
-        except (yaml.YAMLError, UnicodeError):
-            pass  # raised again below
-    loader = _Loader(text)
-    return loader, loader.get_single_node()
-
-
 def _yaml_error(event: Any, problem: str) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
 
@@ -130,8 +118,19 @@ class Located:
                 f"the file is larger than {MAX_CHARACTERS:,} characters; is it the right one?",
             )
             return
+        if yaml.__with_libyaml__ and "\ufeff" not in text:  # which it skips in other places
+            with contextlib.suppress(UnicodeError, IndexError):  # it counts bytes
+                self._parse(_LibyamlLoader, text)
+            if self.data is not None and not self.mistakes:
+                return
+            # Mistakes are told in PyYAML's words: libyaml's differ, now and then in their place.
+            self.data, self.places, self.mistakes = None, {(): (1, 1)}, []
+        self._parse(_Loader, text)
+
+    def _parse(self, kind: type[_Loader | _LibyamlLoader], text: str) -> None:
         try:
-            loader, node = _compose(text)
+            loader = kind(text)
+            node = loader.get_single_node()
         except yaml.reader.ReaderError as error:
             preceding = text[: error.position]
             place = (preceding.count("\n") + 1, len(preceding) - preceding.rfind("\n"))
