@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consistency.errors import ConfigurationError
-from consistency.judge import tolerances
+from consistency.judge import located_yaml, tolerances
 from consistency.judge.known import Expectation
 from consistency.judge.tolerances import Policy, RangeRule, Rule, Tolerances, load
 from tests.support.paths import ROOT
@@ -672,3 +672,25 @@ def test_a_family_s_name_of_earlier_versions_is_read(write: Write) -> None:
         name = "nn.functional.layer_norm"
         found = rules.rule(name, "float32", family="normalization")
         assert found.c == 77
+
+
+@pytest.mark.skipif(not yaml.__with_libyaml__, reason="PyYAML was built without libyaml")
+def test_libyaml_reads_the_packaged_file_as_python_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "tolerances.yaml").read_text(encoding="utf-8")
+    in_c = located_yaml.Located(text, "a")
+    monkeypatch.setattr(yaml, "__with_libyaml__", False)
+    in_python = located_yaml.Located(text, "a")
+    assert in_c.data
+    assert vars(in_c) == vars(in_python)
+
+
+@pytest.mark.skipif(not yaml.__with_libyaml__, reason="PyYAML was built without libyaml")
+@given(st.text(alphabet="{}[]:,-#&*!|>'\"%@`? \n\tab1é€𝄞\ufeff\x07\x85", max_size=60))
+@settings(max_examples=300, deadline=None)
+def test_what_libyaml_reads_has_the_same_keys_places_and_mistakes(text: str) -> None:
+    with_libyaml = located_yaml.Located(text, "a")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(yaml, "__with_libyaml__", False)
+        in_python = located_yaml.Located(text, "a")
+    if with_libyaml.mistakes or not in_python.mistakes:
+        assert vars(with_libyaml) == vars(in_python)

@@ -18,12 +18,13 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import psutil
 
+from ...core import interpreter
 from ...core.exit_status import death
+from ...core.interpreter import LOAD
 from . import forkserver, framing
 
 START_SECONDS = 180.0  # importing torch takes long on a cold disk with a virus scanner
@@ -31,18 +32,6 @@ WAIT_FACTOR = 6.0
 LOOK_SECONDS = 0.1  # interval of memory checks while waiting for a reply
 _LAST_WORDS = 4096
 _FITS = 1 << 15  # bytes; a pipe buffers at least twice as much
-_PACKAGE = Path(__file__).resolve().parents[2]
-# The package is loaded from its own folder only: what lies beside it belongs to another
-# interpreter.
-LOAD = """
-import importlib.util, sys
-root = sys.argv[1]
-spec = importlib.util.spec_from_file_location(
-    "consistency", root + "/__init__.py", submodule_search_locations=[root])
-module = importlib.util.module_from_spec(spec)
-sys.modules["consistency"] = module
-spec.loader.exec_module(module)
-"""
 _WORK = LOAD + "from consistency.backends.subprocess.worker_main import main\nmain()\n"
 _FORK_SERVER = (
     LOAD + "from consistency.backends.subprocess.forkserver import serve\nserve(int(sys.argv[2]))\n"
@@ -89,10 +78,7 @@ class WorkerSource:
 
     def __init__(self, python: str, changes: Mapping[str, str | None]) -> None:
         self.python = python
-        # Waiting threads of torch should sleep: spinning, they take the cores from the process
-        # that judges meanwhile.
-        variables = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, **changes}
-        self.environment = {key: value for key, value in variables.items() if value is not None}
+        self.environment = interpreter.changed_environment(changes)
         self._fork_server: forkserver.ForkServer | None = None
 
     def begin(self) -> Any:
@@ -102,44 +88,38 @@ class WorkerSource:
             if self._fork_server is None or self._fork_server.process.poll() is not None:
                 self.close()
                 self._fork_server = forkserver.ForkServer(
-                    self._command(_FORK_SERVER), self.environment
+                    interpreter.command(self.python, _FORK_SERVER), self.environment
                 )
             return self._fork_server.fork()
         return self.start(_WORK)
 
     def start(self, program: str) -> Any:
         """A new process that runs ``program`` (:data:`LOAD` and the code after it)."""
-        options: dict[str, Any] = {
-            "start_new_session": True
-        }  # Ctrl-C goes to the run, which then ends its workers
-        if os.name == "nt":
-            flags = ("CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW")
-            options = {"creationflags": sum(getattr(subprocess, flag, 0) for flag in flags)}
-        return subprocess.Popen(
-            self._command(program), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env=self.environment,
-            **options,
-        )  # fmt: skip
+        return interpreter.start(self.python, program, self.environment)
 
     def close(self) -> None:
         if self._fork_server is not None:
             self._fork_server.close()
         self._fork_server = None
 
-    def _command(self, program: str) -> list[str]:
-        return [self.python, "-X", "utf8", "-c", program, str(_PACKAGE)]
-
 
 class ProgramSource(WorkerSource):
     """Starts processes that run ``program`` (the code after :data:`LOAD`) and exchange frames as
-    workers do."""
+    workers do. ``take`` gives one that was started before, or None."""
 
-    def __init__(self, python: str, changes: Mapping[str, str | None], program: str) -> None:
+    def __init__(
+        self,
+        python: str,
+        changes: Mapping[str, str | None],
+        program: str,
+        take: Callable[[str, Mapping[str, str]], Any | None] | None = None,
+    ) -> None:
         super().__init__(python, changes)
-        self._program = LOAD + program
+        self._program, self._take = LOAD + program, take
 
     def begin(self) -> Any:
-        return self.start(self._program)
+        process = self._take(self._program, self.environment) if self._take is not None else None
+        return self.start(self._program) if process is None else process
 
 
 class Worker:

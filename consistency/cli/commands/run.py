@@ -14,6 +14,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ...core.process_setup import freeze_garbage
+from ...engine.executors.early_processes import (
+    EarlyProcesses,
+    likely_processes,
+    likely_threads,
+)
 from ...engine.run_options import RunOptions
 from ...errors import UsageError
 from ..echo import echo
@@ -94,6 +99,7 @@ def run(
     3 nothing failed, but nothing was tested, or not on a backend that was asked for
     """
     began = time.monotonic()  # loading torch is part of a minute
+    early = _early_processes(options, corpus, jobs, cluster)
     from ...core.foreign import Bounds
     from ...engine import engine
     from ...engine.events import Handler
@@ -170,6 +176,7 @@ def run(
             config, processes, bounds=None if own else Bounds(),
             expectations=options.expectations or (),
             fingerprints=probed if folder is not None else False, notify=screen.remark,
+            early=early,
         )  # fmt: skip
     earlier = earlier_results(folder) if resume and folder is not None else None
     with contextlib.ExitStack() as stack:
@@ -197,6 +204,25 @@ def run(
             echo(f"interrupted after {screen.summary.results:,} results{resume_hint}", err=True)
             sys.exit(INTERRUPTED)
     sys.exit(exit_status(screen.summary, asked=bool(options.backends)))
+
+
+def _early_processes(
+    options: RunOptions, corpus: Path | None, jobs: int | None, cluster: str | None
+) -> EarlyProcesses | None:
+    """Judging processes that load torch while this one does; ended with the command at the latest.
+
+    None where a run may need none: for some operators or dtypes only, on named backends, for large
+    cases, on a cluster, and for a corpus, which may be from elsewhere.
+    """
+    if cluster is not None or corpus is not None:
+        return None
+    named = (options.operators, options.dtypes, options.directions, options.backends)
+    count = likely_processes(jobs, everything=not any(named) and options.profile != "large")
+    if not count:
+        return None
+    early = EarlyProcesses(count, likely_threads())
+    click.get_current_context().call_on_close(early.close)
+    return early
 
 
 def _unavailable_names() -> list[str]:

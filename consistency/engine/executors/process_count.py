@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
 import psutil
 
 from ...backends.subprocess.backend import SubprocessBackend
 from ..config import RunConfig, examples_of, operator_dtypes
 from ..unit_cases import shipped_count
+from .judging_program import MEMORY_OF_ONE, usable_cores
 
 # A process takes three seconds to load torch: with fewer cases for each, it would not pay.
 CASES = 1_000
-BYTES = 2 << 30  # of memory, for the worst small case in a process
-
-
-def usable_cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def process_count(config: RunConfig) -> int:
@@ -31,7 +22,7 @@ def process_count(config: RunConfig) -> int:
     owned = any(isinstance(backend, SubprocessBackend) for backend in config.backends)
     if owned or not config.examples:
         return 1
-    memory = psutil.virtual_memory().available // BYTES
+    memory = psutil.virtual_memory().available // MEMORY_OF_ONE
     cases = sum(
         examples_of(config, dtype) + shipped_count(config, operator, dtype)
         for operator, dtype in operator_dtypes(config)

@@ -19,6 +19,7 @@ from ...core.foreign import Bounds
 from ...errors import UsageError
 from ..config import RunConfig
 from ..events import ResumeState
+from .early_processes import EarlyProcesses
 from .protocol import ResumeFrom
 from .workers.client import EventBatch, Reply
 from .workers.coordinator import Coordinator, WorkerEvent
@@ -31,7 +32,8 @@ Task = Callable[[RestartableProcess], str]
 
 class ProcessExecutor(Coordinator):
     """Judges in ``processes`` processes of this machine; the other parameters as for
-    :class:`Coordinator`. ``bounds``: of the cases, if they are from elsewhere.
+    :class:`Coordinator`. ``bounds``: of the cases, if they are from elsewhere. ``early``:
+    processes that are started already; who started them ends those that are left.
 
     Raises UsageError for backends that are objects of the calling program: another process can
     create a backend from its spec only.
@@ -46,6 +48,7 @@ class ProcessExecutor(Coordinator):
         fingerprints: bool | None = False,
         notify: Callable[[str], None] = lambda text: None,
         bounds: Bounds | None = None,
+        early: EarlyProcesses | None = None,
     ) -> None:
         if processes < 1:
             raise UsageError(f"{processes} processes cannot judge; at least 1 is needed")
@@ -61,7 +64,8 @@ class ProcessExecutor(Coordinator):
                     f"cannot make; name it as file.py:attribute, or judge in this process"
                 )
         super().__init__(
-            config, ProcessPool(processes, bounds), wait_for=processes, expectations=expectations,
+            config, ProcessPool(processes, bounds, early), wait_for=processes,
+            expectations=expectations,
             fingerprints=fingerprints, notify=notify,
             labels=dict.fromkeys(specs.values(), ""),  # every process may use every backend
         )  # fmt: skip
@@ -85,12 +89,14 @@ class ProcessExecutor(Coordinator):
 class ProcessPool:
     """A client (:class:`~.workers.client.WorkerClient`) for processes that it starts."""
 
-    def __init__(self, processes: int, bounds: Bounds | None = None) -> None:
-        """``bounds``: of the cases, if they are from elsewhere."""
+    def __init__(
+        self, processes: int, bounds: Bounds | None = None, early: EarlyProcesses | None = None
+    ) -> None:
+        """``bounds``: of the cases, if they are from elsewhere. ``early``: started already."""
         self._bounds = bounds
         self._replies: queue.Queue[EventBatch | Reply] = queue.Queue()
         self._workers = {
-            address: _Worker(Member(address), processes, self._replies, bounds)
+            address: _Worker(Member(address), processes, self._replies, bounds, early)
             for address in (f"process-{number}" for number in range(1, processes + 1))
         }
 
@@ -160,6 +166,7 @@ class _Worker:
     processes: int  # that share the memory of this machine
     replies: queue.Queue[EventBatch | Reply]
     bounds: Bounds | None = None
+    early: EarlyProcesses | None = None
     cancelled: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -180,7 +187,7 @@ class _Worker:
 
         threads = torch.get_num_threads()
         process = RestartableProcess(
-            lambda: start_process(threads, self.processes, bounds=self.bounds)
+            lambda: start_process(threads, self.processes, bounds=self.bounds, early=self.early)
         )
         for token, task in iter(self._tasks.get, None):
             self._current = token

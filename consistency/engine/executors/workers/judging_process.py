@@ -29,9 +29,18 @@ def main() -> None:
     requests, replies = take_streams()
     waiting: queue.Queue[framing.Frame] = queue.Queue()
     threading.Thread(target=listen, args=(requests, waiting), daemon=True).start()
+    _load()
     judge = JudgingProcess(lambda header, blobs: framing.write(replies, header, blobs))
     while True:
         judge.answer(*waiting.get())
+
+
+def _load() -> None:
+    """Load what every run needs, while the coordinator may still be loading torch."""
+    from ....judge import tolerances
+    from ... import config, unit_runner  # noqa: F401
+
+    tolerances.load()
 
 
 class JudgingProcess:

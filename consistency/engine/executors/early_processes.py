@@ -1,0 +1,85 @@
+"""Judging processes that are started before this process has loaded torch, so that they load it
+meanwhile. Imports neither torch nor NumPy.
+
+How many there will be is known only when torch is loaded; so these are a guess, and what it gets
+wrong is ended: a process whose variables are not those asked for, and every process left over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from ...core import interpreter
+from .judging_program import MEMORY_OF_ONE, PROGRAM, thread_variables, usable_cores
+
+
+class EarlyProcesses:
+    """``count`` processes that compute with ``threads`` threads each."""
+
+    def __init__(self, count: int, threads: int) -> None:
+        self._environment = interpreter.changed_environment(thread_variables(threads))
+        self._waiting: list[Any] = []
+        with contextlib.suppress(OSError):  # the executor will meet it again, and tell it
+            self._waiting = [
+                interpreter.start(sys.executable, interpreter.LOAD + PROGRAM, self._environment)
+                for _ in range(count)
+            ]
+
+    def take(self, program: str, environment: Mapping[str, str]) -> Any | None:
+        """One that runs ``program`` and has ``environment``, if there is one left."""
+        if program != interpreter.LOAD + PROGRAM or environment != self._environment:
+            return None
+        while self._waiting:
+            process = self._waiting.pop()
+            if process.poll() is None:
+                return process
+        return None
+
+    def close(self) -> None:
+        """End those that nobody took."""
+        while self._waiting:
+            process = self._waiting.pop()
+            process.kill()
+            process.communicate()
+
+
+def likely_processes(jobs: int | None, *, everything: bool) -> int:
+    """How many processes a run will judge in, as far as can be told without torch.
+
+    ``everything``: it tests all operators, on all backends that are here, in small cases. With an
+    accelerator it would judge in one process, and of few operators nobody knows how many cases
+    there are.
+    """
+    if jobs is not None:
+        return jobs
+    if not everything or _has_accelerator():
+        return 0
+    count = min(usable_cores(), psutil.virtual_memory().available // MEMORY_OF_ONE)
+    return count if count > 1 else 0
+
+
+def likely_threads() -> int:
+    """The number of threads that torch will compute with."""
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        if os.environ.get(variable, "").isdigit():
+            return max(int(os.environ[variable]), 1)
+    return min(usable_cores(), psutil.cpu_count(logical=False) or usable_cores())
+
+
+def _has_accelerator() -> bool:
+    return (
+        sys.platform == "darwin"
+        or shutil.which("nvidia-smi") is not None
+        or Path("/dev/kfd").exists()
+        or Path("/dev/dri/renderD128").exists()
+        or importlib.util.find_spec("torch_directml") is not None
+    )
