@@ -24,6 +24,22 @@ def availability(backend: Backend) -> str | None:
         return f"why_unavailable() raised {told(error)}"
 
 
+def prepared(backend: Backend) -> str | None:
+    """Why this backend cannot be used; None once it is prepared.
+
+    Only then is ``backend.device`` a device: some exist once their module is imported, and which
+    of several adapters is meant is known to that module.
+    """
+    reason = availability(backend)
+    if reason is not None:
+        return reason
+    try:
+        backend.prepare()
+    except Exception as error:
+        return f"prepare() raised {told(error)}"
+    return availability(backend)
+
+
 def refusal(backend: Backend, operator: Operator, dtype: str, direction: str) -> str | None:
     """``backend.unsupported(...)``; an exception counts as a reason."""
     try:

@@ -32,7 +32,7 @@ from ._contract import ContractObserver
 from ._cotangents import cotangent
 from ._folding import folded
 from ._foreign_code import StateChanges, guarded, is_own
-from ._guarded_calls import attempt, availability, refusal
+from ._guarded_calls import attempt, availability, prepared, refusal
 from ._messages import failed, fallback_in, texts_of, told
 from ._outputs import changed, collect, elsewhere, to_cpu
 from .process_state import StateGuard
@@ -46,6 +46,7 @@ __all__ = [
     "cotangent",
     "failed",
     "flatten",
+    "prepared",
     "refusal",
 ]
 

@@ -62,6 +62,11 @@ class DirectML(TorchBackend):
         adapters = discover()
         return adapters.reason or self._chosen(adapters)[1]
 
+    def prepare(self) -> None:
+        """Import torch_directml and open the adapter: ``device`` is right from then on."""
+        if self.why_unavailable() is None and self._closed:
+            raise RuntimeError(self._closed)
+
     def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
         deadly = _deadly(dtype)
         if deadly:

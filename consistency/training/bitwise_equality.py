@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..core.moving import moved
 from ..core.trees import tensors_in
 
 
@@ -66,10 +67,8 @@ def _difference_text(a: torch.Tensor, b: torch.Tensor) -> str:
         return f" is {a.dtype} in the first and {b.dtype} in the second".replace("torch.", "")
     if not (a.is_floating_point() and a.numel()):
         return " differs"
-    return (
-        f" differs by up to "
-        f"{float((a.detach().double().cpu() - b.detach().double().cpu()).abs().max()):.3g}"
-    )
+    first, second = (moved(t.detach(), "cpu", torch.float64) for t in (a, b))
+    return f" differs by up to {float((first - second).abs().max()):.3g}"
 
 
 def named_tensors(model: Any) -> Iterator[tuple[str, torch.Tensor]]:

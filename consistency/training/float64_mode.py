@@ -16,6 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..core import dtypes
+from ..core.moving import moved
 from ..core.trees import flatten, map_leaves, map_tensors
 from ..operators.catalog.signature import draws_numbers
 from ..reference.perturbation import ReplicaPerturbation
@@ -178,9 +179,7 @@ def draw_on_cpu(
     """
     tensors = {id(t): t for t in flatten((list(args), dict(kwargs))) if isinstance(t, torch.Tensor)}
     drawn_dtypes = {torch.float64: dtype or torch.float64}
-    cpu_tensors = {
-        key: t.to("cpu", drawn_dtypes.get(t.dtype, t.dtype)) for key, t in tensors.items()
-    }
+    cpu_tensors = {key: moved(t, "cpu", drawn_dtypes.get(t.dtype)) for key, t in tensors.items()}
     device = next((t.device for t in tensors.values()), torch.device("cpu"))
     device = torch.device(kwargs["device"]) if kwargs.get("device") is not None else device
     cpu_kwargs = {
@@ -202,9 +201,7 @@ def draw_on_cpu(
     def to_original(tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) in mutated:
             return mutated[id(tensor)]
-        return tensor.to(
-            device, WIDER.get(tensor.dtype, tensor.dtype) if dtype is not None else tensor.dtype
-        )
+        return moved(tensor, device, WIDER.get(tensor.dtype) if dtype is not None else None)
 
     return map_tensors(to_original, out)
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ..backends._messages import told
+from ..core.moving import moved
 from ..core.trees import map_tensors, tensors_in
 from ..errors import UsageError
 from .reference_samples import Key, Tap
@@ -126,15 +127,11 @@ class ModelRun:
         inputs, targets = self.subject.batch(step)
 
         def to_device(tensor: torch.Tensor) -> torch.Tensor:
-            dtype = (
-                self._dtype
-                if self._dtype is not None and tensor.is_floating_point()
-                else tensor.dtype
-            )
-            moved = tensor.detach().to(self._device, dtype, copy=True)
+            dtype = self._dtype if tensor.is_floating_point() else None
+            own = moved(tensor.detach(), self._device, dtype, copy=True)
             if self._on_inputs_moved is not None:
-                self._on_inputs_moved(moved)
-            return moved.requires_grad_(tensor.requires_grad)
+                self._on_inputs_moved(own)
+            return own.requires_grad_(tensor.requires_grad)
 
         return map_tensors(to_device, inputs), map_tensors(to_device, targets)
 
@@ -227,10 +224,11 @@ def _copy_of(value: Any, what: str) -> Any:
 
 def _move_to(model: Any, dtype: torch.dtype | None, device: str) -> Any:
     if isinstance(model, torch.nn.Module):
-        model = model.to(device)
-        return _convert(model, dtype) if dtype is not None else model
+        model = _convert(model, dtype) if dtype is not None else model
+        return model.to(device)
     for parameter in parameters_of(model):
-        parameter.data = parameter.data.to(device, dtype if parameter.is_floating_point() else None)
+        cast = dtype if parameter.is_floating_point() else None
+        parameter.data = moved(parameter.data, device, cast)
     return model
 
 

@@ -51,13 +51,15 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Runs the model's operators on a backend and checks the results: every call of every step with
     ``every``, none with ``off``.
 
-    Call ``begin`` before each step. ``marker`` records the begin and end of each call.
+    Call ``begin`` before each step. ``marker`` records the begin and end of each call. ``device``:
+    the prepared backend's.
     """
 
     def __init__(
         self, backend: Backend, modules: Modules, judge: CallJudge | None, *, every: bool = False,
         off: bool = False,
         marker: CallMarker | None = None,
+        device: str = "cpu",
     ) -> None:  # fmt: skip
         super().__init__()  # type: ignore[no-untyped-call]
         self.backend, self.paused, self.step, self._check_all, self._disabled = (
@@ -77,7 +79,7 @@ class PerOpCheck(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._counts: Counter[tuple[Any, ...]] = Counter()
         self._accepted: dict[tuple[Any, ...], float] = {}
         self._bounds: dict[str, float] = {}
-        self._device = torch.device(backend.device).type
+        self._device = torch.device(device).type
 
     def begin(self, step: int) -> None:
         """Begin a step: repetitions are counted per step."""

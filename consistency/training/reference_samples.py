@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from ..core.moving import moved
 from ..judge.metrics import Doubles
 
 KINDS = (
@@ -63,7 +64,7 @@ class TensorSampler:
             flat = flat[
                 :: -(-flat.numel() // self.size) | 1
             ]  # an odd step samples all remainders modulo powers of two
-        return flat.to("cpu", torch.float64).numpy().copy()
+        return moved(flat, "cpu", torch.float64).numpy().copy()
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..backends._messages import told
-from ..backends.base import Backend
+from ..backends.base import Backend, prepared
 from ..errors import UsageError
 from .call_markers import CallMarker
 from .model_run import ModelRun, quietly
@@ -49,10 +49,19 @@ def run_pass(
 ) -> PassReport:  # fmt: skip
     """Run the pass in this process. ``stepped`` receives the number of each finished step,
     ``marker`` records each call."""
+    reason = prepared(backend)
+    if reason is not None:
+        return PassReport(lost=f"unavailable: {reason}")
     raised = ""
     with quietly() as modules:
         mode = PerOpCheck(
-            backend, modules, judge, every=request.every, off=not request.local, marker=marker
+            backend,
+            modules,
+            judge,
+            every=request.every,
+            off=not request.local,
+            marker=marker,
+            device=backend.device,
         )
         try:
             with (

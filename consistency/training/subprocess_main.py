@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import torch
 
 from .. import backends
+from ..backends.base import prepared
 from ..backends.subprocess import framing
 from ..backends.subprocess.codec import pack_outcome
 from ..backends.subprocess.worker_main import listen, take_streams
@@ -69,10 +70,9 @@ class _ServedModel:
         sys.path += [entry for entry in header.get("path", ()) if entry not in sys.path]
         self._marker = CallMarker(header["mark"])
         self._backend = backends.resolve(str(header["spec"]), here=True)
-        reason = backends.availability(self._backend)
+        reason = prepared(self._backend)
         if reason:
             return {"reason": reason}
-        self._backend.prepare()
         self._subject = model_targets.named(str(header["target"])).settled()
         tensors = [[str(t.dtype), list(t.shape), digest(t)] for t in state(self._subject)]
         return {"reason": None, "identity": self._backend.identity, "state": tensors}

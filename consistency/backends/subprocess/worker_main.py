@@ -74,6 +74,7 @@ class _Service:
         self.canary: tuple[Any, Any, str] | None = (
             None  # a case that worked: operator, materials, direction
         )
+        self._held = False  # the device has held a tensor
 
     def answer(self, header: framing.Header, blobs: list[bytes]) -> None:
         kind, number = header.get("kind"), header.get("n", 0)
@@ -105,6 +106,7 @@ class _Service:
 
         from ... import backends
         from ...errors import ConsistencyError
+        from ..base import prepared
 
         self.limit = float(header["limit"])
         sys.path += [entry for entry in header.get("path", ()) if entry not in sys.path]
@@ -112,10 +114,10 @@ class _Service:
             self.backend = backends.resolve(str(header["spec"]), here=True)
         except ConsistencyError as error:
             return {"reason": str(error)}
-        reason = backends.availability(self.backend)
+        reason = prepared(self.backend)
         if reason:
             return {"reason": reason}
-        self.backend.prepare()
+        self._held = not self._cannot_hold()
         if header.get("canary"):
             self.canary = (
                 *self._materials(header["canary"], blobs),
@@ -173,9 +175,22 @@ class _Service:
         """Why nothing works since a case failed, found by repeating a case that worked before;
         empty if it still works."""
         if self.canary is None:
-            return ""
+            return self._cannot_hold() if self._held else ""
         outcome = self.backend.run(*self.canary)
         return "" if outcome.ok else f"{outcome.exception}: {outcome.message}"
+
+    def _cannot_hold(self) -> str:
+        """Why a tensor cannot be brought to the device and back; empty if it can."""
+        import torch
+
+        from ..base import failed
+
+        try:
+            torch.zeros(1).to(self.backend.device).cpu()
+        except Exception as error:
+            outcome = failed(error)
+            return f"{outcome.exception}: {outcome.message}"
+        return ""
 
     def _refusal(self, header: framing.Header) -> str | None:
         from ... import backends

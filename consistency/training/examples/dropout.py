@@ -37,7 +37,7 @@ class SharedMask(nn.Module):
         generator = torch.Generator().manual_seed(self.seed + self.step)
         self.step += 1  # a number, not a generator: a copy of the model goes on with the same masks
         mask = torch.rand(x.shape, generator=generator, dtype=torch.float32) >= self.p
-        return x * mask.to(device=x.device, dtype=x.dtype) / (1.0 - self.p)
+        return x * mask.to(x.dtype).to(x.device) / (1.0 - self.p)
 
 
 def _network(dropout: nn.Module) -> nn.Module:

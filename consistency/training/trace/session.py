@@ -171,7 +171,9 @@ class WatchSession:
         """The program's own device as a backend with recorded outcomes."""
         if device not in self._own_backends:
             kind, _, index = device.partition(":")
-            spec = _OWN_NAMES.get(kind, kind) + (f":{index}" if index not in ("", "0") else "")
+            # which of DirectML's adapters is the default one is not known here
+            plain = ("", "0") if kind not in _OWN_NAMES else ("",)
+            spec = _OWN_NAMES.get(kind, kind) + (f":{index}" if index not in plain else "")
             backend = Recorded(f"{spec} (this process)", text.environment(device), Path())
             backend.tolerance_key = spec
             self._own_backends[device] = backend

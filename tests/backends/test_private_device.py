@@ -1,0 +1,189 @@
+"""The whole program on a device that behaves like the real wheel: it exists only after an import,
+its default adapter is not the first, moves lose casts; and each vice is blamed on it by name."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import consistency
+from consistency.backends._directml_adapters import discover
+from consistency.core.model import Result
+from tests.support import private_device
+from tests.support.commands import command
+from tests.support.running import unshrunk
+
+Plug = Callable[..., None]
+
+pytestmark = pytest.mark.skipif(
+    bool(private_device.why_impossible()), reason=private_device.why_impossible() or "-"
+)
+
+
+@pytest.fixture(scope="module")
+def built(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    cache = pytestconfig.cache
+    return private_device.library(
+        cache.mkdir("private_device") if cache else tmp_path_factory.mktemp("private_device")
+    )
+
+
+@pytest.fixture
+def plug(built: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Plug]:
+    """Gives this process, and those that it begins, the device with some vices."""
+    monkeypatch.chdir(tmp_path)
+
+    def install(vices: str = "", seconds: float = 0.0) -> None:
+        for name, value in private_device.variables(built, vices, seconds).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.syspath_prepend(private_device.PACKAGE)
+        importlib.invalidate_caches()
+        discover.cache_clear()
+
+    yield install
+    discover.cache_clear()
+
+
+def results(operators: str, **options: object) -> list[Result]:
+    given: dict[str, object] = {
+        "examples": 2, "dtypes": ["float32"], "directions": ["forward"],
+    } | options  # fmt: skip
+    return list(unshrunk(operators.split(), ["directml"], **given).results)  # type: ignore[arg-type]
+
+
+def test_a_healthy_device_passes(plug: Plug) -> None:
+    """Also where the adapter is not the one that torch takes by default, and moves lose casts."""
+    plug("lost-cast")
+    found = results(
+        "exp add matmul sum nn.functional.conv2d cumsum index_select",
+        dtypes=["float32", "int64"],
+        directions=["forward", "backward"],
+    )
+    assert [r.explanation for r in found if r.verdict.fails] == []
+    assert {r.verdict.value for r in found} <= {"exact", "rounding", "inconclusive"}
+    assert {r.operator for r in found if r.verdict.value == "rounding"} >= {"exp", "matmul", "sum"}
+
+
+# Operator, and what a verdict and its explanation must say.
+VICES = {
+    "crash": ("exp", r"crash: exp: the process ended \(SIGSEGV\)"),
+    "abort": ("tanh", r"crash: tanh: the process ended \(SIGABRT\)"),
+    "hang": ("cos", "timeout: cos: no answer within 2 s"),
+    "raises": ("sin", "error: .*Unknown error -2147024809"),
+    "removed": ("tan", "error: .*device instance has been removed"),
+    "falls-back": ("asinh", "fallback: .*aten::asinh"),
+    "wrong": ("sigmoid", "divergent: "),
+    "nan": ("sqrt", "special-values: NaN differs"),
+    "random": ("erf", "nondeterministic: .*repeats gave another answer"),
+    "half": ("log", "divergent: "),
+    "no-nan": ("maximum", "special-values: NaN differs"),
+    "changes-input": ("neg", "structure: argument 0 was modified"),
+    "unwritten": ("cumsum", "divergent: |special-values: "),
+    "ignores-out": ("atan.out", "not the tensor given as out|left unchanged"),
+    "lost-write": ("fill_", "writes to the view are lost"),
+    "widens": ("index_select", "structure: .*float64"),
+}
+
+
+def test_each_vice_is_blamed_on_the_device_by_name(plug: Plug) -> None:
+    """One run in which every operator has another vice: none is taken for its neighbor's."""
+    plug(" ".join(f"{op.split('.')[0].strip('_')}={vice}" for vice, (op, _) in VICES.items()))
+    found = results(" ".join(op for op, _ in VICES.values()) + " add mul", case_timeout=2.0)
+    told = {r.operator: "" for r in found}
+    for r in found:
+        told[r.operator] += f"{r.verdict.value}: {r.explanation}\n"
+    assert {v: told[op] for v, (op, text) in VICES.items() if not re.search(text, told[op])} == {}
+    assert {r.backend for r in found} == {"directml"}
+    healthy = [r for r in found if r.operator in ("add", "mul")]
+    assert len(healthy) >= 4
+    assert not any(r.verdict.fails for r in healthy)
+
+
+def test_integers_that_pass_through_float32(plug: Plug) -> None:
+    plug("mul=int-as-float32")
+    found = results("mul", dtypes=["int64"], examples=6)
+    assert {r.verdict.value for r in found if r.verdict.fails} == {"divergent"}
+
+
+def test_a_device_without_float64(plug: Plug) -> None:
+    plug("no-float64")
+    found = results("add", dtypes=["float64", "float32"])
+    assert {r.verdict.value for r in found if r.dtype == "float64"} == {"unsupported"}
+    assert {r.verdict.value for r in found if r.dtype == "float32"} <= {"exact", "rounding"}
+
+
+@pytest.mark.parametrize("adapter", ["directml", "directml:1"])
+def test_a_model_on_a_device_that_loses_casts(plug: Plug, adapter: str) -> None:
+    """Its process imports the device's package before it asks which device that is, and casts
+    samples on the CPU."""
+    plug("lost-cast")
+    report = consistency.compare_models("examples:mlp", [adapter], steps=2)
+    (only,) = report.backends.values()
+    assert (only.verdict, only.absent, only.lost) == ("within the band", "", "")
+    assert only.calls > 50
+
+
+def test_the_wrong_adapter_is_noticed_in_a_model(plug: Plug) -> None:
+    plug()
+    report = consistency.compare_models("examples:mlp", ["directml:0"], steps=1)
+    (only,) = report.backends.values()
+    assert "leaves" in only.verdict
+
+
+def test_a_wrong_operator_of_a_model_is_named(plug: Plug) -> None:
+    plug("lost-cast relu=wrong")
+    report = consistency.compare_models("examples:mlp", ["directml"], steps=1)
+    (only,) = report.backends.values()
+    assert only.verdict.startswith("leaves it at step 1, first at aten.relu in ReLU")
+
+
+def test_a_program_on_the_device_is_watched(plug: Plug, tmp_path: Path) -> None:
+    plug("lost-cast sigmoid=wrong")
+    program = """
+import json, sys
+import torch, torch_directml, consistency
+x = torch.linspace(-3, 3, 50).to(torch_directml.device())
+with consistency.watch([]) as watched:
+    torch.sigmoid(x) * 2 + x
+rows = [(r.operator, r.backend, r.verdict.value, r.explanation) for r in watched.results]
+print(json.dumps(rows))
+"""
+    path = f"import sys; sys.path.insert(0, {str(private_device.PACKAGE)!r})\n"
+    done = subprocess.run(
+        [sys.executable, "-c", path + program], capture_output=True, text=True, encoding="utf-8"
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert {backend for _, backend, *_ in rows} == {"directml:1 (this process)"}
+    verdicts = {operator: verdict for operator, _, verdict, _ in rows}
+    assert verdicts == {
+        "aten.sigmoid": "divergent", "aten.mul": "exact", "aten.add": "rounding",
+    }  # fmt: skip
+
+
+def test_sweep_repro_explain_and_fingerprint(plug: Plug, tmp_path: Path) -> None:
+    plug("lost-cast sigmoid=wrong exp=raises")
+    swept = command("sweep sigmoid --backend directml --dtype float32")
+    assert "leaves the budget" in swept.output, swept.output
+    raised = command("sweep exp --backend directml --dtype float32")
+    assert "Unknown error -2147024809" in raised.output, raised.output
+    run = command(
+        "run sigmoid --backend directml --dtype float32 --direction forward --examples 2 --out {}",
+        tmp_path / "bundle",
+    )
+    assert run.exit_code == 1, run.output
+    folder = sorted((tmp_path / "bundle" / "failures").iterdir())[0]
+    again = command("repro {} --backend directml", folder)
+    assert again.exit_code == 1, again.output
+    assert "a factor of 1.01 explains" in again.output
+    shown = command("fingerprint --backend directml --json")
+    assert shown.exit_code == 0, shown.output
+    explained = command("explain linear 'x @ W.T + b' --shape 2,16,4 --backend directml")
+    assert explained.exit_code == 0, explained.output
