@@ -6,6 +6,8 @@ import re
 import warnings
 from collections.abc import Iterable, Sequence
 
+from torch.nn import functional
+
 from ..core.model import Outcome
 from ..core.text import abridged, printable
 from ..core.verdict import OutcomeStatus
@@ -19,6 +21,12 @@ _UNSUPPORTED = re.compile(
     r"Could not run '|no kernel|has no [a-z_.]+$|only supports? float|does not have a "
     r"deterministic implementation",
     re.IGNORECASE,
+)
+# What torch says of a call that another version of it takes.
+_NO_SUCH_CALL = re.compile(
+    r"received an invalid combination of arguments - got|"
+    r"Unknown keyword argument '\w+' for operator 'aten::|"
+    r"^(?P<function>\w+)\(\) got an unexpected keyword argument '"
 )
 _FALLBACK = re.compile(
     (
@@ -40,12 +48,26 @@ def raised(exception: str, text: str, refused: bool = False) -> Outcome:
     """The outcome of a call that raised ``exception`` with this text; ``refused``: its type alone
     means unsupported."""
     text = abridged(text)
-    unsupported = refused or exception == "NotImplementedError" or _UNSUPPORTED.search(text)
+    unsupported = (
+        refused
+        or exception == "NotImplementedError"
+        or _UNSUPPORTED.search(text)
+        or _is_no_such_call(text)
+    )
     return Outcome(
         OutcomeStatus.UNSUPPORTED if unsupported else OutcomeStatus.RAISED,
         (),
         exception[:MAX_NAME],
         first_line(text),
+    )
+
+
+def _is_no_such_call(text: str) -> bool:
+    """Whether torch has no function of these arguments; what a function of somebody else's refuses
+    is not meant."""
+    found = _NO_SUCH_CALL.search(text)
+    return found is not None and (
+        found["function"] is None or hasattr(functional, found["function"])
     )
 
 

@@ -95,7 +95,7 @@ def test_a_status_of_its_own_is_the_verdict(status: str) -> None:
 
 def test_no_reference_at_all() -> None:
     comparison = Comparison("no-reference", note="RuntimeError: singular")
-    for baseline in (None, comparison, Comparison("ok")):
+    for baseline in (None, comparison, Comparison("ok"), Comparison("unsupported")):
         assert said(judge(comparison, baseline, RULE, STRICT)) == (
             "inconclusive", "float64 on the CPU gives no reference: RuntimeError: singular",
         )  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from consistency.backends.numpy.dimensions import row_mean, row_sum
-from consistency.backends.numpy.dtypes import INDEX, Array, constant
+from consistency.backends.numpy.dtypes import INDEX, SINCE_2_5, Array, constant
 from consistency.backends.numpy.implementations import implements
 from consistency.backends.numpy.indexing import not_negative
 from consistency.backends.numpy.matmul import matmul
@@ -23,7 +23,7 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> Array:
     """softmax(q kᵀ · scale + mask) v. A query that may attend to nothing gets 0, as in PyTorch ≥
-    2.5 (before: NaN)."""
+    2.5; before, it got NaN, which is not implemented."""
     if dropout_p:
         raise NotImplementedError("dropout")
     if enable_gqa:
@@ -41,6 +41,8 @@ def scaled_dot_product_attention(
             else scores + attn_mask
         )
     top = np.max(scores, -1, keepdims=True, initial=-np.inf)
+    if not SINCE_2_5 and np.any(top == forbidden):
+        raise NotImplementedError("a row that is masked as a whole, in torch before 2.5")
     weights = np.exp(scores - np.where(top == forbidden, constant(0, query), top))
     total = weights.sum(-1, keepdims=True)
     return matmul(weights / np.where(top == forbidden, constant(1, query), total), value)

@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 Array: TypeAlias = npt.NDArray[Any]
 DType: TypeAlias = np.dtype[Any]
@@ -12,6 +13,8 @@ Scalar: TypeAlias = bool | int | float | complex
 Operand: TypeAlias = Array | Scalar
 Dims: TypeAlias = int | Sequence[int] | None
 
+# Whether torch returns what it does since 2.5, where that version changed it.
+SINCE_2_5 = torch.__version__ >= "2.5"
 FLOAT: DType = np.dtype(
     np.float32
 )  # PyTorch's default dtype: what integers become in `exp`, `div`, `mean` …
