@@ -3,7 +3,7 @@
 import numpy as np
 
 from consistency.backends.numpy.binary import scaled
-from consistency.backends.numpy.dtypes import FLOAT, SINCE_2_5, Array, Operand, Scalar, unify
+from consistency.backends.numpy.dtypes import SINCE_2_5, Array, Operand, Scalar, unify
 from consistency.backends.numpy.implementations import implements
 
 
@@ -25,9 +25,9 @@ def float_power(input: Operand, exponent: Operand) -> Array:
 @implements("ldexp", wide=True, pointwise=True)
 def ldexp(input: Operand, other: Operand) -> Array:
     """input · 2**other, where other need not be an integer."""
+    if not SINCE_2_5:
+        raise NotImplementedError("half precision becomes float32 in torch before 2.5")
     x, y = unify(input, other, floating=True)
-    if not SINCE_2_5 and x.dtype != FLOAT:
-        raise NotImplementedError("formats other than float32, in torch before 2.5")
     whole = np.asarray(other)
     if whole.dtype.kind == "i" and x.dtype.kind == "f":
         return np.asarray(np.ldexp(x, whole))  # exact, also where the power leaves the format
