@@ -75,10 +75,41 @@ class Adapters:
         return ", ".join(f"{i}: {name}" for i, name in enumerate(self.names))
 
 
+_told: list[Adapters] = []  # what the process that began this one has found
+
+
+def adopt(found: object) -> None:
+    """Take what another process of the same interpreter has found (:func:`known`), so that this one
+    does not look again; None or anything else forgets it."""
+    discover.cache_clear()
+    _told.clear()
+    if isinstance(found, dict):
+        _told.append(
+            Adapters(
+                None,
+                tuple(map(str, found["names"])),
+                tuple(map(bool, found["float64"])),
+                int(found["default"]),
+            )
+        )
+
+
+def known() -> dict[str, object] | None:
+    """What this process has found, as JSON data; None if it has not looked, or found nothing."""
+    if not discover.cache_info().currsize:
+        return None
+    found = discover()
+    if found.reason is not None:
+        return None
+    return {"names": found.names, "float64": found.float64, "default": found.default}
+
+
 @functools.cache
 def discover() -> Adapters:
     """The adapters of this machine, cached. Takes seconds if torch_directml is installed, otherwise
     nothing."""
+    if _told:
+        return _told[0]
     if not _installed():
         return Adapters(f"torch_directml is not installed ({INSTALL})")
     if not sys.executable:

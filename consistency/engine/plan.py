@@ -3,6 +3,7 @@ ones, in rounds."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from .. import operators
@@ -14,9 +15,9 @@ from ..generate.large import ladder
 from ..operators.declare import Operator
 from .best_first import best_first
 from .config import RunConfig, examples_of, operator_dtypes
+from .family_order import by_turns, round_robin
 from .unit_cases import (
     NO_LARGE_CASE,
-    UnitCases,
     cases_of,
     draw,
     further_cases,
@@ -43,8 +44,10 @@ def plan(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUni
         yield from large(config, out_of_time)
         return
     if config.corpus is None:
-        order = drawn if config.time_limit is None else best_first
+        order = drawn if config.seconds == math.inf else best_first
         yield from order(config, out_of_time)
+        if config.time_budget is not None:
+            yield from again(config, out_of_time)
         return
     replay, drawn_ids, begun = list(replayed(config)), set[str](), set[tuple[str, str]]()
     for unit in replay:
@@ -58,23 +61,33 @@ def plan(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUni
 
 
 def drawn(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
-    """Freshly drawn units of a run without a corpus."""
-    drawn_ids: set[str] = set()  # later rounds draw some simple cases again
-    round_number = 0
-    while round_number == 0 or (config.time_budget is not None and not out_of_time()):
-        for operator, dtype in operator_dtypes(config):
+    """The units of a run that nothing ends: one of each operator × dtype, in registry order."""
+    for operator, dtype in operator_dtypes(config):
+        found = cases_of(config, operator, dtype)
+        yield WorkUnit(operator, dtype, found.all, found.problem, seed=config.seed)
+        if out_of_time():
+            return
+
+
+def again(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
+    """Fresh cases of every operator × dtype, in turn, until the time budget is used up."""
+    pairs = by_turns(operator_dtypes(config))
+    # later rounds draw some simple cases again
+    drawn_ids: dict[tuple[str, str], set[str]] = {}
+    round_number = 1
+    while not out_of_time():
+        for operator, dtype in pairs:
+            key, examples = (operator.name, dtype), examples_of(config, dtype)
+            if key not in drawn_ids:
+                before, _ = draw(operator, dtype, examples, config.seed)
+                drawn_ids[key] = {case.id for case in before}
             seed = config.seed + round_number
-            if round_number == 0:
-                found = cases_of(config, operator, dtype)
-            else:
-                fresh, problem = draw(operator, dtype, examples_of(config, dtype), seed)
-                unseen = tuple(case for case in fresh if case.id not in drawn_ids)
-                found = UnitCases((), unseen, (), problem)
-            if config.time_budget is not None:
-                drawn_ids.update(case.id for case in found.fresh)
-            yield WorkUnit(operator, dtype, found.all, found.problem, round_number, seed=seed)
+            fresh, problem = draw(operator, dtype, examples, seed)
+            unseen = tuple(case for case in fresh if case.id not in drawn_ids[key])
+            drawn_ids[key].update(case.id for case in unseen)
+            yield WorkUnit(operator, dtype, unseen, problem, round_number, seed=seed)
             if out_of_time():
-                break
+                return
         round_number += 1
 
 
@@ -103,6 +116,8 @@ def replayed(config: RunConfig) -> Iterator[WorkUnit]:
     order = sorted(
         cases_by_key, key=lambda key: (places.get(key[0], len(places)), key)
     )  # for a corpus with lines in any order
+    if config.seconds < math.inf:
+        order = list(round_robin(order, lambda key: matching[key[:3]][key[3]].family))
     begin = part = 0
     while any(begin < len(cases) for cases in cases_by_key.values()):
         end = begin + ROUNDS[min(part, len(ROUNDS) - 1)]
@@ -139,6 +154,7 @@ def explored(
     """Cases that are not in the corpus; each run starts with another operator, so that none is
     always last."""
     pairs = operator_dtypes(config)
+    pairs = by_turns(pairs) if config.seconds < math.inf else pairs
     first = config.seed % len(pairs)
     round_number = 0
     while round_number == 0 or (config.time_budget is not None and not out_of_time()):
@@ -177,6 +193,8 @@ def large(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUn
     firsts = {pair[0].name: pair for pair in reversed(pairs)}.values()
     ordered = [*firsts][::-1]
     ordered += [pair for pair in pairs if pair not in ordered]
+    if config.seconds < math.inf:
+        ordered = list(round_robin(ordered, lambda pair: pair[0].family))
     for stage in range(ladder.STAGES):
         for operator, dtype in ordered:
             if out_of_time():

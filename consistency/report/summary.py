@@ -79,6 +79,7 @@ class RunSummary:
         self.lost = 0
         self.harness_failures = 0
         self.unbegun: set[tuple[str, str]] = set()  # operators × dtypes
+        self.unbegun_by_family: dict[str, set[tuple[str, str]]] = defaultdict(set)
 
     def add(self, result: Result) -> None:
         self.results += 1
@@ -99,6 +100,7 @@ class RunSummary:
             self.harness_failures += isinstance(result.detail, HarnessFailed)
             if isinstance(result.detail, NotBegun):
                 self.unbegun.add((result.operator, result.dtype))
+                self.unbegun_by_family[result.family].add((result.operator, result.dtype))
         if verdict.fails:
             self.failing_cases[kind(result)] += 1
             known = self.failures.get(kind(result))

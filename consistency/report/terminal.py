@@ -53,6 +53,7 @@ SHORT_SECONDS = 2.0  # within which everything is told at the end
 MOST_ALSO = 4
 MOST_DISPUTES = 5
 MOST_GENERIC = 12
+MOST_FAMILIES = 8
 PAGE = "report.html"  # in a bundle
 
 
@@ -282,6 +283,8 @@ class Screen:
             self._line(f"! {text}", "yellow")
         if out_of_time and seconds and self._settings is not None and self._settings.time_limit:
             self._line(self._left(seconds))
+        for text in not_reached(self.summary):
+            self._line(text)
         self._line(
             self.last(seconds, out_of_time), "bold red" if self.summary.groups["failed"] else "bold"
         )
@@ -348,6 +351,18 @@ class Screen:
         ended = ", time budget used up" if out_of_time else ""
         took = "did not end" if seconds is None else format_seconds(seconds)
         return f"{mark} {' · '.join(parts)}    {took}{ended}{paths}"
+
+
+def not_reached(summary: RunSummary) -> list[str]:
+    """What a run that ended by time did not begin, by family, the most of it first."""
+    counts = {family: len(pairs) for family, pairs in summary.unbegun_by_family.items()}
+    if not counts:
+        return []
+    ordered = sorted(counts, key=lambda family: (-counts[family], family))
+    shown = [f"{family} {counts[family]:,}" for family in ordered[:MOST_FAMILIES]]
+    more = len(ordered) - MOST_FAMILIES
+    shown += [f"{pluralize(more, 'more family', 'more families')}"] if more > 0 else []
+    return [f"not begun, in operators × dtypes: {', '.join(shown)}"]
 
 
 def repeated(summary: RunSummary) -> list[str]:

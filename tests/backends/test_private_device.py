@@ -8,14 +8,18 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import consistency
+from consistency import backends, operators
 from consistency.backends._directml_adapters import discover
-from consistency.core.model import Result
+from consistency.core.model import Case, Result
+from consistency.core.recipe import TensorRecipe
+from consistency.generate.materialize import prepare
 from tests.support import private_device
 from tests.support.commands import command
 from tests.support.running import unshrunk
@@ -166,6 +170,32 @@ print(json.dumps(rows))
     assert verdicts == {
         "aten.sigmoid": "divergent", "aten.mul": "exact", "aten.add": "rounding",
     }  # fmt: skip
+
+
+def test_crashes_do_not_wait_for_the_import(plug: Plug) -> None:
+    """Adapters are looked for once and spare workers are open: of a package that takes two seconds
+    to import, crashes in a row cost less than the import once the spares are there."""
+    plug("exp=crash tanh=crash", seconds=2.0)
+    backend = backends.isolated(backends.resolve("directml"), "directml")
+
+    def seconds(name: str) -> list[float]:
+        took = []
+        for stop in range(100, 104):
+            case = Case(name, "float32", (TensorRecipe((3,), "float32", stop=stop),))
+            began = time.monotonic()
+            outcome = backend.run(operators.get(name), prepare(case))
+            assert outcome.status == ("ok" if name == "neg" else "crash")
+            took.append(time.monotonic() - began)
+        return took
+
+    try:
+        seconds("neg")
+        first = seconds("exp")  # its spares begin to open when the first of them is lost
+        time.sleep(20.0)
+        assert sorted(seconds("tanh"))[1] < 1.0, first
+        seconds("neg")
+    finally:
+        backend.close()
 
 
 def test_sweep_repro_explain_and_fingerprint(plug: Plug, tmp_path: Path) -> None:

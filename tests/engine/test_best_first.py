@@ -16,11 +16,15 @@ from consistency.core.detail import NotBegun
 from consistency.engine import engine
 from consistency.engine.best_first import FIRST
 from consistency.engine.config import RunConfig
+from consistency.engine.events import Judged
 from consistency.engine.executors.process_count import CASES, process_count
 from consistency.engine.executors.processes import ProcessExecutor
 from consistency.engine.run_options import TIME_LIMIT, RunOptions
 from consistency.engine.unit_cases import cases_of, shipped_cases
 from consistency.engine.work_unit import NOT_BEGUN
+from consistency.report.summary import RunSummary
+from consistency.report.terminal import not_reached
+from consistency.storage.corpus.corpus import Corpus
 
 from ..support.commands import command
 
@@ -151,3 +155,51 @@ def test_processes_are_as_many_as_cores_memory_and_cases_allow(
     assert process_count(large) in (2, 3)
     isolated = engine.configure(None, ["cpu+isolated"], examples=2, shipped=True)
     assert process_count(isolated) == 1
+
+
+@pytest.mark.parametrize("ended_by", [{"time_limit": 60.0}, {"time_budget": 60.0}])
+@pytest.mark.parametrize("shipped", [True, False])
+def test_every_family_has_its_turn_before_any_has_a_second(
+    ended_by: dict[str, float], shipped: bool
+) -> None:
+    config = engine.configure(None, ["cpu"], examples=2, shipped=shipped, **ended_by)  # type: ignore[arg-type]
+    families = {o.family for o in config.operators if "float32" in o.dtypes}
+    units = itertools.islice(engine.plan(config, never), len(families))
+    assert {unit.operator.family for unit in units} == families
+
+
+def test_a_time_budget_begins_with_one_case_of_each_and_never_repeats_one() -> None:
+    config = engine.configure(
+        ["exp", "matmul"], ["cpu"], ["float32", "int64"], examples=4, shipped=True, time_budget=60.0
+    )
+    units = list(itertools.islice(engine.plan(config, never), 14))
+    assert [len(u.cases) for u in units[:3]] == [1, 1, 1]
+    ids = [case.id for unit in units for case in unit.cases]
+    assert len(set(ids)) == len(ids)
+    assert max(unit.round for unit in units) >= 1
+
+
+def test_a_corpus_is_replayed_in_turns_where_time_may_end_it() -> None:
+    chosen = ["exp", "log", "sin", "matmul", "gather"]
+    cases = [
+        case
+        for name in chosen
+        for case in cases_of(config_of(*chosen), operators.get(name), "float32").all
+    ]
+    config = engine.configure(
+        chosen, ["cpu"], corpus=Corpus("mine", tuple(cases)), explore=False, time_budget=60.0
+    )
+    firsts = [unit.operator.name for unit in itertools.islice(engine.plan(config, never), 5)]
+    assert firsts == ["exp", "matmul", "gather", "log", "sin"]
+
+
+def test_the_end_says_what_was_not_begun_by_family() -> None:
+    config = config_of("exp", "log", "matmul", "linalg.svd", limit=1e-3, directions=["forward"])
+    summary = RunSummary()
+    for event in engine.run(config):
+        if isinstance(event, Judged):
+            for result in event.results:
+                summary.add(result)
+    (text,) = not_reached(summary)
+    assert text.startswith("not begun, in operators × dtypes: unary ")
+    assert not_reached(RunSummary()) == []

@@ -16,11 +16,13 @@ from collections.abc import Mapping, Sequence
 from ...core.codec import pack_cases
 from ...core.model import Case, Outcome
 from ...core.verdict import OutcomeStatus
+from .. import _directml_adapters
 from ..base import Backend
 from . import framing
 from .codec import unpack_outcome
 from .process import START_SECONDS, LostError, Worker, WorkerSource
 from .requests import CaseRequest, Limits
+from .spare_workers import SpareWorkers
 
 DEATHS_IN_A_ROW = 5  # failures of an operator before it is quarantined; a timeout counts as two
 GONE_AFTER = 3  # workers without a device before it is considered lost
@@ -45,6 +47,8 @@ class SupervisedWorker(Backend):
         self._source: WorkerSource | None = None
         self._worker: Worker | None = None
         self._spawned: Worker | None = None  # the next one, loading
+        self._spares = SpareWorkers(self._spawn)
+        self._adapters: object = None  # found once: by this process, or by the first worker
         self._opened: framing.Header | None = None
         self._pending: OrderedDict[int, CaseRequest] = OrderedDict()
         self._done: dict[tuple[str, ...], Outcome] = {}
@@ -75,6 +79,8 @@ class SupervisedWorker(Backend):
         for worker in (self._worker, self._spawned):
             if worker is not None:
                 worker.kill()
+        self._spares.close()
+        self._adapters = None
         if self._source is not None:
             self._source.close()
         self._source = self._worker = self._spawned = self._opened = None
@@ -202,9 +208,45 @@ class SupervisedWorker(Backend):
             self._worker.kill()
         self._worker = None
         self.restarts += 1
+        if self._promoted():
+            return
         if self._spawned is None:
             with contextlib.suppress(OSError):
                 self._spawned = self._spawn()
+
+    def _promoted(self) -> bool:
+        """Whether a spare took the place of a lost worker."""
+        spare = self._spares.take()
+        if spare is None:
+            self._spares.lost(self._opening())
+            return False
+        worker, reply = spare
+        self._worker, self._fresh, self._refused = worker, True, 0
+        self.device = str(reply.get("device", "cpu"))
+        if self._worked is not None:
+            worker.send(
+                {"kind": "canary", "n": 0, "canary": self._worked.header}, self._worked.blobs
+            )
+            try:
+                worker.reply(time.monotonic() + self.limits.seconds)
+            except LostError:
+                self._worker = None
+                return False
+        for number, request in self._pending.items():
+            worker.send({**request.header, "n": number}, request.blobs)
+        self._since = time.monotonic()
+        self._spares.lost(self._opening())
+        return True
+
+    def _opening(self) -> framing.Header:
+        """The first message to a worker, which makes it prepare the backend."""
+        header: framing.Header = {
+            "kind": "open", "n": 0, "spec": self.spec, "limit": self.limits.seconds,
+            "adapters": self._adapters,
+        }  # fmt: skip
+        if not self.python:
+            header["path"] = list(sys.path)
+        return header
 
     def _started(self) -> Worker:
         """The worker, with all pending requests sent to it."""
@@ -234,19 +276,19 @@ class SupervisedWorker(Backend):
 
     def _start(self) -> framing.Header:
         worker, self._spawned = self._spawned or self._spawn(), None
-        header: framing.Header = {
-            "kind": "open",
-            "n": 0,
-            "spec": self.spec,
-            "limit": self.limits.seconds,
-        }
-        if not self.python:
-            header["path"] = list(sys.path)
+        if self._adapters is None and not self.python and not self.variables:
+            self._adapters = _directml_adapters.known()
+        header = self._opening()
         blobs: Sequence[bytes] = ()
         if self._worked is not None:
             header["canary"], blobs = self._worked.header, self._worked.blobs
         worker.send(header, blobs)
-        reply, _ = worker.reply(time.monotonic() + START_SECONDS)
+        try:
+            reply, _ = worker.reply(time.monotonic() + START_SECONDS)
+        except LostError:
+            self._adapters = None  # what was found then may be gone: the next one looks for itself
+            _directml_adapters.adopt(None)
+            raise
         if "wrong" in reply:
             worker.kill()
             raise LostError("crash", str(reply["wrong"]))
@@ -256,6 +298,8 @@ class SupervisedWorker(Backend):
         else:
             self._worker, self._fresh, self._refused = worker, True, 0
             self.device = str(reply.get("device", "cpu"))
+            self._adapters = reply.get("adapters") or self._adapters
+            self._spares.opened(float(reply.get("seconds", 0.0)), self._opening())
         if self._opened is None or self._refused >= GONE_AFTER:
             # do not search for a lost device repeatedly
             self._opened = reply

@@ -87,6 +87,9 @@ class _Service:
                 reply = self._open(header, blobs)
             elif kind == "run":
                 reply, sent = self._run(header, blobs)
+            elif kind == "canary":
+                self._keep_canary(header, blobs)
+                reply = {}
             elif kind == "refusal":
                 reply = {"reason": self._refusal(header)}
             elif kind == "grow":
@@ -106,9 +109,12 @@ class _Service:
 
         from ... import backends
         from ...errors import ConsistencyError
+        from .. import _directml_adapters
         from ..base import prepared
 
+        began = time.monotonic()
         self.limit = float(header["limit"])
+        _directml_adapters.adopt(header.get("adapters"))
         sys.path += [entry for entry in header.get("path", ()) if entry not in sys.path]
         try:
             self.backend = backends.resolve(str(header["spec"]), here=True)
@@ -119,10 +125,7 @@ class _Service:
             return {"reason": reason}
         self._held = not self._cannot_hold()
         if header.get("canary"):
-            self.canary = (
-                *self._materials(header["canary"], blobs),
-                str(header["canary"]["direction"]),
-            )
+            self._keep_canary(header, blobs)
         try:
             float64, words = self.backend.has_float64(), list(self.backend.variants())
         except Exception:  # a user's own
@@ -133,7 +136,15 @@ class _Service:
             "float64": float64,
             "variants": words,
         }
-        return description | {"device": str(self.backend.device), "torch": torch.__version__}
+        return description | {
+            "device": str(self.backend.device), "torch": torch.__version__,
+            "adapters": _directml_adapters.known(), "seconds": time.monotonic() - began,
+        }  # fmt: skip
+
+    def _keep_canary(self, header: framing.Header, blobs: list[bytes]) -> None:
+        """A case that worked in another process: repeated where one fails, to see what works."""
+        canary = header["canary"]
+        self.canary = (*self._materials(canary, blobs), str(canary["direction"]))
 
     def _materials(self, header: framing.Header, blobs: list[bytes]) -> tuple[Any, Any]:
         from ...generate.materialize import prepare
