@@ -16,6 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..core import dtypes
+from ..core.dtypes import float64_by_default
 from ..core.moving import moved
 from ..core.trees import flatten, map_leaves, map_tensors
 from ..operators.catalog.signature import draws_numbers
@@ -93,15 +94,12 @@ class Float64Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return draw_on_cpu(func, facts, args, kwargs, _DTYPE_OF_PRECISION[precision])
         if facts.base != "view":  # which may reinterpret the bits
             args, kwargs = _with_float64(facts, args, kwargs)
-        torch.set_default_dtype(torch.float64)
-        try:
+        with float64_by_default():
             if self._perturbation is not None and facts.base in _DECOMPOSED:
                 out = self._run_decomposed(func, args, kwargs)
                 if out is not NotImplemented:
                     return out
             out = func(*args, **kwargs)
-        finally:
-            torch.set_default_dtype(torch.float32)
         if facts.view:
             return out
         if self._perturbation is not None and (
