@@ -389,7 +389,8 @@ class Evidence:
     own error in float64 divided by its error here (None: not measured). ``trials`` map what was
     changed (".contiguous() on the inputs", "oneDNN off") to the × budget that was left, ``cause``
     is what explains the error. ``backend_agreement`` says, where three or more backends ran, which
-    of them give the same answer.
+    of them give the same answer. ``brief``: the run's limit was reached, so that only known causes
+    were tried, and none was found.
     """
 
     initial_verdict: str
@@ -402,6 +403,7 @@ class Evidence:
     trials: Mapping[str, float] = field(default_factory=dict)
     cause: Cause | None = None
     backend_agreement: str = ""
+    brief: bool = False
 
 
 @dataclass(frozen=True, slots=True)

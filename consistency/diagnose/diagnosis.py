@@ -47,18 +47,23 @@ _FORMULA_SHARE = 0.998  # of an error within budget that a formula must explain
 # The loss of precision whose errors are smaller than those of some healthy sums.
 _SMALLEST_LOSSES = frozenset({"bfloat16x3-inputs"})
 SECONDS = 5.0  # for one result
+EFFORT_SECONDS = 90.0  # for all results of a run that are diagnosed in full
 
 
 class DiagnosisBudget:
     """Limits diagnoses: the first ``full`` results of a kind are diagnosed in full, later ones only
     for the causes found in these.
 
-    ``effort`` is the time (seconds) for all full diagnoses together.
+    ``effort`` is the time (seconds) for all full diagnoses together. When half of it is used, only
+    the first result of a kind is diagnosed in full; of the last quarter, only the first of an
+    operator on a backend: no operator's third failure costs another's first its diagnosis.
     """
 
-    def __init__(self, effort: float = 90.0, full: int = 3) -> None:
+    def __init__(self, effort: float = EFFORT_SECONDS, full: int = 3) -> None:
         self.effort, self.full = effort, full
         self._counts: dict[tuple[str, ...], int] = {}
+        self._operators: set[tuple[str, str]] = set()
+        self._cut_short: set[tuple[str, ...]] = set()  # kinds with fewer than ``full`` diagnoses
         self._known_causes: dict[tuple[str, ...], Counter[str]] = {}
 
     def diagnose(self, flagged: FlaggedResult) -> Evidence:
@@ -73,7 +78,7 @@ class DiagnosisBudget:
         count = self._counts[key] = self._counts.get(key, 0) + 1
         cause_counts = self._known_causes.setdefault(key, Counter())
         start_time = time.monotonic()
-        full = count <= self.full and self.effort > 0.0
+        full = self._affords(count, (case.operator, flagged.backend.name))
         evidence = diagnose(
             flagged, only=None if full else tuple(name for name, _ in cause_counts.most_common())
         )
@@ -81,7 +86,20 @@ class DiagnosisBudget:
             self.effort -= time.monotonic() - start_time
             if evidence.cause is not None:
                 cause_counts[evidence.cause.name] += 1
-        return evidence
+            return evidence
+        if count <= self.full:
+            self._cut_short.add(key)
+        return replace(evidence, brief=evidence.cause is None and key in self._cut_short)
+
+    def _affords(self, count: int, pair: tuple[str, str]) -> bool:
+        """Whether the ``count``-th result of a kind is diagnosed in full."""
+        is_first = pair not in self._operators
+        self._operators.add(pair)
+        if self.effort <= 0.0 or count > self.full:
+            return False
+        if self.effort > EFFORT_SECONDS / 2:
+            return True
+        return is_first or (count == 1 and self.effort > EFFORT_SECONDS / 4)
 
 
 def diagnose(

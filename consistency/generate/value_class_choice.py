@@ -8,8 +8,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import strategies as st
-
 from ..core import dtypes
 from ..operators.declare import Domain, Operator
 
@@ -70,7 +68,7 @@ def plane(operator: Operator | None, dtype: str, domain: Domain) -> Domain:
 
 
 @functools.lru_cache(maxsize=512)
-def value_classes_within(domain: Domain, form: dtypes.Format) -> st.SearchStrategy[tuple[Any, ...]]:
+def value_classes_within(domain: Domain, form: dtypes.Format) -> tuple[tuple[Any, ...], ...]:
     """Value classes with parameters, simplest first."""
     low, high = (
         float(domain.low),
@@ -109,4 +107,4 @@ def value_classes_within(domain: Domain, form: dtypes.Format) -> st.SearchStrate
         options += [("tokens", bottom, top, *domain.specials)] * (
             2 if "nan" in domain.specials else 1
         )
-    return st.sampled_from(options)
+    return tuple(options)

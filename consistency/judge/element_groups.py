@@ -41,6 +41,7 @@ class GroupedElements(ScaledElements):
         growth = reference.growth(self.index)
         if magnitude is not None:
             model = self.error_model(growth, u)
+            squares = self._room_for_squares(model)
             metrics.scaled(
                 self.actual,
                 self.expected,
@@ -49,32 +50,31 @@ class GroupedElements(ScaledElements):
                 model,
                 sums,
                 self.sizes if self.paired else None,
+                squares,
             )
             unusual = (
                 sums.sigma_squares > 2.25 * self.expected.size
                 or sums.sigma_max > metrics.UNUSUAL_PEAK
             )
             if isinstance(model, tuple) and unusual and self.sums_products():
-                sums.sigma_squares = sums.sigma_max = 0.0
+                narrower = model
                 if reference.heavy_tailed:
                     model = (model[0], model[1], max(model[1], model[2]))
-                metrics.scaled(
-                    self.actual,
-                    self.expected,
-                    self.tail,
-                    self.with_steps_of_terms(magnitude, u, model[2]),
-                    model,
-                    sums,
-                    self.sizes,
-                )
-            if (
-                isinstance(model, tuple)
-                and sums.sigma_max > _NOTABLE
-                and metrics.SIGNS_FROM <= self.expected.size <= _MOST_GROUPED
-            ):
-                self.cluster = self._find_cluster(
-                    self.with_steps_of_terms(magnitude, u, model[2]), model
-                )
+                with_steps = self.with_steps_of_terms(magnitude, u, model[2])
+                if with_steps is not magnitude or model != narrower:
+                    sums.sigma_squares = sums.sigma_max = 0.0
+                    metrics.scaled(
+                        self.actual,
+                        self.expected,
+                        self.tail,
+                        with_steps,
+                        model,
+                        sums,
+                        self.sizes,
+                        squares,
+                    )
+            if squares is not None and isinstance(model, tuple) and sums.sigma_max > _NOTABLE:
+                self.cluster = clustered(squares, self.shape)
             is_doubtful = (
                 sums.scaled_max > 0.5 * _SETTLED or sums.sigma_squares > 4.0 * self.expected.size
             )
@@ -107,29 +107,22 @@ class GroupedElements(ScaledElements):
             *(self._element_group(interval, error, ulp, scale, mask) for interval, mask in masks),
         ), exact
 
-    def _find_cluster(
-        self, magnitude: Any, model: tuple[float, float, float]
-    ) -> tuple[float, int, str] | None:
-        """The cluster of errors of a few σ; None if elements were excluded, which leaves no rows
-        and tiles."""
-        # others share many roundings
+    def _room_for_squares(
+        self, model: float | tuple[float, float, float]
+    ) -> np.ndarray[Any, Any] | None:
+        """An array for e² in σ² of every element, among which clusters are looked for; None where
+        errors share roundings, and where elements were excluded, which leaves no rows and
+        tiles."""
         independent_roundings = self.form.precision >= 24 and self.reference.direction == "forward"
         if (
-            not independent_roundings
+            not isinstance(model, tuple)
+            or not independent_roundings
             or self.keep is not None
             or math.prod(self.shape) != self.expected.size
+            or not metrics.SIGNS_FROM <= self.expected.size <= _MOST_GROUPED
         ):
             return None
-        _, p, q = model
-        q = max(p, q) if self.reference.heavy_tailed else q
-        variance = np.maximum(
-            p * (self.expected if self.sizes is None else self.sizes) ** 2
-            + q * np.nan_to_num(magnitude, nan=0.0, posinf=1e150) ** 2,
-            1e-300,
-        )
-        return clustered(
-            metrics.errors(self.actual, self.expected, self.tail) ** 2 / variance, self.shape
-        )
+        return np.zeros(self.expected.size)
 
     def _admit_alternatives(self, sums: metrics.Sums) -> None:
         """Discontinuous operators: measure against the nearest admissible result."""

@@ -49,9 +49,8 @@ def clustered(squares: Doubles, shape: tuple[int, ...]) -> tuple[float, int, str
         )
     if len(shape) >= 2 and min(shape[-2:]) >= 32:
         rows, columns = shape[-2] // 16, shape[-1] // 16
-        tiles = (
-            array[..., : rows * 16, : columns * 16].reshape(-1, rows, 16, columns, 16).mean((2, 4))
-        )
+        whole = array[..., : rows * 16, : columns * 16].reshape(-1, rows, 16, columns * 16)
+        tiles = whole.sum(2).reshape(-1, rows, columns, 16).sum(3) / 256  # faster than one mean
         consider(
             tiles,
             256,

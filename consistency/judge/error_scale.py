@@ -14,6 +14,8 @@ from ..core import dtypes
 from ..reference.rounding_variance import healthy_variance
 from .elements import Elements, flat
 
+_BEYOND_STEPS = 2.0**27  # × a term: its square does not change the sum of both squares in float64
+
 
 class ScaledElements(Elements):
     """Elements with the scale of their errors."""
@@ -105,7 +107,10 @@ class ScaledElements(Elements):
         terms = self.reference.terms(self.index)
         of_result = self.form.smallest_normal * self.form.unit_roundoff
         variance = terms * (self._step(u) * u) ** 2 + of_result**2
-        return np.hypot(magnitude, math.sqrt(variance / (3.0 * q)))
+        steps = math.sqrt(variance / (3.0 * q))
+        if float(np.min(magnitude)) > _BEYOND_STEPS * steps:
+            return magnitude  # hypot would return it, in ten times as long
+        return np.hypot(magnitude, steps)
 
     def _step(self, u: float) -> float:
         return max(self.form.smallest_normal, 2.0**-1074 / u)

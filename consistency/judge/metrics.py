@@ -32,6 +32,7 @@ class _Scratch(threading.local):
         self.a = np.empty(BLOCK)
         self.b = np.empty(BLOCK)
         self.c = np.empty(BLOCK)
+        self.flags = np.empty(BLOCK, dtype=np.bool_)
 
 
 _SCRATCH = _Scratch()
@@ -120,24 +121,36 @@ def _accumulate(
     np.subtract(actual, r, out=e)
     if tail is not None:
         np.subtract(e, tail, out=e)
+    flags, positive = _SCRATCH.flags[: r.size], 0
     if n >= SIGNS_FROM:
-        sums.positive += int(np.count_nonzero(e > 0.0))
-        sums.negative += int(np.count_nonzero(e < 0.0))
+        positive = int(np.count_nonzero(np.greater(e, 0.0, out=flags)))
         np.multiply(e, r, out=t)
-        sums.outward += int(np.count_nonzero(t > 0.0))
+        sums.outward += int(np.count_nonzero(np.greater(t, 0.0, out=flags)))
     np.abs(e, out=e)
     largest = _largest(e)
     if not largest < np.inf:
         sums.bad = True
         return
-    sums.nonzero += int(np.count_nonzero(r)) if known is None else known.nonzero
+    sums.nonzero += _nonzero(r, flags) if known is None else known.nonzero
     if largest > 0.0:
         sums.abs_max = max(sums.abs_max, largest)
-        sums.differing += int(np.count_nonzero(e))
+        differing = _nonzero(e, flags)
+        sums.differing += differing
+        if n >= SIGNS_FROM:
+            sums.positive += positive
+            sums.negative += differing - positive
         sums.squares += float(e.dot(e))
         # e/ulp; the constant factor, a power of two, is applied to the maximum.
         np.divide(e, binade(r, form, t) if known is None else known.binade(form), out=t)
         sums.ulp_max = max(sums.ulp_max, _largest(t) * 2.0 ** (form.precision - 1))
+
+
+def _nonzero(numbers: Doubles, flags: npt.NDArray[np.bool_]) -> int:
+    """The number of nonzero elements. Of many, counting the flags of a comparison takes half the
+    time of counting numbers."""
+    if numbers.size < SIGNS_FROM:
+        return int(np.count_nonzero(numbers))
+    return int(np.count_nonzero(np.not_equal(numbers, 0.0, out=flags)))
 
 
 def _largest(array: Doubles) -> float:
@@ -154,6 +167,7 @@ def scaled(
     model: tuple[float, float, float] | float,
     sums: Sums,
     sizes: Doubles | None = None,
+    squares: Doubles | None = None,
 ) -> None:
     """Second part, for errors above correct rounding: max e/(unit·S) with unit = G(n)·u.
 
@@ -161,7 +175,8 @@ def scaled(
     computation: σ² = p·ref² + q·S² per element (see
     :mod:`consistency.reference.rounding_variance`). As σ ≥ √q·S, the first quotient bounds them: if
     there are few elements and none is unusual by that bound, the σ statistics stay 0. ``sizes``
-    replaces ref in σ, if given.
+    replaces ref in σ, if given. ``squares`` takes e² of every element in σ², unless σ statistics
+    stay 0.
     """
     unit, p, q = model if isinstance(model, tuple) else (model, 0.0, 0.0)
     n = reference.size
@@ -191,6 +206,8 @@ def scaled(
             or float(t.dot(t)) > _unusual_squares(n) * q
         ):
             _add_sigma_statistics(e, r if sizes is None else sizes[block], s, p / q, q, sums)
+            if squares is not None:
+                np.divide(t, q, out=squares[block])
 
 
 def _unusual_squares(elements: int) -> float:
@@ -207,20 +224,22 @@ def scatter(members: int) -> float:
 def _add_sigma_statistics(
     e: Doubles, r: Doubles, s: Doubles | float, ratio: float, q: float, sums: Sums
 ) -> None:
-    """Add e² / (q·(S² + ratio·ref²)) to the sum and the maximum."""
+    """Add e² / (q·(S² + ratio·ref²)) to the sum and the maximum; keep it in the second scratch
+    buffer, times q."""
     t, v = _SCRATCH.b[: r.size], _SCRATCH.c[: r.size]
     np.multiply(r, ratio, out=t)
     np.multiply(t, r, out=t)
     np.multiply(s, s, out=v)
     np.add(v, t, out=v)
-    np.sqrt(v, out=v)
-    np.divide(e, v, out=t)
+    np.multiply(e, e, out=t)
+    np.divide(t, v, out=t)
     largest = _largest(t)
     if not largest < np.inf:
-        np.maximum(v, _SQUARE_ROOT_OF_FLOOR, out=v)  # below it S² is 0
-        largest = _largest(np.divide(e, v, out=t))
-    sums.sigma_squares += float(t.dot(t)) / q
-    sums.sigma_max = max(sums.sigma_max, largest * largest / q)
+        np.maximum(np.sqrt(v, out=v), _SQUARE_ROOT_OF_FLOOR, out=v)  # below it S² is 0
+        np.divide(e, v, out=t)
+        largest = _largest(np.multiply(t, t, out=t))
+    sums.sigma_squares += float(t.sum()) / q
+    sums.sigma_max = max(sums.sigma_max, largest / q)
 
 
 def errors(actual: npt.NDArray[Any], reference: Doubles, tail: Doubles | None) -> Doubles:

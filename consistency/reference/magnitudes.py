@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..core.model import Output
+from .float32_magnitudes import upper_bound
 from .perturbation import change_signs, largest, responses, scale_one, shift_by_norm
 
 if TYPE_CHECKING:
@@ -65,10 +66,10 @@ def _products(reference: Reference, count: int) -> Magnitudes:
     if reference.direction == "forward" and operator.observe is None and not operator.mutates:
         # A fast path that builds no new tensors: nearly every matrix product comes here.
         function, arguments = operator.reference or operator, reference.arguments
-        result = function(
-            *map(unsigned, arguments.args),
-            **(unsigned(arguments.kwargs) if arguments.kwargs else {}),
-        )
+        args = [*map(unsigned, arguments.args)]
+        kwargs = unsigned(arguments.kwargs) if arguments.kwargs else {}
+        bound = upper_bound(reference, function, args, kwargs)
+        result = function(*args, **kwargs) if bound is None else bound
         if isinstance(result, torch.Tensor):
             return (result.abs() if result.is_complex() else result,) * count
     outputs = reference.evaluate(lambda base, position: base.abs(), absolute=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ..core.detail import HarnessFailed, NotBegun, Unproved
 from ..core.model import Result, kind
+from ..core.text import pluralize
 from ..core.verdict import VerdictKind
 from ..diagnose.determinism import Repeatability
 from ..diagnose.precision_scaling import Scaling
@@ -78,6 +79,7 @@ class RunSummary:
         self.results = 0
         self.lost = 0
         self.harness_failures = 0
+        self.brief = 0  # failures whose cause was not looked for further
         self.unbegun: set[tuple[str, str]] = set()  # operators × dtypes
         self.unbegun_by_family: dict[str, set[tuple[str, str]]] = defaultdict(set)
 
@@ -103,6 +105,7 @@ class RunSummary:
                 self.unbegun_by_family[result.family].add((result.operator, result.dtype))
         if verdict.fails:
             self.failing_cases[kind(result)] += 1
+            self.brief += result.evidence is not None and result.evidence.brief
             known = self.failures.get(kind(result))
             if known is None or result.metrics.get("rho_max", 0.0) > known.metrics.get(
                 "rho_max", 0.0
@@ -141,6 +144,16 @@ class RunSummary:
             return _severity(results[0]), max(r.metrics.get("rho_max", 0.0) for r in results)
 
         return sorted(found.values(), key=weight, reverse=True)
+
+    def not_looked_into(self) -> str:
+        """One line about failures that a run had no time to diagnose; empty if there are none."""
+        if not self.brief:
+            return ""
+        return (
+            f"{pluralize(self.brief, 'failure')} {'was' if self.brief == 1 else 'were'} not looked "
+            "into further, after others of their kind; consistency repro CASE --backend BACKEND "
+            "looks into one"
+        )
 
     def inconclusive_rates(self) -> list[tuple[str, float]]:
         """Operators with inconclusive results and the share of these, the largest first."""

@@ -377,6 +377,7 @@ def notes(summary: RunSummary) -> list[str]:
         for text in (
             precision_scaling.summary(summary.scalings),
             summary.inconclusive_shares(),
+            summary.not_looked_into(),
             _generic(summary),
         )
         if text

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +20,15 @@ from consistency.core.model import Case, Cause, Evidence, Result
 from consistency.core.recipe import TensorRecipe
 from consistency.core.verdict import Verdict
 from consistency.diagnose.case_runner import judge_case
+from consistency.diagnose.diagnosis import EFFORT_SECONDS, DiagnosisBudget
 from consistency.engine import engine
 from consistency.engine.case_health import ordinary
 from consistency.judge import tolerances
 from consistency.judge.judgment import Judgment
 from consistency.judge.reconsideration import reconsider
 from consistency.judge.tolerances import Policy
+from consistency.report.summary import RunSummary
+from consistency.storage.bundle import result_from_json, row_of
 
 pytestmark = pytest.mark.usefixtures("drawn_once")
 
@@ -420,3 +424,44 @@ def test_given_tensors_are_explained_too() -> None:
 )  # fmt: skip
 def test_one_explains_and_several_explain(words: str, sentence: str) -> None:
     assert str(Cause("any", words, 1.0)) == sentence
+
+
+# --- limits
+
+
+def looked_into(effort: float, kinds: int = 3, results: int = 5) -> list[list[bool]]:
+    """Which results of each kind of one operator are diagnosed in full."""
+    budget = DiagnosisBudget(effort)
+    return [
+        [budget._affords(count, ("exp", "mine")) for count in range(1, results + 1)]
+        for _ in range(kinds)
+    ]
+
+
+def test_the_first_failure_of_an_operator_is_looked_into_before_the_third_of_another() -> None:
+    assert looked_into(EFFORT_SECONDS) == [[True, True, True, False, False]] * 3
+    assert looked_into(0.4 * EFFORT_SECONDS) == [[True] + 4 * [False]] * 3
+    assert looked_into(0.1 * EFFORT_SECONDS) == [[True] + 4 * [False], *[5 * [False]] * 2]
+    assert looked_into(0.0) == [5 * [False]] * 3
+
+
+def test_failures_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their verdicts stay, and so does a known cause."""
+
+    def off(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        y = run(args, kwargs)
+        return y + (y.abs() * 0.01 + 0.1) * torch.linspace(0.5, 1.0, y.numel()).reshape(y.shape)
+
+    in_full = failures("exp", off, examples=8)
+    assert len(in_full) >= 5
+    assert not any(r.evidence is not None and r.evidence.brief for r in in_full)
+    monkeypatch.setattr(DiagnosisBudget.__init__, "__defaults__", (0.0, 3))  # effort, full
+    cut_short = failures("exp", off, examples=8)
+    assert [r.verdict for r in cut_short] == [r.verdict for r in in_full]
+    assert all(r.evidence is not None and r.evidence.brief for r in cut_short)
+    summary = RunSummary()
+    for result in cut_short:
+        summary.add(
+            result_from_json(Path("rows"), 1, row_of(result), {result.case.id: result.case})
+        )
+    assert summary.not_looked_into().startswith(f"{len(cut_short)} failures were not looked into")

@@ -18,6 +18,7 @@ from consistency.engine import engine
 from consistency.engine.events import Event, Judged, Started, UnitDone
 from consistency.engine.executors.dask import client
 from consistency.engine.executors.dask.client import DaskClient
+from consistency.engine.executors.processes import ProcessExecutor
 from consistency.engine.executors.workers.coordinator import Coordinator
 from consistency.errors import UsageError
 from consistency.storage import bundle
@@ -190,3 +191,15 @@ def test_a_case_that_kills_its_process_costs_only_itself(tmp_path: Path) -> None
     assert all("SIGSEGV" in r.explanation for r in ended)
     assert sum(r.backend == "cpu" and r.comparison is not None for r in results) == 12
     assert isinstance(events[0], Started)
+
+
+@pytest.mark.nightly
+def test_thirty_thousand_results_are_the_same_in_one_process_two_and_on_dask() -> None:
+    settings = chosen(["family:reduction", "family:matmul", "family:unary"], 60)
+    with one_thread():
+        alone = rows(list(engine.run(settings)))
+        two = [event for _, event in ProcessExecutor(settings, 2).run()]
+        assert len(alone) >= 30_000
+        assert rows(two) == alone
+        with cluster(2, processes=True) as workers:
+            assert rows(run(workers.scheduler_address, settings)) == alone

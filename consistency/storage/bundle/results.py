@@ -138,7 +138,7 @@ def _evidence(data: Any) -> Evidence:
         None if float64_error_ratio is None else float(float64_error_ratio),
         {str(words): float(rho) for words, rho in data.get("trials", {}).items()},
         Cause(str(cause["name"]), str(cause["words"]), float(cause["share"])) if cause else None,
-        str(_value(data, "backend_agreement", "")),
+        str(_value(data, "backend_agreement", "")), bool(data.get("brief", False)),
     )  # fmt: skip
 
 

@@ -1,0 +1,98 @@
+"""S of large sums of products, computed in float32: a bound from above, in half the time or less of
+another product in float64.
+
+A sum of n nonnegative products in any order, with or without fused multiplications, is computed in
+float32 with a relative error of at most γ = n·u/(1 − n·u), u = 2⁻²⁴ (Higham, *Accuracy and
+Stability of Numerical Algorithms*, 2nd edition, section 3.1). So S ≤ computed/(1 − γ), which
+exceeds S by at most 2γ/(1 − γ): 0.1% for the longest sums that are computed so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._pytree import tree_any, tree_map_only
+
+if TYPE_CHECKING:
+    from . import Reference
+
+LARGE = 1 << 21  # multiplications; below it, exactness is worth more than the time
+MOST_TERMS = 1 << 13
+_MORE_TERMS = 4  # a bias, and the roundings of factors such as alpha
+_SMALLEST = 2.0**-110  # × n
+_SUBNORMAL = 2.0**-16  # × the smallest sum: what is lost where products are subnormal, 2⁻¹²⁶ each
+_X86 = ("x86_64", "AMD64")
+_PLAIN = ("none", "ieee")
+
+
+def upper_bound(
+    reference: Reference, function: Any, args: Any, kwargs: dict[str, Any]
+) -> torch.Tensor | None:
+    """S of every element from above, in float64. None where it is not worth it, or not sound: for
+    small and for very long sums, numbers that float32 cannot hold, results beyond its range or near
+    its smallest numbers, and where torch may compute float32 with fewer bits.
+
+    ``args`` and ``kwargs`` are the absolute values of the arguments, in float64.
+    """
+    operator = reference.operator
+    families = ("matmul", "convolution") if platform.machine() in _X86 else ("matmul",)
+    if operator.family not in families or operator.reference is not None:
+        return None
+    terms = reference.terms(0) + _MORE_TERMS
+    elements = sum(o.tensor.numel() for o in reference.outcome.outputs if o.tensor is not None)
+    if terms * elements < LARGE or terms > MOST_TERMS or not _computes_plainly():
+        return None
+    arguments = (args, kwargs)
+    narrow = tree_map_only(torch.Tensor, _to_float32, arguments)
+    if tree_any(lambda leaf: leaf is _INEXACT, narrow):
+        return None
+    with _without_transforms():
+        result = function(*narrow[0], **narrow[1])
+    if not isinstance(result, torch.Tensor) or result.dtype != torch.float32:
+        return None
+    low, high = map(float, torch.aminmax(result))
+    if not (low > terms * _SMALLEST and high < float("inf")):  # false for NaN
+        return None
+    roundoff = terms * 2.0**-24
+    lost = roundoff / (1.0 - roundoff) + _SUBNORMAL
+    return result.to(torch.float64).mul_(1.0 / (1.0 - lost))
+
+
+_INEXACT = object()
+
+
+def _to_float32(tensor: torch.Tensor) -> Any:
+    if tensor.dtype != torch.float64:
+        return (
+            tensor if not tensor.dtype.is_floating_point and not tensor.is_complex() else _INEXACT
+        )
+    narrow = tensor.to(torch.float32)
+    return narrow if torch.equal(narrow.to(torch.float64), tensor) else _INEXACT
+
+
+def _computes_plainly() -> bool:
+    """Whether nobody allowed float32 products in fewer bits."""
+    modes = (os.environ.get(name, "STRICT") for name in _MODE_VARIABLES)
+    if any(mode.upper() != "STRICT" for mode in modes):
+        return False
+    if torch.get_float32_matmul_precision() != "highest":
+        return False
+    backends: Any = torch.backends
+    places = (backends, backends.mkldnn, *(
+        getattr(backends.mkldnn, name, None) for name in ("matmul", "conv")
+    ))  # fmt: skip
+    return all(getattr(place, "fp32_precision", "none") in _PLAIN for place in places)
+
+
+_MODE_VARIABLES = ("ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE")
+
+
+def _without_transforms() -> contextlib.AbstractContextManager[Any]:
+    """NNPACK may convolve by Fourier or Winograd transforms, which are no plain sums."""
+    nnpack: Any = getattr(torch.backends, "nnpack", None)
+    flags = getattr(nnpack, "flags", None)
+    return contextlib.nullcontext() if flags is None else flags(enabled=False)
