@@ -389,7 +389,8 @@ class Evidence:
     own error in float64 divided by its error here (None: not measured). ``trials`` map what was
     changed (".contiguous() on the inputs", "oneDNN off") to the × budget that was left, ``cause``
     is what explains the error. ``backend_agreement`` says, where three or more backends ran, which
-    of them give the same answer.
+    of them give the same answer. ``rivals`` are the ids of other faults that explain the error as
+    well, where few elements are wrong.
     """
 
     initial_verdict: str
@@ -402,6 +403,7 @@ class Evidence:
     trials: Mapping[str, float] = field(default_factory=dict)
     cause: Cause | None = None
     backend_agreement: str = ""
+    rivals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

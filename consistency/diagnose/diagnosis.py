@@ -26,7 +26,7 @@ from ..operators.declare import Operator
 from ..operators.refusals import REFUSALS
 from ..reference import Reference, perturbation
 from ..reference.own_steps import NAME as OWN_STEPS
-from .attribution import AttributionContext, explain, precision_loss
+from .attribution import AttributionContext, explain, explanations, precision_loss
 from .attribution.normalizations import VARIANCES
 from .experiments import (
     CONTIGUOUS,
@@ -51,14 +51,16 @@ SECONDS = 5.0  # for one result
 
 class DiagnosisBudget:
     """Limits diagnoses: the first ``full`` results of a kind are diagnosed in full, later ones only
-    for the causes found in these.
+    for the causes found in these; of those that none of them explains, ``unexplained`` more are
+    diagnosed in full, since the first cases may be small and their cause a coincidence.
 
     ``effort`` is the time (seconds) for all full diagnoses together.
     """
 
-    def __init__(self, effort: float = 90.0, full: int = 3) -> None:
-        self.effort, self.full = effort, full
+    def __init__(self, effort: float = 90.0, full: int = 3, unexplained: int = 5) -> None:
+        self.effort, self.full, self.unexplained = effort, full, unexplained
         self._counts: dict[tuple[str, ...], int] = {}
+        self._unexplained: Counter[tuple[str, ...]] = Counter()
         self._known_causes: dict[tuple[str, ...], Counter[str]] = {}
 
     def diagnose(self, flagged: FlaggedResult) -> Evidence:
@@ -77,6 +79,10 @@ class DiagnosisBudget:
         evidence = diagnose(
             flagged, only=None if full else tuple(name for name, _ in cause_counts.most_common())
         )
+        if not full and evidence.cause is None and self.effort > 0.0:
+            self._unexplained[key] += 1
+            full = self._unexplained[key] <= self.unexplained
+            evidence = diagnose(flagged) if full else evidence
         if full:
             self.effort -= time.monotonic() - start_time
             if evidence.cause is not None:
@@ -124,9 +130,8 @@ def diagnose(
     ):
         evidence = replace(evidence, cause=Cause("input-modified", "writing to an input", 1.0))
     if context is not None and only != ():
-        evidence = replace(
-            evidence, cause=explain(context, only=None if only is None else frozenset(only))
-        )
+        cause, rivals = explanations(context, only=None if only is None else frozenset(only))
+        evidence = replace(evidence, cause=cause, rivals=rivals)
     if (
         context is not None
         and quick

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from ..core.files import write_named, write_text
-from ..core.model import Result
 from ..core.output import writing
 from ..core.text import format_seconds, one_line, quote
 from ..diagnose import determinism
@@ -23,6 +22,7 @@ from ..engine.events import Event, Finished, Handler
 from ..engine.known import status
 from . import failure
 from .bundle_view import BundleView, read
+from .failure_groups import FailureGroup
 from .groups import RANKS
 from .page_data import data, embed_json
 from .terminal import PAGE, notes, repeated
@@ -137,7 +137,7 @@ def _summary(view: BundleView) -> str:
     """The result of the run in one sentence."""
     summary, failing = view.summary, view.summary.by_operator()
     if failing:
-        worst = failing[0][0]
+        worst = failing[0][0].worst
         failing_count = (
             f"{len(failing):,} operator{'s' if len(failing) > 1 else ''} "
             f"fail{'' if len(failing) > 1 else 's'}"
@@ -178,13 +178,15 @@ def _strip(view: BundleView) -> list[dict[str, Any]]:
 
 def _failing(view: BundleView) -> dict[str, Any]:
     """The worst failure of the worst operators, and the number of other operators."""
-    kinds = view.summary.by_operator()
-    rows = [_headline(results[0]) for results in kinds[:FIRST]]
-    return {"rows": rows, "more": max(len(kinds) - FIRST, 0)}
+    failing = view.summary.by_operator()
+    rows = [_headline(groups[0]) for groups in failing[:FIRST]]
+    return {"rows": rows, "more": max(len(failing) - FIRST, 0)}
 
 
-def _headline(result: Result) -> dict[str, str]:
+def _headline(group: FailureGroup) -> dict[str, str]:
+    result = group.worst
     size, sentence = failure.split_headline(result)
+    sentence = str(group.elected) or sentence
     where = f"{result.dtype} · {result.direction} · {result.backend}"
     return {
         "size": size.removesuffix(" budget"),
