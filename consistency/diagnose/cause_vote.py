@@ -8,7 +8,7 @@ repeat) counts in full. Cases without a cause abstain, and are counted.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -23,6 +23,14 @@ _EXPERIMENTS = frozenset(
     {
         "nondeterministic", "input-modified", "depends-on-layout", "depends-on-batch",
         "depends-on-position",
+    }
+)  # fmt: skip
+# These faults would change every case alike: one that explains less than half of the votes is a
+# coincidence of some cases.
+_UNCONDITIONAL = frozenset(
+    {
+        "zero", "negated", "scaled", "offset-added", "tf32-inputs", "bfloat16-inputs",
+        "float16-inputs", "bfloat16x3-inputs",
     }
 )  # fmt: skip
 # What an experiment shows is more general than a hypothesis: its ballot admits these as well.
@@ -89,7 +97,10 @@ def wrong_elements(result: Result) -> int:
 
 
 def ballot_of(result: Result) -> Ballot:
-    """The vote of a failing result; one whose failure is not of numbers counts in full."""
+    """The vote of a failing result; one whose failure is not of numbers counts in full, one that
+    was not diagnosed not at all."""
+    if result.evidence is None and wrong_elements(result):
+        return Ballot("", (), 0.0)
     rivals = result.evidence.rivals if result.evidence is not None else ()
     count = wrong_elements(result)
     is_whole = result.cause in _EXPERIMENTS or (not count and result.comparison is not None)
@@ -126,7 +137,7 @@ class CauseVotes:
         weight = sum(ballot.weight * count for ballot, count in self.counts.items())
         remaining = dict(self.counts)
         found: list[Elected] = []
-        while (name := _winner(remaining, self.best)) is not None:
+        while (name := _winner(remaining, self.best, weight)) is not None:
             admitted = {b: n for b, n in remaining.items() if name in b.named}
             votes = sum(b.weight * n for b, n in admitted.items())
             if votes < MIN_WEIGHT or (found and votes < MIN_SHARE_OF_VOTES * weight):
@@ -140,16 +151,19 @@ class CauseVotes:
         return [first, *(Elected(e.cause, e.agreeing, e.agreeing, e.weight) for e in found[1:])]
 
 
-def _winner(ballots: dict[Ballot, int], best: dict[str, Cause]) -> str | None:
+def _winner(ballots: dict[Ballot, int], best: dict[str, Cause], total: float) -> str | None:
     """The id that the heaviest ballots admit; None where no ballot names a cause."""
-    admitted: Counter[str] = Counter()
-    chosen: Counter[str] = Counter()
+    admitted: dict[str, float] = defaultdict(float)
+    chosen: dict[str, float] = defaultdict(float)
     for ballot, count in ballots.items():
         for name in set(ballot.named):
-            admitted[name] += ballot.weight * count  # type: ignore[assignment]
-        if ballot.cause:
-            chosen[ballot.cause] += ballot.weight * count  # type: ignore[assignment]
-    names = [name for name in admitted if name in best]
+            admitted[name] += ballot.weight * count
+        chosen[ballot.cause] += ballot.weight * count
+    names = [
+        name
+        for name in best
+        if admitted[name] > 0.0 and not (name in _UNCONDITIONAL and 2.0 * admitted[name] <= total)
+    ]
     return max(names, key=lambda name: (admitted[name], chosen[name]), default=None)
 
 

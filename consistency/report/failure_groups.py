@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..core.model import Result, kind
 from ..core.verdict import VerdictKind
-from ..diagnose.cause_vote import CauseVotes, Elected, pool_of
+from ..diagnose.cause_vote import CauseVotes, Elected, pool_of, wrong_elements
 
 
 class Key(NamedTuple):
@@ -147,7 +147,7 @@ class Failures:
         found: dict[tuple[str, ...], list[FailureGroup]] = {}
         measured: list[Key] = []
         for pool, keys in pools.items():
-            if all(_is_of_many_cases(self.worst[key]) for key in keys):
+            if all(_is_undiagnosed(self.worst[key]) for key in keys):
                 measured += keys
                 continue
             for group in self._groups_of(pool, keys):
@@ -177,8 +177,8 @@ class Failures:
         return tuple(self.worst[key] for key in keys)
 
     def _with_measured(self, groups: list[FailureGroup], keys: list[Key]) -> list[FailureGroup]:
-        """Measurements on many cases join the strongest group of their operator and backend, whose
-        fault they show once more; without one they are a group."""
+        """What was not diagnosed joins the strongest group of its operator and backend, whose fault
+        it shows once more; without one it is a group."""
         for key in keys:
             alike = [group for group in groups if group.keys[0].pool[:2] == key.pool[:2]]
             if alike:
@@ -187,13 +187,18 @@ class Failures:
                     group, keys=(*group.keys, key), results=(*group.results, self.worst[key])
                 )
             else:
-                groups.append(FailureGroup(Elected(None, 0, 1, 0.0), (key,), self._results([key])))
+                result = self.worst[key]
+                count = self.cases[kind(result)]
+                groups.append(FailureGroup(Elected(None, 0, count, 0.0), (key,), (result,)))
         return groups
 
 
-def _is_of_many_cases(result: Result) -> bool:
-    """Whether it is no result of a single case, but a measurement on all of an operator's."""
-    return result.comparison is None and result.verdict.kind is VerdictKind.PRECISION_SCALING
+def _is_undiagnosed(result: Result) -> bool:
+    """Whether nobody looked for its cause: a measurement on all cases of an operator, or numbers
+    of a case that is too large for a diagnosis."""
+    if result.comparison is None:
+        return result.verdict.kind is VerdictKind.PRECISION_SCALING
+    return result.evidence is None and wrong_elements(result) > 0
 
 
 def _merged(groups: list[FailureGroup]) -> FailureGroup:
