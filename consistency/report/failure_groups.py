@@ -71,11 +71,16 @@ class FailureGroup:
 
     @property
     def headed(self) -> Result:
-        """The worst result with the elected cause in place of its own, for headlines."""
+        """The worst result, for headlines: without its own cause where that is not the elected
+        one."""
         evidence = self.worst.evidence
-        if evidence is None or evidence.cause == self.elected.cause:
+        if evidence is None or self.worst.cause == self.elected.name:
             return self.worst
-        return replace(self.worst, evidence=replace(evidence, cause=self.elected.cause))
+        text, own = self.worst.explanation, str(evidence.cause)
+        for piece, left in ((f": {own}; ", ": "), (f"; {own}", ""), (f": {own}", "")):
+            text = text.replace(piece, left, 1)
+        evidence = replace(evidence, cause=self.elected.cause)
+        return replace(self.worst, evidence=evidence, explanation=text)
 
     @property
     def order(self) -> tuple[bool, float, float]:

@@ -70,8 +70,8 @@ def markdown(view: BundleView) -> str:
         ]
         lines += absent
         lines += [
-            f"- {count:,} {verdict}: {plain(reason)}"
-            for (verdict, reason), count in reasons[: REASONS - len(absent)]
+            f"- {count:,} {verdict}: {plain(f'{backend}: {reason}')}"
+            for (verdict, backend, reason), count in reasons[: REASONS - len(absent)]
         ]
     return "\n".join(lines[:LINES])
 

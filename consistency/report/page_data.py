@@ -200,7 +200,7 @@ def _case(
     view: BundleView, result: Result, place: _Place, names: Mapping[str, int], index: _Index
 ) -> list[Any]:
     """[operator, kind, backend, verdict, × budget, sentence, lines, recipe, command, work-around,
-    cause, number of similar failures, files, whether it is a minimized case]
+    cause, number of similar failures, files, whether it is a minimized case, id]
 
     A command that contains the recipe is split around it.
     """
@@ -222,7 +222,7 @@ def _case(
         round_significant(result.metrics.get("rho_max"), 4),
         *map(printable, texts), [printable(piece) for piece in command.split(inline, 1)],
         printable(result.workaround), printable(cause), place.failing, _files(view, result),
-        int(place.smallest),
+        int(place.smallest), printable(failure_id(result)),
     ]  # fmt: skip
 
 

@@ -64,7 +64,8 @@ class RunSummary:
         self.cells: dict[str, dict[str, Cell]] = defaultdict(lambda: defaultdict(Cell))
         self.verdicts: Counter[str] = Counter()
         self.groups: Counter[str] = Counter()
-        self.reasons: Counter[tuple[str, str]] = Counter()
+        # Results that were not tested, by (verdict, backend, reason).
+        self.reasons: Counter[tuple[str, str, str]] = Counter()
         self.failures = Failures()
         self.scalings: list[Scaling] = []
         self.repeated: list[Repeatability] = []
@@ -89,7 +90,7 @@ class RunSummary:
             self.decided[result.operator][0] += verdict.kind is VerdictKind.INCONCLUSIVE
             self.decided[result.operator][1] += 1
         if not verdict.tested:
-            reason = (verdict.value, f"{result.backend}: {_short(result.explanation)}")
+            reason = (verdict.value, result.backend, _short(result.explanation))
             if reason in self.reasons or len(self.reasons) < MOST_REASONS:
                 self.reasons[reason] += 1
             self.lost += verdict.kind is VerdictKind.UNAVAILABLE

@@ -286,8 +286,8 @@ class Screen:
             self.last(seconds, out_of_time), "bold red" if self.summary.groups["failed"] else "bold"
         )
         if self.not_tested:
-            for (verdict, reason), count in self.summary.reasons.most_common():
-                self._line(f"  {count:>7,}  {verdict:<13} {reason}")
+            for (verdict, backend, reason), count in self.summary.reasons.most_common():
+                self._line(f"  {count:>7,}  {verdict:<13} {backend}: {reason}")
             for operator, share in self.summary.inconclusive_rates():
                 self._line(f"  {share:>7.0%}  inconclusive of {operator}")
 
