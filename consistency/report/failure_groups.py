@@ -58,11 +58,11 @@ class FailureGroup:
 
     @property
     def operator(self) -> str:
-        return self.worst.operator
+        return self.keys[0].pool[0]
 
     @property
     def backend(self) -> str:
-        return self.worst.backend
+        return self.keys[0].pool[1]
 
     @property
     def cases(self) -> int:

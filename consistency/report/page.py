@@ -142,7 +142,7 @@ def _summary(view: BundleView) -> str:
     """The result of the run in one sentence."""
     summary, failing = view.summary, view.summary.by_operator()
     if failing:
-        worst = failing[0][0].worst
+        worst = failing[0][0]
         failing_count = (
             f"{len(failing):,} operator{'s' if len(failing) > 1 else ''} "
             f"fail{'' if len(failing) > 1 else 's'}"
@@ -215,16 +215,14 @@ def _card(view: BundleView, groups: Sequence[FailureGroup]) -> dict[str, Any]:
 
 
 def _headline(group: FailureGroup) -> dict[str, str]:
-    result = group.worst
-    size, sentence = failure.split_headline(result)
-    sentence = str(group.elected) or sentence
-    where = f"{result.dtype} · {result.direction} · {result.backend}"
-    return {
-        "size": size.removesuffix(" budget"),
-        "operator": result.operator,
-        "where": where,
-        "text": sentence,
-    }
+    size, sentence = failure.split_headline(group.headed)
+    key = group.keys[0]
+    texts = {
+        "size": size.removesuffix(" budget"), "operator": group.operator,
+        "where": f"{key.dtype} · {key.pool[2]} · {group.backend}",
+        "text": str(group.elected) or sentence,
+    }  # fmt: skip
+    return {name: one_line(text, 2000) for name, text in texts.items()}
 
 
 def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> dict[str, Any]:
