@@ -390,7 +390,8 @@ class Evidence:
     changed (".contiguous() on the inputs", "oneDNN off") to the × budget that was left, ``cause``
     is what explains the error. ``backend_agreement`` says, where three or more backends ran, which
     of them give the same answer. ``brief``: the run's limit was reached, so that only known causes
-    were tried, and none was found.
+    were tried, and none was found. ``rivals`` are the ids of other faults that explain the error as
+    well, where few elements are wrong.
     """
 
     initial_verdict: str
@@ -404,6 +405,7 @@ class Evidence:
     cause: Cause | None = None
     backend_agreement: str = ""
     brief: bool = False
+    rivals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from ..operators.declare import Operator
 from ..operators.refusals import REFUSALS
 from ..reference import Reference, perturbation
 from ..reference.own_steps import NAME as OWN_STEPS
-from .attribution import AttributionContext, explain, precision_loss
+from .attribution import AttributionContext, explain, explanations, precision_loss
 from .attribution.normalizations import VARIANCES
 from .experiments import (
     CONTIGUOUS,
@@ -52,18 +52,27 @@ EFFORT_SECONDS = 90.0  # for all results of a run that are diagnosed in full
 
 class DiagnosisBudget:
     """Limits diagnoses: the first ``full`` results of a kind are diagnosed in full, later ones only
-    for the causes found in these.
+    for the causes found in these; of those that none of them explains, ``unexplained`` more are
+    diagnosed in full, since the first cases may be small and their cause a coincidence.
 
-    ``effort`` is the time (seconds) for all full diagnoses together. When half of it is used, only
-    the first result of a kind is diagnosed in full; of the last quarter, only the first of an
-    operator on a backend: no operator's third failure costs another's first its diagnosis.
+    ``effort`` is the time (seconds) that is left of the ``whole`` for all full diagnoses together.
+    When half is used, only the first result of a kind is diagnosed in full; of the last quarter,
+    only the first of an operator on a backend: no operator's third failure costs another's first
+    its diagnosis.
     """
 
-    def __init__(self, effort: float = EFFORT_SECONDS, full: int = 3) -> None:
-        self.effort, self.full = effort, full
+    def __init__(
+        self,
+        effort: float = EFFORT_SECONDS,
+        full: int = 3,
+        unexplained: int = 5,
+        whole: float = EFFORT_SECONDS,
+    ) -> None:
+        self.effort, self.full, self.unexplained, self.whole = effort, full, unexplained, whole
         self._counts: dict[tuple[str, ...], int] = {}
         self._operators: set[tuple[str, str]] = set()
         self._cut_short: set[tuple[str, ...]] = set()  # kinds with fewer than ``full`` diagnoses
+        self._unexplained: Counter[tuple[str, ...]] = Counter()
         self._known_causes: dict[tuple[str, ...], Counter[str]] = {}
 
     def diagnose(self, flagged: FlaggedResult) -> Evidence:
@@ -82,6 +91,11 @@ class DiagnosisBudget:
         evidence = diagnose(
             flagged, only=None if full else tuple(name for name, _ in cause_counts.most_common())
         )
+        further = count > self.full and self.effort > self.whole / 2
+        if not full and further and evidence.cause is None:
+            self._unexplained[key] += 1
+            full = self._unexplained[key] <= self.unexplained
+            evidence = diagnose(flagged) if full else evidence
         if full:
             self.effort -= time.monotonic() - start_time
             if evidence.cause is not None:
@@ -97,9 +111,9 @@ class DiagnosisBudget:
         self._operators.add(pair)
         if self.effort <= 0.0 or count > self.full:
             return False
-        if self.effort > EFFORT_SECONDS / 2:
+        if self.effort > self.whole / 2:
             return True
-        return is_first or (count == 1 and self.effort > EFFORT_SECONDS / 4)
+        return is_first or (count == 1 and self.effort > self.whole / 4)
 
 
 def diagnose(
@@ -142,9 +156,8 @@ def diagnose(
     ):
         evidence = replace(evidence, cause=Cause("input-modified", "writing to an input", 1.0))
     if context is not None and only != ():
-        evidence = replace(
-            evidence, cause=explain(context, only=None if only is None else frozenset(only))
-        )
+        cause, rivals = explanations(context, only=None if only is None else frozenset(only))
+        evidence = replace(evidence, cause=cause, rivals=rivals)
     if (
         context is not None
         and quick

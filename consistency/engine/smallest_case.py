@@ -10,8 +10,15 @@ from dataclasses import replace
 
 from ..backends.base import Backend
 from ..core.model import Case, Result
+from ..core.verdict import VerdictKind
 from ..diagnose.case_runner import judge_case
 from ..diagnose.diagnosis import DiagnosisBudget
+from ..diagnose.shrink.failure_signature import (
+    CausePreservingDiagnosis,
+    FailureSignature,
+    SingleCauseDiagnosis,
+    initial_verdict,
+)
 from ..diagnose.shrink.patterns import parts
 from ..diagnose.shrink.sizes import smallest_size
 from ..generate import search
@@ -29,34 +36,33 @@ def smallest_failure(
     seed: int | None = None,
     seconds: float = SHRINK_SECONDS,
 ) -> Result | None:  # fmt: skip
-    """The smallest result with the backend, direction and verdict of ``suspect`` that Hypothesis
-    finds in ``seconds``, that is part of an exhaustive case, or a large one of another size."""
-    first = (
-        suspect.evidence.initial_verdict if suspect.evidence is not None else suspect.verdict.value
-    )
+    """The smallest result with the backend, direction, verdict and cause of ``suspect`` that
+    Hypothesis finds in ``seconds``, that is part of an exhaustive case, or a large one of another
+    size."""
+    first = initial_verdict(suspect)
+    # What changes from run to run has no cause that a single small case could show again.
+    flaky = suspect.verdict.kind is VerdictKind.NONDETERMINISTIC
+    signature = FailureSignature.of(suspect, suspect, flaky=flaky)
 
     # A smaller case is another case, spot-checked or not; those of dtypes that are not spend the
     # time on more of them.
     each = config.reference == "spot" and spot_checked(suspect.dtype)
     against = EACH if each else config.reference
 
+    def judged(case: Case, budget: DiagnosisBudget | None) -> list[Result]:
+        return judge_case(
+            case, operator, backends, config.tolerances, (suspect.direction,),
+            diagnosis_budget=budget, against=against,
+        )  # fmt: skip
+
     def same(case: Case) -> bool:
-        results = judge_case(
-            case, operator, backends, config.tolerances, (suspect.direction,), against=against
-        )
-        return any(r.verdict.value == first for r in results)
+        if flaky or not suspect.cause:
+            return any(r.verdict.value == first for r in judged(case, None))
+        return any(map(signature.met_by, judged(case, SingleCauseDiagnosis(first, suspect.cause))))
 
     def diagnosed(case: Case) -> Result | None:
-        results = judge_case(
-            case,
-            operator,
-            backends,
-            config.tolerances,
-            (suspect.direction,),
-            diagnosis_budget=DiagnosisBudget(),
-            against=against,
-        )
-        return next((result for result in results if result.verdict.fails), None)
+        budget = DiagnosisBudget() if flaky else CausePreservingDiagnosis(signature)
+        return next((result for result in judged(case, budget) if result.verdict.fails), None)
 
     try:
         if suspect.case.tiling is not None:

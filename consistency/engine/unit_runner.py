@@ -15,6 +15,7 @@ from ..core.model import Case, Result, kind
 from ..diagnose import determinism, evaluation, precision_scaling
 from ..diagnose.backend_rules import policy_of
 from ..diagnose.case_runner import judge_case
+from ..diagnose.cause_vote import representative
 from ..diagnose.diagnosis import DiagnosisBudget
 from ..diagnose.known_results import expected
 from ..errors import RecipeError
@@ -91,7 +92,7 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[E
     of them together."""
     operator, dtype, cases = unit.operator, unit.dtype, unit.cases
     present = [b for b in config.backends if b.name not in state.absent]
-    suspects: dict[tuple[str, ...], Result] = {}
+    suspects: dict[tuple[str, ...], list[Result]] = {}
     if unit.first:
         first = cases[0] if cases else Case(operator.name, dtype)
         yield from untested_results(config, operator, first, state.absent, present, unit)
@@ -138,7 +139,7 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[E
         for result in (*resumed, *fresh):
             told_once = isinstance(result.detail, StateChanged)  # no other case would show it
             if result.verdict.fails and kind(result) not in state.searched and not told_once:
-                suspects.setdefault(kind(result), result)
+                suspects.setdefault(kind(result), []).append(result)
         if pool is not None and drawn and judged < SCALING_CASES:
             pool.add([*resumed, *fresh])
         judged += drawn
@@ -158,7 +159,7 @@ def judge_unit(config: RunConfig, unit: WorkUnit, state: RunState) -> Iterator[E
             operator,
             unit.seed,
             present,
-            list(suspects.values())[:MINIMIZED_PER_UNIT],
+            [representative(alike) for alike in list(suspects.values())[:MINIMIZED_PER_UNIT]],
             state,
         )
     yield from _changed_state(operator, cases[0] if cases else None, dtype, present, unit.origin)

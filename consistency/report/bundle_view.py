@@ -13,9 +13,9 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from ..core.model import Case, Comparison, Result, kind
+from ..core.model import Case, Cause, Comparison, Evidence, Measured, Result
 from ..core.regular_files import open_to_read
-from ..core.schema import Finite, Number, checked_lines
+from ..core.schema import Count, Finite, Number, checked_lines
 from ..core.text import one_line, printable
 from ..core.verdict import OutcomeStatus, Verdict
 from ..diagnose.determinism import Repeatability, RepeatabilityRow
@@ -24,18 +24,20 @@ from ..engine.known import status
 from ..engine.measurement_files import MemoryRow
 from ..errors import BundleError, ConsistencyError
 from ..storage import bundle
+from .failure_groups import Key
 from .groups import ReportGroups
 from .summary import RunSummary
 
 MAX_NAME = 160  # displayed characters of a name
 MAX_BACKENDS, MAX_KEYS = 64, 200  # displayed backends, and keys of an environment
+MAX_RIVALS = 40  # causes that a failure votes for
 
 
 @dataclass
 class BundleView:
-    """The content of a bundle. ``shown`` is the line of results.jsonl with the result that
-    represents each kind of failure (:func:`~consistency.engine.events.kind`), ``highest`` the
-    largest ρ of each operator and its line. ``cut``: the last line is incomplete.
+    """The content of a bundle. ``worst`` and ``smallest`` are the lines of results.jsonl with the
+    worst drawn and the minimized failure of each key, ``highest`` the largest ρ of each operator
+    and its line. ``cut``: the last line is incomplete.
     """
 
     folder: Path
@@ -45,7 +47,8 @@ class BundleView:
     summary: RunSummary = field(default_factory=RunSummary)
     explored: bool = False
     groups: ReportGroups = field(default_factory=ReportGroups)
-    shown: dict[tuple[str, ...], int] = field(default_factory=dict)
+    worst: dict[Key, int] = field(default_factory=dict)
+    smallest: dict[Key, int] = field(default_factory=dict)
     highest: dict[str, tuple[float, int]] = field(default_factory=dict)
     cut: bool = False
 
@@ -124,22 +127,40 @@ class BundleView:
         return results
 
     def read_worst_failures(self, most: int) -> None:
-        """Load the complete results of the worst failures of the first ``most`` operators into the
+        """Load the complete results of the failures of the first ``most`` operators into the
         summary."""
-        chosen = [kind(result) for kinds in self.summary.by_operator()[:most] for result in kinds]
-        results = self.read_results([self.shown[failure_kind] for failure_kind in chosen])
-        self.summary.failures |= {
-            failure_kind: results[self.shown[failure_kind]] for failure_kind in chosen
-        }
+        failures = self.summary.failures
+        keys = [key for one in self.summary.by_operator()[:most] for g in one for key in g.keys]
+        small = [key for key in self.smallest if key.pool[0] in {key.pool[0] for key in keys}]
+        lines = [*map(self.worst.__getitem__, keys), *map(self.smallest.__getitem__, small)]
+        results = self.read_results(lines)
+        failures.worst |= {key: results[self.worst[key]] for key in keys}
+        failures.smallest |= {key: results[self.smallest[key]] for key in small}
 
 
 class _Output(TypedDict, total=False):
+    name: str
     elements: Finite
     terms: Finite
+    differing: Count
+    special: dict[str, Count]
 
 
 class _Comparison(TypedDict, total=False):
     outputs: list[_Output]
+
+
+class _Cause(TypedDict):
+    name: str
+    words: str
+    share: Finite
+
+
+class _Evidence(TypedDict, total=False):
+    initial_verdict: str
+    first: str  # as earlier versions called it
+    cause: _Cause | None
+    rivals: list[str]
 
 
 class _Metrics(TypedDict, total=False):
@@ -161,7 +182,9 @@ class CountedRow(TypedDict):
     fails: NotRequired[bool]
     shrunk: NotRequired[bool]
     origin: NotRequired[str]
+    output: NotRequired[str]
     comparison: NotRequired[_Comparison | None]
+    evidence: NotRequired[_Evidence | None]
 
 
 def read(folder: Path) -> BundleView:
@@ -206,17 +229,15 @@ def _ends_in_a_line(path: Path) -> bool:
 def _add(view: BundleView, number: int, row: CountedRow) -> None:
     result = _counted(row)
     if row.get("shrunk") is True:  # the minimized form of a failure that was counted already
-        failure_kind = kind(result)
-        view.summary.failures[failure_kind] = result
-        view.shown[failure_kind] = number
+        view.smallest[view.summary.failures.shrunk(result)] = number
         return
     view.explored = view.explored or row.get("origin") == "explored"
     view.summary.add(result)
     view.groups.add(result, row.get("comparison") or {})
     if result.verdict.fails:
-        failure_kind = kind(result)
-        if view.summary.failures.get(failure_kind) is result:
-            view.shown[failure_kind] = number
+        key = Key.of(result)
+        if view.summary.failures.worst.get(key) is result:
+            view.worst[key] = number
     elif result.verdict.tested:
         rho = result.metrics.get("rho_max", 0.0)
         if rho > view.highest.get(result.operator, (-1.0, 0))[0]:
@@ -225,19 +246,51 @@ def _add(view: BundleView, number: int, row: CountedRow) -> None:
 
 def _counted(row: CountedRow) -> Result:
     """The part of a result that is counted: its case has only operator and dtype, its comparison is
-    empty."""
+    empty, or for the vote on causes has the numbers of wrong elements."""
     metrics: Mapping[str, Any] = row["metrics"]
     numbers = {name: float(metrics[name]) for name in _SHOWN if name in metrics}
     comparison = _COMPARED if row.get("comparison") else None
     verdict = _verdict(
         row["verdict"], row["verdict"] == "reduced-precision" and row.get("fails") is False
     )
+    output, evidence = "", None
+    if verdict.fails:
+        output = text(row.get("output", ""))
+        comparison = _voting(row.get("comparison"))
+        evidence = _evidence(row.get("evidence"), verdict.value)
     return Result(
         _case(row["operator"], row["dtype"]), short(row["backend"]), row["direction"], verdict,
         text(row["explanation"]),
-        numbers, short(row["family"]),
-        comparison=comparison,
+        numbers, short(row["family"]), output=output,
+        comparison=comparison, evidence=evidence,
     )  # fmt: skip
+
+
+def _voting(row: _Comparison | None) -> Comparison | None:
+    """What the weight of a vote is made of."""
+    if not row:
+        return None
+    outputs = tuple(
+        Measured(
+            text(one.get("name", "")), "", (), 0, differing=one.get("differing", 0),
+            special=one.get("special", {}),
+        )
+        for one in row.get("outputs", ())
+    )  # fmt: skip
+    return Comparison(OutcomeStatus.OK, outputs)
+
+
+def _evidence(row: _Evidence | None, verdict: str) -> Evidence | None:
+    if not row:
+        return None
+    cause = row.get("cause")
+    return Evidence(
+        short(row.get("initial_verdict") or row.get("first") or verdict),
+        cause=(
+            Cause(short(cause["name"]), text(cause["words"]), cause["share"]) if cause else None
+        ),
+        rivals=tuple(map(short, row.get("rivals", ())[:MAX_RIVALS])),
+    )
 
 
 _SHOWN = ("rho_max", "ulp_max")

@@ -75,16 +75,25 @@ def split_headline(result: Result) -> tuple[str, str]:
 
 
 def message(
-    result: Result, *, bundle: Path | None = None, spec: str | None = None, again: bool = True
-) -> str:
+    result: Result, *, bundle: Path | None = None, spec: str | None = None, again: bool = True,
+    cause: str | None = None, smallest: Result | None = None,
+) -> str:  # fmt: skip
     """One failure in a few lines, ending with the command that reproduces it.
 
     ``spec`` is the backend's spec, if it is not its name. ``again=False`` omits the command.
+    ``cause`` in words replaces the result's own: that of many cases. ``smallest``: a smaller case
+    that fails alike, whose numbers, call and command follow in lines of their own.
     """
-    cause, cure = reasons(result)
-    facts = (("cause", cause), ("cure", cure), ("note", _size_and_note(result)[1]))
+    own, cure = reasons(result)
+    cause = own if cause is None else cause
+    facts = [("cause", cause), ("cure", cure), ("note", _size_and_note(result)[1])]
     lines = [_short_headline(result)]
+    if smallest is not None:
+        small, alike = _size_and_note(smallest)[0], result.dtype == smallest.dtype
+        where = "" if alike else f"{smallest.dtype} · {smallest.direction}   "
+        facts.append(("small", f"{where}{smallest.verdict}: {small}"))
     lines += [f"  {name + ':':<8} {text}" for name, text in facts if text]
+    result = smallest or result
     lines += details(result)
     if again and parse_source(result.case.source).kind != YOURS:
         lines.append(f"  again:   {command(result, bundle=bundle, spec=spec)}")

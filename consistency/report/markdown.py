@@ -11,10 +11,12 @@ from ..core.verdict import Verdict
 from ..engine.known import status
 from . import failure
 from .bundle_view import BundleView
+from .failure_groups import FailureGroup
 from .replay import title
 
 LINES = 60
-SHOWN = 25  # operators in the table of failures
+SHOWN = 25  # rows in the table of failures
+FAULTS = 3  # rows of an operator: one for each backend and cause
 COMMANDS = 3
 LONGEST = 1_000  # characters of a command
 REASONS = 6
@@ -43,11 +45,11 @@ def markdown(view: BundleView) -> str:
     ]
     if failing:
         lines += ["| × budget | operator | where | what |", "|---:|---|---|---|"]
-        lines += [_row(kinds[0], len(kinds)) for kinds in failing[:SHOWN]]
+        lines += [_row(group) for groups in failing for group in groups[:FAULTS]][:SHOWN]
         if len(failing) > SHOWN:
             lines.append(f"| | … and {len(failing) - SHOWN:,} more operators | | |")
         lines += ["", "Again:", "", "```console"]
-        lines += [_command(view, kinds[0]) for kinds in summary.by_operator()[:COMMANDS]]
+        lines += [_command(view, groups[0].shown) for groups in summary.by_operator()[:COMMANDS]]
         lines += ["```"]
     known_lines = list(status.told(summary.standings))
     if known_lines:
@@ -68,8 +70,8 @@ def markdown(view: BundleView) -> str:
         ]
         lines += absent
         lines += [
-            f"- {count:,} {verdict}: {plain(reason)}"
-            for (verdict, reason), count in reasons[: REASONS - len(absent)]
+            f"- {count:,} {verdict}: {plain(f'{backend}: {reason}')}"
+            for (verdict, backend, reason), count in reasons[: REASONS - len(absent)]
         ]
     return "\n".join(lines[:LINES])
 
@@ -95,8 +97,10 @@ def _counts(view: BundleView) -> str:
     )
 
 
-def _row(worst: Result, kinds: int) -> str:
+def _row(group: FailureGroup) -> str:
+    worst, kinds = group.worst, len(group.results)
     size, sentence = failure.split_headline(worst)
+    sentence = str(group.elected) or sentence
     more_kinds = f" (and in {kinds - 1} other way{'s' if kinds > 2 else ''})" if kinds > 1 else ""
     location = f"{worst.dtype} {worst.direction} {worst.backend}"
     return (

@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from ..core.files import write_named, write_text
-from ..core.model import Result
 from ..core.output import writing
 from ..core.text import format_seconds, one_line, quote
 from ..diagnose import determinism
 from ..engine.events import Event, Finished, Handler
 from ..engine.known import status
-from . import failure
+from . import bundle_view, failure
 from .bundle_view import BundleView, read
+from .failure_groups import FailureGroup
 from .groups import RANKS
+from .last_run import changes_since_last
 from .page_data import data, embed_json
 from .terminal import PAGE, notes, repeated
 
@@ -40,12 +41,13 @@ SCRIPTS = (
     "start.js",
 )
 FIRST = 6  # operators named at the top of the page
+LONGEST_COMMAND = 1_500  # characters
 
 
 def write(folder: Path, path: Path | None = None) -> Path:
     """Read a bundle and write its page: ``report.html`` in it, or ``path``. Raises BundleError,
     and OutputError if it cannot be written."""
-    html = page(read(folder))
+    html = page(read(folder), linked=path is None)
     with writing(path or folder / PAGE, remedy="name another file with -o"):
         write_text(folder / PAGE, html) if path is None else write_named(path, html)
     return path or folder / PAGE
@@ -59,7 +61,7 @@ def after(folder: Path) -> Handler:
             path, again = folder / PAGE, f"`consistency report {quote(str(folder))}`"
             with writing(path, "the bundle is complete without it", f"write it with {again}"):
                 try:
-                    html = page(read(folder))
+                    html = page(read(folder), linked=True)
                 except Exception as error:  # must not affect the run's verdict
                     write_text(folder / "report.txt", f"no page: {error}\n")
                 else:
@@ -68,19 +70,22 @@ def after(folder: Path) -> Handler:
     return finish
 
 
-def page(view: BundleView) -> str:
-    """The page as text."""
+def page(view: BundleView, *, linked: bool = False) -> str:
+    """The page as text. ``linked``: it lies in the bundle, to whose files it links, and compares
+    it with the run before in the same folder."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    view.read_worst_failures(1)
     room = ROOM if view.summary.results <= MANY else ROOM_FOR_MANY
+    since = changes_since_last(view) if linked else None
     templates = Environment(
         loader=PackageLoader("consistency.report"), autoescape=True, undefined=StrictUndefined
     )
     style, script = source("report.css"), join_scripts(*map(source, SCRIPTS))
     return templates.get_template("report.html").render(
         style=style, script=script, policy=policy_of(style, script), data=embed_json(data(view,
-        room)), strip=_strip(view),
-        **_about(view), failing=_failing(view), notes=_notes(view),
+        room) | {"linked": linked}), strip=_strip(view),
+        **_about(view), failing=_failing(view), notes=_notes(view), since=since,
         news=list(status.told(view.summary.standings)),
         known=list(status.counted(view.summary.standings)),
         environments=compared(view.environment, view.backends),
@@ -178,20 +183,46 @@ def _strip(view: BundleView) -> list[dict[str, Any]]:
 
 def _failing(view: BundleView) -> dict[str, Any]:
     """The worst failure of the worst operators, and the number of other operators."""
-    kinds = view.summary.by_operator()
-    rows = [_headline(results[0]) for results in kinds[:FIRST]]
-    return {"rows": rows, "more": max(len(kinds) - FIRST, 0)}
+    failing = view.summary.by_operator()
+    rows = [_headline(groups[0]) for groups in failing[1:FIRST]]
+    card = _card(view, failing[0]) if failing else None
+    return {"card": card, "rows": rows, "more": max(len(failing) - FIRST, 0)}
 
 
-def _headline(result: Result) -> dict[str, str]:
-    size, sentence = failure.split_headline(result)
-    where = f"{result.dtype} · {result.direction} · {result.backend}"
-    return {
-        "size": size.removesuffix(" budget"),
-        "operator": result.operator,
-        "where": where,
-        "text": sentence,
+def _card(view: BundleView, groups: Sequence[FailureGroup]) -> dict[str, Any]:
+    """The worst failure in full: its drawn case, the smallest one, and the operator's other
+    faults."""
+    group = groups[0]
+    result, shown = group.headed, group.shown
+    command = failure.command(
+        shown, bundle=view.folder, spec=view.specs.get(bundle_view.short(shown.backend))
+    )
+    facts = [("cause", str(group.elected)), ("work-around", result.workaround)]
+    if group.smallest is not None:
+        facts.append(("smallest case", failure.split_headline(group.smallest)[0]))
+    facts += [line.strip().partition(": ")[::2] for line in failure.details(shown)]
+    if len(command) > LONGEST_COMMAND:
+        command = command.replace(quote(shown.case.line), shown.case.id)
+    facts += [
+        (f"also on {one.backend}", str(one.elected) or one.worst.verdict.value)
+        for one in groups[1:5]
+    ]
+    return _headline(group) | {
+        "cases": group.cases,
+        "facts": [(one_line(name), one_line(text, 600)) for name, text in facts if text],
+        "command": one_line(command, 2 * LONGEST_COMMAND),
     }
+
+
+def _headline(group: FailureGroup) -> dict[str, str]:
+    size, sentence = failure.split_headline(group.headed)
+    key = group.keys[0]
+    texts = {
+        "size": size.removesuffix(" budget"), "operator": group.operator,
+        "where": f"{key.dtype} · {key.pool[2]} · {group.backend}",
+        "text": str(group.elected) or sentence,
+    }  # fmt: skip
+    return {name: one_line(text, 2000) for name, text in texts.items()}
 
 
 def compared(found: Mapping[str, Mapping[str, str]], order: Sequence[str]) -> dict[str, Any]:
@@ -231,8 +262,17 @@ def _notes(view: BundleView) -> list[str]:
     ]
 
 
-def _reasons(view: BundleView) -> list[tuple[int, str, str]]:
-    return [
-        (count, verdict, reason)
-        for (verdict, reason), count in view.summary.reasons.most_common(60)
+def _reasons(view: BundleView) -> dict[str, Any]:
+    """The reasons why something was not tested, the most frequent first, with a count for each
+    backend that has any."""
+    table: dict[tuple[str, str], dict[str, int]] = {}
+    for (verdict, backend, reason), count in view.summary.reasons.most_common():
+        table.setdefault((verdict, reason), {})[backend] = count
+    counted = [(sum(counts.values()), *key, counts) for key, counts in table.items()]
+    counted.sort(key=lambda row: -row[0])
+    names = [name for name in view.backends if any(name in row[3] for row in counted)]
+    rows = [
+        (verdict, reason, [counts.get(name, 0) for name in names])
+        for _, verdict, reason, counts in counted[:60]
     ]
+    return {"backends": names, "rows": rows}

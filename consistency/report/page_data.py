@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..core.model import Result
 from ..core.model import kind as kind_of
@@ -15,6 +15,7 @@ from ..core.verdict import VERDICTS, Verdict
 from ..storage.bundle import failure_id
 from . import failure
 from .bundle_view import BundleView, short
+from .failure_groups import FailureGroup, Key
 from .groups import BINS, RANKS, ReportGroup
 
 MOST_OPERATORS = 5_000
@@ -143,19 +144,18 @@ def _number_of(verdict: str, group: str) -> int:
 def _cases(view: BundleView, names: Mapping[str, int], index: _Index, room: int) -> list[list[Any]]:
     """The failures of each operator, and for operators without failures the case with the largest
     error, up to ``room`` bytes."""
-    chosen: dict[int, int] = {}  # line of results.jsonl: number of similar failures
-    for kinds in view.summary.by_operator():
-        for result in kinds[:PER_OPERATOR] if kinds[0].operator in names else ():
-            failure_kind = kind_of(result)
-            chosen[view.shown[failure_kind]] = view.summary.failing_cases[failure_kind]
-    failing = {result.operator for result in view.summary.failures.values()}
+    chosen: dict[int, _Place] = {}  # by line of results.jsonl
+    for groups in view.summary.by_operator():
+        if groups[0].operator in names:
+            chosen |= dict(list(_places(view, groups))[:PER_OPERATOR])
+    failing = view.summary.failures.operators
     healthy = [
         (rho, line)
         for name, (rho, line) in view.highest.items()
         if name not in failing and name in names
     ]
     for _, line in sorted(healthy, reverse=True):
-        chosen.setdefault(line, 0)
+        chosen.setdefault(line, _Place(0, "", False))
     lines = list(chosen)[:MOST_CASES]
     results, rows = view.read_results(lines), []
     for line in lines:
@@ -167,11 +167,40 @@ def _cases(view: BundleView, names: Mapping[str, int], index: _Index, room: int)
     return rows
 
 
+class _Place(NamedTuple):
+    """Where a failure stands in its group: the number of failures of its kind, the elected cause in
+    words, whether its case is a minimized one."""
+
+    failing: int
+    cause: str
+    smallest: bool
+
+
+def _places(view: BundleView, groups: Sequence[FailureGroup]) -> Iterator[tuple[int, _Place]]:
+    """The lines of an operator's failures: of each group the worst and its smallest case, then the
+    other kinds."""
+    cases, later = view.summary.failures.cases, []
+    for group in groups:
+        cause = str(group.elected)
+        for position, (key, result) in enumerate(zip(group.keys, group.results, strict=True)):
+            agrees = bool(group.elected.name) and key.cause == group.elected.name
+            shown = cause if agrees or not position else ""
+            place = view.worst[key], _Place(cases[kind_of(result)], shown, False)
+            if position:
+                later.append(place)
+            else:
+                yield place
+        small = group.smallest
+        if small is not None and Key.of(small) in view.smallest:
+            yield view.smallest[Key.of(small)], _Place(0, cause, True)
+    yield from later
+
+
 def _case(
-    view: BundleView, result: Result, failing: int, names: Mapping[str, int], index: _Index
+    view: BundleView, result: Result, place: _Place, names: Mapping[str, int], index: _Index
 ) -> list[Any]:
     """[operator, kind, backend, verdict, × budget, sentence, lines, recipe, command, work-around,
-    cause, number of similar failures, files]
+    cause, number of similar failures, files, whether it is a minimized case, id]
 
     A command that contains the recipe is split around it.
     """
@@ -183,7 +212,8 @@ def _case(
     if len(line) > MOST_RECIPE:
         line, command = "", command.replace(inline, result.case.id)
     evidence = result.evidence
-    cause = str(evidence.cause) if evidence is not None and evidence.cause is not None else ""
+    own = str(evidence.cause) if evidence is not None and evidence.cause is not None else ""
+    cause = place.cause or own
     texts = (result.explanation, "\n".join(part.strip() for part in details), line)
     return [
         names[short(result.operator)], index.kind(result.dtype, result.direction),
@@ -191,7 +221,8 @@ def _case(
         _number_of(result.verdict.value, result.verdict.group),
         round_significant(result.metrics.get("rho_max"), 4),
         *map(printable, texts), [printable(piece) for piece in command.split(inline, 1)],
-        printable(result.workaround), printable(cause), failing, _files(view, result),
+        printable(result.workaround), printable(cause), place.failing, _files(view, result),
+        int(place.smallest), printable(failure_id(result)),
     ]  # fmt: skip
 
 

@@ -1,18 +1,18 @@
-"""What the summary of a run is made of: counts, and the worst failure of each kind."""
+"""What the summary of a run is made of: counts, and the failures."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from ..core.detail import HarnessFailed, NotBegun, Unproved
-from ..core.model import Result, kind
+from ..core.model import Result
 from ..core.text import pluralize
 from ..core.verdict import VerdictKind
 from ..diagnose.determinism import Repeatability
 from ..diagnose.precision_scaling import Scaling
 from ..engine.known.status import KnownStatus
+from .failure_groups import FailureGroup, Failures
 
 MOST_REASONS = 200
 
@@ -59,15 +59,15 @@ class Cell:
 
 
 class RunSummary:
-    """Counts of all results, and the worst failure of each kind."""
+    """Counts of all results, and the failures in groups."""
 
     def __init__(self) -> None:
         self.cells: dict[str, dict[str, Cell]] = defaultdict(lambda: defaultdict(Cell))
         self.verdicts: Counter[str] = Counter()
         self.groups: Counter[str] = Counter()
-        self.reasons: Counter[tuple[str, str]] = Counter()
-        self.failures: dict[tuple[str, ...], Result] = {}
-        self.failing_cases: Counter[tuple[str, ...]] = Counter()
+        # Results that were not tested, by (verdict, backend, reason).
+        self.reasons: Counter[tuple[str, str, str]] = Counter()
+        self.failures = Failures()
         self.scalings: list[Scaling] = []
         self.repeated: list[Repeatability] = []
         self.standings: list[KnownStatus] = []
@@ -93,7 +93,7 @@ class RunSummary:
             self.decided[result.operator][0] += verdict.kind is VerdictKind.INCONCLUSIVE
             self.decided[result.operator][1] += 1
         if not verdict.tested:
-            reason = (verdict.value, f"{result.backend}: {_short(result.explanation)}")
+            reason = (verdict.value, result.backend, _short(result.explanation))
             if reason in self.reasons or len(self.reasons) < MOST_REASONS:
                 self.reasons[reason] += 1
             self.lost += verdict.kind is VerdictKind.UNAVAILABLE
@@ -104,16 +104,12 @@ class RunSummary:
                 self.unbegun.add((result.operator, result.dtype))
                 self.unbegun_by_family[result.family].add((result.operator, result.dtype))
         if verdict.fails:
-            self.failing_cases[kind(result)] += 1
+            self.failures.add(result)
             self.brief += result.evidence is not None and result.evidence.brief
-            known = self.failures.get(kind(result))
-            if known is None or result.metrics.get("rho_max", 0.0) > known.metrics.get(
-                "rho_max", 0.0
-            ):
-                self.failures[kind(result)] = result
 
-    def shrunk(self, original: Result, result: Result) -> None:
-        self.failures[kind(original)] = result
+    def shrunk(self, result: Result) -> None:
+        """Keep a minimized failure, beside the drawn one."""
+        self.failures.shrunk(result)
 
     def leaks(self) -> list[str]:
         """One line per backend whose memory grows with each call."""
@@ -132,18 +128,9 @@ class RunSummary:
             )
         return lines
 
-    def by_operator(self) -> list[list[Result]]:
-        """The failures as one list per operator, worst first."""
-        found: dict[str, list[Result]] = defaultdict(list)
-        for result in sorted(self.failures.values(), key=_severity, reverse=True):
-            found[result.operator].append(result)
-
-        def weight(
-            results: list[Result],
-        ) -> tuple[float, float]:  # of operators that fail without a number, who errs most with one
-            return _severity(results[0]), max(r.metrics.get("rho_max", 0.0) for r in results)
-
-        return sorted(found.values(), key=weight, reverse=True)
+    def by_operator(self) -> list[list[FailureGroup]]:
+        """The failures as one list of groups per operator, worst first."""
+        return self.failures.by_operator()
 
     def not_looked_into(self) -> str:
         """One line about failures that a run had no time to diagnose; empty if there are none."""
@@ -170,11 +157,6 @@ class RunSummary:
             len(self.decided) // 2
         ]
         return f"inconclusive: {worst}; the median operator {median:.0%} (all: --not-tested)"
-
-
-def _severity(result: Result) -> float:
-    """ρ, or infinity without one (wrong shape, exception, misplaced NaN)."""
-    return result.metrics.get("rho_max", math.inf)
 
 
 def _short(text: str) -> str:

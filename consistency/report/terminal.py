@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
-from ..core.model import Result, kind
+from ..core.model import Result
 from ..core.output import CheckedStream
 from ..core.text import format_factor, format_seconds, one_line, pluralize
 from ..core.verdict import Verdict
@@ -38,6 +38,7 @@ from ..generate.calls.generic_error import GENERIC
 from ..operators.declare import Operator
 from . import failure
 from .bundle_view import called
+from .failure_groups import FailureGroup
 from .family_table import table
 from .progress import ProgressMeter
 from .summary import RunSummary
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 IN_FULL = 4  # operators whose worst failure is shown in full, with its command
 MOST_FAILURES = 20
 SHORT_SECONDS = 2.0  # within which everything is told at the end
+MOST_GROUPS = 3  # of an operator in full
 MOST_ALSO = 4
 MOST_DISPUTES = 5
 MOST_GENERIC = 12
@@ -103,7 +105,7 @@ class Screen:
             case Judged():
                 self._take(event)
             case Minimized():
-                self.summary.shrunk(event.original, event.result)
+                self.summary.shrunk(event.result)
             case PrecisionScalingMeasured():
                 self.summary.scalings += event.scalings
             case DeterminismChecked():
@@ -120,7 +122,7 @@ class Screen:
     def _take(self, event: Judged) -> None:
         """Count results; an operator's first failure is told at once in a run that takes long."""
         fails = [result for result in event.results if result.verdict.fails]
-        told = {key[0] for key in self.summary.failures} if fails else set()
+        told = self.summary.failures.operators if fails else set()
         for result in event.results:
             self.summary.add(result)
         self._step(event)
@@ -204,9 +206,7 @@ class Screen:
             for r in event.results
         ):
             return  # not a case: an operator that was not run, or a result about many cases
-        self.meter.step(
-            event.case.operator, len({key[0] for key in self.summary.failures}), id(self)
-        )
+        self.meter.step(event.case.operator, len(self.summary.failures.operators), id(self))
 
     def remark(self, text: str) -> None:
         """Print what is being done."""
@@ -255,13 +255,13 @@ class Screen:
         for line in table(self.summary, self._names):
             self.console.print(line)
         failures = self.summary.by_operator()
-        for kinds in failures[:IN_FULL]:
-            self.console.print()
-            self._failure(kinds)
+        for groups in failures[:IN_FULL]:
+            self._failures_of(groups)
         if len(failures) > IN_FULL:
             self.console.print()
-        for kinds in failures[IN_FULL:MOST_FAILURES]:
-            self._line(f"✗ {failure.headline(kinds[0])}")
+        for groups in failures[IN_FULL:MOST_FAILURES]:
+            for group in _different(groups)[:MOST_GROUPS]:
+                self._line(f"✗ {failure.headline(group.headed)}")
         if len(failures) > MOST_FAILURES:
             self._line(f"… and {len(failures) - MOST_FAILURES} more operators fail")
         if len(failures) > IN_FULL and self.out:
@@ -289,26 +289,40 @@ class Screen:
             self.last(seconds, out_of_time), "bold red" if self.summary.groups["failed"] else "bold"
         )
         if self.not_tested:
-            for (verdict, reason), count in self.summary.reasons.most_common():
-                self._line(f"  {count:>7,}  {verdict:<13} {reason}")
+            for (verdict, backend, reason), count in self.summary.reasons.most_common():
+                self._line(f"  {count:>7,}  {verdict:<13} {backend}: {reason}")
             for operator, share in self.summary.inconclusive_rates():
                 self._line(f"  {share:>7.0%}  inconclusive of {operator}")
 
-    def _failure(self, kinds: Sequence[Result]) -> None:
-        """Print the worst failure of an operator in full, and the others by name."""
+    def _failures_of(self, groups: Sequence[FailureGroup]) -> None:
+        """Print an operator's failures: a block for each backend and cause, other backends with the
+        same cause by name."""
+        different = _different(groups)
+        for group in different[:MOST_GROUPS]:
+            self.console.print()
+            others = [one for one in groups if one is not group and _same_fault(group, one)]
+            self._failure(group, others)
+        for group in different[MOST_GROUPS:MOST_FAILURES]:
+            self._line(f"✗ {failure.headline(group.headed)}")
+
+    def _failure(self, group: FailureGroup, others: Sequence[FailureGroup]) -> None:
+        """Print a group with the numbers of its worst drawn case and of its smallest one, and the
+        rest of it by name."""
         from rich.text import Text
 
-        first = kinds[0]
         specs = self._settings.spelled if self._settings is not None else self.specs
-        text = failure.message(first, bundle=self.out, spec=specs.get(first.backend))
+        text = failure.message(
+            group.headed, bundle=self.out, spec=specs.get(group.backend),
+            cause=str(group.elected), smallest=group.smallest,
+        )  # fmt: skip
         headline, _, rest = text.partition("\n")
         self.console.print(Text.assemble(("✗ ", "red"), (headline, "bold")))
         self.console.print(Text(rest))
-        for line in _also(kinds[1:]):
+        for line in _also([*group.results[1:], *(r for one in others for r in one.results)]):
             self._line(f"  {line}")
-        count = sum(self.summary.failing_cases[kind(result)] for result in kinds)
+        count = group.cases + sum(one.cases for one in others)
         if count > 1:
-            self._line(f"  {count:,} failing cases of this operator")
+            self._line(f"  {count:,} failing cases")
 
     def last(self, seconds: float | None, out_of_time: bool = False) -> str:
         """The last line, which summarizes the run."""
@@ -398,6 +412,20 @@ def _generic(summary: RunSummary) -> str:
         if names
         else ""
     )
+
+
+def _same_fault(a: FailureGroup, b: FailureGroup) -> bool:
+    """Whether two backends fail with the same cause; without a cause nobody knows."""
+    return bool(a.elected.name) and a.elected.name == b.elected.name
+
+
+def _different(groups: Sequence[FailureGroup]) -> list[FailureGroup]:
+    """The groups without those whose cause an earlier one has."""
+    return [
+        group
+        for position, group in enumerate(groups)
+        if not any(_same_fault(group, earlier) for earlier in groups[:position])
+    ]
 
 
 def _also(others: Sequence[Result]) -> Iterator[str]:

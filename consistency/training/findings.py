@@ -45,7 +45,8 @@ class Layer:
     """One layer (or parameter): the largest distances from float64 over all steps, as multiples of
     the band; None if not computed.
 
-    ``first`` is the first step with a distance above 1, or 0.
+    ``first`` is the first step with a distance above 1, or 0. ``by_step`` holds the largest of all
+    distances in each step.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Layer:
     optimizer_state: float | None = None
     parameter: float | None = None
     first: int = 0
+    by_step: tuple[tuple[int, float], ...] = ()
 
     @property
     def worst(self) -> float:

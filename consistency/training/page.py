@@ -13,6 +13,7 @@ from ..report.failure import message
 from ..report.page import policy_of, source
 from .curves import described, picture
 from .findings import BackendReport, Layer, ModelReport
+from .layer_strip import SHADES, strip
 from .text import REMEASURED, calls_text
 
 ROWS = 24  # layers of a backend that are shown
@@ -21,6 +22,11 @@ _COLUMNS = (
     ("parameter_gradient", "its gradient"),
     ("buffer", "buffer"), ("optimizer_state", "optimizer"),
 )  # fmt: skip
+
+
+SHADES_IN_WORDS = [
+    *((name, f"up to {limit:g} ×") for limit, name in SHADES), ("h6", "above 1,000 × the band")
+]  # fmt: skip
 
 
 def page(report: ModelReport) -> str:
@@ -43,7 +49,7 @@ def page(report: ModelReport) -> str:
         style=Markup(style), policy=policy_of(style, ""), report=report,
         name=printable(report.name), facts=_facts(report), columns=[title for _, title in used],
         pictures=[(name, Markup(svg), legend) for name, svg, legend in _pictures(report)],
-        headline=_headline(report), backends=[_backend_context(backend,
+        headline=_headline(report), shades=SHADES_IN_WORDS, backends=[_backend_context(backend,
         used) for backend in sorted(report.backends.values(), key=_rank)],
     )  # fmt: skip
 
@@ -88,11 +94,14 @@ def _pictures(report: ModelReport) -> list[tuple[str, str, list[tuple[int, str, 
 
 
 def _backend_context(backend: BackendReport, columns: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    from markupsafe import Markup
+
     rows = sorted(backend.layers, key=lambda layer: -layer.worst)[:ROWS]
     shown = [
         layer for layer in backend.layers if layer in rows
     ]  # in the order in which they were computed
     return {
+        "strip": Markup(strip(backend.layers, backend.name)),
         "name": printable(backend.name), "absent": printable(backend.absent),
         "fails": backend.fails,
         "verdict": printable(backend.verdict), "layer": printable(backend.layer),

@@ -143,6 +143,7 @@ def layers(ratios: Mapping[Key, float]) -> tuple[Layer, ...]:
     """One row per layer or parameter, in the order of computation."""
     rows: dict[str, dict[str, float]] = {}
     first: dict[str, int] = {}
+    by_step: dict[str, dict[int, float]] = {}
     for key, value in ratios.items():
         if key.kind not in _FIELDS:
             continue
@@ -150,9 +151,14 @@ def layers(ratios: Mapping[Key, float]) -> tuple[Layer, ...]:
         name = key.name.rpartition(" ")[0] if key.kind == "optimizer state" else key.name
         row = rows.setdefault(name, {})
         row[_FIELDS[key.kind]] = max(row.get(_FIELDS[key.kind], 0.0), value)
+        steps = by_step.setdefault(name, {})
+        steps[key.step] = max(steps.get(key.step, 0.0), value)
         if value > 1.0:
             first[name] = min(first.get(name, key.step), key.step)
-    return tuple(Layer(name, **row, first=first.get(name, 0)) for name, row in rows.items())
+    return tuple(
+        Layer(name, **row, first=first.get(name, 0), by_step=tuple(sorted(by_step[name].items())))
+        for name, row in rows.items()
+    )
 
 
 def first_outside(ratios: Mapping[Key, float]) -> Key | None:

@@ -147,7 +147,7 @@ def test_collect_and_tally_count_the_same() -> None:
     assert summary.results == len(collect.results)
     assert summary.verdicts == Counter(r.verdict.value for r in collect.results)
     assert summary.groups == Counter(r.verdict.group for r in collect.results)
-    assert sum(summary.failing_cases.values()) == sum(r.verdict.fails for r in collect.results) > 0
+    assert sum(summary.failures.cases.values()) == sum(r.verdict.fails for r in collect.results) > 0
 
 
 def test_exit_status() -> None:

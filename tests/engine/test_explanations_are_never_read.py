@@ -94,8 +94,8 @@ def numbers(summary: RunSummary) -> tuple[Any, ...]:
     """What the summary and the page count."""
     return (
         summary.verdicts, summary.groups, sorted(summary.reasons.values()),
-        sorted(summary.failures),
-        summary.failing_cases, summary.lost, summary.harness_failures, sorted(summary.disputes),
+        sorted(summary.failures.worst), sorted(summary.failures.smallest),
+        summary.failures.cases, summary.lost, summary.harness_failures, sorted(summary.disputes),
     )  # fmt: skip
 
 

@@ -301,3 +301,25 @@ def test_bad_usage_is_one_line(arguments: list[str], words: str) -> None:
     assert result.exit_code == 2, result.output
     assert len(result.output.strip().splitlines()) == 1
     assert re.search(words, result.output)
+
+
+TEXT = "{http://www.w3.org/2000/svg}text"
+
+
+def test_each_line_has_its_name_at_its_end_and_guides_only_where_they_help() -> None:
+    """A sum grows and gets a guide; a copy has no error at all, exp's does not grow."""
+    for name, vary, guided in (("sum", "N=8..4096", True), ("exp", "scale=2^-10..2^5", False)):
+        plan = plan_of(name)
+        sizes = {size: 6.0 for size in plan.usual if size not in vary}
+        formula = {"sum": "x.sum(-1)", "exp": "exp(x)"}[name]
+        series = measure(
+            plan, parse_vary(vary, 12), [backends.resolve("cpu")], {"a formula": formula},
+            fixed=sizes,
+        )  # fmt: skip
+        root = ElementTree.fromstring(chart(series, findings(series), name))
+        texts = [(float(t.get("x", "0")), "".join(t.itertext())) for t in root.iter(TEXT)]
+        ends = [words for x, words in texts if x > 810.0]
+        assert ends.count("a formula") == len(series.dtypes), name
+        heights = [float(t.get("y", "0")) for t in root.iter(TEXT) if float(t.get("x", "0")) > 810]
+        assert len(set(heights)) == len(heights), "labels do not cover each other"
+        assert any(words in ("√n", "n") for _, words in texts) == guided, name

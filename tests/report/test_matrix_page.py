@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from consistency.cli.main import main
 from consistency.errors import UsageError
+from consistency.report.history import feed
 from consistency.report.history import site as site_module
 from consistency.report.history.bundle_sources import bundles
 from consistency.report.history.filter_query import parse
@@ -133,9 +134,9 @@ def test_what_the_index_shows(site: Path, window: Browser) -> None:
         "2026-10-20, new"
     ) in [label.replace("2,300", "2300") for label in squares(window)]
     assert [t.split("\n")[0] for t in texts(window, ".heads > span")[1:]] == [
-        "oldcpu",
-        "rtx3070directml",
-        "xeoncpu",
+        "oldcpudriver 24.1 · torch 2.13.0",
+        "rtx3070directmldriver 31.0.15.5222 · torch 2.13.0",
+        "xeoncputorch 2.13.0",
     ]
     window.run("document.querySelector('.one[data-op] .title').click()")
     detail = texts(window, ".detail:not([hidden])")[0]
@@ -236,6 +237,76 @@ def test_lines_over_the_nights(site: Path, window: Browser) -> None:
     assert "2026-10-20 fails now: 0.3 → 2,300 × budget, 1 of 6 cases" in change
     assert "driver 31.0.15.4601 → 31.0.15.5222" in change
     assert len(texts(window, ".now")) == 3
+
+
+def test_two_nights_are_compared(site: Path, window: Browser) -> None:
+    window.show(site / "index.html")
+    dates = window.run("[...document.querySelector('#nights select').options].map(o => o.value)")
+    assert dates[0] == ""
+    assert len(dates) == 21
+    older, newer = dates[-1], dates[1]
+    window.run(f"""(() => {{ const form = document.getElementById('nights');
+        form.elements.a.value = {json.dumps(older)}; form.elements.b.value = {json.dumps(newer)};
+        form.elements.b.dispatchEvent(new Event('input', {{bubbles: true}})); }})()""")
+    assert window.run("location.hash") == f"#a={older}&b={newer}"
+    changed = window.run("[...document.querySelectorAll('.square.changed')].map(n => n.ariaLabel)")
+    assert any(line.startswith("tan on rtx3070 · directml: ") for line in changed), changed
+    assert any(line.startswith("exp on xeon · cpu: ") for line in changed), changed
+    assert not any(line.startswith("nn.functional.layer_norm") for line in changed)
+    window.show(site / "index.html", f"#a={newer}&b={newer}")
+    assert texts(window, "#count") == [f"No operator has changed from {newer} to {newer}."]
+    assert window.problems == []
+
+
+def test_a_line_tells_its_nights(site: Path, window: Browser) -> None:
+    window.show(site / "index.html")
+    window.run("""(() => { const line = document.querySelector('.square svg');
+        const box = line.getBoundingClientRect(), at = (x) => line.dispatchEvent(new PointerEvent(
+        'pointermove', {bubbles: true, clientX: box.left + x * box.width, clientY: box.top + 1}));
+        at(0.999); })()""")
+    assert "2026-10-20: " in texts(window, "#told")[0]
+    window.show(site / "operators" / "tan.html")
+    told = texts(window, ".night-line .night title")
+    assert any(line.startswith("2026-10-20: largest 2,3") for line in told), told[-1:]
+
+
+def test_the_heads_stay_in_sight(site: Path, window: Browser) -> None:
+    window.show(site / "index.html", height=500)
+    assert window.run("getComputedStyle(document.querySelector('.heads')).position") == "sticky"
+    assert window.run("""(() => { const grid = document.getElementById('grid');
+        grid.style.maxHeight = '120px'; grid.scrollTop = 90;
+        const heads = document.querySelector('.heads').getBoundingClientRect();
+        return Math.abs(heads.top - grid.getBoundingClientRect().top) < 2; })()""")
+
+
+def test_a_badge_and_a_feed(site: Path) -> None:
+    from xml.etree import ElementTree
+
+    badge = ElementTree.fromstring((site / "badge.svg").read_text(encoding="utf-8"))
+    assert (badge.get("aria-label") or "").startswith("consistency: 3 fail, 1 new, 2026-10-20")
+    atom = "{http://www.w3.org/2005/Atom}"
+    feed = ElementTree.fromstring((site / "feed.xml").read_text(encoding="utf-8"))
+    entries = feed.findall(f"{atom}entry")
+    assert any("tan · float32 forward" in (e.findtext(f"{atom}title") or "") for e in entries)
+    links = [e.find(f"{atom}link") for e in entries]
+    assert all(link is not None and (site / str(link.get("href"))).is_file() for link in links)
+
+
+def test_a_feed_holds_text_only() -> None:
+    from xml.etree import ElementTree
+
+    bad = "</title><script>alert(1)</script> & \x1b[31m \ud800"
+    row = dict.fromkeys(
+        ("operator", "kind", "environment", "numbers", "age", "cause", "why"), bad
+    ) | {"file": 'operators/"><x>.html'}
+    latest = {
+        "night": "2026-10-20", "summary": bad, "failing": 1, "good": False, "bad": True,
+        "parts": [{"kind": "new", "mark": "✗", "title": bad, "rows": [row], "count": 1}],
+        "troubled": [{"name": bad, "words": bad, "since": bad, "why": bad}],
+    }  # fmt: skip
+    for text in (feed.feed(latest), feed.badge(latest)):
+        tree = ElementTree.fromstring(text.encode("utf-8", "backslashreplace"))
+        assert not [node for node in tree.iter() if node.tag.endswith(("script", "x"))]
 
 
 def test_environments_can_be_searched(site: Path, window: Browser) -> None:

@@ -58,15 +58,16 @@ def data_of(html: str) -> dict[str, Any]:
 
 
 def test_every_result_is_counted_once(run: Path) -> None:
-    """The smaller form of a failure is shown in place of it, and is no result of its own."""
+    """The smaller form of a failure is shown beside it, and is no result of its own."""
     view = read(run)
     assert view.summary.results == len(list(ordinary())) == 62
     assert sum(sum(group.verdicts.values()) for group in view.groups) == 62
     assert view.summary.groups == {"passed": 51, "warned": 1, "failed": 4, "not tested": 6}
-    (kind,) = (kind for kind in view.shown if kind[0] == "matmul")
-    shown = view.read_results([view.shown[kind]])[view.shown[kind]]
-    assert shown.metrics["rho_max"] == 1400.0
-    assert shown.case.tensors[0].base == (7, 4)  # type: ignore[union-attr]
+    for lines, size in ((view.smallest, 7), (view.worst, 1000)):
+        (key,) = (key for key in lines if key.pool[0] == "matmul")
+        shown = view.read_results([lines[key]])[lines[key]]
+        assert shown.metrics["rho_max"] == 1400.0
+        assert shown.case.tensors[0].base == (size, 4)  # type: ignore[union-attr]
 
 
 def test_the_data_of_the_page(run: Path) -> None:
@@ -85,9 +86,11 @@ def test_the_data_of_the_page(run: Path) -> None:
     assert len(mine[5]) == 4 * 8
     assert sorted(row[2] for row in found["scaling"]) == [536900000, 536900000, 2199000000000]
     cases = [row for row in found["cases"] if row[0] == 1]
-    (case,) = cases
-    assert case[5].startswith("1,400 × budget: TF32 inputs explain 99%")
-    assert (case[9], case[10], case[11]) == ("float32 inputs", "TF32 inputs explain 99%", 3)
+    worst, case = cases
+    for row in cases:
+        assert row[5].startswith("1,400 × budget: TF32 inputs explain 99%")
+        assert row[9:11] == ["float32 inputs", "TF32 inputs explain 99%: 3 of 3 cases"]
+    assert (worst[11], worst[13], case[11], case[13]) == (3, 0, 0, 1), "drawn, then minimized"
     assert len(case[8]) == 1, "by its folder, in which no recipe need be put"
     assert re.fullmatch(
         rf"consistency repro {run}/failures/\S+ --backend tests\S+:\w+ --direction forward",
@@ -151,7 +154,7 @@ def test_the_page_stays_small_and_keeps_the_failures(tmp_path: Path) -> None:
     large, small = (page_data.data(view, room) for room in (1_000_000, 93_000))
     assert len(page_data.embed_json(small)) < len(page_data.embed_json(large))
     assert small["operators"] == large["operators"]
-    assert 0 < len(small["cases"]) < len(large["cases"]) == 4
+    assert 0 < len(small["cases"]) < len(large["cases"]) == 5
     assert small["cases"] == large["cases"][: len(small["cases"])], "the failures come first"
 
 
@@ -219,8 +222,9 @@ def test_failures_are_told_in_full(run: Path) -> None:
     assert result.exit_code == 0, result.output
     assert (
         "✗ matmul · float32 · forward · mine   divergent: 1,400 × budget\n"
-        "  cause:   TF32 inputs explain 99%\n" in result.output
+        "  cause:   TF32 inputs explain 99%: 3 of 3 cases\n" in result.output
     )
+    assert "  small:   divergent: 1,400 × budget\n" in result.output
     assert re.search(
         r"again:   consistency repro \S+/failures/\S+ --backend tests\S+:\w+ --direction forward",
         result.output,
@@ -289,7 +293,10 @@ def test_where_the_page_goes(run: Path, tmp_path: Path) -> None:
         command("report {} -o {}", run, tmp_path / "x.html").output
         == f"wrote {tmp_path / 'x.html'}\n"
     )
-    assert (tmp_path / "x.html").read_bytes() == (run / "report.html").read_bytes()
+    within, elsewhere = (
+        path.read_text(encoding="utf-8") for path in (run / "report.html", tmp_path / "x.html")
+    )
+    assert elsewhere == within.replace('"linked":true', '"linked":false'), "it has no neighbors"
     assert command("report {} --markdown -o {}", run, tmp_path / "x.md").exit_code == 0
     assert (tmp_path / "x.md").read_text(encoding="utf-8").startswith("### ❌")
 
@@ -446,7 +453,7 @@ def test_a_page_that_fails_costs_the_run_nothing(
 ) -> None:
     chosen = engine.configure(["exp"], ["cpu"], examples=1)
     writer, finish = bundles.writer(tmp_path / "b"), page.after(tmp_path / "b")
-    monkeypatch.setattr(page, "page", lambda view: 1 / 0)
+    monkeypatch.setattr(page, "page", lambda view, **_: 1 / 0)
     one = next(ordinary())
     for event in (Started(chosen, {}, 1, 1), Judged(one.case, (one,)), Finished(1.0, False)):
         writer(event)

@@ -14,7 +14,7 @@ import pytest
 
 from consistency.report import page
 from tests.support.browser import Browser, browser, program
-from tests.support.example_bundles import HOSTILE, stored_run
+from tests.support.example_bundles import HOSTILE, result, stored_run
 
 OF_THE_PAGE = ("data:", "about:", "file:")
 SETTLED = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -115,7 +115,9 @@ def test_it_looks_right(
 def test_what_is_shown(pages: Path, window: Browser) -> None:
     window.show(pages / "run.html")
     assert texts(window, "h1") == ["2 operators fail: the worst is exp on mine"]
-    assert [line.split()[0] for line in texts(window, ".worst b")] == ["exp", "matmul"]
+    assert texts(window, ".first b") == ["exp"], "the worst failure in full"
+    assert texts(window, ".first pre")[0].startswith("consistency repro ")
+    assert texts(window, ".worst b") == ["matmul"]
     assert operators(window) == ["exp", "matmul", "tan", "sum"]
     assert texts(window, "#count") == ["4 operators, 62 results"]
     assert texts(window, ".map .head") == ["cpu", "numpy", "mine"]
@@ -140,7 +142,7 @@ def test_an_operator_opens_by_its_address_and_by_a_click(pages: Path, window: Br
     assert len(labels) == 5, "errors, three histograms, scaling"
     assert texts(window, ".panel .strong").count("budget") == 1
     assert {"½√n", "½n", "2²⁹: rounding"} <= set(texts(window, ".panel text"))
-    case = texts(window, ".case")[0]
+    case = texts(window, ".panel .case")[0]
     assert "TF32 inputs explain 99%" in case
     assert "float32 inputs" in case
     assert "consistency repro" in case
@@ -158,8 +160,8 @@ def test_the_command_can_be_copied_and_is_quoted(pages: Path, window: Browser) -
     window.send(
         "Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"]
     )
-    command = texts(window, ".told-again pre")[0]
-    recipe = texts(window, ".case details pre")[0]
+    command = texts(window, ".panel .told-again pre")[0]
+    recipe = texts(window, ".panel .case details pre")[0]
     assert command.startswith("consistency repro '{")
     assert recipe in command
     window.run("document.querySelector('.copy').click()")
@@ -241,10 +243,91 @@ def test_what_comes_from_a_bundle_is_only_text(
     assert window.run("document.querySelectorAll('script').length") == 2
     assert window.run("document.querySelectorAll('img, iframe, object').length") == 0
     assert window.run("typeof window.broken") == "undefined"
-    assert len(texts(window, ".case")) == 1
+    assert len(texts(window, ".panel .case")) == 1
     assert fits(window)
     assert window.problems == []
     window.picture(pictures / "report-hostile.png", whole=True)
+
+
+def test_what_is_fine_is_folded_until_something_is_looked_for(pages: Path, window: Browser) -> None:
+    window.show(pages / "run.html")
+    visible = (
+        "[...document.querySelectorAll('.row .title')].filter(n => n.checkVisibility()).length"
+    )
+    assert (window.run(visible), len(operators(window))) == (2, 4)
+    assert texts(window, ".fine summary") == ["2 operators without a failure"]
+    choose(window, "dtype", "float64")
+    assert window.run(visible) == len(operators(window)) == 2, "a filter unfolds"
+    window.show(pages / "run.html", "#op=tan")
+    assert window.run("document.querySelector('#operators .fine').open"), "so does an address"
+
+
+def test_families_that_are_fine_are_folded_in_the_map(tmp_path: Path, window: Browser) -> None:
+    results = [
+        result("exp", "float32", "mine", "divergent", 9.0),
+        *(result(name, "float32", "mine", "rounding", 0.1, family=f"family {name}")
+        for name in ("sum", "add", "sort")),
+    ]  # fmt: skip
+    page.write(stored_run(tmp_path / "b", results), tmp_path / "run.html")
+    window.show(tmp_path / "run.html")
+    (fold,) = texts(window, "#heat .fine summary")
+    assert fold.startswith("3 families without a failure: family add")
+    shown = "[...document.querySelectorAll('.cell')].filter(n => n.checkVisibility()).length"
+    assert window.run(shown) == 1
+    window.run("document.querySelector('#heat details').open = true")
+    assert window.run(shown) == 4
+
+
+def test_a_finger_reads_the_name_of_a_square_first(pages: Path, window: Browser) -> None:
+    window.show(pages / "run.html", width=390)
+    tap = """(() => { const cell = document.querySelector('.cell');
+        cell.dispatchEvent(new PointerEvent('pointerdown', {pointerType: 'touch', bubbles: true}));
+        cell.dispatchEvent(new MouseEvent('click', {detail: 1, bubbles: true})); })()"""
+    window.run(tap)
+    name = window.run("document.querySelector('.cell').ariaLabel")
+    assert texts(window, "#told") == [name]
+    assert window.run("location.hash") in ("", "#")
+    window.run(tap)
+    assert window.run("location.hash") == f"#op={name.split(' on ')[0]}"
+
+
+def test_every_case_has_a_link_and_links_to_its_files(tmp_path: Path, window: Browser) -> None:
+    written = page.write(stored_run(tmp_path / "b"))
+    window.show(written, "#op=matmul")
+    links: list[str] = window.run("[...document.querySelectorAll('.link')].map(n => n.hash)")
+    assert len(set(links)) == len(links) == 2
+    files = window.run(
+        "[...document.querySelectorAll('.panel dd a')].map(n => n.getAttribute('href'))"
+    )
+    assert files
+    assert all((written.parent / name).is_file() for name in files)
+    window.show(written, links[1])
+    window.run(SETTLED)
+    assert window.run("document.querySelectorAll('.case.linked').length") == 1
+    assert window.problems == []
+
+
+def test_what_changed_since_the_run_before(tmp_path: Path, window: Browser) -> None:
+    before = [
+        result("exp", "float32", "mine", "rounding", 0.5),
+        result("sum", "float32", "mine", "divergent", 50.0),
+    ]
+    now = [
+        result("exp", "float32", "mine", "divergent", 70.0),
+        result("sum", "float32", "mine", "rounding", 0.2),
+        result("tan", "float32", "mine", "divergent", 3.0),
+    ]
+    folders = [stored_run(tmp_path / name, rows) for name, rows in (("a", before), ("b", now))]
+    for folder, day in zip(folders, (1, 2), strict=True):
+        header = json.loads((folder / "bundle.json").read_text(encoding="utf-8"))
+        header["created"] = f"2026-11-0{day}T08:00:00+00:00"
+        (folder / "bundle.json").write_text(json.dumps(header), encoding="utf-8")
+    window.show(page.write(folders[1]))
+    assert "2026-11-01 08:00" in texts(window, "#since")[0]
+    changes = texts(window, "section[aria-labelledby=since] li")
+    assert changes == ["exp on mine: divergent", "sum on mine"], "tan was not tested before"
+    window.show(page.write(folders[0]))
+    assert texts(window, "#since") == []
 
 
 def test_a_browser_that_is_absent_skips(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -384,7 +384,7 @@ def test_failures_come_worst_first_one_block_an_operator(
     snapshot(heads[:3], "1")
     also = [line for line in lines if "also:" in line]
     snapshot(also, "2")
-    assert "  4 failing cases of this operator" in lines
+    assert lines.count("  2 failing cases") == 2
 
 
 def test_only_the_worst_are_told_in_full() -> None:

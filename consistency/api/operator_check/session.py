@@ -40,6 +40,7 @@ from .report import is_fault
 from .target import Target, device_of
 
 _REPEATED = 3  # cases that are repeated
+_DIAGNOSIS_SECONDS = 20.0
 _WITHOUT_TRUTH = "the reference raises"
 
 
@@ -80,7 +81,7 @@ class CheckSession:
         self._reasons: list[str] = []
         self._left = 0
         self._runnable: list[tuple[Any, str]] = []
-        self._budget = DiagnosisBudget(effort=20.0)
+        self._budget = DiagnosisBudget(effort=_DIAGNOSIS_SECONDS, whole=_DIAGNOSIS_SECONDS)
 
     def add(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], dtypes: tuple[str, ...] | None

@@ -18,11 +18,14 @@ from .context import AttributionContext, FaultHypothesis
 
 MIN_SHARE = 0.9
 _FEW_ELEMENTS = 6  # wrong elements, which many hypotheses may explain by chance
+WHOLE_CASE = 16  # wrong elements from which a case's vote counts in full
 _ROUNDING = 2.0  # ulp + G·u·S that may remain per element after the simulation
 _CLEAR_MARGIN = 0.02  # by which a later hypothesis must be better
 SECONDS = 4.0
 
-__all__ = ["MIN_SHARE", "AttributionContext", "explain", "precision_loss"]
+__all__ = [
+    "MIN_SHARE", "WHOLE_CASE", "AttributionContext", "explain", "explanations", "precision_loss",
+]  # fmt: skip
 
 
 def explain(
@@ -33,6 +36,29 @@ def explain(
 
     ``only``: try no causes but these (ids).
     """
+    return explanations(context, seconds, only)[0]
+
+
+def explanations(
+    context: AttributionContext, seconds: float = SECONDS, only: frozenset[str] | None = None
+) -> tuple[Cause | None, tuple[str, ...]]:
+    """:func:`explain`, and the ids of the rivals: other causes that explain enough, too.
+
+    Rivals are sought where fewer than ``WHOLE_CASE`` elements are wrong, which several hypotheses
+    may reproduce by chance; the votes of other cases decide between them.
+    """
+    rivals: dict[str, None] = {}
+    cause = _best(context, seconds, only, rivals)
+    return cause, tuple(name for name in rivals if cause is not None and name != cause.name)
+
+
+def _best(
+    context: AttributionContext,
+    seconds: float,
+    only: frozenset[str] | None,
+    explaining: dict[str, None],
+) -> Cause | None:
+    """The best cause; ``explaining`` collects the ids of all that explain enough."""
     deadline = time.monotonic() + seconds
     best: tuple[float, FaultHypothesis] | None = None
     baseline_share = _baseline_share(context)
@@ -74,9 +100,10 @@ def explain(
                 or wrong_elements < 2 * hypothesis.fitted
             ):
                 continue
+            explaining[hypothesis.name] = None
             if best is None or share > best[0] + _CLEAR_MARGIN:
                 best = (share, hypothesis)
-            if best[0] > 1.0 - _CLEAR_MARGIN:
+            if best[0] > 1.0 - _CLEAR_MARGIN and wrong_elements >= WHOLE_CASE:
                 return _cause(*best)
     return _cause(*best) if best is not None else None
 

@@ -19,6 +19,7 @@ NORMS = (
     "nn.functional.batch_norm",
     "nn.functional.instance_norm",
 )
+_LARGE_MEAN = 4.0  # standard deviations: a smaller mean leaves a variance its digits
 VARIANCES = ("var", "std", "var_mean", "std_mean")
 
 
@@ -200,20 +201,25 @@ def _fit_variance(context: AttributionContext) -> Predicted:
 
 def _large_mean(context: AttributionContext, x: torch.Tensor) -> bool:
     spread, mean = float(x.std()), float(x.abs().mean())
-    return mean > 4.0 * spread
+    return mean > _LARGE_MEAN * spread
 
 
 def _cancelled_variance(context: AttributionContext) -> Predicted:
-    """Errors of about mean²·u, typical of E x² − (E x)² when the variance is much smaller."""
-    x = context.reference.arguments.args[0].detach()
-    if not _large_mean(context, x) or context.form is None:
+    """Errors of about E x²·u, typical of E x² − (E x)² where the variance is much smaller."""
+    args, kwargs = context.reference.arguments.args, context.reference.arguments.kwargs
+    x = args[0].detach()
+    dim = kwargs.get("dim", args[1] if len(args) > 1 and not isinstance(args[1], bool) else None)
+    squares = (x * x).mean(dim).reshape(-1).numpy() if dim is not None else (x * x).mean().numpy()
+    if context.form is None or squares.size not in (1, context.expected.size):
         return []
-    error = np.abs(context.actual - context.expected)[context.failing]
-    squares = float((x * x).mean()) * context.form.unit_roundoff
-    if context.operator.name.startswith("std"):
-        squares /= max(2.0 * float(np.median(context.expected[context.failing])), 1e-300)
-    return (
-        context.outputs(context.actual)
-        if 0.02 * squares < float(np.median(error)) < 50.0 * squares
-        else []
-    )
+    squares = np.broadcast_to(squares, context.expected.shape)[context.failing]
+    expected = context.expected[context.failing]
+    error = np.abs(context.actual[context.failing] - expected)
+    is_root = context.operator.name.startswith("std")
+    variance = np.square(expected) if is_root else expected
+    usual = squares * context.form.unit_roundoff / (np.maximum(2.0 * expected, 1e-300)
+    if is_root else 1.0)  # fmt: skip
+    with np.errstate(all="ignore"):
+        cancels = float(np.median(squares / variance)) > 1.0 + _LARGE_MEAN**2
+        ratio = float(np.median(error / usual))
+    return context.outputs(context.actual) if cancels and 0.02 < ratio < 50.0 else []

@@ -101,6 +101,17 @@ class Side:
         )
 
 
+def sums_are_known(operator: Operator, materials: Materials) -> bool:
+    """Whether the terms that each element adds up are known, so that probes can ask for their
+    order."""
+    arguments = materials.build()
+    try:
+        layout_of(operator.name, tuple(arguments.args), arguments.kwargs)
+    except NotAskedError:
+        return False
+    return True
+
+
 def by_formula(
     name: str, inner: Backend, formula: Compiled, arguments: Sequence[str], sizes: Mapping[str, int]
 ) -> Side:
@@ -108,7 +119,8 @@ def by_formula(
     call by call on others."""
 
     def evaluate(*args: Any, **kwargs: Any) -> Any:
-        return formula({**sizes, **dict(zip(arguments, args, strict=False)), **kwargs})
+        tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+        return formula({**sizes, **dict(zip(arguments, tensors, strict=False)), **kwargs})
 
     if not isinstance(inner, TorchBackend) or not type(inner).__module__.startswith(
         "consistency.backends."

@@ -32,6 +32,7 @@ _VIEWS = frozenset(
         "unsqueeze",
         "squeeze",
         "flatten",
+        "__getitem__",
     }
 )
 _METHODS = {

@@ -23,6 +23,13 @@ def lines(account: Account) -> list[str]:
     """The report's lines, the main result first."""
     if account.plainly:
         return [_difference(account), f"The difference is no rounding: {account.plainly}."]
+    if account.algorithms is not None:
+        return [
+            _difference(account),
+            *_precision(account),
+            *(account.algorithms.lines(_names(account)) if account.differing else ()),
+            *_properties(account),
+        ]
     return [
         _difference(account),
         *_precision(account),
@@ -30,6 +37,10 @@ def lines(account: Account) -> list[str]:
         *_properties(account),
         *_threshold(account),
     ]
+
+
+def _names(account: Account) -> tuple[str, str]:
+    return account.sides[0].name, account.sides[1].name
 
 
 def _difference(account: Account) -> str:

@@ -8,12 +8,16 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from ...core import svg
-from .findings import Finding
+from .findings import Finding, slope_of
 from .measure import Measurement, Series
+from .plans import SCALE
 
-WIDTH, PANEL, STRIP, LEFT, RIGHT, TOP, GAP = 960, 300, 90, 86, 24, 64, 46
+WIDTH, PANEL, STRIP, LEFT, RIGHT, TOP, GAP = 960, 300, 90, 86, 150, 64, 46
+LABEL, LABEL_HEIGHT = 21, 14  # letters of a label at a line's end, and their distance
+FLAT, NEAR = 0.2, 0.3  # slopes: below the first no guide helps; a guide so near is the one
 LINE, LETTERS = 18, 134  # of the legend: line height, and letters that fit even in a wide font
 STYLE = """
+svg{width:100%;height:auto;max-height:none}
 .slope{stroke:var(--m);stroke-dasharray:1 5;fill:none;stroke-linecap:round}
 .budget{stroke:var(--f);stroke-dasharray:7 4;fill:none}
 """
@@ -81,9 +85,10 @@ def _panel(series: Series, dtype: str, across: svg.Scale, top: float) -> Iterato
     ]
     if first:
         yield svg.path([(across(m.value), up(m.budget)) for m in first], class_="budget")
-        x, y = across(first[-1].value) - 4, up(first[-1].budget) - 7
-        yield svg.text(x, y, "budget", text_anchor="end")
     yield from _slopes(series, dtype, heights, across, up)
+    ends: list[tuple[float, str, str | None]] = []
+    if first:
+        ends.append((up(first[-1].budget), "budget", None))
     for number, contestant in enumerate(series.contestants):
         places = [(across(m.value), up(m.rms)) for m in series.of(contestant, dtype) if m.rms > 0.0]
         if places:
@@ -92,24 +97,46 @@ def _panel(series: Series, dtype: str, across: svg.Scale, top: float) -> Iterato
             color = _color(number)
             yield svg.path(places, class_="line", stroke=color, stroke_width=width, opacity=opacity)
             yield "".join(svg.circle(x, y, 2.4, fill=_color(number)) for x, y in places)
+            ends.append((places[-1][1], contestant, color))
+    yield from _labels(ends, top, top + PANEL)
+
+
+def _labels(
+    ends: Sequence[tuple[float, str, str | None]], top: float, bottom: float
+) -> Iterator[str]:
+    """The name of each line at its end; those of lines that end together below each other."""
+    spread: list[float] = []
+    for y, _, _ in (ordered := sorted(ends, key=lambda end: end[0])):
+        spread.append(max(y, spread[-1] + LABEL_HEIGHT if spread else top))
+    beyond = max(spread[-1] - bottom, 0.0) if spread else 0.0
+    for y, (_, words, color) in zip(spread, ordered, strict=True):
+        short = words if len(words) <= LABEL else f"{words[: LABEL - 1]}…"
+        x, height = WIDTH - RIGHT + 8, y - beyond
+        if color:
+            yield svg.circle(x + 4, height, 4, fill=color)
+        yield svg.text(x + 14, height + 4, short, font_size=12)
 
 
 def _slopes(
     series: Series, dtype: str, heights: Sequence[float], across: svg.Scale, up: svg.Scale
 ) -> Iterator[str]:
-    """Lines ∝ √n and ∝ n through the first contestant's middle point."""
+    """Lines ∝ √n and ∝ n through the first contestant's middle point, where they help to read its
+    slope: none beside magnitudes and errors that do not grow, one where they grow like it."""
     points = [m for m in series.of(series.contestants[0], dtype) if m.rms > 0.0]
-    if len(points) < 3:
+    slope = slope_of(points)
+    if series.vary.name == SCALE or len(points) < 3 or not slope > FLAT:
         return
     middle = points[len(points) // 2]
-    for power, label in ((0.5, "√n"), (1.0, "n")):
+    guides = ((0.5, "√n"), (1.0, "n"))
+    near = [guide for guide in guides if abs(guide[0] - slope) <= NEAR]
+    for power, label in near[:1] or guides:
         ends = [(m.value, middle.rms * (m.value / middle.value) ** power) for m in points]
         ends = [(x, y) for x, y in ends if min(heights) <= y <= max(heights)]
         if len(ends) >= 2:
             places = [(across(x), up(y)) for x, y in (ends[0], ends[-1])]
             yield svg.path(places, class_="slope")
-            x, y = places[-1]
-            yield svg.text(x + 3, y + 4, label, class_="muted", font_size=11)
+            x, y = places[0]
+            yield svg.text(x + 2, y - 6, label, class_="muted", font_size=11)
 
 
 def _strip(series: Series, across: svg.Scale, top: float) -> Iterator[str]:

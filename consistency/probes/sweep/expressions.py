@@ -4,6 +4,7 @@ evaluated as Python."""
 from __future__ import annotations
 
 import ast
+import math
 import operator as python
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,6 +19,13 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Pow: python.pow,
     ast.MatMult: python.matmul,
 }  # fmt: skip
+# Options of torch's functions that are texts.
+_OPTIONS = frozenset(
+    {
+        "approximate", "interpolation", "mode", "norm", "ord", "padding", "padding_mode", "reduce",
+        "reduction", "rounding_mode", "side",
+    }
+)  # fmt: skip
 _PROPERTIES = ("T", "mT", "H", "mH")
 _MODULES = ("torch", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft")
 MAX_LENGTH = 500
@@ -62,6 +70,9 @@ def _compile_node(node: ast.AST, names: tuple[str, ...], text: str) -> Compiled:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             a, b, function_ = inner(left), inner(right), _BINARY[type(op)]
             return lambda values: function_(*_bounded(function_, a(values), b(values)))
+        case ast.Subscript(value=value, slice=index):
+            of, place = inner(value), _index(index, names, text)
+            return lambda values: of(values)[place(values)]
         case ast.Attribute(value=value, attr=attribute) if attribute in _PROPERTIES:
             of = inner(value)
             return lambda values: getattr(of(values), attribute)
@@ -72,9 +83,13 @@ def _compile_node(node: ast.AST, names: tuple[str, ...], text: str) -> Compiled:
             called, first = _function(function, names, text)
             parts = [
                 *([inner(first)] if first is not None else []),
-                *(inner(item) for item in arguments),
+                *(_equation(item, called) or inner(item) for item in arguments),
             ]
-            named = {word.arg: inner(word.value) for word in keywords if word.arg is not None}
+            named = {
+                word.arg: _option(word) or inner(word.value)
+                for word in keywords
+                if word.arg is not None
+            }
             if len(named) != len(keywords):
                 source = ast.unparse(node)
                 raise UsageError(f"the formula {text!r:.80}: {source!r:.60} is not understood")
@@ -83,8 +98,56 @@ def _compile_node(node: ast.AST, names: tuple[str, ...], text: str) -> Compiled:
             )
     raise UsageError(
         f"the formula {text!r:.80}: {ast.unparse(node)!r:.60} is not understood; numbers, + - * / "
-        "** @, .T and calls are"
+        "** @, .T, [1:] and calls are"
     )
+
+
+def _constant(value: Any) -> Compiled:
+    return lambda values: value
+
+
+def _equation(node: ast.AST, called: Callable[..., Any]) -> Compiled | None:
+    """The text that says what einsum sums over; None for anything else. No other function gets a
+    text by position: some would take it for the name of a file."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and called is torch.einsum:
+        return _constant(node.value)
+    return None
+
+
+def _option(word: ast.keyword) -> Compiled | None:
+    """The text of an option that chooses between ways to compute."""
+    is_text = isinstance(word.value, ast.Constant) and isinstance(word.value.value, str)
+    return _constant(word.value.value) if is_text and word.arg in _OPTIONS else None  # type: ignore[attr-defined]
+
+
+def _index(node: ast.AST, names: tuple[str, ...], text: str) -> Compiled:
+    """What stands between brackets: whole numbers, slices, sizes, ``None`` and ``...``, or several
+    of them."""
+
+    def part(item: ast.AST | None) -> Compiled:
+        if item is None:
+            return _constant(None)
+        if isinstance(item, ast.Constant) and item.value is Ellipsis:
+            return _constant(Ellipsis)
+        if isinstance(item, ast.Slice):
+            bounds = [part(bound) for bound in (item.lower, item.upper, item.step)]
+            return lambda values: slice(*(bound(values) for bound in bounds))
+        found = _compile_node(item, names, text)
+        return lambda values: _whole(found(values), text)
+
+    if isinstance(node, ast.Tuple):
+        parts = [part(item) for item in node.elts]
+        return lambda values: tuple(each(values) for each in parts)
+    return part(node)
+
+
+def _whole(value: Any, text: str) -> Any:
+    """A position; a quotient of sizes, such as N / 2, is rounded down."""
+    if value is None or isinstance(value, (int, torch.Tensor)):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return math.floor(value)
+    raise UsageError(f"the formula {text!r:.80}: {value!r:.40} is no position")
 
 
 def _bounded(function: Callable[[Any, Any], Any], a: Any, b: Any) -> tuple[Any, Any]:

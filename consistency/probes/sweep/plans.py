@@ -106,6 +106,14 @@ PLANS: dict[str, SweepPlan] = {
         lambda t, s: (t(s["M"], s["K"]), t(s["K"], s["N"])),
         "K=1..2048",
     ),
+    "einsum": SweepPlan(
+        "einsum",
+        ("a", "b"),
+        {"M": 32, "K": 512, "N": 128},
+        lambda t, s: ("mk,kn->mn", t(s["M"], s["K"]), t(s["K"], s["N"])),
+        "K=1..2048",
+        {"a @ b": "a @ b"},
+    ),
     "dot": SweepPlan(
         "dot",
         ("a", "b"),

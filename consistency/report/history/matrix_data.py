@@ -123,7 +123,7 @@ def _environment(env: EnvironmentHistory) -> dict[str, Any]:
     last = env.runs[-1]
     return {
         "name": env.name, "label": env.label, "backend": env.backend, "night": last.name,
-        "nights": len(env.runs),
+        "nights": len(env.runs), "parts": nights_of(env), "known": known_by(env),
         "identity": identity_of(env), "path": quote(last.path), "spec": quote(env.spec()),
     }  # fmt: skip
 
@@ -194,6 +194,20 @@ def past_of(series: list[Any]) -> str:
     largest = np.where((failing > 0) & ~(largest > 0.0), 0.5, largest)
     parts = np.array_split(largest, min(POINTS, len(largest)))
     return "".join(_letter(part) for part in parts)
+
+
+def nights_of(env: EnvironmentHistory) -> list[list[str]]:
+    """The first and the last night of each range of runs that :func:`past_of` has a character
+    for."""
+    names = [run.name for run in env.runs]
+    parts = np.array_split(np.arange(len(names)), min(POINTS, len(names)))
+    return [[names[part[0]], names[part[-1]]] for part in parts]
+
+
+def known_by(env: EnvironmentHistory) -> str:
+    """``driver 31.0.15 · torch 2.13.0``, as far as they are known."""
+    last = env.identities[-1] if env.identities else {}
+    return " · ".join(f"{name} {last[name]}"[:60] for name in ("driver", "torch") if last.get(name))
 
 
 def _letter(part: NDArray[np.float32]) -> str:

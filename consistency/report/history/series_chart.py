@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core import svg
+from ...core.text import format_factor
 from .events import ChangePoint
 from .group_series import GroupSeries
 from .series import EnvironmentHistory
@@ -19,6 +20,7 @@ FLOOR = HEIGHT - BOTTOM
 PER_DECADE = math.log2(10.0)
 NEAR = 0.004  # of the height: smaller steps are not drawn
 MAX_POINTS = 420
+MAX_NIGHTS = 120  # with a date on hover
 
 
 def series_chart(
@@ -63,10 +65,21 @@ def _parts(
         yield svg.text(x(i + 0.5), HEIGHT - 4, environment.runs[i].name, text_anchor=anchor)
     yield svg.element("path", class_="middle", d=_path(series.middle, x, y))
     yield svg.element("path", class_="largest", d=_path(series.largest, x, y))
+    for run in range(runs) if runs <= MAX_NIGHTS else ():
+        words = f"{environment.runs[run].name}: {_budgets(series.largest[run])}"
+        width = x(run + 1) - x(run)
+        yield svg.rect(x(run), TOP, width, FLOOR - TOP, tip=words, class_="night")
     for point in change_points:
         kind = "change worse" if point.regression else "change better"
         words = f"{environment.runs[point.run].name}: {point.kind.heading}"
         yield svg.line(x(point.run), 6, x(point.run), FLOOR, tip=words, class_=kind)
+
+
+def _budgets(octaves: np.float32) -> str:
+    """The largest × budget of a night in words."""
+    if math.isnan(octaves):
+        return "nothing was tested"
+    return f"largest {format_factor(2.0 ** min(float(octaves), 1000.0))} × budget"
 
 
 def sparkline(series: GroupSeries) -> str:

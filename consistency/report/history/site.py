@@ -1,8 +1,8 @@
 """A static site of the matrix: pages that need no network and no server, each with what it shows
 inside.
 
-    index.html  operators/NAME.html  latest.html  environments.html  failures/ID/ (scripts and
-    issues of what fails now)
+    index.html  operators/NAME.html  latest.html  environments.html  badge.svg  feed.xml
+    failures/ID/ (scripts and issues of what fails now)
 
 Everything that came from bundles is escaped: by Jinja in the text, by
 :func:`~consistency.report.page_data.embed_json` in the JSON, and the script puts it into the page
@@ -25,6 +25,7 @@ from ...errors import BundleError, UsageError
 from ...storage.bundle.naming import folder_name
 from ..page import join_scripts, policy_of, source
 from ..page_data import embed_json
+from .feed import BADGE, FEED, badge, feed
 from .matrix_data import data
 from .pages import environments_page, latest_page, operator_page
 from .snapshot import FAILED, Snapshot
@@ -41,7 +42,7 @@ MAX_FOLDERS, MAX_BYTES = 400, 1 << 20  # of failures that are copied, and of a f
 MAX_TOTAL = 1 << 26  # bytes of all of them
 COPIED = ("repro.py", "issue.md")
 KIND = "site of a matrix"
-PAGES = ("index.html", "latest.html", "environments.html")
+PAGES = ("index.html", "latest.html", "environments.html", BADGE, FEED)
 _NAME = r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,160}"
 _OURS = re.compile(rf"operators/{_NAME}\.html|failures/[0-9]{{3}}-{_NAME}/(?:repro\.py|issue\.md)")
 # Titles of pages; sites of earlier versions have no other mark.
@@ -123,6 +124,8 @@ def _write(snapshot: Snapshot, out: Path, artifacts: bool, earlier: frozenset[st
         None,
         environments=environments_page(snapshot),
     )
+    for name, text in ((BADGE, badge(latest)), (FEED, feed(latest))):
+        write_bytes(out / name, text.encode("utf-8", "backslashreplace"))
     subfolder(out, "operators")
     for name in operators:
         values = operator_page(snapshot, by_operator[name], links)

@@ -2,17 +2,25 @@
 
 const quoted = (text) => D.windows ? `"${text.replaceAll('"', '\\"')}"` : `'${text.replaceAll("'", `'"'"'`)}'`;
 const commandOf = (c) => c.command.length > 1 ? c.command.join(quoted(c.recipe)) : c.command[0];
+const linkOf = (c) => `#${new URLSearchParams({ op: c.operator, case: c.id })}`;
+const filesOf = (c) => {
+  const at = c.files.lastIndexOf(": "), folder = c.files.slice(0, at), names = c.files.slice(at + 2).split(", ");
+  if (!D.linked) return [c.files];
+  const path = folder.split("/").map(encodeURIComponent).join("/");
+  return [`${folder}: `, ...names.flatMap((name, i) => [i ? ", " : "", make("a", { href: `${path}/${encodeURIComponent(name)}` }, name)])];
+};
 const caseOf = (c) => {
-  const box = make("div", { class: "case" });
+  const box = make("div", { class: "case", "data-case": c.id });
   const verdict = D.verdicts[c.verdict][0];
   box.append(make("p", {}, make("b", {}, `${kindName(c.kind)} · ${D.backends[c.backend]} · ${verdict}`),
-      c.alike > 1 ? ` ${count(c.alike, "case")} fail like this` : ""));
+      c.alike > 1 ? ` ${count(c.alike, "case")} fail like this` : "",
+      c.small ? " made smaller" : "", make("a", { class: "link", href: linkOf(c) }, "link to this case")));
   box.append(make("p", {}, c.sentence));
   if (c.cause || c.workaround || c.files) {
     const list = make("dl");
     if (c.cause) list.append(make("dt", {}, "cause"), make("dd", {}, c.cause));
     if (c.workaround) list.append(make("dt", {}, "work-around"), make("dd", {}, c.workaround));
-    if (c.files) list.append(make("dt", {}, "in the bundle"), make("dd", {}, c.files));
+    if (c.files) list.append(make("dt", {}, "in the bundle"), make("dd", {}, ...filesOf(c)));
     box.append(list);
   }
   if (c.told) box.append(make("pre", {}, c.told));

@@ -15,9 +15,10 @@ const operators = D.operators.map(([name, family, byTerms, groups, budgets], id)
 const byName = new Map(operators.map((o) => [o.name, o]));
 const casesOf = new Map();
 for (const row of D.cases) {
-  const [operator, kind, backend, verdict, rho, sentence, told, recipe, command, workaround, cause, alike, files] = row;
+  const [operator, kind, backend, verdict, rho, sentence, told, recipe, command, workaround, cause, alike, files, small, id] = row;
   if (!casesOf.has(operator)) casesOf.set(operator, []);
-  casesOf.get(operator).push({ kind, backend, verdict, rho, sentence, told, recipe, command, workaround, cause, alike, files });
+  casesOf.get(operator).push({ operator: D.operators[operator][0], kind, backend, verdict, rho, sentence, told, recipe, command, workaround, cause, alike, files,
+    small, id });
 }
 const scalingOf = new Map();
 for (const [operator, backend, ratio, pairs, problem] of D.scaling) {

@@ -5,7 +5,7 @@ let state = {};
 
 const readAddress = () => {
   const said = new URLSearchParams(location.hash.slice(1));
-  state = { op: said.get("op") || "" };
+  state = { op: said.get("op") || "", case: said.get("case") || "" };
   for (const key of KEYS) state[key] = said.get(key) || "";
   for (const key of KEYS.slice(1)) if (![...form.elements[key].options].some((o) => o.value === state[key])) state[key] = "";
 };
@@ -13,6 +13,9 @@ const writeAddress = () => {
   const said = new URLSearchParams(Object.entries(state).filter(([, value]) => value));
   history.replaceState(null, "", `#${said}`);
 };
+
+// Whether the user looks for something: then nothing is folded away.
+const looking = () => KEYS.some((key) => state[key]);
 
 const option = (value, text = value) => make("option", { value }, text);
 const fillFilters = () => {

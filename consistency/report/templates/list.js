@@ -2,8 +2,14 @@
 
 let shownRows = FIRST;
 const drawList = (left) => {
-  const rows = left.slice(0, shownRows).map(rowOf);
-  $("operators").replaceChildren(...rows);
+  const rows = left.slice(0, shownRows), fine = rows.filter((item) => item.rank < WARNED);
+  const folded = !looking() && fine.length > 1 && left[0].rank >= WARNED;
+  $("operators").replaceChildren(...(folded ? rows.filter((item) => item.rank >= WARNED) : rows).map(rowOf));
+  if (folded) {
+    const many = left.filter((item) => item.rank < WARNED).length;
+    $("operators").append(make("details", { class: "fine" },
+      make("summary", {}, `${count(many, "operator")} without a failure`), ...fine.map(rowOf)));
+  }
   if (left.length > shownRows) {
     const more = make("button", { type: "button" }, `Show all ${count(left.length, "operator")}`);
     more.addEventListener("click", () => {
@@ -45,8 +51,9 @@ const toggle = (item, button, panel, wanted = panel.hidden) => {
   panel.hidden = !wanted;
   if (wanted) fill(panel, item);
   else panel.replaceChildren();
+  if (state.op !== item.o.name) state.case = "";
   if (wanted) state.op = item.o.name;
-  else if (state.op === item.o.name) state.op = "";
+  else if (state.op === item.o.name) state.op = state.case = "";
   writeAddress();
 };
 const open = (o, scroll) => {
@@ -57,9 +64,15 @@ const open = (o, scroll) => {
     shownRows = Infinity;
     drawList(left);
   }
-  const row = find(), button = row.querySelector("button");
+  const row = find(), fold = row.closest("details");
+  if (fold) fold.open = true;
+  const button = row.querySelector("button");
   toggle(item, button, row.querySelector(".panel"), true);
-  if (scroll) {
+  const linked = state.case && row.querySelector(`.case[data-case="${CSS.escape(state.case)}"]`);
+  if (linked) {
+    linked.classList.add("linked");
+    linked.scrollIntoView({ block: "start" });
+  } else if (scroll) {
     row.scrollIntoView({ block: "start" });
     button.focus({ preventScroll: true });
   }

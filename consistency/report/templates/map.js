@@ -27,10 +27,19 @@ const drawMap = (left) => {
     if (!families.has(item.o.family)) families.set(item.o.family, []);
     families.get(item.o.family).push(item);
   }
-  const map = make("div", { class: "map" });
-  map.style.setProperty("--columns", shown.length);
-  map.append(make("span"), ...shown.map((b) => make("span", { class: "head" }, D.backends[b])));
+  const grid = (headed) => {
+    const map = make("div", { class: "map" });
+    map.style.setProperty("--columns", shown.length);
+    if (headed) map.append(make("span"), ...shown.map((b) => make("span", { class: "head" }, D.backends[b])));
+    return map;
+  };
+  // What is wholly fine is folded, unless something is looked for, or nothing fails.
+  const isFine = (items) => items.every((item) => shown.every((b) => !item.cells.get(b) || item.cells.get(b).rank < WARNED));
+  const fine = [...families].filter(([, items]) => isFine(items)).map(([family]) => family);
+  const folded = !looking() && fine.length > 1 && fine.length < families.size;
+  const top = grid(true), below = folded ? grid(false) : top;
   for (const [family, items] of families) {
+    const map = folded && fine.includes(family) ? below : top;
     map.append(make("span", { class: "name" }, family));
     for (const b of shown) {
       const cells = make("div", { class: "cells" });
@@ -45,8 +54,12 @@ const drawMap = (left) => {
       map.append(cells);
     }
   }
-  $("heat").replaceChildren(map);
-  const first = map.querySelector(".cell");
+  $("heat").replaceChildren(top);
+  if (folded) {
+    const names = fine.slice(0, 6).join(", ") + (fine.length > 6 ? " …" : "");
+    $("heat").append(make("details", { class: "fine" }, make("summary", {}, `${count(fine.length, "family", "families")} without a failure: ${names}`), below));
+  }
+  const first = top.querySelector(".cell");
   if (first) first.tabIndex = 0;
 };
 
@@ -54,7 +67,16 @@ const heat = $("heat");
 const tell = (square) => { $("told").textContent = square.getAttribute("aria-label"); };
 heat.addEventListener("pointerover", (e) => { if (e.target.matches(".cell")) tell(e.target); });
 heat.addEventListener("focusin", (e) => { if (e.target.matches(".cell")) tell(e.target); });
-heat.addEventListener("click", (e) => { if (e.target.matches(".cell")) open(operators[e.target.dataset.op], true); });
+// A finger cannot point: the first touch of a square says its name, the second one opens it.
+let pointer = "", touched = null;
+heat.addEventListener("pointerdown", (e) => { pointer = e.pointerType; });
+heat.addEventListener("click", (e) => {
+  if (!e.target.matches(".cell")) return;
+  const again = touched === e.target || pointer !== "touch" || e.detail === 0;
+  touched = e.target;
+  if (again) open(operators[e.target.dataset.op], true);
+  else tell(e.target);
+});
 heat.addEventListener("keydown", (e) => {
   if (!e.target.matches(".cell")) return;
   const next = neighbor(e.target, e.key);
@@ -65,7 +87,7 @@ heat.addEventListener("keydown", (e) => {
   next.focus();
 });
 const neighbor = (square, key) => {
-  const all = [...heat.querySelectorAll(".cell")], at = all.indexOf(square);
+  const all = [...heat.querySelectorAll(".cell")].filter((cell) => cell.checkVisibility()), at = all.indexOf(square);
   if (key === "ArrowRight") return all[at + 1];
   if (key === "ArrowLeft") return all[at - 1];
   if (key === "Home") return all[0];

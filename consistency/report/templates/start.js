@@ -22,7 +22,7 @@ form.addEventListener("input", changed);
 form.addEventListener("submit", (e) => e.preventDefault());
 form.addEventListener("reset", (e) => {
   e.preventDefault();
-  for (const key of [...KEYS, "op"]) state[key] = "";
+  for (const key of [...KEYS, "op", "case"]) state[key] = "";
   writeAddress();
   update();
 });
@@ -34,10 +34,10 @@ $("chips").addEventListener("click", (e) => {
   update();
 });
 addEventListener("hashchange", () => {
-  const before = state.op;
+  const before = state.op + state.case;
   readAddress();
   update();
-  if (state.op && state.op !== before && byName.has(state.op)) open(byName.get(state.op), true);
+  if (state.op && state.op + state.case !== before && byName.has(state.op)) open(byName.get(state.op), true);
 });
 let width = innerWidth;
 addEventListener("resize", () => {

@@ -139,6 +139,7 @@ def _evidence(data: Any) -> Evidence:
         {str(words): float(rho) for words, rho in data.get("trials", {}).items()},
         Cause(str(cause["name"]), str(cause["words"]), float(cause["share"])) if cause else None,
         str(_value(data, "backend_agreement", "")), bool(data.get("brief", False)),
+        tuple(str(name) for name in data.get("rivals", ())),
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ const inWords = (e) => {
 const weigh = (e) => e.rank * 1e12 + (e.rho === null ? (e.state === "fail" ? 1e11 : 0) : Math.min(e.rho, 1e10));
 const worst = (list) => list.reduce((a, b) => weigh(b) > weigh(a) ? b : a);
 
-let state = { q: "", op: "", env: "" }, shown = FIRST, rowsNow = [];
+let state = { q: "", op: "", env: "", a: "", b: "" }, shown = FIRST, rowsNow = [];
 const readAddress = () => {
   const said = new URLSearchParams(location.hash.slice(1));
   for (const key of Object.keys(state)) state[key] = said.get(key) || "";
@@ -84,6 +84,20 @@ const filtered = (tests) => {
   return left;
 };
 
+// The worst × budget of an operator on an environment in a night; null where nothing ran, Infinity beyond the scale.
+const valueOf = (c) => !c || c === "." ? null : 2 ** ((DIGITS.indexOf(c) - BUDGET) / 2);
+const at = (o, env, night) => {
+  const part = D.environments[env].parts.findIndex(([first, last]) => first <= night && night <= last);
+  return part < 0 ? null : valueOf(o.past[env][part]);
+};
+const nightly = (v) => v === null ? "–" : v <= 2 ** -9 ? "exact" : `${v > 1 ? "≤ " : ""}${size(v)}`;
+const comparing = () => state.a && state.b;
+// Two nights differ where one of them fails or ran nothing, or by a factor of 4 and more.
+const differs = (o, env) => {
+  const [a, b] = [at(o, env, state.a), at(o, env, state.b)];
+  if (a === null || b === null) return a !== b;
+  return a > 1 !== b > 1 || Math.abs(Math.log2(a / b)) >= 2 && Math.max(a, b) > 2 ** -9;
+};
 const past = (text, fails) => {
   const svg = draw("svg", { viewBox: "0 0 84 14", preserveAspectRatio: "none", "aria-hidden": "true" });
   svg.append(draw("line", { x1: 0, x2: 84, y1: 4.5, y2: 4.5 }));
@@ -111,6 +125,14 @@ const squareOf = (row, env) => {
     node.classList.add("away");
     node.setAttribute("aria-label", `${row.o.name} on ${where.name}: nothing`);
     node.append(make("span", {}, "·"));
+    return node;
+  }
+  if (comparing()) {
+    const [a, b] = [at(row.o, env, state.a), at(row.o, env, state.b)];
+    const told = `${nightly(a)} → ${nightly(b)}`;
+    node.classList.add(differs(row.o, env) ? "changed" : "ok", ...(b > 1 ? ["bad"] : []));
+    node.setAttribute("aria-label", `${row.o.name} on ${where.name}: ${told} × budget`);
+    node.append(make("span", { class: "size" }, told), past(row.o.past[env]));
     return node;
   }
   const e = worst(entries), news = entries.filter((each) => NEWS[each.kind]);
@@ -189,7 +211,7 @@ const close = (node) => {
   for (const square of node.querySelectorAll(".square")) square.setAttribute("aria-pressed", "false");
 };
 const drawGrid = () => {
-  const heads = make("div", { class: "heads" }, make("span"), ...D.environments.map((e) => make("span", {}, e.label, make("small", {}, e.backend))));
+  const heads = make("div", { class: "heads" }, make("span"), ...D.environments.map((e) => make("span", {}, e.label, make("small", {}, e.backend), make("small", {}, e.known))));
   heads.style.setProperty("--columns", D.environments.length);
   $("grid").replaceChildren(...(rowsNow.length ? [heads] : []), ...rowsNow.slice(0, shown).map(rowOf));
   const first = $("grid").querySelector(".square");
@@ -212,8 +234,11 @@ const update = () => {
   const tests = understood();
   if (!tests) return;
   rowsNow = filtered(tests);
+  if (comparing()) rowsNow = rowsNow.filter((row) => [...row.cells.keys()].some((env) => differs(row.o, env)));
   const results = rowsNow.reduce((sum, row) => sum + row.kept.length, 0);
-  $("count").textContent = rowsNow.length ? `${count(rowsNow.length, "operator")}, ${count(results, "cell")}` : "Nothing matches.";
+  const changed = comparing() ? ` with changes from ${state.a} to ${state.b}: the worst × budget of each night` : "";
+  $("count").textContent = rowsNow.length ? `${count(rowsNow.length, "operator")}${changed || `, ${count(results, "cell")}`}` :
+    comparing() ? `No operator has changed from ${state.a} to ${state.b}.` : "Nothing matches.";
   drawGrid();
 };
 
@@ -247,8 +272,9 @@ field.addEventListener("input", () => { state.q = field.value; shown = FIRST; wr
 form.addEventListener("submit", (e) => e.preventDefault());
 form.addEventListener("reset", (e) => {
   e.preventDefault();
-  state = { q: "", op: "", env: "" };
+  state = { q: "", op: "", env: "", a: "", b: "" };
   field.value = "";
+  showNights();
   writeAddress();
   update();
 });
@@ -259,8 +285,31 @@ $("examples").addEventListener("click", (e) => {
   writeAddress();
   update();
 });
-addEventListener("hashchange", () => { readAddress(); field.value = state.q; update(); });
+const nights = $("nights"), dates = [...new Set(D.environments.flatMap((e) => e.parts.flat()))].sort();
+const showNights = () => { for (const key of ["a", "b"]) nights.elements[key].value = state[key]; };
+for (const key of ["a", "b"]) nights.elements[key].append(make("option", { value: "" }, "–"),
+  ...[...dates].reverse().map((date) => make("option", { value: date }, date)));
+nights.hidden = dates.length < 2;
+nights.addEventListener("input", () => {
+  for (const key of ["a", "b"]) state[key] = nights.elements[key].value;
+  writeAddress();
+  update();
+});
+nights.addEventListener("submit", (e) => e.preventDefault());
+$("grid").addEventListener("pointermove", (e) => {
+  const line = e.target.closest(".square")?.querySelector("svg"), node = e.target.closest(".one");
+  if (!line || !node) return;
+  const env = Number(line.closest(".square").dataset.env), o = operators[node.dataset.op];
+  const box = line.getBoundingClientRect(), parts = D.environments[env].parts;
+  const i = Math.min(Math.max(Math.floor((e.clientX - box.left) / box.width * parts.length), 0), parts.length - 1);
+  const [first, last] = parts[i], v = valueOf(o.past[env][i]);
+  const told = v === null ? "nothing was tested" : v > 1 ? `fails, up to ${size(v)} × budget` : `${nightly(v)} × budget`;
+  $("told").textContent = `${o.name} on ${D.environments[env].name}, ${first === last ? first : `${first} to ${last}`}: ${told}`;
+});
+addEventListener("hashchange", () => { readAddress(); field.value = state.q; showNights(); update(); });
 $("legend").append(...LEGEND.map(([name, text]) => make("span", {}, make("i", { class: `swatch ${name}` }), text)));
 readAddress();
+for (const key of ["a", "b"]) if (!dates.includes(state[key])) state[key] = "";
 field.value = state.q;
+showNights();
 update();
