@@ -23,7 +23,6 @@ from .. import operators
 from ..core import dtypes as _dtypes
 from ..core.model import Case
 from ..errors import UsageError, did_you_mean
-from ..generate.choices import HypothesisChoices
 from ..generate.materialize import prepare
 from ..generate.strategies import Draw
 from ..generate.strategies import cases as _cases
@@ -120,7 +119,7 @@ def arguments(
 
 def _source(draw: st.DrawFn, dtype: str, domain: Domain) -> Draw:
     operator = Operator(name="tensors", family="user", sample=lambda d: call())
-    return Draw(HypothesisChoices(draw), dtype, operator)
+    return Draw(draw, dtype, operator)
 
 
 def _known(name: str) -> str:

@@ -2,7 +2,7 @@
 of the code that draws them.
 
 It is cached for the user, one file per operator × dtype. Its digest tells whether two are the same:
-the same sources with another torch may draw other cases, so machines to be compared case by
+the same sources with another Hypothesis may draw other cases, so machines to be compared case by
 case share one folder (``consistency corpus make -o FOLDER``).
 """
 
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import hypothesis
 import torch
 
 from .. import operators
@@ -35,9 +36,8 @@ EXAMPLES = 12
 SEED = 0
 SHARE = 0.25  # share of a time budget that drawing may take; the next run draws the rest
 _SOURCES = (
-    "operators", "generate/choices.py", "generate/strategies.py", "generate/search.py",
-    "generate/layouts.py", "generate/memory_formats.py", "generate/gradients.py",
-    "generate/scalar_pairs.py", "generate/special_positions.py",
+    "operators", "generate/strategies.py", "generate/search.py", "generate/layouts.py",
+    "generate/memory_formats.py",
     "generate/fill.py", "generate/value_class_choice.py",
     "generate/value_classes.py",
     "core/recipe.py", "core/dtypes.py", "core/model.py",
@@ -111,7 +111,7 @@ def _cached(operator: Operator, dtype: str, examples: int) -> list[Case] | None:
 @functools.cache
 def _version() -> str:
     """The version of all code that decides which cases are drawn."""
-    total = hashlib.sha256(f"{__version__}/{torch.__version__}".encode())
+    total = hashlib.sha256(f"{__version__}/{hypothesis.__version__}/{torch.__version__}".encode())
     for path in _files():
         total.update(path.name.encode())
         total.update(path.read_bytes())

@@ -1,8 +1,9 @@
-"""A reproducible batch of cases per operator × dtype, and the smallest case with some property,
-which Hypothesis finds.
+"""Cases from Hypothesis: a reproducible batch per operator × dtype, and the smallest case with some
+property.
 
 The seed comes from (run seed, operator, dtype) and never from the backend, so that every backend
-sees the same cases. They are collected first and executed by the engine, each distinct one once.
+sees the same cases. Hypothesis is only the searcher: cases are collected first and executed by the
+engine, each distinct one once.
 """
 
 from __future__ import annotations
@@ -23,11 +24,10 @@ from ..core.dtypes import PARTS, floats
 from ..core.model import Case
 from ..core.recipe import Literal, TensorRecipe, tensors
 from ..operators.declare import Operator
-from .choices import RandomChoices
 from .gradients import with_cotangent_layouts, with_untracked_inputs
 from .memory_formats import with_channels_last
 from .scalar_pairs import with_scalar_pair
-from .strategies import cases, draw_case
+from .strategies import cases
 
 _QUIET: dict[str, Any] = {
     # Explicit, because under CI=true Hypothesis silently selects a profile of its own.
@@ -36,33 +36,40 @@ _QUIET: dict[str, Any] = {
 }  # fmt: skip
 
 
-ATTEMPTS = 4  # draws for each case of a batch, before similar ones are taken
-
-
 def seed_for(seed: int, operator: str, dtype: str) -> int:
-    """The seed of one operator × dtype in a run."""
+    """The Hypothesis seed of one operator × dtype in a run."""
     return int.from_bytes(hashlib.sha256(f"{seed}/{operator}/{dtype}".encode()).digest()[:8], "big")
 
 
 def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[Case]:
     """Up to ``examples`` distinct cases; the same for the same arguments and versions.
 
-    Cases with mostly blank numbers are left out: they would be inconclusive.
+    Cases with mostly blank numbers (Hypothesis often starts with the simplest) are left out: they
+    would be inconclusive.
     """
     if operator.cases is not None:
         return operator.cases(dtype, examples, seed)
     distinct: dict[str, Case] = {}
     similar: dict[str, Case] = {}
-    choices = RandomChoices(seed_for(seed, operator.name, dtype))
-    for _ in range(ATTEMPTS * examples + 8):
-        if len(distinct) == examples:
-            break
-        choices.next_case()
-        case = draw_case(choices, operator, dtype)
+
+    @hypothesis.seed(seed_for(seed, operator.name, dtype))
+    @hypothesis.settings(
+        max_examples=2 * examples + 8, phases=[Phase.generate], report_multiple_bugs=False, **_QUIET
+    )
+    @hypothesis.given(cases(operator, dtype))
+    def collect(case: Case) -> None:
         if _blank(case):
-            continue
-        if distinct.setdefault(plan(case), case) is not case:
+            return
+        same = plan(case)
+        if same in distinct:
             similar.setdefault(case.digest, case)
+        else:
+            distinct[same] = case
+        if len(distinct) == examples:
+            raise _EnoughDrawn
+
+    with hypothesis_alone(), contextlib.suppress(_EnoughDrawn):
+        collect()
     digests = {case.digest for case in distinct.values()}
     extra = (case for digest, case in similar.items() if digest not in digests)
     drawn = [*distinct.values(), *extra][:examples]
@@ -73,7 +80,11 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
 
 
 def plan(case: Case) -> str:
-    """The case without its positions in the bitstream: two cases with the same plan are similar."""
+    """The case without its positions in the bitstream: two cases with the same plan are similar.
+
+    Half of Hypothesis's draws are slight mutations of earlier ones, which as test data are
+    repetitions.
+    """
     recipes = (*tensors(case.args), *tensors(case.kwargs))
     parts = [replace(t, stop=0, special=()) if isinstance(t, TensorRecipe) else t for t in recipes]
     scalars = [repr(a) for a in case.args if not list(tensors(a))]
@@ -106,6 +117,11 @@ def _blank(case: Case) -> bool:
     )
 
 
+class _EnoughDrawn(BaseException):
+    """Ends a search as an interrupt does. Hypothesis takes an exception for a failing example,
+    runs it three times more and describes it, which took as long as drawing two cases."""
+
+
 class _MatchFoundError(Exception):  # a signal to Hypothesis, never seen by a user
     pass
 
@@ -119,35 +135,23 @@ def smallest(
     seed: int = 0,
     seconds: float = 10.0,
 ) -> Case | None:
-    """The smallest case for which ``predicate`` holds, as Hypothesis shrinks it; None when none is
-    found.
+    """The smallest case for which ``predicate`` holds, as Hypothesis shrinks it; None when no
+    example of the batch has it.
 
     ``predicate`` is called once per distinct case. After ``seconds`` the best case so far is
-    returned. Where Hypothesis draws none, and for cases that it cannot draw, it is the smallest of
-    the batch.
+    returned. What is not drawn cannot be shrunk: there it is the smallest of the batch.
     """
-    until = time.monotonic() + seconds
-    found = None
-    if operator.cases is None:
-        found = _shrunk(operator, dtype, predicate, examples, seed, until)
-    if found is not None:
-        return found
-    candidates = sorted(
-        batch(operator, dtype, examples, seed), key=lambda case: len(case.line) + _bytes(case)
-    )
-    return next((case for case in candidates if time.monotonic() < until and predicate(case)), None)
-
-
-def _shrunk(
-    operator: Operator,
-    dtype: str,
-    predicate: Callable[[Case], bool],
-    examples: int,
-    seed: int,
-    until: float,
-) -> Case | None:
+    if operator.cases is not None:
+        until = time.monotonic() + seconds
+        candidates = sorted(
+            operator.cases(dtype, examples, seed), key=lambda case: len(case.line) + _bytes(case)
+        )
+        return next(
+            (case for case in candidates if time.monotonic() < until and predicate(case)), None
+        )
     verdicts: dict[str, bool] = {}
     best: list[Case] = []
+    until = time.monotonic() + seconds
 
     @hypothesis.seed(seed_for(seed, operator.name, dtype))
     @hypothesis.settings(

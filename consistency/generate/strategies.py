@@ -1,14 +1,15 @@
-"""The :class:`Draw` that operators' ``sample`` functions talk to, and :func:`cases`, the same as
-a Hypothesis strategy.
+"""Hypothesis strategies: the :class:`Draw` that operators' ``sample`` functions talk to, and
+:func:`cases`.
 
-Everything is drawn by construction, so no draw is thrown away. Hypothesis shrinks towards: fewer
-and smaller dimensions, contiguous layout, the plainest value class, defaults (the first option of
-every choice), and a window at the beginning of the bitstream, which leaves zeros everywhere but at
-the culprit (see :mod:`consistency.generate.bitstream`).
+Everything is drawn by construction, so no draw is thrown away. Shrinking goes towards: fewer and
+smaller dimensions, contiguous layout, the plainest value class, defaults (the first option of every
+choice), and a window at the beginning of the bitstream, which leaves zeros everywhere but at the
+culprit (see :mod:`consistency.generate.bitstream`).
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -19,21 +20,48 @@ from ..core import dtypes
 from ..core.model import Case
 from ..core.recipe import TensorRecipe
 from ..operators.declare import REAL, Domain, Operator
-from .choices import Choices, HypothesisChoices
 from .layouts import inverse, possible
 from .special_positions import SpecialPositions
 from .value_class_choice import WIDE_INTEGERS, computes_exactly, plane, value_classes_within
 
+# Just around powers of two, where vector bodies, tails and blocks begin and end.
+INTERESTING = (
+    1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511,
+    513, 1000, 1024, 2048, 4095,
+)  # fmt: skip
 MOST_ELEMENTS = 1 << 16
-_FLAG = (False, True)
+
+
+@functools.lru_cache(maxsize=4096)
+def _integers(low: int, high: int) -> st.SearchStrategy[int]:
+    return st.integers(low, high)
+
+
+@functools.lru_cache(maxsize=4096)
+def _sizes(low: int, high: int) -> st.SearchStrategy[int]:
+    corners = [size for size in INTERESTING if low <= size <= high]
+    small = st.integers(low, min(high, low + 4))
+    return st.one_of(small, st.sampled_from(corners), st.integers(low, high)) if corners else small
+
+
+_CHOICES: dict[str, st.SearchStrategy[Any]] = {}
+_FLAG = st.sampled_from((False, True))
+
+
+def _sampled(options: tuple[Any, ...]) -> st.SearchStrategy[Any]:
+    """Cached by repr: a cache that compares would treat (False,) and (0.0,) as equal."""
+    spelling = repr(options)
+    if spelling not in _CHOICES:
+        _CHOICES[spelling] = st.sampled_from(options)
+    return _CHOICES[spelling]
 
 
 class Draw:
     """Draws the arguments of one case in one dtype. Every method says which way its examples
     shrink."""
 
-    def __init__(self, choices: Choices, dtype: str, operator: Operator) -> None:
-        self._choices = choices
+    def __init__(self, draw: st.DrawFn, dtype: str, operator: Operator) -> None:
+        self._draw = draw
         self.dtype = dtype
         self.operator = operator
         self._special_positions = SpecialPositions(self, operator)
@@ -50,7 +78,7 @@ class Draw:
 
     def size(self, low: int = 1, high: int = 64) -> int:
         """A dimension's size, often just around a power of two. Shrinks towards ``low``."""
-        return self._choices.size(low, max(low, high))
+        return self._draw(_sizes(low, max(low, high)))
 
     def shape(
         self, low: int = 0, high: int = 4, *, least: int = 1, most: int = 64, elements: int = 4096
@@ -58,7 +86,7 @@ class Draw:
         """A shape with ``low`` to ``high`` dimensions of sizes ``least`` to ``most``. Shrinks to
         fewer, then smaller dimensions."""
         remaining, sizes = elements, []
-        for _ in range(self._choices.integer(low, high)):
+        for _ in range(self._draw(_integers(low, high))):
             size = self.size(least, max(least, min(most, remaining)))
             remaining //= max(size, 1)
             sizes.append(size)
@@ -69,31 +97,31 @@ class Draw:
         if not self.flag():
             return tuple(shape)
         keep = tuple(1 if self.flag() else size for size in shape)
-        return keep[self._choices.integer(0, len(keep)) :]
+        return keep[self._draw(_integers(0, len(keep))) :]
 
     def choice(self, *options: Any) -> Any:
         """One of the options. Shrinks towards the first."""
-        return self._choices.option(options)
+        return self._draw(_sampled(options))
 
     def flag(self) -> bool:
         """True or False. Shrinks towards False."""
-        return bool(self._choices.option(_FLAG))
+        return self._draw(_FLAG)
 
     def integer(self, low: int, high: int) -> int:
         """A whole number in [low, high]. Shrinks towards 0, or the end of the range that is nearest
         to it."""
-        return self._choices.integer(low, high)
+        return self._draw(_integers(low, high))
 
     def number(self, low: float, high: float) -> float:
         """A Python float in [low, high] with few digits (a multiple of 2**-6). Shrinks towards 0 or
         the nearest end."""
-        return self._choices.integer(math.ceil(low * 64), math.floor(high * 64)) / 64.0
+        return self._draw(_integers(math.ceil(low * 64), math.floor(high * 64))) / 64.0
 
     def dim(self, shape: Sequence[int]) -> int:
         """A dimension of ``shape``, counted from either end; 0 for a 0-d tensor. Shrinks towards
         0."""
         rank = max(len(shape), 1)
-        return self._choices.integer(-rank, rank - 1)
+        return self._draw(_integers(-rank, rank - 1))
 
     def dims(self, shape: Sequence[int], *, least: int = 1) -> tuple[int, ...]:
         """Distinct dimensions of ``shape`` in ascending order. Shrinks towards fewer."""
@@ -140,8 +168,8 @@ class Draw:
         A sum of four integers, because a single one would leave a third of the windows partly
         blank.
         """
-        integer, reach = self._choices.integer, 2 * max(1 << 12, elements)
-        return integer(0, reach) + integer(0, reach) + integer(0, reach) + integer(0, reach)
+        reach = _integers(0, 2 * max(1 << 12, elements))
+        return self._draw(reach) + self._draw(reach) + self._draw(reach) + self._draw(reach)
 
     def index(
         self, shape: Sequence[int], size: int, *, negative: bool = False, distinct: bool = False
@@ -194,19 +222,14 @@ class Draw:
             low = max(math.ceil(max(domain.low, -9.0)), least)
             high = min(math.floor(min(domain.high, 9.0)), 9)
             return ("integers", low, high) if low <= high else ("integers", 0, 1)
-        return tuple(self._choices.option(value_classes_within(domain, form)))
-
-
-def draw_case(choices: Choices, operator: Operator, dtype: str) -> Case:
-    """A case of one operator in one dtype."""
-    source = Draw(choices, dtype, operator)
-    call = operator.sample(source)
-    cotangent = source.stop(1 << 12) if operator.differentiable else 0
-    return Case(operator.name, dtype, call.args, call.kwargs, cotangent)
+        return self._draw(value_classes_within(domain, form))
 
 
 @st.composite
 def cases(draw: st.DrawFn, operator: Operator, dtype: str) -> Case:
     """Cases of one operator in one dtype. Shrinks as its ``sample`` function's draws do; the
     cotangent's window to 0."""
-    return draw_case(HypothesisChoices(draw), operator, dtype)
+    source = Draw(draw, dtype, operator)
+    call = operator.sample(source)
+    cotangent = source.stop(1 << 12) if operator.differentiable else 0
+    return Case(operator.name, dtype, call.args, call.kwargs, cotangent)

@@ -8,6 +8,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from hypothesis import strategies as st
+
 from ..core import dtypes
 from ..operators.declare import Domain, Operator
 
@@ -68,7 +70,7 @@ def plane(operator: Operator | None, dtype: str, domain: Domain) -> Domain:
 
 
 @functools.lru_cache(maxsize=512)
-def value_classes_within(domain: Domain, form: dtypes.Format) -> tuple[tuple[Any, ...], ...]:
+def value_classes_within(domain: Domain, form: dtypes.Format) -> st.SearchStrategy[tuple[Any, ...]]:
     """Value classes with parameters, simplest first."""
     low, high = (
         float(domain.low),
@@ -107,4 +109,4 @@ def value_classes_within(domain: Domain, form: dtypes.Format) -> tuple[tuple[Any
         options += [("tokens", bottom, top, *domain.specials)] * (
             2 if "nan" in domain.specials else 1
         )
-    return tuple(options)
+    return st.sampled_from(options)

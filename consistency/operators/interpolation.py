@@ -34,7 +34,7 @@ PIXELS = Domain(wide=(-8, 7), sums=True)
 def interpolate(d: Drawing) -> Call:
     """By size or by scale, a quarter of them in which a row is a single pixel with aligned corners.
     Where the nearest pixel is taken every coordinate is exact: powers of two as sizes or scales."""
-    rank = d.choice(2, 1, 3, 2)
+    rank = d.choice(2, 1, 3, 1)
     lone = d.integer(0, 3) == 3  # a single pixel, aligned: there is no neighbor to align it with
     modes = [
         "nearest",

@@ -113,18 +113,14 @@ def test_another_layout_is_refused(wrong: object) -> None:
 
 @pytest.mark.parametrize("name", ["nn.functional.layer_norm", "nn.functional.prelu", "mul"])
 def test_a_gradient_that_is_left_out_costs_the_others_nothing(name: str) -> None:
-    """The healthy CPU passes, and a wrong gradient of the parameters is noticed, except where it is
-    a sum that cancels to less than its error."""
+    """The healthy CPU passes, and a wrong gradient of the parameters is noticed."""
     operator, rules = operators.get(name), tolerances.load()
-    asked = [
+    case = next(
         case
         for case in batch(operator, "float32", 40)
         if not all(tensor.leaf for tensor in case.tensors)
-    ]
-    noticed = 0
-    for case in asked:
-        (healthy,) = judge_case(case, operator, backends.resolve_all(["cpu"]), rules, ("backward",))
-        assert not healthy.verdict.fails
-        (faulty,) = judge_case(case, operator, [Off()], rules, ("backward",))
-        noticed += faulty.verdict.fails
-    assert 2 * noticed > len(asked) > 0
+    )
+    healthy = judge_case(case, operator, backends.resolve_all(["cpu"]), rules, ("backward",))
+    assert [result.verdict.value for result in healthy] == ["rounding"]
+    faulty = judge_case(case, operator, [Off()], rules, ("backward",))
+    assert [result.verdict.fails for result in faulty] == [True]

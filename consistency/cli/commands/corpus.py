@@ -59,8 +59,8 @@ def make(
 ) -> None:
     """Draw a few cases of every operator and dtype into a folder.
 
-    What is drawn depends on the versions of consistency and torch here; the folder does not: share
-    it, so that other machines replay the same cases. Without one, `consistency run
+    What is drawn depends on the versions of consistency, Hypothesis and torch here; the folder does
+    not: share it, so that other machines replay the same cases. Without one, `consistency run
     --profile nightly` draws the same cases as this command does here.
 
     \b

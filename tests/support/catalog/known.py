@@ -30,6 +30,10 @@ NOT_DRAWN: dict[str, str] = {
         "no result is subnormal",
         "subnormals flushed / div float32",
     ),
+    **_each(
+        "seldom a number between the given threshold and 20",
+        "threshold ignored / nn.functional.softplus float32",
+    ),
     **_each("steps are exact, and so are their sums", "added up / arange float32"),
     **_each(
         "seldom from the right with as many columns as rows",
