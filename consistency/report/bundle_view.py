@@ -24,7 +24,7 @@ from ..engine.known import status
 from ..engine.measurement_files import MemoryRow
 from ..errors import BundleError, ConsistencyError
 from ..storage import bundle
-from .failure_groups import Key
+from .failure_groups import FailureKey
 from .groups import ReportGroups
 from .summary import RunSummary
 
@@ -47,8 +47,8 @@ class BundleView:
     summary: RunSummary = field(default_factory=RunSummary)
     explored: bool = False
     groups: ReportGroups = field(default_factory=ReportGroups)
-    worst: dict[Key, int] = field(default_factory=dict)
-    smallest: dict[Key, int] = field(default_factory=dict)
+    worst: dict[FailureKey, int] = field(default_factory=dict)
+    smallest: dict[FailureKey, int] = field(default_factory=dict)
     highest: dict[str, tuple[float, int]] = field(default_factory=dict)
     cut: bool = False
 
@@ -235,7 +235,7 @@ def _add(view: BundleView, number: int, row: CountedRow) -> None:
     view.summary.add(result)
     view.groups.add(result, row.get("comparison") or {})
     if result.verdict.fails:
-        key = Key.of(result)
+        key = FailureKey.of(result)
         if view.summary.failures.worst.get(key) is result:
             view.worst[key] = number
     elif result.verdict.tested:

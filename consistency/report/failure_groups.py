@@ -13,7 +13,7 @@ from ..core.verdict import VerdictKind
 from ..diagnose.cause_vote import CauseVotes, Elected, pool_of, wrong_elements
 
 
-class Key(NamedTuple):
+class FailureKey(NamedTuple):
     """The failures of which one, the worst, is kept: those that vote together
     (:func:`~consistency.diagnose.cause_vote.pool_of`), by dtype, verdict and cause."""
 
@@ -23,8 +23,8 @@ class Key(NamedTuple):
     cause: str
 
     @staticmethod
-    def of(result: Result) -> Key:
-        return Key(pool_of(result), result.dtype, result.verdict.value, result.cause)
+    def of(result: Result) -> FailureKey:
+        return FailureKey(pool_of(result), result.dtype, result.verdict.value, result.cause)
 
 
 def severity(result: Result) -> float:
@@ -42,7 +42,7 @@ class FailureGroup:
     """
 
     elected: Elected
-    keys: tuple[Key, ...]
+    keys: tuple[FailureKey, ...]
     results: tuple[Result, ...]
     smallest: Result | None = None
 
@@ -97,8 +97,8 @@ class Failures:
     """All failures of a run: their votes, the worst drawn result and the minimized one of each key;
     ``cases`` counts by :func:`~consistency.core.model.kind`."""
 
-    worst: dict[Key, Result] = field(default_factory=dict)
-    smallest: dict[Key, Result] = field(default_factory=dict)
+    worst: dict[FailureKey, Result] = field(default_factory=dict)
+    smallest: dict[FailureKey, Result] = field(default_factory=dict)
     cases: Counter[tuple[str, ...]] = field(default_factory=Counter)
     _votes: dict[tuple[str, ...], CauseVotes] = field(default_factory=dict)
 
@@ -110,9 +110,9 @@ class Failures:
         """The operators that fail."""
         return {key.pool[0] for key in self.worst}
 
-    def add(self, result: Result) -> Key | None:
+    def add(self, result: Result) -> FailureKey | None:
         """Count a failing result; its key, if it is the worst of its key so far."""
-        key = Key.of(result)
+        key = FailureKey.of(result)
         self._votes.setdefault(key.pool, CauseVotes()).add(result)
         self.cases[kind(result)] += 1
         known = self.worst.get(key)
@@ -122,9 +122,9 @@ class Failures:
         self.worst[key] = result
         return key
 
-    def shrunk(self, result: Result) -> Key:
+    def shrunk(self, result: Result) -> FailureKey:
         """Keep a minimized result; its key."""
-        key = Key.of(result)
+        key = FailureKey.of(result)
         self.smallest[key] = result
         return key
 
@@ -146,11 +146,11 @@ class Failures:
 
     def groups(self) -> list[FailureGroup]:
         """The groups of all operators, in order of appearance."""
-        pools: dict[tuple[str, ...], list[Key]] = defaultdict(list)
+        pools: dict[tuple[str, ...], list[FailureKey]] = defaultdict(list)
         for key in self.worst:
             pools[key.pool].append(key)
         found: dict[tuple[str, ...], list[FailureGroup]] = {}
-        measured: list[Key] = []
+        measured: list[FailureKey] = []
         for pool, keys in pools.items():
             if all(_is_undiagnosed(self.worst[key]) for key in keys):
                 measured += keys
@@ -161,10 +161,10 @@ class Failures:
                 found.setdefault((operator, backend, name), []).append(group)
         return self._with_measured(list(map(_merged, found.values())), measured)
 
-    def _groups_of(self, pool: tuple[str, ...], keys: list[Key]) -> list[FailureGroup]:
+    def _groups_of(self, pool: tuple[str, ...], keys: list[FailureKey]) -> list[FailureGroup]:
         elected = self._votes[pool].elect()
         names = [one.name for one in elected]
-        members: list[list[Key]] = [[] for _ in elected]
+        members: list[list[FailureKey]] = [[] for _ in elected]
         for key in keys:
             members[names.index(key.cause) if key.cause in names else 0].append(key)
         groups = []
@@ -178,10 +178,12 @@ class Failures:
                 groups.append(FailureGroup(one, tuple(alike), self._results(alike), smallest))
         return groups
 
-    def _results(self, keys: list[Key]) -> tuple[Result, ...]:
+    def _results(self, keys: list[FailureKey]) -> tuple[Result, ...]:
         return tuple(self.worst[key] for key in keys)
 
-    def _with_measured(self, groups: list[FailureGroup], keys: list[Key]) -> list[FailureGroup]:
+    def _with_measured(
+        self, groups: list[FailureGroup], keys: list[FailureKey]
+    ) -> list[FailureGroup]:
         """What was not diagnosed joins the strongest group of its operator and backend, whose fault
         it shows once more; without one it is a group."""
         for key in keys:
