@@ -15,7 +15,7 @@ from ..core.verdict import VERDICTS, Verdict
 from ..storage.bundle import failure_id
 from . import failure
 from .bundle_view import BundleView, short
-from .failure_groups import FailureGroup, Key
+from .failure_groups import FailureGroup, FailureKey
 from .groups import BINS, RANKS, ReportGroup
 
 MOST_OPERATORS = 5_000
@@ -191,8 +191,8 @@ def _places(view: BundleView, groups: Sequence[FailureGroup]) -> Iterator[tuple[
             else:
                 yield place
         small = group.smallest
-        if small is not None and Key.of(small) in view.smallest:
-            yield view.smallest[Key.of(small)], _Place(0, cause, True)
+        if small is not None and FailureKey.of(small) in view.smallest:
+            yield view.smallest[FailureKey.of(small)], _Place(0, cause, True)
     yield from later
 
 
