@@ -58,7 +58,7 @@ class CommonResults(Mapping[GroupKey, Pairs]):
         self.new_passes = after.flags(lambda result: result.passes)
         self._cases: list[str] = list(after.names.cases)
         old = before.find(after.keys)
-        new = np.flatnonzero(old >= 0)
+        new = np.flatnonzero(old >= 0).astype(np.int32)
         self.like = len(new)
         groups = after.groups[new]
         order = np.argsort(groups, kind="stable")

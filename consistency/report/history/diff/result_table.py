@@ -29,7 +29,8 @@ from .compared_results import ComparedResult, GroupKey
 MAX_TEXT = 400  # characters kept of a name or a sentence
 CASE_BITS = 32  # of a key
 CASE = (1 << CASE_BITS) - 1
-Positions = NDArray[np.int64]
+_BLOCK = 1 << 16  # results that are looked up together
+Positions = NDArray[np.integer[Any]]
 
 
 class _Metrics(TypedDict, total=False):
@@ -107,10 +108,9 @@ class ResultTable:
             for verdict, fails, tested, cause, origin, known in kinds
         ]
         self.explanations = list(texts)
-        self.keys = np.array(keys, np.int64)
-        self.rho = np.array(rho, np.float64)
-        self.kinds, self.texts = np.array(of_kind, np.intc), np.array(of_text, np.intc)
-        self._sorted = np.argsort(self.keys, kind="stable")  # positions in the order of the keys
+        self.keys, self.rho = _in_place(keys, np.int64), _in_place(rho, np.float64)
+        self.kinds, self.texts = _in_place(of_kind, np.intc), _in_place(of_text, np.intc)
+        self._sorted = self._order()
         ordered = self.keys[self._sorted]
         repeated = ordered[1:] == ordered[:-1]
         if repeated.any():
@@ -119,7 +119,11 @@ class ResultTable:
             lasts = lasts[np.argsort(firsts, kind="stable")]
             self.keys, self.rho = self.keys[lasts], self.rho[lasts]
             self.kinds, self.texts = self.kinds[lasts], self.texts[lasts]
-            self._sorted = np.argsort(self.keys, kind="stable")
+            self._sorted = self._order()
+
+    def _order(self) -> NDArray[np.int32]:
+        """The positions in the order of the keys."""
+        return np.argsort(self.keys, kind="stable").astype(np.int32)
 
     @staticmethod
     def of(names: Names, results: Mapping[tuple[GroupKey, str], ComparedResult]) -> ResultTable:
@@ -143,20 +147,25 @@ class ResultTable:
 
     def flags(self, hold: Callable[[ComparedResult], bool]) -> NDArray[np.bool_]:
         """Of each result, whether ``hold`` is true; it must not depend on error or explanation."""
-        return np.array([hold(one) for one in self.distinct], np.bool_)[self.kinds]
+        held = np.array([hold(one) for one in self.distinct], np.bool_)
+        chosen: NDArray[np.bool_] = held[self.kinds]
+        return chosen
 
     def find(self, keys: Positions) -> Positions:
         """The positions of results by key; −1 where there is none."""
-        ordered = self.keys[self._sorted]
-        places = np.searchsorted(ordered, keys)
-        places[places == len(ordered)] = 0
-        if not len(ordered):
-            return np.full(len(keys), -1)
-        return np.where(ordered[places] == keys, self._sorted[places], -1)
+        ordered, found = self.keys[self._sorted], np.full(len(keys), -1, np.int32)
+        for start in range(0, len(keys) if len(ordered) else 0, _BLOCK):
+            block = keys[start : start + _BLOCK]
+            places = np.searchsorted(ordered, block)
+            places[places == len(ordered)] = 0
+            same = ordered[places] == block
+            found[start : start + _BLOCK][same] = self._sorted[places[same]]
+        return found
 
     def lacking_in(self, other: ResultTable) -> NDArray[np.bool_]:
         """Of each result, whether ``other`` has none for its group and case."""
-        return other.find(self.keys) < 0
+        lacking: NDArray[np.bool_] = other.find(self.keys) < 0
+        return lacking
 
     def result(self, position: int) -> ComparedResult:
         kind = self.distinct[self.kinds[position]]
@@ -165,6 +174,11 @@ class ResultTable:
             kind.verdict, kind.fails, kind.tested, float(self.rho[position]), text, kind.cause,
             kind.origin, kind.known,
         )  # fmt: skip
+
+
+def _in_place(numbers: array[Any], dtype: Any) -> NDArray[Any]:
+    """The numbers without a copy; of none, an empty array."""
+    return np.frombuffer(numbers, dtype) if numbers else np.empty(0, dtype)
 
 
 def read(folder: Path, names: Names) -> ResultTable:
