@@ -27,13 +27,12 @@ from ..errors import UsageError, did_you_mean
 from ..generate.materialize import Adjust, Materials
 from ..operators.declare import Operator
 from ._directml_adapters import Adapters, discover
+from ._driver_versions import driver_version
 from ._messages import told
 from .base import Backend, TorchBackend, every_warning
 
 MAX_DIMENSIONS = 8
 _PLAIN = Backend()
-# Windows: display adapters
-_CLASS = r"SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
 
 
 class DirectML(TorchBackend):
@@ -178,20 +177,4 @@ def _ends_the_process(operator: Operator, materials: Materials, dtype: str | Non
                 f"DirectML ends the process on {item.ndim} dimensions, it has at most "
                 f"{MAX_DIMENSIONS}"
             )
-    return ""
-
-
-def driver_version(adapter: str) -> str:
-    """The display driver's version such as ``31.0.15.5222``, from Windows' registry; empty
-    elsewhere (WSL, too)."""
-    with contextlib.suppress(Exception):
-        registry: Any = importlib.import_module("winreg")
-        with registry.OpenKey(registry.HKEY_LOCAL_MACHINE, _CLASS) as folder:
-            for number in range(registry.QueryInfoKey(folder)[0]):
-                with (
-                    contextlib.suppress(OSError),
-                    registry.OpenKey(folder, f"{number:04d}") as entry,
-                ):
-                    if registry.QueryValueEx(entry, "DriverDesc")[0].strip() == adapter:
-                        return str(registry.QueryValueEx(entry, "DriverVersion")[0])
     return ""

@@ -346,7 +346,7 @@ _SENTENCES = frozenset(
     {
         "lost-write", "duplicates-dropped", "biased-variance", "zero-sign-lost", "beta-zero-kept",
         "index-base", "float32-integers",
-        "output-padding-zero",
+        "output-padding-zero", "crossed-bounds", "rounded-toward-zero", "masked-by-product",
     }
 )  # fmt: skip
 

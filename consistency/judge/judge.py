@@ -7,6 +7,7 @@ what the call promises beside the numbers, and whether the case could have shown
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from ..core.contract import DOCUMENTED, STATED
@@ -87,9 +88,19 @@ def _judge_fallback(
         judgment = judge(replace(comparison, status=OutcomeStatus.OK), baseline, rule, policy)
         if judgment.verdict.fails:
             return replace(
-                judgment, explanation=f"{judgment.explanation} (it fell back: {comparison.note})"
+                judgment, explanation=f"{judgment.explanation} ({_fell_back(comparison.note)})"
             )
     return Judgment(Verdict(VerdictKind.FALLBACK), comparison.note or "fallback")
+
+
+_ATEN = re.compile(r"'(aten::[\w.]+)'")
+
+
+def _fell_back(note: str) -> str:
+    """``aten::elu.out fell back to the CPU``: a short form of torch's warning, which has 190
+    characters; what else a note says as it is."""
+    found = _ATEN.search(note)
+    return f"{found[1]} fell back to the CPU" if found else f"it fell back: {note}"
 
 
 def _most_severe(judgments: list[Judgment]) -> Judgment:

@@ -95,8 +95,20 @@ def writing(original: Operator, out: torch.Tensor, *args: Any, **kwargs: Any) ->
         out = out.new_empty(0)  # to be resized, which the memory behind a recipe's tensor cannot be
     result = original(*args, **kwargs, out=out)
     if result is not out:
-        raise RuntimeError("what was returned is not the tensor given as out")
+        raise RuntimeError(
+            f"what was returned is not the tensor given as out, {_left(out, result)}"
+        )
     return result
+
+
+def _left(out: torch.Tensor, result: Any) -> str:
+    """What became of a destination that was not returned."""
+    if not isinstance(result, torch.Tensor):
+        return f"but a {type(result).__name__}"
+    if out.shape != result.shape:
+        return f"which keeps its shape {list(out.shape)} where the result has {list(result.shape)}"
+    same = torch.equal(torch.nan_to_num(out.cpu()), torch.nan_to_num(result.cpu()))
+    return "which holds the same numbers" if same else "which was not written"
 
 
 def copying(reference: Callable[..., Any], out: torch.Tensor, *args: Any, **kwargs: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import IO
 
-from ..core.text import one_line
+from ..core.text import one_line, pluralize
 from .bundle_view import BundleView, read
 from .terminal import IN_FULL, Screen
 
@@ -35,7 +35,9 @@ def title(view: BundleView) -> str:
     header, settings = view.header, view.settings
     torch = next((keys["torch"] for keys in view.environment.values() if keys.get("torch")), "")
     operators = f"{len(view.groups.families):,} operators"
-    each = f"{settings.get('examples')} {'fresh ' * bool(settings.get('shipped'))}cases each"
+    examples = int(settings.get("examples") or 0)
+    fresh = "fresh " * bool(settings.get("shipped"))
+    each = f"{pluralize(examples, f'{fresh}case')} each"
     cases = [f"{operators}, {each}", f"seed {settings.get('seed')}"]
     if view.corpus_lines:
         cases = [operators, *view.corpus_lines]

@@ -14,8 +14,7 @@ import pytest
 import torch
 
 from consistency import backends
-from consistency.backends import _directml_adapters
-from consistency.backends import directml as module
+from consistency.backends import _directml_adapters, _driver_versions
 from consistency.backends._directml_adapters import Adapters, discover
 from consistency.backends.directml import DirectML
 from consistency.backends.listing import describe
@@ -297,8 +296,25 @@ def test_driver_version_from_the_registry(monkeypatch: pytest.MonkeyPatch) -> No
         QueryValueEx=query,
     )
     monkeypatch.setitem(sys.modules, "winreg", fake)
-    assert module.driver_version("AMD Radeon RX 6900 XT") == "31.0.15.5222"
-    assert module.driver_version("Another") == ""
+    assert _driver_versions.driver_version("AMD Radeon RX 6900 XT") == "31.0.15.5222"
+    assert _driver_versions.driver_version("Another") == ""
+
+
+def test_driver_version_on_wsl(tmp_path: Path) -> None:
+    """From the .inf files of Windows' driver packages, in either of their encodings."""
+    inf = '[Version]\nDriverVer = 06/12/2024,{}\n[Strings]\nDev = "{}"\n'
+    for folder, version, name, encoding in (
+        ("nv_old", "31.0.15.5222", "NVIDIA GeForce RTX 3070", "utf-16"),
+        ("nv_new", "31.0.15.10001", "NVIDIA GeForce RTX 3070", "utf-16"),
+        ("intel", "30.0.101.1191", "Intel(R) UHD Graphics 770", "utf-8"),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.inf").write_text(inf.format(version, name), encoding=encoding)
+    find = _driver_versions._from_packages
+    assert find("NVIDIA GeForce RTX 3070", tmp_path) == "31.0.15.10001"
+    assert find("Intel(R) UHD Graphics 770", tmp_path) == "30.0.101.1191"
+    assert find("AMD Radeon", tmp_path) == ""
+    assert find("AMD Radeon", tmp_path / "absent") == ""
 
 
 # --- running

@@ -129,6 +129,45 @@ def unpadded(operator: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     return result
 
 
+def by_formula(formula: Call) -> Call:
+    def run(operator: Any, x: Any, **kwargs: Any) -> Any:
+        return formula(x) if x.dtype.is_floating_point else operator(x, **kwargs)
+
+    run.__name__ = f"by_formula_{formula.__name__}"
+    return run
+
+
+def log_of_sum(x: Any) -> Any:
+    return torch.log(1.0 + x)
+
+
+def exp_minus_one(x: Any) -> Any:
+    return torch.exp(x) - 1.0
+
+
+def one_minus_erf(x: Any) -> Any:
+    return 1.0 - torch.erf(x)
+
+
+def min_wins(operator: Any, x: Any, min: Any = None, max: Any = None, **kwargs: Any) -> Any:
+    if min is None or max is None:
+        return operator(x, min, max, **kwargs)
+    low, high = (torch.as_tensor(bound, dtype=x.dtype) for bound in (min, max))
+    return torch.maximum(torch.minimum(x, high), low)
+
+
+def cast_toward_zero(operator: Any, x: Any, **kwargs: Any) -> Any:
+    y = operator(x, **kwargs)
+    if not x.dtype.is_floating_point or y.dtype != torch.float16:
+        return y
+    farther = y.to(torch.float64).abs() > x.to(torch.float64).abs()
+    return torch.where(farther, (y.view(torch.int16) - 1).view(torch.float16), y)
+
+
+def by_product(operator: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    return x * operator(torch.ones_like(x), *args, **kwargs)
+
+
 FAULTS: list[tuple[str, Call, str, str, str, float]] = [
     ("scatter_add", last_wins, "float32", "forward", "duplicates-dropped", 0.7),
     ("scatter_add", first_wins, "float32", "forward", "duplicates-dropped", 0.7),
@@ -142,6 +181,12 @@ FAULTS: list[tuple[str, Call, str, str, str, float]] = [
     ("__setitem__", lost, "float32", "forward", "lost-write", 0.8),
     ("mul", in_single, "int64", "forward", "float32-integers", 0.5),
     ("reciprocal", unsigned_zeros, "float32", "forward", "zero-sign-lost", 0.0),
+    ("log1p", by_formula(log_of_sum), "float32", "forward", "evaluated-otherwise", 0.6),
+    ("expm1", by_formula(exp_minus_one), "float32", "forward", "evaluated-otherwise", 0.6),
+    ("erfc", by_formula(one_minus_erf), "float32", "forward", "evaluated-otherwise", 0.6),
+    ("clamp", min_wins, "float32", "forward", "crossed-bounds", 0.6),
+    ("half", cast_toward_zero, "float32", "forward", "rounded-toward-zero", 0.6),
+    ("tril", by_product, "float32", "forward", "masked-by-product", 0.4),
     ("nn.functional.conv_transpose1d", unpadded, "float32", "forward", "output-padding-zero", 0.0),
 ]
 

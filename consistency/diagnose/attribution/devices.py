@@ -15,7 +15,7 @@ import torch
 
 from ...backends._outputs import limited
 from ...operators.refusals import REFUSALS
-from . import special_values
+from . import evaluated_otherwise, special_values
 from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, unchanged_call
 from .fewer_bits import rounded
 from .normalizations import VARIANCES
@@ -32,6 +32,7 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
     name = context.operator.name
     yield from lost_writes(context)
     yield from dropped_duplicates(context, name.rstrip("_"))
+    yield from evaluated_otherwise.hypotheses(context)
     if name in VARIANCES and not context.backward:
         words = f"{name} divides by n instead of n − 1"
         yield FaultHypothesis(

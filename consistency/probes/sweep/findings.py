@@ -91,7 +91,15 @@ def _finding(series: Series, contestant: str, dtype: str) -> Finding:
         words.append(f"leaves the budget at {name} = {leaves:g}")
     if contestant != series.contestants[0]:
         first = series.contestants[0]
-        if math.isnan(differs):
+        compared = sum(not math.isnan(m.differing) for m in points)
+        if worst is None:
+            pass  # nothing was computed, so nothing has the same bits
+        elif math.isnan(differs) and compared < len(points):
+            words.append(
+                f"the same bits as {first} at the {compared} of {len(points)} points where both "
+                "gave results"
+            )
+        elif math.isnan(differs):
             words.append(f"the same bits as {first} everywhere")
         elif math.isnan(agrees):
             words.append(f"other bits than {first} from the first point on")
