@@ -4,7 +4,6 @@ that stays as it was."""
 from __future__ import annotations
 
 import datetime
-import re
 from pathlib import Path
 from typing import Any
 
@@ -211,7 +210,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n"
         "from tests.engine.test_expectations import *\n"
     )
-    run(Faulty(), examples=40, out=folder / "bundle")
+    run(Faulty(), examples=22, out=folder / "bundle")
     return folder
 
 
@@ -282,10 +281,8 @@ def test_the_bundle_alone_will_do(
     assert entry.rate is not None
     assert entry.rate > 0.5  # so that few passes are enough
     assert (entry.reason, str(entry.expires)) == ("planted", "2999-12-31")
-    passing = re.search(r"(none|\d+) of (\d+) that pass", told.output)
-    assert passing is not None
-    covered = 0 if passing[1] == "none" else int(passing[1])
-    assert 4 * covered <= int(passing[2])
+    assert "none of" in told.output
+    assert "that pass" in told.output
 
 
 def test_a_backend_that_nobody_here_knows(

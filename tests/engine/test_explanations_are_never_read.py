@@ -26,7 +26,7 @@ CAUSES = (
     "input-modified", "nondeterministic", "float32-instead-of-float64", "tf32-inputs",
     "strides-ignored", "nan-dropped", "depends-on-batch", "one-pass-variance", "approximation",
 )  # fmt: skip
-EXAMPLES = 12  # enough to notice each of these faults
+EXAMPLES = 6
 # Of a script's and an issue's lines those that quote the sentence.
 QUOTES = re.compile(r"noise-[0-9a-f]{12}")
 
