@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import operators
 from ..operators.declare import Operator
-from .base import Backend
+from .base import Backend, prepared
 
 
 class DecomposedBackend(Backend):
@@ -15,6 +15,7 @@ class DecomposedBackend(Backend):
 
     def __init__(self, inner: Backend, how: Callable[..., Any]) -> None:
         self.inner, self.how = inner, how
+        prepared(inner)  # before that its device may be another; why it cannot be used says a run
         self.name, self.device = inner.name, inner.device
         self.state_changes = inner.state_changes
 

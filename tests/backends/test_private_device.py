@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def built(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    cache = pytestconfig.cache
+    cache = getattr(pytestconfig, "cache", None)
     return private_device.library(
         cache.mkdir("private_device") if cache else tmp_path_factory.mktemp("private_device")
     )
