@@ -109,7 +109,10 @@ class ResultTable:
         ]
         self.explanations = list(texts)
         self.keys, self.rho = _in_place(keys, np.int64), _in_place(rho, np.float64)
-        self.kinds, self.texts = _in_place(of_kind, np.intc), _in_place(of_text, np.intc)
+        narrow = np.int16 if len(kinds) < 1 << 15 else np.intc
+        self.kinds = _in_place(of_kind, np.intc).astype(narrow)
+        del of_kind
+        self.texts = _in_place(of_text, np.intc)
         self._sorted = self._order()
         ordered = self.keys[self._sorted]
         repeated = ordered[1:] == ordered[:-1]
