@@ -377,6 +377,18 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an error of a runtime arises: ``stage`` is ``translation`` (the graph is wrong already)
+    or ``runtime``; ``words`` say what shows it."""
+
+    stage: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"the {self.stage}: {self.words}"
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """What the diagnosis of a failing result measured; numbers only, so that it can be judged
     again.
@@ -389,7 +401,8 @@ class Evidence:
     own error in float64 divided by its error here (None: not measured). ``trials`` map what was
     changed (".contiguous() on the inputs", "oneDNN off") to the × budget that was left, ``cause``
     is what explains the error. ``backend_agreement`` says, where three or more backends ran, which
-    of them give the same answer.
+    of them give the same answer. ``origin`` tells, of a runtime that runs translated graphs, the
+    translation's errors from the runtime's.
     """
 
     initial_verdict: str
@@ -402,6 +415,7 @@ class Evidence:
     trials: Mapping[str, float] = field(default_factory=dict)
     cause: Cause | None = None
     backend_agreement: str = ""
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,13 +477,13 @@ class Result:
 
     @property
     def cause(self) -> str:
-        """The id of the fault that explains a failure, such as ``tf32-inputs``; empty if none was
-        found."""
-        return (
-            self.evidence.cause.name
-            if self.evidence is not None and self.evidence.cause is not None
-            else ""
-        )
+        """The id of the fault that explains a failure, such as ``tf32-inputs``, or the stage
+        (``translation``, ``runtime``) at which it arises; empty if neither was found."""
+        if self.evidence is None:
+            return ""
+        if self.evidence.cause is not None:
+            return self.evidence.cause.name
+        return self.evidence.origin.stage if self.evidence.origin is not None else ""
 
     @property
     def share(self) -> float:
