@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -35,7 +36,8 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
     """The backend that a spec names (``cpu``, ``cuda:1+tf32``, ``file.py:attribute`` …), or a
     Backend itself.
 
-    ``here``: this process was started for it (``+compile`` needs a process of its own). Raises
+    ``here``: this process was started for it (``+compile`` and runtimes need a process of their
+    own). Raises
     UsageError in one line for an invalid spec; an absent device is no error here.
     """
     from ._user_backends import load, made
@@ -76,7 +78,10 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
     build = _KNOWN.get(parsed.kind)
     if build is not None:
         backend = build(parsed)
-        if "compile" in parsed.switches and not here:
+        apart_from_run = "compile" in parsed.switches or (
+            parsed.kind in _RUNTIMES and not _lacks_packages()
+        )
+        if apart_from_run and not here:
             from .subprocess.backend import SubprocessBackend
 
             return SubprocessBackend(backend.name, text)
@@ -170,7 +175,7 @@ def default_backends() -> list[Backend]:
 def catalog() -> list[Backend]:
     """Every backend known by name, available or not, and each further CUDA device and DirectML
     adapter."""
-    names = ["cpu", "cpu+onednn=off", "numpy"]
+    names = ["cpu", "cpu+onednn=off", "numpy", "onnxruntime"]
     for accelerator in _ACCELERATORS:
         names += [accelerator, *_further(accelerator)]
     from ._named_backends import named
@@ -216,6 +221,20 @@ def _directml(spec: Spec) -> Backend:
     return DirectML(spec.name, spec.place, spec.switches)
 
 
+def _onnxruntime(spec: Spec) -> Backend:
+    from .runtimes.onnx_runtime import OnnxRuntime
+
+    spec.no_place()
+    return OnnxRuntime(replace(spec, kind="onnxruntime").name, spec.switches)
+
+
+def _lacks_packages() -> bool:
+    """Whether a runtime is not installed: it says so itself, without a process."""
+    from .runtimes.onnx_runtime import not_installed
+
+    return bool(not_installed())
+
+
 def _device(spec: Spec) -> Backend:
     from .devices import Device
 
@@ -253,7 +272,10 @@ _KNOWN: dict[str, Callable[[Spec], Backend]] = {
     "numpy": _numpy,
     "cuda": _cuda,
     "directml": _directml,
+    "onnxruntime": _onnxruntime,
+    "ort": _onnxruntime,
 }
+_RUNTIMES = ("onnxruntime", "ort")  # loaded in a process of their own only
 _NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 _ACCELERATORS = ("cuda", "directml", "mps", "xpu")
 _OF_ACCELERATORS = ("cuda", "directml", "devices")

@@ -377,6 +377,18 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an error of a runtime arises: ``stage`` is ``translation`` (the graph is wrong already)
+    or ``runtime``; ``words`` say what shows it."""
+
+    stage: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"the {self.stage}: {self.words}"
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """What the diagnosis of a failing result measured; numbers only, so that it can be judged
     again.
@@ -391,7 +403,8 @@ class Evidence:
     is what explains the error. ``backend_agreement`` says, where three or more backends ran, which
     of them give the same answer. ``brief``: the run's limit was reached, so that only known causes
     were tried, and none was found. ``rivals`` are the ids of other faults that explain the error as
-    well, where few elements are wrong.
+    well, where few elements are wrong. ``origin`` tells, of a runtime that runs translated graphs,
+    the translation's errors from the runtime's.
     """
 
     initial_verdict: str
@@ -406,6 +419,7 @@ class Evidence:
     backend_agreement: str = ""
     brief: bool = False
     rivals: tuple[str, ...] = ()
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,13 +481,13 @@ class Result:
 
     @property
     def cause(self) -> str:
-        """The id of the fault that explains a failure, such as ``tf32-inputs``; empty if none was
-        found."""
-        return (
-            self.evidence.cause.name
-            if self.evidence is not None and self.evidence.cause is not None
-            else ""
-        )
+        """The id of the fault that explains a failure, such as ``tf32-inputs``, or the stage
+        (``translation``, ``runtime``) at which it arises; empty if neither was found."""
+        if self.evidence is None:
+            return ""
+        if self.evidence.cause is not None:
+            return self.evidence.cause.name
+        return self.evidence.origin.stage if self.evidence.origin is not None else ""
 
     @property
     def share(self) -> float:

@@ -38,6 +38,7 @@ from .experiments import (
     float64_error_ratio,
     run_in_float64,
 )
+from .graph_origin import graph_origin
 from .layout_and_batch_causes import cause_by_experiment, cause_by_float64
 
 REPEATS = 3
@@ -123,6 +124,11 @@ def diagnose(
 
     ``quick``: repeat once, and measure the condition only if no cause is found.
     """
+    evidence = _diagnosed(flagged, only, quick)
+    return replace(evidence, origin=graph_origin(flagged, evidence))
+
+
+def _diagnosed(flagged: FlaggedResult, only: tuple[str, ...] | None, quick: bool) -> Evidence:
     judgment = flagged.judgment
     evidence = Evidence(judgment.verdict.value)
     if judgment.verdict.value in ("crash", "timeout") or isinstance(judgment.detail, StateChanged):

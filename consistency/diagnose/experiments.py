@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ..backends.base import Backend
+from ..backends.runtimes import GRAPH_EVALUATORS
 from ..core.detail import BrokenContract
 from ..core.dtypes import PARTS, TORCH, beside, floats
 from ..core.model import Comparison, Outcome, Output
@@ -125,6 +126,8 @@ def experiments(flagged: FlaggedResult) -> Iterator[tuple[str, Callable[[], Outc
     ):
         yield CONTIGUOUS, functools.partial(_run_contiguous, flagged)
     for name, backend in flagged.backend.variants().items():
+        if name in GRAPH_EVALUATORS:  # another program, which nobody can use instead
+            continue
         yield name, functools.partial(flagged.rerun, backend)
     if flagged.direction == "forward":
         for name, formula in FORMULAS.get(flagged.operator.name, ()):

@@ -80,6 +80,8 @@ def reconsider(judgment: Judgment, evidence: Evidence, policy: Policy) -> Judgme
             )
     if evidence.cause is not None and cause != "nondeterministic":
         findings.append(str(evidence.cause))
+    if evidence.origin is not None:
+        findings.append(str(evidence.origin))
     if (
         evidence.float64_error_ratio is not None
         and evidence.float64_error_ratio > _SAME_IN_FLOAT64

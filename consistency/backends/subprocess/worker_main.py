@@ -176,7 +176,8 @@ class _Service:
             outcome = backend.run(operator, materials, direction, header.get("dtype"))
             changes = backend.state_changes.take()
             packed, sent = pack_outcome(replace(outcome, state_changes=changes))
-        if outcome.ok and time.perf_counter() - began < CANARY_SECONDS:
+        itself = not any(header.get(key) for key in ("dtype", "variant", "formulation"))
+        if itself and outcome.ok and time.perf_counter() - began < CANARY_SECONDS:
             self.canary = (operator, materials, direction)
         elif outcome.status in ("raised", "unavailable"):
             packed["spoiled"] = self._spoiled()

@@ -15,6 +15,7 @@ from ...core.model import (
     Evidence,
     Known,
     Measured,
+    Origin,
     Proof,
     Result,
     Worst,
@@ -128,7 +129,7 @@ def _value(data: Mapping[str, Any], key: str, default: Any = None) -> Any:
 
 
 def _evidence(data: Any) -> Evidence:
-    cause = data.get("cause")
+    cause, origin = data.get("cause"), data.get("origin")
     float64_error_ratio = _value(data, "float64_error_ratio")
     return Evidence(
         str(_value(data, "initial_verdict")), int(data.get("repeats", 0)),
@@ -140,6 +141,7 @@ def _evidence(data: Any) -> Evidence:
         Cause(str(cause["name"]), str(cause["words"]), float(cause["share"])) if cause else None,
         str(_value(data, "backend_agreement", "")), bool(data.get("brief", False)),
         tuple(str(name) for name in data.get("rivals", ())),
+        Origin(str(origin["stage"]), str(origin["words"])) if origin else None,
     )  # fmt: skip
 
 

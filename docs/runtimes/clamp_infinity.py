@@ -1,0 +1,20 @@
+"""ONNX Runtime's Clip without an upper bound has one: the largest float32."""
+
+import onnxruntime
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.clamp_min(x, 0.0)
+
+
+x = torch.tensor([float("inf"), 1.0, -1.0])
+program = torch.onnx.export(Model(), (x,), dynamo=True, verbose=False)
+session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
+expected, actual = Model()(x), torch.from_numpy(session.run(None, {"x": x.numpy()})[0])
+print("nodes      ", ", ".join(node.op_type for node in program.model_proto.graph.node))
+print("torch      ", expected.flatten().tolist())
+print("onnxruntime", actual.flatten().tolist())
+print("true value  inf, 1, 0")
+assert not torch.allclose(expected, actual, rtol=1e-4, atol=0.0, equal_nan=True), "they agree"

@@ -1,0 +1,20 @@
+"""ONNX Runtime's MaxPool leaves NaN out."""
+
+import onnxruntime
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.max_pool1d(x, 3)
+
+
+x = torch.tensor([[[1.0, float("nan"), 3.0]]])
+program = torch.onnx.export(Model(), (x,), dynamo=True, verbose=False)
+session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
+expected, actual = Model()(x), torch.from_numpy(session.run(None, {"x": x.numpy()})[0])
+print("nodes      ", ", ".join(node.op_type for node in program.model_proto.graph.node))
+print("torch      ", expected.flatten().tolist())
+print("onnxruntime", actual.flatten().tolist())
+print("true value  nan")
+assert not torch.allclose(expected, actual, rtol=1e-4, atol=0.0, equal_nan=True), "they agree"

@@ -1,0 +1,204 @@
+"""Writes docs/runtimes.md from the bundles of runs with a runtime as backend, and runs the scripts
+beside it (a minute).
+
+    python tools/runtimes.py BUNDLE ... [-o docs/runtimes.md]
+
+A bundle is what ``consistency run --backend cpu --backend onnxruntime --out BUNDLE`` leaves. The
+scripts in docs/runtimes/ need torch, onnx, onnxscript and onnxruntime only; one that no longer
+shows a divergence ends this program.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from consistency.backends.runtimes.onnx_runtime import PACKAGES, OnnxRuntime
+from consistency.core.model import Result
+from consistency.core.verdict import VerdictKind
+from consistency.diagnose.known_results import expected
+from consistency.judge import tolerances
+from consistency.storage import bundle
+
+DOCS = Path(__file__).parents[1] / "docs"
+SCRIPTS = DOCS / "runtimes"
+RUNTIME = "onnxruntime"
+_NOT_TRANSLATED = (VerdictKind.UNSUPPORTED, VerdictKind.UNAVAILABLE)
+_KNOWN = VerdictKind.KNOWN
+
+
+def main(arguments: list[str]) -> None:
+    target = DOCS / "runtimes.md"
+    if "-o" in arguments:
+        place = arguments.index("-o")
+        target = Path(arguments[place + 1])
+        del arguments[place : place + 2]
+    folders = [Path(name) for name in arguments]
+    latest = {
+        result.key: result
+        for folder in folders
+        for result in bundle.read_results(folder)
+        if result.backend.startswith(RUNTIME)
+    }
+    rules, backend = tolerances.load(), OnnxRuntime()  # entries may be newer than the run
+    results = [
+        expected(result, rules, backend) if result.verdict.fails else result
+        for result in latest.values()
+    ]
+    target.write_text("\n".join(page(results, versions(folders[-1]))) + "\n", encoding="utf-8")
+    print(f"wrote {target}: {len(results)} results, {len(scripts())} scripts")
+
+
+def versions(folder: Path) -> str:
+    about = next(
+        about for name, about in bundle.read_environment(folder).items() if name.startswith(RUNTIME)
+    )
+    return ", ".join(f"{name} {about[name]}" for name in ("torch", *PACKAGES))
+
+
+def page(results: list[Result], software: str) -> Iterator[str]:
+    translated = {r.operator for r in results if r.verdict.kind not in _NOT_TRANSLATED}
+    operators = {r.operator for r in results}
+    yield _BEGIN.format(
+        versions=software,
+        results=f"{len(results):,}",
+        operators=len(operators),
+        translated=len(translated),
+    )
+    yield from families(results)
+    yield from divergences()
+    yield from found(results)
+    yield from shown()
+
+
+def families(results: Iterable[Result]) -> Iterator[str]:
+    """A row per family: operators, those translated, results by kind."""
+    rows: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        rows[result.family].append(result)
+    yield "| family | operators | translated | right | known | fails | not tested |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
+    for family, members in sorted(rows.items()):
+        names = {r.operator for r in members}
+        done = {r.operator for r in members if r.verdict.kind not in _NOT_TRANSLATED}
+        kinds = Counter(
+            "fails"
+            if r.verdict.fails
+            else "known"
+            if r.verdict.kind is _KNOWN
+            else "right"
+            if r.verdict.kind in (VerdictKind.EXACT, VerdictKind.ROUNDING)
+            else "not tested"
+            for r in members
+        )
+        counts = " | ".join(str(kinds[kind]) for kind in ("right", "known", "fails", "not tested"))
+        yield f"| {family} | {len(names)} | {len(done)} | {counts} |"
+    yield ""
+
+
+def divergences() -> Iterator[str]:
+    """The expectations for runtimes: operators, condition, reason."""
+    yield "## What diverges, and why\n"
+    yield "Entries of [tolerances.yaml](../tolerances.yaml); their verdict is `known`.\n"
+    yield "| operators | where | verdicts | why |"
+    yield "|---|---|---|---|"
+    for entry in tolerances.load().expectations:
+        if entry.backend.startswith(RUNTIME):
+            where = f"`{entry.when}`" if entry.when else "depends on the numbers"
+            kinds = ", ".join(str(verdict) for verdict in entry.verdicts)
+            yield f"| `{entry.operator}` | {where} | {kinds} | {_cell(entry.reason)} |"
+    yield ""
+
+
+def found(results: Iterable[Result]) -> Iterator[str]:
+    """Failing groups that no expectation covers."""
+    groups: dict[tuple[str, str], Result] = {}
+    for result in results:
+        if result.verdict.fails:
+            groups.setdefault((result.operator, result.verdict.value), result)
+    if groups:
+        yield "## Not entered yet\n"
+        for (operator, verdict), result in groups.items():
+            yield f"- `{operator}` {verdict}: {_cell(result.explanation)[:240]}"
+        yield ""
+
+
+def shown() -> Iterator[str]:
+    """Each script with what it prints."""
+    yield _SCRIPTS
+    for script in scripts():
+        source = script.read_text(encoding="utf-8")
+        title = " ".join((ast.get_docstring(ast.parse(source)) or "").split())
+        run = subprocess.run(
+            [sys.executable, "-W", "ignore", str(script)], capture_output=True, text=True,
+            check=False, timeout=300,
+        )  # fmt: skip
+        if run.returncode:
+            raise SystemExit(f"{script.name} shows no divergence: {run.stderr.strip()[-300:]}")
+        body = re.search(r"        return (.*?)\n\n\n", source, re.DOTALL)
+        call = " ".join(body[1].split()) if body else script.stem
+        yield f"**{title}** [{script.name}](runtimes/{script.name})\n"
+        yield f"```text\n{call}\n{run.stdout.strip()}\n```\n"
+
+
+def scripts() -> list[Path]:
+    return sorted(SCRIPTS.glob("*.py"))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+_BEGIN = """# Runtimes: what an exported operator computes
+
+For whoever exports models, or gets another result from ONNX Runtime than from PyTorch.
+Afterwards you know which operators differ, why, and
+whether the translation or the runtime is to blame. This page is made by `tools/runtimes.py` from
+a run; {versions}.
+
+```console
+$ pip install "consistency[onnxruntime]"
+$ consistency run --backend cpu --backend onnxruntime
+```
+
+Each call is exported by `torch.onnx.export`, once per signature (operator, dtypes, shapes, other
+arguments), and run in a worker process with the
+same bits as in torch ([backends](backends.md) has the switches). What the exporter cannot
+translate is `unsupported`, with its reason. There are no gradients and no
+complex inputs, and operators that draw random numbers are left out.
+
+## The translation or the runtime
+
+Where a case fails, onnx's reference evaluator runs the same graph, in its own dtypes and in
+float64, and each answer is judged like the runtime's:
+
+- right in the graph's own dtypes: **the runtime** errs;
+- wrong in both, and the same answer as the runtime's: **the translation** errs. If one other
+  attribute, constant or opset makes the graph right, it is named
+  (`Softmax's axis is 1, and right with 2`), else the nodes are;
+- right in float64 only, and there are several nodes: **the translation** errs, because its steps
+  lose precision;
+- anything else proves nothing, and nothing is said: the evaluator has faults of its own.
+
+Of 20 faults planted in graphs and 20 planted in results, all 40 are told apart, and none of 20
+healthy twins is accused (`tests/diagnose/test_graph_origin.py`).
+
+## What was run
+
+{results} results of {operators} operators in float32, of which {translated} were translated.
+"""
+_SCRIPTS = """## Scripts
+
+Each needs torch, onnx, onnxscript and onnxruntime only. The true values are proved in ball
+arithmetic in runs of the same calls, or follow from the definition.
+"""
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
