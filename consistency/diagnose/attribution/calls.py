@@ -37,7 +37,7 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
     case = context.reference.materials.case
     arguments = context.reference.arguments
     options = functools.partial(context.with_call, _tensors_only)
-    yield FaultHypothesis("argument-ignored", "options not used", options)
+    yield FaultHypothesis("argument-ignored", "an option that is not used", options)
     for place, value in enumerate(arguments.args):
         for other, words in _others(value, f"argument {place}", context.distinct):
             yield _hypothesis(context, place, other, words)
