@@ -192,7 +192,8 @@ healthy twins is accused (`tests/diagnose/test_graph_origin.py`).
 
 ## What was run
 
-{results} results of {operators} operators in float32, of which {translated} were translated.
+{results} results of {operators} operators in float32, which were chosen because they translate
+({translated} did); how many do not is not measured here.
 """
 _SCRIPTS = """## Scripts
 
