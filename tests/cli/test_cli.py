@@ -260,7 +260,10 @@ def test_a_folder_for_what_is_shown_even_when_there_are_too_many(
     monkeypatch.setattr(bundle_writer, "MAX_FAILURE_FOLDERS", 1)
     common = "run exp neg --dtype float32 --direction forward --examples 3 --backend users.py:Off"
     shrunk = cli(common, "--out", "small").output
-    for line in re.findall(r"again: +(.+)", shrunk):
+    minimized = [block for block in shrunk.split("\n\n") if "  small:   " in block]
+    assert minimized
+    for block in minimized:
+        (line,) = re.findall(r"again: +(.+)", block)
         assert (Path(shlex.split(line)[2]) / "case.json").is_file()
     drawn = cli(common, "--out", "drawn", "--no-shrink").output
     commands = [shlex.split(line) for line in re.findall(r"again: +(.+)", drawn)]

@@ -243,7 +243,7 @@ MISSED: dict[tuple[str, str], str] = {}
 @pytest.fixture(autouse=True)
 def _without_second_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is wrong is the question here, not why; and everything fails."""
-    monkeypatch.setattr(DiagnosisBudget.__init__, "__defaults__", (0.0, 0))  # effort, full
+    monkeypatch.setattr(DiagnosisBudget.__init__, "__defaults__", (0.0, 0, 0, 90.0))
 
 
 def tried(fault: Planted, operator: Operator) -> tuple[bool, bool]:

@@ -238,7 +238,7 @@ def _verdicts_only() -> Iterator[None]:
     would take its seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unit_runner, "MINIMIZED_PER_UNIT", 0)
-        patch.setattr(engine.DiagnosisBudget.__init__, "__defaults__", (0.0, 0))  # effort, full
+        patch.setattr(engine.DiagnosisBudget.__init__, "__defaults__", (0.0, 0, 0, 90.0))
         yield
 
 

@@ -41,6 +41,15 @@ def disable_tiled_resources(is_disabled):
     pass
 
 
+# torch.manual_seed asks for these, and warns where a device has none.
+def _is_in_bad_fork():
+    return False
+
+
+def manual_seed_all(seed):
+    pass
+
+
 def device(device_id=None):
     return torch.device("privateuseone", default_device() if device_id is None else device_id)
 
