@@ -53,6 +53,25 @@ IMAGES = Case(
 )
 
 
+def test_grouped_convolutions_are_computed_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's CPU is wrong for some of them in float32, and a small S accuses the innocent."""
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    grouped = (tensor(2, 8, 64, 64), tensor(16, 4, 3, 3, stop=1 << 20))
+    by_name = of(Case("nn.functional.conv2d", "float32", grouped, {"groups": 2}))
+    in_turn = of(Case("nn.functional.conv2d", "float32", (*grouped, None, 1, 0, 1, 2)))
+
+    def bound(reference: Reference) -> torch.Tensor | None:
+        args, kwargs = reference.arguments.args, dict(reference.arguments.kwargs)
+        sizes = [a.abs() if isinstance(a, torch.Tensor) else a for a in args]
+        with quiet():
+            return float32_magnitudes.upper_bound(reference, reference.operator, sizes, kwargs)
+
+    assert bound(by_name) is None
+    assert bound(in_turn) is None
+    monkeypatch.setattr(float32_magnitudes, "_groups", lambda args, kwargs: 1)
+    assert bound(by_name) is not None, "large enough, but for its groups"
+
+
 @pytest.mark.parametrize("case", [MATRICES, LONG, IMAGES], ids=["matmul", "long", "conv2d"])
 def test_the_bound_is_above_s_by_at_most_a_thousandth(
     case: Case, monkeypatch: pytest.MonkeyPatch
