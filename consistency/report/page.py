@@ -20,13 +20,14 @@ from ..core.text import format_seconds, one_line, quote
 from ..diagnose import determinism
 from ..engine.events import Event, Finished, Handler
 from ..engine.known import status
+from ..storage.bundle.naming import PAGE
 from . import bundle_view, failure
 from .bundle_view import BundleView, read
 from .failure_groups import FailureGroup
 from .groups import RANKS
 from .last_run import changes_since_last
 from .page_data import data, embed_json
-from .terminal import PAGE, notes, repeated
+from .run_notes import notes, repeated
 
 # Size of a page in bytes, for up to MANY results and for more.
 ROOM, ROOM_FOR_MANY, MANY = 1_400_000, 2_800_000, 20_000

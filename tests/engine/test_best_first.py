@@ -22,8 +22,8 @@ from consistency.engine.executors.processes import ProcessExecutor
 from consistency.engine.run_options import TIME_LIMIT, RunOptions
 from consistency.engine.unit_cases import cases_of, shipped_cases
 from consistency.engine.work_unit import NOT_BEGUN
+from consistency.report.run_notes import not_reached
 from consistency.report.summary import RunSummary
-from consistency.report.terminal import not_reached
 from consistency.storage.corpus.corpus import Corpus
 
 from ..support.commands import command

@@ -33,7 +33,8 @@ from consistency.engine.events import (
 from consistency.errors import RecipeError, UsageError
 from consistency.generate import search
 from consistency.operators.declare import Operator, call
-from consistency.report.terminal import RunSummary, exit_status
+from consistency.report.summary import RunSummary
+from consistency.report.terminal import exit_status
 
 
 class Off(consistency.Backend):

@@ -20,8 +20,9 @@ from consistency.core.recipe import DType, Index, MemoryFormat, TensorRecipe
 from consistency.core.verdict import Verdict
 from consistency.engine import engine
 from consistency.engine.events import Finished, Judged, Minimized, Started, UnitDone
-from consistency.report import failure, progress, terminal
-from consistency.report.terminal import RunSummary, Screen
+from consistency.report import failure, family_table, progress, terminal
+from consistency.report.summary import RunSummary
+from consistency.report.terminal import Screen
 from tests.support.snapshots import Snapshot
 
 TENSOR = TensorRecipe((3, 4), "float32", stop=5)
@@ -105,7 +106,7 @@ def table(*results: Result, backends: Sequence[str] = ("cpu", "numpy")) -> list[
     summary = RunSummary()
     for one in results:
         summary.add(one)
-    return [line.plain for line in terminal.table(summary, backends)]
+    return [line.plain for line in family_table.table(summary, backends)]
 
 
 def test_of_operators_that_fail_without_a_number_the_one_that_errs_most_is_the_worst() -> None:

@@ -39,6 +39,8 @@ _COLUMNS = {
     "workaround": "VARCHAR", "expectation": "JSON", "metrics": "STRUCT(rho_max VARCHAR)",
     "evidence": "JSON",
 }  # fmt: skip
+_QUIET = ("exact", "rounding", "inconclusive", "unsupported")  # their sentences are not kept
+_UNTOLD = (*_QUIET, *(old for old, new in OLD_VERDICTS.items() if new in _QUIET))
 _RENAMED = " ".join(f"WHEN {old!r} THEN {new!r}" for old, new in OLD_VERDICTS.items())
 _RENAMED_FAMILIES = " ".join(f"WHEN {old!r} THEN {new!r}" for old, new in OLD_FAMILIES.items())
 # What repeats of a failing case gave, in the numbers of :mod:`.series`; one repeat shows little.
@@ -61,7 +63,8 @@ SELECT f.bundle, f.label, left(r.operator, {NAME}) AS operator, left(r.dtype, 40
     CASE WHEN r.metrics.rho_max IS NULL THEN NULL WHEN isnan(TRY_CAST(r.metrics.rho_max AS DOUBLE))
         THEN 'inf'::FLOAT
          ELSE least(greatest(TRY_CAST(r.metrics.rho_max AS DOUBLE), 0), 3e38)::FLOAT END AS rho,
-    left(r.explanation, {SENTENCE}) AS sentence, left(r.cause, {NAME}) AS cause, TRY_CAST(r.share
+    CASE WHEN r.verdict NOT IN {_UNTOLD} THEN left(r.explanation, {SENTENCE}) END AS sentence,
+    left(r.cause, {NAME}) AS cause, TRY_CAST(r.share
         AS FLOAT) AS share,
     left(r.workaround, {SENTENCE}) AS workaround, left(r.expectation::VARCHAR, {SENTENCE}) AS
         expectation,
@@ -91,11 +94,13 @@ CREATE OR REPLACE TEMP TABLE known AS SELECT i.* EXCLUDE (label, backend, operat
     direction, family), e.env, g.grp
     FROM incoming i JOIN hosts e USING (label, backend) JOIN groups g USING (operator, dtype,
         direction);
+DROP TABLE incoming;
 INSERT INTO items SELECT nextval('numbers'), grp, case_id FROM (SELECT DISTINCT grp, case_id FROM
     known) ANTI JOIN items
     USING (grp, case_id);
 CREATE OR REPLACE TEMP TABLE numbered AS SELECT k.*, i.item FROM known k JOIN items i USING (grp,
     case_id);
+DROP TABLE known;
 """
 PUT = """
 INSERT INTO outcomes SELECT bundle, env, item, verdict, fails, rho, again FROM numbered ORDER BY
@@ -104,10 +109,6 @@ INSERT INTO details SELECT bundle, env, item, sentence, coalesce(cause, ''), sha
     coalesce(workaround, ''),
     coalesce(expectation, '')
     FROM numbered WHERE verdict IN (SELECT unnest(?)) ORDER BY env, bundle, item;
-DROP TABLE incoming; DROP TABLE known; DROP TABLE numbered;
+DROP TABLE numbered;
 """
-TOLD = [
-    i
-    for i, name in enumerate(VERDICTS)
-    if name not in ("exact", "rounding", "inconclusive", "unsupported")
-] + [ALLOWED]
+TOLD = [i for i, name in enumerate(VERDICTS) if name not in _QUIET] + [ALLOWED]

@@ -1,4 +1,4 @@
-"""The folder of a failure within a bundle."""
+"""Names within a bundle: its page, and the folder of a failure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 
 from ...core.model import Result
 
+PAGE = "report.html"
 MAX_NAME = 120  # characters of a folder's name; Windows allows 260 for the whole path
 _SPEC = re.compile(r"[a-z][a-z0-9]*(:[0-9]+)?(\+[a-z][a-z0-9]*(=[a-z0-9]+)?)*")
 _IN_NAMES = str.maketrans({":": "_", "+": "_", "=": "-"})
