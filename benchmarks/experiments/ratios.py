@@ -11,10 +11,11 @@ import torch
 import consistency
 from consistency import operators
 from consistency.backends.cpu import Cpu
-from consistency.core.model import Case
+from consistency.core.model import Case, Outcome
 from consistency.diagnose import precision_scaling
 from consistency.diagnose.attribution import fewer_bits
 from consistency.diagnose.evaluation import evaluate
+from consistency.diagnose.precision_scaling.pool import largest_magnitude, paired_errors
 from consistency.generate import search
 from consistency.judge import tolerances
 from consistency.reference import Reference
@@ -30,18 +31,13 @@ class Pairs(precision_scaling.ScalingPool):
         self.pairs: list[tuple[float, float, float]] = []
 
     def _record(
-        self, name: str, case: Case, single: Any, double: Any, reference: Reference
+        self, name: str, case: Case, ref32: Reference, ref64: Reference, outcomes: Sequence[Outcome]
     ) -> None:
-        super()._record(name, case, single, double, reference)
-        for index, (narrow, wide) in enumerate(zip(single.outputs, double.outputs, strict=True)):
-            if narrow.special or wide.special or not wide.elements or wide.dtype != "float64":
-                continue
-            e32, e64 = (
-                max((element_group.abs_max for element_group in o.element_groups), default=0.0)
-                for o in (narrow, wide)
-            )
-            largest = precision_scaling._largest_magnitude(reference, index)
-            self.pairs.append((e32, e64, e64 / (2.0**-52 * largest) if largest else 0.0))
+        super()._record(name, case, ref32, ref64, outcomes)
+        for index, e32, e64 in paired_errors(ref32, ref64, outcomes):
+            largest = largest_magnitude(ref64, index)
+            relative = float(e64.max()) / (2.0**-52 * largest) if largest else 0.0
+            self.pairs.append((float(e32.max()), float(e64.max()), relative))
 
 
 class Shorter(consistency.Backend):
