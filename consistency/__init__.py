@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         Unsupported,
         UsageError,
     )
-    from .judge.tolerances import Rule
+    from .judge.rule_values import Rule
     from .operators.declare import Operator
     from .training.entry_points import assert_models_match, compare_models
     from .training.findings import ModelReport
@@ -50,7 +50,7 @@ _HOME = {
     "ModelReport": "training.findings",
     "Subject": "training.training_task",
     "Backend": "backends.base", "TorchBackend": "backends.base", "Operator": "operators.declare",
-    "Rule": "judge.tolerances",
+    "Rule": "judge.rule_values",
     "Case": "core.model", "Comparison": "core.model", "Outcome": "core.model",
     "Result": "core.model", "Verdict": "core.verdict",
     "BundleError": "errors", "ConfigurationError": "errors", "ConsistencyError": "errors",

@@ -24,8 +24,8 @@ from ..diagnose.evaluation import evaluate, unavailable
 from ..errors import Divergence, UsageError
 from ..generate.materialize import case_of, prepare
 from ..judge import tolerances as _tolerances
+from ..judge.rule_values import Policy, Rule
 from ..judge.rules import Rules
-from ..judge.tolerances import Rule
 from ..operators.catalog.functions import name_of
 from ..operators.declare import Operator
 from ..reference import own_steps, quiet
@@ -214,7 +214,7 @@ class _OneRule:
     def rule(self, operator: str, dtype: str, **where: Any) -> Rule:
         return self._rule
 
-    def policy(self, backend: str, **where: Any) -> _tolerances.Policy:
+    def policy(self, backend: str, **where: Any) -> Policy:
         return _tolerances.load().policy(backend, **where)
 
 

@@ -12,8 +12,8 @@ from ..core.dtypes import FORMATS, PARTS
 from ..core.model import Comparison
 from ..judge.judge import judge
 from ..judge.judgment import Judgment
+from ..judge.rule_values import Policy
 from ..judge.rules import Rules
-from ..judge.tolerances import Policy
 from ..operators.declare import Operator
 from ..reference import Reference
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..core.model import ElementGroup, Measured
 from . import pareto
-from .tolerances import Policy, Rule
+from .rule_values import Policy, Rule
 
 
 def max_rho(output: Measured, rule: Rule, policy: Policy) -> tuple[float, ElementGroup, int]:

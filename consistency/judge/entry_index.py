@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from .tolerances import Entry
+    from .rule_entries import Entry
 
 _PATTERN = frozenset("*?[")
 _FAMILY, _OPERATOR = 2, 3  # levels of an entry

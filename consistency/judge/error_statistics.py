@@ -8,7 +8,7 @@ import math
 from ..core.model import Measured
 from ..core.text import format_factor
 from .metrics import scatter
-from .tolerances import Rule
+from .rule_values import Rule
 
 _HEALTHY_PEAK = 3.0  # σ; the largest of many healthy errors
 _BIAS_FROM = 256  # signed errors

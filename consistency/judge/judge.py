@@ -16,7 +16,7 @@ from ..core.model import Comparison, Measured
 from ..core.verdict import OutcomeStatus, Verdict, VerdictKind
 from .judgment import Judgment
 from .output_judgment import judge_output
-from .tolerances import Policy, Rule
+from .rule_values import Policy, Rule
 
 _INCONCLUSIVE = Verdict(VerdictKind.INCONCLUSIVE)
 # Differences beside the numbers that the policy on strides admits.

@@ -11,7 +11,7 @@ from ..core.verdict import Verdict, VerdictKind
 from .budget import clamp_infinity, max_rho, with_reduced_inputs
 from .error_statistics import distribution_problem, location_text, sign_bias, step_problem
 from .judgment import Judgment
-from .tolerances import Policy, Rule
+from .rule_values import Policy, Rule
 
 _EXACT, _ROUNDING, _DIVERGENT, _INCONCLUSIVE = (
     Verdict(v) for v in ("exact", "rounding", "divergent", "inconclusive")

@@ -11,7 +11,7 @@ from ..core.model import Cause, Evidence
 from ..core.text import format_factor
 from ..core.verdict import Verdict, VerdictKind
 from .judgment import Judgment
-from .tolerances import Policy
+from .rule_values import Policy
 
 _PRECISION_LOSSES = (
     "tf32-inputs",

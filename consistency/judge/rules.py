@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from .known import Expectation
-from .tolerances import Policy, Rule
+from .rule_values import Policy, Rule
 
 
 class Rules(Protocol):

@@ -10,86 +10,20 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import math
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from fnmatch import fnmatchcase
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from . import tolerances_file as file
 from .entry_index import EntryIndex, Environment
-from .file_vocabulary import COMPLEX, in_range, is_backend
+from .file_vocabulary import COMPLEX
 from .known import Expectation, entries_of
 from .known.schema import read as read_expectations
 from .known.schema import read_text
 from .located_yaml import Located
-
-_NARROWER = {"float64": "float32", "complex128": "complex64"}
-GRADIENT = 2.0  # × the forward bounds: gradients have about twice the error
-
-
-@dataclass(frozen=True, slots=True)
-class RangeRule:
-    """Other bounds for elements whose argument number ``argument`` lies in [low, high].
-
-    ``c`` (ulp), ``lam`` (factor) and ``absolute`` (in units of the output) are None if those of the
-    rule apply. ``unspecified``: *outside* of the range results are not judged.
-    """
-
-    argument: int
-    low: float
-    high: float
-    c: float | None = None
-    lam: float | None = None
-    absolute: float | None = None
-    unspecified: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """The bounds for one kind of result.
-
-    ``c`` in ulp of the output dtype, ``lam`` the factor λ, ``absolute`` (or None) a bound in units
-    of the output: if no error is larger, c and λ are ignored. ``rmse_ratio`` and ``scaled_ratio``
-    are × the CPU's error in the same dtype, ``sign_bias`` is |n₊−n₋|/√n. ``source`` and ``place``
-    (``tolerances.yaml:41``) belong to the most specific entry that gave a bound.
-    """
-
-    c: float
-    lam: float
-    absolute: float | None = None
-    ranges: tuple[RangeRule, ...] = ()
-    rmse_ratio: float = 4.0
-    scaled_ratio: float = 4.0
-    sign_bias: float = 6.0
-    source: str = ""
-    place: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What a backend is free to do: sets of admissible answers.
-
-    ``flush_subnormals``: subnormals may become zero. ``nan_in_max``: min and max of (NaN, x) give
-    NaN, or ``any`` of the two. ``signed_zero``: whether the sign of a zero counts.
-    ``saturating_casts``: which numbers beyond an integer's range may saturate: none, floats, or
-    integers too. ``reduced_precision``: TF32 and similar only warn. ``overflow``: beyond the
-    largest number of a format the result is infinity, or ``any`` of that number and infinity, as in
-    rounding toward zero. ``nondeterminism``: repeated calls give the same bits, or may sum in
-    another order (``rounding``). ``strides``: new results have those that torch documents
-    (memory formats), all that its shape functions state, or ``any``.
-    """
-
-    flush_subnormals: bool = False
-    nan_in_max: Literal["propagate", "any"] = "propagate"
-    signed_zero: Literal["strict", "any"] = "strict"
-    saturating_casts: Literal["never", "floats", "any"] = "floats"
-    reduced_precision: bool = False
-    overflow: Literal["infinity", "any"] = "infinity"
-    nondeterminism: Literal["none", "rounding"] = "none"
-    strides: Literal["documented", "stated", "any"] = "documented"
+from .rule_entries import Entry, entries_in
+from .rule_values import POLICY_KEYS, RULE_KEYS, Policy, Rule, float64_values, gradient_values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,7 +70,7 @@ class Tolerances:
         if cached is None:
             values = self._merged(_RuleQuery(*query))
             cached = self._policies[query] = Policy(
-                **{key: values[key] for key in _POLICY if key in values}
+                **{key: values[key] for key in POLICY_KEYS if key in values}
             )
         return cached
 
@@ -144,7 +78,7 @@ class Tolerances:
         if query.dtype == "bool" or query.dtype.startswith(("int", "uint")):
             return Rule(0.0, 0.0, source="integers and booleans are exact")
         values = self._merged(query, gradient=direction == "backward")
-        return Rule(**{key: values[key] for key in _RULE if key in values})
+        return Rule(**{key: values[key] for key in RULE_KEYS if key in values})
 
     def _merged(self, query: _RuleQuery, *, gradient: bool = False) -> dict[str, Any]:
         """The values of all applicable entries, key by key, the most specific last.
@@ -185,8 +119,8 @@ class Tolerances:
             applicable = [entry for entry in applicable if "any" not in entry.dtypes]
         merged: dict[str, Any] = {}
         for entry in sorted(applicable, key=lambda entry: entry.rank(query.dtype)):
-            values = entry.values if entry.names(query.dtype) else _float64_values(entry.values)
-            values = _gradient_values(values) if gradient and not entry.backward else values
+            values = entry.values if entry.names(query.dtype) else float64_values(entry.values)
+            values = gradient_values(values) if gradient and not entry.backward else values
             merged |= values
             if values.keys() & {"c", "lam", "absolute", "ranges"}:
                 merged |= {"source": entry.source, "place": entry.place}
@@ -241,7 +175,7 @@ def from_text(label: str, text: str) -> Tolerances:
     return Tolerances(
         digest=hashlib.sha256((base.digest + text).encode()).hexdigest(),
         expectations=base.expectations + tuple(entries_of(parsed.expectations, located)),
-        _entries=base._entries + tuple(_entries(parsed, located)),
+        _entries=base._entries + tuple(entries_in(parsed, located)),
     )
 
 
@@ -252,149 +186,6 @@ class _RuleQuery(NamedTuple):
     backend: str
     device: str
     driver: str
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry of the file with its conditions; ``level``: 0 policy, 1 defaults, 2 a family, 3
-    operators."""
-
-    backend: str  # "" for all
-    device: str
-    driver: str
-    level: int
-    name: str
-    dtypes: tuple[str, ...]
-    backward: bool
-    values: Mapping[str, Any]
-    source: str
-    place: str
-
-    def names(self, dtype: str) -> bool:
-        return dtype in self.dtypes or "any" in self.dtypes
-
-    def covers(self, dtype: str) -> bool:
-        """Whether this entry is about a dtype. Entries for float32 also cover float64, as
-        complex64 does complex128."""
-        return self.names(dtype) or _NARROWER.get(dtype) in self.dtypes
-
-    def reaches(self, environment: Environment) -> bool:
-        """Whether results of this backend, device and driver are within its conditions."""
-        return (
-            (not self.backend or is_backend(environment.backend, self.backend))
-            and fnmatchcase(environment.device, self.device)
-            and in_range(environment.driver, self.driver)
-        )
-
-    def rank(self, dtype: str) -> tuple[int, ...]:
-        """The larger, the more specific. Among equals the later entry in the file wins."""
-        of_dtype = (
-            9 - len(self.dtypes) if dtype in self.dtypes else 0 if "any" in self.dtypes else 1
-        )
-        qualifiers = (self.device != "*") + bool(self.driver)
-        block = (
-            bool(self.backend),
-            qualifiers,
-            *_glob_precision(self.backend),
-            self.level,
-            *_glob_precision(self.name),
-        )
-        return (*block, self.backward, of_dtype)
-
-
-@functools.cache
-def _glob_precision(glob: str) -> tuple[int, int]:
-    """Sort key of globs: plain names after patterns, then by the number of plain characters."""
-    plain = re.sub(r"\[.*?\]|[*?]", "", glob)
-    return plain == glob, len(plain)
-
-
-def _entries(parsed: file.File, located: Located) -> Iterator[Entry]:
-    yield from _scope("", parsed, located, ())
-    for backend, overrides in parsed.backends.items():
-        for number, override in enumerate(overrides):
-            yield from _scope(backend, override, located, ("backends", backend, number))
-
-
-def _scope(
-    backend: str, scope: file.Scope, located: Located, at: tuple[str | int, ...]
-) -> Iterator[Entry]:
-    device, driver = (scope.device, scope.driver) if isinstance(scope, file.Override) else ("*", "")
-    make_entry = functools.partial(Entry, backend, device, driver)
-    yield make_entry(
-        0, "", ("any",), False, _given_values(scope.policy), "", located.line((*at, "policy"))
-    )
-    blocks = [(1, "", scope.defaults, (*at, "defaults"))]
-    blocks += [(2, name, block, (*at, "families", name)) for name, block in scope.families.items()]
-    for key, block in scope.operators.items():
-        blocks += [(3, name, block, (*at, "operators", key)) for name in file.split(key)]
-    for level, name, block, path in blocks:
-        for key, entry in block.dtypes.items():
-            dtypes, place = file.split(key), located.line((*path, key))
-            yield make_entry(level, name, dtypes, False, _given_values(entry), entry.source, place)
-        for key, numbers in block.backward.items():
-            dtypes, place = file.split(key), located.line((*path, "backward", key))
-            yield make_entry(
-                level, name, dtypes, True, _given_values(numbers), numbers.source, place
-            )
-
-
-def _given_values(part: file.RuleNumbers | file.Freedoms) -> dict[str, Any]:
-    """Only the keys that were given."""
-    values = {name: getattr(part, name) for name in part.model_fields_set if name != "source"}
-    return values | (
-        {"ranges": tuple(_range_rule(item) for item in values["ranges"])}
-        if "ranges" in values
-        else {}
-    )
-
-
-def _range_rule(item: file.Range) -> RangeRule:
-    low = -math.inf if item.low is None else item.low
-    high = math.inf if item.high is None else item.high
-    return RangeRule(
-        item.argument, low, high, item.c, item.lam, item.absolute, item.outside == "unspecified"
-    )
-
-
-_POLICY = tuple(field_info.name for field_info in fields(Policy))
-_RULE = tuple(field_info.name for field_info in fields(Rule))
-
-
-def _float64_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What float64 inherits from float32: bounds that scale with the dtype, without absolute
-    ones and policies."""
-    scalable = {
-        key: value for key, value in values.items() if key != "absolute" and key not in _POLICY
-    }
-    return scalable | (
-        {"ranges": tuple(replace(range_rule, absolute=None) for range_rule in scalable["ranges"])}
-        if "ranges" in scalable
-        else {}
-    )
-
-
-def _gradient_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The bounds of a gradient, derived from those of the forward direction."""
-
-    def doubled(bound: float | None) -> float | None:
-        return None if bound is None else GRADIENT * bound
-
-    result = {
-        key: doubled(value) if key in ("c", "lam", "absolute") else value
-        for key, value in values.items()
-    }
-    if "ranges" in values:
-        result["ranges"] = tuple(
-            replace(
-                range_rule,
-                c=doubled(range_rule.c),
-                lam=doubled(range_rule.lam),
-                absolute=doubled(range_rule.absolute),
-            )
-            for range_rule in values["ranges"]
-        )
-    return result
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from consistency.engine.case_health import ordinary
 from consistency.judge import tolerances
 from consistency.judge.judgment import Judgment
 from consistency.judge.reconsideration import reconsider
-from consistency.judge.tolerances import Policy
+from consistency.judge.rule_values import Policy
 from consistency.report.summary import RunSummary
 from consistency.storage.bundle import result_from_json, row_of
 
@@ -355,7 +355,7 @@ def test_half_an_ulp_in_an_ill_conditioned_input_is_no_fault() -> None:
 
 
 def consistency_rule(c: float, lam: float) -> Any:
-    from consistency.judge.tolerances import Rule
+    from consistency.judge.rule_values import Rule
 
     return Rule(c, lam)
 

@@ -29,7 +29,7 @@ from consistency.engine.calibrate.propose import ToleranceChange, _plain, _up
 from consistency.generate.materialize import case_of, prepare
 from consistency.judge import pareto, tolerances
 from consistency.judge.judge import judge
-from consistency.judge.tolerances import Policy, Rule
+from consistency.judge.rule_values import Policy, Rule
 from consistency.operators import get
 from consistency.reference import Reference
 from consistency.report import calibration as report

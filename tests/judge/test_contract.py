@@ -26,7 +26,7 @@ from consistency.generate.materialize import prepare
 from consistency.judge import tolerances
 from consistency.judge.compare import compare
 from consistency.judge.judge import judge
-from consistency.judge.tolerances import Policy
+from consistency.judge.rule_values import Policy
 from consistency.reference import Reference, quiet
 from tests.support.running import judged
 

@@ -18,7 +18,7 @@ from consistency.generate.materialize import case_of
 from consistency.judge import tolerances
 from consistency.judge.judgment import Judgment
 from consistency.judge.reconsideration import exceeds_baseline, unusual, with_cause
-from consistency.judge.tolerances import Policy
+from consistency.judge.rule_values import Policy
 
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 

@@ -17,7 +17,7 @@ from consistency.core.verdict import OutcomeStatus
 from consistency.judge import tolerances
 from consistency.judge.judge import judge
 from consistency.judge.judgment import Judgment
-from consistency.judge.tolerances import Policy, RangeRule, Rule
+from consistency.judge.rule_values import Policy, RangeRule, Rule
 from tests.support.snapshots import Snapshot
 
 RULE = Rule(c=1.0, lam=2.0, place="tolerances.yaml:41")

@@ -20,9 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consistency.errors import ConfigurationError
-from consistency.judge import located_yaml, tolerances
+from consistency.judge import located_yaml
 from consistency.judge.known import Expectation
-from consistency.judge.tolerances import Policy, RangeRule, Rule, Tolerances, load
+from consistency.judge.rule_values import GRADIENT, Policy, RangeRule, Rule
+from consistency.judge.tolerances import Tolerances, load
 from tests.support.paths import ROOT
 
 START = "defaults:\n  any: {c: 1, lambda: 2, source: test}\n"
@@ -660,7 +661,7 @@ def test_a_healthy_file_may_use_every_key(write: Write) -> None:
     assert rule == Rule(1, 2, 8e-4, (), 5, 6, 7, "t", "tolerances.yaml:4")
     assert rules.policy("cpu", dtype="bfloat16") == Policy(nan_in_max="any", signed_zero="any")
     assert rules.expectations == ()
-    assert tolerances.GRADIENT == 2
+    assert GRADIENT == 2
 
 
 def test_a_family_s_name_of_earlier_versions_is_read(write: Write) -> None:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ...judge.tolerances import Rule
+from ...judge.rule_values import Rule
 from .needs import Demands
 from .observe import Fate, Observation
 

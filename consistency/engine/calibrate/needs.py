@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ...core.model import Comparison, ElementGroup, Measured
-from ...judge.tolerances import Policy, Rule
+from ...judge.rule_values import Policy, Rule
 
 LEAST_C = 0.5  # ulp: correct rounding; no rule is stricter
 _MANY = 256  # points that are collected before dominated ones are dropped

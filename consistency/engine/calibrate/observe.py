@@ -16,7 +16,7 @@ from ...judge.compare import compare
 from ...judge.judge import judge
 from ...judge.judgment import Judgment
 from ...judge.known import Occasion
-from ...judge.tolerances import Policy, Rule
+from ...judge.rule_values import Policy, Rule
 from ...operators.declare import Operator
 from ...reference import Reference, quiet
 from ...reference.high_precision import refine
