@@ -24,7 +24,8 @@ from tests.support.catalog.model import Fault
 
 CAUSES = (
     "input-modified", "nondeterministic", "float32-instead-of-float64", "tf32-inputs",
-    "strides-ignored", "nan-dropped", "depends-on-batch", "one-pass-variance", "approximation",
+    "strides-ignored", "nan-dropped", "depends-on-batch", "depends-on-position",
+    "one-pass-variance", "approximation",
 )  # fmt: skip
 EXAMPLES = 6
 # Of a script's and an issue's lines those that quote the sentence.
