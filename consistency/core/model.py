@@ -284,7 +284,8 @@ class Measured:
     other numbers, ``flushed``: as for subnormal inputs that read as zero, ``saturated`` and
     ``saturated-float``: the limit of an integer's range, cast from an integer or a float beyond it,
     ``largest``: the largest number in place of an infinity) to how many elements have it.
-    ``vacuous`` says why agreement here would prove nothing, ``pattern`` where the large errors lie.
+    ``vacuous`` says why agreement here would prove nothing, ``pattern`` where the large errors lie,
+    ``at_end`` whether they are the first or the last elements.
     ``cluster`` is the group of elements (a row, a tile, the last of a vector) with the largest RMS
     error, in the same σ: that RMS, how many they are, and where; None where no error is above 3 σ.
     ``terms`` is n, how many numbers were accumulated into an element; 0 where nothing is
@@ -314,6 +315,7 @@ class Measured:
     cluster: tuple[float, int, str] | None = None
     terms: float = 0.0
     of_steps: tuple[float, float] | None = None
+    at_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)

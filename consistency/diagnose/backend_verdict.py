@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ..backends.base import Backend
 from ..backends.cpu import Cpu
 from ..core.detail import ReferenceWrong
-from ..core.model import Comparison, Evidence, Outcome, Proof
+from ..core.model import Cause, Comparison, Evidence, Outcome, Proof
 from ..core.verdict import VerdictKind
 from ..judge.evidence import inconclusive
 from ..judge.evidence import needs_proof as evidence_is_needed
@@ -18,6 +18,7 @@ from ..judge.evidence import words as evidence_in_words
 from ..judge.judgment import Judgment
 from ..judge.reconsideration import exceeds_baseline, far_from_the_cpu, reconsider, with_cause
 from ..judge.rules import Rules
+from ..judge.tolerances import Policy
 from ..reference import Reference
 from ..reference.high_precision import ITSELF_OFF
 from .backend_rules import judgment, policy_of
@@ -112,7 +113,14 @@ class BackendVerdict:
             self.judged = reconsider(self.judged, self.evidence, policy)
         elif self.outcome is not of.baseline and exceeds_baseline(self.judged):
             cause = diagnose_precision_loss(of.operator, of.reference, self.outcome, self.judged)
-            self.judged = with_cause(self.judged, cause, policy)
+            self._accuse(cause, policy)
+
+    def _accuse(self, cause: Cause | None, policy: Policy) -> None:
+        """Let a cause that explains errors within budget make them a failure, which votes for
+        it."""
+        self.judged = with_cause(self.judged, cause, policy)
+        if cause is not None and self.judged.verdict.fails:
+            self.evidence = Evidence(self.judged.verdict.value, cause=cause)
 
     def _flagged(self) -> FlaggedResult:
         of = self.case_judgment
@@ -136,7 +144,7 @@ class BackendVerdict:
         if self.outcome is not of.baseline and far_from_the_cpu(self.judged):
             policy = policy_of(of.operator, self.backend, of.case.dtype, of.rules)
             cause = diagnose_formula(of.reference, self.outcome, self.judged)
-            self.judged = with_cause(self.judged, cause, policy)
+            self._accuse(cause, policy)
 
     def _prove_what_diagnosis_changed(self) -> None:
         """A result within budget that its diagnosis accuses needs a proof as well."""

@@ -19,7 +19,7 @@ from .attribution import WHOLE_CASE
 # attribution does not ask for an explanation to the last bit.
 MIN_WEIGHT = 6.0 / WHOLE_CASE
 MIN_SHARE_OF_VOTES = 0.1  # of the votes of a kind; a cause with less has no group of its own
-_EXPERIMENTS = frozenset(
+EXPERIMENTS = frozenset(
     {
         "nondeterministic", "input-modified", "depends-on-layout", "depends-on-batch",
         "depends-on-position",
@@ -103,7 +103,7 @@ def ballot_of(result: Result) -> Ballot:
         return Ballot("", (), 0.0)
     rivals = result.evidence.rivals if result.evidence is not None else ()
     count = wrong_elements(result)
-    is_whole = result.cause in _EXPERIMENTS or (not count and result.comparison is not None)
+    is_whole = result.cause in EXPERIMENTS or (not count and result.comparison is not None)
     return Ballot(result.cause, rivals, 1.0 if is_whole else min(count, WHOLE_CASE) / WHOLE_CASE)
 
 

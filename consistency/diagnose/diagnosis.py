@@ -161,9 +161,13 @@ def _diagnosed(flagged: FlaggedResult, only: tuple[str, ...] | None, quick: bool
         and judgment.verdict.kind is VerdictKind.STRUCTURE
     ):
         evidence = replace(evidence, cause=Cause("input-modified", "writing to an input", 1.0))
+    complete = True  # whether all that could explain it was tried
     if context is not None and only != ():
-        cause, rivals = explanations(context, only=None if only is None else frozenset(only))
-        evidence = replace(evidence, cause=cause, rivals=rivals)
+        found = explanations(context, only=None if only is None else frozenset(only))
+        evidence, complete = (
+            replace(evidence, cause=found.cause, rivals=found.rivals),
+            found.complete,
+        )
     if (
         context is not None
         and quick
@@ -181,7 +185,8 @@ def _diagnosed(flagged: FlaggedResult, only: tuple[str, ...] | None, quick: bool
         )
     trial_rhos: dict[str, float] = {}
     for name, trial in experiments(flagged):
-        if time.monotonic() > deadline:
+        # Without the layout's nothing else can be concluded, however little time is left.
+        if name != CONTIGUOUS and time.monotonic() > deadline:
             break
         outcome = trial()
         if outcome is not None and outcome.ok:
@@ -202,7 +207,10 @@ def _diagnosed(flagged: FlaggedResult, only: tuple[str, ...] | None, quick: bool
         evidence = replace(
             evidence,
             cause=cause_by_experiment(flagged, evidence, context)
-            or cause_by_float64(flagged, evidence, context, float64_outputs),
+            # which is what is left when nothing else explains it
+            or (
+                cause_by_float64(flagged, evidence, context, float64_outputs) if complete else None
+            ),
         )
     return evidence
 

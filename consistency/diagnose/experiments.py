@@ -25,9 +25,10 @@ from ..operators.formulas import FORMULAS
 from ..operators.refusals import REFUSALS
 from ..reference import Reference
 from .attribution import MIN_SHARE, AttributionContext
-from .attribution.context import flat
+from .attribution.context import Doubles, flat
 
 CONTIGUOUS = ".contiguous() on the inputs"
+_MIN_DISTINCT = 4  # numbers: fewer may be those of a shorter format by chance
 DIFFERENT_ANSWER = 4.0  # ulp + G·u·S: larger differences are different answers
 
 
@@ -164,7 +165,7 @@ def run_in_float64(
     if flagged.backend.unsupported(flagged.operator, "float64", flagged.direction):
         return None
     outcome = flagged.rerun(dtype="float64")
-    if not outcome.ok:
+    if not outcome.ok or _in_name_only(context, outcome):
         return None
     target_dtypes = {"float64": PARTS.get(dtype, dtype), "complex128": beside(dtype)}
     rounded = tuple(
@@ -178,6 +179,31 @@ def run_in_float64(
         return flagged.reference.observed(outcome.outputs)
     except REFUSALS:
         return None
+
+
+def _in_name_only(context: AttributionContext, outcome: Outcome) -> bool:
+    """Whether float64 was computed in the tested dtype: its numbers are numbers of that dtype,
+    where the right ones are not, and they err no more than n of its roundings (or truncations)
+    do. Then float64 shows nothing about the formula: it was not used.
+    """
+    observed = context.reference.observed(outcome.outputs)
+    tensor = observed[context.index].tensor if context.index < len(observed) else None
+    if tensor is None or flat(tensor).size != context.expected.size:
+        return False
+    values = flat(tensor)
+    where = context.finite & np.isfinite(values) & (values != 0.0)
+    narrow = TORCH[context.dtype]
+
+    def held(numbers: Doubles) -> Doubles:
+        rounded = torch.from_numpy(numbers[where]).to(narrow).to(torch.float64).numpy()
+        return np.asarray(rounded == numbers[where])
+
+    if np.unique(values[where]).size < _MIN_DISTINCT or not held(values).all():
+        return False
+    if 2 * np.count_nonzero(held(context.expected)) > np.count_nonzero(where):
+        return False
+    limit = 2.0 * max(context.reference.growth(context.index), 1.0) * context.unit
+    return bool((np.abs(values - context.expected) <= limit)[where].all())
 
 
 def float64_error_ratio(

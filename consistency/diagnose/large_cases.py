@@ -3,14 +3,15 @@ small case, and the worst judgment is that of the large one."""
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ..backends.base import Backend, attempt
 from ..backends.cpu import Cpu
 from ..backends.large_outcome import KeptRepetition, repetitions
-from ..core.model import DIRECTIONS, Case, Outcome, Result, Worst
+from ..core.model import DIRECTIONS, Case, Cause, Outcome, Result, Worst
 from ..core.recipe import TensorRecipe
 from ..core.tiling import Tiling, enlarged
 from ..core.verdict import OutcomeStatus
@@ -20,6 +21,7 @@ from ..judge.rules import Rules
 from ..operators.declare import Operator
 from ..reference import quiet
 from . import evaluation
+from .diagnosis import DiagnosisBudget
 
 _CPU = Cpu()
 _MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|bad_alloc", re.I)
@@ -33,12 +35,13 @@ def evaluate(
     directions: Iterable[str] = DIRECTIONS,
     operator: Operator | None = None,
     done: frozenset[tuple[str, str, str]] = frozenset(),
+    diagnosis_budget: DiagnosisBudget | None = None,
     against: str = "float64",
-    **_: object,
 ) -> list[Result]:
     """Results of one large case on every backend and direction, except for those in ``done``.
 
-    A failure is not diagnosed: its smaller forms are. Raises RecipeError, UsageError.
+    The worst repetition of a failure is diagnosed, as a result of the small case that nobody can
+    run again: the large call is not repeated. Raises RecipeError, UsageError.
     """
     operator = operator or operator_of(case)
     tiling = case.tiling
@@ -67,8 +70,35 @@ def evaluate(
                 if part.name == backend.name
             ]
             part, worst = max(pairs, key=lambda pair: _badness(pair[1]))
+            if worst.verdict.fails and diagnosis_budget is not None:
+                again = functools.partial(
+                    evaluation.evaluate, small, rules=rules, directions=(direction,),
+                    operator=operator, against=against,
+                )  # fmt: skip
+                worst = _diagnosed(again, part, backend, diagnosis_budget)
             results.append(_of_large(case, tiling, part, worst, materials.sha256))
     return results
+
+
+def _diagnosed(
+    again: Callable[..., list[Result]],
+    part: KeptRepetition,
+    backend: Backend,
+    budget: DiagnosisBudget,
+) -> Result:
+    """The judgment of the worst repetition with its cause. Where nothing reproduces its error, and
+    the backend is right for the small case alone, the cause is the size of the call. ``again``
+    evaluates the small case on some backends."""
+    (result,) = again([part], diagnosis_budget=budget)
+    evidence = result.evidence
+    if not result.verdict.fails or evidence is None or evidence.cause or backend.is_recorded:
+        return result
+    (alone,) = again([backend])
+    if not alone.verdict.passes:
+        return result
+    cause = Cause("depends-on-batch", "the size of the call", 1.0)
+    text = f"{result.explanation}; {cause}"
+    return replace(result, explanation=text, evidence=replace(evidence, cause=cause))
 
 
 def _refused(outcome: Outcome, operator: Operator, materials: Materials, direction: str) -> Outcome:

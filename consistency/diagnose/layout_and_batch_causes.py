@@ -14,6 +14,7 @@ from ..operators.refusals import REFUSALS
 from ..reference import Reference
 from .attribution import MIN_SHARE, AttributionContext
 from .attribution.context import flat
+from .expanded_inputs import cause_without_expansion
 from .experiments import CONTIGUOUS, DIFFERENT_ANSWER, FlaggedResult, literal_case
 
 _ROUNDING_RATIO = 1e-6  # of the error remains in float64: it was rounding
@@ -27,7 +28,8 @@ def cause_by_experiment(
     """A cause shown by an experiment: the result of an element must depend on its own inputs
     only."""
     if evidence.trials.get(CONTIGUOUS, 2.0) <= 1.0:
-        return Cause("depends-on-layout", "the layout of the inputs", 1.0)
+        misread = cause_without_expansion(flagged, context)
+        return misread or Cause("depends-on-layout", "the layout of the inputs", 1.0)
     is_clear = (
         context is not None
         and flagged.direction == "forward"
@@ -41,7 +43,7 @@ def cause_by_experiment(
     )
     if context is not None and row is not None and _correct_without_batch(flagged, context, row):
         return Cause("depends-on-batch", "the size of the batch", 1.0)
-    if ", only in the " in flagged.judgment.explanation:  # first or last elements
+    if flagged.judgment.at_end:
         return Cause("depends-on-position", "the position of an element", 1.0)
     if context is None or not is_clear:
         return None

@@ -9,22 +9,25 @@ from dataclasses import replace
 import torch
 
 from ..core.recipe import Literal
-from .materialize import Materials, literal, prepare
+from .materialize import KEPT_BEFORE_VIEW, Materials, literal, prepare
 
 Change = Callable[[torch.Tensor, int], torch.Tensor]  # of a tensor among the arguments, by position
 
 
-def literal_copy(materials: Materials, change: Change = lambda tensor, _: tensor) -> Materials:
+def literal_copy(
+    materials: Materials, change: Change = lambda tensor, _: tensor, *, strided: bool = False
+) -> Materials:
     """The case with ``change`` applied to each tensor: contiguous, with memory of its own, with
     lazy conjugates and negatives resolved. Drawn cotangents keep their numbers and are contiguous,
-    too.
+    too. ``strided``: the tensors keep their strides, and numbers before them in their memory.
 
     Raises RecipeError for a tensor that no recipe holds.
     """
     case = materials.case
+    copied = _strided if strided else _contiguous
     tensors = materials.build().tensors
     copies = [
-        replace(_contiguous(change(tensor, position)), leaf=drawn.leaf)
+        replace(copied(change(tensor, position)), leaf=drawn.leaf)
         for position, (tensor, drawn) in enumerate(zip(tensors, case.tensors, strict=True))
     ]
     layout = "constant" if case.cotangent_layout in ("expanded", "constant") else ""
@@ -34,3 +37,7 @@ def literal_copy(materials: Materials, change: Change = lambda tensor, _: tensor
 def _contiguous(tensor: torch.Tensor) -> Literal:
     resolved = tensor.detach().resolve_conj().resolve_neg()
     return literal(resolved.clone(memory_format=torch.contiguous_format))
+
+
+def _strided(tensor: torch.Tensor) -> Literal:
+    return literal(tensor, before=KEPT_BEFORE_VIEW)

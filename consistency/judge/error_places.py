@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,28 +60,39 @@ def clustered(squares: Doubles, shape: tuple[int, ...]) -> tuple[float, int, str
     return best
 
 
-def pattern_of(error: Doubles, shape: tuple[int, ...]) -> str:
+class ErrorPattern(NamedTuple):
+    """Where the large errors lie together, in words; empty if they are scattered. ``at_end``: they
+    are the first or the last elements, of all or along a dimension."""
+
+    words: str = ""
+    at_end: bool = False
+
+
+def pattern_of(error: Doubles, shape: tuple[int, ...]) -> ErrorPattern:
     """Where the large errors lie if they lie together: a tail, a row, one position modulo a
-    width. Empty if scattered."""
+    width."""
     large = (
         np.flatnonzero(error > 0.25 * error.max()) if error.size else np.empty(0, dtype=np.int64)
     )
     if error.size < 16 or not 2 <= large.size <= error.size // 2:
-        return ""
+        return ErrorPattern()
     first, last = int(large[0]), int(large[-1])
     if last == error.size - 1 and large.size == last - first + 1:
-        return f"only in the last {large.size} of {error.size} elements"
+        return ErrorPattern(f"only in the last {large.size} of {error.size} elements", at_end=True)
     if first == 0 and large.size == last + 1:
-        return f"only in the first {large.size} of {error.size} elements"
+        return ErrorPattern(f"only in the first {large.size} of {error.size} elements", at_end=True)
     index = np.unravel_index(large, shape)
     for dim, size in enumerate(shape):
         indices = np.unique(index[dim])
         if size >= 8 and indices.size == 1 and large.size >= 4:
-            return f"only where index {dim} is {int(indices[0])}"
+            return ErrorPattern(f"only where index {dim} is {int(indices[0])}")
         if size >= 16 and large.size >= 8:  # fewer lie at such places by chance
             for width in (32, 16, 8, 4):
                 if np.unique(indices % width).size == 1 and indices.size >= 2:
-                    return f"only where index {dim} is {int(indices[0] % width)} modulo {width}"
+                    place = f"{int(indices[0] % width)} modulo {width}"
+                    return ErrorPattern(f"only where index {dim} is {place}")
             if indices.min() >= size - size % 8 and size % 8:
-                return f"only in the last {size % 8} of {size} along dimension {dim}"
-    return ""
+                return ErrorPattern(
+                    f"only in the last {size % 8} of {size} along dimension {dim}", at_end=True
+                )
+    return ErrorPattern()

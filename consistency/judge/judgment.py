@@ -15,7 +15,8 @@ class Judgment:
     """A verdict with its explanation, numbers and worst element. ``output`` is the name of the
     output.
 
-    ``leans``: the sign bias of the errors, in standard deviations.
+    ``leans``: the sign bias of the errors, in standard deviations. ``at_end``: what exceeds the
+    budget are the first or the last elements.
     """
 
     verdict: Verdict
@@ -25,3 +26,4 @@ class Judgment:
     output: str = ""
     leans: float = 0.0
     detail: Detail | None = None
+    at_end: bool = False

@@ -12,7 +12,7 @@ from ..core.model import ElementGroup, Measured
 from ..generate.exhaustive import is_exhaustive
 from . import metrics
 from .element_groups import GroupedElements
-from .error_places import pattern_of
+from .error_places import ErrorPattern, pattern_of
 
 _SETTLED = 0.5  # ulp: smaller errors satisfy every rule in use; only the two maxima are kept
 _MOST_ZEROS = 0.65
@@ -72,7 +72,7 @@ class Floating(GroupedElements):
             sums.ulp_max > 1.0 or not elementwise_rounding or self._subnormal()
         ):
             element_groups, exact = self.measure_groups(sums)
-        pattern = ""
+        pattern = ErrorPattern()
         if sums.ulp_max > 2.0 and element_groups[0].pareto_front:
             pattern = pattern_of(
                 self.placed(metrics.errors(self.actual, self.expected, self.tail)), self.shape
@@ -82,7 +82,8 @@ class Floating(GroupedElements):
             math.sqrt(sums.squares / n), math.sqrt(sums.sigma_squares / n),
             math.sqrt(sums.sigma_max), self._independent(sums),
             *self._signs(sums), self.special, self.special_worst, self._vacuous_reason(sums, n),
-            pattern, self.cluster, self._term_count(), self._step_statistics(),
+            pattern.words, self.cluster, self._term_count(), self._step_statistics(),
+            pattern.at_end,
         )  # fmt: skip
 
     def _signs(self, sums: metrics.Sums) -> tuple[int, int, int]:

@@ -62,7 +62,7 @@ def judge_output(
         )
     if rho > 1.0:
         text = f"{format_factor(rho)} × budget{location_text(output)}"
-        return Judgment(_DIVERGENT, text, numbers, worst, output.name)
+        return Judgment(_DIVERGENT, text, numbers, worst, output.name, at_end=output.at_end)
     if statistics:
         return Judgment(
             _DIVERGENT,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import math
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,9 @@ if TYPE_CHECKING:
     from ..core.model import Case, Result
     from ..engine.config import RunConfig
     from ..operators.declare import Operator
+    from ..report.failure_groups import FailureGroup
 
+MOST_OTHERS = 3  # other faults that a message names
 _spent = [0.0]  # seconds of this process for minimizing failures
 _artifacts_left = [200]  # folders that this process may still write; nobody reads more
 # By item, until its report: what became of the expectations that cover it.
@@ -51,8 +52,8 @@ class Item:
         return f"{self.operator}-{self.dtype}-{self.direction}-{self.backend}"
 
     def check(self, record_property: Callable[[str, object], None]) -> None:
-        """Judge every case of the item. Fails with the smallest failing case; skips when nothing
-        could be tested."""
+        """Judge every case of the item. Fails with the smallest failing case and the cause that its
+        failing cases elect; skips when nothing could be tested."""
         __tracebackhide__ = True
         results = self._results()
         STANDINGS[self.id] = self._standings(results)
@@ -60,9 +61,10 @@ class Item:
         failing = [r for r in results if r.verdict.fails]
         TESTED[self.id] = [self.backend, *_untested(results)]
         if failing:
-            shown = self._shown(failing)
-            self._record_failure(shown, record_property)
-            pytest.fail(self._message(shown, len(failing), len(results)), pytrace=False)
+            group, *others = self._groups(failing)
+            self._record_failure(group, record_property)
+            text = self._message(group, others, len(failing), len(results))
+            pytest.fail(text, pytrace=False)
         if not any(r.verdict.tested for r in results):
             pytest.skip(_reason(results))
 
@@ -143,15 +145,16 @@ class Item:
             record_property("rho_max", max(passing))
 
     def _record_failure(
-        self, shown: Result, record_property: Callable[[str, object], None]
+        self, group: FailureGroup, record_property: Callable[[str, object], None]
     ) -> None:
         """Properties for the JUnit file: the verdict, the cause, the work-around, the command."""
         from ..core.text import printable
         from ..report.failure import command
 
+        shown = _shown(group)
         record = {
             "verdict": shown.verdict.value,
-            "cause": shown.cause,
+            "cause": group.elected.name,
             "workaround": shown.workaround,
         }
         for name, value in record.items():
@@ -161,28 +164,41 @@ class Item:
             "again", printable(command(shown, spec=self.config.specs.get(self.backend)))
         )
 
-    def _shown(self, failing: list[Result]) -> Result:
-        """The worst failure, minimized if time remains."""
+    def _groups(self, failing: list[Result]) -> list[FailureGroup]:
+        """The item's failures by cause, those with the most evidence first; of these the worst one
+        is minimized if time remains."""
         from ..engine import engine
+        from ..report.failure_groups import Failures
 
-        worst = max(
-            failing, key=lambda r: r.metrics.get("rho_max", math.inf)
-        )  # an exception ranks before any × budget
+        failures = Failures()
+        for result in failing:
+            failures.add(result)
+        group, *others = failures.by_operator()[0]
         backends = [b for b in self.config.backends if b.name == self.backend]
         began, small = time.monotonic(), None
         if (
             _spent[0] < engine.MINIMIZATION_SECONDS
         ):  # nobody reads every small case if every item fails
-            small = engine.smallest_failure(worst, self.declared, backends, self.config)
+            small = engine.smallest_failure(group.headed, self.declared, backends, self.config)
             _spent[0] += time.monotonic() - began
-        return small or worst
+        return [replace(group, smallest=small), *others]
 
-    def _message(self, shown: Result, failing: int, judged: int) -> str:
+    def _message(
+        self, group: FailureGroup, others: Sequence[FailureGroup], failing: int, judged: int
+    ) -> str:
+        from ..core.text import one_line
         from ..report.failure import message
 
+        also = "".join(
+            f"\n  also:    {other.headed.verdict}: {one_line(other.headed.explanation)}"
+            for other in others[:MOST_OTHERS]
+        )
         count = f"\n  {failing} of {judged} cases fail" if failing > 1 else ""
+        shown = _shown(group)
+        spec = self.config.specs.get(self.backend)
         return (
-            message(shown, spec=self.config.specs.get(self.backend))
+            message(shown, spec=spec, cause=str(group.elected))
+            + also
             + count
             + self._write_artifact(shown)
         )
@@ -207,6 +223,11 @@ class Item:
         current = Path.cwd()
         shown = folder.relative_to(current) if folder.is_relative_to(current) else folder
         return f"\n  artifact: {shown} (repro.py, issue.md)"
+
+
+def _shown(group: FailureGroup) -> Result:
+    """The result that a message is about: the smallest, else the worst with the elected cause."""
+    return group.smallest or group.headed
 
 
 def _reason(results: list[Result]) -> str:

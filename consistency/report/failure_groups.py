@@ -32,6 +32,13 @@ def severity(result: Result) -> float:
     return result.metrics.get("rho_max", math.inf)
 
 
+def without_cause(sentence: str, cause: str) -> str:
+    """An explanation without the words of its own cause."""
+    for piece, left in ((f": {cause}; ", ": "), (f"; {cause}", ""), (f": {cause}", "")):
+        sentence = sentence.replace(piece, left, 1)
+    return sentence
+
+
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
     """The failures of one operator on one backend with one cause, or with one verdict and no cause.
@@ -76,9 +83,7 @@ class FailureGroup:
         evidence = self.worst.evidence
         if evidence is None or self.worst.cause == self.elected.name:
             return self.worst
-        text, own = self.worst.explanation, str(evidence.cause)
-        for piece, left in ((f": {own}; ", ": "), (f"; {own}", ""), (f": {own}", "")):
-            text = text.replace(piece, left, 1)
+        text = without_cause(self.worst.explanation, str(evidence.cause))
         evidence = replace(evidence, cause=self.elected.cause)
         return replace(self.worst, evidence=evidence, explanation=text)
 
@@ -202,7 +207,7 @@ class Failures:
 
 def _is_undiagnosed(result: Result) -> bool:
     """Whether nobody looked for its cause: a measurement on all cases of an operator, or numbers
-    of a case that is too large for a diagnosis."""
+    of a recording that was judged without a diagnosis."""
     if result.comparison is None:
         return result.verdict.kind is VerdictKind.PRECISION_SCALING
     return result.evidence is None and wrong_elements(result) > 0

@@ -15,6 +15,7 @@ from consistency import operators
 from consistency.backends.cpu import Cpu
 from consistency.core.model import Case, Result
 from consistency.diagnose.case_runner import judge_case
+from consistency.diagnose.diagnosis import DiagnosisBudget
 from consistency.diagnose.shrink import minimize
 from consistency.engine import engine
 from consistency.engine.events import Judged, Minimized
@@ -99,6 +100,38 @@ class WrongBeyond(consistency.Backend):
 def judged(case: Case, backend: consistency.Backend, directions: Sequence[str]) -> list[Result]:
     operator = operators.get(case.operator)
     return judge_case(case, operator, [backend], tolerances.load(), directions)
+
+
+def times(flat: torch.Tensor, limit: int) -> None:
+    flat[limit:] *= 1.001
+
+
+def scattered(flat: torch.Tensor, limit: int) -> None:
+    """Errors that no fault is known to make."""
+    noise = torch.rand(flat.numel() - limit, generator=torch.Generator().manual_seed(1))
+    flat[limit:] += 0.1 * torch.sign(noise - 0.5)
+
+
+@pytest.mark.parametrize(
+    ("fault", "limit", "cause"),
+    [(times, 31 * PERIOD, "scaled"), (scattered, LIMIT, "depends-on-batch"), (scattered, 0, "")],
+)
+def test_the_worst_repetition_is_diagnosed(
+    fault: Callable[[torch.Tensor, int], None], limit: int, cause: str
+) -> None:
+    """What no fault explains is the size of the call only where the small call is right."""
+    operator = operators.get("cos")
+    tile = next(tile for tile in tiles(operator, "float32") if not tile.reduced)
+    case = sized(tile, 35 * PERIOD)
+    budget = DiagnosisBudget()
+    (result,) = judge_case(
+        case, operator, [WrongBeyond(fault, limit)], tolerances.load(), FORWARD,
+        diagnosis_budget=budget,
+    )  # fmt: skip
+    assert result.verdict.fails
+    assert result.case == case
+    assert result.cause == cause, result.explanation
+    assert judged(case, Cpu(), FORWARD)[0].verdict.passes
 
 
 # One of each kind of repetition: elements, two operands, rows, matrices, terms of a sum, in place.

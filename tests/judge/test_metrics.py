@@ -22,7 +22,7 @@ from consistency.core.recipe import TensorRecipe
 from consistency.diagnose.case_runner import judge_case
 from consistency.generate.materialize import case_of, prepare
 from consistency.judge import error_places, metrics, tolerances
-from consistency.judge.error_places import pattern_of
+from consistency.judge.error_places import ErrorPattern, pattern_of
 from consistency.judge.metrics import BLOCK
 from consistency.judge.pareto import pareto_front, rho
 from consistency.reference import Reference
@@ -312,7 +312,7 @@ def spread(shape: tuple[int, ...], *where: Any) -> str:
     error = np.zeros(shape)
     for index in where:
         error[index] = 1.0
-    return pattern_of(error.reshape(-1), shape)
+    return pattern_of(error.reshape(-1), shape).words
 
 
 def test_where_errors_lie_together() -> None:
@@ -329,13 +329,26 @@ def test_where_errors_lie_together() -> None:
     )
 
 
+def test_the_first_and_the_last_elements_are_told_as_data() -> None:
+    def at_end(shape: tuple[int, ...], *where: Any) -> bool:
+        error = np.zeros(shape)
+        error[where] = 1.0
+        return pattern_of(error.reshape(-1), shape).at_end
+
+    assert at_end((100,), slice(96, None))
+    assert at_end((10, 10), slice(0, 2))
+    assert at_end((9, 21), slice(None), slice(16, None))
+    assert not at_end((12, 9), 5)
+    assert not at_end((4, 32), slice(None), slice(3, None, 8))
+
+
 @given(st.integers(0, 10**6))
 def test_scattered_errors_have_no_pattern(seed: int) -> None:
     random = np.random.default_rng(seed)
     error = random.exponential(size=400) ** 2
-    assert pattern_of(error, (20, 20)) == ""
+    assert pattern_of(error, (20, 20)) == ErrorPattern()
     error[random.choice(400, size=random.integers(5, 60), replace=False)] += 1e3
-    assert pattern_of(error, (20, 20)) == ""
+    assert pattern_of(error, (20, 20)) == ErrorPattern()
 
 
 def test_no_pattern_in_too_few_errors() -> None:
@@ -343,14 +356,14 @@ def test_no_pattern_in_too_few_errors() -> None:
     assert spread((100,), 7) == ""
     assert spread((100,)) == ""
     assert spread((100,), slice(0, 60)) == ""
-    assert pattern_of(np.empty(0), (0, 3)) == ""
-    assert pattern_of(np.array([1.0]), ()) == ""
+    assert pattern_of(np.empty(0), (0, 3)) == ErrorPattern()
+    assert pattern_of(np.array([1.0]), ()) == ErrorPattern()
 
 
 def test_small_errors_elsewhere_do_not_hide_a_pattern() -> None:
     error = np.full((12, 9), 0.1)
     error[5] = 1.0
-    assert pattern_of(error.reshape(-1), (12, 9)) == "only where index 0 is 5"
+    assert pattern_of(error.reshape(-1), (12, 9)) == ErrorPattern("only where index 0 is 5")
 
 
 # --- clusters

@@ -15,6 +15,8 @@ from click.testing import CliRunner
 from consistency import operators
 from consistency.backends.numpy import backend  # noqa: F401
 from consistency.cli import main
+from consistency.core.model import Case, Cause, Comparison, Evidence, Measured, Result
+from consistency.core.verdict import Verdict
 from consistency.engine import engine
 from consistency.generate.shipped import cases as shipped
 from consistency.pytest_plugin import items as pytest_items
@@ -449,20 +451,34 @@ def item(**changes: Any) -> pytest_items.Item:
     return pytest_items.Item(**usual | changes)
 
 
+def exp_result(
+    verdict: str, explanation: str, rho: float | None = None, cause: str = "", wrong: int = 0
+) -> Result:
+    """A result of exp in float32 on the CPU, with ``wrong`` wrong elements that ``cause``
+    explains."""
+    found = Cause(cause, f"{cause} words", 1.0) if cause else None
+    outputs = (Measured("out/0", "float32", (wrong,), wrong, differing=wrong),)
+    return Result(
+        Case("exp", "float32"), "cpu", "forward", Verdict(verdict), explanation,
+        {} if rho is None else {"rho_max": rho},
+        comparison=Comparison("ok", outputs) if wrong else None,
+        evidence=Evidence(verdict, cause=found) if cause else None,
+    )  # fmt: skip
+
+
+def failing_item(monkeypatch: pytest.MonkeyPatch, *results: Result) -> tuple[str, dict[str, Any]]:
+    """The message of an item with these results, and what it records; nothing is minimized."""
+    monkeypatch.setattr(engine, "smallest_failure", lambda *args: None)
+    monkeypatch.setattr(pytest_items.Item, "_results", lambda self: list(results))
+    recorded: dict[str, Any] = {}
+    with pytest.raises(pytest.fail.Exception) as failed:
+        item().check(recorded.__setitem__)
+    return str(failed.value), recorded
+
+
 def test_what_was_not_tested_never_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even where every case was judged, and none could tell anything."""
-    from consistency.core.model import Case, Result
-    from consistency.core.verdict import Verdict
-
-    nothing = [
-        Result(
-            Case("exp", "float32"),
-            "cpu",
-            "forward",
-            Verdict("inconclusive"),
-            "cannot tell: all blank",
-        )
-    ] * 2
+    nothing = [exp_result("inconclusive", "cannot tell: all blank")] * 2
     monkeypatch.setattr(pytest_items.Item, "_results", lambda self: nothing)
     recorded: dict[str, object] = {}
     with pytest.raises(
@@ -484,19 +500,7 @@ def test_an_operator_that_cannot_be_drawn_is_skipped(monkeypatch: pytest.MonkeyP
 
 
 def test_where_every_item_fails_the_searching_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    from consistency.core.model import Case, Result
-    from consistency.core.verdict import Verdict
-
-    found = [
-        Result(
-            Case("exp", "float32"),
-            "cpu",
-            "forward",
-            Verdict("divergent"),
-            "9 × budget",
-            {"rho_max": 9.0},
-        )
-    ]
+    found = [exp_result("divergent", "9 × budget", 9.0)]
     monkeypatch.setattr(pytest_items.Item, "_results", lambda self: found)
     monkeypatch.setattr(pytest_items, "_spent", [engine.MINIMIZATION_SECONDS])
     monkeypatch.setattr(engine, "smallest_failure", lambda *args: pytest.exit("searched"))
@@ -505,32 +509,37 @@ def test_where_every_item_fails_the_searching_ends(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_exception_is_worse_than_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    from consistency.core.model import Case, Result
-    from consistency.core.verdict import Verdict
+    text, _ = failing_item(
+        monkeypatch,
+        exp_result("divergent", "9 × budget", 9.0),
+        exp_result("error", "raised where the reference did not"),
+    )
+    assert text.startswith("exp · float32 · forward · cpu   error: raised")
+    assert text.splitlines().count("  also:    divergent: 9 × budget") == 1
 
-    monkeypatch.setattr(engine, "smallest_failure", lambda *args: None)
-    found = [
-        Result(
-            Case("exp", "float32"),
-            "cpu",
-            "forward",
-            Verdict("divergent"),
-            "9 × budget",
-            {"rho_max": 9.0},
-        ),
-        Result(
-            Case("exp", "float32"),
-            "cpu",
-            "forward",
-            Verdict("error"),
-            "raised where the reference did not",
-        ),
-    ]
-    monkeypatch.setattr(pytest_items.Item, "_results", lambda self: found)
-    with pytest.raises(
-        pytest.fail.Exception, match="exp · float32 · forward · cpu   error: raised"
-    ):
-        item().check(lambda name, value: None)
+
+def test_the_cases_of_an_item_elect_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worst case has one wrong element, which several causes explain by chance."""
+    many = [exp_result("divergent", "9 × budget: scaled", 9.0, "scaled", 64)] * 4
+    text, recorded = failing_item(
+        monkeypatch,
+        exp_result("divergent", "99 × budget: transposed words explains 100%", 99.0, "transposed",
+                   1),
+        *many,
+    )  # fmt: skip
+    assert "cause:   scaled words explains 100%: 4 of 5 cases" in text
+    assert "transposed" not in text
+    assert recorded["cause"] == "scaled"
+
+
+def test_one_wrong_element_gives_an_item_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, recorded = failing_item(
+        monkeypatch,
+        exp_result("divergent", "9 × budget: scaled words explains 100%", 9.0, "scaled", 1),
+    )
+    assert "cause" not in text
+    assert "scaled" not in text
+    assert "cause" not in recorded
 
 
 # --- what CI reads

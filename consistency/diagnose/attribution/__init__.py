@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 
 from ...core.model import Cause
 from ...operators.refusals import REFUSALS
@@ -24,42 +25,55 @@ _CLEAR_MARGIN = 0.02  # by which a later hypothesis must be better
 SECONDS = 4.0
 
 __all__ = [
-    "MIN_SHARE", "WHOLE_CASE", "AttributionContext", "explain", "explanations", "precision_loss",
+    "MIN_SHARE", "WHOLE_CASE", "AttributionContext", "Explanations", "explain", "explanations",
+    "precision_loss",
 ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Explanations:
+    """The best cause, the ids of its rivals (other causes that explain enough, too), and whether
+    the search is ``complete``: only then does no cause mean that none explains the error."""
+
+    cause: Cause | None
+    rivals: tuple[str, ...]
+    complete: bool
 
 
 def explain(
     context: AttributionContext, seconds: float = SECONDS, only: frozenset[str] | None = None
 ) -> Cause | None:
     """The cause that explains most of the error, or None if none explains enough. Gives up after
-    ``seconds``.
+    ``seconds`` of this thread's processor time: what else the machine does changes no answer.
 
     ``only``: try no causes but these (ids).
     """
-    return explanations(context, seconds, only)[0]
+    return explanations(context, seconds, only).cause
 
 
 def explanations(
     context: AttributionContext, seconds: float = SECONDS, only: frozenset[str] | None = None
-) -> tuple[Cause | None, tuple[str, ...]]:
-    """:func:`explain`, and the ids of the rivals: other causes that explain enough, too.
+) -> Explanations:
+    """:func:`explain`, with the rivals, and whether the search came to its end.
 
     Rivals are sought where fewer than ``WHOLE_CASE`` elements are wrong, which several hypotheses
     may reproduce by chance; the votes of other cases decide between them.
     """
     rivals: dict[str, None] = {}
-    cause = _best(context, seconds, only, rivals)
-    return cause, tuple(name for name in rivals if cause is not None and name != cause.name)
+    deadline = time.thread_time() + seconds
+    cause = _best(context, deadline, only, rivals)
+    others = tuple(name for name in rivals if cause is not None and name != cause.name)
+    return Explanations(cause, others, time.thread_time() <= deadline)
 
 
 def _best(
     context: AttributionContext,
-    seconds: float,
+    deadline: float,
     only: frozenset[str] | None,
     explaining: dict[str, None],
 ) -> Cause | None:
-    """The best cause; ``explaining`` collects the ids of all that explain enough."""
-    deadline = time.monotonic() + seconds
+    """The best cause; ``explaining`` collects the ids of all that explain enough. ``deadline`` is a
+    reading of ``time.thread_time``."""
     best: tuple[float, FaultHypothesis] | None = None
     baseline_share = _baseline_share(context)
     wrong_elements = int(context.failing.sum())
@@ -85,7 +99,7 @@ def _best(
     sources.insert(0, devices.hypotheses)
     for source in sources:
         for hypothesis in source(context):
-            if time.monotonic() > deadline:
+            if time.thread_time() > deadline:
                 break
             if only is not None and hypothesis.name not in only:
                 continue

@@ -12,7 +12,7 @@ import torch
 
 from ...operators.refusals import REFUSALS
 from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted
-from .fewer_bits import rounded, to_bfloat16_and_back
+from .fewer_bits import rounded, to_bfloat16_and_back, truncated_to_float32
 
 MOST_STEPS = 4096  # of a replayed accumulation
 MOST_TERMS = 1 << 22
@@ -105,7 +105,7 @@ def replayed_sums(context: AttributionContext) -> Hypotheses:
         (
             "truncating-accumulator",
             "a truncating accumulator",
-            functools.partial(rounded, bits=24, truncate=True),
+            truncated_to_float32,
         ),
         ("bfloat16-accumulator", "a bfloat16 accumulator", to_bfloat16_and_back),
         (

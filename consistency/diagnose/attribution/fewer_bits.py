@@ -30,3 +30,12 @@ def part_by_part(change: Adjust) -> Adjust:
 
 def to_bfloat16_and_back(base: torch.Tensor) -> torch.Tensor:
     return base.to(torch.bfloat16).to(base.dtype)
+
+
+def truncated_to_float32(tensor: torch.Tensor) -> torch.Tensor:
+    """float64 numbers truncated toward zero to float32's: also among subnormal numbers, which have
+    fewer digits, and to the largest number instead of infinity."""
+    nearest = tensor.to(torch.float32)
+    smaller = torch.nextafter(nearest, torch.zeros_like(nearest))
+    grew = nearest.to(torch.float64).abs() > tensor.abs()
+    return torch.where(grew, smaller, nearest).to(torch.float64)

@@ -147,6 +147,7 @@ def _cell(
         )
     for name, value in (
         ("cause", cell.cause),
+        ("agreement", cell.agreement),
         ("workaround", cell.workaround),
         ("sentence", cell.sentence[:SENTENCE]),
     ):

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...core.model import Cause
 from ...core.verdict import VERDICTS, Verdict
+from ..failure_groups import without_cause
 from . import known_status
+from .cell_causes import CellCause, elected_causes
 from .change_points import find_change_points
 from .events import ChangePoint, EventKind
 from .group_series import GroupSeries
@@ -56,7 +59,8 @@ class MatrixCell:
     ``rho`` is the largest × budget among the ``cases`` results of the worst rank (None without
     one); ``of`` counts all results. ``since`` is the first run of the present failure, None if it
     does not fail; ``before`` is the last run known not to fail. ``change_point`` is the latest
-    change.
+    change. ``case_id``, ``sentence`` and ``workaround`` are those of the worst result; ``cause`` is
+    what the failing cases have elected, with their ``agreement`` ("17 of 22 cases").
     """
 
     env: int
@@ -77,6 +81,7 @@ class MatrixCell:
     change_point: ChangePoint | None = None
     flaky: tuple[int, int] | None = None
     transient: int = 0
+    agreement: str = ""
 
 
 @dataclass
@@ -226,29 +231,52 @@ def _cells(
         if items
         else {}
     )
-    details = _details(db)
+    details, causes = _details(db), elected_causes(db)
     cells = {}
     for (env, group), (_, _, bundle, verdict, count, rho, item) in worst.items():
-        words = details.get((bundle, env, item), ("", "", "", ""))
+        told = details.get((bundle, env, item), _NOTHING_TOLD)
+        elected = causes.get((env, group, told.first), CellCause())
+        failed = RANK_OF[verdict] == FAILED
         cells[env, group] = MatrixCell(
             env, group, place[env, bundle], NAME_OF[verdict], RANK_OF[verdict],
-            None if rho >= _HUGE else float(rho), count,
-            counted[env, group], ids.get(item, ""), *words,
+            None if rho >= _HUGE else float(rho), count, counted[env, group], ids.get(item, ""),
+            told.sentence_with(elected.name) if failed else told.sentence,
+            elected.name if failed else told.cause, told.workaround, told.expectation,
+            agreement=elected.agreement if failed else "",
         )  # fmt: skip
     return cells
 
 
-def _details(
-    db: duckdb.DuckDBPyConnection,
-) -> dict[tuple[int, int, int], tuple[str, str, str, str]]:
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a store knows of one result: its sentence, its own cause (in ``words``, with its
+    ``share``), and the verdict before its diagnosis."""
+
+    sentence: str
+    cause: str
+    workaround: str
+    expectation: str
+    first: str
+    words: str
+    share: float
+
+    def sentence_with(self, elected: str) -> str:
+        """The sentence, without its own cause where that is not the elected one."""
+        if self.cause == elected or not self.words:
+            return self.sentence
+        return without_cause(self.sentence, str(Cause(self.cause, self.words, self.share)))
+
+
+_NOTHING_TOLD = _Told("", "", "", "", "", "", 0.0)
+
+
+def _details(db: duckdb.DuckDBPyConnection) -> dict[tuple[int, int, int], _Told]:
     rows = db.execute(
-        "SELECT DISTINCT d.bundle, d.env, d.item, d.sentence, d.cause, d.workaround, "
-        "d.expectation FROM details d JOIN shown s ON d.env = s.env AND d.bundle = s.bundle"
+        "SELECT DISTINCT d.bundle, d.env, d.item, coalesce(d.sentence, ''), d.cause, d.workaround, "
+        "d.expectation, d.first, d.words, coalesce(d.share, 0) "
+        "FROM details d JOIN shown s ON d.env = s.env AND d.bundle = s.bundle"
     ).fetchall()
-    return {
-        (bundle, env, item): (sentence or "", cause, workaround, details)
-        for bundle, env, item, sentence, cause, workaround, details in rows
-    }
+    return {(bundle, env, item): _Told(*told) for bundle, env, item, *told in rows}
 
 
 def _since(

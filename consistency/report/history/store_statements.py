@@ -5,6 +5,8 @@ from __future__ import annotations
 import zlib
 
 from ...core.verdict import OLD_VERDICTS, VERDICTS
+from ...diagnose.attribution import WHOLE_CASE
+from ...diagnose.cause_vote import EXPERIMENTS
 from ...judge.file_vocabulary import OLD_FAMILIES
 
 MAX_NAMES = {"operator": 3_000, "dtype": 64, "backend": 64}  # in a bundle
@@ -24,7 +26,7 @@ CREATE TABLE outcomes (bundle INTEGER, env INTEGER, item INTEGER, verdict UTINYI
     rho FLOAT, again UTINYINT);
 CREATE TABLE details (bundle INTEGER, env INTEGER, item INTEGER, sentence VARCHAR, cause VARCHAR,
     share FLOAT, workaround VARCHAR,
-    expectation VARCHAR);
+    expectation VARCHAR, first VARCHAR, words VARCHAR, rivals VARCHAR, weight FLOAT);
 CREATE SEQUENCE numbers;
 """
 # Tables that the stores of all versions have.
@@ -36,7 +38,8 @@ _COLUMNS = {
     "fails": "BOOLEAN",
     "shrunk": "BOOLEAN", "case_id": "VARCHAR", "family": "VARCHAR", "explanation": "VARCHAR",
     "cause": "VARCHAR", "share": "VARCHAR",
-    "workaround": "VARCHAR", "expectation": "JSON", "metrics": "STRUCT(rho_max VARCHAR)",
+    "workaround": "VARCHAR", "expectation": "JSON",
+    "metrics": "STRUCT(rho_max VARCHAR, differing VARCHAR, special_mismatches VARCHAR)",
     "evidence": "JSON",
 }  # fmt: skip
 _QUIET = ("exact", "rounding", "inconclusive", "unsupported")  # their sentences are not kept
@@ -49,6 +52,25 @@ _AGAIN = (
     f"CASE WHEN r.fails IS NOT true THEN 0 WHEN {_COUNT.format('within')} > 0 THEN 1 "
     f"WHEN coalesce({_COUNT.format('repeats')}, 0) < 2 THEN 0 "
     f"WHEN {_COUNT.format('other')} > 0 THEN 2 ELSE 3 END::UTINYINT"
+)
+# A failing result's vote on the cause, as diagnose.cause_vote counts it; of other results nothing.
+_FIRST = (
+    f"CASE WHEN r.fails THEN left(coalesce(r.evidence->>'$.initial_verdict', "
+    f"r.evidence->>'$.first', r.verdict), {NAME}) ELSE '' END"
+)
+_WORDS = f"CASE WHEN r.fails THEN left(r.evidence->>'$.cause.words', {NAME}) END"
+_RIVALS = (
+    f"CASE WHEN r.fails THEN left(array_to_string(r.evidence->>'$.rivals[*]', ','), {SENTENCE}) END"
+)
+_WRONG = (
+    "coalesce(TRY_CAST(r.metrics.special_mismatches AS DOUBLE), "
+    "TRY_CAST(r.metrics.differing AS DOUBLE), 0)"
+)
+_WHOLE = f"r.cause IN ({', '.join(f'{name!r}' for name in sorted(EXPERIMENTS))}) OR {_WRONG} <= 0"
+_WEIGHT = (
+    "CASE WHEN r.fails IS NOT true OR (r.evidence IS NULL AND coalesce(r.cause, '') = '') THEN 0 "
+    f"WHEN {_WHOLE} THEN 1 "
+    f"ELSE least({_WRONG}, {WHOLE_CASE}) / {WHOLE_CASE} END::FLOAT"
 )
 INCOMING = f"""
 CREATE OR REPLACE TEMP TABLE incoming AS
@@ -68,7 +90,8 @@ SELECT f.bundle, f.label, left(r.operator, {NAME}) AS operator, left(r.dtype, 40
         AS FLOAT) AS share,
     left(r.workaround, {SENTENCE}) AS workaround, left(r.expectation::VARCHAR, {SENTENCE}) AS
         expectation,
-    coalesce(r.shrunk, false) AS shrunk, {_AGAIN} AS again
+    coalesce(r.shrunk, false) AS shrunk, {_AGAIN} AS again,
+    {_FIRST} AS first, {_WORDS} AS words, {_RIVALS} AS rivals, {_WEIGHT} AS weight
 FROM read_json(?, columns = {_COLUMNS!r}, format = 'newline_delimited', ignore_errors = true,
     filename = true,
     maximum_object_size = 16777216) r JOIN files f ON f.file = r.filename LIMIT ?
@@ -107,7 +130,7 @@ INSERT INTO outcomes SELECT bundle, env, item, verdict, fails, rho, again FROM n
     env, bundle, item;
 INSERT INTO details SELECT bundle, env, item, sentence, coalesce(cause, ''), share,
     coalesce(workaround, ''),
-    coalesce(expectation, '')
+    coalesce(expectation, ''), first, coalesce(words, ''), coalesce(rivals, ''), weight
     FROM numbered WHERE verdict IN (SELECT unnest(?)) ORDER BY env, bundle, item;
 DROP TABLE numbered;
 """

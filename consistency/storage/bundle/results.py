@@ -153,7 +153,7 @@ def _measured(data: Any) -> Measured:
     }
     texts = {k: str(v) for k, v in plain.items() if k in ("name", "dtype", "vacuous", "pattern")}
     special = {str(k): int(v) for k, v in plain.pop("special", {}).items()}
-    flags = {k: bool(v) for k, v in plain.items() if k in ("exact", "independent")}
+    flags = {k: bool(v) for k, v in plain.items() if k in ("exact", "independent", "at_end")}
     counts = {
         k: int(v)
         for k, v in plain.items()

@@ -15,7 +15,7 @@ const operators = D.operators.map(([name, family, file, kinds, cells, past], id)
     return {
       operator: name, family, dtype: kinds[kind][0], direction: kinds[kind][1], env, environment: where.name, label: where.label,
       backend: where.backend, verdict: word, rank: RANK[rank], state, rho, cases, of, caseId, kind: rest.kind || "", since: rest.since || "",
-      because: D.texts[rest.because || 0], cause: D.texts[rest.cause || 0], workaround: D.texts[rest.workaround || 0],
+      because: D.texts[rest.because || 0], cause: D.texts[rest.cause || 0], agreement: D.texts[rest.agreement || 0], workaround: D.texts[rest.workaround || 0],
       sentence: D.texts[rest.sentence || 0], age: D.texts[rest.age || 0], expectation: D.texts[rest.expectation || 0], flaky: rest.flaky ?? null,
       night: rest.night || where.night, path: rest.path ? D.texts[rest.path] : where.path, files: rest.files || [], late: Boolean(rest.night),
       identity: where.identity, counts: counts[kind],
@@ -175,7 +175,7 @@ const caseOf = (e) => {
     add("also failing on", others.map((x) => x.environment + (x.because ? ` since ${x.since}` : "")).join(", "));
   }
   add("flaky", e.flaky !== null && `fails on ${Math.round(e.flaky * 100)}% of the nights`);
-  add("cause", e.cause);
+  add("cause", e.agreement ? `${e.cause} (${e.agreement})` : e.cause);
   add("work-around", e.workaround);
   add("expected", e.expectation);
   add("last seen", e.late && e.night);
