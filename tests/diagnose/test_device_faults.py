@@ -232,8 +232,8 @@ class SlopeOfOne(torch.autograd.Function):
         return torch.where(ctx.saved_tensors[0] < 0.0, ctx.slope, 1.0) * gradient, None
 
 
-def open_kink(operator: Any, x: Any, slope: float = 0.01) -> Any:
-    return SlopeOfOne.apply(x, slope)
+def open_kink(operator: Any, x: Any, negative_slope: float = 0.01) -> Any:
+    return SlopeOfOne.apply(x, negative_slope)
 
 
 class SquareLayout(torch.autograd.Function):
