@@ -5,6 +5,7 @@
     python tools/shipped_cases.py select STATE --only 'nn.*'
     python tools/shipped_cases.py shorten STATE             # after other limits in `selection`
     python tools/shipped_cases.py write STATE               # the files of the package, the page
+    python tools/shipped_cases.py replace STATE             # only what STATE holds; not the page
     python tools/shipped_cases.py count STATE               # after a change of the files by hand
 
 STATE is a folder outside of the package, where one line per operator × dtype is kept: a selection
@@ -136,6 +137,27 @@ def write(state: Path) -> None:
     print(f"{count:,} cases of {pairs:,} operators × dtypes in {total:,} bytes")
 
 
+def replace_some(state: Path) -> None:
+    """Replaces the cases of what was selected in the package's files, and leaves the others and the
+    page, which is made of all selections."""
+    from consistency import operators
+    from consistency.core.reading import lines
+    from consistency.generate.shipped.adequacy import FILE
+    from consistency.generate.shipped.cases import path_of
+
+    selected = {(row["operator"], row["dtype"]): row for row in rows(state)}
+    families = {operators.get(operator).family for operator, _ in selected}
+    for name in [*sorted(families), FILE.stem]:
+        kept = {(row["operator"], row["dtype"]): row for _, row in lines(path_of(name))}
+        for key, row in selected.items():
+            if name == FILE.stem:
+                kept[key] = share(row)
+            elif operators.get(key[0]).family == name and row["cases"]:
+                kept[key] = line(*key, row["cases"])
+        write_packed(path_of(name), [row for _, row in sorted(kept.items())])
+    write_counts()
+
+
 def write_counts() -> None:
     """Counts the cases in the package's files, so that a run knows without reading them all."""
     from consistency.core.reading import lines
@@ -206,7 +228,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=["select", "shorten", "write", "count"])
+    parser.add_argument("command", choices=["select", "shorten", "write", "replace", "count"])
     parser.add_argument("state", type=Path)
     parser.add_argument("--part", default="1/1", help="which of how many parts, such as 1/2")
     parser.add_argument("--only", default="*", help="a pattern of operators")
@@ -217,6 +239,8 @@ def main() -> None:
         select(chosen.state, part, parts, chosen.only)
     elif chosen.command == "shorten":
         shorten(chosen.state)
+    elif chosen.command == "replace":
+        replace_some(chosen.state)
     elif chosen.command == "count":
         write_counts()
     else:

@@ -349,6 +349,7 @@ _SENTENCES = frozenset(
         "lost-write", "duplicates-dropped", "biased-variance", "zero-sign-lost", "beta-zero-kept",
         "index-base", "float32-integers",
         "output-padding-zero", "crossed-bounds", "rounded-toward-zero", "masked-by-product",
+        "written-beyond", "indices-ignored", "other-side", "mask-incomplete",
     }
 )  # fmt: skip
 

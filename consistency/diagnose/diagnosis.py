@@ -305,14 +305,12 @@ def _context(
     if value not in ("divergent", "special-values") or not reference.outputs:
         return None
     special, rho = value == "special-values", judgment.metrics.get("rho_max", 0.0)
+    make = functools.partial(AttributionContext, reference, outcome, judgment.output)
     try:
-        return AttributionContext(
-            reference,
-            outcome,
-            judgment.output,
-            special=special,
-            everywhere=not special and rho <= 1.0,
-        )
+        context = make(special=special, everywhere=not special and rho <= 1.0)
+        if special and not context.failing.any():  # integers that no value of their type may be
+            context = make(special=False, everywhere=False)
+        return context
     except REFUSALS:
         return None
 

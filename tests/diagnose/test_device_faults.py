@@ -168,6 +168,96 @@ def by_product(operator: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     return x * operator(torch.ones_like(x), *args, **kwargs)
 
 
+def toward_zero(values: torch.Tensor) -> torch.Tensor:
+    """float64 to float16, cut; independent of the package's own function."""
+    nearest = values.to(torch.float16)
+    farther = nearest.to(torch.float64).abs() > values.abs()
+    return torch.where(farther, (nearest.view(torch.int16) - 1).view(torch.float16), nearest)
+
+
+def cut_silu(operator: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    wide = x.to(torch.float64)
+    return toward_zero(wide * toward_zero(torch.sigmoid(wide)).to(torch.float64))
+
+
+def cut_reciprocal_first(operator: Any, x: Any, y: Any, **kwargs: Any) -> Any:
+    inverse = toward_zero(torch.reciprocal(x.to(torch.float64))).to(torch.float64)
+    return toward_zero(inverse * y)
+
+
+def by_difference(operator: Any, x: Any, limit: Any, value: Any) -> Any:
+    return (x > limit).to(x.dtype) * (x - value) + value
+
+
+def early_corner(operator: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    rows, columns = x.shape[-2:]
+    diagonals = torch.arange(columns) - torch.arange(rows).unsqueeze(1)
+    return torch.where(diagonals >= max(2, columns // 2), x, operator(x, *args, **kwargs))
+
+
+def signed_halves(operator: Any, x: Any, y: Any) -> Any:
+    return operator(x ^ (1 << 31), y ^ (1 << 31))
+
+
+def one_point(operator: Any, theta: Any, size: Any, align_corners: Any = None) -> Any:
+    grid = operator(theta, size, align_corners)
+    first = grid.reshape(grid.shape[0], -1, grid.shape[-1])[:, :1]
+    return first.expand(grid.shape[0], grid[0, ..., 0].numel(), -1).reshape(grid.shape)
+
+
+class SortUnmoved(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, kwargs: Any) -> Any:
+        return torch.sort(x, **kwargs).values
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:  # type: ignore[override]
+        return gradient, None
+
+
+def unmoved(operator: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    indices = torch.sort(x.detach(), *args, **kwargs).indices
+    return SortUnmoved.apply(x, kwargs), indices
+
+
+class SlopeOfOne(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, slope: float) -> Any:
+        ctx.save_for_backward(x)
+        ctx.slope = slope
+        return torch.nn.functional.leaky_relu(x, slope)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:  # type: ignore[override]
+        return torch.where(ctx.saved_tensors[0] < 0.0, ctx.slope, 1.0) * gradient, None
+
+
+def open_kink(operator: Any, x: Any, negative_slope: float = 0.01) -> Any:
+    return SlopeOfOne.apply(x, negative_slope)
+
+
+class SquareLayout(torch.autograd.Function):
+    """hardswish whose gradient is written one after the other and read with the strides of x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return torch.nn.functional.hardswish(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:  # type: ignore[override]
+        x = ctx.saved_tensors[0]
+        flat = torch.ops.aten.hardswish_backward(gradient, x).contiguous().reshape(-1)
+        last = sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+        memory = torch.zeros(max(flat.numel(), last + 1), dtype=flat.dtype)
+        memory[: flat.numel()] = flat
+        return memory.as_strided(x.shape, x.stride(), 0).clone()
+
+
+def in_memory_order(operator: Any, x: Any) -> Any:
+    return SquareLayout.apply(x)
+
+
 FAULTS: list[tuple[str, Call, str, str, str, float]] = [
     ("scatter_add", last_wins, "float32", "forward", "duplicates-dropped", 0.7),
     ("scatter_add", first_wins, "float32", "forward", "duplicates-dropped", 0.7),
@@ -187,6 +277,15 @@ FAULTS: list[tuple[str, Call, str, str, str, float]] = [
     ("clamp", min_wins, "float32", "forward", "crossed-bounds", 0.6),
     ("half", cast_toward_zero, "float32", "forward", "rounded-toward-zero", 0.6),
     ("tril", by_product, "float32", "forward", "masked-by-product", 0.4),
+    ("tril", early_corner, "float32", "forward", "mask-incomplete", 0.6),
+    ("nn.functional.silu", cut_silu, "float16", "forward", "rounded-toward-zero", 0.6),
+    ("__rdiv__", cut_reciprocal_first, "float16", "forward", "rounded-toward-zero", 0.6),
+    ("nn.functional.threshold", by_difference, "float32", "forward", "evaluated-otherwise", 0.6),
+    ("gt", signed_halves, "int64", "forward", "int64-truncated", 0.6),
+    ("nn.functional.affine_grid", one_point, "float32", "forward", "first-everywhere", 0.7),
+    ("sort", unmoved, "float32", "backward", "indices-ignored", 0.6),
+    ("nn.functional.leaky_relu", open_kink, "float32", "backward", "other-side", 0.6),
+    ("nn.functional.hardswish", in_memory_order, "float32", "backward", "strides-ignored", 0.6),
     ("nn.functional.conv_transpose1d", unpadded, "float32", "forward", "output-padding-zero", 0.0),
 ]
 

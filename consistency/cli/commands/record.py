@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...core.text import format_seconds, quote
+from ...core.text import format_bytes, format_seconds, quote
 from ...engine.run_options import RunOptions
 from ...errors import OutputError, UsageError
 from ..echo import echo
 from ..options import FOLDER, INTERRUPTED, command, option, run_options
 
 if TYPE_CHECKING:
+    from ...engine.config import RunConfig
     from ...engine.record import Taken
 
 SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
@@ -39,10 +41,16 @@ SECONDS_BETWEEN_LINES = 10.0  # of progress, where there is no terminal
     help="Keep the bits of every tensor in place of the recipe they are drawn from.",
 )
 @click.option("--resume", is_flag=True, help="Complete the interrupted folder in --out.")
+@click.option(
+    "--portable",
+    is_flag=True,
+    help="Write a zip (--out) that records on a machine with torch and NumPy only.",
+)
 @option("trust")
 def record(
-    options: RunOptions, corpus: Path | None, out: Path, literal: bool, resume: bool, trust: bool
-) -> None:
+    options: RunOptions, corpus: Path | None, out: Path, literal: bool, resume: bool,
+    portable: bool, trust: bool,
+) -> None:  # fmt: skip
     """Keep cases, or what a backend does with them, to be judged elsewhere.
 
     Without --backend a corpus is written: cases and no outcomes. With it, every case of a corpus
@@ -53,6 +61,7 @@ def record(
     consistency record --backend directml --corpus corpus -o from-windows      on the other machine
     consistency record matmul --backend cuda -o from-linux                     both in one step
     consistency judge from-windows from-linux
+    consistency record --portable -o directml.zip --profile quick              to take along
 
     Exit status: 0 whatever came out · 2 bad usage · 3 the backend cannot run here
     """
@@ -79,9 +88,14 @@ def record(
         conflicting = [name for name, value in drawing.items() if value]
         if conflicting:
             raise UsageError(f"--corpus says which cases to run: leave {conflicting[0]} out")
-        if not backends:
+        if not backends and not portable:
             raise UsageError("--corpus needs the --backend that runs its cases")
+    if portable and resume:
+        raise UsageError("--portable writes a zip anew: leave --resume out")
     chosen = None if corpus is not None else replace(options, backends=("cpu",)).config()
+    if portable:
+        _pack(corpus, chosen, out, str((backends or ("directml",))[0]), literal)
+        return
     if not backends:
         assert chosen is not None
         _follow(taking.write_corpus(chosen, out, literal=literal, resume=resume), "cases", out)
@@ -101,6 +115,24 @@ def record(
             echo(f"– {backend.name}: cannot run here: {reason}", err=True)
             sys.exit(3)
         _follow(taking.record(backend, source, out, resume=resume, own=own), "outcomes", out)
+
+
+def _pack(
+    corpus: Path | None, drawn: RunConfig | None, out: Path, backend: str, literal: bool
+) -> None:
+    """Write the zip of a portable recording."""
+    from ...engine.record import write_corpus
+    from ...storage.portable import archive
+
+    with tempfile.TemporaryDirectory() as folder:
+        if corpus is None:
+            assert drawn is not None
+            corpus = Path(folder) / "corpus"
+            for _ in write_corpus(drawn, corpus, literal=literal):
+                pass
+        count = archive.write(corpus, out, backend)
+    size = format_bytes(out.stat().st_size)
+    echo(f"✓ {count:,} cases in {out} ({size}): unpack it there and read its README.txt")
 
 
 def _follow(steps: Iterator[Taken], what: str, out: Path) -> None:

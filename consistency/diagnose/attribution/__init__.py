@@ -20,6 +20,8 @@ from .context import AttributionContext, FaultHypothesis
 MIN_SHARE = 0.9
 _FEW_ELEMENTS = 6  # wrong elements, which many hypotheses may explain by chance
 WHOLE_CASE = 16  # wrong elements from which a case's vote counts in full
+_MIN_SIZE = 1024.0  # units that a single element is off, for hypotheses that come by the dozen
+_BY_THE_DOZEN = frozenset({"terms-dropped", "shifted", "flipped"})
 _ROUNDING = 2.0  # ulp + G·u·S that may remain per element after the simulation
 _CLEAR_MARGIN = 0.02  # by which a later hypothesis must be better
 SECONDS = 4.0
@@ -103,6 +105,12 @@ def _best(
                 break
             if only is not None and hypothesis.name not in only:
                 continue
+            if (
+                wrong_elements == 1
+                and context.size < _MIN_SIZE
+                and hypothesis.name in _BY_THE_DOZEN
+            ):
+                continue  # one of so many fits by chance
             try:
                 share = context.share(hypothesis.simulate())
             except REFUSALS:

@@ -13,43 +13,54 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...backends._outputs import limited
-from ...operators.refusals import REFUSALS
-from . import evaluated_otherwise, special_values
+from . import (
+    evaluated_otherwise,
+    gradient_faults,
+    integers,
+    special_values,
+    storage_faults,
+    truncated_steps,
+)
 from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, unchanged_call
 from .fewer_bits import rounded
 from .normalizations import VARIANCES
 from .writes import dropped_duplicates, lost_writes
-from .wrong_elements import substituted
 
 _HALF_BITS = 11
-# × Σ|terms|: 16 roundings, as the sum of some 256 terms in any order leaves
-_FLOAT32_SUM = 2.0**-20
-_MIN_DISTINCT = 4  # distinct numbers: fewer may be float32's by chance
 
 
 def hypotheses(context: AttributionContext) -> Hypotheses:
     name = context.operator.name
+    yield from evaluated_otherwise.incomplete_mask(context)
     yield from lost_writes(context)
-    yield from dropped_duplicates(context, name.rstrip("_"))
+    plain, skipped = evaluated_otherwise.plain_name(name)
+    yield from dropped_duplicates(context, plain if not skipped else name)
     yield from evaluated_otherwise.hypotheses(context)
-    if name in VARIANCES and not context.backward:
-        words = f"{name} divides by n instead of n − 1"
+    yield from truncated_steps.hypotheses(context, plain, skipped)
+    yield from storage_faults.hypotheses(context)
+    yield from gradient_faults.hypotheses(context, plain)
+    if _is_unbiased_variance(context, plain):
+        words = f"{plain} divides by n instead of n − 1"
         yield FaultHypothesis(
             "biased-variance",
             words,
             functools.partial(
-                context.with_call, unchanged_call, functools.partial(_biased_variance, name)
+                context.with_call,
+                unchanged_call,
+                functools.partial(_biased_variance, plain, skipped),
             ),
         )
         if context.dtype == "float16":
             yield FaultHypothesis(
-                "biased-variance", words, functools.partial(_biased_variance_in_float16, context)
+                "biased-variance",
+                words,
+                functools.partial(_biased_variance_in_float16, context, skipped),
             )
     if context.special:
         yield from special_values.hypotheses(context, name)
+    yield from integers.comparisons(context)
     if context.whole:
-        yield from _integers(context)
+        yield from integers.hypotheses(context)
     if name.startswith("nn.functional.conv_transpose"):
         words = "what output_padding adds is left zero"
         yield FaultHypothesis(
@@ -64,23 +75,26 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
                 "the first row in place of every row",
                 functools.partial(_repeat_first_row, context, dims),
             )
+    if name == "nn.functional.affine_grid":
+        yield FaultHypothesis(
+            "first-everywhere",
+            "the first point of the grid in place of every point",
+            functools.partial(context.with_call, unchanged_call, _grid_of_one_point),
+        )
 
 
-def _biased_variance(
-    name: str,
-    x: torch.Tensor,
-    dim: Any = None,
-    unbiased: Any = None,
-    keepdim: bool = False,
-    **kwargs: Any,
-) -> Any:
+def _biased_variance(name: str, skipped: int, *args: Any, **kwargs: Any) -> Any:
+    x, *rest = args[skipped:]
+    given = dict(zip(("dim", "unbiased", "keepdim"), rest, strict=False)) | kwargs
+    dim, keepdim = given.get("dim"), given.get("keepdim", False)
     dim = None if isinstance(dim, bool) else dim
     return getattr(torch, name)(x, dim, correction=0, keepdim=keepdim)
 
 
-def _biased_variance_in_float16(context: AttributionContext) -> Predicted:
+def _biased_variance_in_float16(context: AttributionContext, skipped: int) -> Predicted:
     """The same with every step truncated to float16, for hardware that rounds toward zero."""
-    args, kwargs = context.reference.arguments.args, context.reference.arguments.kwargs
+    kwargs = context.reference.arguments.kwargs
+    args = context.reference.arguments.args[skipped:]
     dim = kwargs.get("dim", args[1] if len(args) > 1 and not isinstance(args[1], bool) else None)
     dims = list(range(args[0].ndim)) if dim is None else dim
     truncate = functools.partial(rounded, bits=_HALF_BITS, truncate=True)
@@ -91,88 +105,6 @@ def _biased_variance_in_float16(context: AttributionContext) -> Predicted:
             context.shape
         )
     )
-
-
-def _integers(context: AttributionContext) -> Hypotheses:
-    """Integers computed in float32, or saturated; only exact matches count."""
-    assert context.raw is not None
-    bits = min(torch.iinfo(context.raw.dtype).bits, 32) if context.raw.dtype != torch.bool else 0
-    if not bits:
-        return
-    info = torch.iinfo(context.raw.dtype if bits < 32 else torch.int32)
-    float32_values = _compute_in_float32(context)
-    limited = (
-        f"integers saturate at {bits} bits instead of wrapping"
-        if context.raw.dtype != torch.int64
-        else "int64 saturates at 32 bits"
-    )
-    for name, words, values in (
-        ("saturated", limited, np.clip(context.expected, info.min, info.max)),
-        ("float32-integers", "integer arithmetic goes through float32", float32_values),
-        (
-            "float32-integers",
-            f"integer arithmetic goes through float32, and {limited}",
-            np.clip(float32_values, info.min, info.max),
-        ),
-        (
-            "float32-integers",
-            "integer arithmetic goes through float32, and what leaves int64 becomes its least",
-            np.where(np.abs(float32_values) < 2.0**63, float32_values, -(2.0**63)),
-        ),
-    ):
-        yield FaultHypothesis(name, words, functools.partial(_if_equal, context, values))
-    yield FaultHypothesis(
-        "float32-integers",
-        "integer arithmetic goes through float32",
-        functools.partial(_if_sums_of_float32, context),
-    )
-
-
-def _compute_in_float32(
-    context: AttributionContext, absolute: bool = False
-) -> np.ndarray[Any, Any]:
-    """The call on the same integers, or their absolute values, in float32; NaN if it accepts
-    integers only."""
-    arguments = context.reference.materials.build("float64")
-    float32_inputs = {
-        i: t.to(torch.float32).abs() if absolute else t.to(torch.float32)
-        for i, t in enumerate(arguments.tensors)
-        if not t.dtype.is_floating_point and t.dtype != torch.bool
-    }
-    args, kwargs = substituted(arguments, float32_inputs)
-    try:
-        output = [
-            item
-            for item in limited(context.operator(*args, **kwargs))
-            if isinstance(item, torch.Tensor)
-        ][context.index]
-        return output.detach().to(torch.float64).reshape(context.expected.shape).numpy()
-    except REFUSALS:
-        return np.full_like(context.expected, np.nan)
-
-
-def _if_equal(context: AttributionContext, values: np.ndarray[Any, Any]) -> Predicted:
-    return context.outputs(values) if np.array_equal(values, context.actual) else []
-
-
-def _if_sums_of_float32(context: AttributionContext) -> Predicted:
-    """The result itself, if its numbers are float32's and as far off as sums of float32 in any
-    order may be; out of the range of int64 anything is."""
-    if context.operator.error.magnitude != "products":
-        return []
-    with np.errstate(all="ignore"):
-        magnitude = _compute_in_float32(context, absolute=True)
-        inside = context.failing & (magnitude < 2.0**63)
-        values = context.actual[inside]
-        is_near = np.abs(context.actual - context.expected) <= _FLOAT32_SUM * magnitude
-    if (
-        np.unique(values).size < _MIN_DISTINCT
-        or not is_near[inside].all()
-        or not (values.astype(np.float32) == values).all()
-        or (context.expected[inside].astype(np.float32) == context.expected[inside]).all()
-    ):
-        return []
-    return context.outputs(np.where(context.failing, context.actual, context.expected))
 
 
 def _zero_output_padding(context: AttributionContext, dims: int) -> Predicted:
@@ -187,6 +119,31 @@ def _zero_output_padding(context: AttributionContext, dims: int) -> Predicted:
 
 
 def _repeat_first_row(context: AttributionContext, dims: int) -> Predicted:
+    """Of integers, which are not rounded, every number has to be the first row's."""
     tail = math.prod(context.shape[dims:])
     rows = context.expected.reshape(-1, tail)
-    return context.outputs(np.ascontiguousarray(np.broadcast_to(rows[:1], rows.shape)))
+    repeated = np.ascontiguousarray(np.broadcast_to(rows[:1], rows.shape))
+    if context.whole and not np.array_equal(repeated.reshape(-1), context.actual):
+        return []
+    return context.outputs(repeated)
+
+
+def _grid_of_one_point(
+    theta: torch.Tensor, size: list[int], align_corners: bool | None = None
+) -> torch.Tensor:
+    """affine_grid whose range of coordinates repeats its first number."""
+    least = [
+        0.0 if n == 1 else -1.0 if align_corners else -1.0 + 1.0 / n for n in reversed(size[2:])
+    ]
+    first = torch.tensor([*least, 1.0], dtype=theta.dtype)
+    point = (theta @ first).reshape(theta.shape[0], *[1] * len(size[2:]), theta.shape[1])
+    return point.expand(theta.shape[0], *size[2:], theta.shape[1]).contiguous()
+
+
+def _is_unbiased_variance(context: AttributionContext, name: str) -> bool:
+    """Whether the call is a variance that should not be divided by n."""
+    if name not in VARIANCES or context.backward:
+        return False
+    args, kwargs = context.reference.arguments.args[1:], context.reference.arguments.kwargs
+    said = next((a for a in args if isinstance(a, bool)), kwargs.get("unbiased", True))
+    return bool(kwargs.get("correction", int(said)))

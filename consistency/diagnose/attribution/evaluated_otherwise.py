@@ -19,10 +19,17 @@ from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted,
 from .fewer_bits import rounded
 
 Formula = Callable[..., torch.Tensor]
-_INTERMEDIATES = {"log1p": 0.0, "expm1": 1.0, "erfc": -1.0}  # and the sign of the result in it
+# Operators and the factor of the result in a difference from 1.
+_INTERMEDIATES = {
+    "log1p": 0.0, "expm1": 1.0, "erfc": -1.0, "nn.functional.celu": 1.0, "nn.functional.elu": 1.0,
+    "nn.functional.selu": 1.0 / 1.7580993408473766,
+}  # fmt: skip
 _FORMATS: dict[str, Any] = {"float32": np.float32, "float16": np.float16}
 _MIN_SHOWN = 6  # inputs: a result is such a difference by chance in one of 2 to 2²³
+_MUCH_SMALLER = 2.0**-6  # than 1: there the rounding of a product is far below the format's step
 _PI_16 = 3.140625  # π in float16
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+_DIFFERENTIATED = ("logsumexp", "nn.functional.normalize")  # whose gradients are the formula's
 _CASTS = ("half", "to", "bfloat16", "float", "type", "type_as")
 _CLAMPS = ("clamp", "clip", "clamp_", "clip_", "nn.functional.hardtanh")
 _TRIANGLES = ("tril", "triu", "tril_", "triu_")
@@ -50,6 +57,45 @@ def _sinc_16(x: torch.Tensor) -> torch.Tensor:
     return torch.where(angle == 0.0, 1.0, torch.sin(angle) / angle)
 
 
+def _asin(x: torch.Tensor) -> torch.Tensor:
+    """Abramowitz & Stegun 4.4.45; at 0 it is π/2 − 1.5707288 = 6.8e-5."""
+    a = x.abs()
+    powers = 1.5707288 + a * (-0.2121144 + a * (0.0742610 + a * -0.0187293))
+    return torch.sign(x) * (math.pi / 2.0 - torch.sqrt(1.0 - a) * powers)
+
+
+def _threshold(x: torch.Tensor, threshold: float, value: float) -> torch.Tensor:
+    return (x > threshold).to(x.dtype) * (x - value) + value
+
+
+def _exponential_unit(scale: float, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    alpha = kwargs.get("alpha", args[0] if args else 1.0)
+    return torch.where(x > 0.0, scale * x, scale * alpha * (torch.exp(x) - 1.0))
+
+
+def _selu(x: torch.Tensor, *_: Any) -> torch.Tensor:
+    return _exponential_unit(_SELU_SCALE, x, _SELU_ALPHA)
+
+
+def _soft_margin(x: torch.Tensor, y: torch.Tensor, *_: Any, **kwargs: Any) -> torch.Tensor:
+    terms = torch.log(1.0 + torch.exp(-x * y))
+    reduction = kwargs.get("reduction", "mean")
+    return terms if reduction == "none" else getattr(terms, reduction)()
+
+
+def _normalized(x: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
+    """Without the absolute value in the norm."""
+    powers = torch.pow(x, p).sum(dim, keepdim=True)
+    return x / (torch.sign(powers) * powers.abs() ** (1.0 / p))
+
+
+def _log_of_sums(x: torch.Tensor, dim: Any, keepdim: bool = False) -> torch.Tensor:
+    """Whose shift is not left out where it is infinite: ∞ − ∞."""
+    largest = torch.amax(x, dim, keepdim=True)
+    total = torch.log(torch.exp(x - largest).sum(dim, keepdim=True)) + largest
+    return total if keepdim else total.squeeze(dim)
+
+
 def _remainder(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x - y * torch.floor(x / y)
 
@@ -71,14 +117,30 @@ FORMULAS: dict[str, tuple[tuple[str, Formula], ...]] = {
         ("sin(πx) / (πx) in float16", _sinc_16),
     ),
     "nn.functional.softplus": (("log(1 + exp(x))", lambda x: torch.log(1.0 + torch.exp(x))),),
+    "asin": (("π/2 − √(1 − |x|) · a polynomial, good to 7e-5", _asin),),
+    "nn.functional.threshold": (("(x > t) · (x − value) + value", _threshold),),
+    "nn.functional.celu": (("exp(x) − 1", lambda x, *a, **k: _exponential_unit(1.0, x, *a, **k)),),
+    "nn.functional.elu": (("exp(x) − 1", lambda x, *a, **k: _exponential_unit(1.0, x, *a, **k)),),
+    "nn.functional.selu": (("exp(x) − 1", _selu),),
+    "nn.functional.soft_margin_loss": (("log(1 + exp(−x · y))", _soft_margin),),
+    "nn.functional.normalize": (("x / (Σ xᵖ)^(1/p), without |x|", _normalized),),
+    "logsumexp": (("log(Σ exp(x − max)) + max, where ∞ − ∞ is NaN", _log_of_sums),),
     "nn.functional.tanhshrink": (("x − tanh(x), by exp", lambda x: x - _tanh(x)),),
 }
 
 
 def hypotheses(context: AttributionContext) -> Hypotheses:
     if context.backward:
+        name, _ = plain_name(context.operator.name)
+        if name in _DIFFERENTIATED:
+            for words, formula in FORMULAS[name]:
+                yield FaultHypothesis(
+                    "evaluated-otherwise",
+                    f"{name.removeprefix('nn.functional.')} evaluated as {words}",
+                    functools.partial(context.with_call, unchanged_call, formula),
+                )
         return
-    name, skipped = _plain(context.operator.name)
+    name, skipped = plain_name(context.operator.name)
     for words, formula in FORMULAS.get(name, ()):
         for steps in dict.fromkeys((context.dtype, "float32")):
             if steps in ("float32", "float16"):
@@ -117,13 +179,14 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
         )
 
 
-def _plain(name: str) -> tuple[str, int]:
+def plain_name(name: str) -> tuple[str, int]:
     """The operator of a form such as ``log1p.out`` or ``log1p.method``, and the number of leading
     arguments that are not the operator's."""
     base, _, form = name.rpartition(".")
     if form in ("out", "method"):
         return base, int(form == "out")
-    return (name if name in _TRIANGLES or name in _CLAMPS else name.rstrip("_")), 0
+    kept = name in _TRIANGLES or name in _CLAMPS or name.startswith("__")
+    return (name if kept else name.rstrip("_")), 0
 
 
 def _in_steps(context: AttributionContext, formula: Formula, steps: str, skipped: int) -> Predicted:
@@ -156,19 +219,24 @@ def _by_its_traces(context: AttributionContext, name: str, skipped: int) -> Pred
             if np.unique(x[alike]).size > 1:
                 shown |= alike & (np.unique(got[alike]).size == 1)
     else:
-        sign = _INTERMEDIATES[name]
-        shown = near & _holds(1.0 + sign * got, steps)
-        if np.count_nonzero(_holds(1.0 + sign * wanted[near], steps)) > np.count_nonzero(near) / 2:
+        factor = _INTERMEDIATES[name]
+        if abs(factor) != 1.0:  # the result is rounded once more: only much smaller ones tell
+            near &= np.abs(wanted) < _MUCH_SMALLER
+        shown = near & _is_difference(factor * got, factor, steps)
+        chance = _is_difference(factor * wanted[near], factor, steps)
+        if np.count_nonzero(chance) > np.count_nonzero(near) / 2:
             return []
     if np.unique(x[shown]).size < _MIN_SHOWN:
         return []
     return context.outputs(np.where(shown, got, wanted))
 
 
-def _holds(values: Any, steps: Any) -> Any:
-    """Where numbers are those of a format."""
+def _is_difference(values: Any, factor: float, steps: Any) -> Any:
+    """Where 1 + values are numbers of a format; but for the rounding of values if they were
+    multiplied by a factor."""
     with np.errstate(all="ignore"):
-        return values.astype(steps).astype(np.float64) == values
+        rounding = 0.0 if abs(factor) == 1.0 else np.finfo(steps).eps * np.abs(values)
+        return np.abs((1.0 + values).astype(steps).astype(np.float64) - (1.0 + values)) <= rounding
 
 
 def _lower_wins(context: AttributionContext, skipped: int) -> Predicted:
@@ -204,3 +272,28 @@ def _masked(name: str, skipped: int, *args: Any, **kwargs: Any) -> Any:
     x, *rest = args[skipped:]
     mask = getattr(torch, name)(torch.ones_like(x), *rest, **kwargs)
     return x * mask
+
+
+def incomplete_mask(context: AttributionContext) -> Hypotheses:
+    """tril whose mask ends before the corner: from some diagonal on, numbers (of the gradient, the
+    cotangent's) are kept."""
+    name, skipped = plain_name(context.operator.name)
+    if name.rstrip("_") != "tril" or len(context.shape) < 2:
+        return
+    rows, columns = context.shape[-2:]
+    diagonals = (torch.arange(columns) - torch.arange(rows).unsqueeze(1)).expand(context.shape)
+    wrong = torch.from_numpy(context.failing).reshape(context.shape)
+    first = int(diagonals[wrong].min()) if bool(wrong.any()) else columns
+    if first <= 0 or columns - first < 1:
+        return
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        x, *rest = args[skipped:]
+        kept = torch.arange(columns) - torch.arange(rows).unsqueeze(1) >= first
+        return torch.where(kept, x, torch.tril(x, *rest, **kwargs))
+
+    yield FaultHypothesis(
+        "mask-incomplete",
+        f"the mask ends before the corner: diagonals from {first} on are kept",
+        functools.partial(context.with_call, unchanged_call, call),
+    )

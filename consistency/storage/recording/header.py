@@ -18,11 +18,12 @@ from ...core.text import one_line
 from ...core.version import __version__
 from ...errors import BundleError
 from ..header import read_header_file
+from .format import CORPUS, FILE, FORMAT, RECORDING
 
-FORMAT = 1
-CORPUS: Literal["corpus"] = "corpus"
-RECORDING: Literal["recording"] = "recording"
-FILE = "recording.json"
+__all__ = [
+    "CORPUS", "FILE", "FORMAT", "RECORDING", "Header", "RecordingSettings", "StoredHeader",
+    "read_header",
+]  # fmt: skip
 
 
 class RecordingSettings(TypedDict, total=False):

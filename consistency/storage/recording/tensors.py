@@ -28,7 +28,7 @@ _KINDS = ("shard", "pending")
 _NAME = re.compile(r"(?:shard|pending)-[0-9]{6}\.safetensors")
 # Dtypes that safetensors supports, by its names. Others are stored as bytes, and the outcome's line
 # names the dtype.
-_PLAIN = {
+PLAIN = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
     torch.int64: "I64",
     torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
@@ -39,14 +39,14 @@ def packed(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor in a form for safetensors: contiguous; of an unsupported dtype, its bytes along a
     new last dimension."""
     tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
-    if tensor.dtype in _PLAIN:
+    if tensor.dtype in PLAIN:
         return tensor.clone() if tensor.untyped_storage().nbytes() != tensor.nbytes else tensor
     return tensor.reshape(-1).view(torch.uint8).reshape(*tensor.shape, tensor.element_size())
 
 
 def unpacked(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The inverse of :func:`packed`. Raises ValueError if the data cannot be of ``dtype``."""
-    if dtype in _PLAIN:
+    if dtype in PLAIN:
         if tensor.dtype != dtype:
             raise ValueError(f"it is stored as {tensor.dtype}, not as {dtype}")
         return tensor

@@ -205,6 +205,22 @@ def _special(healthy: Healthy) -> bool:
     )
 
 
+_CORRECTED = ("var", "std", "var_mean", "std_mean")
+
+
+def uncorrected(healthy: Healthy) -> Outcome | None:
+    """A variance of everything is divided by n where nothing is said of the correction."""
+    if not _says_nothing(healthy):
+        return None
+    case = replace(healthy.case, kwargs={"correction": 0})
+    materials = replace(healthy.materials, case=case)
+    return _numbers_of(healthy, attempt(Cpu(), healthy.operator, materials, healthy.direction))
+
+
+def _says_nothing(healthy: Healthy) -> bool:
+    return not healthy.case.kwargs and healthy.direction == "forward"
+
+
 def faults(operator: Operator) -> Iterator[Fault]:
     """The faults of one operator: one per defaulted argument, beside the general ones."""
     misreadings: dict[str, tuple[Misread, Callable[[Healthy], bool]]] = {
@@ -221,6 +237,9 @@ def faults(operator: Operator) -> Iterator[Fault]:
     }
     for name, (how, likely) in misreadings.items():
         yield Fault(name, functools.partial(misread, how=how), likely)
+    if operator.name.split(".")[0] in _CORRECTED:
+        # No other fault needs a call without arguments: its weight has it chosen.
+        yield Fault("the correction is 0 by default", uncorrected, _says_nothing, weight=8.0)
     yield Fault("whole numbers saturate", saturated, lambda h: h.case.dtype.strip("u")[:3] == "int")
     for name, default in sorted(defaults(operator).items()) if operator.callable else ():
         yield Fault(
