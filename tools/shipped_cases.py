@@ -7,6 +7,9 @@
     python tools/shipped_cases.py write STATE               # the files of the package, the page
     python tools/shipped_cases.py replace STATE             # only what STATE holds; not the page
     python tools/shipped_cases.py count STATE               # after a change of the files by hand
+    python tools/shipped_cases.py one-off STATE             # one element 1% off, in quick runs
+    python tools/shipped_cases.py further STATE             # cases where that is not noticed
+    python tools/shipped_cases.py add STATE                 # these into the files; the page
 
 STATE is a folder outside of the package, where one line per operator × dtype is kept: a selection
 that was interrupted goes on. To choose again, delete it.
@@ -27,6 +30,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
+COMMANDS = ("select", "shorten", "write", "count", "one-off", "further", "add")
+ONE_OFF, FURTHER = "one-off", "further"  # files of a state
 # Those that most runs test come first.
 ORDER = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool", "complex64")
 
@@ -155,6 +160,72 @@ def replace_some(state: Path) -> None:
             elif operators.get(key[0]).family == name and row["cases"]:
                 kept[key] = line(*key, row["cases"])
         write_packed(path_of(name), [row for _, row in sorted(kept.items())])
+
+
+def one_off(state: Path, part: int, parts: int, only: str) -> None:
+    """Plants one element that is 1% off into the cases of quick runs."""
+    from tests.support.adequacy.one_element import measured
+
+    state.mkdir(parents=True, exist_ok=True)
+    done = {(row["operator"], row["dtype"]) for row in lines_of(state, ONE_OFF)}
+    with (state / f"{ONE_OFF}-{part}.jsonl").open("a", encoding="utf-8") as stream:
+        for number, (operator, dtype) in enumerate(pairs()):
+            chosen = number % parts == part - 1 and fnmatch.fnmatchcase(operator.name, only)
+            if chosen and (operator.name, dtype) not in done:
+                stream.write(json.dumps(measured(operator, dtype)) + "\n")
+                stream.flush()
+
+
+def further(state: Path, part: int, parts: int) -> None:
+    """Seeks cases that notice it where those of a quick run do not."""
+    from consistency import operators
+    from tests.support.adequacy.one_element import further as seek
+
+    done = {(row["operator"], row["dtype"]) for row in lines_of(state, FURTHER)}
+    with (state / f"{FURTHER}-{part}.jsonl").open("a", encoding="utf-8") as stream:
+        for number, row in enumerate(list(lines_of(state, ONE_OFF))):
+            missed = [d for d in ("forward", "backward") if row.get(d) in ("missed", "none")]
+            key = row["operator"], row["dtype"]
+            if not missed or number % parts != part - 1 or key in done:
+                continue
+            found = list(seek(operators.get(key[0]), key[1], missed))
+            stream.write(
+                json.dumps({"operator": key[0], "dtype": key[1], "missed": missed, "found": found})
+                + "\n"
+            )
+            stream.flush()
+
+
+def lines_of(state: Path, name: str) -> Iterator[dict[str, Any]]:
+    """The rows of the files of one kind."""
+    for path in sorted(state.glob(f"{name}-*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+            if line.endswith("\n"):
+                yield json.loads(line)
+
+
+def add(state: Path) -> None:
+    """Adds the further cases to the files of the package."""
+    from consistency import operators
+    from consistency.core.model import Case
+    from consistency.core.reading import lines
+    from consistency.generate.shipped.cases import path_of
+
+    wanted: dict[str, dict[tuple[str, str], list[dict[str, Any]]]] = {}
+    for row in lines_of(state, FURTHER):
+        family = operators.get(row["operator"]).family
+        cases = [found["case"] for found in row["found"]]
+        wanted.setdefault(family, {})[row["operator"], row["dtype"]] = cases
+    for family, added in wanted.items():
+        path = path_of(family)
+        found = {(row["operator"], row["dtype"]): row for _, row in lines(path)}
+        for key, cases in added.items():
+            kept = found.setdefault(key, line(*key, []))["cases"]
+            ids = {Case.from_json({"operator": key[0], "dtype": key[1], **c}).id for c in kept}
+            new = {Case.from_json(c).id: c for c in cases}
+            kept += line(*key, [c for name, c in new.items() if name not in ids])["cases"]
+        rows = [found[key] for key in sorted(found) if found[key]["cases"]]
+        write_packed(path, rows)
     write_counts()
 
 
@@ -182,15 +253,20 @@ def write_packed(path: Path, rows: list[dict[str, Any]]) -> int:
 
 
 def write_page(state: Path) -> None:
-    """Writes docs/adequacy.md."""
+    """Writes docs/adequacy.md; without a selection in ``state``, the section of one element."""
     import torch
 
     from consistency.generate.shipped import cases as shipped
-    from tests.support.adequacy.page import FILE, page
+    from tests.support.adequacy.page import FILE, SECTION, one_element, page
 
     shipped._rows.cache_clear()
-    version = torch.__version__.partition("+")[0]
-    FILE.write_text("\n".join(page(rows(state), version)) + "\n", encoding="utf-8")
+    text = FILE.read_text(encoding="utf-8").partition(SECTION)[0]
+    selected = list(rows(state))
+    if selected:
+        text = "\n".join(page(selected, torch.__version__.partition("+")[0])) + "\n"
+    measured = {(row["operator"], row["dtype"]): row for row in lines_of(state, ONE_OFF)}
+    section = "\n".join(one_element(measured.values(), lines_of(state, FURTHER)))
+    FILE.write_text(f"{text}{section}\n", encoding="utf-8")
 
 
 def without(cases: list[dict[str, Any]], dropped: Collection[str]) -> list[dict[str, Any]]:
@@ -229,14 +305,23 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("command", choices=["select", "shorten", "write", "replace", "count"])
+
+    parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("state", type=Path)
     parser.add_argument("--part", default="1/1", help="which of how many parts, such as 1/2")
     parser.add_argument("--only", default="*", help="a pattern of operators")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
+    part, parts = map(int, chosen.part.split("/"))
     if chosen.command == "select":
-        part, parts = map(int, chosen.part.split("/"))
         select(chosen.state, part, parts, chosen.only)
+    elif chosen.command == "one-off":
+        one_off(chosen.state, part, parts, chosen.only)
+    elif chosen.command == "further":
+        further(chosen.state, part, parts)
+    elif chosen.command == "add":
+        add(chosen.state)
+        write_page(chosen.state)
     elif chosen.command == "shorten":
         shorten(chosen.state)
     elif chosen.command == "replace":

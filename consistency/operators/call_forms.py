@@ -168,6 +168,7 @@ def out_form(original: Operator) -> Operator:
         sample=functools.partial(with_destination, original), error=behind(original.error),
         observe=None,
         dtypes=tuple(dtype for dtype in FORMATS if dtype in original.dtypes), leading=1,
+        whole=tuple(1 + position for position in original.whole),
         reference=functools.partial(copying, original.reference or original),
         alternatives=None if original.alternatives is None else functools.partial(also_written,
         original.alternatives),

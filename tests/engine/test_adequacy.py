@@ -10,7 +10,15 @@ import torch
 from consistency import operators
 from consistency.core.model import Case
 from consistency.engine.unit_cases import draw
-from tests.support.adequacy import noticing, page, recomputed, results, selection
+from tests.support.adequacy import (
+    measure,
+    noticing,
+    one_element,
+    page,
+    recomputed,
+    results,
+    selection,
+)
 from tests.support.adequacy.model import Healthy, same
 from tests.support.adequacy.properties import properties
 
@@ -96,7 +104,31 @@ def test_the_page_is_what_the_tool_writes() -> None:
         "noticed": [f"forward: {results.ONE_OFF}"],
     }  # fmt: skip
     text = "\n".join(page.page([row], "2.13.0"))
-    assert "1 of 2\ngroups" in text
-    assert "`exp` float32 backward" in text
     written = Path(page.FILE).read_text(encoding="utf-8")
     assert written.startswith(text[:200])
+    measured = {"operator": "exp", "dtype": "float32", "forward": "noticed", "backward": "missed"}
+    section = "\n".join(page.one_element([measured], []))
+    assert "1 of 2 groups" in section
+    assert "`exp` float32 backward" in section
+    assert written.count(page.SECTION) == 1
+
+
+def test_a_returned_answer_is_off_too() -> None:
+    for name in ("equal", "allclose"):
+        row = one_element.measured(operators.get(name), "float32")
+        assert row["forward"] == "noticed"
+
+
+def test_a_direction_that_torch_lacks_is_no_group() -> None:
+    row = one_element.measured(operators.get("slice_scatter"), "complex64")
+    assert row == {"operator": "slice_scatter", "dtype": "complex64", "forward": "noticed"}
+
+
+def test_further_cases_notice_and_say_in_which_share_of_their_elements() -> None:
+    operator = operators.get("nn.functional.gaussian_nll_loss")
+    (found,) = one_element.further(operator, "float16", ["backward"])
+    case = Case.from_json(found["case"])
+    assert ("backward", results.ONE_OFF) in measure.look(operator, [case], results.ONE_OFF).noticed
+    (item,) = (i for i in noticing.healthy(operator, case) if i.direction == "backward")
+    assert noticing.CaseJudge(item).passes
+    assert one_element.share(item) == pytest.approx(found["share"], abs=1e-3)

@@ -29,7 +29,7 @@ def through_float32(call: Call) -> Any:
     "abs abs.method abs_",
     "abs of integers goes through float32: beyond 2^24 they are rounded",
     dtypes=WIDE,
-    cause="int64-truncated",
+    cause="float32-integers",
     sound=lambda call: (
         torch.where(call.args[0] < 0, -call.args[0], call.args[0])
         if not call.operator.name.endswith("_")

@@ -150,6 +150,9 @@ def precision_loss(
     more than by chance (:meth:`AttributionContext.correlation`); a share above 0 then means that
     they contain more than half of it. Truncation has the same sign everywhere, so correlation alone
     does not prove it.
+
+    In float64 and complex128 the prediction is rounded like the result. Where the fault changes
+    nothing, it may reproduce a healthy result by summing in the same order, and is left out.
     """
     best: Cause | None = None
     for hypothesis in precision.hypotheses(context):
@@ -158,6 +161,8 @@ def precision_loss(
                 predicted = hypothesis.simulate()
                 share = context.share(predicted)
             except REFUSALS:
+                continue
+            if not context.exceeds_rounding(predicted):
                 continue
             if share <= (0.0 if best is None else best.share + _CLEAR_MARGIN):
                 continue
@@ -169,12 +174,12 @@ def precision_loss(
 
 
 def _baseline_share(context: AttributionContext) -> float:
-    """The share that plain float64 explains for float64 results: the share of a fault that
-    changes nothing if the reference is more precise."""
-    if context.dtype != "float64":
+    """The share that plain float64 explains for results in float64 and complex128: the share of a
+    fault that changes nothing if the reference is more precise."""
+    if not context.simulated_in_its_own_format:
         return 0.0
     try:
-        return context.share(context.with_inputs(lambda base, position: base))
+        return context.share(context.reference.evaluate(lambda base, position: base))
     except REFUSALS:
         return 0.0
 

@@ -21,6 +21,7 @@ from ...reference import Reference
 
 Doubles = npt.NDArray[np.float64]
 Predicted = Sequence[Output]
+_SIMULATED = 53  # bits of the simulations' format
 _PART_OF_ONE = 0.125  # of integers: a difference of 1 is beyond four units
 
 
@@ -142,6 +143,23 @@ class AttributionContext:
             ]
             remaining = math.hypot(_norm(residual), _norm(unexplained))
         return 1.0 - remaining / self.size if self.size > 0.0 and math.isfinite(remaining) else 0.0
+
+    @property
+    def simulated_in_its_own_format(self) -> bool:
+        """Whether simulations, in float64, are rounded like the result."""
+        return self.form is not None and self.form.precision >= _SIMULATED
+
+    def exceeds_rounding(self, predicted: Predicted) -> bool:
+        """Whether ``predicted`` differs from the reference by more than its own rounding somewhere;
+        always so in formats narrower than float64, in which nothing was rounded."""
+        if not self.simulated_in_its_own_format:
+            return True
+        tensor = predicted[self.index].tensor if self.index < len(predicted) else None
+        if tensor is None or flat(tensor).size != self.expected.size:
+            return False
+        with np.errstate(all="ignore"):
+            moved = np.abs(flat(tensor) - self.expected) > 4.0 * self.unit
+        return bool((moved & self.finite).any())
 
     def correlation(self, predicted: Predicted) -> float:
         """The correlation of errors e with predictions p in standard deviations: Σ e·p / √Σ (e·p)²,

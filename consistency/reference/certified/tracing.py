@@ -101,7 +101,9 @@ class CallTrace(StorageNodes, TorchDispatchMode):  # type: ignore[no-untyped-cal
             arguments |= self._strided_arguments(bound)
         out = func(*args, **kwargs)
         sources = nodes_in(arguments)
-        results = self._evaluate_entry(schema, arguments, out, sources)
+        written = bound.get(next(iter(schema.written), ""))
+        # Operators over lists that write in place return nothing.
+        results = self._evaluate_entry(schema, arguments, written if out is None else out, sources)
         if self.gradients and not torch.is_grad_enabled():
             self.blocked = True
             results = mapped(detached, results)

@@ -10,6 +10,7 @@ import consistency
 from consistency.backends.base import attempt
 from consistency.backends.cpu import Cpu
 from consistency.core.model import Case, Comparison, Outcome
+from consistency.core.verdict import OutcomeStatus
 from consistency.diagnose.backend_rules import judgment
 from consistency.diagnose.evaluation import differentiates
 from consistency.errors import ConsistencyError
@@ -46,13 +47,15 @@ def directions_of(operator: Operator, dtype: str) -> tuple[str, ...]:
 
 
 def healthy(operator: Operator, case: Case) -> list[Healthy]:
-    """The case on torch's CPU in every direction; none where it does not return."""
+    """The case on torch's CPU in every direction that torch offers; none where it does not
+    return."""
     try:
         materials = prepare(case)
         found = [run(operator, materials, d) for d in directions_of(operator, case.dtype)]
     except (ConsistencyError, RuntimeError):
         return []
-    return found if all(item.outcome.ok for item in found) else []
+    offered = [item for item in found if item.outcome.status is not OutcomeStatus.UNSUPPORTED]
+    return offered if all(item.outcome.ok for item in offered) else []
 
 
 def run(operator: Operator, materials: Materials, direction: str) -> Healthy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 
@@ -32,39 +33,67 @@ def floating(change: Change) -> Change:
     return parts(lambda t: change(t) if t.is_floating_point() else None)
 
 
-def one_off(healthy: Healthy, index: int) -> Outcome | None:
+def one_off(healthy: Healthy, index: int, place: int | None = None) -> Outcome | None:
     """One ordinary element of one output is 1% off: whole numbers by at least 1, bool by its
-    opposite."""
-    tensors = healthy.tensors
-    if index >= len(tensors) or tensors[index] is None:
+    opposite, also where no tensor is returned. Which element says ``place``, or the case's hash."""
+    if index >= len(healthy.outcome.outputs):
         return None
-    tensor = tensors[index]
-    assert tensor is not None
-    real = torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor
+    output = healthy.outcome.outputs[index]
+    if output.tensor is None:
+        return _answer_off(healthy, index) if output.value is not None else None
+    real = _real(output.tensor)
     flat = real.detach().reshape(-1).clone()
+    places = _ordinary(flat)
+    if not len(places):
+        return None
+    number = int(healthy.case.digest[:12], 16) if place is None else place
+    chosen = int(places[number % len(places)])
+    if flat.dtype == torch.bool:
+        flat[chosen] = ~flat[chosen]
+    elif flat.is_floating_point():
+        value = float(flat[chosen])
+        flat[chosen] = value * (1.0 - SHARE)
+        if float(flat[chosen]) == value:
+            flat[chosen] = torch.nextafter(flat[chosen], flat[chosen] * 0)
+    else:
+        flat[chosen] += max(int(abs(int(flat[chosen])) * SHARE), 1)
+    shaped = flat.reshape(real.shape)
+    tensors = healthy.tensors
+    tensors[index] = torch.view_as_complex(shaped) if output.tensor.is_complex() else shaped
+    return healthy.with_tensors(tensors)
+
+
+def ordinary_elements(healthy: Healthy) -> int:
+    """How many elements of output 0 :func:`one_off` may change."""
+    outputs = healthy.outcome.outputs
+    if not outputs or outputs[0].tensor is None:
+        return len(outputs[:1])
+    return len(_ordinary(_real(outputs[0].tensor).reshape(-1)))
+
+
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach()
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
+def _ordinary(flat: torch.Tensor) -> torch.Tensor:
+    """The positions of elements of which 1% is a normal number, or whose successor is one."""
     if flat.dtype == torch.bool:
         usable = torch.ones_like(flat)
     elif flat.is_floating_point():
-        tiny = torch.finfo(flat.dtype).tiny
-        usable = flat.isfinite() & (flat.abs() > 128 * tiny)
+        usable = flat.isfinite() & (flat.abs() > 128 * torch.finfo(flat.dtype).tiny)
     else:
         usable = flat.abs() < torch.iinfo(flat.dtype).max // 2
-    places = usable.nonzero().flatten()
-    if not len(places):
-        return None
-    place = int(places[int(healthy.case.digest[:12], 16) % len(places)])
-    if flat.dtype == torch.bool:
-        flat[place] = ~flat[place]
-    elif flat.is_floating_point():
-        value = float(flat[place])
-        flat[place] = value * (1.0 - SHARE)
-        if float(flat[place]) == value:
-            flat[place] = torch.nextafter(flat[place], flat[place] * 0)
-    else:
-        flat[place] += max(int(abs(int(flat[place])) * SHARE), 1)
-    shaped = flat.reshape(real.shape)
-    tensors[index] = torch.view_as_complex(shaped) if tensor.is_complex() else shaped
-    return healthy.with_tensors(tensors)
+    return usable.nonzero().flatten()
+
+
+def _answer_off(healthy: Healthy, index: int) -> Outcome:
+    """A returned Python number is off, or a returned bool the opposite."""
+    outputs = list(healthy.outcome.outputs)
+    value = outputs[index].value
+    wrong = not value if isinstance(value, bool) else value + max(abs(value) * SHARE, 1)
+    outputs[index] = replace(outputs[index], value=type(value)(wrong))
+    return replace(healthy.outcome, outputs=tuple(outputs))
 
 
 def _zeroed(tensor: torch.Tensor, first: int) -> torch.Tensor | None:

@@ -78,11 +78,11 @@ def candidates(operator: Operator, dtype: str, seeds: Iterable[int]) -> list[Cas
     count = CANDIDATES_OF_FEW if dtype in FEW else CANDIDATES
     for seed in seeds:
         cases, _ = draw(operator, dtype, count, seed)
-        found |= {case.id: case for case in cases if _elements(case) <= MOST_ELEMENTS}
+        found |= {case.id: case for case in cases if elements(case) <= MOST_ELEMENTS}
     return list(found.values())
 
 
-def _elements(case: Case) -> int:
+def elements(case: Case) -> int:
     return sum(math.prod(t.base if isinstance(t, TensorRecipe) else t.shape) for t in case.tensors)
 
 
@@ -130,7 +130,7 @@ def _choose(found: Sequence[Candidate], selection: Selection, most: int) -> None
         if not waiting or len(selection.cases) == most:
             break
         gains = [
-            (_gain(c, selection, misses), -_elements(c.case), -n) for n, c in enumerate(waiting)
+            (_gain(c, selection, misses), -elements(c.case), -n) for n, c in enumerate(waiting)
         ]
         best = max(gains)
         if best[0] < LEAST:
@@ -149,7 +149,7 @@ def _choose(found: Sequence[Candidate], selection: Selection, most: int) -> None
 
 def _complete(found: Sequence[Candidate], selection: Selection) -> None:
     """Tries small cases for what is 1% off: the fewer terms, the smaller the budget."""
-    waiting = sorted(found, key=lambda c: _elements(c.case))
+    waiting = sorted(found, key=lambda c: elements(c.case))
     attempts = FURTHER_ATTEMPTS
     for candidate in waiting:
         wanted = {i: f for i, f in candidate.likely.items() if i in selection.missing}

@@ -99,15 +99,18 @@ def div(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
 
 @entry("floor_divide")
 def floor_divide(self: Any, other: Any) -> Any:
-    """Python's rule, which torch documents (`torch.div`): an infinity divided by anything is NaN,
-    and a number divided by an infinity of the other sign is -1."""
+    """The rule of Python and NumPy, which torch documents (`torch.div`): an infinity divided by
+    anything is NaN, and a number divided by an infinity of the other sign is -1. Division by zero,
+    which Python refuses, is that without rounding, as in NumPy."""
     if whole(self, other):
         return w.floor_divide(self, other)
     a, b = node_of(self), node_of(other)
     against = or_(e.and_(e.less(a, 0.0), e.less(0.0, b)), e.and_(e.less(0.0, a), e.less(b, 0.0)))
     by_infinity = e.where(against, -1.0, 0.0)
     finite = e.where(e.is_infinite(b), by_infinity, f.floor(c.div(self, other)))
-    return e.where(or_(e.is_infinite(a), e.is_nan(a)), math.nan, finite)
+    rounded = e.where(or_(e.is_infinite(a), e.is_nan(a)), math.nan, finite)
+    by_zero = e.and_(e.less_equal(b, 0.0), e.less_equal(0.0, b))
+    return e.where(by_zero, c.div(self, other), rounded)
 
 
 @entry("remainder")

@@ -189,7 +189,8 @@ def bincount(self: Any, result: Any, weights: Any = None, minlength: int = 0) ->
     ones = node_of(np.ones(self.shape)) if weights is None else to_real(weights)
 
     def labels() -> Labels:
-        bins = whole_numbers(self).reshape(-1)
+        # In uint8 there is no -1, which stands for the largest of no numbers.
+        bins = whole_numbers(self).reshape(-1).astype(np.int64)
         if max(int(bins.max(initial=-1)) + 1, minlength) != math.prod(result.shape):
             raise Unknowable("there are other numbers than the call met")
         return bins
