@@ -30,7 +30,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-COMMANDS = ("select", "shorten", "write", "count", "one-off", "further", "add")
+COMMANDS = ("select", "shorten", "write", "replace", "count", "one-off", "further", "add")
 ONE_OFF, FURTHER = "one-off", "further"  # files of a state
 # Those that most runs test come first.
 ORDER = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool", "complex64")
@@ -304,7 +304,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=["select", "shorten", "write", "replace", "count"])
 
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("state", type=Path)
