@@ -17,8 +17,8 @@ from ..judge.evidence import proof as evidence_of_numbers
 from ..judge.evidence import words as evidence_in_words
 from ..judge.judgment import Judgment
 from ..judge.reconsideration import exceeds_baseline, far_from_the_cpu, reconsider, with_cause
-from ..judge.rules import Rules
 from ..judge.rule_values import Policy
+from ..judge.rules import Rules
 from ..reference import Reference
 from ..reference.high_precision import ITSELF_OFF
 from .backend_rules import judgment, policy_of
