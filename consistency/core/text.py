@@ -9,6 +9,7 @@ import reprlib
 import shlex
 
 MAX_SHOWN = 80  # characters of a value in an error's line
+MAX_REPR = 200  # characters of the one line that stands for a value
 MAX_MESSAGE = 4096  # characters kept of an exception's text
 _REPR = reprlib.Repr()
 _REPR.maxlevel, _REPR.maxlist, _REPR.maxtuple, _REPR.maxdict = 3, 4, 4, 4

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..core.model import MAX_REPR, Result
-from ..core.text import format_factor, one_line
+from ..core.model import Result
+from ..core.text import MAX_REPR, format_factor, one_line
 from ..report.notebook import card
 from .preflight import Mistake
 

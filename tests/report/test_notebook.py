@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import consistency
-from consistency.core.model import MAX_REPR
+from consistency.core.text import MAX_REPR
 from consistency.errors import UsageError
 from consistency.report.notebook import card
 from consistency.training.findings import BackendReport, ModelReport
