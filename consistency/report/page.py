@@ -200,7 +200,9 @@ def _card(view: BundleView, groups: Sequence[FailureGroup]) -> dict[str, Any]:
     )
     facts = [("cause", str(group.elected)), ("work-around", result.workaround)]
     if group.smallest is not None:
-        facts.append(("smallest case", failure.split_headline(group.smallest)[0]))
+        size, sentence = failure.split_headline(group.smallest)
+        has_number = size != group.smallest.verdict.value
+        facts.append(("smallest case", size if has_number else sentence.partition(": ")[0]))
     facts += [line.strip().partition(": ")[::2] for line in failure.details(shown)]
     if len(command) > LONGEST_COMMAND:
         command = command.replace(quote(shown.case.line), shown.case.id)

@@ -12,6 +12,7 @@ import torch
 
 from ..backends._messages import told
 from ..errors import UsageError
+from .forward_arguments import check_batch, check_inputs
 
 _EXPECTED = "a Subject, (model, inputs) or (model, inputs, loss)"
 
@@ -102,6 +103,7 @@ def _validated(subject: Subject, what: str) -> Subject:
                 f"{what}: its {name} is {_with_article(value)}; give a function, or None"
             )
     subject = _with_tuples(subject, what)
+    _check_arguments(subject, what)
     if type(subject.steps) is not int or subject.steps < 0:
         raise UsageError(
             f"{what}: steps = {subject.steps!r:.40}; give a whole number, 0 for one pass forward "
@@ -140,6 +142,19 @@ def _with_tuples(subject: Subject, what: str) -> Subject:
     if hasattr(batches, "__len__") and not len(batches):
         raise UsageError(f"{what}: its batches are empty; {remedy}")
     return subject
+
+
+def _check_arguments(subject: Subject, what: str) -> None:
+    """Raises UsageError where the model does not take the inputs of its first step. Batches that
+    can only be gone through (a DataLoader) are not begun here."""
+    if not subject.batches:
+        if subject.batches is None and isinstance(subject.inputs, Sequence):
+            check_inputs(subject.model, subject.inputs, what)
+    elif isinstance(subject.batches, (list, tuple)):
+        first = subject.batches[0]
+        if isinstance(first, (torch.Tensor, list, tuple)):
+            inputs, targets = subject.batch(0)
+            check_batch(subject.model, inputs, bool(targets), what)
 
 
 @contextlib.contextmanager

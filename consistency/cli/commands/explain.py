@@ -97,6 +97,7 @@ def explain(
         if case_text is not None:
             explanation = _of_case(a, b, case_text, status.update)
         elif _is_explained(a):
+            _check_no_backend(a, b)
             explanation = _of_formula(a, b, shape, backend, dtype, seed, status.update)
         else:
             left, right = (
@@ -140,6 +141,18 @@ def _is_explained(text: str) -> bool:
     if text in PLANS:
         return True
     return find_name(text, registry()) is not None and not known.is_known(text)
+
+
+def _check_no_backend(operator: str, formula: str) -> None:
+    """Raises UsageError where a backend stands in the place of a formula."""
+    from ... import backends as known
+    from ...core.text import quote
+
+    if known.is_known(formula):
+        raise UsageError(
+            f"{formula} is a backend, and beside the operator {operator} stands a formula; where "
+            f"both are computed says -b {quote(formula)}"
+        )
 
 
 def _fingerprint(text: str, other: str, say: Any) -> Any:

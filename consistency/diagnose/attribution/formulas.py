@@ -153,17 +153,17 @@ def _rows() -> list[tuple[tuple[str, ...], str, str, Formula]]:
     rows = normalizations.rows()
     shares = ("softmax", "softmax.with_dtype")
     rows += [
-        (shares, "no-max-shift", "exponentials without the shift by the maximum", _softmax),
+        (shares, "no-max-shift", "an exponential without the shift by the maximum", _softmax),
         (
             ("log_softmax", "log_softmax.with_dtype"),
             "no-max-shift",
-            "exponentials without the shift by the maximum",
+            "an exponential without the shift by the maximum",
             _log_softmax,
         ),
         (
             ("logsumexp", "special.logsumexp"),
             "no-max-shift",
-            "exponentials without the shift by the maximum",
+            "an exponential without the shift by the maximum",
             _logsumexp,
         ),
         (("nn.functional.gelu",), "approximation", "gelu by x·sigmoid(1.702·x)", _sigmoid_gelu),

@@ -153,6 +153,7 @@ def _change_point_row(
         "cases": f"{point.cases} of {point.of}",
         "age": point.age if point.kind is EventKind.NEW_FAILURE else "",
         "why": because(environment, point.run, point.last), "cause": cell.cause if cell else "",
+        "agreement": cell.agreement if cell else "",
         "workaround": cell.workaround if cell else "",
         "expectation": cell.expectation if cell else "",
         "also": _also(snapshot, point.env, point.group),
