@@ -93,6 +93,7 @@ def one_element(
     :func:`.one_element.measured`, ``added`` those of :func:`.one_element.further`."""
     groups, found = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     missed: dict[Group, str] = {}
+    rows = list(rows)
     for row in rows:
         operator = operators.get(row["operator"])
         for direction in DIRECTIONS:
@@ -116,6 +117,13 @@ def one_element(
         f"{total - apart:,} groups with an element that has a value and is ordinary "
         f"{some / max(total - apart, 1):.1%}.\n"
     )
+    earlier = sum(row.get("by") == "selection" for row in rows)
+    if earlier:
+        yield (
+            f"Of {len(rows) - earlier:,} operators × dtypes, those with gaps among them, whole "
+            f"quick runs were measured; of the other {earlier:,} the\nshipped cases, when they "
+            f"were chosen.\n"
+        )
     shares = [case["share"] for row in added for case in row["found"]]
     if shares:
         yield (
