@@ -190,6 +190,9 @@ float64, and each answer is judged like the runtime's:
 Of 20 faults planted in graphs and 20 planted in results, all 40 are told apart, and none of 20
 healthy twins is accused (`tests/diagnose/test_graph_origin.py`).
 
+Whole models, and ONNX files that you were given, are compared by `consistency check-onnx` and
+`consistency model`: [exported models](exported-models.md).
+
 ## What was run
 
 {results} results of {operators} operators in float32, which were chosen because they translate

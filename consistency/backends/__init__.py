@@ -11,13 +11,16 @@ import re
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..errors import UsageError, did_you_mean
 from ._specs import Spec, apart, is_users_file, parse, without_inprocess
 from .base import Backend, TorchBackend, attempt, availability, refusal
+
+if TYPE_CHECKING:
+    from .runtimes.onnx_runtime import OnnxRuntime
 
 __all__ = [
     "Backend",
@@ -29,6 +32,7 @@ __all__ = [
     "refusal",
     "resolve",
     "resolve_all",
+    "runtime_of",
 ]
 
 
@@ -140,6 +144,22 @@ def isolated(backend: Backend, spec: str) -> Backend:
     subprocess_backend = SubprocessBackend(backend.name, backend.tolerance_key or spec)
     subprocess_backend.tolerance_key = backend.tolerance_key
     return subprocess_backend
+
+
+def runtime_of(backend: Backend) -> OnnxRuntime | None:
+    """The runtime that a backend stands for, in this process; None of any other backend, and of a
+    runtime in another environment."""
+    from .runtimes.onnx_runtime import OnnxRuntime
+    from .subprocess.backend import SubprocessBackend
+
+    if isinstance(backend, OnnxRuntime):
+        return backend
+    if not isinstance(backend, SubprocessBackend) or backend.python or backend.variables:
+        return None
+    if is_users_file(backend.spec) or parse(backend.spec).kind not in _RUNTIMES:
+        return None
+    resolved = resolve(backend.spec, here=True)
+    return resolved if isinstance(resolved, OnnxRuntime) else None
 
 
 def resolve_all(specs: Iterable[Any]) -> list[Backend]:

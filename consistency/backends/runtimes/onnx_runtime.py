@@ -18,6 +18,8 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+
 from ...errors import Unsupported, UsageError, did_you_mean
 from ...operators.declare import Operator
 from .._messages import told
@@ -120,6 +122,10 @@ class OnnxRuntime(Backend):
             raise Unsupported("ONNX Runtime has no complex numbers")
         translation = self._translator.translate(operator, args, kwargs)
         return translation.returned(self._sessions.run(translation.model, tensors), tensors)
+
+    def run_model(self, model: bytes, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The outputs of a whole serialized model. Raises Unsupported, RuntimeError."""
+        return self._sessions.run(model, tensors)
 
     @property
     def _provider(self) -> str:
