@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from consistency.backends.runtimes.onnx_runtime import PACKAGES, OnnxRuntime
+from consistency.backends.runtimes.onnx_runtime import OnnxRuntime
 from consistency.core.model import Result
 from consistency.core.verdict import VerdictKind
 from consistency.diagnose.known_results import expected
@@ -60,7 +60,7 @@ def versions(folder: Path) -> str:
     about = next(
         about for name, about in bundle.read_environment(folder).items() if name.startswith(RUNTIME)
     )
-    return ", ".join(f"{name} {about[name]}" for name in ("torch", *PACKAGES))
+    return ", ".join(f"{name} {about[name]}" for name in ("torch", *OnnxRuntime.PACKAGES))
 
 
 def page(results: list[Result], software: str) -> Iterator[str]:

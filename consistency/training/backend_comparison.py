@@ -26,7 +26,7 @@ from .subprocess_run import SubprocessRun
 from .training_task import Subject, parameters_of
 
 if TYPE_CHECKING:
-    from ..backends.runtimes.onnx_runtime import OnnxRuntime
+    from ..backends.runtimes.graph_runtime import GraphRuntime
 
 EXPORTED = "the exported model, in evaluation mode, forward only: no gradients and no training"
 SINGLE = "computes single operators; a model needs torch and its gradients"
@@ -112,7 +112,7 @@ class ModelComparison:
         )
         return self.subprocess_runs[backend.name].reason
 
-    def _compare_runtime(self, runtime: OnnxRuntime) -> BackendReport:
+    def _compare_runtime(self, runtime: GraphRuntime) -> BackendReport:
         """The model as torch's exporter exports it, on a runtime that only infers."""
         reason = availability(runtime)
         if reason is not None:

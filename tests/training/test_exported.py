@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from consistency import Subject, compare_models
-from consistency.backends.runtimes.onnx_runtime import OnnxRuntime, not_installed
+from consistency.backends.runtimes.onnx_runtime import OnnxRuntime
 from consistency.errors import UsageError
 from consistency.training.examples import EXAMPLES
 from consistency.training.exported import model_file
@@ -35,7 +35,7 @@ from tests.support.exported_models import (
     wrong_node,
 )
 
-ABSENT = not_installed()
+ABSENT = OnnxRuntime.not_installed()
 pytestmark = pytest.mark.skipif(
     bool(ABSENT), reason=f'{", ".join(ABSENT)} not installed: pip install ".[onnxruntime]"'
 )

@@ -30,7 +30,7 @@ BOUNDS = Bounds(bytes=8 * 10**9, seconds=600.0)  # torch and the runtime include
 )  # fmt: skip
 @click.option(
     "--backend", "backends", multiple=True, metavar="SPEC", default=("onnxruntime",),
-    show_default=True, help="A runtime: onnxruntime+opt=off, onnxruntime+ep=cuda (repeatable).",
+    show_default=True, help="A runtime: onnxruntime+opt=off, openvino+precision=f32 (repeatable).",
 )  # fmt: skip
 @click.option(
     "--replicas", type=click.IntRange(min=2), default=6, show_default=True, metavar="N",

@@ -25,7 +25,7 @@ def check_file(
     for backend in _backends.resolve_all(backends):
         runtime = _backends.runtime_of(backend)
         if runtime is None:
-            raise UsageError(f"{backend.name} runs no ONNX files; give onnxruntime")
+            raise UsageError(f"{backend.name} runs no ONNX files; give onnxruntime or openvino")
         reason = availability(runtime)
         if reason is not None:
             absent[runtime.name] = reason

@@ -16,10 +16,10 @@ from .check import ExportCheck, check
 from .torch_program import TorchProgram
 
 if TYPE_CHECKING:
-    from ...backends.runtimes.onnx_runtime import OnnxRuntime
+    from ...backends.runtimes.graph_runtime import GraphRuntime
 
 
-def compare_export(subject: Subject, runtime: OnnxRuntime, replicas: int) -> ExportCheck:
+def compare_export(subject: Subject, runtime: GraphRuntime, replicas: int) -> ExportCheck:
     """The subject's model with its first inputs: exported, run on ``runtime``, and compared.
 
     Raises UsageError where torch.export refuses the model, Unsupported where the ONNX exporter
