@@ -77,7 +77,9 @@ def test_mistakes_in_a_spec(spec: str, word: str) -> None:
 
 
 def test_absence_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(OnnxRuntime, "not_installed", lambda: list(OnnxRuntime.PACKAGES))
+    monkeypatch.setattr(
+        OnnxRuntime, "not_installed", staticmethod(lambda: list(OnnxRuntime.PACKAGES))
+    )
     backend = backends.resolve("ort")
     assert not isinstance(backend, SubprocessBackend)  # no process is started for that
     told = backends.availability(backend)

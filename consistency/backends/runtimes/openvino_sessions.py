@@ -43,15 +43,15 @@ class OpenVinoSessions:
         self._options = {"INFERENCE_PRECISION_HINT": precision} if precision else {}
         if device == "CPU":
             self._options |= {"INFERENCE_NUM_THREADS": str(threads), "NUM_STREAMS": "1"}
-        self._open: OrderedDict[bytes, Any] = OrderedDict()
+        self._open: OrderedDict[bytes, tuple[Any, list[int]]] = OrderedDict()
 
     def run(self, model: bytes, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The outputs of a serialized model. Raises Unsupported for what it has no kernel of, else
         RuntimeError with OpenVINO's sentence."""
         try:
-            request = self._request(model)
-            for index, tensor in enumerate(tensors):
-                request.set_input_tensor(index, _given(tensor))
+            request, used = self._request(model)
+            for index, position in enumerate(used):
+                request.set_input_tensor(index, _given(tensors[position]))
             request.infer()
             return [_returned(tensor) for tensor in request.output_tensors]
         except Unsupported:
@@ -59,11 +59,20 @@ class OpenVinoSessions:
         except Exception as error:  # pybind11 has RuntimeError, TypeError and OpenVINO's own
             raise _raised(error) from None
 
-    def _request(self, model: bytes) -> Any:
+    def _request(self, model: bytes) -> tuple[Any, list[int]]:
+        """A request, and which of the graph's inputs it takes: OpenVINO drops unused ones."""
         if model not in self._open:
             read = _core().read_model(model, b"")
+            onnx: Any = importlib.import_module("onnx")
+            graph = onnx.load_from_string(model).graph
+            own = {tensor.name for tensor in graph.initializer}
+            names = [item.name for item in graph.input if item.name not in own]
+            used = [
+                next(names.index(name) for name in port.get_names() if name in names)
+                for port in read.inputs
+            ]
             compiled = _core().compile_model(read, self._device, self._options)
-            self._open[model] = compiled.create_infer_request()
+            self._open[model] = compiled.create_infer_request(), used
             if len(self._open) > MAX_MODELS:
                 self._open.popitem(last=False)
         self._open.move_to_end(model)
