@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from consistency.backends.runtimes.onnx_runtime import PACKAGES, OnnxRuntime
+from consistency.backends.runtimes.onnx_runtime import OnnxRuntime
 from consistency.core.model import Result
 from consistency.core.verdict import VerdictKind
 from consistency.diagnose.known_results import expected
@@ -60,7 +60,7 @@ def versions(folder: Path) -> str:
     about = next(
         about for name, about in bundle.read_environment(folder).items() if name.startswith(RUNTIME)
     )
-    return ", ".join(f"{name} {about[name]}" for name in ("torch", *PACKAGES))
+    return ", ".join(f"{name} {about[name]}" for name in ("torch", *OnnxRuntime.PACKAGES))
 
 
 def page(results: list[Result], software: str) -> Iterator[str]:
@@ -189,6 +189,9 @@ float64, and each answer is judged like the runtime's:
 
 Of 20 faults planted in graphs and 20 planted in results, all 40 are told apart, and none of 20
 healthy twins is accused (`tests/diagnose/test_graph_origin.py`).
+
+Whole models, and ONNX files that you were given, are compared by `consistency check-onnx` and
+`consistency model`: [exported models](exported-models.md).
 
 ## What was run
 

@@ -11,13 +11,16 @@ import re
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..errors import UsageError, did_you_mean
 from ._specs import Spec, apart, is_users_file, parse, without_inprocess
 from .base import Backend, TorchBackend, attempt, availability, refusal
+
+if TYPE_CHECKING:
+    from .runtimes.graph_runtime import GraphRuntime
 
 __all__ = [
     "Backend",
@@ -29,6 +32,7 @@ __all__ = [
     "refusal",
     "resolve",
     "resolve_all",
+    "runtime_of",
 ]
 
 
@@ -78,8 +82,9 @@ def resolve(spec: Any, *, here: bool = False) -> Backend:
     build = _KNOWN.get(parsed.kind)
     if build is not None:
         backend = build(parsed)
+        # A runtime that is not installed says so itself, without a process.
         apart_from_run = "compile" in parsed.switches or (
-            parsed.kind in _RUNTIMES and not _lacks_packages()
+            parsed.kind in _RUNTIMES and not _RUNTIMES[parsed.kind](parsed).not_installed()
         )
         if apart_from_run and not here:
             from .subprocess.backend import SubprocessBackend
@@ -142,6 +147,22 @@ def isolated(backend: Backend, spec: str) -> Backend:
     return subprocess_backend
 
 
+def runtime_of(backend: Backend) -> GraphRuntime | None:
+    """The runtime that a backend stands for, in this process; None of any other backend, and of a
+    runtime in another environment."""
+    from .runtimes.graph_runtime import GraphRuntime
+    from .subprocess.backend import SubprocessBackend
+
+    if isinstance(backend, GraphRuntime):
+        return backend
+    if not isinstance(backend, SubprocessBackend) or backend.python or backend.variables:
+        return None
+    if is_users_file(backend.spec):
+        return None
+    build = _RUNTIMES.get(parse(backend.spec).kind)
+    return build(parse(backend.spec)) if build is not None else None
+
+
 def resolve_all(specs: Iterable[Any]) -> list[Backend]:
     """Every spec resolved, in order. Raises UsageError also if two backends have the same name."""
     resolved: dict[str, Backend] = {}
@@ -175,7 +196,7 @@ def default_backends() -> list[Backend]:
 def catalog() -> list[Backend]:
     """Every backend known by name, available or not, and each further CUDA device and DirectML
     adapter."""
-    names = ["cpu", "cpu+onednn=off", "numpy", "onnxruntime"]
+    names = ["cpu", "cpu+onednn=off", "numpy", "onnxruntime", "openvino"]
     for accelerator in _ACCELERATORS:
         names += [accelerator, *_further(accelerator)]
     from ._named_backends import named
@@ -221,18 +242,18 @@ def _directml(spec: Spec) -> Backend:
     return DirectML(spec.name, spec.place, spec.switches)
 
 
-def _onnxruntime(spec: Spec) -> Backend:
+def _onnxruntime(spec: Spec) -> GraphRuntime:
     from .runtimes.onnx_runtime import OnnxRuntime
 
     spec.no_place()
     return OnnxRuntime(replace(spec, kind="onnxruntime").name, spec.switches)
 
 
-def _lacks_packages() -> bool:
-    """Whether a runtime is not installed: it says so itself, without a process."""
-    from .runtimes.onnx_runtime import not_installed
+def _openvino(spec: Spec) -> GraphRuntime:
+    from .runtimes.openvino import OpenVino
 
-    return bool(not_installed())
+    spec.no_place()
+    return OpenVino(replace(spec, kind="openvino").name, spec.switches)
 
 
 def _device(spec: Spec) -> Backend:
@@ -272,10 +293,15 @@ _KNOWN: dict[str, Callable[[Spec], Backend]] = {
     "numpy": _numpy,
     "cuda": _cuda,
     "directml": _directml,
+}
+# Loaded in a process of their own only.
+_RUNTIMES: dict[str, Callable[[Spec], GraphRuntime]] = {
     "onnxruntime": _onnxruntime,
     "ort": _onnxruntime,
+    "openvino": _openvino,
+    "ov": _openvino,
 }
-_RUNTIMES = ("onnxruntime", "ort")  # loaded in a process of their own only
+_KNOWN |= _RUNTIMES
 _NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 _ACCELERATORS = ("cuda", "directml", "mps", "xpu")
 _OF_ACCELERATORS = ("cuda", "directml", "devices")

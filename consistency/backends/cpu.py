@@ -8,7 +8,7 @@ processor can).
 from __future__ import annotations
 
 import contextlib
-import importlib
+import functools
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,10 +19,10 @@ import numpy as np
 import torch
 
 from .. import operators
-from ..errors import Unsupported, UsageError, did_you_mean
+from ..errors import UsageError, did_you_mean
 from ..operators.declare import Operator
-from ._messages import first_line
 from .base import Backend, TorchBackend
+from .runtimes.compiled import CompiledCalls
 
 
 class Cpu(TorchBackend):
@@ -59,14 +59,18 @@ class Cpu(TorchBackend):
         if (
             "compile" in self.switched
         ):  # the first graph of a process takes far longer than later ones
-            _compiled(operators.get("neg"), [torch.ones(2)], {})
+            self._calls.call(operators.get("neg"), [torch.ones(2)], {})
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return (
-            _compiled(operator, args, kwargs)
+            self._calls.call(operator, args, kwargs)
             if "compile" in self.switched
             else super().call(operator, args, kwargs)
         )
+
+    @functools.cached_property
+    def _calls(self) -> CompiledCalls:
+        return CompiledCalls()
 
     def has_float64(self) -> bool:
         return True
@@ -132,27 +136,6 @@ class Cpu(TorchBackend):
                 else {}
             )
         )
-
-
-def _compiled(operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The operator through torch.compile, one graph per case. A case without a graph is not
-    tested."""
-    dynamo: Any = importlib.import_module("torch._dynamo")
-    dynamo.reset()
-    plain = operator.callable or operator  # outside of the graph, because the look-up takes a lock
-
-    def called(args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return plain(*args, **kwargs)
-
-    function: Any = torch.compile(called, fullgraph=True, dynamic=False)
-    try:
-        return function(list(args), dict(kwargs))
-    except (dynamo.exc.Unsupported, dynamo.exc.UserError) as error:
-        raise Unsupported(f"torch.compile takes no graph of it: {first_line(str(error))}") from None
-    except dynamo.exc.TorchRuntimeError as error:  # the operator itself, run on fake tensors
-        raise RuntimeError(first_line(str(error.__cause__ or error))) from None
-    except dynamo.exc.TorchDynamoException as error:
-        raise RuntimeError(f"does not compile: {first_line(str(error))}") from None
 
 
 _VALUES = {

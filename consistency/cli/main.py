@@ -14,6 +14,7 @@ from ..errors import ConsistencyError, OutputError, UsageError, did_you_mean
 from . import streams
 from .commands.bisect import bisect
 from .commands.calibrate import calibrate
+from .commands.check_onnx import check_onnx
 from .commands.corpus import corpus
 from .commands.debug import debug
 from .commands.diff import diff
@@ -116,8 +117,8 @@ def main() -> None:
 
 
 for command in (
-    run, backends, operators, repro, report, bisect, sweep, explain, fingerprint, model, debug,
-    diff, expect, matrix, corpus, query, pack,
+    run, backends, operators, repro, report, bisect, sweep, explain, fingerprint, model,
+    check_onnx, debug, diff, expect, matrix, corpus, query, pack,
     record, judge, calibrate,
 ):  # fmt: skip
     main.add_command(command)

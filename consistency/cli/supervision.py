@@ -59,6 +59,13 @@ def supervise(
     sys.exit(_run(Bounds(), more_seconds))
 
 
+def supervise_file(bounds: Bounds, *, trust: bool) -> None:
+    """Run this command, which reads a file from elsewhere, in a process with ``bounds``, and exit
+    with its status. Returns at once in that process, and for a file that is trusted."""
+    if not trust and not active():
+        sys.exit(_run(bounds, 0.0))
+
+
 def note(what: str) -> None:
     """In the process with bounds: say what it runs, should it not survive that."""
     path = os.environ.get(_NOTE)

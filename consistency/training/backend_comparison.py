@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from ..backends import _specs
+from ..backends import _specs, runtime_of
 from ..backends.base import Backend, availability
 from ..backends.subprocess.backend import SubprocessBackend
 from ..core.text import format_factor
+from ..errors import Unsupported, UsageError
 from ..judge.tolerances import Tolerances
 from . import rounding_envelope
 from .findings import BackendReport, Curve, ModelReport
@@ -24,6 +25,10 @@ from .run_pass import PassRequest, run_pass
 from .subprocess_run import SubprocessRun
 from .training_task import Subject, parameters_of
 
+if TYPE_CHECKING:
+    from ..backends.runtimes.graph_runtime import GraphRuntime
+
+EXPORTED = "the exported model, in evaluation mode, forward only: no gradients and no training"
 SINGLE = "computes single operators; a model needs torch and its gradients"
 CURVES = {"loss": "loss", "parameter": "parameters"}
 
@@ -65,6 +70,10 @@ class ModelComparison:
         reasons = {backend.name: self._unavailable_reason(backend, target) for backend in backends}
         reports: dict[str, BackendReport] = {}
         notes: tuple[str, ...] = ()
+        runtimes = {b.name: r for b in backends if (r := runtime_of(b)) is not None}
+        for name, runtime in runtimes.items():
+            reports[name] = self._compare_runtime(runtime)
+            reasons[name] = reports[name].absent or EXPORTED
         if not all(reasons.values()):
             reference = ModelReference(self.subject, self.replicas, self.progress)
             notes = _notes(reference.trace)
@@ -72,6 +81,8 @@ class ModelComparison:
                 reports[backend.name] = self._compare_backend(backend, reference)
                 if backend.name in self.subprocess_runs:
                     self.subprocess_runs[backend.name].close()
+        if any(not reports[name].absent for name in runtimes):
+            notes = (*notes, f"{', '.join(runtimes)}: {EXPORTED}")
         ordered = {
             b.name: reports.get(b.name) or BackendReport(b.name, absent=reasons[b.name])
             for b in backends
@@ -88,6 +99,8 @@ class ModelComparison:
 
     def _unavailable_reason(self, backend: Backend, target: str) -> str:
         """Why a backend cannot be used; empty if it can."""
+        if runtime_of(backend) is not None:
+            return ""  # reported by itself
         if not isinstance(backend, SubprocessBackend) or not target:
             return unsuitable(backend)
         parts = _specs.parse(backend.spec) if not _specs.is_users_file(backend.spec) else None
@@ -98,6 +111,25 @@ class ModelComparison:
             backend, target, self.subject, self.seconds
         )
         return self.subprocess_runs[backend.name].reason
+
+    def _compare_runtime(self, runtime: GraphRuntime) -> BackendReport:
+        """The model as torch's exporter exports it, on a runtime that only infers."""
+        reason = availability(runtime)
+        if reason is not None:
+            return BackendReport(runtime.name, absent=reason)
+        from .exported.model_export import compare_export
+
+        self.progress(f"{runtime.name}: the exported model", 0, 1)
+        start_time = time.monotonic()
+        try:
+            check = compare_export(self.subject, runtime, self.replicas)
+        except (UsageError, Unsupported) as error:
+            return BackendReport(runtime.name, absent=str(error))
+        return BackendReport(
+            runtime.name, verdict=check.verdict, step=int(check.fails), layers=check.layers,
+            calls=check.calls, looked_at=check.compared, raised=check.raised,
+            seconds=time.monotonic() - start_time,
+        )  # fmt: skip
 
     def _compare_backend(
         self, backend: Backend, reference: ModelReference, every: int = 0

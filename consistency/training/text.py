@@ -103,21 +103,25 @@ def _as_json(backend: BackendReport) -> dict[str, Any]:
         "seconds": round(backend.seconds, 3),
         "first": _failed_call_json(backend.first) if backend.first is not None else None,
         "failures": [_failed_call_json(f) for f in backend.failures],
-        "layers": [{k: _number(v) for k, v in asdict(layer).items()} for layer in backend.layers],
-        "curves": [{k: _number(v) for k, v in asdict(curve).items()} for curve in backend.curves],
+        "layers": [_finite(asdict(layer)) for layer in backend.layers],
+        "curves": [_finite(asdict(curve)) for curve in backend.curves],
     }  # fmt: skip
 
 
 def _failed_call_json(failed: FailedCall) -> dict[str, Any]:
     return {
         "operator": failed.operator, "module": failed.module, "call": failed.call,
-        "step": failed.step, "rho": _number(failed.rho),
+        "step": failed.step, "rho": json_number(failed.rho),
         "verdict": failed.result.verdict.value, "explanation": failed.result.explanation,
     }  # fmt: skip
 
 
-def _number(value: Any) -> Any:
-    """JSON has no infinity and no NaN."""
+def _finite(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: json_number(value) for name, value in fields.items()}
+
+
+def json_number(value: Any) -> Any:
+    """A number, or a sequence of them, as JSON has it: without infinity and NaN."""
     if isinstance(value, (list, tuple)):
-        return [_number(item) for item in value]
+        return [json_number(item) for item in value]
     return repr(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from consistency import backends, operators
-from consistency.backends.runtimes import exporter, onnx_runtime
-from consistency.backends.runtimes.onnx_runtime import PACKAGES, OnnxRuntime, not_installed
+from consistency.backends.runtimes import exporter
+from consistency.backends.runtimes.onnx_runtime import OnnxRuntime
 from consistency.backends.runtimes.translation import Translator, reason
 from consistency.backends.subprocess.backend import SubprocessBackend
 from consistency.core.model import Case, Outcome
@@ -24,7 +24,7 @@ from consistency.generate.materialize import case_of, prepare
 from consistency.generate.shipped import cases as shipped
 from tests.support.running import unshrunk
 
-ABSENT = not_installed()
+ABSENT = OnnxRuntime.not_installed()
 needs_it = pytest.mark.skipif(
     bool(ABSENT), reason=f'{", ".join(ABSENT)} not installed: pip install ".[onnxruntime]"'
 )
@@ -77,7 +77,9 @@ def test_mistakes_in_a_spec(spec: str, word: str) -> None:
 
 
 def test_absence_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_runtime, "not_installed", lambda: list(PACKAGES))
+    monkeypatch.setattr(
+        OnnxRuntime, "not_installed", staticmethod(lambda: list(OnnxRuntime.PACKAGES))
+    )
     backend = backends.resolve("ort")
     assert not isinstance(backend, SubprocessBackend)  # no process is started for that
     told = backends.availability(backend)

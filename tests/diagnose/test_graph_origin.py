@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from consistency.backends.runtimes.onnx_runtime import PACKAGES, OnnxRuntime
+from consistency.backends.runtimes.onnx_runtime import OnnxRuntime
 from consistency.core.model import Result
 from consistency.diagnose.diagnosis import DiagnosisBudget
 from consistency.diagnose.evaluation import evaluate
 from consistency.judge import tolerances
 from tests.support.planted_graphs import GRAPH_FAULTS, RUNTIME_FAULTS, Planted
 
-for _name in PACKAGES:
+for _name in OnnxRuntime.PACKAGES:
     pytest.importorskip(_name, reason=f'{_name} is not installed: pip install ".[onnxruntime]"')
 
 RULES = replace(tolerances.load(), expectations=())
@@ -31,22 +31,19 @@ def judged(planted: Planted, backend: OnnxRuntime) -> Result:
     return result
 
 
-@pytest.mark.parametrize("planted", GRAPH_FAULTS, ids=lambda planted: planted.name)
-def test_a_fault_of_the_graph_is_the_translations(planted: Planted) -> None:
+@pytest.mark.parametrize(
+    ("planted", "stage"),
+    [
+        *(pytest.param(p, "translation", id=f"graph: {p.name}") for p in GRAPH_FAULTS),
+        *(pytest.param(p, "runtime", id=f"result: {p.name}") for p in RUNTIME_FAULTS),
+    ],
+)
+def test_a_planted_fault_is_that_of_its_stage(planted: Planted, stage: str) -> None:
     result = judged(planted, planted.backend())
     assert result.verdict.fails
     assert result.evidence is not None
     assert result.evidence.origin is not None, result.explanation
-    assert result.evidence.origin.stage == "translation", result.explanation
-
-
-@pytest.mark.parametrize("planted", RUNTIME_FAULTS, ids=lambda planted: planted.name)
-def test_a_fault_of_the_result_is_the_runtimes(planted: Planted) -> None:
-    result = judged(planted, planted.backend())
-    assert result.verdict.fails
-    assert result.evidence is not None
-    assert result.evidence.origin is not None, result.explanation
-    assert result.evidence.origin.stage == "runtime", result.explanation
+    assert result.evidence.origin.stage == stage, result.explanation
 
 
 @pytest.mark.parametrize("planted", GRAPH_FAULTS, ids=lambda planted: planted.name)

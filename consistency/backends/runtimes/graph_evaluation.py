@@ -50,7 +50,7 @@ def raw_outputs(model: bytes, tensors: Sequence[torch.Tensor], in_float64: bool)
     except Exception as error:
         raise Unsupported(f"onnx's reference evaluator: {told(error)}") from None
     feed = {
-        name: _array(tensor, in_float64)
+        name: as_array(tensor, in_float64)
         for name, tensor in zip(evaluator.input_names, tensors, strict=True)
     }
     try:
@@ -64,10 +64,10 @@ def raw_outputs(model: bytes, tensors: Sequence[torch.Tensor], in_float64: bool)
 @functools.lru_cache(maxsize=64)
 def _evaluator(model: bytes) -> Any:
     reference: Any = importlib.import_module("onnx.reference")
-    return reference.ReferenceEvaluator(_current(model))
+    return reference.ReferenceEvaluator(current(model))
 
 
-def _current(model: bytes) -> Any:
+def current(model: bytes) -> Any:
     """The model with opset 13 at least, by onnx's converter: the evaluator gives Softmax and
     others their present meaning, whatever the opset."""
     onnx: Any = importlib.import_module("onnx")
@@ -150,7 +150,8 @@ _TORCH = {
 }  # fmt: skip
 
 
-def _array(tensor: torch.Tensor, in_float64: bool) -> Any:
+def as_array(tensor: torch.Tensor, in_float64: bool) -> Any:
+    """A tensor as NumPy's array, bfloat16 as that of ml_dtypes."""
     plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
     if in_float64 and plain.is_floating_point():
         return plain.double().numpy()

@@ -12,6 +12,7 @@ import importlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import torch
 from ...core.trees import flatten, map_leaves
 from ...errors import Unsupported
 from ...operators.declare import Operator
+from ...operators.refusals import REFUSALS
 from .graph_evaluation import promoted, raw_outputs
 
 SECONDS = 2.0  # for one graph
@@ -46,6 +48,15 @@ _TEXTS: dict[str, tuple[str, ...]] = {
     "direction": ("LEFT", "RIGHT"),
 }  # fmt: skip
 _OPSETS = (13, 18, 11)
+_EPSILONS = (1e-5, 1e-6, 1e-3, 1e-8, 1e-12, 1e-7, 1e-2, 1e-10, 0.0)
+# Values that attributes have in practice.
+_USUAL: dict[str, tuple[float, ...]] = {
+    "epsilon": _EPSILONS,
+    "alpha": (0.01, 1.0, 0.2, 1.0 / 6.0, 0.1, 0.3, 0.5, 0.0),
+    "beta": (1.0, 0.5, 0.0),
+    "cubic_coeff_a": (-0.75, -0.5),
+    "extrapolation_value": (0.0,),
+}
 
 
 def in_torch(
@@ -63,7 +74,7 @@ def in_torch(
     try:
         with torch.no_grad():
             result = operator(*map_leaves(wide, tuple(args)), **map_leaves(wide, dict(kwargs)))
-    except Exception:
+    except REFUSALS:
         return []
     returned = [leaf for leaf in flatten(result) if isinstance(leaf, torch.Tensor)]
     return [*returned, *(copies[i] for i in written)]
@@ -83,19 +94,42 @@ def fault_in(
             return ""
     except Unsupported:
         return ""
-    deadline = time.monotonic() + SECONDS
-    for words, change in _changes(onnx, onnx.load_from_string(model)):
+    repair = repair_of(model, tensors, expected)
+    if repair is not None:
+        return repair.words
+    kinds = dict.fromkeys(node.op_type for node in onnx.load_from_string(model).graph.node)
+    return f"its nodes are {', '.join(kinds)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """The change that makes a graph right, in words, and the index of the node that it concerns
+    (-1: the opset, of all of them)."""
+
+    words: str
+    node: int
+
+
+def repair_of(
+    model: bytes,
+    tensors: Sequence[torch.Tensor],
+    expected: Sequence[torch.Tensor],
+    seconds: float = SECONDS,
+) -> Repair | None:
+    """The one change with which a wrong graph gives ``expected`` in float64, if there is one."""
+    onnx: Any = importlib.import_module("onnx")
+    deadline = time.monotonic() + seconds
+    for node, words, change in _changes(onnx, onnx.load_from_string(model)):
         if time.monotonic() > deadline:
             break
         candidate = onnx.load_from_string(model)
-        change(candidate)
         try:
+            change(candidate)
             if _is_right(promoted(candidate.SerializeToString()), tensors, expected):
-                return words
-        except Exception:  # not every change makes a valid graph
-            continue
-    kinds = dict.fromkeys(node.op_type for node in onnx.load_from_string(model).graph.node)
-    return f"its nodes are {', '.join(kinds)}"
+                return Repair(words, node)
+        except (Unsupported, TypeError, ValueError, OverflowError):
+            continue  # not every change makes a valid graph
+    return None
 
 
 def _is_right(
@@ -122,33 +156,34 @@ def _agree(result: Any, expected: Any) -> bool:
     return bool(same and error <= _RIGHT * scale)
 
 
-Change = tuple[str, Callable[[Any], None]]
+Change = tuple[int, str, Callable[[Any], None]]
 
 
 def _changes(onnx: Any, model: Any) -> Iterator[Change]:
-    """Single changes of a model, each with its description, the likeliest first."""
+    """Single changes of a model, each with the index of its node and its description, the likeliest
+    first."""
     for index, node in enumerate(model.graph.node):
         for position, attribute in enumerate(node.attribute):
             for old, new in _attribute_values(onnx, attribute):
                 words = f"{node.op_type}'s {attribute.name} is {old}, and right with {new}"
-                yield words, _setting(onnx, index, position, new)
+                yield index, words, _setting(onnx, index, position, new)
     for index, tensor in enumerate(model.graph.initializer):
-        users = [n.op_type for n in model.graph.node if tensor.name in n.input]
-        owner = f"{users[0]}'s " if users else ""
+        users = [i for i, n in enumerate(model.graph.node) if tensor.name in n.input]
+        owner = f"{model.graph.node[users[0]].op_type}'s " if users else ""
         for old, new, array in _tensor_values(onnx.numpy_helper.to_array(tensor)):
             words = f"{owner}constant is {old}, and right with {new}"
-            yield words, _initializing(onnx, index, array)
+            yield (users or [-1])[0], words, _initializing(onnx, index, array)
     default = [item for item in model.opset_import if item.domain in ("", "ai.onnx")]
     for version in _OPSETS:
         if default and default[0].version != version:
             words = f"its opset is {default[0].version}, and right with {version}"
-            yield words, _importing(version)
+            yield -1, words, _importing(version)
     for index, node in enumerate(model.graph.node):
         given = {attribute.name for attribute in node.attribute}
         for name, values in _DEFAULTS.get(node.op_type, {}).items():
             for value in () if name in given else values:
                 words = f"{node.op_type} has no {name}, and is right with {value}"
-                yield words, _adding(onnx, index, name, value)
+                yield index, words, _adding(onnx, index, name, value)
 
 
 # Attributes that a node may lack: then ONNX's default holds, which torch's need not be.
@@ -159,7 +194,8 @@ _DEFAULTS: dict[str, dict[str, tuple[Any, ...]]] = {
     "Gather": {"axis": (1, 2, 3)}, "CumSum": {"reverse": (1,), "exclusive": (1,)},
     "GridSample": {"align_corners": (1,)}, "Gemm": {"transA": (1,), "transB": (1,)},
     "ArgMax": {"axis": (1, 2, 3), "select_last_index": (1,)}, "ArgMin": {"axis": (1, 2, 3)},
-    "LeakyRelu": {"alpha": (1.0,)}, "LayerNormalization": {"axis": (0, 1, 2)},
+    "LeakyRelu": {"alpha": (1.0,)}, "LayerNormalization": {"axis": (0, 1, 2), "epsilon": _EPSILONS},
+    "BatchNormalization": {"epsilon": _EPSILONS}, "InstanceNormalization": {"epsilon": _EPSILONS},
 }  # fmt: skip
 
 
@@ -175,8 +211,9 @@ def _attribute_values(onnx: Any, attribute: Any) -> Iterator[tuple[Any, Any]]:
             if new != old:
                 yield old, new
     elif attribute.type == kinds.FLOAT:
-        for number in _constants_near(attribute.f):
-            yield f"{attribute.f:.9g}", number
+        for number in (*_constants_near(attribute.f), *_USUAL.get(attribute.name, ())):
+            if np.float32(number) != np.float32(attribute.f):
+                yield f"{attribute.f:.9g}", number
     elif attribute.type == kinds.INTS and len(attribute.ints) <= _MAX_LIST:
         old_list = list(attribute.ints)
         for new_list in _lists_near(old_list):
@@ -189,7 +226,9 @@ def _attribute_values(onnx: Any, attribute: Any) -> Iterator[tuple[Any, Any]]:
 def _tensor_values(array: Any) -> Iterator[tuple[Any, Any, Any]]:
     """Other values of a small constant: old and new ones as shown, and the array."""
     if array.dtype.kind == "f" and array.size == 1:
-        for number in _constants_near(float(array.reshape(()))):
+        given = float(array.reshape(()))
+        small = _EPSILONS if 0.0 <= given <= max(_EPSILONS) else ()
+        for number in (*_constants_near(given), *(e for e in small if e != np.float32(given))):
             wide = np.full(array.shape, number, dtype=np.float64)
             yield f"{float(array.reshape(())):.9g}", f"{number:.9g}", wide
     elif array.dtype.kind == "i" and array.size <= _MAX_LIST:

@@ -13,21 +13,15 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.metadata
-import importlib.util
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import ClassVar
 
-from ...errors import Unsupported, UsageError, did_you_mean
-from ...operators.declare import Operator
 from .._messages import told
 from ..base import Backend
-from . import EVALUATED, EVALUATED_IN_FLOAT64, UNOPTIMIZED
-from .evaluator import GraphEvaluator
+from . import UNOPTIMIZED
+from .graph_runtime import GraphRuntime, ModelSessions
 from .sessions import Sessions
-from .translation import Translator, tensors_of
 
-PACKAGES = ("onnxruntime", "onnx", "onnxscript")
 _PROVIDERS = {
     "cpu": "CPUExecutionProvider",
     "cuda": "CUDAExecutionProvider",
@@ -37,43 +31,24 @@ _PROVIDERS = {
     "tensorrt": "TensorrtExecutionProvider",
     "xnnpack": "XnnpackExecutionProvider",
 }
-_VALUES = {"ep": tuple(_PROVIDERS), "opt": ("off", "basic", "all")}
 
 
-def not_installed() -> list[str]:
-    """The packages of the extra that are absent; nothing is imported."""
-    return [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+class OnnxRuntime(GraphRuntime):
+    """``onnxruntime+ep=…+opt=…+opset=…+threads=…``."""
 
-
-class OnnxRuntime(Backend):
-    """``onnxruntime+ep=…+opt=…+opset=…+threads=…``. Tensors stay on the CPU on torch's side."""
-
-    SWITCHES = ("ep", "opt", "opset", "threads")
-    differentiable = False
-    keeps_contract = False  # a graph knows neither views nor strides
-
-    def __init__(
-        self, name: str = "onnxruntime", switches: Mapping[str, str] | None = None
-    ) -> None:
-        self.name = name
-        self.switched = dict(switches or {})
-        for key, value in self.switched.items():
-            if key not in self.SWITCHES:
-                hint = did_you_mean(key, self.SWITCHES) or f"; known: {', '.join(self.SWITCHES)}"
-                raise UsageError(f"backend {name!r:.80}: ONNX Runtime has no switch {key!r}{hint}")
-            number = value.isascii() and value.isdecimal() and 0 < int(value) < 1 << 16
-            if value not in _VALUES.get(key, (value,)) or (key not in _VALUES and not number):
-                expected = "|".join(_VALUES.get(key, ("NUMBER",)))
-                raise UsageError(
-                    f"backend {name!r:.80}: {key}={value!r:.40}; expected {key}={expected}"
-                )
+    TITLE, EXTRA = "ONNX Runtime", "onnxruntime"
+    PACKAGES = ("onnxruntime", "onnx", "onnxscript")
+    SWITCHES: ClassVar = {
+        "ep": tuple(_PROVIDERS),
+        "opt": ("off", "basic", "all"),
+        "opset": (),
+        "threads": (),
+    }
 
     def why_unavailable(self) -> str | None:
-        missing = not_installed()
+        missing = super().why_unavailable()
         if missing:
-            are = "is" if len(missing) == 1 else "are"
-            text = f"{' and '.join(missing)} {are} not installed"
-            return f'{text}: pip install "consistency[onnxruntime]"'
+            return missing
         try:
             offered = importlib.import_module("onnxruntime").get_available_providers()
         except Exception as error:
@@ -82,56 +57,30 @@ class OnnxRuntime(Backend):
             return f"this build of onnxruntime has no {self._provider}; it has {', '.join(offered)}"
         return None
 
-    def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
-        if dtype.startswith("complex"):
-            return "ONNX Runtime has no complex numbers"
-        if "random" in operator.traits:
-            return "a graph draws random numbers of its own"
-        return super().unsupported(operator, dtype, direction)
-
     def has_float64(self) -> bool:
         return True
 
     def environment(self) -> dict[str, str]:
-        versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-        return (
-            super().environment()
-            | versions
-            | {
-                "device": self.switched.get("ep", "cpu"),
-                "graph optimizations": self.switched.get("opt", "all"),
-                "opset": self.switched.get("opset", "the exporter's"),
-                "threads": self.switched.get("threads", "1"),
-            }
-        )
+        return super().environment() | {
+            "device": self.switched.get("ep", "cpu"),
+            "graph optimizations": self.switched.get("opt", "all"),
+            "opset": self.switched.get("opset", "the exporter's"),
+            "threads": self.switched.get("threads", "1"),
+        }
 
     def variants(self) -> Mapping[str, Backend]:
+        if self.switched.get("opt") == "off":
+            return super().variants()
         unoptimized = OnnxRuntime(self.name, self.switched | {"opt": "off"})
         unoptimized._translator = self._translator
-        evaluated: dict[str, Backend] = {
-            EVALUATED: GraphEvaluator(self.name, self._translator, in_float64=False),
-            EVALUATED_IN_FLOAT64: GraphEvaluator(self.name, self._translator, in_float64=True),
-        }
-        return evaluated | ({} if self.switched.get("opt") == "off" else {UNOPTIMIZED: unoptimized})
-
-    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        tensors = tensors_of(args, kwargs)
-        if any(tensor.is_complex() for tensor in tensors):
-            raise Unsupported("ONNX Runtime has no complex numbers")
-        translation = self._translator.translate(operator, args, kwargs)
-        return translation.returned(self._sessions.run(translation.model, tensors), tensors)
+        return {**super().variants(), UNOPTIMIZED: unoptimized}
 
     @property
     def _provider(self) -> str:
         return _PROVIDERS[self.switched.get("ep", "cpu")]
 
     @functools.cached_property
-    def _translator(self) -> Translator:
-        opset = self.switched.get("opset")
-        return Translator(None if opset is None else int(opset))
-
-    @functools.cached_property
-    def _sessions(self) -> Sessions:
+    def _sessions(self) -> ModelSessions:
         return Sessions(
             self._provider, self.switched.get("opt", "all"), int(self.switched.get("threads", "1"))
         )

@@ -130,7 +130,7 @@ def model(
             )
     if json_file is not None:
         variant_rows = [asdict(one) | {"fails": one.fails} for one in variants]
-        _write(
+        write_text(
             json_file,
             json.dumps(
                 report.to_json() | ({"ways": variant_rows} if variant_rows else {}), indent=1
@@ -140,7 +140,7 @@ def model(
     if out is not None:
         from ...training.page import page
 
-        _write(out, page(report))
+        write_text(out, page(report))
         echo(f"wrote {out}", err=to_stdout)
     absent = [b for b in report.backends.values() if b.absent]
     fails = report.failures or any(one.fails for one in variants)
@@ -202,7 +202,7 @@ class _Screen:
         self._status.stop()
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     if str(path) == "-":
         echo(text, nl=False)
         return

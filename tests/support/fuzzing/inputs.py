@@ -121,6 +121,9 @@ class Inputs:
         (path / "environment.json").write_text(text.replace(spec, '"cpu"'), encoding="utf-8")
         seal(path)
 
+    def _network(self, path: Path) -> None:
+        shutil.copyfile(DATA / "linear-regression.onnx", path)
+
     def _old(self, path: Path) -> None:
         shutil.copytree(DATA / "bundle-format-2", path)
 
@@ -210,7 +213,7 @@ def _add_fingerprint(bundle: Path, order: str) -> None:
 NAMES = (
     "bundle", "other", "packed", "interrupted", "failure", "old", "recording", "corpus", "partial",
     "foreign", "tolerances.yaml", "expectations.yaml", "fingerprint.json", "probed.json",
-    "worst.json", "case.json", "store.duckdb",
+    "worst.json", "case.json", "store.duckdb", "network.onnx",
 )  # fmt: skip
 ENVIRONMENT = {
     "CONSISTENCY_PROBES": "off",

@@ -32,7 +32,8 @@ class Target:
     def runs_cases(self) -> bool:
         """Whether it runs foreign cases: in processes of their own, which take time to start, and
         up to their own bounds."""
-        return re.match(r"repro|judge|expect|bisect|.*--case|.*--corpus", self.line) is not None
+        own = r"repro|judge|expect|bisect|check-onnx|.*--case|.*--corpus"
+        return re.match(own, self.line) is not None
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -78,6 +79,10 @@ TARGETS = (
     Target("corpus merge {failure} -o {out}/merged", refused=None, weight=20),
     Target("corpus merge {bundle} -o {own}", weight=4),
     Target("judge {recording}", weight=12),
+    Target(
+        "check-onnx {network} --against examples:linear-regression --replicas 2", refused=None,
+        weight=4,
+    ),  # where nothing is installed that reads it, it ends with 3
     Target("judge {recording} --json - -o {out}/judged", weight=4),
     Target("judge {recording} -o {own}", weight=2),
     Target("judge {recording} --tolerances {tolerances}", weight=3),

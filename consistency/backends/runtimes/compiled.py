@@ -1,0 +1,119 @@
+"""Calls through torch.compile (Inductor): one graph per signature, kept while the process lives.
+
+The signature holds whatever the graph is specialized for: the operator, of each tensor the dtype,
+sizes, strides, alignment and whether it needs a gradient, which arguments share memory, other
+arguments by value, and the global switches. Inductor keeps its kernels on disk, too, so that
+another process compiles the same graph in a sixth of the time.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ...core.trees import flatten, map_leaves
+from ...errors import Unsupported
+from ...operators.declare import Operator
+from .._messages import first_line
+
+MAX_GRAPHS = 512  # then all are forgotten: dynamo forgets everything or nothing
+_ALIGNMENT = 64  # bytes; Inductor guards on 16, kernels of the CPU may load 64
+
+
+class CompiledCalls:
+    """The graphs of one process."""
+
+    def __init__(self) -> None:
+        self._graphs: dict[str, Any] = {}
+        self._functions: dict[int, Any] = {}  # keeps their ids from being used again
+
+    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What the compiled call returns. Raises Unsupported where torch.compile takes no graph of
+        it, what the operator raises on fake tensors, and RuntimeError if it does not compile."""
+        dynamo: Any = importlib.import_module("torch._dynamo")
+        # Outside of the graph, because the look-up takes a lock.
+        plain = operator.callable or operator
+        key = self._signature(operator.name, plain, args, kwargs)
+        if key not in self._graphs:
+            if len(self._graphs) >= MAX_GRAPHS:
+                self.forget()
+            self._graphs[key] = _compiled(plain, len(self._graphs))
+        graph = self._graphs[key]
+        if isinstance(graph, Unsupported):
+            raise graph
+        try:
+            return graph(list(args), dict(kwargs))
+        except Exception as error:
+            raised = _raised(dynamo, error)
+            # That there is no graph holds for the signature; anything else may depend on numbers.
+            if isinstance(raised, Unsupported):
+                self._graphs[key] = raised.with_traceback(None)
+            else:
+                del self._graphs[key]
+            raise raised from None
+
+    def forget(self) -> None:
+        """Forget every graph."""
+        importlib.import_module("torch._dynamo").reset()
+        self._graphs.clear()
+        self._functions.clear()
+
+    def _signature(
+        self, name: str, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> str:
+        self._functions[id(function)] = function
+        tensors = [leaf for leaf in flatten((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        described = map_leaves(_described, [list(args), dict(kwargs)])
+        return f"{name} {id(function)} {described} {_sharing(tensors)} {_switches()}"
+
+
+def _compiled(plain: Any, number: int) -> Any:
+    """A function of its own code: dynamo counts graphs by code, and gives up after eight."""
+
+    def called(args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return plain(*args, **kwargs)
+
+    called.__code__ = called.__code__.replace(co_name=f"called_{number}")
+    compiled: Any = torch.compile(called, fullgraph=True, dynamic=False)
+    return compiled
+
+
+def _described(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return f"{type(leaf).__name__}:{leaf!r}"
+    flags = [leaf.is_conj(), leaf.is_neg(), leaf.requires_grad]
+    flags += [leaf.is_leaf, leaf._is_view()] if leaf.requires_grad else []
+    if leaf.layout != torch.strided:
+        return f"{leaf.dtype}{list(leaf.shape)}{leaf.layout}{flags}"
+    offset = leaf.data_ptr() % _ALIGNMENT
+    return f"{leaf.dtype}{list(leaf.shape)}{leaf.stride()}{offset}{leaf.storage_offset()}{flags}"
+
+
+def _sharing(tensors: Sequence[torch.Tensor]) -> list[int]:
+    """Of each tensor the first that shares its memory."""
+    places = [
+        t.untyped_storage().data_ptr() if t.layout == torch.strided else id(t) for t in tensors
+    ]
+    return [places.index(place) for place in places]
+
+
+def _switches() -> tuple[Any, ...]:
+    mkldnn: Any = torch.backends.mkldnn
+    return (
+        torch.is_grad_enabled(), torch.get_num_threads(), torch.get_default_dtype(),
+        torch.get_float32_matmul_precision(), mkldnn.enabled,
+        torch.are_deterministic_algorithms_enabled(),
+    )  # fmt: skip
+
+
+def _raised(dynamo: Any, error: Exception) -> Exception:
+    if isinstance(error, (dynamo.exc.Unsupported, dynamo.exc.UserError)):
+        return Unsupported(f"torch.compile takes no graph of it: {first_line(str(error))}")
+    if isinstance(error, dynamo.exc.TorchRuntimeError):  # the operator itself, on fake tensors
+        return RuntimeError(first_line(str(error.__cause__ or error)))
+    if isinstance(error, dynamo.exc.TorchDynamoException):
+        return RuntimeError(f"does not compile: {first_line(str(error))}")
+    return error

@@ -1,0 +1,91 @@
+"""Calls through Inductor: a graph per signature, kept; right with other numbers, sizes, strides and
+shared memory."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import Any
+
+import pytest
+import torch
+
+from consistency import operators
+from consistency.backends.runtimes import compiled
+from consistency.backends.runtimes.compiled import CompiledCalls
+from consistency.errors import Unsupported
+
+pytestmark = [
+    pytest.mark.skipif(
+        not any(shutil.which(name) for name in ("g++", "clang++", "cl")),
+        reason="torch.compile needs a C++ compiler",
+    ),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Inductor's imports raise some
+]
+SMALLEST_RATE = 20.0  # cases per second of processor time, of signatures that are known
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Numbers of the graphs that were compiled."""
+    numbers: list[int] = []
+    compile_one = compiled._compiled
+
+    def counted(plain: Any, number: int) -> Any:
+        numbers.append(number)
+        return compile_one(plain, number)
+
+    monkeypatch.setattr(compiled, "_compiled", counted)
+    return numbers
+
+
+def test_a_graph_per_signature(made: list[int]) -> None:
+    calls, add = CompiledCalls(), operators.get("add")
+    x, y = torch.arange(6.0).reshape(2, 3), torch.ones(2, 3)
+    assert torch.equal(calls.call(add, [x, y], {}), x + y)
+    assert torch.equal(calls.call(add, [y, y * 3], {}), y * 4)  # other numbers
+    assert torch.equal(calls.call(add, [x, x * 1], {}), x + x)
+    assert len(made) == 1
+    assert torch.equal(calls.call(add, [x, x], {}), x + x)  # shared memory
+    assert torch.equal(calls.call(add, [x.t(), y.t()], {}), (x + y).t())  # strides and sizes
+    assert torch.equal(calls.call(add, [x, y], {"alpha": 2}), x + 2 * y)
+    assert len(made) == 4
+    began, count = time.process_time(), 0
+    while count < 40:
+        calls.call(add, [x, y], {})
+        count += 1
+    assert count / (time.process_time() - began) > SMALLEST_RATE
+    assert len(made) == 4
+
+
+def test_gradients_have_a_graph_of_their_own(made: list[int]) -> None:
+    calls, exp = CompiledCalls(), operators.get("exp")
+    x = torch.linspace(-1.0, 1.0, 5)
+    for scale in (1.0, 2.0):
+        leaf = (x * scale).requires_grad_()
+        calls.call(exp, [leaf], {}).sum().backward()
+        assert leaf.grad is not None
+        torch.testing.assert_close(leaf.grad, (x * scale).exp())
+    calls.call(exp, [x], {})
+    assert len(made) == 2
+
+
+def test_what_has_no_graph_is_remembered_and_errors_are_not(made: list[int]) -> None:
+    calls = CompiledCalls()
+    for _ in range(2):
+        with pytest.raises(Unsupported, match=r"torch\.compile takes no graph"):
+            calls.call(operators.get("formula.mean"), [torch.ones(3)], {})
+    assert len(made) == 1
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            calls.call(operators.get("matmul"), [torch.ones(2, 3), torch.ones(2, 3)], {})
+    assert len(made) == 3
+
+
+def test_more_graphs_than_are_kept(made: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "MAX_GRAPHS", 2)
+    calls, neg = CompiledCalls(), operators.get("neg")
+    for size in (2, 3, 4, 2):
+        x = torch.arange(float(size))
+        assert torch.equal(calls.call(neg, [x], {}), -x)
+    assert len(made) == 4
