@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from ...core.model import Cause
 from ...operators.refusals import REFUSALS
-from . import calls, corrupted_results, devices, formulas, precision
-from . import wrong_elements as access
+from . import calls, corrupted_results, devices, formulas, precision, storage_faults, wrong_elements
 from .context import AttributionContext, FaultHypothesis
 
 MIN_SHARE = 0.9
@@ -78,26 +77,27 @@ def _best(
     reading of ``time.thread_time``."""
     best: tuple[float, FaultHypothesis] | None = None
     baseline_share = _baseline_share(context)
-    wrong_elements = int(context.failing.sum())
+    wrong = int(context.failing.sum())
     required = (
         MIN_SHARE
-        if wrong_elements > _FEW_ELEMENTS or context.special
-        else max(MIN_SHARE, 1.0 - _ROUNDING * math.sqrt(wrong_elements) / max(context.size, 1e-300))
+        if wrong > _FEW_ELEMENTS or context.special
+        else max(MIN_SHARE, 1.0 - _ROUNDING * math.sqrt(wrong) / max(context.size, 1e-300))
     )
     sources = [
         precision.hypotheses,
         formulas.hypotheses,
-        access.hypotheses,
+        wrong_elements.hypotheses,
+        storage_faults.of_new_results,
         corrupted_results.hypotheses,
         calls.hypotheses,
         corrupted_results.fitted,
     ]
     # a few zeros prove little
-    sources.insert(2 if wrong_elements > _FEW_ELEMENTS else 3, corrupted_results.plain)
+    sources.insert(2 if wrong > _FEW_ELEMENTS else 3, corrupted_results.plain)
     # integer outputs: reduced precision changes them, too, but is seldom the cause
     if context.whole:
         sources.append(sources.pop(0))
-        sources[:0] = [access.narrowed, corrupted_results.narrowed]
+        sources[:0] = [wrong_elements.narrowed, corrupted_results.narrowed]
     sources.insert(0, devices.hypotheses)
     for source in sources:
         for hypothesis in source(context):
@@ -105,11 +105,7 @@ def _best(
                 break
             if only is not None and hypothesis.name not in only:
                 continue
-            if (
-                wrong_elements == 1
-                and context.size < _MIN_SIZE
-                and hypothesis.name in _BY_THE_DOZEN
-            ):
+            if wrong == 1 and context.size < _MIN_SIZE and hypothesis.name in _BY_THE_DOZEN:
                 continue  # one of so many fits by chance
             try:
                 share = context.share(hypothesis.simulate())
@@ -119,13 +115,13 @@ def _best(
                 not math.isfinite(share)
                 or share < required
                 or share <= baseline_share + _CLEAR_MARGIN
-                or wrong_elements < 2 * hypothesis.fitted
+                or wrong < 2 * hypothesis.fitted
             ):
                 continue
             explaining[hypothesis.name] = None
             if best is None or share > best[0] + _CLEAR_MARGIN:
                 best = (share, hypothesis)
-            if best[0] > 1.0 - _CLEAR_MARGIN and wrong_elements >= WHOLE_CASE:
+            if best[0] > 1.0 - _CLEAR_MARGIN and wrong >= WHOLE_CASE:
                 return _cause(*best)
     return _cause(*best) if best is not None else None
 

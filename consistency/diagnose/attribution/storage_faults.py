@@ -13,15 +13,8 @@ from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted
 
 
 def hypotheses(context: AttributionContext) -> Hypotheses:
-    words = "the gradient is written without the strides it is read with"
-    for position, tensor in enumerate(context.reference.arguments.tensors):
-        if tensor.shape == torch.Size(context.shape) and not tensor.is_contiguous():
-            for inverse in (False, True):
-                yield FaultHypothesis(
-                    "strides-ignored",
-                    words if context.backward else words.replace("gradient", "result"),
-                    functools.partial(_in_storage_order, context, position, inverse),
-                )
+    if context.backward or context.operator.mutates:
+        yield from _without_strides(context)
     if context.operator.name == "__setitem__" and context.backward:
         yield FaultHypothesis(
             "offset-ignored",
@@ -34,6 +27,25 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
             "a write to one number fills what follows it in memory",
             functools.partial(_filled_from, context),
         )
+
+
+def of_new_results(context: AttributionContext) -> Hypotheses:
+    """Of a function's result: to be tried after faults of reading, which often explain the same and
+    are met more often."""
+    if not context.backward and not context.operator.mutates:
+        yield from _without_strides(context)
+
+
+def _without_strides(context: AttributionContext) -> Hypotheses:
+    written = "gradient" if context.backward else "result"
+    for position, tensor in enumerate(context.reference.arguments.tensors):
+        if tensor.shape == torch.Size(context.shape) and not tensor.is_contiguous():
+            for inverse in (False, True):
+                yield FaultHypothesis(
+                    "strides-ignored",
+                    f"the {written} is written without the strides it is read with",
+                    functools.partial(_in_storage_order, context, position, inverse),
+                )
 
 
 def _in_storage_order(context: AttributionContext, position: int, inverse: bool) -> Predicted:
