@@ -52,7 +52,9 @@ def shorter(arg: Any) -> Any:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as scratch:
+    # A relative folder, since the picture shows the command that repeats the worst failure.
+    Path("reports").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir="reports", prefix="picture-") as scratch:
         out = Path(scratch) / "a-laptop"
         chosen = sys.argv[1:] or [f"family:{name}" for name in FAMILIES]
         consistency.run(
