@@ -26,7 +26,7 @@ CAUSES = (
     "tf32-inputs", "bfloat16-inputs", "float16-inputs", "bfloat16x3-inputs",
     "float32-instead-of-float64", "float16-accumulator",
     "bfloat16-accumulator", "truncating-accumulator", "flushed-subnormals", "offset-ignored",
-    "strides-ignored", "int64-truncated",
+    "strides-ignored", "int64-truncated", "float32-integers",
     "terms-dropped", "argument-ignored", "one-pass-variance", "no-max-shift", "eps-misplaced",
     "zero", "scaled", "offset-added",
     "shifted", "transposed", "flipped", "stale", "nan-dropped", "nan-sorted-first",
