@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from consistency.core.verdict import OutcomeStatus
 from consistency.errors import UsageError
 from consistency.generate.materialize import case_of, prepare
 
+SCRIPTS = Path(__file__).parents[2] / "docs" / "openvino"
 ABSENT = OpenVino.not_installed()
 needs_it = pytest.mark.skipif(
     bool(ABSENT), reason=f'{", ".join(ABSENT)} not installed: pip install ".[openvino]"'
@@ -134,3 +137,12 @@ class TestCalls:
             "examples:cnn", ["openvino+precision=f32"], replicas=4, mistakes=False
         )
         assert report.verdict == WITHIN, str(report)
+
+
+@needs_it
+@pytest.mark.nightly
+@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda script: script.stem)
+def test_scripts_show_their_divergence(script: Path) -> None:
+    """Those of docs/openvino.md, with torch and openvino alone."""
+    assert "consistency" not in script.read_text(encoding="utf-8")
+    subprocess.run([sys.executable, "-W", "ignore", str(script)], check=True, timeout=300)

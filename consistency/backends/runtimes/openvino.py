@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
+import torch
+
+from ...errors import Unsupported
 from ...operators.declare import Operator
 from .._messages import told
 from ..base import Backend
@@ -57,6 +60,12 @@ class OpenVino(GraphRuntime):
 
     def has_float64(self) -> bool:
         return False
+
+    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        translation = self._translator.translate(operator, args, kwargs)
+        if any(is_tensor and dtype == torch.float64 for is_tensor, dtype in translation.leaves):
+            raise Unsupported("OpenVINO computes float64 in float32")
+        return super().call(operator, args, kwargs)
 
     def environment(self) -> dict[str, str]:
         return super().environment() | {
