@@ -128,3 +128,18 @@ def test_the_area_beside_an_infinite_end_is_infinite(place: int) -> None:
     }
     assert results["numpy"].verdict.passes
     assert results["cpu"].verdict.value in ("known", "rounding")  # once torch is repaired
+
+
+def test_products_that_underflow_are_no_tf32() -> None:
+    """Every true element is far below float32's numbers: the result is zero, its error is the true
+    value, and so it follows any prediction that is proportional to that."""
+    out = drawn("float32", [59, 15], 7022, ["uniform", -1.0, 1.0])
+    left = drawn("float32", [2, 59], 13144, ["subnormal"], view=[["transpose", 0, 1]])
+    right = drawn("float32", [5, 15], 7182, ["subnormal"], view=[["slice", 0, 1, 4, 2]])
+    tiny = case("mm.out", "float32", out, left, right)
+    for result in judged(tiny, "cpu", "cpu+onednn=off", "numpy"):
+        assert not result.verdict.fails, result.explanation
+    ordinary = ["uniform", -1.0, 1.0]
+    left, right = (drawn("float32", b, s, ordinary) for b, s in (([59, 40], 44), ([40, 15], 99)))
+    (result,) = judged(case("mm", "float32", left, right), ElevenBits())
+    assert result.verdict.fails

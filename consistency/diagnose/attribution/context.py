@@ -167,7 +167,8 @@ class AttributionContext:
 
         If the signs of e are independent of p, this exceeds t with a probability of at most
         exp(−t²/2), whatever the sizes. Centering is needed because healthy sums may be biased, e.g.
-        those of a large mean and small terms.
+        those of a large mean and small terms. Elements below the format's normal numbers are left
+        out: what underflows errs by itself, so that its errors are no signs of a coin.
         """
         tensor = predicted[self.index].tensor if self.index < len(predicted) else None
         if tensor is None or flat(tensor).size != self.expected.size:
@@ -177,6 +178,8 @@ class AttributionContext:
                 (values - self.expected) / self.unit for values in (self.actual, flat(tensor))
             )
             compared = self.failing & np.isfinite(error) & np.isfinite(expected)
+            if self.form is not None:
+                compared &= np.abs(self.expected) >= self.form.smallest_normal
             error, expected = error[compared], expected[compared]
             products = (
                 (error - error.mean()) * (expected - expected.mean()) if error.size else error
