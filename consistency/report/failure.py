@@ -69,9 +69,8 @@ def split_headline(result: Result) -> tuple[str, str]:
     if not rho > 1.0:
         return result.verdict.value, result.explanation
     size = f"{format_factor(rho)} × budget"
-    return size, result.explanation.removeprefix(size).removeprefix(
-        ": "
-    ).strip() or result.verdict.value
+    rest = result.explanation.removeprefix(size).lstrip(":; ").rstrip()
+    return size, rest or result.verdict.value
 
 
 def message(

@@ -10,7 +10,9 @@ from ..core.model import Result
 from ..core.text import one_line, pluralize
 from ..engine.result_collector import Run
 from .failure import dtype_of, size_of, split_headline, values_of
+from .one_fault import different
 from .rerun_hint import rerun_hint
+from .summary import RunSummary
 
 MAX_CARDS = 5
 _BOX = (
@@ -40,11 +42,16 @@ def card(
 
 def result_html(result: Result) -> str:
     """The card of one result: its size, cause and cure, the worst element, and how to repeat it."""
+    evidence = result.evidence
+    cause = evidence.cause if evidence is not None else None
+    return _failure_card(result, str(cause) if cause is not None else "")
+
+
+def _failure_card(result: Result, cause: str, cases: int = 1) -> str:
+    """``cause`` in words, that of ``cases`` cases which fail alike."""
     size, words = split_headline(result)
     where = f"{result.operator} · {result.dtype} · {result.direction} · {result.backend}"
-    evidence, verdict = result.evidence, result.verdict.value
-    cause = str(evidence.cause) if evidence is not None and evidence.cause is not None else ""
-    worst = result.worst
+    verdict, worst = result.verdict.value, result.worst
     facts = [
         ("verdict", verdict if cause or words == verdict else f"{verdict}: {words}"),
         ("cause", cause),
@@ -54,27 +61,29 @@ def result_html(result: Result) -> str:
     if worst is not None:
         at = f"at {worst.index} of {result.output}: " if worst.index else ""
         facts.append(("worst", at + values_of(worst, dtype_of(result))))
+    facts.append(("failing cases", f"{cases:,}" if cases > 1 else ""))
     again = [line.strip() for line in rerun_hint(result, "result")] if result.verdict.fails else []
     return card(result.verdict.fails, f"{where} · {size}", again, facts)
 
 
 def run_html(run: Run) -> str:
-    """What a run found: the number of results of each verdict, and the cards of the worst
-    failures."""
-    counts: dict[str, int] = {}
+    """What a run found: the number of results of each verdict, and a card for each of the first
+    faults, those of an operator on a backend with one cause."""
+    summary = RunSummary()
     for result in run.results:
-        counts[result.verdict.value] = counts.get(result.verdict.value, 0) + 1
-    told = " · ".join(f"{count:,} {verdict}" for verdict, count in sorted(counts.items()))
-    failing = run.failures
+        summary.add(result)
+    told = " · ".join(f"{count:,} {verdict}" for verdict, count in sorted(summary.verdicts.items()))
+    failing = len(run.failures)
     title = (
-        f"{pluralize(len(failing), 'result')} of {len(run.results):,} "
-        f"{'fails' if len(failing) == 1 else 'fail'}"
+        f"{pluralize(failing, 'result')} of {len(run.results):,} "
+        f"{'fails' if failing == 1 else 'fail'}"
         if failing
         else f"{pluralize(len(run.results), 'result')}, none fails"
     )
-    more = len(failing) - MAX_CARDS
+    faults = [group for groups in summary.by_operator() for group in different(groups)]
+    more = len(faults) - MAX_CARDS
     return (
         card(bool(failing), title, (), [("verdicts", told), ("bundle", str(run.out or ""))])
-        + "".join(result_html(result) for result in failing[:MAX_CARDS])
-        + (f"<div>and {more:,} more: run.failures</div>" if more > 0 else "")
+        + "".join(_failure_card(g.headed, str(g.elected), g.cases) for g in faults[:MAX_CARDS])
+        + (f"<div>and {pluralize(more, 'more fault')}: run.failures</div>" if more > 0 else "")
     )

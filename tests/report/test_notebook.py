@@ -13,6 +13,7 @@ import torch
 import consistency
 from consistency.core.text import MAX_REPR
 from consistency.errors import UsageError
+from consistency.report import failure
 from consistency.report.notebook import card
 from consistency.training.findings import BackendReport, ModelReport
 
@@ -63,9 +64,23 @@ def test_the_card_names_cause_and_command(wrong: consistency.Result, run: consis
     fine: Any = run
     assert "✓" in fine._repr_html_()
     assert "none fails" in fine._repr_html_()
-    failing: Any = replace(run, results=(wrong,) * 8)
-    assert failing._repr_html_().count("<b>") == 6
-    assert "and 3 more" in failing._repr_html_()
+
+
+def test_a_card_is_a_fault_and_not_a_case(wrong: consistency.Result, run: consistency.Run) -> None:
+    alike: Any = replace(run, results=(wrong,) * 8)
+    assert alike._repr_html_().count("<b>") == 2
+    assert "failing cases:</span> 8" in alike._repr_html_()
+    backends = [replace(wrong, backend=f"b{i}", evidence=None, explanation="") for i in range(8)]
+    different: Any = replace(run, results=tuple(backends))
+    assert different._repr_html_().count("<b>") == 6
+    assert "and 3 more faults" in different._repr_html_()
+
+
+def test_what_follows_the_size_begins_without_its_separator(wrong: consistency.Result) -> None:
+    size, _ = failure.split_headline(wrong)
+    for text in (f"{size}; the true value is 2", f"{size}: the true value is 2"):
+        told = failure.split_headline(replace(wrong, explanation=text))
+        assert told == (size, "the true value is 2")
 
 
 def test_texts_of_a_bundle_cannot_leave_the_card(wrong: consistency.Result) -> None:

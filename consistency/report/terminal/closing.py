@@ -12,10 +12,10 @@ from ...engine.known.status import told
 from .. import failure
 from ..failure_groups import FailureGroup
 from ..family_table import table
+from ..one_fault import also, different, same_fault
 from ..run_notes import not_reached, notes, repeated
 from ..summary import RunSummary
 from .last_line import last_line
-from .one_fault import also, different, same_fault
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,13 +1,13 @@
-"""The failures of an operator on the terminal: which of them are one fault, and in which words."""
+"""The failures of an operator: which of them are one fault, and in which words."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from ...core.model import Result
-from ...core.text import format_factor, pluralize
-from ..failure_groups import FailureGroup
+from ..core.model import Result
+from ..core.text import format_factor, pluralize
+from .failure_groups import FailureGroup
 
 MOST_ALSO = 4
 
