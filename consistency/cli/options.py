@@ -41,7 +41,7 @@ GROUPS = {
     "Output": (
         "out", "resume", "label", "json", "fingerprint", "not-tested", "no-bundle", "script",
         "issue", "markdown", "text", "png", "csv", "all", "proposal", "record", "file", "store",
-        "no-artifacts", "health", "coverage", "name", "keep",
+        "no-artifacts", "health", "coverage", "name", "keep", "portable",
     ),
     "Other": (),
 }  # fmt: skip

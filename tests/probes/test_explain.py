@@ -363,7 +363,7 @@ def test_files_of_fingerprints(tmp_path: Path) -> None:
     (["linear", "x @ W.T + b", "--backend", "cuda:99"], "cannot be used here"),
     (["nosuch", "x + y"], "there is no backend 'nosuch'|no operator"),
     (["cpu", "nosuch"], "there is no backend 'nosuch'"),
-    (["exp", "cpu"], "cpu is a backend, and beside the operator exp stands a formula; .* -b cpu"),
+    (["exp", "cpu"], "cpu is a backend, not a formula; .* explain exp 'FORMULA' -b cpu"),
     (["cpu", "numpy", "--case", "{"], "not a case"),
     (["linear", "x", "--shape", "4,8,16"], "results of two shapes"),
 ])  # fmt: skip

@@ -150,8 +150,8 @@ def _check_no_backend(operator: str, formula: str) -> None:
 
     if known.is_known(formula):
         raise UsageError(
-            f"{formula} is a backend, and beside the operator {operator} stands a formula; where "
-            f"both are computed says -b {quote(formula)}"
+            f"{formula} is a backend, not a formula; to compare {operator} with a formula there: "
+            f"consistency explain {quote(operator)} 'FORMULA' -b {quote(formula)}"
         )
 
 

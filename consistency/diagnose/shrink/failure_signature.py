@@ -43,8 +43,14 @@ class FailureSignature:
 
     @staticmethod
     def of(original: Result, again: Result, *, flaky: bool) -> FailureSignature:
-        """The signature of ``original`` and its rerun ``again``."""
-        cause = original.cause or again.cause
+        """The signature of ``original`` and its rerun ``again``.
+
+        The cause of a large case was read off one of its repetitions, which another size need not
+        have.
+        """
+        tiling = original.case.tiling
+        of_one_part = tiling is not None and tiling.is_large
+        cause = "" if of_one_part else original.cause or again.cause
         evidence = again.evidence
         causes = [
             r.evidence.cause
@@ -52,10 +58,11 @@ class FailureSignature:
             if r.evidence is not None and r.evidence.cause is not None
         ]
         return FailureSignature(
-            initial_verdict(original), original.verdict.value, cause, again.cause == cause, flaky,
+            initial_verdict(original), original.verdict.value, cause,
+            not of_one_part and again.cause == cause, flaky,
             again.worst or original.worst,
             evidence.float64_error_ratio if evidence is not None else None,
-            causes[0] if causes else None,
+            causes[0] if causes and not of_one_part else None,
             _MIN_RHO if again.metrics.get("rho_max", 0.0) > _LARGE_RHO else 0.0,
         )  # fmt: skip
 
@@ -144,6 +151,7 @@ class CausePreservingDiagnosis(DiagnosisBudget):
         evidence, signature = super().diagnose(flagged), self._signature
         if (
             signature.flaky
+            or not (signature.cause or signature.cause_found)
             or (evidence.cause.name if evidence.cause is not None else "") == signature.cause
         ):
             return evidence
