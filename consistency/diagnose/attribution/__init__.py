@@ -13,7 +13,16 @@ from dataclasses import dataclass
 
 from ...core.model import Cause
 from ...operators.refusals import REFUSALS
-from . import calls, corrupted_results, devices, formulas, precision, storage_faults, wrong_elements
+from . import (
+    calls,
+    corrupted_results,
+    devices,
+    formulas,
+    integers,
+    precision,
+    storage_faults,
+    wrong_elements,
+)
 from .context import AttributionContext, FaultHypothesis
 
 MIN_SHARE = 0.9
@@ -97,7 +106,8 @@ def _best(
     # integer outputs: reduced precision changes them, too, but is seldom the cause
     if context.whole:
         sources.append(sources.pop(0))
-        sources[:0] = [wrong_elements.narrowed, corrupted_results.narrowed]
+        exact = [wrong_elements.narrowed, corrupted_results.narrowed]
+        sources[:0] = [*exact, integers.float32_sums]
     sources.insert(0, devices.hypotheses)
     for source in sources:
         for hypothesis in source(context):

@@ -74,6 +74,14 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
         ("saturated", limited, _clipped_input(context, info)),
     ):
         yield FaultHypothesis(name, words, functools.partial(_if_equal, context, values))
+
+
+def float32_sums(context: AttributionContext) -> Hypotheses:
+    """Sums of float32 in an order that nobody knows: to be tried after exact faults, since numbers
+    that are merely cut to 32 bits are near such sums as well."""
+    assert context.raw is not None
+    if context.raw.dtype == torch.bool:
+        return
     yield FaultHypothesis(
         "float32-integers",
         "integer arithmetic goes through float32, and is cut to 32 bits",
