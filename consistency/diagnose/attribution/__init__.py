@@ -96,9 +96,9 @@ def _best(
         precision.hypotheses,
         formulas.hypotheses,
         wrong_elements.hypotheses,
-        storage_faults.of_new_results,
         corrupted_results.hypotheses,
         calls.hypotheses,
+        storage_faults.of_new_results,
         corrupted_results.fitted,
     ]
     # a few zeros prove little

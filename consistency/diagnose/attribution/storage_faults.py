@@ -30,8 +30,8 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
 
 
 def of_new_results(context: AttributionContext) -> Hypotheses:
-    """Of a function's result: to be tried after faults of reading, which often explain the same and
-    are met more often."""
+    """Of a function's result: to be tried after faults of reading, transpositions and ignored
+    arguments, which often explain the same and are met more often."""
     if not context.backward and not context.operator.mutates:
         yield from _without_strides(context)
 
