@@ -31,7 +31,9 @@ def take(page: Path, picture: Path, width: int, height: int, most: int) -> None:
             "--virtual-time-budget=3000",
             f"--screenshot={picture}",
         ]
-        subprocess.run([browser, *arguments, page.resolve().as_uri()], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            [browser, *arguments, page.resolve().as_uri()], check=True, stderr=subprocess.DEVNULL
+        )
     size = picture.stat().st_size
     print(f"wrote {picture} ({size:,} bytes)")
     if size > most:
