@@ -1,4 +1,4 @@
-"""ONNX Runtime: specs and absence without it; translation, sessions and speed with it."""
+"""ONNX Runtime: what it cannot do, translation, and speed."""
 
 from __future__ import annotations
 
@@ -11,81 +11,20 @@ from typing import Any
 import pytest
 import torch
 
-from consistency import backends, operators
+from consistency import operators
 from consistency.backends.runtimes import exporter
 from consistency.backends.runtimes.onnx_runtime import OnnxRuntime
 from consistency.backends.runtimes.translation import Translator, reason
-from consistency.backends.subprocess.backend import SubprocessBackend
-from consistency.core.model import Case, Outcome
 from consistency.core.verdict import OutcomeStatus
 from consistency.engine.engine import Run
-from consistency.errors import Unsupported, UsageError
+from consistency.errors import Unsupported
 from consistency.generate.materialize import case_of, prepare
 from consistency.generate.shipped import cases as shipped
+from tests.support.graph_runtimes import call, needs_onnxruntime
 from tests.support.running import unshrunk
 
-ABSENT = OnnxRuntime.not_installed()
-needs_it = pytest.mark.skipif(
-    bool(ABSENT), reason=f'{", ".join(ABSENT)} not installed: pip install ".[onnxruntime]"'
-)
 SMALLEST_RATE = 100.0  # cases per second of processor time, of signatures that are known
 CORPUS_SECONDS = 120.0
-SCRIPTS = Path(__file__).parents[2] / "docs" / "runtimes"
-
-
-def call(name: str, *args: Any, dtype: str = "float32", **kwargs: Any) -> Outcome:
-    return run(OnnxRuntime(), case_of(name, dtype, args, kwargs))
-
-
-def run(backend: backends.Backend, case: Case, **options: Any) -> Outcome:
-    return backend.run(operators.get(case.operator), prepare(case), "forward", **options)
-
-
-def numbers(outcome: Outcome) -> torch.Tensor:
-    assert outcome.ok, outcome.message
-    tensor = outcome.outputs[0].tensor
-    assert tensor is not None
-    return tensor
-
-
-@pytest.mark.parametrize(
-    ("spec", "name"),
-    [
-        ("ort", "onnxruntime"),
-        ("onnxruntime", "onnxruntime"),
-        ("ort+opt=off", "onnxruntime+opt=off"),
-        ("ort+ep=cuda+opset=20", "onnxruntime+ep=cuda+opset=20"),
-    ],
-)
-def test_specs(spec: str, name: str) -> None:
-    assert backends.resolve(spec).name == name
-
-
-@pytest.mark.parametrize(
-    ("spec", "word"),
-    [
-        ("ort+opt=some", "off|basic|all"),
-        ("ort+ep=gpu", "ep=cpu|cuda"),
-        ("ort+opset=new", "opset=NUMBER"),
-        ("ort+opts=off", "did you mean opt"),
-        ("ort:1", "device number"),
-    ],
-)
-def test_mistakes_in_a_spec(spec: str, word: str) -> None:
-    with pytest.raises(UsageError, match=word.replace("|", r"\|")):
-        backends.resolve(spec)
-
-
-def test_absence_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        OnnxRuntime, "not_installed", staticmethod(lambda: list(OnnxRuntime.PACKAGES))
-    )
-    backend = backends.resolve("ort")
-    assert not isinstance(backend, SubprocessBackend)  # no process is started for that
-    told = backends.availability(backend)
-    assert told is not None
-    assert "not installed" in told
-    assert 'pip install "consistency[onnxruntime]"' in told
 
 
 def test_naming_it_imports_nothing() -> None:
@@ -111,57 +50,16 @@ def test_the_exporters_reason_is_told_in_a_few_words() -> None:
     assert reason(outer) == "no ONNX graph: none for aten.sort.stable"
 
 
-@needs_it
+@needs_onnxruntime
 class TestCalls:
-    def test_the_same_bits_as_torch_where_nothing_is_rounded(self) -> None:
-        x = torch.arange(12.0).reshape(3, 4)
-        assert torch.equal(numbers(call("add", x, x.t().contiguous().t())), x + x)
-        assert torch.equal(numbers(call("permute", x, (1, 0))), x.t())
-        assert torch.equal(numbers(call("cat", [x, x], 1)), torch.cat([x, x], 1))
-
-    @pytest.mark.parametrize("dtype", [torch.float16, torch.float64, torch.int32, torch.bool])
-    def test_dtypes(self, dtype: torch.dtype) -> None:
-        x = torch.tensor([[0, 1], [1, 0]]).to(dtype)
-        outcome = call("permute", x, (1, 0), dtype=str(dtype).removeprefix("torch."))
-        assert numbers(outcome).dtype == dtype
-        assert torch.equal(numbers(outcome), x.t())
-
-    def test_what_is_written_in_place_is_written(self) -> None:
-        outcome = call("add_", torch.ones(3), torch.ones(3))
-        assert [o.name for o in outcome.outputs] == ["out/0", "arg/0"]
-        assert all(o.tensor is not None and o.tensor.eq(2).all() for o in outcome.outputs)
-
-    def test_several_outputs(self) -> None:
-        x = torch.tensor([[3.0, 1.0], [0.0, 2.0]])
-        outcome = call("max", x, 1)
-        assert [o.tensor.tolist() for o in outcome.outputs if o.tensor is not None] == [
-            [3.0, 2.0],
-            [0, 1],
-        ]
-
     def test_what_cannot_be_translated(self) -> None:
-        outcome = call("sort", torch.ones(3), stable=True)
+        outcome = call(OnnxRuntime(), "sort", torch.ones(3), stable=True)
         assert outcome.status is OutcomeStatus.UNSUPPORTED
         assert outcome.message == "no ONNX graph: none for aten.sort.stable"
 
-    def test_complex_numbers(self) -> None:
-        backend = OnnxRuntime()
-        told = backend.unsupported(operators.get("sin"), "complex64", "forward")
-        assert told == "ONNX Runtime has no complex numbers"
-
-    def test_what_torch_refuses_is_refused_with_its_words(self) -> None:
-        outcome = call("matmul", torch.ones(2, 3), torch.ones(2, 3))
-        assert outcome.status is OutcomeStatus.RAISED
-        assert "shapes cannot be multiplied" in outcome.message
-
     def test_an_invalid_graph_is_no_crash(self) -> None:
-        outcome = call("prod", torch.tensor(2.0), 0)
+        outcome = call(OnnxRuntime(), "prod", torch.tensor(2.0), 0)
         assert outcome.status in (OutcomeStatus.RAISED, OutcomeStatus.OK)
-
-    def test_gradients_are_not_offered(self) -> None:
-        told = OnnxRuntime().unsupported(operators.get("sin"), "float32", "backward")
-        assert told is not None
-        assert "no gradients" in told
 
     def test_opset(self) -> None:
         onnx = pytest.importorskip("onnx")
@@ -171,7 +69,7 @@ class TestCalls:
         assert [item.version for item in model.opset_import if item.domain == ""] == [20]
 
 
-@needs_it
+@needs_onnxruntime
 class TestTranslation:
     def test_each_signature_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         made: list[int] = []
@@ -252,7 +150,7 @@ for function in functions:
 """
 
 
-@needs_it
+@needs_onnxruntime
 def test_rate_of_known_signatures() -> None:
     backend = OnnxRuntime()
     cases = [case_of("add", "float32", (torch.ones(8, n), torch.ones(n)), {}) for n in range(1, 9)]
@@ -278,7 +176,7 @@ CORPUS = (
 )  # fmt: skip
 
 
-@needs_it
+@needs_onnxruntime
 def test_a_corpus_of_shipped_cases_is_judged() -> None:
     """Nothing fails that is not entered as known, in at most two minutes of processor time."""
     began = time.process_time()
@@ -297,12 +195,3 @@ def test_a_corpus_of_shipped_cases_is_judged() -> None:
     assert not [result for result in mine if result.verdict.fails]
     assert len(judged) >= len(CORPUS) - 4
     assert time.process_time() - began < CORPUS_SECONDS
-
-
-@needs_it
-@pytest.mark.nightly
-@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda script: script.stem)
-def test_scripts_show_their_divergence(script: Path) -> None:
-    """Those of docs/runtimes.md, with torch and onnxruntime alone."""
-    assert "consistency" not in script.read_text(encoding="utf-8")
-    subprocess.run([sys.executable, "-W", "ignore", str(script)], check=True, timeout=300)

@@ -4,15 +4,18 @@ in a session, and evaluated without the runtime where it fails."""
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.metadata
 import importlib.util
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
 import torch
 
 from ...errors import Unsupported, UsageError, did_you_mean
 from ...operators.declare import Operator
+from .._messages import told
 from ..base import Backend
 from . import EVALUATED, EVALUATED_IN_FLOAT64
 from .evaluator import GraphEvaluator
@@ -61,11 +64,19 @@ class GraphRuntime(Backend):
 
     def why_unavailable(self) -> str | None:
         missing = self.not_installed()
-        if not missing:
-            return None
-        are = "is" if len(missing) == 1 else "are"
-        remedy = f'pip install "consistency[{self.EXTRA}]"'
-        return f"{' and '.join(missing)} {are} not installed: {remedy}"
+        if missing:
+            are = "is" if len(missing) == 1 else "are"
+            remedy = f'pip install "consistency[{self.EXTRA}]"'
+            return f"{' and '.join(missing)} {are} not installed: {remedy}"
+        package = self.PACKAGES[0]
+        try:
+            return self._lacks(importlib.import_module(package))
+        except Exception as error:  # a native library may raise anything
+            return f"{package} cannot be imported: {told(error)}"
+
+    def _lacks(self, package: ModuleType) -> str | None:
+        """What this build of the runtime or this machine lacks for the switches."""
+        raise NotImplementedError
 
     def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
         if dtype.startswith("complex"):
@@ -76,13 +87,23 @@ class GraphRuntime(Backend):
 
     def environment(self) -> dict[str, str]:
         versions = {name: importlib.metadata.version(name) for name in self.PACKAGES}
-        return super().environment() | versions
+        chosen = {
+            "opset": self.switched.get("opset", "the exporter's"),
+            "threads": str(self._threads),
+        }
+        return super().environment() | versions | chosen
 
     def variants(self) -> Mapping[str, Backend]:
         return {
             EVALUATED: GraphEvaluator(self.name, self._translator, in_float64=False),
             EVALUATED_IN_FLOAT64: GraphEvaluator(self.name, self._translator, in_float64=True),
         }
+
+    def _with(self, switch: str, value: str) -> GraphRuntime:
+        """The same runtime with another value of a switch, on the same translations."""
+        other = type(self)(self.name, self.switched | {switch: value})
+        other._translator = self._translator
+        return other
 
     def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         tensors = tensors_of(args, kwargs)
@@ -94,6 +115,10 @@ class GraphRuntime(Backend):
     def run_model(self, model: bytes, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The outputs of a whole serialized model. Raises Unsupported, RuntimeError."""
         return self._sessions.run(model, tensors)
+
+    @property
+    def _threads(self) -> int:
+        return int(self.switched.get("threads", "1"))
 
     @functools.cached_property
     def _translator(self) -> Translator:

@@ -12,11 +12,10 @@ Calls are translated by torch's own exporter, once per signature (:mod:`.exporte
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Mapping
+from types import ModuleType
 from typing import ClassVar
 
-from .._messages import told
 from ..base import Backend
 from . import UNOPTIMIZED
 from .graph_runtime import GraphRuntime, ModelSessions
@@ -45,17 +44,11 @@ class OnnxRuntime(GraphRuntime):
         "threads": (),
     }
 
-    def why_unavailable(self) -> str | None:
-        missing = super().why_unavailable()
-        if missing:
-            return missing
-        try:
-            offered = importlib.import_module("onnxruntime").get_available_providers()
-        except Exception as error:
-            return f"onnxruntime cannot be imported: {told(error)}"
-        if self._provider not in offered:
-            return f"this build of onnxruntime has no {self._provider}; it has {', '.join(offered)}"
-        return None
+    def _lacks(self, package: ModuleType) -> str | None:
+        offered = package.get_available_providers()
+        if self._provider in offered:
+            return None
+        return f"this build of onnxruntime has no {self._provider}; it has {', '.join(offered)}"
 
     def has_float64(self) -> bool:
         return True
@@ -64,16 +57,12 @@ class OnnxRuntime(GraphRuntime):
         return super().environment() | {
             "device": self.switched.get("ep", "cpu"),
             "graph optimizations": self.switched.get("opt", "all"),
-            "opset": self.switched.get("opset", "the exporter's"),
-            "threads": self.switched.get("threads", "1"),
         }
 
     def variants(self) -> Mapping[str, Backend]:
         if self.switched.get("opt") == "off":
             return super().variants()
-        unoptimized = OnnxRuntime(self.name, self.switched | {"opt": "off"})
-        unoptimized._translator = self._translator
-        return {**super().variants(), UNOPTIMIZED: unoptimized}
+        return {**super().variants(), UNOPTIMIZED: self._with("opt", "off")}
 
     @property
     def _provider(self) -> str:
@@ -81,6 +70,4 @@ class OnnxRuntime(GraphRuntime):
 
     @functools.cached_property
     def _sessions(self) -> ModelSessions:
-        return Sessions(
-            self._provider, self.switched.get("opt", "all"), int(self.switched.get("threads", "1"))
-        )
+        return Sessions(self._provider, self.switched.get("opt", "all"), self._threads)

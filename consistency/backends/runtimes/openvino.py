@@ -12,15 +12,14 @@ failing case is repeated in float32.
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any, ClassVar
 
 import torch
 
 from ...errors import Unsupported
 from ...operators.declare import Operator
-from .._messages import told
 from ..base import Backend
 from .graph_runtime import GraphRuntime, ModelSessions
 from .openvino_sessions import OpenVinoSessions, chosen_precision, devices
@@ -40,18 +39,11 @@ class OpenVino(GraphRuntime):
         "threads": (),
     }
 
-    def why_unavailable(self) -> str | None:
-        missing = super().why_unavailable()
-        if missing:
-            return missing
-        try:
-            importlib.import_module("openvino")
-            offered = devices()
-        except Exception as error:
-            return f"openvino cannot be imported: {told(error)}"
-        if not any(name.split(".")[0] == self._device for name in offered):
-            return f"OpenVINO finds no {self._device}; it finds {', '.join(offered) or 'no device'}"
-        return None
+    def _lacks(self, package: ModuleType) -> str | None:
+        offered = devices()
+        if any(name.split(".")[0] == self._device for name in offered):
+            return None
+        return f"OpenVINO finds no {self._device}; it finds {', '.join(offered) or 'no device'}"
 
     def unsupported(self, operator: Operator, dtype: str, direction: str) -> str | None:
         if dtype == "float64":
@@ -71,16 +63,12 @@ class OpenVino(GraphRuntime):
         return super().environment() | {
             "device": self.switched.get("device", "cpu"),
             "precision": self.switched.get("precision") or self._default_precision,
-            "opset": self.switched.get("opset", "the exporter's"),
-            "threads": self.switched.get("threads", "1"),
         }
 
     def variants(self) -> Mapping[str, Backend]:
         if self.switched.get("precision") == "f32":
             return super().variants()
-        single = OpenVino(self.name, self.switched | {"precision": "f32"})
-        single._translator = self._translator
-        return {**super().variants(), IN_FLOAT32: single}
+        return {**super().variants(), IN_FLOAT32: self._with("precision", "f32")}
 
     @property
     def _device(self) -> str:
@@ -92,8 +80,4 @@ class OpenVino(GraphRuntime):
 
     @functools.cached_property
     def _sessions(self) -> ModelSessions:
-        return OpenVinoSessions(
-            self._device,
-            self.switched.get("precision", ""),
-            int(self.switched.get("threads", "1")),
-        )
+        return OpenVinoSessions(self._device, self.switched.get("precision", ""), self._threads)

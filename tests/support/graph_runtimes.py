@@ -1,0 +1,50 @@
+"""Calls of runtimes that evaluate translated graphs, for tests of what each of them owes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from consistency import operators
+from consistency.backends.base import Backend
+from consistency.backends.runtimes.graph_runtime import GraphRuntime
+from consistency.backends.runtimes.onnx_runtime import OnnxRuntime
+from consistency.backends.runtimes.openvino import OpenVino
+from consistency.core.model import Case, Outcome
+from consistency.generate.materialize import case_of, prepare
+
+
+def needs(runtime: type[GraphRuntime]) -> pytest.MarkDecorator:
+    """Skips where the runtime's packages are not installed, with the remedy."""
+    absent = runtime.not_installed()
+    remedy = f'pip install ".[{runtime.EXTRA}]"'
+    return pytest.mark.skipif(bool(absent), reason=f"{', '.join(absent)} not installed: {remedy}")
+
+
+needs_onnxruntime, needs_openvino = needs(OnnxRuntime), needs(OpenVino)
+
+# OpenVINO's default precision depends on the processor; float32 is asked for.
+ONNXRUNTIME = pytest.param(OnnxRuntime(), id="onnxruntime", marks=needs_onnxruntime)
+OPENVINO = pytest.param(
+    OpenVino(switches={"precision": "f32"}), id="openvino", marks=needs_openvino
+)
+
+
+def run(backend: Backend, case: Case, **options: Any) -> Outcome:
+    return backend.run(operators.get(case.operator), prepare(case), "forward", **options)
+
+
+def call(backend: Backend, name: str, *args: Any, dtype: str = "float32", **kwargs: Any) -> Outcome:
+    return run(backend, case_of(name, dtype, args, kwargs))
+
+
+def tensors(outcome: Outcome) -> list[torch.Tensor]:
+    """What a call returned and wrote. Fails where it was refused or raised."""
+    assert outcome.ok, outcome.message
+    return [output.tensor for output in outcome.outputs if output.tensor is not None]
+
+
+def result(outcome: Outcome) -> torch.Tensor:
+    return tensors(outcome)[0]
