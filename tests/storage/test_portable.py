@@ -107,6 +107,16 @@ def test_a_backend_that_is_not_there_says_why(elsewhere: Path) -> None:
     assert run_there(elsewhere, "--backend", "directl").returncode == 2
 
 
+def test_a_python_without_torch_is_told_in_one_line(elsewhere: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", "record.py"], cwd=elsewhere, capture_output=True, text=True,
+        encoding="utf-8", timeout=60.0, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("torch and numpy not installed for ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_what_comes_back_is_not_trusted(elsewhere: Path) -> None:
     assert run_there(elsewhere, "-o", "damaged").returncode == 0
     lines = elsewhere / "damaged" / "outcomes.jsonl"

@@ -22,20 +22,29 @@ LOOSE = ("__init__.py", "errors.py")
 _DATE = (2020, 1, 1, 0, 0, 0)  # the same zip from the same files
 
 RECORD = """\"\"\"python record.py [--backend SPEC] [-o FOLDER]\"\"\"
+import importlib.util
 import sys
 from pathlib import Path
 
 HOME = Path(__file__).resolve().parent
 if sys.version_info < (3, 11):
     sys.exit(f"Python 3.11 or newer is needed; this is {sys.version.split()[0]}")
+missing = [name for name in ("torch", "numpy") if importlib.util.find_spec(name) is None]
+if missing:
+    sys.exit(f"{' and '.join(missing)} not installed for {sys.executable}: see README.txt")
 sys.path.insert(0, str(HOME))
 if __name__ == "__main__":
     from consistency.storage.portable.recorder import main
 
     sys.exit(main(sys.argv[1:], HOME))
 """
+# The environment of README.txt where it is there: only that one has torch.
 COMMAND = """@echo off\r
-py -3.12 "%~dp0record.py" %* || py -3.11 "%~dp0record.py" %*\r
+if exist "%~dp0venv\\Scripts\\python.exe" (\r
+    "%~dp0venv\\Scripts\\python.exe" "%~dp0record.py" %*\r
+) else (\r
+    py "%~dp0record.py" %*\r
+)\r
 pause\r
 """
 README = """What this folder does: it runs {count} cases of PyTorch operators on a device and writes

@@ -16,9 +16,8 @@ from ...backends._messages import told
 from ...core.reading import read_bytes
 from ...errors import BundleError, UsageError
 
-MAX_BYTES = (1 << 31) - (
-    1 << 20
-)  # of the file and its external data; protobuf's own limit is 2 GiB
+# Of the file, and of its external data; protobuf's own limit is 2 GiB.
+MAX_BYTES = (1 << 31) - (1 << 20)
 MAX_NODES = 1 << 16
 MAX_DEPTH = 16  # of graphs inside attributes of nodes
 MAX_NAME = 200  # characters of a name that are shown
