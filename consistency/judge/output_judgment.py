@@ -146,7 +146,12 @@ def _special_value_mismatch(output: Measured, policy: Policy) -> str:
     if not counts:
         return ""
     parts = [
-        f"{_SPECIAL_VALUE_TEXTS.get(kind, kind)} in {count} of {output.elements} elements"
+        f"{_SPECIAL_VALUE_TEXTS.get(kind, kind)} "
+        + (
+            f"in {count} of {output.elements} elements"
+            if output.elements > 1
+            else "in its only element"
+        )
         for kind, count in counts.items()
     ]
     return "; ".join(parts)

@@ -28,6 +28,9 @@ def test_a_single_operator_is_listed_with_its_arguments() -> None:
         ("explain sort x.exp()", "sort takes none of the arguments"),
         ("explain torch.sort cpu", "cpu is a backend, not a formula"),
         ("explain exp cpu", "cpu is a backend, not a formula"),
+        ("explain softmax", "give a formula to compare it with: consistency explain softmax 'F"),
+        ("explain numpy", "a second backend, bundle or file: consistency explain numpy cpu"),
+        ("explain", "missing argument 'A'"),
     ],
 )
 def test_explain_says_what_it_knows(line: str, words: str) -> None:

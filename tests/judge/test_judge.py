@@ -145,6 +145,11 @@ def test_special_values_come_before_the_budget(special: dict[str, int], words: s
     assert judgment.worst == WORST
 
 
+def test_an_output_of_one_element_has_no_count() -> None:
+    judgment = verdict_of(measured(ulp=1e9, special={"nan": 1}, elements=1))
+    assert said(judgment) == ("special-values", "NaN differs in its only element")
+
+
 def test_a_policy_frees_the_sign_of_zero_and_nothing_else(snapshot: Snapshot) -> None:
     free = Policy(signed_zero="any")
     assert verdict_of(measured(special={"zero-sign": 2}), policy=free).verdict.value == "exact"

@@ -22,7 +22,7 @@ from ..options import command, option
     )
 )
 @click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("b", metavar="B", required=False)
 @click.option(
     "--case",
     "case_text",
@@ -56,7 +56,7 @@ from ..options import command, option
 )
 def explain(
     a: str,
-    b: str,
+    b: str | None,
     case_text: str | None,
     shape: str | None,
     backend: str,
@@ -87,6 +87,8 @@ def explain(
     Exit status: 0 told · 1 the difference is more than rounding · 2 bad usage
     3 rounding, but not (fully) explained
     """
+    if b is None:
+        raise UsageError(_what_is_missing(a))
     if case_text is not None:
         from ..supervision import supervise
 
@@ -141,6 +143,22 @@ def _is_explained(text: str) -> bool:
     if text in PLANS:
         return True
     return find_name(text, registry()) is not None and not known.is_known(text)
+
+
+def _what_is_missing(a: str) -> str:
+    """What to write beside A."""
+    from ...core.text import quote
+
+    if _is_explained(a):
+        return (
+            f"{a} is an operator; give a formula to compare it with: consistency explain {quote(a)} "
+            "'FORMULA'; for example: consistency explain exp 'exp2(x * 1.4426950408889634)'"
+        )
+    other = "cpu" if a != "cpu" else "cpu+env:ATEN_CPU_CAPABILITY=default"
+    return (
+        f"what is {a:.80} to be compared with? Give a second backend, bundle or file: consistency "
+        f"explain {quote(a)} {other}"
+    )
 
 
 def _check_no_backend(operator: str, formula: str) -> None:
