@@ -152,7 +152,8 @@ def _what_is_missing(a: str) -> str:
     if _is_explained(a):
         return (
             f"{a} is an operator; give a formula to compare it with: consistency explain "
-            f"{quote(a)} 'FORMULA'; for example: consistency explain exp 'exp2(x * 1.4426950408889634)'"
+            f"{quote(a)} 'FORMULA'; for example: "
+            "consistency explain exp 'exp2(x * 1.4426950408889634)'"
         )
     other = "cpu" if a != "cpu" else "cpu+env:ATEN_CPU_CAPABILITY=default"
     return (
