@@ -71,7 +71,10 @@ def test_a_healthy_operator_is_not_accused_in_any_dtype(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-@pytest.mark.parametrize("number", range(len(FURTHER)))
+@pytest.mark.parametrize(
+    "number",
+    [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, len(FURTHER)))],
+)
 def test_nor_with_other_examples(name: str, number: int) -> None:
     subject = HEALTHY[name]
     report = consistency.check(

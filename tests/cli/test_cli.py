@@ -573,7 +573,8 @@ def test_repro_where_nothing_can_be_told(snapshot: Snapshot) -> None:
     ids=lambda text: repr(text[:30]),
 )  # fmt: skip
 def test_nonsense_is_one_line(text: str) -> None:
-    line = one_line(cli("repro -- {}", text))
+    """Read in this process; what is not trusted is read in one of its own, by the same code."""
+    line = one_line(cli("repro --trust -- {}", text))
     assert line.startswith("consistency: ")
     assert len(line) < 500
 
@@ -653,9 +654,9 @@ def test_whatever_is_pasted_ends_well(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '{"operator":"exp","dtype":"float32"}', '{"operator":"exp","dtype":"float32","args":[1]}',
+        '{"operator":"exp","dtype":"float32","args":[1]}',
         '{"operator":"sum","dtype":"int64","args":[{"tensor":{"base":[2,3],"dtype":"int64"}}],"kwargs":{"dim":9}}',
-        "[1, null]", "\0", "",
+        "nonsense", "\0",
     ],
 )  # fmt: skip
 def test_what_is_pasted_and_not_trusted_ends_well(text: str) -> None:

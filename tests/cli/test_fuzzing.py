@@ -43,6 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzzing")
 
 
+@pytest.mark.nightly
 def test_planted_defects_are_found(folder: Path) -> None:
     """… and healthy data read by a healthy command gives no complaint."""
     ended = fuzz("--planted", "--command", "^report .bundle.$", folder=folder)
