@@ -4,6 +4,7 @@ which keeps a result."""
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from ..core.trees import flatten
 from ..core.verdict import VerdictKind
 from ..diagnose.diagnosis import DiagnosisBudget
 from ..diagnose.evaluation import evaluate, unavailable
-from ..errors import Divergence, UsageError
+from ..errors import Divergence, UsageError, did_you_mean
 from ..generate.materialize import case_of, prepare
 from ..judge import tolerances as _tolerances
 from ..judge.rule_values import Policy, Rule
@@ -67,6 +68,7 @@ def assert_consistent(
     again, and :func:`save` keeps any of them.
     """
     __tracebackhide__ = True
+    _refuse_mistakes(fn, reference, kwargs)
     marked = DEFAULTS.get()  # of the test that this is called in
     backends = marked.get("backends") if backends is None else backends
     rule = marked.get("rule") if rule is None else rule
@@ -119,6 +121,33 @@ def assert_consistent(
             lines += [message(result, again=False), *hint]
         raise Divergence("\n".join(lines), failing)
     return results
+
+
+def _refuse_mistakes(fn: Any, reference: Any, kwargs: Mapping[str, Any]) -> None:
+    """Raises UsageError for what is no function, and for a misspelled argument of our own."""
+    for what, given in (("the first argument", fn), ("reference", reference)):
+        if given is not None and not callable(given):
+            raise UsageError(
+                f"{what} is of type {type(given).__name__}, which cannot be called; give a "
+                "function and its arguments: assert_consistent(model, x), not "
+                "assert_consistent(model(x), x)"
+            )
+    for name, value in kwargs.items():
+        hint = did_you_mean(name, _OWN)
+        if hint and not _takes(fn, name, value):
+            raise UsageError(f"assert_consistent: neither it nor the function takes {name!r}{hint}")
+
+
+_OWN = ("reference", "backends", "rule", "operator", "directions")
+
+
+def _takes(fn: Callable[..., Any], name: str, value: Any) -> bool:
+    """Whether a function has such a parameter. Torch's own do not tell; none takes a function."""
+    try:
+        found = inspect.signature(fn).parameters
+    except (TypeError, ValueError):
+        return not callable(value)
+    return name in found or any(p.kind is p.VAR_KEYWORD for p in found.values())
 
 
 def judged_by_own_steps(

@@ -55,6 +55,11 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         command = super().get_command(ctx, cmd_name)
         if command is None:
+            if cmd_name == "watch":
+                raise UsageError(
+                    "`watch` is a function of Python, consistency.watch(); on the command line: "
+                    "consistency debug PROGRAM"
+                )
             hint = did_you_mean(cmd_name, self.list_commands(ctx), COMMANDS)
             raise UsageError(
                 f"there is no command {cmd_name!r:.80}{hint or '; `consistency --help` lists them'}"

@@ -42,6 +42,14 @@ def is_unused(folder: Path) -> bool:
     return all(name in ignored or is_temporary(name) for name in names)
 
 
+def unused_folder(folder: Path) -> Path:
+    """``folder``, or where it holds something already, ``folder-2`` and so on."""
+    found, number = folder, 2
+    while not is_unused(found):
+        found, number = folder.with_name(f"{folder.name}-{number}"), number + 1
+    return found
+
+
 def is_ours(folder: Path, kind: str, header: str, remedy: str) -> bool:
     """Whether ``folder`` is of the ``kind`` that its file ``header`` tells; False if it is new or
     empty. Raises UsageError if it holds anything else, which must not be touched, BundleError if

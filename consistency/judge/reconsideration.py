@@ -46,8 +46,8 @@ def reconsider(judgment: Judgment, evidence: Evidence, policy: Policy) -> Judgme
     if evidence.other:
         verdict = Verdict(VerdictKind.NONDETERMINISTIC)
         findings.append(
-            f"{evidence.other} of {evidence.repeats} repeats gave another answer, "
-            f"{evidence.within} passed"
+            f"{evidence.other} of {evidence.repeats} repeats gave another answer than the first "
+            f"run, and {evidence.within} of {evidence.repeats} passed"
         )
     if (
         judgment.verdict.kind is VerdictKind.SPECIAL_VALUES

@@ -235,7 +235,7 @@ def pytest_runtest_makereport(
     """Attach our failures to the report for the process that writes annotations (another one with
     pytest-xdist)."""
     report = yield
-    if call.when == "call" and item.get_closest_marker(own_tests.MARKER) is not None:
+    if item.get_closest_marker(own_tests.MARKER) is not None:
         setattr(report, _MARKED, True)
     if report.failed and call.excinfo is not None:
         suite = "consistency_item" in getattr(item, "fixturenames", ())

@@ -63,15 +63,16 @@ class NotTested:
         if returned is not None:
             returned[_DESELECTED] = sorted(self._deselected)
             return
-        if exitstatus != pytest.ExitCode.OK:  # it is not green already
-            return
+        green = exitstatus == pytest.ExitCode.OK
+        if not green and exitstatus != pytest.ExitCode.NO_TESTS_COLLECTED:
+            return  # it says why
         if any(self._config.getoption(name, False) for name in _NOTHING_RUN):
             return
         missing = self._missing()
         if not missing:
             return
         self._line = f"consistency: {missing}"
-        if not self._config.getoption("consistency_allow_missing"):
+        if green and not self._config.getoption("consistency_allow_missing"):
             self._line += f"; where that is acceptable, add {OPTION}"
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

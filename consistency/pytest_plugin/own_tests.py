@@ -84,7 +84,7 @@ class OwnTests:
 
         if self._artifacts is None:
             return assert_consistent
-        name = "".join(c if c.isalnum() else "-" for c in request.node.name)
+        name = "".join(c if c.isalnum() else "-" for c in request.node.name).strip("-")
         return functools.partial(_kept, assert_consistent, self._artifacts / name)
 
     @pytest.fixture(name=BACKEND)
@@ -94,7 +94,7 @@ class OwnTests:
 
 def arguments_of(item: Any) -> Mapping[str, Any] | None:
     """The arguments of an item's markers, the closest first; None if it has none. A misspelled one
-    ends the session with one line."""
+    is one line at collection."""
     markers = list(item.iter_markers(MARKER))
     if not markers:
         return None
@@ -104,7 +104,7 @@ def arguments_of(item: Any) -> Mapping[str, Any] | None:
         if unknown is not None or marker.args:
             what = "its arguments have names" if unknown is None else f"it has no {unknown!r}"
             hint = did_you_mean(unknown or "", _ARGUMENTS)
-            raise pytest.UsageError(
+            raise pytest.Collector.CollectError(
                 f"{item.nodeid}: @pytest.mark.consistency: {what}{hint}; known: "
                 f"{', '.join(_ARGUMENTS)}"
             )
@@ -123,15 +123,16 @@ def _kept(
     """The same, with failures kept in folders, which the message names."""
     __tracebackhide__ = True
     from ..api.checks import save
+    from ..core.folders import unused_folder
     from ..errors import ConsistencyError, Divergence
 
     try:
         return assert_consistent(fn, *args, **kwargs)
     except Divergence as error:
         failure = error
-    lines = [str(failure)]
-    for number, result in enumerate(failure.results):
-        place = folder.with_name(f"{folder.name}-{number}") if number else folder
+    lines = [line for line in str(failure).splitlines() if not line.startswith("  keep: ")]
+    for result in failure.results:
+        place = unused_folder(folder)  # a failure of an earlier session stays what it was
         try:
             save(result, place, fn=fn, reference=kwargs.get("reference"))  # type: ignore[arg-type]
             lines.append(f"  artifact: {place} (repro.py, issue.md)")

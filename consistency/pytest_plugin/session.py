@@ -82,9 +82,9 @@ def with_reason(report: pytest.TestReport, message: str) -> None:
     the verdict: operator and backend are in the test's name."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
-        headline = message.partition("\n")[0]
-        reason = headline.partition("   ")[2] or headline
-        crash.message = f"{reason}\n{message}"  # JUnit has all of it
+        from ..report.session_summary import reason
+
+        crash.message = f"{reason(message)}\n{message}"  # JUnit has all of it
 
 
 def write_step_summary(path: str, lines: Sequence[str]) -> None:

@@ -22,11 +22,11 @@ def workflow_commands(failed: Sequence[Any]) -> Iterator[str]:
     worst = sorted(failed, key=lambda report: -_size(report.consistency["message"]))
     for report in worst[:MOST]:
         headline, *details = printable(report.consistency["message"]).splitlines() or [""]
-        place, line, _ = report.location
+        place, line = _place(report)
         fields = (
             {}
             if report.consistency["suite"]
-            else {"file": Path(place).as_posix(), "line": str((line or 0) + 1)}
+            else {"file": Path(place).as_posix(), "line": str(line)}
         )
         fields["title"] = headline[:200]
         properties = ",".join(f"{name}={_property(value)}" for name, value in fields.items())
@@ -34,6 +34,16 @@ def workflow_commands(failed: Sequence[Any]) -> Iterator[str]:
         yield f"::error {properties}::{_data(text)}"
     if len(worst) > MOST:
         yield f"::notice title=consistency::{len(worst) - MOST} more failures are in the log"
+
+
+def _place(report: Any) -> tuple[str, int]:
+    """The file of a test, and the line that failed there; else that of its definition, or of the
+    first decorator."""
+    place, line, _ = report.location
+    crash = getattr(getattr(report, "longrepr", None), "reprcrash", None)
+    if crash is not None and Path(crash.path).name == Path(place).name:
+        return place, int(crash.lineno)
+    return place, (line or 0) + 1
 
 
 def _size(message: str) -> float:

@@ -23,12 +23,9 @@ def rerun_hint(
         name = result.case.source.rpartition("/")[2].rpartition(".")[2]
         fn = f", fn={name}" if name.isidentifier() else ", fn=…"
         return [
-            (
-                f'  keep:    consistency.save({variable}, "FOLDER"{fn}): its tensors, a script, '
-                f"the "
-                f"text of an issue;"
-            ),
             "           no command can call a function of your own",
+            f'  keep:    consistency.save({variable}, "FOLDER"{fn}): its tensors, a script, the '
+            "text of an issue",
         ]
     options = f"--backend {quote(spec_of(result, spec))} --direction {result.direction}"
     note = unnamed_note(result, spec)

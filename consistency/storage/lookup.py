@@ -283,4 +283,6 @@ def _search_reports(name: str, reports: Path) -> StoredCase:
     )
     similar = [case_id for case_id in case_ids if case_id[:2] == name[:2]][:1000]
     hint = did_you_mean(name, similar) or "; give a case's line, its folder or its id"
+    if "/" in name or "\\" in name:
+        raise RecipeError(f"there is no folder or file {name[:80]!r}{damaged}")
     raise RecipeError(f"no case {name[:80]!r} {location}{hint}{damaged}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -505,3 +506,27 @@ def test_what_a_run_imports_beside_torch(capsys: pytest.CaptureFixture[str]) -> 
     )
     with capsys.disabled():
         print(f"\n[imports of a run beside torch: {float(done.stdout):.2f} s, aim 0.30 s]", end=" ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "text"),
+    [
+        ((torch.ones(2), torch.ones(2)), {}, "the first argument is of type Tensor, which cannot"),
+        ((torch.exp, torch.ones(2)), {"reference": 3}, "reference is of type int, which cannot"),
+        ((torch.exp, torch.ones(2)), {"refrence": torch.exp}, "'refrence'; did you mean reference"),
+        ((lambda x: x, torch.ones(2)), {"backend": ["cpu"]}, "'backend'; did you mean backends"),
+    ],
+)
+def test_mistakes_in_assert_consistent(
+    arguments: tuple[Any, ...], named: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(text)):
+        consistency.assert_consistent(*arguments, **named)
+
+
+def test_arguments_that_only_look_like_mistakes_are_passed_on() -> None:
+    x = torch.rand(3)
+    (result,) = consistency.assert_consistent(torch.add, x, other=x)
+    assert result.verdict.passes
+    (result,) = consistency.assert_consistent(lambda x, operators: x + operators, x, operators=x)
+    assert result.verdict.passes

@@ -105,6 +105,7 @@ def test_a_healthy_program_keeps_its_status(project: Path, argument: str, status
     done = debug(project, "train.py", argument)
     assert done.returncode == status, done.stdout + done.stderr
     assert ", 0 differ" in done.stdout
+    assert "was passed on to" not in done.stderr
     assert f"argv ['{argument}'] __main__" in done.stdout
     assert ("ValueError: no data" in done.stderr) == (argument == "--raise")
     assert "runpy" not in done.stderr
@@ -158,6 +159,12 @@ def test_a_mistake_is_one_line(project: Path, arguments: tuple[str, ...], text: 
     assert done.returncode == 2
     assert text in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_option_behind_the_program_is_told() -> None:
+    from consistency.cli.commands.debug import _own_options
+
+    assert _own_options(["--backend", "cuda", "--epochs=3", "--out=x"]) == ["--backend", "--out"]
 
 
 def test_a_program_without_calls_is_not_tested(project: Path) -> None:

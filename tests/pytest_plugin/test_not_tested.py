@@ -66,6 +66,12 @@ def test_green(project: pytest.Pytester, arguments: tuple[str, ...]) -> None:
     assert result.ret == pytest.ExitCode.OK
 
 
+def test_where_nothing_is_left_it_says_why_too(project: pytest.Pytester) -> None:
+    result = project.runpytest_inprocess(*SUITE, *SMALL, "--backends", "cpu", "-k", "nosuch")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert told(result) == ["consistency: 'cpu' was asked for, and none of its items was selected"]
+
+
 def test_a_single_item_by_its_id_is_enough(project: pytest.Pytester) -> None:
     from consistency.suite import test_operators
 

@@ -96,10 +96,13 @@ def test_the_fixture_keeps_what_fails(project: pytest.Pytester) -> None:
         + "def test_kept(assert_consistent):\n    assert_consistent(mine, X)\n",
         encoding="utf-8",
     )
-    result = run(project, "test_kept.py", "--consistency-artifacts", "kept")
-    result.assert_outcomes(failed=1)
-    assert [path.name for path in (project.path / "kept").glob("*/repro.py")] == ["repro.py"]
-    result.stdout.fnmatch_lines(["*artifact: *(repro.py, issue.md)"])
+    options = ("test_kept.py", "-p", "no:cacheprovider", "--consistency-artifacts", "kept")
+    for name in ("test-kept-users-py-Off", "test-kept-users-py-Off-2"):  # the first is not lost
+        result = project.runpytest_inprocess(*options)
+        result.assert_outcomes(failed=1)
+        assert (project.path / "kept" / name / "repro.py").is_file()
+        result.stdout.fnmatch_lines([f"*artifact: *{name} (repro.py, issue.md)"])
+        assert "keep:" not in result.stdout.str()
 
 
 @pytest.mark.parametrize(
@@ -121,6 +124,7 @@ def test_a_mistake_in_a_marker_is_one_line(
     assert result.ret != 0
     assert text in result.stdout.str() + result.stderr.str()
     assert "Traceback" not in result.stdout.str()
+    assert ".py:" not in "".join(line for line in result.outlines if "site-packages" in line)
 
 
 def test_the_header_the_reason_and_the_step_summary(
@@ -142,9 +146,23 @@ def test_the_header_the_reason_and_the_step_summary(
     )
     text = summary.read_text(encoding="utf-8")
     assert text.startswith("### ❌ consistency: 1 failed, 1 passed, 0 skipped")
-    assert "| exp-float32-forward-off | " in text
+    assert "| exp-float32-forward-off | divergent: " in text
     assert "consistency repro" in text
     assert "\x1b" not in text
+
+
+def test_a_backend_that_a_marked_test_misses_is_counted(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = project.path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    arguments = ("test_own.py", "-p", "no:cacheprovider", "-k", "test_marked")
+    project.runpytest_inprocess(*arguments).assert_outcomes(
+        passed=1, failed=1, skipped=1, deselected=5
+    )
+    text = summary.read_text(encoding="utf-8")
+    assert text.startswith("### ❌ consistency: 1 failed, 1 passed, 1 skipped")
+    assert "| test\\_marked\\[users.py:Off\\] | divergent" in text
 
 
 def test_after_the_budget_no_item_begins(project: pytest.Pytester) -> None:

@@ -59,8 +59,15 @@ def debug(
     Exit status: 1 a call diverges · 2 bad usage · 3 no call could be judged
     else that of the program itself
     """
-    from ...training.trace.program import program_text, run_program, unused_folder
+    from ...core.folders import unused_folder
+    from ...training.trace.program import program_text, run_program
 
+    for name in _own_options(arguments):
+        echo(
+            f"consistency: {name} was passed on to {program}; options of this command stand before "
+            "the program",
+            err=True,
+        )
     out = out or unused_folder(Path(FOLDER_OF_FAILURES))
     run = run_program(
         program, arguments, module=module, backends=backends, keep_going=keep_going,
@@ -76,3 +83,9 @@ def debug(
         sys.exit(run.status)
     if not any(result.verdict.tested for result in run.session.results):
         sys.exit(3)
+
+
+def _own_options(arguments: Sequence[str]) -> list[str]:
+    """Long options of this command among the arguments of the program."""
+    own = {name for each in debug.params for name in each.opts if name.startswith("--")}
+    return [name for name in dict.fromkeys(a.partition("=")[0] for a in arguments) if name in own]

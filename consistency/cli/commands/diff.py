@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...core.text import format_factor, pluralize
+from ...errors import UsageError
 from ..echo import echo
 from ..options import FOLDER, command
 from ._last_run import last_run, last_runs
@@ -32,7 +33,8 @@ MOST_VALUE = 100  # characters of a value
 def diff(old: Path | None, new: Path | None, markdown: bool, as_json: bool) -> None:
     """Compare two runs, like for like: only cases that both of them judged on the same backend.
 
-    OLD and NEW are bundles; default: the last two under reports/. Listed are new failures,
+    OLD and NEW are bundles; default: the last two under reports/; OLD alone is compared with the
+    last. Listed are new failures,
     failures with another cause, results that err
     more although they still pass (a test on the errors of all cases of an operator, of its dtypes
     together, and of a dtype in all operators; where nothing changed, one comparison in a thousand
@@ -53,6 +55,10 @@ def diff(old: Path | None, new: Path | None, markdown: bool, as_json: bool) -> N
         old, new = last_runs(2)
     elif new is None:
         new = last_run()
+    if old is not None and new is not None and old.resolve() == new.resolve():
+        raise UsageError(
+            f"{old} would be compared with itself; give two runs: consistency diff OLD NEW"
+        )
     result = difference(old, new)
     if as_json:
         for backend, rows in result.environments.items():

@@ -50,9 +50,9 @@ class FirstFailures:
 
     @property
     def uncertain(self) -> NDArray[np.bool_]:
-        """By case, whether it fails up to the last run and that is not news yet."""
-        found: NDArray[np.bool_] = (self.start != NEVER) & (self.certain == NEVER)
-        return found
+        """By case, whether it fails up to the last run and nobody knows yet whether for good."""
+        undecided: NDArray[np.bool_] = (self.start != NEVER) & (self.certain == NEVER)
+        return undecided & ~self.passed_again  # which is flaky, and no news
 
     def settle(self, rate: segmentation.Floats, failing: NDArray[np.int8]) -> segmentation.Floats:
         """Failure rates by case and run, with those of these cases: a step where it is certain,

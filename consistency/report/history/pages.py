@@ -102,7 +102,7 @@ def _summary(
             len(rows.get(EventKind.TRANSIENT, ())),
             sum(cell.rank == FAILED for cell in snapshot.cells.values()),
         )
-        known = [pluralize(failing - once, "known failure")] if failing > once else []
+        known = [pluralize(failing - once, "older failure")] if failing > once else []
         which = (
             _joined([*known, *([pluralize(once, "first failure")] if once else [])])
             if failing
@@ -169,16 +169,13 @@ def _transient_row(
     row = _cell_row(snapshot, cell, files)
     return row | {
         "numbers": row["now"], "cases": f"{cell.transient} of {cell.of}",
-        "why": _doubt(cell), "age": "",
+        "why": _DOUBT, "age": "",
         "order": cell.rho or 99.0, "also": _also(snapshot, cell.env, cell.group),
     }  # fmt: skip
 
 
-def _doubt(cell: MatrixCell) -> str:
-    """Why a first failure is not certain yet."""
-    if cell.flaky:
-        return "when it was repeated in the same run, it passed: fails at random"
-    return "it never failed before, and nothing changed in the environment: the next run decides"
+# Why a first failure is not certain yet.
+_DOUBT = "it never failed before, and nothing changed in the environment: the next run decides"
 
 
 def _also(snapshot: Snapshot, env: int, group: int) -> list[str]:

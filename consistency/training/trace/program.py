@@ -100,14 +100,6 @@ def run_program(
     return run
 
 
-def unused_folder(folder: Path) -> Path:
-    """``folder``, or where it holds something already, ``folder-2`` and so on."""
-    found, number = folder, 2
-    while not is_unused(found):
-        found, number = folder.with_name(f"{folder.name}-{number}"), number + 1
-    return found
-
-
 @contextlib.contextmanager
 def _found(target: str, module: bool) -> Iterator[None]:
     """Raise UsageError where there is no such module."""
