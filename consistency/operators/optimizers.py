@@ -53,6 +53,19 @@ def step(
     ]
 
 
+def sgd(
+    parameters: list[torch.Tensor], gradients: list[torch.Tensor],
+    states: list[list[torch.Tensor]],
+    steps: int = 1, *, foreach: bool | None = None, nesterov: bool = False, **options: Any,
+) -> list[torch.Tensor]:  # fmt: skip
+    """The step of SGD, with names for conditions (`foreach == True`)."""
+    options |= {"foreach": foreach, "nesterov": nesterov}
+    return step("SGD", parameters, gradients, states, steps, **options)
+
+
+FUNCTIONS = {name: functools.partial(step, name) for name in STATES} | {"SGD": sgd}
+
+
 def drawn(optimizer: str, d: Drawing) -> Call:
     """Defaults first: plain steps of one parameter.
 
@@ -97,7 +110,7 @@ def drawn(optimizer: str, d: Drawing) -> Call:
 OPERATORS = [
     Operator(
         name=f"optim.{name}", family="optimizers", sample=functools.partial(drawn, name),
-        function=functools.partial(step, name),
+        function=FUNCTIONS[name],
         error=accumulated("pointwise", one, wide_accumulation=False), dtypes=FLOAT,
         differentiable=False,
         mutates=tuple(range(5 * MOST)), traits=frozenset({"inplace"}),
