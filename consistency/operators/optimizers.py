@@ -63,7 +63,21 @@ def sgd(
     return step("SGD", parameters, gradients, states, steps, **options)
 
 
-FUNCTIONS = {name: functools.partial(step, name) for name in STATES} | {"SGD": sgd}
+def adam(
+    optimizer: str, parameters: list[torch.Tensor], gradients: list[torch.Tensor],
+    states: list[list[torch.Tensor]],
+    steps: int = 1, *, fused: bool | None = None, amsgrad: bool = False, **options: Any,
+) -> list[torch.Tensor]:  # fmt: skip
+    """The step of Adam or AdamW, with names for conditions."""
+    options |= {"fused": fused, "amsgrad": amsgrad}
+    return step(optimizer, parameters, gradients, states, steps, **options)
+
+
+FUNCTIONS = {name: functools.partial(step, name) for name in STATES} | {
+    "SGD": sgd,
+    "Adam": functools.partial(adam, "Adam"),
+    "AdamW": functools.partial(adam, "AdamW"),
+}
 
 
 def drawn(optimizer: str, d: Drawing) -> Call:

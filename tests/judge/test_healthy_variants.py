@@ -210,3 +210,19 @@ def test_errors_of_one_sign_in_chained_products(factors: int, bits: int, words: 
     (result,) = judged(case("linalg.multi_dot", "float32", chain), TowardZero(bits))
     assert result.verdict.fails
     assert words in result.explanation
+
+
+def test_one_step_of_a_range_is_its_start() -> None:
+    end = {"tensor": {"base": [], "dtype": "float64", "stop": 3412, "values": UNIFORM,
+           "special": [[0, "nan"]]}}  # fmt: skip
+    kept = {"dtype": {"dtype": "float64"}}
+    (result,) = judged(case("linspace", "float64", -8.0, end, 1, **kept), "cpu")
+    assert result.verdict.passes, result.explanation
+
+
+def test_torch_refuses_strides_that_numpy_takes() -> None:
+    """The reference of ``isin`` is torch's on copies: who raises is wrong, not who answers."""
+    few = drawn("float64", [1, 3, 1, 3], 900, ["integers", -4, 4], view=[["permute", 0, 3, 1, 2]])
+    results = {r.backend: r for r in judged(case("isin", "float64", few, few), "cpu", "numpy")}
+    assert results["numpy"].verdict.passes
+    assert results["cpu"].verdict.value in ("known", "exact")  # once torch is repaired

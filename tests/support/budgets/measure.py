@@ -83,8 +83,8 @@ def budgets(operator: Operator, case: Case, direction: str, rules: Tolerances) -
     """Facts about some elements of each floating-point output: ``ratio`` is budget ÷ max|ref|, and
     ``largest`` max|ref|. Beyond the limit, in the same unit: ``error``, the largest error of the
     CPU in this output; ``rounding``, how far it moves where every input, or every step, is rounded
-    at random; ``magnitude``, the element's S. ``growth`` is G, a number; ``stated``: whether the
-    rule has a bound of its own, with its source."""
+    at random; ``magnitude``, the element's S, None where it has no bound. ``terms`` is n, a number;
+    ``stated``: whether the rule has a bound of its own, with its source."""
     reference = Reference(operator, prepare(case), direction)
     outcome = CPU.run(operator, reference.materials, direction)
     if not outcome.ok or not reference.outcome.ok:
@@ -111,18 +111,20 @@ def budgets(operator: Operator, case: Case, direction: str, rules: Tolerances) -
                 fact["stated"] = rule.absolute is not None or bool(rule.ranges)
                 fact["error"] = largest_change([output], numbers, 0) / scale
                 fact["rounding"] = rounded_at_random(reference, index, numbers) / scale
-                fact["magnitude"] = magnitude(reference, index, position) / scale
-                fact["growth"] = reference.growth(index)
+                size = magnitude(reference, index, position)
+                fact["magnitude"] = None if size is None else size / scale
+                fact["terms"] = reference.terms(index)
             yield fact
 
 
-def magnitude(reference: Reference, index: int, position: int) -> float:
-    """S of an element; 0 where the error model has none."""
+def magnitude(reference: Reference, index: int, position: int) -> float | None:
+    """S of an element, 0 where the error model has none; None where it is not finite."""
     found = reference.magnitudes[index] if index < len(reference.magnitudes) else None
     if isinstance(found, torch.Tensor):
         numbers = _flat(found)
         found = float(numbers[position]) if position < numbers.size else None
-    return found if found is not None and np.isfinite(found) else 0.0
+    found = 0.0 if found is None else found
+    return found if np.isfinite(found) else None
 
 
 def _flat(tensor: torch.Tensor) -> Doubles:
