@@ -4,6 +4,7 @@ and states are judged."""
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -73,7 +74,9 @@ def adam(
     return step(optimizer, parameters, gradients, states, steps, **options)
 
 
-FUNCTIONS = {name: functools.partial(step, name) for name in STATES} | {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: functools.partial(step, name) for name in STATES
+} | {
     "SGD": sgd,
     "Adam": functools.partial(adam, "Adam"),
     "AdamW": functools.partial(adam, "AdamW"),

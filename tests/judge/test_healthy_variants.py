@@ -215,8 +215,9 @@ def test_errors_of_one_sign_in_chained_products(factors: int, bits: int, words: 
 def test_one_step_of_a_range_is_its_start() -> None:
     end = {"tensor": {"base": [], "dtype": "float64", "stop": 3412, "values": UNIFORM,
            "special": [[0, "nan"]]}}  # fmt: skip
-    kept = {"dtype": {"dtype": "float64"}}
-    (result,) = judged(case("linspace", "float64", -8.0, end, 1, **kept), "cpu")
+    made = {"operator": "linspace", "dtype": "float64", "args": [-8.0, end, 1], "cotangent": 1}
+    line = json.dumps(made | {"kwargs": {"dtype": {"dtype": "float64"}}})
+    (result,) = judged(Case.from_line(line), "cpu")
     assert result.verdict.passes, result.explanation
 
 
