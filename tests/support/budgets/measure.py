@@ -84,7 +84,8 @@ def budgets(operator: Operator, case: Case, direction: str, rules: Tolerances) -
     ``largest`` max|ref|. Beyond the limit, in the same unit: ``error``, the largest error of the
     CPU in this output; ``rounding``, how far it moves where every input, or every step, is rounded
     at random; ``magnitude``, the element's S, None where it has no bound. ``terms`` is n, a number;
-    ``stated``: whether the rule has a bound of its own, with its source."""
+    ``judged``: whether the change of the element changes × budget; ``stated``: whether the rule has
+    a bound of its own, with its source."""
     reference = Reference(operator, prepare(case), direction)
     outcome = CPU.run(operator, reference.materials, direction)
     if not outcome.ok or not reference.outcome.ok:
@@ -114,6 +115,8 @@ def budgets(operator: Operator, case: Case, direction: str, rules: Tolerances) -
                 size = magnitude(reference, index, position)
                 fact["magnitude"] = None if size is None else size / scale
                 fact["terms"] = reference.terms(index)
+                unchanged = ratio(outcome, index, position, None, reference, rules)
+                fact["judged"] = abs(found / unchanged - 1.0) > 1e-9 if unchanged else True
             yield fact
 
 
@@ -156,14 +159,16 @@ def rounded_at_random(reference: Reference, index: int, numbers: Doubles) -> flo
 
 
 def ratio(
-    outcome: Outcome, index: int, position: int, value: float, reference: Reference,
+    outcome: Outcome, index: int, position: int, value: float | None, reference: Reference,
     rules: Tolerances,
 ) -> float:  # fmt: skip
-    """¾ ÷ (× budget) of the outcome with ``value`` at one position of output ``index``."""
+    """¾ ÷ (× budget) of the outcome with ``value`` at one position of output ``index``; of the
+    unchanged one without."""
     output = outcome.outputs[index]
     assert output.tensor is not None
     changed = output.tensor.detach().clone(memory_format=torch.contiguous_format)
-    changed.view(-1)[position] = value
+    if value is not None:
+        changed.view(-1)[position] = value
     outputs = list(outcome.outputs)
     outputs[index] = replace(output, tensor=changed)
     baseline = compare(outcome, reference)

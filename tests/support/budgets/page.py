@@ -17,14 +17,16 @@ COLUMNS = tuple((dtype, direction) for dtype in LIMITS for direction in DIRECTIO
 SLACK = (
     64.0  # × what rounding at random, or the CPU, shows: S bounds what a few samples do not meet
 )
-LONG = 8.0  # × n·u, λ of the longest sums among it
+LONG = 32.0  # × n·u: the largest λ of sums in half precision is 28
+# where subnormal intermediates, and inputs that may be taken for zero, are as large as the result
+NEXT_TO_NORMAL = {"float32": 2.0**-116, "float16": 2.0**-11, "bfloat16": 2.0**-116}
 NO_REASON = "**no reason is known**"
 # Of what no condition holds: (operator, direction): why its budget exceeds the limit.
 REASONS: dict[tuple[str, str], str] = {}
 
 
 def _below_normal(fact: Fact, dtype: str) -> bool:
-    return bool(fact["largest"] <= 4.0 * FORMATS[dtype].smallest_normal / LIMITS[dtype])
+    return bool(fact["largest"] <= NEXT_TO_NORMAL[dtype])
 
 
 def _needed(fact: Fact, dtype: str) -> bool:
@@ -41,7 +43,7 @@ def _long(fact: Fact, dtype: str) -> bool:
 
 
 def _unbounded(fact: Fact, dtype: str) -> bool:
-    return fact["magnitude"] is None
+    return fact["magnitude"] is None or not fact["judged"]
 
 
 def _stated(fact: Fact, dtype: str) -> bool:
@@ -58,7 +60,8 @@ CONDITIONS: tuple[tuple[str, Callable[[Fact, str], bool]], ...] = (
      _cancels),
     ("a sum whose steps may be rounded in half precision has so many terms: the budget is within "
      f"{LONG:.0f}·n·u·S", _long),
-    ("S is infinite: a pole, or an intermediate that leaves the format", _unbounded),
+    ("the element has no budget: a pole, NaN among its inputs, an intermediate beyond the format",
+     _unbounded),
     ("a bound in units of the result, with its source in tolerances.yaml", _stated),
 )  # fmt: skip
 
