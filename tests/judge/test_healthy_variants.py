@@ -227,3 +227,12 @@ def test_torch_refuses_strides_that_numpy_takes() -> None:
     results = {r.backend: r for r in judged(case("isin", "float64", few, few), "cpu", "numpy")}
     assert results["numpy"].verdict.passes
     assert results["cpu"].verdict.value in ("known", "exact")  # once torch is repaired
+
+
+@pytest.mark.parametrize("weightless", [3, 4])
+def test_more_numbers_than_categories_with_a_weight(weightless: int) -> None:
+    """Two of five categories without replacement, of which two, or only one, have a weight."""
+    zeros = [[i, "0"] for i in range(5 - weightless, 5)]
+    weights = drawn("float64", [5], 15328, ["uniform", 0.125, 1.0], special=zeros)
+    (result,) = judged(case("multinomial", "float64", weights, 2, False), "cpu")
+    assert not result.verdict.fails, result.explanation
