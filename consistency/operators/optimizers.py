@@ -121,7 +121,9 @@ def drawn(optimizer: str, d: Drawing) -> Call:
         ]
         for square in names.values()
     ]
-    return call(*tensors, states, steps=d.integer(1, 100), **options)
+    if d.flag():
+        options["steps"] = d.integer(1, 100)
+    return call(*tensors, states, **options)
 
 
 OPERATORS = [
