@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from consistency import operators
 from consistency.core.dtypes import FORMATS
 from tests.support.budgets.measure import ELEMENTS, LIMITS
 
@@ -22,7 +23,16 @@ LONG = 32.0  # × n·u: the largest λ of sums in half precision is 28
 NEXT_TO_NORMAL = {"float32": 2.0**-116, "float16": 2.0**-11, "bfloat16": 2.0**-116}
 NO_REASON = "**no reason is known**"
 # Of what no condition holds: (operator, direction): why its budget exceeds the limit.
-REASONS: dict[tuple[str, str], str] = {}
+REASONS: dict[tuple[str, str], str] = {
+    (
+        "special.i0e",
+        "backward",
+    ): "i1e − sgn(x)·i0e nearly cancels far from 0 (at ±100 the CPU needs "
+    "λ = 109), and S, the response to the input, does not tell near from far",
+    ("logcumsumexp", "backward"): "exp(x − y) of the rounded y errs by u times y, which S does not "
+    "contain: λ is calibrated where y is large",
+}
+OBSERVED = "what is compared is made of the elements, as a sum over ties: one of them counts little"
 
 
 def _below_normal(fact: Fact, dtype: str) -> bool:
@@ -58,7 +68,7 @@ CONDITIONS: tuple[tuple[str, Callable[[Fact, str], bool]], ...] = (
      "budget or more", _needed),
     ("the terms cancel, or the result responds so much to its inputs: beside S the budget is small",
      _cancels),
-    ("a sum whose steps may be rounded in half precision has so many terms: the budget is within "
+    ("a sum whose steps may be rounded in its format has so many terms: the budget is within "
      f"{LONG:.0f}·n·u·S", _long),
     ("the element has no budget: a pole, NaN among its inputs, an intermediate beyond the format",
      _unbounded),
@@ -120,6 +130,10 @@ def reason(row: Row, fact: Fact) -> str:
     for words, holds in CONDITIONS:
         if holds(fact, row["dtype"]):
             return words
+    operator = operators.registry().get(row["operator"])
+    forward = row["direction"] == "forward"
+    if operator and (operator.observe if forward else operator.observe_gradients):
+        return OBSERVED
     return REASONS.get((row["operator"], row["direction"]), NO_REASON)
 
 
