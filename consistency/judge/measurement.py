@@ -144,9 +144,10 @@ class Floating(GroupedElements):
         """Whether rounding errors of different elements are independent, so that statistics are
         meaningful.
 
-        Repeated numbers give equal errors. This is checked only if errors are unusual.
+        Repeated numbers give equal errors, which is checked only if errors are unusual. Elements of
+        a product of three factors have one error in common: that of a product of two of them.
         """
-        if sums.sigma_squares == 0.0 or not self.sums_products():
+        if sums.sigma_squares == 0.0 or not self.sums_products() or self._shares_products():
             return False
         n = self.expected.size
         if (
@@ -155,6 +156,12 @@ class Floating(GroupedElements):
         ):
             return True
         return not (self.reference.repeats or mostly_repeated(self.expected))
+
+    def _shares_products(self) -> bool:
+        """Whether elements are made of the same products of some of the factors."""
+        operator, bases = self.reference.operator, self.reference.materials.bases
+        factors = sum(base.dtype.kind in "fc" for base in bases) - operator.leading
+        return "chained" in operator.traits and factors > 2
 
     def _vacuous_reason(self, sums: metrics.Sums, n: int) -> str:
         """Why agreement would prove nothing: all NaN, mostly zeros, constant. Of consecutive bit

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from ..core import dtypes
 from .declare import (
     EVERY,
@@ -119,6 +121,14 @@ def membership(d: Drawing) -> Call:
     return call(elements, among, invert=d.flag())
 
 
+def isin_of_copies(elements: Any, among: Any, **options: Any) -> torch.Tensor:
+    """torch's ``isin`` raises for some strides (docs/findings.md)."""
+    first, second = (
+        x.contiguous() if isinstance(x, torch.Tensor) else x for x in (elements, among)
+    )
+    return torch.isin(first, second, **options)
+
+
 def sameness(d: Drawing) -> Call:
     """Two tensors that are equal half of the time; the answer is a Python bool."""
     shape = filled_shape(d, 0)
@@ -147,7 +157,7 @@ OPERATORS = [
     op("isclose", close, complex=True),
     op("allclose", close, traits=frozenset({"constant"}), complex=True),
     op("equal", sameness, traits=frozenset({"constant"}), complex=True),
-    op("isin", membership, dtypes=NO_BOOL),
+    op("isin", membership, dtypes=NO_BOOL, reference=isin_of_copies),
     op("logical_and", logical, complex=True, out=True, method=True),
     op("logical_or", logical, complex=True, out=True),
     op("logical_xor", logical, complex=True, out=True),

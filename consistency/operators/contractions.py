@@ -11,7 +11,7 @@ import torch
 
 from .declare import EVERY, UNIT, Call, Domain, Drawing, accumulated, call, one, products
 from .hooks import Args, Kwargs, Tensors, hook
-from .matmul import declare
+from .matmul import LINEAR, declare
 from .parameter_sampling import summed
 
 EQUATIONS = (
@@ -123,11 +123,13 @@ def of_chain(outputs: Tensors, matrices: Any, *_: Any, **__: Any) -> float:
 
 
 CROSS = accumulated(cross_magnitude, one)
+CHAINED = LINEAR | {"chained"}
 OPERATORS = [
     declare(
         "einsum",
         einsum,
         products(contracted, integers_exact=True),
+        traits=CHAINED,
         complex=True,
         unspecified_aliasing="of one operand, what only moves elements may be a view or a product",
     ),
@@ -143,11 +145,17 @@ OPERATORS = [
         "linalg.multi_dot",
         multi_dot,
         products(of_chain, integers_exact=True),
+        traits=CHAINED,
         complex=True,
         out=True,
     ),
     declare(
-        "nn.functional.bilinear", bilinear, products(of_bilinear), complex=True, aten="bilinear"
+        "nn.functional.bilinear",
+        bilinear,
+        products(of_bilinear),
+        traits=CHAINED,
+        complex=True,
+        aten="bilinear",
     ),
     declare("cross", cross, CROSS, complex=True, out=True),
     declare("linalg.cross", cross, CROSS, complex=True, out=True),

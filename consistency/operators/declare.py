@@ -106,7 +106,8 @@ class Operator:
     ``function`` is the callable; left out, it is found by the name under ``torch``. ``sample``
     draws arguments. ``traits``: ``elementwise``, ``linear``, ``ties``, ``extremum`` (picks the
     largest or smallest), ``discontinuous``, ``random``, ``cast`` (the first argument in another
-    dtype), ``through-sums`` (gradients made of intermediates that are sums), ``inplace``, ``view``,
+    dtype), ``through-sums`` (gradients made of intermediates that are sums), ``chained`` (products
+    of three factors or more, whose elements share products of some of them), ``inplace``, ``view``,
     ``constant`` (a constant or mostly zero result is normal: no vacuity check) … ``observe`` turns
     ``(float64 args, kwargs, outputs)`` into the quantities that are unique and so can be compared:
     the value at an argmax, U·S·Vᴴ for an SVD. ``observe_gradients`` does so for gradients, such as

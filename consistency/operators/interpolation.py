@@ -34,7 +34,7 @@ PIXELS = Domain(wide=(-8, 7), sums=True)
 def interpolate(d: Drawing) -> Call:
     """By size or by scale, a quarter of them in which a row is a single pixel with aligned corners.
     Where the nearest pixel is taken every coordinate is exact: powers of two as sizes or scales."""
-    rank = d.choice(2, 1, 3, 1)
+    rank = d.choice(2, 1, 3, 2)
     lone = d.integer(0, 3) == 3  # a single pixel, aligned: there is no neighbor to align it with
     modes = [
         "nearest",
@@ -42,7 +42,7 @@ def interpolate(d: Drawing) -> Call:
         SMOOTH[rank],
         "area",
         "nearest-exact",
-        *["bicubic"] * (rank == 2),
+        *["bicubic", SMOOTH[2]] * (rank == 2),
     ]
     mode = SMOOTH[rank] if lone else d.choice(*modes)
     least = d.choice(2, 2, 2, 1)  # a single pixel has no distance to the next
@@ -57,7 +57,7 @@ def interpolate(d: Drawing) -> Call:
         options["scale_factor"] = (
             d.choice(2.0, 4.0, *[0.5] * (rank == 1)) if exact else d.choice(2.0, 0.5, 1.5, 2.25)
         )
-        if not exact and d.choice(False, False, True):
+        if not exact and d.flag():
             options["recompute_scale_factor"] = True
     else:
         options["size"] = [
@@ -72,10 +72,10 @@ def interpolate(d: Drawing) -> Call:
         options["align_corners"] = True
         if options.get("scale_factor", 1.0) >= 1.0:
             size[-1] = 1
-    elif mode not in ("nearest", "nearest-exact", "area") and d.flag():
-        options["align_corners"] = True
-    elif mode in ("bilinear", "bicubic") and d.dtype in FLOAT and d.choice(False, False, True):
-        options["antialias"] = True
+    elif not exact and mode != "area":
+        smoothed = mode in ("bilinear", "bicubic") and d.dtype in FLOAT
+        how = d.choice("", "align_corners", *["antialias"] * 2 * smoothed)
+        options |= {how: True} if how else {}
     return call(d.tensor((d.size(1, 3), d.size(1, 5), *size), PIXELS), **options)
 
 

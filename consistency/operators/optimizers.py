@@ -4,6 +4,7 @@ and states are judged."""
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -53,6 +54,35 @@ def step(
     ]
 
 
+def sgd(
+    parameters: list[torch.Tensor], gradients: list[torch.Tensor],
+    states: list[list[torch.Tensor]],
+    steps: int = 1, *, foreach: bool | None = None, nesterov: bool = False, **options: Any,
+) -> list[torch.Tensor]:  # fmt: skip
+    """The step of SGD, with names for conditions (`foreach == True`)."""
+    options |= {"foreach": foreach, "nesterov": nesterov}
+    return step("SGD", parameters, gradients, states, steps, **options)
+
+
+def adam(
+    optimizer: str, parameters: list[torch.Tensor], gradients: list[torch.Tensor],
+    states: list[list[torch.Tensor]],
+    steps: int = 1, *, fused: bool | None = None, amsgrad: bool = False, **options: Any,
+) -> list[torch.Tensor]:  # fmt: skip
+    """The step of Adam or AdamW, with names for conditions."""
+    options |= {"fused": fused, "amsgrad": amsgrad}
+    return step(optimizer, parameters, gradients, states, steps, **options)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: functools.partial(step, name) for name in STATES
+} | {
+    "SGD": sgd,
+    "Adam": functools.partial(adam, "Adam"),
+    "AdamW": functools.partial(adam, "AdamW"),
+}
+
+
 def drawn(optimizer: str, d: Drawing) -> Call:
     """Defaults first: plain steps of one parameter.
 
@@ -91,13 +121,15 @@ def drawn(optimizer: str, d: Drawing) -> Call:
         ]
         for square in names.values()
     ]
-    return call(*tensors, states, steps=d.integer(1, 100), **options)
+    if d.flag():
+        options["steps"] = d.integer(1, 100)
+    return call(*tensors, states, **options)
 
 
 OPERATORS = [
     Operator(
         name=f"optim.{name}", family="optimizers", sample=functools.partial(drawn, name),
-        function=functools.partial(step, name),
+        function=FUNCTIONS[name],
         error=accumulated("pointwise", one, wide_accumulation=False), dtypes=FLOAT,
         differentiable=False,
         mutates=tuple(range(5 * MOST)), traits=frozenset({"inplace"}),

@@ -87,10 +87,11 @@ def choosing(d: Drawing) -> Call:
 
 def of_choices(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """Categories that have a weight, no one twice unless replaced; the heavy ones as often as their
-    weights say."""
+    weights say. Which ones follow where too few have a weight, torch does not say."""
     weights, chosen = (t if t.ndim > 1 else t.unsqueeze(0) for t in (args[0], outputs[0]))
     possible = gather_or_nan(weights, 1, chosen) > 0.0
     if not argument("replacement", 2, False, args, kwargs):
+        possible |= (weights > 0.0).sum(1, keepdim=True) < chosen.shape[1]
         ordered, order = chosen.sort(1)
         twice = torch.cat(
             [torch.zeros_like(ordered[:, :1], dtype=torch.bool), ordered.diff(dim=1) == 0], 1

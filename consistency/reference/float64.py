@@ -197,6 +197,8 @@ class Reference(InputNumbers):
             / max(gradient.numel() if gradient is not None else 1, 1),
             1.0,
         )
+        if self.model.moves:  # each cotangent is added once at most
+            spread = min(spread, float(max(sum(o.numel() for o in forward), 1)))
         # If the intermediates are themselves sums, each term has the error of such a sum.
         return max(spread, n) if "through-sums" in self.operator.traits else spread
 

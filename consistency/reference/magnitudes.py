@@ -96,12 +96,12 @@ def _reduced_floor(reference: Reference, index: int, magnitude: Any) -> Any:
     """The largest magnitude for all elements, if broadcasting made the gradient a sum, whose terms
     may cancel. Other signs of the cotangents show the size of the terms."""
     forward = reference.forward_outputs
-    if (
-        magnitude is None
-        or not forward
-        or magnitude.numel() >= forward[0].numel()
-        or not magnitude.numel()
-    ):
+    if magnitude is None or not forward or not magnitude.numel():
+        return magnitude
+    # Of lists, each gradient belongs to the result at the same place.
+    lists = len(reference.outputs) % len(forward) == 0
+    its_own = forward[index % len(forward) if lists else 0]
+    if magnitude.numel() >= its_own.numel():
         return magnitude
     resigned = (
         reference.evaluate(

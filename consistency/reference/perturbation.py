@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 # Relative size of the perturbations that measure sensitivity: large compared with float64's
 # rounding, small enough for a linear response.
 RELATIVE_STEP = 2.0**-28
+_SMALLER = 8.0  # by what the step is divided to tell a jump from a slope
+# × max|ref|: larger effects of one rounding may be jumps; × a jump: what is admitted beside it
+_SUSPICIOUS, _JUMP = 0.125, 4.0
 SAMPLES = 30
 _EARLY = 4  # samples after which a larger excess than _HOPELESS ends the measurement
 _HOPELESS = 20.0  # in units of 3σ
@@ -96,13 +99,35 @@ def largest(tensor: torch.Tensor) -> float:
     return float(torch.nan_to_num(tensor, nan=0.0, posinf=0.0, neginf=0.0).max())
 
 
-def responses(reference: Reference, adjust: Adjust) -> list[torch.Tensor | None]:
+def responses(
+    reference: Reference, adjust: Callable[..., torch.Tensor]
+) -> list[torch.Tensor | None]:
     """|change of each output| per unit of relative change of the inputs, as float64; None where it
-    cannot be measured."""
+    cannot be measured. ``adjust`` takes another ``step``, too. A jump has no derivative: a rounding
+    of the tested format moves the result across it, and no farther."""
+    found = _changes(reference, adjust)
+    form = dtypes.form_of(reference.materials.case.dtype)
+    u = form.unit_roundoff if form is not None else 0.0
+    most = [
+        _SUSPICIOUS * largest(o.tensor.abs()) * RELATIVE_STEP / u
+        if c is not None and o.tensor is not None and u > RELATIVE_STEP
+        else math.inf
+        for o, c in zip(reference.outputs, found, strict=False)
+    ]
+    if all(c is None or largest(c) <= limit for c, limit in zip(found, most, strict=True)):
+        return [None if c is None else c / RELATIVE_STEP for c in found]
+    smaller = _changes(reference, functools.partial(adjust, step=RELATIVE_STEP / _SMALLER))
+    return [
+        None if c is None else _without_jumps(c, other, limit, u)
+        for c, other, limit in zip(found, smaller, most, strict=False)
+    ]
+
+
+def _changes(reference: Reference, adjust: Adjust) -> list[torch.Tensor | None]:
     pairs = zip(reference.outputs, reference.evaluate(adjust), strict=False)
     changes = ((before.tensor, after.tensor) for before, after in pairs)
     return [
-        (b - a).abs() / RELATIVE_STEP
+        (b - a).abs()
         if a is not None
         and b is not None
         and (a.is_floating_point() or a.is_complex())
@@ -112,9 +137,24 @@ def responses(reference: Reference, adjust: Adjust) -> list[torch.Tensor | None]
     ]
 
 
-def scale_one(chosen: int, base: torch.Tensor, position: int) -> torch.Tensor:
+def _without_jumps(
+    change: torch.Tensor, smaller: torch.Tensor | None, limit: float, u: float
+) -> torch.Tensor:
+    """The response, where a step eight times smaller does not change the result eight times
+    less."""
+    response = change / RELATIVE_STEP
+    if smaller is None:
+        return response
+    follows = (smaller < 4.0 / _SMALLER * change) & (smaller > change / (4.0 * _SMALLER))
+    jumps = ~follows & (change > limit)
+    return torch.where(jumps, torch.minimum(response, _JUMP / u * change), response)
+
+
+def scale_one(
+    chosen: int, base: torch.Tensor, position: int, step: float = RELATIVE_STEP
+) -> torch.Tensor:
     """Only the chosen input, relatively smaller by the step."""
-    return base * (1.0 - RELATIVE_STEP) if position == chosen else base
+    return base * (1.0 - step) if position == chosen else base
 
 
 def scale_by_signs(base: torch.Tensor, position: int) -> torch.Tensor:
@@ -123,9 +163,11 @@ def scale_by_signs(base: torch.Tensor, position: int) -> torch.Tensor:
     return base * (1.0 + RELATIVE_STEP * signs.reshape(base.shape))
 
 
-def shift_by_norm(pattern: int, base: torch.Tensor, position: int) -> torch.Tensor:
+def shift_by_norm(
+    pattern: int, base: torch.Tensor, position: int, step: float = RELATIVE_STEP
+) -> torch.Tensor:
     """base + δ·max|base|·(±1), both parts of a complex one, with aperiodic signs."""
-    step = RELATIVE_STEP * largest(base.abs())
+    step = step * largest(base.abs())
     signs = aperiodic_signs(base.numel(), pattern, 0.1 * position)
     if base.is_complex():
         imaginary = aperiodic_signs(base.numel(), pattern, 0.1 * position + 0.05)

@@ -40,6 +40,30 @@ class ElevenBits(consistency.TorchBackend):
         return super().call(operator, [args[0], _eleven_bits(args[1]), *args[2:]], kwargs)
 
 
+class FromTheRight(consistency.TorchBackend):
+    """x · (W · y) in place of torch's order."""
+
+    name, device = "from-the-right", "cpu"
+
+    def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        x, y, weight = args
+        return (torch.einsum("...j,oij->...oi", y, weight) * x.unsqueeze(-2)).sum(-1)
+
+
+class TowardZero(consistency.TorchBackend):
+    """Of a matrix product's result so many last bits are cut off."""
+
+    name, device = "toward-zero", "cpu"
+
+    def __init__(self, bits: int) -> None:
+        super().__init__()
+        self.bits = bits
+
+    def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        result = super().call(operator, args, kwargs)
+        return (result.view(torch.int32) & (-1 << self.bits)).view(torch.float32)
+
+
 def _eleven_bits(tensor: torch.Tensor) -> torch.Tensor:
     real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
     scale = 2.0 ** (real.detach().abs().clamp(min=1e-300).log2().floor() - 10)
@@ -51,9 +75,12 @@ def drawn(dtype: str, base: list[int], stop: int, values: list[Any], **more: Any
     return {"tensor": {"base": base, "dtype": dtype, "stop": stop, "values": values, **more}}
 
 
-def case(operator: str, dtype: str, *args: Any, cotangent: int = 1, **kwargs: Any) -> Case:
+def case(
+    operator: str, dtype: str, *args: Any, cotangent: int = 1, layout: str = "", **kwargs: Any
+) -> Case:
     made = {"operator": operator, "dtype": dtype, "args": [*args], "kwargs": kwargs}
-    return Case.from_line(json.dumps({**made, "cotangent": cotangent}))
+    made |= {"cotangent": cotangent} | ({"cotangent_layout": layout} if layout else {})
+    return Case.from_line(json.dumps(made))
 
 
 def judged(case: Case, *names: Any, direction: str = "forward") -> list[Result]:
@@ -143,3 +170,69 @@ def test_products_that_underflow_are_no_tf32() -> None:
     left, right = (drawn("float32", b, s, ordinary) for b, s in (([59, 40], 44), ([40, 15], 99)))
     (result,) = judged(case("mm", "float32", left, right), ElevenBits())
     assert result.verdict.fails
+
+
+UNIFORM, ENTRIES = ["uniform", -1.0, 1.0], ["cancelling", 1.0]
+CHAIN = case(
+    "linalg.multi_dot", "float32",
+    [
+        drawn("float32", [2, 10], 3959, UNIFORM, view=[["transpose", 0, 1]]),
+        drawn("float32", [2, 30], 3060, ENTRIES, leaf=False),
+        drawn("float32", [30, 9], 11455, ENTRIES),
+        drawn("float32", [59], 11762, UNIFORM,
+              view=[["slice", 0, 2, 57, 2], ["slice", 0, 2, 27, 3]]),
+    ],
+    cotangent=5923, layout="expanded",
+)  # fmt: skip
+BILINEAR = case(
+    "nn.functional.bilinear", "float32",
+    *(drawn("float32", [9, 16], stop, ["offset", 4096.0, 1.0]) for stop in (5452, 13972)),
+    drawn("float32", [9, 33, 16], 16914, ["offset", 4096.0, 1.0], leaf=False,
+          view=[["slice", 1, 0, 31, 2]]),
+    cotangent=10482,
+)  # fmt: skip
+
+
+def test_elements_of_chained_products_have_errors_in_common() -> None:
+    """Every element of the gradient of the third matrix is one of 30 products times one of 9: where
+    those are rounded away from zero, so are all of their rows."""
+    (chain,) = judged(CHAIN, "cpu+env:MKL_CBWR=COMPATIBLE", direction="backward")
+    assert not chain.verdict.fails, chain.explanation
+    (bilinear,) = judged(BILINEAR, FromTheRight(), direction="backward")
+    assert not bilinear.verdict.fails, bilinear.explanation
+
+
+@pytest.mark.parametrize(("factors", "bits", "words"), [(2, 2, "its RMS error"), (3, 9, "budget")])
+def test_errors_of_one_sign_in_chained_products(factors: int, bits: int, words: str) -> None:
+    """Of two factors the elements are independent, and have statistics; of three sizes count."""
+    sizes = [[40, 9], [9, 40], [40, 40]]
+    chain = [drawn("float32", sizes[i], 500 + 77 * i, UNIFORM) for i in range(factors)]
+    (result,) = judged(case("linalg.multi_dot", "float32", chain), TowardZero(bits))
+    assert result.verdict.fails
+    assert words in result.explanation
+
+
+def test_one_step_of_a_range_is_its_start() -> None:
+    end = {"tensor": {"base": [], "dtype": "float64", "stop": 3412, "values": UNIFORM,
+           "special": [[0, "nan"]]}}  # fmt: skip
+    made = {"operator": "linspace", "dtype": "float64", "args": [-8.0, end, 1], "cotangent": 1}
+    line = json.dumps(made | {"kwargs": {"dtype": {"dtype": "float64"}}})
+    (result,) = judged(Case.from_line(line), "cpu")
+    assert result.verdict.passes, result.explanation
+
+
+def test_torch_refuses_strides_that_numpy_takes() -> None:
+    """The reference of ``isin`` is torch's on copies: who raises is wrong, not who answers."""
+    few = drawn("float64", [1, 3, 1, 3], 900, ["integers", -4, 4], view=[["permute", 0, 3, 1, 2]])
+    results = {r.backend: r for r in judged(case("isin", "float64", few, few), "cpu", "numpy")}
+    assert results["numpy"].verdict.passes
+    assert results["cpu"].verdict.value in ("known", "exact")  # once torch is repaired
+
+
+@pytest.mark.parametrize("weightless", [3, 4])
+def test_more_numbers_than_categories_with_a_weight(weightless: int) -> None:
+    """Two of five categories without replacement, of which two, or only one, have a weight."""
+    zeros = [[i, "0"] for i in range(5 - weightless, 5)]
+    weights = drawn("float64", [5], 15328, ["uniform", 0.125, 1.0], special=zeros)
+    (result,) = judged(case("multinomial", "float64", weights, 2, False), "cpu")
+    assert not result.verdict.fails, result.explanation

@@ -6,7 +6,6 @@ by that name, any other is traced to the torch functions that it calls (:mod:`.t
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -187,15 +186,12 @@ class Caller:
         self, function: Callable[..., Any] | str, args: list[Any], names: dict[int, str]
     ) -> None:
         kwargs = self.own.kwargs
-        if (
-            self.operator.name.startswith("optim.")
-            and isinstance(function, functools.partial)
-            and function.func is optimizers.step
-        ):
+        optimizer = self.operator.name.removeprefix("optim.")
+        if function is optimizers.FUNCTIONS.get(optimizer, ""):
             speller = Speller(
                 self.sheet, lambda tensor: names.get(id(tensor)), self._spelled_types()
             )
-            lines, outputs = steps.optimizer(function.args[0], args, kwargs, speller)
+            lines, outputs = steps.optimizer(optimizer, args, kwargs, speller)
             self.lines.call += lines
             self.lines.outputs += [*outputs, *self.storages()]
             return

@@ -49,6 +49,8 @@ def linspace(start: Any, end: Any, steps: int, result: Any) -> Any:
     """start + i·(end − start)/(steps − 1)."""
     if _whole(result):
         raise Unknowable("how whole numbers between two others are rounded")
+    if steps == 1:
+        return mul(start, Fractions([Fraction(1)], (1,)))  # whatever the end is
     shares = [Fraction(i, max(steps - 1, 1)) for i in range(steps)]
     if isinstance(start, (int, float)) and isinstance(end, (int, float)):
         return Fractions(

@@ -1,0 +1,87 @@
+"""S where a result jumps, of lists, and of gradients that only move numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from consistency import operators
+from consistency.core.dtypes import FORMATS
+from consistency.core.model import Case
+from consistency.generate.materialize import prepare
+from consistency.reference import Reference, quiet
+
+
+def drawn(dtype: str, base: list[int], stop: int, values: list[Any]) -> dict[str, Any]:
+    return {"tensor": {"base": base, "dtype": dtype, "stop": stop, "values": values}}
+
+
+def gradient(operator: str, dtype: str, *args: Any, **kwargs: Any) -> Reference:
+    made = {
+        "operator": operator,
+        "dtype": dtype,
+        "args": [*args],
+        "kwargs": kwargs,
+        "cotangent": 7000,
+    }
+    case = Case.from_line(json.dumps(made))
+    with quiet():
+        reference = Reference(operators.get(operator), prepare(case), "backward")
+        assert reference.outcome.ok
+        assert reference.magnitudes
+    return reference
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_a_jump_admits_a_few_times_itself(dtype: str) -> None:
+    """One of the inputs lies on the kink, where the gradient changes by its own size."""
+    whole = drawn(dtype, [64], 640, ["integers", -4, 4])
+    reference = gradient("nn.functional.hardswish", dtype, whole)
+    size, slope = reference.magnitudes[0], reference.outputs[0].tensor
+    assert isinstance(size, torch.Tensor)
+    assert slope is not None
+    admitted = size.max() * FORMATS[dtype].unit_roundoff
+    jump = 1.0  # cotangents are at most 1; the slope changes by ½ or 1 at −3 and 3
+    assert admitted < 8.0 * jump
+    x = reference.arguments.tensors[0]
+    at_kink = x.abs() == 3.0
+    assert at_kink.any()
+    assert (size[at_kink] * FORMATS[dtype].unit_roundoff).max() > 0.25 * slope[at_kink].abs().max()
+
+
+def test_smooth_functions_keep_their_slope_where_they_are_steep() -> None:
+    """x·f″ of a steep gradient: no jump, though one rounding changes the result by more than an
+    eighth."""
+    (size,) = gradient(
+        "tan", "bfloat16", drawn("bfloat16", [1], 9, ["uniform", 1.5625, 1.5625])
+    ).magnitudes
+    x = torch.tensor(1.5625, dtype=torch.float64)
+    slope = 1.0 / torch.cos(x) ** 2
+    assert isinstance(size, torch.Tensor)
+    assert float(size) > 100.0 * float(slope) * 0.01
+
+
+def test_gradients_of_lists_belong_to_the_result_at_their_place() -> None:
+    steep = drawn("float32", [600], 99, ["uniform", 8.0, 9.0])
+    flat = drawn("float32", [3], 990, ["uniform", -1.0, 1.0])
+    reference = gradient("_foreach_cosh", "float32", [steep, flat])
+    size = reference.magnitudes[1]
+    assert isinstance(size, torch.Tensor)
+    assert size.max() < 8.0
+
+
+def test_each_cotangent_is_added_once_at_most() -> None:
+    x = drawn("float32", [40, 30], 4000, ["uniform", -1.0, 1.0])
+    index = drawn("int64", [50], 100, ["integers", 0, 39])
+    reference = gradient(
+        "index_add",
+        "float32",
+        x,
+        0,
+        index,
+        drawn("float32", [50, 30], 9000, ["uniform", -1.0, 1.0]),
+    )
+    assert all(reference.terms(i) <= 40 * 30 for i in range(len(reference.outputs)))
