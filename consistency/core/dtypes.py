@@ -71,7 +71,7 @@ OTHER_NAMES = {
 
 TORCH: dict[str, torch.dtype] = {name: getattr(torch, name) for name in ALL}
 NAMES: dict[torch.dtype, str] = {dtype: name for name, dtype in TORCH.items()}
-_EXPONENT = np.uint64(0x7FF0000000000000)
+EXPONENT = np.uint64(0x7FF0000000000000)  # the bits of a float64
 
 
 def form_of(dtype: str) -> Format | None:
@@ -122,7 +122,7 @@ def binade(
     Works on the exponent bits, about ten times faster than ``frexp``. Infinities and NaN give
     infinity.
     """
-    np.bitwise_and(reference.view(np.uint64), _EXPONENT, out=out.view(np.uint64))
+    np.bitwise_and(reference.view(np.uint64), EXPONENT, out=out.view(np.uint64))
     return np.maximum(out, form.smallest_normal, out=out)
 
 
