@@ -69,16 +69,16 @@ def microseconds(functions: dict[str, Callable[[], Any]], seconds: float) -> dic
     batches: dict[str, int] = {}
     for name, function in functions.items():
         function()
-        start = time.perf_counter()
+        start = time.process_time()
         function()
-        batches[name] = max(int(seconds / 15 / max(time.perf_counter() - start, 1e-7)), 1)
+        batches[name] = max(int(seconds / 15 / max(time.process_time() - start, 1e-7)), 1)
     samples: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(15):
         for name, function in functions.items():
-            start = time.perf_counter()
+            start = time.process_time()
             for _ in range(batches[name]):
                 function()
-            samples[name].append((time.perf_counter() - start) / batches[name])
+            samples[name].append((time.process_time() - start) / batches[name])
     return {name: statistics.median(times) * 1e6 for name, times in samples.items()}
 
 
@@ -132,9 +132,9 @@ def measure(case: Case, seconds: float) -> dict[str, float]:
 def drawing() -> dict[str, float]:
     """Cases drawn a second, and 64 × 64 float32 cases materialized a second."""
     names = ("matmul", "softmax", "nn.functional.conv2d", "add")
-    start = time.perf_counter()
+    start = time.process_time()
     drawn = sum(len(search.batch(operators.get(name), "float32", 200)) for name in names)
-    rate = drawn / (time.perf_counter() - start)
+    rate = drawn / (time.process_time() - start)
     case = Case("exp", "float32", (tensor(64, 64, stop=9000),))
     return {
         "drawn": rate,

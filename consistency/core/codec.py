@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConsistencyError
 from . import dtypes, recipe
@@ -21,13 +19,16 @@ from .recipe import INLINE_BYTES
 from .text import one_line
 from .verdict import OutcomeStatus
 
+if TYPE_CHECKING:
+    import torch
+
 MAX_TEXT = 2000  # characters of a message
 MAX_OUTPUTS = 1 << 16
 _STATUSES = frozenset(OutcomeStatus) - {OutcomeStatus.BOTH_RAISED, OutcomeStatus.NO_REFERENCE}
 
 Json = dict[str, Any]
-Store = Callable[[Output, torch.Tensor], Json]
-Load = Callable[[Json, torch.dtype | None, tuple[int, ...]], torch.Tensor]
+Store = Callable[[Output, "torch.Tensor"], Json]
+Load = Callable[[Json, "torch.dtype | None", tuple[int, ...]], "torch.Tensor"]
 
 
 class CodecError(ValueError):
@@ -131,6 +132,8 @@ def _decode_output(data: Json, load: Load) -> Output:
         other = value.get("other") if isinstance(value, dict) else None
         return Output(name, None, value=recipe.decode(value) if other is None else str(other)[:200])
     dtype_name, device = text_in(data, "dtype"), text_in(data, "device", "")
+    import torch
+
     dtype = getattr(torch, dtype_name, None)
     shape = tuple(int(size) for size in data["shape"])
     tensor = load(data, dtype if isinstance(dtype, torch.dtype) else None, shape)

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,21 @@ OTHER_NAMES = {
     "complex": "complex64",
 }  # fmt: skip
 
-TORCH: dict[str, torch.dtype] = {name: getattr(torch, name) for name in ALL}
-NAMES: dict[torch.dtype, str] = {dtype: name for name, dtype in TORCH.items()}
-_EXPONENT = np.uint64(0x7FF0000000000000)
+TORCH: dict[str, torch.dtype]  # made by __getattr__: facts of formats are read without torch, too
+NAMES: dict[torch.dtype, str]
+EXPONENT = np.uint64(0x7FF0000000000000)  # the bits of a float64
+
+
+def __getattr__(name: str) -> dict[Any, Any]:
+    """TORCH and NAMES: torch's dtypes by name, and their names."""
+    if name not in ("TORCH", "NAMES"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import torch
+
+    known = {name: getattr(torch, name) for name in ALL}
+    globals().update(TORCH=known, NAMES={dtype: name for name, dtype in known.items()})
+    made: dict[Any, Any] = globals()[name]
+    return made
 
 
 def form_of(dtype: str) -> Format | None:
@@ -99,7 +113,8 @@ def real_of(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def name_of(dtype: torch.dtype) -> str:
     """``"float32"`` for ``torch.float32``; unusual dtypes keep torch's own spelling without the
     prefix."""
-    return NAMES.get(dtype) or str(dtype).removeprefix("torch.")
+    names: dict[torch.dtype, str] = globals().get("NAMES") or __getattr__("NAMES")
+    return names.get(dtype) or str(dtype).removeprefix("torch.")
 
 
 def spacing(
@@ -122,13 +137,15 @@ def binade(
     Works on the exponent bits, about ten times faster than ``frexp``. Infinities and NaN give
     infinity.
     """
-    np.bitwise_and(reference.view(np.uint64), _EXPONENT, out=out.view(np.uint64))
+    np.bitwise_and(reference.view(np.uint64), EXPONENT, out=out.view(np.uint64))
     return np.maximum(out, form.smallest_normal, out=out)
 
 
 @contextmanager
 def float64_by_default() -> Iterator[None]:
     """Factory functions that are given no dtype make float64 tensors in the block."""
+    import torch
+
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from ..errors import RecipeError
 from .text import shown
 
+if TYPE_CHECKING:
+    import torch
+
 MAX_SIZE = 1 << 32  # elements of an enlarged tensor
 BLOCK = 1 << 18  # elements that are compared at a time, which a cache holds
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 _KEYS = frozenset({"size", "period", "dims", "outs", "backward"})
 
@@ -109,7 +109,7 @@ def enlarged(shape: Sequence[int], dim: int, tiling: Tiling) -> tuple[int, ...]:
 
 def repeated(tile: torch.Tensor, dim: int, tiling: Tiling) -> torch.Tensor:
     """``tile`` repeated along ``dim``, contiguous. Raises RecipeError."""
-    whole = torch.empty(enlarged(tile.shape, dim, tiling), dtype=tile.dtype, device=tile.device)
+    whole = tile.new_empty(enlarged(tile.shape, dim, tiling))
     body, rest = split(whole, dim, tile.shape[dim])
     body.copy_(tile)
     if rest.numel():
@@ -135,7 +135,7 @@ def differing(body: torch.Tensor, first: torch.Tensor) -> Iterator[tuple[int, to
     for start, block in blocks(body):
         if copies is None:
             copies = first.expand(len(block), *first.shape).contiguous()
-        if not torch.equal(bit_patterns(block), copies[: len(block)]):
+        if not bit_patterns(block).equal(copies[: len(block)]):
             yield start, block
 
 
@@ -148,11 +148,14 @@ def blocks(body: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
 
 def bit_patterns(tensor: torch.Tensor) -> torch.Tensor:
     """The bit patterns, so that NaN equals itself."""
+    import torch
+
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
     if tensor.dtype == torch.bool or not tensor.dtype.is_floating_point:
         return tensor
-    return tensor.view(_BITS[tensor.element_size()])
+    widths = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return tensor.view(widths[tensor.element_size()])
 
 
 def same_bits(base: torch.Tensor, tile: torch.Tensor, dim: int, tiling: Tiling) -> bool:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ..core.model import Cause, Result
-from .attribution import WHOLE_CASE
 
+WHOLE_CASE = 16  # wrong elements from which a case's vote counts in full
 # Of the weight of one whole case: six wrong elements in all, the number above which an
 # attribution does not ask for an explanation to the last bit.
 MIN_WEIGHT = 6.0 / WHOLE_CASE

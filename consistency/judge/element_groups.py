@@ -19,6 +19,8 @@ from .flushed_results import flushed_pareto_front
 from .pareto import pareto_front
 
 _SETTLED = 1.0  # G·u·S: smaller errors satisfy every rule in use; only the two maxima are kept
+_DOUBTFUL = 0.5 * _SETTLED
+_LARGE = 1 << 15  # elements from which on S is worth avoiding; fewer have the exact maximum
 _FEW_TERMS = 8  # up to which √n and n hardly differ
 # Groups are compared above this largest error (σ²), up to this number of elements.
 _NOTABLE, _MOST_GROUPED = 9.0, 1 << 20
@@ -36,6 +38,8 @@ class GroupedElements(ScaledElements):
         reference, u = self.reference, self.unit_roundoff()
         if reference.operator.alternatives is not None and reference.direction == "forward":
             self._admit_alternatives(sums)
+        if (bound := self._bound_without_magnitude(sums, u)) is not None:
+            return (ElementGroup(None, sums.ulp_max, bound, sums.abs_max),), False
         magnitude = self.magnitude()
         exact = self.moves_only or (self.model.integers_exact and reference.exact_integers)
         growth = reference.growth(self.index)
@@ -74,9 +78,9 @@ class GroupedElements(ScaledElements):
                         squares,
                     )
             if squares is not None and isinstance(model, tuple) and sums.sigma_max > _NOTABLE:
-                self.cluster = clustered(squares, self.shape)
+                self.cluster = clustered(squares, self.shape, model[2])
             is_doubtful = (
-                sums.scaled_max > 0.5 * _SETTLED or sums.sigma_squares > 4.0 * self.expected.size
+                sums.scaled_max > _DOUBTFUL or sums.sigma_squares > 4.0 * self.expected.size
             )
             if is_doubtful and reference.terms(self.index) > _FEW_TERMS and reference.low_entropy:
                 sums.scaled_max *= growth / reference.terms(self.index)
@@ -107,10 +111,32 @@ class GroupedElements(ScaledElements):
             *(self._element_group(interval, error, ulp, scale, mask) for interval, mask in masks),
         ), exact
 
+    def _bound_without_magnitude(self, sums: metrics.Sums, u: float) -> float | None:
+        """An upper bound of max e/(G·u·S) of a large output, where it settles the matter and S is
+        at least |ref|. Else None.
+
+        For a normal ref, ulp(ref) ≤ 2·u'·|ref| with u' of its format, and e ≤ max(e/ulp)·ulp(ref).
+        So e/(G·u·S) ≤ 2·max(e/ulp)·u'/(G·u). As it is below what is doubtful, the entropy of the
+        operands does not matter, nor would a Pareto front be built.
+        """
+        if not (
+            self.model.at_least_output
+            and self.reference.direction == "forward"
+            and self.expected.size > _LARGE
+            and sums.nonzero == self.expected.size
+            and not (sums.small or self.paired or self.sums_products())
+            and not self.model.integers_exact
+            and self.reference.operator.alternatives is None
+        ):
+            return None
+        bound = 2.0 * sums.ulp_max * self.form.unit_roundoff / u
+        bound /= self.reference.growth(self.index)
+        return bound if bound <= _DOUBTFUL else None
+
     def _room_for_squares(
         self, model: float | tuple[float, float, float]
     ) -> np.ndarray[Any, Any] | None:
-        """An array for e² in σ² of every element, among which clusters are looked for; None where
+        """An array for e² in q·σ² of every element, among which clusters are looked for; None where
         errors share roundings, and where elements were excluded, which leaves no rows and
         tiles."""
         independent_roundings = self.form.precision >= 24 and self.reference.direction == "forward"
@@ -122,7 +148,7 @@ class GroupedElements(ScaledElements):
             or not metrics.SIGNS_FROM <= self.expected.size <= _MOST_GROUPED
         ):
             return None
-        return np.zeros(self.expected.size)
+        return np.empty(self.expected.size)
 
     def _admit_alternatives(self, sums: metrics.Sums) -> None:
         """Discontinuous operators: measure against the nearest admissible result."""

@@ -13,9 +13,11 @@ from .metrics import Doubles, scatter
 _SMALLEST_GROUP = 16
 
 
-def clustered(squares: Doubles, shape: tuple[int, ...]) -> tuple[float, int, str] | None:
-    """The group of elements with the most unusual errors (``squares``, in σ²): RMS, members, and
-    location.
+def clustered(
+    squares: Doubles, shape: tuple[int, ...], unit: float = 1.0
+) -> tuple[float, int, str] | None:
+    """The group of elements with the most unusual errors (``squares``, in ``unit``·σ²): RMS in σ,
+    members, and location.
 
     Groups are the slices of each dimension, tiles of 16 × 16 of the last two, and the remainders
     modulo 8 of the last. Groups of fewer than 16 elements scatter too much.
@@ -28,7 +30,7 @@ def clustered(squares: Doubles, shape: tuple[int, ...]) -> tuple[float, int, str
         if members < _SMALLEST_GROUP or not means.size:
             return
         worst = int(np.argmax(means))
-        rms = math.sqrt(float(means.reshape(-1)[worst]))
+        rms = math.sqrt(float(means.reshape(-1)[worst]) / unit)
         if best is None or rms / scatter(members) > best[0] / scatter(best[1]):
             best = (rms, members, where(worst))
 

@@ -69,7 +69,7 @@ class Floating(GroupedElements):
         )
         elementwise_rounding = self.model.kind == "rounded" and not self.complex
         if sums.ulp_max > _SETTLED and (
-            sums.ulp_max > 1.0 or not elementwise_rounding or self._subnormal()
+            sums.ulp_max > 1.0 or not elementwise_rounding or sums.small
         ):
             element_groups, exact = self.measure_groups(sums)
         pattern = ErrorPattern()
@@ -130,15 +130,6 @@ class Floating(GroupedElements):
     def _step_statistics(self) -> tuple[float, float] | None:
         statistics = self.reference.of_steps.get(self.index)
         return None if statistics is None else statistics[:2]
-
-    def _subnormal(self) -> bool:
-        """Whether numbers are so small that a backend may flush them, which requires the Pareto
-        front."""
-        return bool(
-            (
-                (np.abs(self.expected) < 4.0 * self.form.smallest_normal) & (self.expected != 0.0)
-            ).any()
-        )
 
     def _independent(self, sums: metrics.Sums) -> bool:
         """Whether rounding errors of different elements are independent, so that statistics are

@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core.dtypes import Format, binade
+from ..core.dtypes import EXPONENT, Format, binade
 
 Doubles = npt.NDArray[np.float64]
 
 BLOCK = 1 << 13  # OpenBLAS uses several threads for dot products from 10,000 elements on
+_KEPT = 1 << 17  # elements whose errors stay in a buffer (1 MiB) between the two parts
 _FLOOR = 1e-300  # replaces an S of 0, so that no quotient is 0/0
 _SQUARE_ROOT_OF_FLOOR = 1e-150
+_SMALL = 4.0  # × the smallest normal number
 SIGNS_FROM = 256  # elements needed for sign statistics
 UNUSUAL_PEAK = 36.0  # σ²: the largest of many healthy errors stays below 6 σ
 
@@ -32,7 +34,15 @@ class _Scratch(threading.local):
         self.a = np.empty(BLOCK)
         self.b = np.empty(BLOCK)
         self.c = np.empty(BLOCK)
+        self.d = np.empty(BLOCK)
         self.flags = np.empty(BLOCK, dtype=np.bool_)
+        self._errors = self.a
+
+    def errors(self, n: int) -> Doubles:
+        """Room for the errors of ``n`` elements."""
+        if n > self._errors.size:
+            self._errors = np.empty(_KEPT)
+        return self._errors[:n]
 
 
 _SCRATCH = _Scratch()
@@ -43,8 +53,9 @@ class Sums:
     """Running totals over blocks. ``bad`` is set at the first NaN or infinity, which need the
     slower path.
 
-    ``error`` is |actual − reference| if one block holds all of it: valid until the next
-    measurement.
+    ``small`` tells whether a number of the reference is below four times the smallest normal one
+    and not 0. ``error`` is |actual − reference| of all elements, unless they are too many: valid
+    until the next measurement.
     """
 
     ulp_max: float = 0.0
@@ -58,6 +69,7 @@ class Sums:
     positive: int = 0
     negative: int = 0
     outward: int = 0
+    small: bool = False
     bad: bool = False
     error: Doubles | None = field(default=None, compare=False, repr=False)
 
@@ -72,15 +84,16 @@ class ReferenceBinades:
     def __init__(self, reference: Doubles) -> None:
         self.nonzero = int(np.count_nonzero(reference))
         self._reference = reference
-        self._binades: dict[int, Doubles] = {}
+        self._binades: dict[int, tuple[Doubles, bool]] = {}
 
-    def binade(self, form: Format) -> Doubles:
-        binades = self._binades.get(form.precision)
-        if binades is None:
-            binades = self._binades[form.precision] = binade(
-                self._reference, form, np.empty_like(self._reference)
-            )
-        return binades
+    def binade(self, form: Format) -> tuple[Doubles, bool]:
+        """The binades, and whether a number is small (:class:`Sums`)."""
+        known = self._binades.get(form.precision)
+        if known is None:
+            binades = binade(self._reference, form, np.empty_like(self._reference))
+            normal = int(np.count_nonzero(binades >= _SMALL * form.smallest_normal))
+            self._binades[form.precision] = known = binades, normal < self.nonzero
+        return known
 
 
 def absolute_and_ulp(
@@ -93,14 +106,21 @@ def absolute_and_ulp(
     """First part: max e, max e/ulp and the sums that need no S. ``actual`` has any floating
     dtype, both are flat."""
     sums, n = Sums(), reference.size
+    if 0 < n <= _KEPT:
+        sums.error = _SCRATCH.errors(n)
     if 0 < n <= BLOCK:
         _accumulate(actual, reference, tail, form, sums, n, known)
-        sums.error = _SCRATCH.a[:n]
         return sums
     for start in range(0, n, BLOCK):
         block = slice(start, start + BLOCK)
         _accumulate(
-            actual[block], reference[block], None if tail is None else tail[block], form, sums, n
+            actual[block],
+            reference[block],
+            None if tail is None else tail[block],
+            form,
+            sums,
+            n,
+            start=start,
         )
         if sums.bad:
             break
@@ -115,9 +135,12 @@ def _accumulate(
     sums: Sums,
     n: int,
     known: ReferenceBinades | None = None,
+    start: int = 0,
 ) -> None:
-    """One block of the first part; leaves |actual − reference| in the scratch buffer."""
-    e, t = _SCRATCH.a[: r.size], _SCRATCH.b[: r.size]
+    """One block of the first part, which begins at element ``start``; leaves |actual − reference|
+    in ``sums.error`` or the first scratch buffer."""
+    t = _SCRATCH.b[: r.size]
+    e = _SCRATCH.a[: r.size] if sums.error is None else sums.error[start : start + r.size]
     np.subtract(actual, r, out=e)
     if tail is not None:
         np.subtract(e, tail, out=e)
@@ -131,7 +154,12 @@ def _accumulate(
     if not largest < np.inf:
         sums.bad = True
         return
-    sums.nonzero += _nonzero(r, flags) if known is None else known.nonzero
+    if known is None:
+        binades, nonzero = _binade_and_nonzero(r, form, t, sums)
+    else:
+        (binades, small), nonzero = known.binade(form), known.nonzero
+        sums.small |= small
+    sums.nonzero += nonzero
     if largest > 0.0:
         sums.abs_max = max(sums.abs_max, largest)
         differing = _nonzero(e, flags)
@@ -141,8 +169,21 @@ def _accumulate(
             sums.negative += differing - positive
         sums.squares += float(e.dot(e))
         # e/ulp; the constant factor, a power of two, is applied to the maximum.
-        np.divide(e, binade(r, form, t) if known is None else known.binade(form), out=t)
+        np.divide(e, binades, out=t)
         sums.ulp_max = max(sums.ulp_max, _largest(t) * 2.0 ** (form.precision - 1))
+
+
+def _binade_and_nonzero(r: Doubles, form: Format, out: Doubles, sums: Sums) -> tuple[Doubles, int]:
+    """The binades of a block and how many of its numbers are not 0. If none is small, one
+    comparison shows both that none is 0 and that no binade is below the smallest normal number."""
+    np.bitwise_and(r.view(np.uint64), EXPONENT, out=out.view(np.uint64))
+    flags = _SCRATCH.flags[: r.size]
+    normal = int(np.count_nonzero(np.greater_equal(out, _SMALL * form.smallest_normal, out=flags)))
+    if normal == r.size:
+        return out, normal
+    nonzero = _nonzero(r, flags)
+    sums.small |= normal < nonzero
+    return np.maximum(out, form.smallest_normal, out=out), nonzero
 
 
 def _nonzero(numbers: Doubles, flags: npt.NDArray[np.bool_]) -> int:
@@ -175,8 +216,8 @@ def scaled(
     computation: σ² = p·ref² + q·S² per element (see
     :mod:`consistency.reference.rounding_variance`). As σ ≥ √q·S, the first quotient bounds them: if
     there are few elements and none is unusual by that bound, the σ statistics stay 0. ``sizes``
-    replaces ref in σ, if given. ``squares`` takes e² of every element in σ², unless σ statistics
-    stay 0.
+    replaces ref in σ, if given. ``squares`` takes e² of every element in q·σ², unless σ
+    statistics stay 0.
     """
     unit, p, q = model if isinstance(model, tuple) else (model, 0.0, 0.0)
     n = reference.size
@@ -187,7 +228,8 @@ def scaled(
         single_block = n <= BLOCK  # no slicing needed, and e may already be computed
         block = slice(start, start + BLOCK)
         r = reference if single_block else reference[block]
-        e, t = _SCRATCH.a[: r.size], _SCRATCH.b[: r.size]
+        t = _SCRATCH.b[: r.size]
+        e = _SCRATCH.a[: r.size] if sums.error is None else sums.error[block]
         if sums.error is None:
             np.subtract(actual if single_block else actual[block], r, out=e)
             if tail is not None:
@@ -205,9 +247,15 @@ def scaled(
             or largest * largest > UNUSUAL_PEAK * q
             or float(t.dot(t)) > _unusual_squares(n) * q
         ):
-            _add_sigma_statistics(e, r if sizes is None else sizes[block], s, p / q, q, sums)
-            if squares is not None:
-                np.divide(t, q, out=squares[block])
+            _add_sigma_statistics(
+                e,
+                r if sizes is None else sizes[block],
+                s,
+                p / q,
+                q,
+                sums,
+                t if squares is None else squares[block],
+            )
 
 
 def _unusual_squares(elements: int) -> float:
@@ -222,23 +270,28 @@ def scatter(members: int) -> float:
 
 
 def _add_sigma_statistics(
-    e: Doubles, r: Doubles, s: Doubles | float, ratio: float, q: float, sums: Sums
+    e: Doubles,
+    r: Doubles,
+    s: Doubles | float,
+    ratio: float,
+    q: float,
+    sums: Sums,
+    squares: Doubles,
 ) -> None:
-    """Add e² / (q·(S² + ratio·ref²)) to the sum and the maximum; keep it in the second scratch
-    buffer, times q."""
-    t, v = _SCRATCH.b[: r.size], _SCRATCH.c[: r.size]
-    np.multiply(r, ratio, out=t)
-    np.multiply(t, r, out=t)
-    np.multiply(s, s, out=v)
-    np.add(v, t, out=v)
-    np.multiply(e, e, out=t)
-    np.divide(t, v, out=t)
-    largest = _largest(t)
+    """Add e² / (q·(S² + ratio·ref²)) to the sum and the maximum; keep it in ``squares``, times
+    q."""
+    v, w = _SCRATCH.c[: r.size], _SCRATCH.d[: r.size]
+    np.multiply(r, r, out=v)
+    np.multiply(v, ratio, out=v)
+    np.add(v, np.multiply(s, s, out=w) if isinstance(s, np.ndarray) else s * s, out=v)
+    np.multiply(e, e, out=w)
+    np.divide(w, v, out=squares)
+    largest = _largest(squares)
     if not largest < np.inf:
         np.maximum(np.sqrt(v, out=v), _SQUARE_ROOT_OF_FLOOR, out=v)  # below it S² is 0
-        np.divide(e, v, out=t)
-        largest = _largest(np.multiply(t, t, out=t))
-    sums.sigma_squares += float(t.sum()) / q
+        np.divide(e, v, out=squares)
+        largest = _largest(np.multiply(squares, squares, out=squares))
+    sums.sigma_squares += float(squares.sum()) / q
     sums.sigma_max = max(sums.sigma_max, largest / q)
 
 

@@ -48,7 +48,8 @@ class ErrorModel:
     relative to the whole number. ``moves``: going backward, cotangents are moved and added, and
     nothing else, so that an element of a gradient that is one cotangent is that number exactly
     (S is 0 there). ``in_integers`` is the model for whole numbers that the operator
-    makes floats first, which rounds the large ones.
+    makes floats first, which rounds the large ones. ``at_least_output``: going forward, no S is
+    below \\|ref\\|, so that S of a large result need not be computed where its ulp decides.
     """
 
     kind: str = "rounded"
@@ -59,6 +60,7 @@ class ErrorModel:
     integers_exact: bool = False
     wide_accumulation: bool = True
     moves: bool = False
+    at_least_output: bool = False
     in_complex: ErrorModel | None = None
     in_integers: ErrorModel | None = None
 

@@ -3,6 +3,7 @@ the logarithm a sum of both."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -52,11 +53,14 @@ def precision(x: torch.Tensor, dim: int) -> torch.Tensor:
     """
     if not x.numel():
         return x
-    size = finite((x - x.amax(dim, keepdim=True)).abs_())
-    if int(x.count_nonzero()) == x.numel():
+    size = x.amax(dim, keepdim=True) - x
+    if not float(size.amax()) < math.inf:
+        size = finite(size)
+    zeros = x == 0.0
+    if not bool(zeros.any()):
         return size.add_(1.0)
-    zeros = (x == 0.0).sum(dim, keepdim=True)
-    return size.add_((1.0 + zeros**2 / (x.shape[dim] if x.ndim else 1)).sqrt())
+    of_row = zeros.sum(dim, keepdim=True)
+    return size.add_((1.0 + of_row**2 / (x.shape[dim] if x.ndim else 1)).sqrt())
 
 
 def of_share(sign: float) -> Magnitude:
@@ -103,7 +107,7 @@ def length(outputs: Tensors, x: Any, dim: Any, *_: Any, **__: Any) -> float:
 
 
 def softmax(name: str, forward: Magnitude, backward: Magnitude, **more: Any) -> Operator:
-    error = accumulated(forward, length, backward=backward)
+    error = accumulated(forward, length, backward=backward, at_least_output=True)
     return Operator(
         name=name,
         family="softmax",

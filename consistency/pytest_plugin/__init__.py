@@ -272,7 +272,8 @@ def _expectations(reporter: pytest.TerminalReporter) -> None:
     if not reports and reporter.config.getoption("consistency_expectations") is None:
         return
     from ..core.text import printable
-    from ..engine.known.status import KnownStatus, StatusCollector, counted, together, told
+    from ..engine.known.standing import KnownStatus, counted, together, told
+    from ..engine.known.status import StatusCollector
 
     standings = together(
         [KnownStatus.from_json(row) for row in report.consistency_expectations]

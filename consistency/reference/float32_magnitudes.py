@@ -15,7 +15,8 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils._pytree import tree_any, tree_map_only
+
+from ..core.recipe import tensors
 
 if TYPE_CHECKING:
     from . import Reference
@@ -27,6 +28,7 @@ _SMALLEST = 2.0**-110  # × n
 _SUBNORMAL = 2.0**-16  # × the smallest sum: what is lost where products are subnormal, 2⁻¹²⁶ each
 _X86 = ("x86_64", "AMD64")
 _PLAIN = ("none", "ieee")
+_NARROW = ("float32", "float16", "bfloat16")
 
 
 def upper_bound(
@@ -36,7 +38,8 @@ def upper_bound(
     small and for very long sums, numbers that float32 cannot hold, results beyond its range or near
     its smallest numbers, and where torch may compute float32 with fewer bits.
 
-    ``args`` and ``kwargs`` are the absolute values of the arguments, in float64.
+    ``args`` and ``kwargs`` are the arguments, of which numbers are absolute values already; tensors
+    are in float64 and have their signs.
     """
     operator = reference.operator
     families = ("matmul", "convolution") if platform.machine() in _X86 else ("matmul",)
@@ -48,12 +51,14 @@ def upper_bound(
     elements = sum(o.tensor.numel() for o in reference.outcome.outputs if o.tensor is not None)
     if terms * elements < LARGE or terms > MOST_TERMS or not _computes_plainly():
         return None
-    arguments = (args, kwargs)
-    narrow = tree_map_only(torch.Tensor, _to_float32, arguments)
-    if tree_any(lambda leaf: leaf is _INEXACT, narrow):
+    fits = _fits_float32(reference)
+    try:
+        narrow = [_absolute(arg, fits) for arg in args]
+        narrow_named = {name: _absolute(arg, fits) for name, arg in kwargs.items()}
+    except _InexactError:
         return None
     with _without_transforms():
-        result = function(*narrow[0], **narrow[1])
+        result = function(*narrow, **narrow_named)
     if not isinstance(result, torch.Tensor) or result.dtype != torch.float32:
         return None
     low, high = map(float, torch.aminmax(result))
@@ -71,16 +76,33 @@ def _groups(args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 _GROUPS = 6  # the position among the arguments
-_INEXACT = object()
 
 
-def _to_float32(tensor: torch.Tensor) -> Any:
-    if tensor.dtype != torch.float64:
-        return (
-            tensor if not tensor.dtype.is_floating_point and not tensor.is_complex() else _INEXACT
-        )
-    narrow = tensor.to(torch.float32)
-    return narrow if torch.equal(narrow.to(torch.float64), tensor) else _INEXACT
+class _InexactError(Exception):
+    """A number that float32 cannot hold."""
+
+
+def _fits_float32(reference: Reference) -> bool:
+    """Whether the numbers of all tensors were drawn in a format whose numbers float32 has."""
+    case = reference.materials.case
+    return all(t.dtype in _NARROW for t in (*tensors(case.args), *tensors(case.kwargs)))
+
+
+def _absolute(value: Any, fits: bool) -> Any:
+    """Floating-point tensors as absolute values in float32, in nested lists and tuples. ``fits``:
+    they hold numbers of float32 only. Raises _InexactError."""
+    if isinstance(value, torch.Tensor):
+        if value.dtype != torch.float64:
+            if value.dtype.is_floating_point or value.is_complex():
+                raise _InexactError
+            return value
+        narrow = value.to(torch.float32)
+        if not (fits or torch.equal(narrow.to(torch.float64), value)):
+            raise _InexactError
+        return narrow.abs_()
+    if isinstance(value, (tuple, list)):
+        return type(value)(_absolute(item, fits) for item in value)
+    return value
 
 
 def _computes_plainly() -> bool:

@@ -66,10 +66,13 @@ def _products(reference: Reference, count: int) -> Magnitudes:
     if reference.direction == "forward" and operator.observe is None and not operator.mutates:
         # A fast path that builds no new tensors: nearly every matrix product comes here.
         function, arguments = operator.reference or operator, reference.arguments
-        args = [*map(unsigned, arguments.args)]
-        kwargs = unsigned(arguments.kwargs) if arguments.kwargs else {}
-        bound = upper_bound(reference, function, args, kwargs)
-        result = function(*args, **kwargs) if bound is None else bound
+        kwargs = arguments.kwargs
+        result = upper_bound(
+            reference, function, unsigned(arguments.args, False), unsigned(kwargs, False)
+        )
+        if result is None:
+            args = [*map(unsigned, arguments.args)]
+            result = function(*args, **(unsigned(kwargs) if kwargs else {}))
         if isinstance(result, torch.Tensor):
             return (result.abs() if result.is_complex() else result,) * count
     outputs = reference.evaluate(lambda base, position: base.abs(), absolute=True)

@@ -20,7 +20,7 @@ from ..core.text import one_line, printable
 from ..core.verdict import OutcomeStatus, Verdict
 from ..diagnose.determinism import Repeatability, RepeatabilityRow
 from ..diagnose.precision_scaling import Scaling, ScalingRow
-from ..engine.known import status
+from ..engine.known import standing
 from ..engine.measurement_files import MemoryRow
 from ..errors import BundleError, ConsistencyError
 from ..storage import bundle
@@ -209,7 +209,7 @@ def read(folder: Path) -> BundleView:
         )
         for one in repeated
     )
-    view.summary.standings += map(_printable, status.kept(folder))
+    view.summary.standings += map(_printable, standing.kept(folder))
     view.summary.grown |= dict(_rows(folder / "memory.jsonl", MemoryRow, _grown))
     return view
 
@@ -349,7 +349,7 @@ def _value(value: object) -> str:
     return text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def _printable(known_status: status.KnownStatus) -> status.KnownStatus:
+def _printable(known_status: standing.KnownStatus) -> standing.KnownStatus:
     words = {
         name: text(getattr(known_status, name))
         for name in ("entry", "place", "about", "reason", "ticket", "expires", "problem")

@@ -8,7 +8,7 @@ from collections import Counter
 from ..core.model import Result
 from ..core.text import printable, quote
 from ..core.verdict import Verdict
-from ..engine.known import status
+from ..engine.known import standing
 from . import failure
 from .bundle_view import BundleView
 from .failure_groups import FailureGroup
@@ -51,7 +51,7 @@ def markdown(view: BundleView) -> str:
         lines += ["", "Again:", "", "```console"]
         lines += [_command(view, groups[0].shown) for groups in summary.by_operator()[:COMMANDS]]
         lines += ["```"]
-    known_lines = list(status.told(summary.standings))
+    known_lines = list(standing.told(summary.standings))
     if known_lines:
         lines += ["", "Expectations:", "", *(f"- {plain(line)}" for line in known_lines[:REASONS])]
         lines += (

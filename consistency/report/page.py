@@ -2,14 +2,12 @@
 from one block of JSON.
 
 Everything from the bundle is escaped: by Jinja in text, by
-:func:`~consistency.report.page_data.embed_json` in JSON, and the script inserts it as text only. A
+:func:`~consistency.report.page_parts.embed_json` in JSON, and the script inserts it as text only. A
 content security policy admits only the page's own style and script.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,14 +17,15 @@ from ..core.output import writing
 from ..core.text import format_seconds, one_line, quote
 from ..diagnose import determinism
 from ..engine.events import Event, Finished, Handler
-from ..engine.known import status
+from ..engine.known import standing
 from ..storage.bundle.naming import PAGE
 from . import bundle_view, failure
 from .bundle_view import BundleView, read
 from .failure_groups import FailureGroup
 from .groups import RANKS
 from .last_run import changes_since_last
-from .page_data import data, embed_json
+from .page_data import data
+from .page_parts import embed_json, join_scripts, policy_of, source
 from .run_notes import notes, repeated
 
 # Size of a page in bytes, for up to MANY results and for more.
@@ -87,36 +86,13 @@ def page(view: BundleView, *, linked: bool = False) -> str:
         style=style, script=script, policy=policy_of(style, script), data=embed_json(data(view,
         room) | {"linked": linked}), strip=_strip(view),
         **_about(view), failing=_failing(view), notes=_notes(view), since=since,
-        news=list(status.told(view.summary.standings)),
-        known=list(status.counted(view.summary.standings)),
+        news=list(standing.told(view.summary.standings)),
+        known=list(standing.counted(view.summary.standings)),
         environments=compared(view.environment, view.backends),
         fingerprints=compared(view.fingerprints, view.backends),
         reasons=_reasons(view), unavailable=view.unavailable,
         rates=view.summary.inconclusive_rates()[:12],
     )  # fmt: skip
-
-
-def join_scripts(*scripts: str) -> str:
-    """The parts of a script, which share their names, in one function in strict mode."""
-    parts = "\n".join(scripts)
-    return f'"use strict";\n(() => {{\n{parts}}})();\n'
-
-
-def source(name: str) -> str:
-    """A style or script from the folder of templates."""
-    return (Path(__file__).with_name("templates") / name).read_text(encoding="utf-8")
-
-
-def policy_of(style: str, script: str) -> str:
-    """A content security policy that admits only this style and this script, and no requests."""
-
-    def digest(text: str) -> str:
-        return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-    return (
-        f"default-src 'none'; style-src 'sha256-{digest(style)}'; script-src "
-        f"'sha256-{digest(script)}'; base-uri 'none'"
-    )
 
 
 # --- what the template shows

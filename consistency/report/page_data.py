@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from . import failure
 from .bundle_view import BundleView, short
 from .failure_groups import FailureGroup, FailureKey
 from .groups import BINS, RANKS, ReportGroup
+from .page_parts import embed_json
 
 MOST_OPERATORS = 5_000
 PER_OPERATOR = 6  # failing cases of an operator in full
@@ -25,15 +25,6 @@ MOST_BACKENDS = 200
 MOST_RECIPE = 4_000  # characters
 _FRAME = 90_000  # bytes of a page that are not data
 _Groups = Sequence[tuple[str, str, str, ReportGroup]]  # (dtype, direction, backend, group)
-
-
-def embed_json(value: Any) -> str:
-    """JSON that is safe in a script element: it cannot close the element, open a comment, or
-    contain a line terminator of JavaScript."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
 
 
 def data(view: BundleView, room: int) -> dict[str, Any]:

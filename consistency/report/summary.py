@@ -11,7 +11,7 @@ from ..core.text import pluralize
 from ..core.verdict import VerdictKind
 from ..diagnose.determinism import Repeatability
 from ..diagnose.precision_scaling import Scaling
-from ..engine.known.status import KnownStatus
+from ..engine.known.standing import KnownStatus
 from .failure_groups import FailureGroup, Failures
 
 MOST_REASONS = 200

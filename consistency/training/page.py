@@ -10,7 +10,7 @@ import torch
 
 from ..core.text import format_factor, pluralize, printable
 from ..report.failure import message
-from ..report.page import policy_of, source
+from ..report.page_parts import policy_of, source
 from .curves import described, picture
 from .findings import BackendReport, Layer, ModelReport
 from .layer_strip import SHADES, strip

@@ -86,7 +86,7 @@ def test_what_is_no_object_is_told_as_everywhere(text: str, tmp_path: Path) -> N
 
 
 def test_a_type_of_rows_follows_its_dataclass() -> None:
-    from consistency.engine.known.status import KnownStatus, KnownStatusRow
+    from consistency.engine.known.standing import KnownStatus, KnownStatusRow
 
     status = KnownStatus("entry", "file:3", "about", failed=2, rho=3.0)
     check(json.loads(json.dumps(status.to_json())), KnownStatusRow, "row")

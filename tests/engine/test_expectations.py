@@ -21,17 +21,15 @@ from consistency.core.recipe import TensorRecipe
 from consistency.core.verdict import Verdict
 from consistency.diagnose.known_results import expected
 from consistency.engine import engine
-from consistency.engine.known.status import (
+from consistency.engine.known.standing import (
     FILE,
     KnownStatus,
-    StatusCollector,
-    StatusWriter,
     kept,
-    misnamed,
     more_often,
     together,
     told,
 )
+from consistency.engine.known.status import StatusCollector, StatusWriter, misnamed
 from consistency.engine.resume import earlier_results
 from consistency.errors import BundleError, ConfigurationError
 from consistency.judge.known import Expectation, json_schema, load

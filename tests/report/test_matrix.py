@@ -16,6 +16,7 @@ from consistency.core.verdict import VERDICTS
 from consistency.errors import UsageError
 from consistency.report.history import series
 from consistency.report.history import sql as questions
+from consistency.report.history import store as store_module
 from consistency.report.history.bundle_sources import bundles
 from consistency.report.history.filter_query import parse
 from consistency.report.history.pages import latest_page, operator_page
@@ -250,6 +251,20 @@ def test_damage_costs_only_itself(tmp_path: Path) -> None:
     assert {Path(path).name: many for path, many in counts.items()} in (
         {"000": 6, "001": 4, "002": 5}, {"it": 6, "001": 4, "002": 5},
     )  # fmt: skip
+
+
+def test_too_little_memory_for_reading_is_no_damage(
+    nightly: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = []
+    for limit in ("160MB", "2MB"):
+        monkeypatch.setattr(store_module, "READING_MEMORY", limit)
+        with Store(tmp_path / f"{limit}.duckdb").readable() as store:
+            store.take(bundles([nightly])[0])
+            assert store.problems == []
+            held.append(store.db.execute("SELECT count(*), sum(rho) FROM outcomes").fetchall())
+    assert held[0] == held[1]
+    assert held[0][0][0] > 0
 
 
 def test_only_what_is_new_or_changed_is_read_again(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from consistency.cli import main
 from consistency.engine import engine
 from consistency.engine.events import Finished, Judged, Started
 from consistency.errors import BundleError, OutputError
-from consistency.report import bundles, markdown, page, page_data
+from consistency.report import bundles, markdown, page, page_data, page_parts
 from consistency.report.bundle_view import read
 from consistency.report.groups import (
     BINS,
@@ -152,7 +152,7 @@ def test_the_page_stays_small_and_keeps_the_failures(tmp_path: Path) -> None:
     """Where there is no room, points become few and healthy cases go; the worst failures stay."""
     view = read(stored_run(tmp_path / "b"))
     large, small = (page_data.data(view, room) for room in (1_000_000, 93_000))
-    assert len(page_data.embed_json(small)) < len(page_data.embed_json(large))
+    assert len(page_parts.embed_json(small)) < len(page_parts.embed_json(large))
     assert small["operators"] == large["operators"]
     assert 0 < len(small["cases"]) < len(large["cases"]) == 5
     assert small["cases"] == large["cases"][: len(small["cases"])], "the failures come first"
@@ -162,11 +162,11 @@ def test_the_page_stays_small_and_keeps_the_failures(tmp_path: Path) -> None:
 
 
 def test_json_in_a_script_element() -> None:
-    text = page_data.embed_json({"<a>": "</script><!-- \u2028 & 'x'"})
+    text = page_parts.embed_json({"<a>": "</script><!-- \u2028 & 'x'"})
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text) == {"<a>": "</script><!-- \u2028 & 'x'"}
     with pytest.raises(ValueError, match="not JSON compliant"):
-        page_data.embed_json(float("nan"))
+        page_parts.embed_json(float("nan"))
 
 
 def test_nothing_of_a_bundle_is_markup(tmp_path: Path) -> None:

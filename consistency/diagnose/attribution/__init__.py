@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ...core.model import Cause
 from ...operators.refusals import REFUSALS
+from ..cause_vote import WHOLE_CASE
 from . import (
     calls,
     corrupted_results,
@@ -27,7 +28,6 @@ from .context import AttributionContext, FaultHypothesis
 
 MIN_SHARE = 0.9
 _FEW_ELEMENTS = 6  # wrong elements, which many hypotheses may explain by chance
-WHOLE_CASE = 16  # wrong elements from which a case's vote counts in full
 _MIN_SIZE = 1024.0  # units that a single element is off, for hypotheses that come by the dozen
 _BY_THE_DOZEN = frozenset({"terms-dropped", "shifted", "flipped"})
 _ROUNDING = 2.0  # ulp + G·u·S that may remain per element after the simulation

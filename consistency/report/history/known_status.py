@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...core.text import printable
-from ...engine.known.status import FILE, KnownStatus, together, told
+from ...engine.known.standing import FILE, KnownStatus, together, told
 from ...errors import ConsistencyError
 from ...storage import bundle
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...core.text import quote, round_significant
 from ...core.verdict import VERDICTS
-from ..page_data import embed_json
+from ..page_parts import embed_json
 from .events import EventKind
 from .query_entries import flaky, identity_of, latest_event, names, since
 from .series import EnvironmentHistory

@@ -5,7 +5,7 @@ inside.
     failures/ID/ (scripts and issues of what fails now)
 
 Everything that came from bundles is escaped: by Jinja in the text, by
-:func:`~consistency.report.page_data.embed_json` in the JSON, and the script puts it into the page
+:func:`~consistency.report.page_parts.embed_json` in the JSON, and the script puts it into the page
 as text only.
 """
 
@@ -23,8 +23,7 @@ from ...core.reading import read_bytes
 from ...core.regular_files import open_to_read
 from ...errors import BundleError, UsageError
 from ...storage.bundle.naming import folder_name
-from ..page import join_scripts, policy_of, source
-from ..page_data import embed_json
+from ..page_parts import embed_json, join_scripts, policy_of, source
 from .feed import BADGE, FEED, badge, feed
 from .matrix_data import data
 from .pages import environments_page, latest_page, operator_page

@@ -23,6 +23,8 @@ from .store_file import first_line, opened
 from .store_reading import RATIO, length_of, read_bundles
 
 BATCH_BYTES, BATCH_BUNDLES = 1 << 28, 128  # of files that are read together
+# What DuckDB may hold while it reads; beyond it, tables of a batch go to a file beside the store.
+READING_MEMORY = "160MB"
 
 
 class Store:
@@ -73,6 +75,8 @@ class Store:
         progress: Callable[[int, int], object] = lambda done, of: None,
     ) -> None:
         """Read new and changed bundles. Damage is reported in ``problems``."""
+        import duckdb
+
         rows = self.db.execute("SELECT identity, signature, bundle FROM bundles").fetchall()
         stored = {identity: (signature, number) for identity, signature, number in rows}
         fresh = [
@@ -81,12 +85,16 @@ class Store:
             if stored.get(source.identity, ("",))[0] != source.signature and self._bounded(source)
         ]
         changed = [stored[source.identity][1] for source in fresh if source.identity in stored]
+        if self.path is not None:  # one in memory has no place to put them
+            with contextlib.suppress(duckdb.OutOfMemoryException):  # it holds more already
+                self.db.execute(f"SET memory_limit = '{READING_MEMORY}'")
         for batch in _batches(fresh):
             self._batch(
                 batch, [stored[source.identity][1] for source in batch if source.identity in stored]
             )
             self.fresh += len(batch)
             progress(self.fresh, len(fresh))
+        self.db.execute("RESET memory_limit")
         if changed:
             self.db.execute("CHECKPOINT")
 
@@ -113,10 +121,15 @@ class Store:
     def _batch(self, batch: Sequence[BundleSource], changed: Sequence[int]) -> None:
         import duckdb
 
+        problems: list[str] = []
         try:
-            with self._all_or_nothing():
-                self._forget(changed)
-                read_bundles(self.db, batch, self.problems)
+            try:
+                self._read(batch, changed, problems)
+            except duckdb.OutOfMemoryException:  # a limit that is too narrow is no damage
+                self.db.execute("RESET memory_limit")
+                problems.clear()
+                self._read(batch, changed, problems)
+            self.problems += problems
         except (duckdb.Error, BundleError) as error:
             if len(batch) == 1:  # a damaged bundle does not affect others
                 self.problems.append(
@@ -128,6 +141,13 @@ class Store:
                 self._batch(
                     [source], [numbers[source.identity]] if source.identity in numbers else []
                 )
+
+    def _read(
+        self, batch: Sequence[BundleSource], changed: Sequence[int], problems: list[str]
+    ) -> None:
+        with self._all_or_nothing():
+            self._forget(changed)
+            read_bundles(self.db, batch, problems)
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import zlib
 
 from ...core.verdict import OLD_VERDICTS, VERDICTS
-from ...diagnose.attribution import WHOLE_CASE
-from ...diagnose.cause_vote import EXPERIMENTS
+from ...diagnose.cause_vote import EXPERIMENTS, WHOLE_CASE
 from ...judge.file_vocabulary import OLD_FAMILIES
 
 MAX_NAMES = {"operator": 3_000, "dtype": 64, "backend": 64}  # in a bundle

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.text import one_line
-from ...engine.known.status import told
+from ...engine.known.standing import told
 from .. import failure
 from ..failure_groups import FailureGroup
 from ..family_table import table

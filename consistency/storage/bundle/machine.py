@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 MAX_LABEL = 80  # characters
 _FEATURES = re.compile(r"sse4_?[12]|fma3?|f16c|i8mm|bf16|rvv|neon|(avx|amx|asimd|sve)[a-z0-9_]*")
@@ -89,6 +88,8 @@ def tidy(label: str) -> str:
 def capability() -> str:
     """The CPU capability that torch's kernels use (respecting ``ATEN_CPU_CAPABILITY``): DEFAULT,
     AVX2, AVX512 …"""
+    import torch
+
     return str(torch.backends.cpu.get_cpu_capability()) if hasattr(torch.backends, "cpu") else ""
 
 
