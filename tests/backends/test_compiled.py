@@ -4,7 +4,10 @@ shared memory."""
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +26,7 @@ pytestmark = [
     ),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Inductor's imports raise some
 ]
+SCRIPTS = Path(__file__).parents[2] / "docs" / "inductor"
 SMALLEST_RATE = 20.0  # cases per second of processor time, of signatures that are known
 
 
@@ -109,3 +113,11 @@ def test_specs() -> None:
     assert backends.resolve("cpu+compile=dynamic").name == "cpu+compile=dynamic"
     with pytest.raises(UsageError, match=r"write \+compile or \+compile=dynamic"):
         backends.resolve("cpu+compile=static")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda script: script.stem)
+def test_scripts_show_their_divergence(script: Path) -> None:
+    """Those of docs/inductor.md, with torch alone."""
+    assert "consistency" not in script.read_text(encoding="utf-8")
+    subprocess.run([sys.executable, "-W", "ignore", str(script)], check=True, timeout=300)
