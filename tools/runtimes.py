@@ -196,7 +196,8 @@ Whole models, and ONNX files that you were given, are compared by `consistency c
 ## What was run
 
 {results} results of {operators} operators in float32, which were chosen because they translate
-({translated} did); how many do not is not measured here.
+({translated} did). Of all 1,166 operators that have float32 and draw no random numbers, 869
+translate, by their first shipped case (`tools/translated.py`, torch 2.13.0).
 """
 _SCRIPTS = """## Scripts
 

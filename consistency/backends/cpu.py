@@ -1,8 +1,8 @@
 """torch on the CPU: the reference device, and its switches.
 
-``+onednn=off``, ``+threads=N``, ``+compile`` (inductor), ``+flush_denormal=on`` (subnormal numbers
-count as zero) and ``+matmul=medium`` (float32 matrices may be multiplied in bfloat16, where the
-processor can).
+``+onednn=off``, ``+threads=N``, ``+compile`` (inductor; ``+compile=dynamic``: sizes are symbols),
+``+flush_denormal=on`` (subnormal numbers count as zero) and ``+matmul=medium`` (float32 matrices
+may be multiplied in bfloat16, where the processor can).
 """
 
 from __future__ import annotations
@@ -38,8 +38,11 @@ class Cpu(TorchBackend):
                 hint = did_you_mean(key, self.SWITCHES) or f"; known: {', '.join(self.SWITCHES)}"
                 raise UsageError(f"backend {name!r:.80}: the CPU has no switch {key!r:.80}{hint}")
             number = value.isascii() and value.isdecimal() and 0 < int(value) < 1 << 16
-            if key == "compile" and value:
-                raise UsageError(f"backend {name!r:.80}: compile takes no value; write +compile")
+            if key == "compile" and value not in ("", "dynamic"):
+                raise UsageError(
+                    f"backend {name!r:.80}: compile={value!r:.40}; write +compile or "
+                    f"+compile=dynamic"
+                )
             values = _VALUES.get(key, (value,))
             if value not in values or (key == "threads" and not number):
                 expected = "|".join(values) if key in _VALUES else "NUMBER"
@@ -70,7 +73,7 @@ class Cpu(TorchBackend):
 
     @functools.cached_property
     def _calls(self) -> CompiledCalls:
-        return CompiledCalls()
+        return CompiledCalls(dynamic=self.switched["compile"] == "dynamic")
 
     def has_float64(self) -> bool:
         return True

@@ -4,16 +4,20 @@ shared memory."""
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
-from consistency import operators
+from consistency import backends, operators
 from consistency.backends.runtimes import compiled
 from consistency.backends.runtimes.compiled import CompiledCalls
-from consistency.errors import Unsupported
+from consistency.errors import Unsupported, UsageError
 
 pytestmark = [
     pytest.mark.skipif(
@@ -22,6 +26,7 @@ pytestmark = [
     ),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Inductor's imports raise some
 ]
+SCRIPTS = Path(__file__).parents[2] / "docs" / "inductor"
 SMALLEST_RATE = 20.0  # cases per second of processor time, of signatures that are known
 
 
@@ -31,9 +36,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     numbers: list[int] = []
     compile_one = compiled._compiled
 
-    def counted(plain: Any, number: int) -> Any:
+    def counted(plain: Any, number: int, *, dynamic: bool = False) -> Any:
         numbers.append(number)
-        return compile_one(plain, number)
+        return compile_one(plain, number, dynamic=dynamic)
 
     monkeypatch.setattr(compiled, "_compiled", counted)
     return numbers
@@ -89,3 +94,30 @@ def test_more_graphs_than_are_kept(made: list[int], monkeypatch: pytest.MonkeyPa
         x = torch.arange(float(size))
         assert torch.equal(calls.call(neg, [x], {}), -x)
     assert len(made) == 4
+
+
+def test_dynamic_shapes_share_a_graph(made: list[int]) -> None:
+    calls, add = CompiledCalls(dynamic=True), operators.get("add")
+    kernels = counters["aot_autograd"]["total"]
+    for rows in range(2, 14):  # equal sizes and multiples of 16 may have graphs of their own
+        x, y = torch.randn(rows, 5), torch.randn(rows, 5)
+        assert torch.equal(calls.call(add, [x, y], {}), x + y)
+    assert len(made) == 1
+    assert counters["aot_autograd"]["total"] - kernels <= 2
+    for x in (torch.randn(1, 5), torch.randn(0, 5), torch.randn(5, 4).t()):
+        assert torch.equal(calls.call(add, [x, x + 1], {}), x + (x + 1))
+    assert len(made) == 4
+
+
+def test_specs() -> None:
+    assert backends.resolve("cpu+compile=dynamic").name == "cpu+compile=dynamic"
+    with pytest.raises(UsageError, match=r"write \+compile or \+compile=dynamic"):
+        backends.resolve("cpu+compile=static")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda script: script.stem)
+def test_scripts_show_their_divergence(script: Path) -> None:
+    """Those of docs/inductor.md, with torch alone."""
+    assert "consistency" not in script.read_text(encoding="utf-8")
+    subprocess.run([sys.executable, "-W", "ignore", str(script)], check=True, timeout=300)

@@ -17,6 +17,7 @@ import yaml
 from click.testing import CliRunner
 
 from consistency.cli import main as cli
+from tests.backends import test_onnxruntime
 from tests.support.paths import ROOT
 
 FOLDER = ROOT / "docs" / "workflows"
@@ -120,6 +121,13 @@ def test_the_commands_of_the_page_are_taken() -> None:
         assert (page.parent / name).is_file()
 
 
+def test_the_runtime_of_every_push_runs_what_is_tested() -> None:
+    (words,) = [w for w in commands(FOLDER / "cpu.yml") if "onnxruntime" in w]
+    run = parsed(words)
+    assert run.params["operators"] == test_onnxruntime.CORPUS
+    assert run.params["backends"] == ("cpu", "onnxruntime")
+
+
 def test_a_wrong_option_would_be_noticed() -> None:
     with pytest.raises(click.UsageError):
         parsed(["run", "--labell", "x"])
@@ -188,7 +196,7 @@ def test_the_nightly_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_the_summary_of_a_run_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run, report = commands(FOLDER / "cpu.yml")
+    run, report, *_ = commands(FOLDER / "cpu.yml")
     assert (
         CliRunner()
         .invoke(cli.main, [*run, "sign", "--dtype", "float32", "--examples", "2", "-b", "cpu"])

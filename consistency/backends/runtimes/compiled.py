@@ -4,6 +4,10 @@ The signature holds whatever the graph is specialized for: the operator, of each
 sizes, strides, alignment and whether it needs a gradient, which arguments share memory, other
 arguments by value, and the global switches. Inductor keeps its kernels on disk, too, so that
 another process compiles the same graph in a sixth of the time.
+
+With dynamic shapes a size is a symbol of the graph, except for 0 and 1, which torch.compile
+specializes on: tensors whose sizes differ otherwise, and whose memory is laid out alike, share one
+graph.
 """
 
 from __future__ import annotations
@@ -21,12 +25,17 @@ from .._messages import first_line
 
 MAX_GRAPHS = 512  # then all are forgotten: dynamo forgets everything or nothing
 _ALIGNMENT = 64  # bytes; Inductor guards on 16, kernels of the CPU may load 64
+# Graphs of one signature with dynamic shapes, whose guards (two sizes are equal, one is a multiple
+# of 16) may need another graph; dynamo gives up after eight.
+_MAX_RECOMPILED = 64
 
 
 class CompiledCalls:
-    """The graphs of one process."""
+    """The graphs of one process; ``dynamic``: their sizes are symbols."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, dynamic: bool = False) -> None:
+        _do_not_time_guards()
+        self._dynamic = dynamic
         self._graphs: dict[str, Any] = {}
         self._functions: dict[int, Any] = {}  # keeps their ids from being used again
 
@@ -40,12 +49,13 @@ class CompiledCalls:
         if key not in self._graphs:
             if len(self._graphs) >= MAX_GRAPHS:
                 self.forget()
-            self._graphs[key] = _compiled(plain, len(self._graphs))
+            self._graphs[key] = _compiled(plain, len(self._graphs), dynamic=self._dynamic)
         graph = self._graphs[key]
         if isinstance(graph, Unsupported):
             raise graph
         try:
-            return graph(list(args), dict(kwargs))
+            with dynamo.config.patch(self._limits(dynamo.config)):
+                return graph(list(args), dict(kwargs))
         except Exception as error:
             raised = _raised(dynamo, error)
             # That there is no graph holds for the signature; anything else may depend on numbers.
@@ -61,23 +71,38 @@ class CompiledCalls:
         self._graphs.clear()
         self._functions.clear()
 
+    def _limits(self, config: Any) -> dict[str, int]:
+        if not self._dynamic:  # one graph per signature
+            return {}
+        name = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
+        return {name: _MAX_RECOMPILED}  # the second name is torch 2.4's
+
     def _signature(
         self, name: str, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> str:
         self._functions[id(function)] = function
         tensors = [leaf for leaf in flatten((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        described = map_leaves(_described, [list(args), dict(kwargs)])
+        describe = _described_without_sizes if self._dynamic else _described
+        described = map_leaves(describe, [list(args), dict(kwargs)])
         return f"{name} {id(function)} {described} {_sharing(tensors)} {_switches()}"
 
 
-def _compiled(plain: Any, number: int) -> Any:
+def _do_not_time_guards() -> None:
+    """Dynamo flushes the processor's caches after each compilation, only to write to its log how
+    long the guards take: a quarter of the time of a graph whose kernels are on disk."""
+    guards: Any = importlib.import_module("torch._dynamo.guards")
+    if hasattr(guards, "profile_guard_manager"):
+        guards.profile_guard_manager = lambda *_: 0.0
+
+
+def _compiled(plain: Any, number: int, *, dynamic: bool = False) -> Any:
     """A function of its own code: dynamo counts graphs by code, and gives up after eight."""
 
     def called(args: list[Any], kwargs: dict[str, Any]) -> Any:
         return plain(*args, **kwargs)
 
     called.__code__ = called.__code__.replace(co_name=f"called_{number}")
-    compiled: Any = torch.compile(called, fullgraph=True, dynamic=False)
+    compiled: Any = torch.compile(called, fullgraph=True, dynamic=dynamic)
     return compiled
 
 
@@ -90,6 +115,20 @@ def _described(leaf: Any) -> Any:
         return f"{leaf.dtype}{list(leaf.shape)}{leaf.layout}{flags}"
     offset = leaf.data_ptr() % _ALIGNMENT
     return f"{leaf.dtype}{list(leaf.shape)}{leaf.stride()}{offset}{leaf.storage_offset()}{flags}"
+
+
+def _described_without_sizes(leaf: Any) -> Any:
+    """The sizes 0 and 1 are kept, and by which stride memory is walked through: others are guarded
+    by dynamo."""
+    if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided:
+        return _described(leaf)
+    flags = [leaf.is_conj(), leaf.is_neg(), leaf.requires_grad]
+    flags += [leaf.is_leaf, leaf._is_view()] if leaf.requires_grad else []
+    sizes = [min(size, 2) for size in leaf.shape]
+    strides = leaf.stride()
+    order = sorted(range(leaf.dim()), key=strides.__getitem__)
+    steps = [min(step, 2) for step in strides]
+    return f"{leaf.dtype}{sizes}{order}{steps}{leaf.is_contiguous()}{flags}"
 
 
 def _sharing(tensors: Sequence[torch.Tensor]) -> list[int]:

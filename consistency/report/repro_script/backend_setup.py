@@ -34,6 +34,7 @@ class Place:
     before: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
     compiled: bool = False
+    dynamic_shapes: bool = False  # of what is compiled
     foreign: str = ""
 
 
@@ -115,7 +116,10 @@ def _place(parsed: Spec | None, text: str, result: Result, sheet: Sheet) -> Plac
             return Place("cpu", after=_device("cpu"), foreign=why)
         case "cpu":
             return Place(
-                "cpu", after=[*_cpu(parsed), *_device("cpu")], compiled="compile" in parsed.switches
+                "cpu",
+                after=[*_cpu(parsed), *_device("cpu")],
+                compiled="compile" in parsed.switches,
+                dynamic_shapes=parsed.switches.get("compile") == "dynamic",
             )
         case "cuda":
             name = f"cuda:{parsed.place}" if parsed.place else "cuda"

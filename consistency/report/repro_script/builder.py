@@ -103,7 +103,8 @@ class ScriptBuilder:
         arguments += ["wide=True"] if wide and self.caller.lines.takes_wide else []
         arguments += ["alone=True"] if alone else []
         if self.place.compiled and not wide:
-            arguments.append("call=torch.compile(call, fullgraph=True, dynamic=False)")
+            dynamic = self.place.dynamic_shapes
+            arguments.append(f"call=torch.compile(call, fullgraph=True, {dynamic=})")
         text = f"run({', '.join(arguments)})"
         return f"seen({text})" if self.hook is not None else text
 

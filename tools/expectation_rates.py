@@ -1,0 +1,102 @@
+"""Rates of known divergences, counted in bundles: of the results that an entry covers, how many
+fail as it says.
+
+    python tools/expectation_rates.py openvino BUNDLE ... [--write]
+
+The first argument is what the entries' ``backend`` begins with. Prints a line per entry; with
+``--write`` the ``rate:`` of each entry in tolerances.yaml becomes the share that so many failures
+prove with 95% certainty (the exact lower bound of Clopper and Pearson), at most 0.99. Entries that
+cover less than three results keep theirs. Use runs of drawn cases (``--no-shipped``): shipped ones
+are chosen to fail.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from math import comb
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from consistency.core.model import Result
+from consistency.core.verdict import VerdictKind
+from consistency.judge import tolerances
+from consistency.judge.known.entries import Expectation
+from consistency.storage import bundle
+
+FILE = Path(__file__).parents[1] / "tolerances.yaml"
+_NOT_RUN = (VerdictKind.UNSUPPORTED, VerdictKind.UNAVAILABLE, VerdictKind.FALLBACK)
+_CERTAINTY = 0.95
+_FEWEST = 3
+
+
+def main(arguments: list[str]) -> None:
+    write = "--write" in arguments
+    prefix, *folders = [word for word in arguments if word != "--write"]
+    results = [
+        result
+        for folder in folders
+        for result in bundle.read_results(Path(folder))
+        if result.backend.startswith(prefix) and result.verdict.kind not in _NOT_RUN
+    ]
+    rates: dict[int, float] = {}
+    for entry in tolerances.load().expectations:
+        if not entry.backend.startswith(prefix):
+            continue
+        failing, covered = counts(entry, results)
+        bound = min(lower_bound(failing, covered), 0.99)
+        if covered >= _FEWEST and failing:
+            rates[int(entry.place.rpartition(":")[2])] = round(bound, 2) or 0.01
+        condition = entry.when.text if entry.when else ""
+        print(
+            f"{entry.operator:44} {failing:4}/{covered:<4} {bound:.2f}  {entry.rate}  {condition}"
+        )
+    if write:
+        FILE.write_text(rewritten(FILE.read_text(encoding="utf-8"), rates), encoding="utf-8")
+
+
+def counts(entry: Expectation, results: Iterable[Result]) -> tuple[int, int]:
+    """How many results fail with a verdict of the entry, and how many it covers."""
+    covered = [
+        result
+        for result in results
+        if entry.speaks_of(
+            operator=result.operator, dtype=result.dtype, direction=result.direction,
+            backend=result.backend, device="cpu",
+        )
+        and entry.describes(result.case)
+    ]  # fmt: skip
+    seen = [r.known.verdict if r.known else r.verdict.value for r in covered]
+    return sum(verdict in entry.verdicts for verdict in seen), len(covered)
+
+
+def lower_bound(failing: int, covered: int) -> float:
+    """The smallest rate at which so many failures or more have a probability of 5%."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        at_least = sum(
+            comb(covered, k) * middle**k * (1 - middle) ** (covered - k)
+            for k in range(failing, covered + 1)
+        )
+        low, high = (middle, high) if at_least < 1 - _CERTAINTY else (low, middle)
+    return low if failing else 0.0
+
+
+def rewritten(text: str, rates: dict[int, float]) -> str:
+    """The file with other rates in the entries that begin at these lines (numbered from 1)."""
+    lines = text.split("\n")
+    for number, rate in rates.items():
+        place = number - 1
+        while not lines[place].lstrip().startswith("rate:"):
+            place += 1
+            if re.match(r"\s*- ", lines[place]):
+                raise SystemExit(f"{FILE.name}:{number}: the entry has no rate")
+        lines[place] = re.sub(r"rate: \S+", f"rate: {rate:g}", lines[place])
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
