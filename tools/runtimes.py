@@ -215,8 +215,8 @@ thread was found; the scripts below are the reproducers.
 
 > **onnxscript: expm1, log1p, erfc and logsigmoid lose all digits of small results.** They are
 > translated as exp(x) - 1, log(1 + x), 1 - erf(x) and log(sigmoid(x)): expm1(1e-10) is 0 in
-> place of 1e-10. Sums that keep digits, such as `where(abs(x) < 0.1, x + x * x / 2 + …, exp(x)
-> - 1)`, need no operator that ONNX lacks.
+> place of 1e-10. A few terms of the series where x is small, chosen by Where, need no operator
+> that ONNX lacks.
 
 > **torch.onnx.export: a clamp with one bound becomes Clip, whose other bound is finite.** ONNX
 > defines the bounds of Clip to default to the lowest and the largest finite number, and ONNX
