@@ -75,6 +75,7 @@ def page(results: list[Result], software: str) -> Iterator[str]:
     yield from families(results)
     yield from divergences()
     yield from found(results)
+    yield _ISSUES
     yield from shown()
 
 
@@ -198,6 +199,32 @@ Whole models, and ONNX files that you were given, are compared by `consistency c
 {results} results of {operators} operators in float32, which were chosen because they translate
 ({translated} did). Of all 1,166 operators that have float32 and draw no random numbers, 869
 translate, by their first shipped case (`tools/translated.py`, torch 2.13.0).
+"""
+_ISSUES = """## Issue texts
+
+ReduceMin and ReduceMax with NaN are reported publicly (microsoft/onnxruntime#10514), and the
+older exporter refused divisor_override (pytorch/pytorch#105349). For the following no public
+thread was found; the scripts below are the reproducers.
+
+> **torch.onnx.export(dynamo=True) drops label_smoothing, divisor_override and the weight of
+> l1_loss without a word.** `cross_entropy(x, y, label_smoothing=0.5)` becomes
+> SoftmaxCrossEntropyLoss, which has no such attribute, `avg_pool2d(x, 2, divisor_override=1)`
+> AveragePool, which has none either, and `l1_loss(x, y, weight=w)` a graph without w. The
+> results are those of other arguments. An exporter that cannot translate an argument should say
+> so, as the older one did.
+
+> **onnxscript: expm1, log1p, erfc and logsigmoid lose all digits of small results.** They are
+> translated as exp(x) - 1, log(1 + x), 1 - erf(x) and log(sigmoid(x)): expm1(1e-10) is 0 in
+> place of 1e-10. A few terms of the series where x is small, chosen by Where, need no operator
+> that ONNX lacks.
+
+> **torch.onnx.export: a clamp with one bound becomes Clip, whose other bound is finite.** ONNX
+> defines the bounds of Clip to default to the lowest and the largest finite number, and ONNX
+> Runtime does so (onnx's reference evaluator does not): `clamp_min(inf, 0)` is 3.4028235e38.
+> Max or Min in place of Clip keeps infinity.
+
+> **ONNX Runtime: Elu, Celu and Selu are exp(x) - 1 on the CPU.** Elu of -3e-9 is 0, and of
+> -1e-4 wrong from the fourth digit on; `std::expm1` is right.
 """
 _SCRIPTS = """## Scripts
 

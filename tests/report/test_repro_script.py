@@ -336,6 +336,8 @@ def test_devices_and_switches_come_from_the_spec(spec: str, tmp_path: Path) -> N
 def test_a_compiled_backend_compiles(tmp_path: Path) -> None:
     text = repro_script.script(faulty("cpu+compile"))
     assert "call=torch.compile(call, fullgraph=True, dynamic=False)" in text
+    symbolic = repro_script.script(faulty("cpu+compile=dynamic"))
+    assert "call=torch.compile(call, fullgraph=True, dynamic=True)" in symbolic
     case = operators_case("tanh")
     both = repro_script.script(
         replace(faulty("cpu+compile", case=case), direction="backward", output="grad/0")
