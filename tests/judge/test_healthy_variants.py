@@ -236,3 +236,12 @@ def test_more_numbers_than_categories_with_a_weight(weightless: int) -> None:
     weights = drawn("float64", [5], 15328, ["uniform", 0.125, 1.0], special=zeros)
     (result,) = judged(case("multinomial", "float64", weights, 2, False), "cpu")
     assert not result.verdict.fails, result.explanation
+
+
+def test_a_dimension_that_keeps_its_size_has_no_neighbors() -> None:
+    """NaN times a weight of 0 counts where a dimension is resampled, and not where it is kept."""
+    image = drawn("float64", [1, 1, 3, 5], 700, UNIFORM, special=[[3, "nan"]])
+    resized = case("nn.functional.interpolate", "float64", image, align_corners=True,
+                   mode="bilinear", size=[2, 5])  # fmt: skip
+    for result in judged(resized, "cpu", "numpy"):
+        assert not result.verdict.fails, result.explanation

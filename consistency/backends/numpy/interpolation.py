@@ -65,6 +65,8 @@ def _along(
         first = np.floor(position)
         indices = [first.astype(INDEX) + offset for offset in (-1, 0, 1, 2)]
         return _weighted(x, dim, indices, _cubic_weights(position - first))
+    if count == size and (position == outputs).all():
+        return x  # no neighbor counts, not even one that is NaN
     position = np.maximum(position, 0)
     first = np.minimum(np.floor(position), size - 1)
     share = np.clip(position - first, 0, 1)

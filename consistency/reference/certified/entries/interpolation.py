@@ -62,7 +62,9 @@ def _place(i: int, scale: Fraction, aligned: bool) -> Fraction:
 
 
 def linear(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
-    """Between two neighbors; the outermost pixels are extended."""
+    """Between two neighbors, where the size changes; the outermost pixels are extended."""
+    if size == wanted and scale == 1:
+        return [[(i, Fraction(1))] for i in range(wanted)]
     taps: list[Taps] = []
     for i in range(wanted):
         x = max(_place(i, scale, aligned), Fraction(0))
