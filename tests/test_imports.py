@@ -140,6 +140,15 @@ def test_importing_the_package_costs_next_to_nothing() -> None:
     assert loaded_after("import consistency") & {"torch", "numpy", *HEAVY} == set()
 
 
+def test_reading_stores_needs_no_torch() -> None:
+    """It takes 230 MB, more than the results of two nights."""
+    rooms = "bundle_sources", "site", "snapshot", "sql", "store"
+    code = "\n".join(f"import consistency.report.history.{name}" for name in rooms)
+    loaded = loaded_after(f"{code}\nimport consistency.cli.commands.matrix")
+    assert "torch" not in loaded
+    assert "numpy" in loaded
+
+
 def test_the_public_names_are_there() -> None:
     import consistency
 

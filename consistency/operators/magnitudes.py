@@ -8,6 +8,8 @@ import torch
 
 from .hooks import Args, Kwargs, Tensors
 
+FEW = 1 << 13  # numbers up to which the number of calls decides the time, not memory
+
 
 def peak(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
     """For gradients that add up a few cotangents of at most 1, where moving an input may change

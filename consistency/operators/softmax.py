@@ -11,7 +11,7 @@ import torch
 from ..core.recipe import DType
 from .declare import FLOATS, Call, Domain, Drawing, Magnitude, Operator, accumulated, call
 from .hooks import Tensors, hook
-from .magnitudes import finite
+from .magnitudes import FEW, finite
 
 # exp overflows above 88.72 (float16: 11.09), is subnormal below -87.33 (-9.70) and zero below
 # -103.97 (-17.33).
@@ -53,13 +53,13 @@ def precision(x: torch.Tensor, dim: int) -> torch.Tensor:
     """
     if not x.numel():
         return x
+    few = x.numel() <= FEW  # then calls cost more than passes over memory
     size = x.amax(dim, keepdim=True) - x
-    if not float(size.amax()) < math.inf:
+    if few or not float(size.amax()) < math.inf:
         size = finite(size)
-    zeros = x == 0.0
-    if not bool(zeros.any()):
+    if int(x.count_nonzero()) == x.numel() if few else not bool((x == 0.0).any()):
         return size.add_(1.0)
-    of_row = zeros.sum(dim, keepdim=True)
+    of_row = (x == 0.0).sum(dim, keepdim=True)
     return size.add_((1.0 + of_row**2 / (x.shape[dim] if x.ndim else 1)).sqrt())
 
 

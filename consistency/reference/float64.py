@@ -92,6 +92,8 @@ class Reference(InputNumbers):
         self.error_models: dict[tuple[int, int], float | tuple[float, float, float]] = {}
         # By output: formula distance, usual RMS error, widening (own_steps.py):
         self.of_steps: dict[int, tuple[float, float, float]] = {}
+        # By output: its numbers, and whether they repeat (judge.measurement):
+        self.repeated: dict[int, tuple[Any, bool]] = {}
         # By output: flattened arrays that comparisons share (judge.elements):
         self.flattened: dict[int, tuple[Any, ...]] = {}
         self.model = operator.error.of(materials.case.dtype)

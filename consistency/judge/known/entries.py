@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -172,12 +173,15 @@ class Occasion:
         )
 
     def spoken_of_by(self, entry: Expectation) -> bool:
+        names = [name for name in self.names if _is_named(name, entry.operator)]
+        if not names:  # nearly always: the rest is not asked for hundreds of entries a failure
+            return False
         environment = {
             key: str(self.identity.get(key, "")) for key in ("device", "driver", "torch")
         }
         environment |= {"instructions": str(self.identity.get(INSTRUCTIONS, ""))}
         query = {"dtype": self.case.dtype, "direction": self.direction, "backend": self.backend}
-        return any(entry.speaks_of(operator=name, **query, **environment) for name in self.names)
+        return any(entry.speaks_of(operator=name, **query, **environment) for name in names)
 
     def known(
         self,
@@ -224,9 +228,31 @@ class Occasion:
     ) -> Iterable[Expectation]:
         return (
             e
-            for e in entries
+            for e in _naming(entries, self.names)
             if verdict in e.verdicts and self.spoken_of_by(e) and e.describes(self.case)
         )
+
+
+_Entries = Iterable[Expectation]
+_LAST: list[tuple[_Entries, dict[tuple[str, ...], list[Expectation]]]] = []
+
+
+def _naming(entries: Iterable[Expectation], names: tuple[str, ...]) -> Iterable[Expectation]:
+    """The entries whose operator is one of ``names``: a run asks for every failure, and has
+    hundreds of entries, which it never changes."""
+    if not isinstance(entries, tuple):
+        return entries
+    if not _LAST or _LAST[0][0] is not entries:
+        _LAST[:] = [(entries, {})]
+    known = _LAST[0][1]
+    if names not in known:
+        known[names] = [e for e in entries if any(_is_named(name, e.operator) for name in names)]
+    return known[names]
+
+
+@functools.lru_cache(1 << 12)
+def _is_named(operator: str, glob: str) -> bool:
+    return fnmatchcase(operator, glob)
 
 
 def _names(case: Case) -> tuple[str, ...]:
