@@ -405,8 +405,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_to_copy", to_copy);
   m.impl("convolution_overrideable", convolution);
   m.impl("convolution_backward_overrideable", convolution_backward);
-  // torch multiplies by the power of two on devices that it does not know, and that overflows
-  m.impl("ldexp.Tensor", torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
+  // torch multiplies by the power of two on devices that it does not know, and that overflows; where
+  // it does so on the CPU, too, the operator has no kernels, and its gradient would be lost by one
+  const auto ldexp = c10::Dispatcher::singleton().findSchema({"aten::ldexp", "Tensor"});
+  if (ldexp && ldexp->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd))
+    m.impl("ldexp.Tensor", torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
   m.impl("as_strided", at::native::as_strided_tensorimpl);
   m.impl("view", at::native::view);
   m.impl("_reshape_alias", at::native::_reshape_alias);
