@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from torch.nn import functional
 
@@ -60,6 +61,14 @@ def raised(exception: str, text: str, refused: bool = False) -> Outcome:
         exception[:MAX_NAME],
         first_line(text),
     )
+
+
+def classified_again(outcome: Outcome) -> Outcome:
+    """A recorded outcome that raised, ``unsupported`` if its message says so: the program that
+    recorded it may have known fewer such messages."""
+    if outcome.status is not OutcomeStatus.RAISED:
+        return outcome
+    return replace(outcome, status=raised(outcome.exception, outcome.message).status)
 
 
 def _is_no_such_call(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ MAX_TENSOR_BYTES = 64 << 20
 MAX_HEADLINE = 120  # characters
 MAX_CALL = 140  # characters of the call's line
 MILLION = 1_000_000
+_SIZE_AND_REST = re.compile(r"(.*? × budget)[:;] (.+)", re.DOTALL)
 # Decimal digits that distinguish neighboring numbers.
 _DIGITS = {"float64": 17, "float32": 9, "float16": 5, "bfloat16": 4}
 
@@ -36,8 +38,13 @@ def headline(result: Result) -> str:
 
 
 def _short_headline(result: Result) -> str:
+    return f"{_place(result)}{_size_and_note(result)[0]}"
+
+
+def _place(result: Result) -> str:
+    """How a headline begins: operator, dtype, direction, backend, and verdict."""
     where = f"{result.operator} · {result.dtype} · {result.direction} · {result.backend}"
-    return f"{where}   {result.verdict}: {_size_and_note(result)[0]}"
+    return f"{where}   {result.verdict}: "
 
 
 def reasons(result: Result) -> tuple[str, str]:
@@ -56,10 +63,10 @@ def _size_and_note(result: Result) -> tuple[str, str]:
     for words in filter(None, known):
         text = text.replace(f": {words}; ", ": ", 1).replace(f"; {words}", "", 1)
         text = text.replace(f": {words}", "", 1)
-    size, _, note = text.partition(": ")
-    if not note or not (any(known) or len(text) > MAX_HEADLINE) or not size.endswith(" × budget"):
+    apart = _SIZE_AND_REST.match(text)
+    if apart is None or not (any(known) or len(_place(result)) + len(text) > MAX_HEADLINE):
         return text, ""
-    return size, note
+    return apart[1], apart[2]
 
 
 def split_headline(result: Result) -> tuple[str, str]:

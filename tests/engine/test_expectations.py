@@ -327,6 +327,15 @@ def test_several_files_and_those_of_the_tolerances(write: Write, tmp_path: Path)
     assert with_more(load_tolerances(), []) is load_tolerances()
 
 
+def test_names_are_those_of_the_versions_that_an_entry_is_for(write: Write) -> None:
+    """An entry for a newer torch may name an argument that this one does not have."""
+    here = torch.__version__.split("+")[0]
+    ((entry,), _) = load([write(when="newer == 3", torch=f">{here}")])
+    assert entry.when == parse("newer == 3")
+    with pytest.raises(ConfigurationError, match="has 'newer', which is no argument"):
+        load([write(when="newer == 3", torch=f">={here}")])
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

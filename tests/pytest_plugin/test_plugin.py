@@ -586,7 +586,7 @@ def test_annotations_on_github(
     )
     assert "%0Aagain:   consistency repro " in suite
     (own,) = (line for line in found if "test_own" in line)
-    assert own.startswith("::error file=test_own.py,line=4,title=")
+    assert own.startswith("::error file=test_own.py,line=6,title=")
     if not workers:
         monkeypatch.delenv("GITHUB_ACTIONS")
         assert not [

@@ -420,9 +420,9 @@ PASSED = {"evidence": {"initial_verdict": "divergent", "repeats": 3, "other": 2,
         ("PPPPPPPPPPPPff", 1, {}, "new, 2 nights in a row"),
         ("PPFPF", 1, {}, "flaky"),  # it came back
         ("PPFPF", 18, {}, "flaky"),
-        ("PPF", 1, PASSED, "not certain"),
+        ("PPF", 1, PASSED, "flaky"),
         ("PPFF", 1, PASSED, "flaky"),  # it came back within the run
-        ("PPC", 1, PASSED, "not certain"),
+        ("PPC", 1, PASSED, "flaky"),
         ("FFP", 1, {}, ""),  # may be mended
         ("PPPFFFFFFFFFFP", 1, {}, "flaky"),
     ],

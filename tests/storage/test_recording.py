@@ -601,6 +601,20 @@ def test_an_outcome_that_cannot_have_a_reference_still_has_a_verdict(tmp_path: P
     }
 
 
+def test_a_call_that_the_recording_torch_lacks_is_not_tested_whoever_recorded_it(
+    tmp_path: Path,
+) -> None:
+    """An earlier version of the recorder knew fewer of these messages, and called it raised."""
+    lacks = "mean() received an invalid combination of arguments - got (Tensor, out=Tensor), but"
+    for text, verdict in ((lacks, "unsupported"), ("mean() got 3 tensors", "error")):
+        writer = RecordingWriter(tmp_path / verdict, Header(RECORDING, "mine"))
+        writer.case(CASE, ["forward"])
+        writer.outcome("a", CASE, "forward", Outcome("raised", (), "TypeError", text))
+        writer.close()
+        (result,) = consistency.judge_recordings(tmp_path / verdict).results
+        assert result.verdict.value == verdict
+
+
 def test_the_settings_of_a_judgment_name_what_was_recorded(tmp_path: Path) -> None:
     written(tmp_path / "r", Outcome("ok", (Output("out/0", torch.ones(4), "float32"),))).close()
     run = consistency.judge_recordings(tmp_path / "r")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from torch import __version__ as torch_version
 
 from ... import operators
 from ...core.reading import read_bytes
@@ -21,6 +22,7 @@ from ..file_vocabulary import (
     Ratio,
     Text,
     Versions,
+    in_range,
     mistake,
     without_clutter,
 )
@@ -55,6 +57,9 @@ class ExpectationEntry(FileModel):
     operator: Text = Field(description="name or glob")
     dtype: DtypeGlob = "*"
     direction: Literal["*", "forward", "backward"] = "*"
+    torch: Versions = Field(
+        default="", description="range of torch versions such as '>=2.13,<2.15'"
+    )
     when: Annotated[Text, AfterValidator(_check_predicate)] | None = Field(
         default=UNSAID, max_length=4 * MAX_LENGTH,
         description=("condition on the case, such as 'layout(arg0) != contiguous and K > 256' "
@@ -67,9 +72,6 @@ class ExpectationEntry(FileModel):
     )
     driver: Versions = Field(
         default="", description="range of driver versions such as '>=31.0.15,<32'"
-    )
-    torch: Versions = Field(
-        default="", description="range of torch versions such as '>=2.13,<2.15'"
     )
     verdicts: list[Failing] = Field(min_length=1, description="the verdicts that are expected")
     max_rho: Ratio | None = Field(
@@ -88,13 +90,15 @@ class ExpectationEntry(FileModel):
     @field_validator("when")
     @classmethod
     def _known_names(cls, when: str | None, info: ValidationInfo) -> str | None:
-        """Names must belong to the operators of the entry, as far as these are known."""
+        """Names must belong to the operators of the entry, as far as these are known; of an entry
+        for other versions of torch than this one they may be arguments that it does not have."""
         used = parse(when).names if when is not None else frozenset()
         used = frozenset(
             name for name in used if not (name.startswith("arg") and name[3:].isdecimal())
         )
         pattern = info.data.get("operator")
-        if not used or pattern is None:
+        elsewhere = not in_range(torch_version, info.data.get("torch", ""))
+        if not used or pattern is None or elsewhere:
             return when
         operator_names = [name for name in operators.registry() if fnmatchcase(name, pattern)]
         known = {

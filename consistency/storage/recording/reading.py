@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ...backends._messages import classified_again
 from ...core import recipe
 from ...core.codec import CodecError, Json, decode_outcome, text_in
 from ...core.model import DIRECTIONS, Outcome
@@ -91,7 +92,9 @@ class Recording:
             if direction not in DIRECTIONS:
                 raise BundleError(f"{place}  damaged: direction {direction[:40]!r}")
             keys: list[str] = []
-            outcome = decode_outcome(data, functools.partial(self._placeholder, place, keys))
+            outcome = classified_again(
+                decode_outcome(data, functools.partial(self._placeholder, place, keys))
+            )
             configuration, problem = (
                 one_line(text_in(data, key, "")) for key in ("configuration", "problem")
             )

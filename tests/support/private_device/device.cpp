@@ -1,6 +1,6 @@
 // A device of torch's PrivateUse1 type in ordinary memory, with the vices of real devices.
 //
-// Every operator without a kernel here runs on the CPU and comes back (at::native::cpu_fallback).
+// Every operator without a kernel here runs as the CPU's, in this device's memory.
 // Vices are named in the variable STAND_IN_VICES, separated by blanks: `exp=wrong` for the operator
 // aten::exp in all its forms, `lost-cast` for the whole device. Adapter 0 doubles every result:
 // whoever does not ask which adapter is meant (number 1) gets wrong numbers.
@@ -9,8 +9,8 @@
 #include <ATen/Functions.h>
 #include <ATen/NativeFunctions.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
-#include <ATen/native/CPUFallback.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
 #include <torch/library.h>
 
@@ -18,11 +18,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -107,11 +109,45 @@ const bool registered = [] {
   return true;
 }();
 
-// The numbers of a tensor of this device as a tensor of the CPU; the memory is the same.
-at::Tensor host(const at::Tensor& tensor) {
-  if (!tensor.defined() || tensor.device().type() != kDevice) return tensor;
-  return at::from_blob(
-      tensor.data_ptr(), tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU));
+// Tensors of this device as tensors of the CPU: the memory, strides and offset are the same, and
+// tensors that share memory do so there, too.
+class Hosts {
+ public:
+  at::Tensor of(const at::Tensor& tensor) {
+    if (!tensor.defined() || tensor.device().type() != kDevice) return tensor;
+    auto* impl = tensor.storage().unsafeGetStorageImpl();
+    auto found = storages_.find(impl);
+    if (found == storages_.end()) {
+      void* data = impl->mutable_data();
+      auto same = c10::Storage(
+          c10::Storage::use_byte_size_t(), impl->nbytes(), c10::DataPtr(data, c10::kCPU),
+          c10::GetCPUAllocator(), /*resizable=*/true);
+      found = storages_.emplace(impl, std::move(same)).first;
+    }
+    auto result = at::empty({0}, tensor.options().device(at::kCPU));
+    result.unsafeGetTensorImpl()->set_storage_keep_dtype(found->second);
+    result.unsafeGetTensorImpl()->set_sizes_and_strides(
+        tensor.sizes(), tensor.strides(), tensor.storage_offset());
+    result._set_conj(tensor.is_conj());
+    result._set_neg(tensor.is_neg());
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number())
+      result.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return result;
+  }
+
+ private:
+  std::map<c10::StorageImpl*, c10::Storage> storages_;
+};
+
+at::Tensor host(const at::Tensor& tensor) { return Hosts().of(tensor); }
+
+// A copy of the CPU's tensor on the device, with the same strides.
+at::Tensor on_device(const at::Tensor& numbers, c10::Device device) {
+  if (!numbers.defined()) return numbers;
+  auto result = at::empty_strided(
+      numbers.sizes(), numbers.strides(), numbers.options().device(device));
+  host(result).copy_(numbers);
+  return result;
 }
 
 // What the device refuses, before and instead of computing.
@@ -153,6 +189,103 @@ void spoil(const std::string& name, const at::Tensor& result) {
     (numbers.dim() ? numbers.select(0, numbers.size(0) - 1) : numbers).zero_();
 }
 
+// What a kernel of the CPU made of a tensor of the device (`from`, as `numbers`): its shape may
+// have changed.
+void take_over(const at::Tensor& from, const at::Tensor& numbers) {
+  const bool same = numbers.sizes().equals(from.sizes()) &&
+      numbers.strides().equals(from.strides()) &&
+      (numbers.numel() == 0 || numbers.const_data_ptr() == from.const_data_ptr());
+  if (same) return;
+  from.resize_(numbers.sizes());
+  from.unsafeGetTensorImpl()->set_sizes_and_strides(numbers.sizes(), numbers.strides());
+  host(from).copy_(numbers);
+}
+
+// Every other operator: the CPU's kernel, in this device's memory. at::native::cpu_fallback copies
+// instead, by which some operators lose their results: those that write to arguments without saying
+// so (native_batch_norm), and those that remember whether an argument was contiguous (the gradient
+// of det).
+class Call {
+ public:
+  Call(const c10::OperatorHandle& op, torch::jit::Stack* stack) : op_(op), stack_(stack) {}
+
+  void run() {
+    const auto inputs = op_.schema().arguments().size(), outputs = op_.schema().returns().size();
+    for (size_t i = stack_->size() - inputs; i < stack_->size(); ++i) enter((*stack_)[i]);
+    op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
+    for (const auto& [from, numbers] : given_) take_over(from, numbers);
+    if (!device_.has_value()) return;
+    for (size_t i = stack_->size() - outputs; i < stack_->size(); ++i) leave((*stack_)[i]);
+  }
+
+ private:
+  at::Tensor host_of(const at::Tensor& tensor) {
+    if (!tensor.defined() || tensor.device().type() != kDevice) return tensor;
+    if (!device_.has_value()) device_ = tensor.device();
+    const auto numbers = hosts_.of(tensor);
+    given_.emplace_back(tensor, numbers);
+    return numbers;
+  }
+
+  void enter(c10::IValue& value) {
+    if (value.isTensor()) {
+      value = host_of(value.toTensor());
+    } else if (value.isTensorList()) {
+      auto tensors = value.toTensorVector();
+      for (auto& tensor : tensors) tensor = host_of(tensor);
+      value = c10::List<at::Tensor>(tensors);
+    } else if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> tensors;
+      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList().vec())
+        tensors.push_back(tensor.has_value() ? std::optional(host_of(*tensor)) : tensor);
+      value = tensors;
+    } else if (value.isDevice() && value.toDevice().type() == kDevice) {
+      const auto wanted = value.toDevice();
+      device_ = c10::Device(kDevice, wanted.has_index() ? wanted.index() : current);
+      value = c10::Device(c10::kCPU);
+    }
+  }
+
+  // What the CPU's view is of its tensor, of `from`; the dtype may be another (view_as_real).
+  static at::Tensor view(const at::Tensor& from, const at::Tensor& numbers) {
+    auto keys = from.key_set().remove(c10::DispatchKey::Conjugate);
+    auto result = at::detail::make_tensor<c10::TensorImpl>(
+        c10::TensorImpl::VIEW, c10::Storage(from.storage()),
+        keys.remove(c10::DispatchKey::Negative), numbers.dtype());
+    result.unsafeGetTensorImpl()->set_sizes_and_strides(
+        numbers.sizes(), numbers.strides(), numbers.storage_offset());
+    result._set_conj(numbers.is_conj());
+    result._set_neg(numbers.is_neg());
+    return result;
+  }
+
+  at::Tensor device_of(const at::Tensor& numbers) const {
+    if (!numbers.defined()) return numbers;
+    for (const auto& [from, same] : given_)
+      if (same.is_same(numbers)) return from;
+    for (const auto& [from, same] : given_)  // a view
+      if (numbers.storage().unsafeGetStorageImpl() == same.storage().unsafeGetStorageImpl())
+        return view(from, numbers);
+    return on_device(numbers, *device_);
+  }
+
+  void leave(c10::IValue& value) const {
+    if (value.isTensor()) {
+      value = device_of(value.toTensor());
+    } else if (value.isTensorList()) {
+      auto tensors = value.toTensorVector();
+      for (auto& tensor : tensors) tensor = device_of(tensor);
+      value = c10::List<at::Tensor>(tensors);
+    }
+  }
+
+  const c10::OperatorHandle& op_;
+  torch::jit::Stack* stack_;
+  Hosts hosts_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> given_;
+  std::optional<c10::Device> device_;
+};
+
 void on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   auto name = op.schema().name().substr(op.schema().name().find("::") + 2);
   if (name.back() == '_') name.pop_back();
@@ -173,12 +306,12 @@ void on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     if (is_out && has(name, "ignores-out")) value = value.toTensor().clone();
     if (i == 0 && has(name, "changes-input")) written = value.toTensor();
   }
-  at::native::cpu_fallback(op, stack);
+  Call(op, stack).run();
   for (size_t i = stack->size() - outputs; i < stack->size(); ++i) {
     auto& value = (*stack)[i];
     if (value.isTensor()) spoil(name, value.toTensor());
     if (value.isTensor() && has(name, "widens"))
-      value = host(value.toTensor()).to(at::kDouble).to(value.toTensor().device());
+      value = on_device(host(value.toTensor()).to(at::kDouble), value.toTensor().device());
   }
   if (written.defined() && written.numel()) host(written).add_(1);
 }
@@ -255,6 +388,14 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
 }
 
+// A copy takes the bits of conjugation and negation as they are: torch would make a copy first.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", empty);
   m.impl("empty_strided", empty_strided);
@@ -264,11 +405,20 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_to_copy", to_copy);
   m.impl("convolution_overrideable", convolution);
   m.impl("convolution_backward_overrideable", convolution_backward);
+  // torch multiplies by the power of two on devices that it does not know, and that overflows; where
+  // it does so on the CPU, too, the operator has no kernels, and its gradient would be lost by one
+  const auto ldexp = c10::Dispatcher::singleton().findSchema({"aten::ldexp", "Tensor"});
+  if (ldexp && ldexp->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd))
+    m.impl("ldexp.Tensor", torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
   m.impl("as_strided", at::native::as_strided_tensorimpl);
   m.impl("view", at::native::view);
   m.impl("_reshape_alias", at::native::_reshape_alias);
   m.impl("unfold", at::native::unfold);
-  m.impl("resize_", at::native::resize_);
+  m.impl("resize_", [](const at::Tensor& self, at::IntArrayRef size,
+      std::optional<at::MemoryFormat> format) -> const at::Tensor& {
+    const c10::DeviceGuard guard(self.device());  // memory is got from the current device
+    return at::native::resize_(self, size, format);
+  });
   m.impl("set_.source_Storage_storage_offset", [](at::Tensor& self, at::Storage source,
       int64_t offset, at::IntArrayRef size, at::IntArrayRef stride) -> at::Tensor& {
     return at::native::set_storage_cpu_(self, std::move(source), offset, size, stride);
