@@ -54,10 +54,9 @@ def test_without_arguments_the_last_run_is_taken(inside: Path) -> None:
     assert compared.exit_code in (0, 3)
     assert compared.output == command("diff reports/one reports/two").output
     assert command("diff reports/one").output.endswith(compared.output)
-    for same in ("diff reports/two", "diff reports/one reports/one"):
-        refused = command(same)
-        assert refused.exit_code == 2
-        assert "would be compared with itself" in refused.output
+    refused = command("diff reports/two")
+    assert refused.exit_code == 2
+    assert "reports/two would be compared with itself" in refused.output.replace("\\", "/")
     none = command("repro")
     assert none.exit_code == 2
     assert "no failure is kept in the last run" in none.output

@@ -55,10 +55,10 @@ def diff(old: Path | None, new: Path | None, markdown: bool, as_json: bool) -> N
         old, new = last_runs(2)
     elif new is None:
         new = last_run()
-    if old is not None and new is not None and old.resolve() == new.resolve():
-        raise UsageError(
-            f"{old} would be compared with itself; give two runs: consistency diff OLD NEW"
-        )
+        if old.resolve() == new.resolve():
+            raise UsageError(
+                f"{old} would be compared with itself; give two runs: consistency diff OLD NEW"
+            )
     result = difference(old, new)
     if as_json:
         for backend, rows in result.environments.items():
