@@ -34,16 +34,27 @@ class Crashes(Backend):
 """
 
 
+# A small process between this one and the command: the system counts what a process held before
+# it became another program, and this one may hold a gigabyte.
+METER = """
+import json, resource, subprocess, sys
+ended = subprocess.run(sys.argv[1:], capture_output=True, text=True, timeout=300)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+words = [ended.returncode, ended.stdout, ended.stderr]
+print(json.dumps([*words, used.ru_utime + used.ru_stime, used.ru_maxrss]))
+"""
+
+
 def run_process(*words: str, folder: Path) -> tuple[subprocess.CompletedProcess[str], float, int]:
     """A command in a process of its own: how it ended, its processor time, its largest memory."""
-    import resource
-
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     program = [sys.executable, "-m", "consistency", *words]
-    ended = subprocess.run(program, capture_output=True, text=True, timeout=300, cwd=folder)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return ended, seconds, after.ru_maxrss * 1024
+    metered = subprocess.run(
+        [sys.executable, "-S", "-c", METER, *program],
+        capture_output=True, text=True, timeout=330, cwd=folder, check=True,
+    )  # fmt: skip
+    status, out, err, seconds, memory = json.loads(metered.stdout)
+    ended = subprocess.CompletedProcess(program, status, out, err)
+    return ended, seconds, memory * (1 if sys.platform == "darwin" else 1024)
 
 
 @functools.cache
