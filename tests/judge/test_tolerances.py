@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import subprocess
 import sys
 import timeit
@@ -21,7 +22,8 @@ from hypothesis import strategies as st
 
 from consistency.errors import ConfigurationError
 from consistency.judge import located_yaml
-from consistency.judge.known import Expectation
+from consistency.judge.known import Expectation, schema
+from consistency.judge.known.argument_names import names_of
 from consistency.judge.rule_values import GRADIENT, Policy, RangeRule, Rule
 from consistency.judge.tolerances import Tolerances, load
 from tests.support.paths import ROOT
@@ -673,6 +675,44 @@ def test_a_family_s_name_of_earlier_versions_is_read(write: Write) -> None:
         name = "nn.functional.layer_norm"
         found = rules.rule(name, "float32", family="normalization")
         assert found.c == 77
+
+
+# Arguments that torch 2.13 has and 2.4.1 has not: the signatures of both, compared.
+NEWER_ARGUMENTS = {
+    "out_dtype": ("mm", "bmm", "addmm", "baddbmm"),
+    "weight": (
+        "nn.functional.mse_loss", "nn.functional.l1_loss", "nn.functional.huber_loss",
+    ),
+    "enable_gqa": ("nn.functional.scaled_dot_product_attention",),
+}  # fmt: skip
+
+
+@pytest.fixture
+def on_241(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names of arguments are those of torch 2.4.1."""
+
+    def older(operator: str) -> frozenset[str]:
+        base = re.sub(r"\.(out|method)$", "", operator)
+        newer = {name for name, operators in NEWER_ARGUMENTS.items() if base in operators}
+        return names_of(operator) - newer
+
+    monkeypatch.setattr(schema, "names_of", older)
+    monkeypatch.setattr(schema, "torch_version", "2.4.1")
+
+
+@pytest.mark.usefixtures("on_241")
+def test_the_packaged_file_is_read_on_the_oldest_torch() -> None:
+    assert load(ROOT / "tolerances.yaml").expectations
+
+
+@pytest.mark.usefixtures("on_241")
+def test_an_argument_of_newer_versions_needs_their_range(write: Write, mistakes: Mistakes) -> None:
+    entry = (
+        "{operator: nn.functional.huber_loss, when: weight == 1, verdicts: [divergent], reason: r"
+    )
+    assert "has 'weight', which is no argument" in mistakes(f"{START}expectations: [{entry}}}]")[0]
+    ranged = f'{START}expectations: [{entry}, torch: ">=2.5"}}]'
+    assert len(load(write(ranged)).expectations) == 1
 
 
 @pytest.mark.skipif(not yaml.__with_libyaml__, reason="PyYAML was built without libyaml")
