@@ -288,6 +288,11 @@ def test_a_badge_and_a_feed(site: Path) -> None:
     feed = ElementTree.fromstring((site / "feed.xml").read_text(encoding="utf-8"))
     entries = feed.findall(f"{atom}entry")
     assert any("tan · float32 forward" in (e.findtext(f"{atom}title") or "") for e in entries)
+    nights = [(e.findtext(f"{atom}updated") or "")[:10] for e in entries]
+    assert nights[0] == "2026-10-20"
+    before = {n for n, e in zip(nights, entries, strict=True) if "exp ·" in "".join(e.itertext())}
+    assert before == {"2026-10-10"}  # exp began to fail that night, and the feed still holds it
+    assert len({e.findtext(f"{atom}id") for e in entries}) == len(entries)
     links = [e.find(f"{atom}link") for e in entries]
     assert all(link is not None and (site / str(link.get("href"))).is_file() for link in links)
 
@@ -297,14 +302,15 @@ def test_a_feed_holds_text_only() -> None:
 
     bad = "</title><script>alert(1)</script> & \x1b[31m \ud800"
     row = dict.fromkeys(
-        ("operator", "kind", "environment", "numbers", "age", "cause", "why"), bad
+        ("operator", "kind", "environment", "numbers", "age", "cause", "why", "night"), bad
     ) | {"file": 'operators/"><x>.html'}
     latest = {
         "night": "2026-10-20", "summary": bad, "failing": 1, "good": False, "bad": True,
         "parts": [{"kind": "new", "mark": "✗", "title": bad, "rows": [row], "count": 1}],
         "troubled": [{"name": bad, "words": bad, "since": bad, "why": bad}],
     }  # fmt: skip
-    for text in (feed.feed(latest), feed.badge(latest)):
+    earlier = [row | {"event": latest["parts"][0]}]  # type: ignore[index]
+    for text in (feed.feed(latest, earlier), feed.badge(latest)):
         tree = ElementTree.fromstring(text.encode("utf-8", "backslashreplace"))
         assert not [node for node in tree.iter() if node.tag.endswith(("script", "x"))]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
@@ -41,38 +41,48 @@ def badge(latest: Mapping[str, Any]) -> str:
     )
 
 
-def feed(latest: Mapping[str, Any]) -> str:
-    """The events of the latest runs as an Atom feed. An entry keeps its identity while it is told,
-    so that readers show it once; links are relative to the feed."""
-    night = str(latest["night"])
-    updated = f"{night if _DATE.fullmatch(night) else '1970-01-01'}T00:00:00Z"
-    entries = "".join(list(_entries(latest, updated))[:MAX_ENTRIES])
+def feed(latest: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]] = ()) -> str:
+    """The events of the latest runs, then those of ``earlier`` nights (rows with ``event``, newest
+    first), as an Atom feed of at most 100 entries. An entry has the night of its event and keeps
+    its identity, so that readers show it once; links are relative to the feed."""
+    entries = [*_entries(latest), *(_event(row["event"], row) for row in earlier)]
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom">\n'
         f"<title>consistency</title>\n<subtitle>{_text(latest['summary'])}</subtitle>\n"
-        f"<id>{_identity('feed')}</id>\n<updated>{updated}</updated>\n"
-        f"<author><name>consistency</name></author>\n{entries}</feed>\n"
+        f"<id>{_identity('feed')}</id>\n<updated>{_time_of(latest['night'])}</updated>\n"
+        f"<author><name>consistency</name></author>\n{''.join(entries[:MAX_ENTRIES])}</feed>\n"
     )
 
 
-def _entries(latest: Mapping[str, Any], updated: str) -> Iterator[str]:
+def _entries(latest: Mapping[str, Any]) -> Iterator[str]:
     for row in latest["troubled"]:
         title = f"{row['name']}: {row['words']}, since {row['since']}"
-        yield _entry(title, "latest.html", str(row["why"]), updated, "troubled", row["since"])
+        yield _entry(title, "latest.html", str(row["why"]), row["since"], "troubled", row["name"])
     for part in latest["parts"]:
         for row in part["rows"]:
-            where = f"{row['operator']} · {row['kind']} · {row['environment']}"
-            told = [f"{row['numbers']} × budget", row["age"], row["cause"], row["why"]]
-            yield _entry(
-                f"{part['mark']} {part['title']}: {where}", row["file"] or "latest.html",
-                " · ".join(str(text) for text in told if text), updated, str(part["kind"]), where,
-            )  # fmt: skip
+            yield _event(part, row)
 
 
-def _entry(title: str, link: str, text: str, updated: str, *identity: str) -> str:
+def _event(event: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """``event``: its kind, title and mark."""
+    where = f"{row['operator']} · {row['kind']} · {row['environment']}"
+    told = [f"{row['numbers']} × budget", row["age"], row["cause"], row["why"]]
+    return _entry(
+        f"{event['mark']} {event['title']}: {where}", row["file"] or "latest.html",
+        " · ".join(str(text) for text in told if text), row["night"], str(event["kind"]), where,
+    )  # fmt: skip
+
+
+def _time_of(night: object) -> str:
+    """The midnight before a night's run, as Atom writes times."""
+    found = _DATE.match(str(night))
+    return f"{found[0] if found else '1970-01-01'}T00:00:00Z"
+
+
+def _entry(title: str, link: str, text: str, night: object, *identity: str) -> str:
     return (
         f"<entry>\n<title>{_text(title)}</title>\n<link href={quoteattr(link)}/>\n"
-        f"<id>{_identity(updated, *identity)}</id>\n<updated>{updated}</updated>\n"
+        f"<id>{_identity(str(night), *identity)}</id>\n<updated>{_time_of(night)}</updated>\n"
         f"<summary>{_text(text)}</summary>\n</entry>\n"
     )
 

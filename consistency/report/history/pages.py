@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from ...core.text import format_factor, pluralize
@@ -47,8 +48,7 @@ def latest_page(snapshot: Snapshot, files: Mapping[str, str]) -> dict[str, Any]:
     for kind_rows in rows.values():
         kind_rows.sort(key=lambda row: (-row["order"], row["operator"], row["environment"]))
     parts = [
-        {"kind": name, "title": name.heading, "mark": name.mark,
-         "rows": rows[name][:MAX_ROWS], "more": max(len(rows[name]) - MAX_ROWS, 0),
+        _head(name) | {"rows": rows[name][:MAX_ROWS], "more": max(len(rows[name]) - MAX_ROWS, 0),
          "count": len(rows[name])}
         for name in EventKind if rows.get(name)
     ]  # fmt: skip
@@ -78,6 +78,28 @@ def latest_page(snapshot: Snapshot, files: Mapping[str, str]) -> dict[str, Any]:
         "environments": len(snapshot.environments), "operators": len(files),
         "worst": _worst(snapshot, files),
     }  # fmt: skip
+
+
+def _head(kind: EventKind) -> dict[str, Any]:
+    return {"kind": kind, "title": kind.heading, "mark": kind.mark}
+
+
+def earlier_events(
+    snapshot: Snapshot, files: Mapping[str, str], most: int = MAX_ROWS
+) -> list[dict[str, Any]]:
+    """Rows of the changes of earlier nights, the newest first, each with its ``event``: kind, title
+    and mark. What the latest runs tell is not among them."""
+    told = {id(point) for point in snapshot.last_change_points()}
+    points = [point for point in snapshot.change_points if id(point) not in told]
+    points.sort(key=lambda point: _began(snapshot, point), reverse=True)
+    return [
+        _change_point_row(snapshot, point, files) | {"event": _head(point.kind)}
+        for point in points[:most]
+    ]
+
+
+def _began(snapshot: Snapshot, point: ChangePoint) -> datetime:
+    return snapshot.environments[point.env].runs[point.run].created
 
 
 def _in_trouble(one: EnvironmentHistory) -> dict[str, str]:

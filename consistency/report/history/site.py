@@ -26,7 +26,7 @@ from ...storage.bundle.naming import folder_name
 from ..page_parts import embed_json, join_scripts, policy_of, source
 from .feed import BADGE, FEED, badge, feed
 from .matrix_data import data
-from .pages import environments_page, latest_page, operator_page
+from .pages import earlier_events, environments_page, latest_page, operator_page
 from .snapshot import FAILED, Snapshot
 
 if TYPE_CHECKING:
@@ -123,7 +123,8 @@ def _write(snapshot: Snapshot, out: Path, artifacts: bool, earlier: frozenset[st
         None,
         environments=environments_page(snapshot),
     )
-    for name, text in ((BADGE, badge(latest)), (FEED, feed(latest))):
+    news = feed(latest, earlier_events(snapshot, files))
+    for name, text in ((BADGE, badge(latest)), (FEED, news)):
         write_bytes(out / name, text.encode("utf-8", "backslashreplace"))
     subfolder(out, "operators")
     for name in operators:
