@@ -9,6 +9,7 @@
     python tools/shipped_cases.py count STATE               # after a change of the files by hand
     python tools/shipped_cases.py one-off STATE             # one element 1% off, in quick runs
     python tools/shipped_cases.py further STATE             # cases where that is not noticed
+    python tools/shipped_cases.py reach STATE               # cases for conditions that none meets
     python tools/shipped_cases.py add STATE                 # these into the files; the page
 
 STATE is a folder outside of the package, where one line per operator × dtype is kept: a selection
@@ -30,7 +31,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-COMMANDS = ("select", "shorten", "write", "replace", "count", "one-off", "further", "add")
+COMMANDS = ("select", "shorten", "write", "replace", "count", "one-off", "further", "reach", "add")
 ONE_OFF, FURTHER = "one-off", "further"  # files of a state
 # Those that most runs test come first.
 ORDER = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool", "complex64")
@@ -196,6 +197,29 @@ def further(state: Path, part: int, parts: int) -> None:
             stream.flush()
 
 
+def reach(state: Path, part: int, parts: int, only: str, dtypes: str) -> None:
+    """Seeks cases that meet conditions on which defects depend, where those of a quick run do
+    not; forms of other operators (``.out``, ``.method``) come last."""
+    from tests.support.adequacy.reach import further as seek
+
+    state.mkdir(parents=True, exist_ok=True)
+    done = {(row["operator"], row["dtype"]) for row in lines_of(state, FURTHER)}
+    chosen = [
+        (operator, dtype)
+        for operator, dtype in sorted(pairs(), key=lambda pair: pair[0].family == "forms")
+        if dtype == (operator.dtypes[0] if dtypes == "first" else dtypes)
+        and fnmatch.fnmatchcase(operator.name, only)
+        and operator.cases is None
+    ]
+    with (state / f"{FURTHER}-{dtypes}-{part}.jsonl").open("a", encoding="utf-8") as stream:
+        for operator, dtype in chosen[part - 1 :: parts]:
+            if (operator.name, dtype) not in done:
+                row = {"operator": operator.name, "dtype": dtype, "missed": []}
+                found = [{"case": case.to_json()} for case in seek(operator, dtype)]
+                stream.write(json.dumps(row | {"found": found}) + "\n")
+                stream.flush()
+
+
 def lines_of(state: Path, name: str) -> Iterator[dict[str, Any]]:
     """The rows of the files of one kind."""
     for path in sorted(state.glob(f"{name}-*.jsonl")):
@@ -309,6 +333,9 @@ def main() -> None:
     parser.add_argument("state", type=Path)
     parser.add_argument("--part", default="1/1", help="which of how many parts, such as 1/2")
     parser.add_argument("--only", default="*", help="a pattern of operators")
+    parser.add_argument(
+        "--dtype", default="first", help="of `reach`: one, or each operator's first"
+    )
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     part, parts = map(int, chosen.part.split("/"))
@@ -318,6 +345,8 @@ def main() -> None:
         one_off(chosen.state, part, parts, chosen.only)
     elif chosen.command == "further":
         further(chosen.state, part, parts)
+    elif chosen.command == "reach":
+        reach(chosen.state, part, parts, chosen.only, chosen.dtype)
     elif chosen.command == "add":
         add(chosen.state)
         write_page(chosen.state)

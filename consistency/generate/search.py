@@ -28,6 +28,7 @@ from .gradients import with_cotangent_layouts, with_untracked_inputs
 from .memory_formats import with_channels_last
 from .scalar_pairs import with_scalar_pair
 from .strategies import cases
+from .variations import with_variations
 
 _QUIET: dict[str, Any] = {
     # Explicit, because under CI=true Hypothesis silently selects a profile of its own.
@@ -72,7 +73,7 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
         collect()
     digests = {case.digest for case in distinct.values()}
     extra = (case for digest, case in similar.items() if digest not in digests)
-    drawn = [*distinct.values(), *extra][:examples]
+    drawn = with_variations(operator, [*distinct.values(), *extra][:examples])
     chosen = with_channels_last(operator, drawn)
     changed = [case for case in chosen if case not in drawn]
     paired = with_scalar_pair(operator, chosen, changed)

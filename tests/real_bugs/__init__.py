@@ -8,6 +8,8 @@ from . import (  # noqa: F401
     arguments,
     contract,
     gradients,
+    held_out,
+    held_out_later,
     integers,
     layouts,
     sizes,

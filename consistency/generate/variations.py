@@ -1,0 +1,179 @@
+"""Variations of a drawn case: the same call with another layout, size or number.
+
+Reported defects hang on narrow conditions that few draws meet: a contiguous slice that begins some
+rows into its storage, a row of more than a block, an image that is no toy, one infinity, a number
+that is -0.0. Of every eight cases of a batch one is replaced by a variation of itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..core.dtypes import floats
+from ..core.model import Case
+from ..core.recipe import TensorRecipe
+from ..operators.call_forms import empty
+from ..operators.declare import Operator
+
+PERIOD = 8  # cases of a batch, of which one is varied
+ATTEMPTS = 3  # variations of a case that are tried: not every call is possible
+MOST_ELEMENTS = 1 << 14  # of a varied case, all tensors together
+LONG = (40, 300, 1500)  # lengths beyond the sizes of blocks
+SMALL = 2
+IMAGE, CHANNELS = (33, 35), 8
+START = 3  # rows before a slice
+# Numbers that an infinity may stand among; a matrix that is to be solved is none of these.
+PLAIN = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "sparse", "offset"})
+# Here all sound ways to compute with an infinity agree.
+INFINITE = frozenset({"matmul", "convolution", "pooling", "reduction", "cumulative", "softmax"})
+
+
+def with_variations(operator: Operator, cases: list[Case]) -> list[Case]:
+    """The cases, of every eight the last one varied that has no special values and a variation that
+    can be called."""
+    changed = list(cases)
+    for start in range(0, len(cases) - PERIOD + 1, PERIOD):
+        for position in range(start + PERIOD - 1, start - 1, -1):
+            other = _varied(operator, cases[position])
+            if other is not None:
+                changed[position] = other
+                break
+    return changed
+
+
+def _varied(operator: Operator, case: Case) -> Case | None:
+    """One of the case's variations, which its hash names; None where those tried cannot be
+    called."""
+    if any(t.special for t in case.tensors if isinstance(t, TensorRecipe)):
+        return None
+    found = [other for other in variations(case, operator.family) if _elements(other) is not None]
+    first = int(case.digest[:8], 16)
+    tried = (found[(first + n) % len(found)] for n in range(min(ATTEMPTS, len(found))))
+    return next((other for other in tried if is_possible(operator, other)), None)
+
+
+def is_possible(operator: Operator, case: Case) -> bool:
+    """Whether torch's shape function accepts the call. No, where it needs numbers."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            operator(
+                *(empty(arg) for arg in case.args),
+                **{name: empty(value) for name, value in case.kwargs.items()},
+            )
+    except Exception:  # whatever a shape function, or the lack of one, raises
+        return False
+    return True
+
+
+def _elements(case: Case) -> int | None:
+    """The elements of all tensors; None if there are too many."""
+    count = sum(math.prod(t.base if isinstance(t, TensorRecipe) else t.shape) for t in case.tensors)
+    return count if count <= MOST_ELEMENTS else None
+
+
+def variations(case: Case, family: str) -> Iterator[Case]:
+    """All variations of a case of an operator of that family; some cannot be called."""
+    for number, tensor in enumerate(case.tensors[:4]):
+        if isinstance(tensor, TensorRecipe) and not tensor.view and tensor.base:
+            yield _with_tensor(case, number, sliced(tensor))
+            if len(tensor.base) > 1 and math.prod(tensor.base) > 1:
+                yield _with_tensor(case, number, transposed(tensor))
+            if floats(tensor.dtype) and family in INFINITE and tensor.values[0] in PLAIN:
+                yield _with_tensor(case, number, with_infinity(tensor))
+    yield from itertools.chain(_longer(case), _as_images(case), _with_zeros(case))
+
+
+def sliced(tensor: TensorRecipe) -> TensorRecipe:
+    """The same numbers as a contiguous slice that begins some rows into its storage."""
+    size, *others = tensor.base
+    before = START * math.prod(others)
+    return replace(
+        tensor,
+        base=(START + size, *others),
+        view=(("slice", 0, START, START + size, None),),
+        special=tuple((position + before, token) for position, token in tensor.special),
+        stop=tensor.stop + before,
+    )
+
+
+def transposed(tensor: TensorRecipe) -> TensorRecipe:
+    """As many numbers, the last two dimensions swapped in memory."""
+    *others, rows, columns = tensor.base
+    last = len(tensor.base) - 1
+    return replace(
+        tensor, base=(*others, columns, rows), view=(("transpose", last - 1, last),), special=()
+    )
+
+
+def with_infinity(tensor: TensorRecipe) -> TensorRecipe:
+    """The tensor with one infinity, in its middle."""
+    return replace(tensor, special=((math.prod(tensor.base) // 2, "inf"),))
+
+
+def _longer(case: Case) -> Iterator[Case]:
+    """Every size of the case in turn made long, wherever it occurs; once more with all other sizes
+    small."""
+    found = {size for t in case.tensors if isinstance(t, TensorRecipe) for size in t.base}
+    sizes = found - {0, 1}
+    for size in sorted(sizes):
+        for length in LONG:
+            yield _with_sizes(case, {size: length})
+            yield _with_sizes(case, {size: length, **dict.fromkeys(sizes - {size}, SMALL)})
+
+
+def _as_images(case: Case) -> Iterator[Case]:
+    """The first tensor an image of 33 x 35 pixels, in its own number of channels and in 8 or
+    more."""
+    first = case.tensors[0] if case.tensors else None
+    if not isinstance(first, TensorRecipe) or len(first.base) != 4 or first.view:
+        return
+    count, channels = first.base[:2]
+    for wide in sorted({channels, CHANNELS * channels, CHANNELS}):
+        image = _filled(replace(first, base=(min(count, 1), wide, *IMAGE)), first)
+        yield _with_tensor(case, 0, image)
+        if wide != channels and channels > 1:
+            # What else has as many channels (weights, statistics) grows as well.
+            yield _with_tensor(_with_sizes(case, {channels: wide}), 0, image)
+
+
+def _with_zeros(case: Case) -> Iterator[Case]:
+    """Every fraction among the arguments in turn 0.0 and -0.0."""
+    for position, value in enumerate(case.args):
+        for zero in (0.0, -0.0) if isinstance(value, float) else ():
+            yield replace(case, args=(*case.args[:position], zero, *case.args[position + 1 :]))
+
+
+def _with_tensor(case: Case, number: int, tensor: TensorRecipe) -> Case:
+    """The case with its tensor of that number replaced."""
+    return case.with_tensors(tensor if n == number else t for n, t in enumerate(case.tensors))
+
+
+def _with_sizes(case: Case, sizes: dict[int, int]) -> Case:
+    """The case with other sizes."""
+    return case.with_tensors(
+        _resized(t, sizes) if isinstance(t, TensorRecipe) else t for t in case.tensors
+    )
+
+
+def _resized(tensor: TensorRecipe, sizes: dict[int, int]) -> TensorRecipe:
+    """Another shape; positions within a size reach to its new end."""
+    if tensor.view:
+        return tensor
+    values = tensor.values
+    if values[0] == "integers" and values[2] + 1 in sizes:
+        values = (values[0], values[1], sizes[values[2] + 1] - 1)
+    base = tuple(sizes.get(size, size) for size in tensor.base)
+    return _filled(replace(tensor, base=base, values=values), tensor)
+
+
+def _filled(tensor: TensorRecipe, before: TensorRecipe) -> TensorRecipe:
+    """The tensor without blank numbers: its window ends further on by what it grew."""
+    count = math.prod(tensor.base)
+    grown = max(count - math.prod(before.base), 0)
+    special = tuple(item for item in tensor.special if item[0] < count)
+    return replace(tensor, stop=tensor.stop + 2 * grown, special=special)
