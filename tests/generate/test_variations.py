@@ -1,0 +1,135 @@
+"""Variations of drawn cases: which there are, that they can be called, and how many of a batch are
+varied."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from consistency import operators
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.generate import search
+from consistency.generate.materialize import prepare
+from consistency.generate.variations import (
+    MOST_ELEMENTS,
+    PERIOD,
+    is_possible,
+    sliced,
+    transposed,
+    variations,
+    with_infinity,
+    with_variations,
+)
+
+UNIFORM = ("uniform", -1.0, 1.0)
+MATRIX = TensorRecipe((4, 5), "float32", UNIFORM, 5000)
+IMAGE = TensorRecipe((2, 3, 4, 4), "float32", UNIFORM, 5000)
+
+
+def numbers(tensor: TensorRecipe) -> torch.Tensor:
+    """What an operator receives."""
+    (argument,) = prepare(Case("exp", "float32", (tensor,))).build().tensors
+    return argument
+
+
+def test_a_slice_is_contiguous_and_has_the_same_numbers() -> None:
+    expected, found = numbers(MATRIX), numbers(sliced(MATRIX))
+    assert found.is_contiguous()
+    assert found.storage_offset() == 15
+    assert torch.equal(found, expected)
+
+
+def test_a_slice_keeps_its_special_values() -> None:
+    special = replace(MATRIX, special=((7, "nan"),))
+    assert torch.equal(numbers(sliced(special)).isnan(), numbers(special).isnan())
+
+
+def test_a_transposed_matrix_has_the_same_shape() -> None:
+    found = numbers(transposed(MATRIX))
+    assert found.shape == (4, 5)
+    assert found.stride() == (1, 4)
+
+
+def test_one_infinity() -> None:
+    assert numbers(with_infinity(MATRIX)).isinf().sum() == 1
+
+
+def shapes(case: Case) -> list[tuple[int, ...]]:
+    return [t.base for t in case.tensors if isinstance(t, TensorRecipe)]
+
+
+def test_a_size_grows_wherever_it_occurs() -> None:
+    case = Case("mm", "float32", (MATRIX, TensorRecipe((5, 6), "float32", UNIFORM, 5000)))
+    found = [shapes(other) for other in variations(case, "matmul")]
+    assert [(4, 300), (300, 6)] in found
+    assert [(2, 1500), (1500, 2)] in found
+    assert [(300, 5), (5, 6)] in found
+
+
+def test_positions_reach_to_the_new_end() -> None:
+    index = TensorRecipe((3,), "int64", ("integers", 0, 3), 5000)
+    case = Case("index_select", "float32", (MATRIX, 0, index))
+    (longest,) = (c for c in variations(case, "indexing") if shapes(c) == [(1500, 2), (2,)])
+    assert longest.tensors[1].values == ("integers", 0, 1499)  # type: ignore[union-attr]
+
+
+def test_an_image_that_is_no_toy() -> None:
+    weight = TensorRecipe((2, 3, 3, 3), "float32", UNIFORM, 5000)
+    case = Case("nn.functional.conv2d", "float32", (IMAGE, weight))
+    found = [shapes(other) for other in variations(case, "convolution")]
+    assert [(1, 8, 33, 35), (2, 8, 8, 8)] in found
+    assert [(1, 3, 33, 35), (2, 3, 3, 3)] in found
+
+
+def test_infinities_stand_only_where_sound_ways_agree() -> None:
+    def infinite(family: str, values: tuple[object, ...] = UNIFORM) -> bool:
+        case = Case("any", "float32", (replace(MATRIX, values=values),))
+        return any(t.special for c in variations(case, family) for t in c.tensors)  # type: ignore[union-attr]
+
+    assert infinite("matmul")
+    assert infinite("reduction")
+    assert not infinite("fft")
+    assert not infinite("matmul", ("positive-definite", 4))
+
+
+def test_zeros_of_both_signs() -> None:
+    case = Case("copysign", "float32", (TensorRecipe((), "float32", UNIFORM, 50), 0.5))
+    assert [repr(other.args[1]) for other in variations(case, "binary")] == ["0.0", "-0.0"]
+
+
+def test_what_cannot_be_called_is_not_possible() -> None:
+    other = TensorRecipe((6, 5), "float32", UNIFORM, 5000)
+    assert not is_possible(operators.get("mm"), Case("mm", "float32", (MATRIX, other)))
+    assert is_possible(operators.get("add"), Case("add", "float32", (MATRIX, MATRIX)))
+
+
+NAMES = ("mm", "add", "gather", "nn.functional.batch_norm", "nn.functional.conv2d", "linalg.solve")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_of_every_eight_cases_at_most_one_is_varied(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = operators.get(name)
+    with monkeypatch.context() as patched:
+        patched.setattr(search, "with_variations", lambda operator, cases: cases)
+        drawn = search.batch(operator, "float32", 3 * PERIOD + 2)
+    varied = with_variations(operator, drawn)
+    changed = [n for n, (a, b) in enumerate(zip(drawn, varied, strict=True)) if a != b]
+    assert changed
+    assert len({n // PERIOD for n in changed}) == len(changed) <= 3
+    for n in changed:
+        count = sum(math.prod(shape) for shape in shapes(varied[n]))
+        assert count <= MOST_ELEMENTS
+        arguments = prepare(varied[n]).build()
+        operator(*arguments.args, **arguments.kwargs)
+
+
+def test_a_small_batch_stays_as_it_was_drawn() -> None:
+    operator = operators.get("exp")
+    cases = search.batch(operator, "float32", PERIOD - 1)
+    assert with_variations(operator, cases) == cases
