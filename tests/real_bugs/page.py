@@ -23,6 +23,8 @@ TOPICS = {
     "arguments": "Arguments and their combinations",
     "gradients": "Gradients",
     "contract": "Strides and formats of results",
+    "held out": "Held out: collected after the inputs were chosen",
+    "held out later": "Held out later: collected after the inputs were chosen again",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 
@@ -44,6 +46,15 @@ cases; none of them may be accused.
 Causes named rightly, of those noticed whose cause has a name: {right} of {named}.
 `python tools/real_bugs.py` measures again and writes this page; a test fails when a bug that the
 table lists as noticed by a quick run no longer is, or when a healthy backend is accused.
+
+The rows of the first eight sections flatter: inputs were chosen with them in view. A list of 26
+further reports was therefore measured before anything was changed for it: a quick run noticed 13 of
+them, 50%. What it missed were narrow conditions that no case met (a contiguous slice that begins
+some rows into its storage, -0.0 as a number, an infinity in a product, an image of 32 x 32 in 8
+channels, a row of more than 1,024, positions beyond 256). Cases of every operator were therefore
+chosen that meet them (`tools/shipped_cases.py reach`), and one of eight drawn cases is varied so.
+Of another list of 14 reports, two of them of operators that are not declared, a quick run noticed 4
+before, and {later} since; nothing was changed for these: it is what to expect of a new report.
 
 A new row is a function with a header in one of the modules of `tests/real_bugs/`;
 [adding a fault](adding-a-fault.md) explains what a deed is. What is not noticed stays listed, with
@@ -68,6 +79,11 @@ def page() -> str:
         right=sum(rows[bug.issue]["cause"] in bug.causes for bug in named),
         named=len(named),
         shipped=reported(),
+        later=sum(
+            0 < (rows[bug.issue].get("within") or 0) <= QUICK
+            for bug in BUGS
+            if bug.topic == "held out later"
+        ),
     )
     for topic, title in TOPICS.items():
         text += f"\n## {title}\n\n"
