@@ -65,15 +65,18 @@ def _varied(operator: Operator, case: Case) -> Case | None:
 
 
 def is_possible(operator: Operator, case: Case) -> bool:
-    """Whether torch's CPU takes the call. (Shape functions alone take a bias of the wrong size.)"""
+    """Whether torch's CPU takes the call, and resizes no destination that has elements, which is
+    deprecated. (Shape functions alone take a bias of the wrong size.)"""
     try:
         arguments = prepare(case).build()
+        before = [t.shape for t in arguments.tensors]
         with torch.no_grad(), torch.random.fork_rng(devices=()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             operator(*arguments.args, **arguments.kwargs)
     except Exception:  # whatever an operator raises
         return False
-    return True
+    pairs = zip(before, arguments.tensors, strict=True)
+    return all(0 in shape or shape == tensor.shape for shape, tensor in pairs)
 
 
 def _elements(case: Case) -> int | None:

@@ -107,6 +107,13 @@ def test_what_cannot_be_called_is_not_possible() -> None:
     assert is_possible(operators.get("add"), Case("add", "float32", (MATRIX, MATRIX)))
 
 
+def test_a_destination_is_not_resized() -> None:
+    small = TensorRecipe((2, 2), "float32", UNIFORM, 5000)
+    operator = operators.get("exp.out")
+    assert is_possible(operator, Case("exp.out", "float32", (MATRIX, MATRIX)))
+    assert not is_possible(operator, Case("exp.out", "float32", (small, MATRIX)))
+
+
 NAMES = ("mm", "add", "gather", "nn.functional.batch_norm", "nn.functional.conv2d", "linalg.solve")
 
 

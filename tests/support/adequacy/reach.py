@@ -16,7 +16,7 @@ from consistency.core import recipe
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.engine.unit_cases import draw
-from consistency.generate.variations import variations
+from consistency.generate.variations import is_possible, variations
 from consistency.judge.known.case_facts import Facts
 from consistency.operators.declare import Operator
 
@@ -152,6 +152,8 @@ def further(operator: Operator, dtype: str) -> list[Case]:
 def is_sound(operator: Operator, case: Case) -> bool:
     """Whether the CPU's results pass, and results that are wrong everywhere do not. Not where the
     judge's magnitudes do not fit the call: a variation may be none that the operator draws."""
+    if not is_possible(operator, case):
+        return False
     items = healthy(operator, case)
     told = False
     for item in items:
