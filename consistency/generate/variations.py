@@ -19,6 +19,7 @@ from ..core.dtypes import floats
 from ..core.model import Case
 from ..core.recipe import TensorRecipe
 from ..operators.declare import Operator
+from .layouts import inverse
 from .materialize import prepare
 
 PERIOD = 8  # cases of a batch, of which one is varied
@@ -34,6 +35,9 @@ PLAIN = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "spars
 SHAPELESS = PLAIN | {"powers", "subnormal", "near", "tokens"}
 # Here all sound ways to compute with an infinity agree.
 INFINITE = frozenset({"matmul", "convolution", "pooling", "reduction", "cumulative", "softmax"})
+
+
+SQUARE = frozenset({"diagonal", "positive-definite"})  # of n x n matrices, n first
 
 
 def with_variations(operator: Operator, cases: list[Case]) -> list[Case]:
@@ -89,12 +93,25 @@ def variations(case: Case, family: str) -> Iterator[Case]:
     """All variations of a case of an operator of that family; some cannot be called."""
     for number, tensor in enumerate(case.tensors[:4]):
         if isinstance(tensor, TensorRecipe) and tensor.base and _is_plain(tensor):
-            yield _with_tensor(case, number, sliced(tensor))
-            if len(tensor.base) > 1 and math.prod(tensor.base) > 1:
-                yield _with_tensor(case, number, transposed(tensor))
+            for other in _layouts(tensor):
+                yield _with_tensor(case, number, other)
             if floats(tensor.dtype) and family in INFINITE and tensor.values[0] in PLAIN:
                 yield _with_tensor(case, number, with_infinity(tensor))
     yield from itertools.chain(_longer(case), _as_images(case), _with_zeros(case))
+
+
+def _layouts(tensor: TensorRecipe) -> Iterator[TensorRecipe]:
+    """The tensor, alone among the arguments, in other layouts."""
+    yield sliced(tensor)
+    shape = tensor.base
+    if math.prod(shape) < 2:
+        return
+    names = ("transpose", "slice", "expand", "channels-last")
+    for name in names if len(shape) > 1 else names[1:]:
+        found = inverse(name, shape, min)
+        if found is not None:
+            base, step = found
+            yield replace(tensor, base=base, view=(step,), special=())
 
 
 def _is_plain(tensor: TensorRecipe) -> bool:
@@ -111,15 +128,6 @@ def sliced(tensor: TensorRecipe) -> TensorRecipe:
         base=(START + size, *others),
         view=(("slice", 0, START, START + size, None),),
         special=tuple((position + before, token) for position, token in tensor.special),
-    )
-
-
-def transposed(tensor: TensorRecipe) -> TensorRecipe:
-    """As many numbers, the last two dimensions swapped in memory."""
-    *others, rows, columns = tensor.base
-    last = len(tensor.base) - 1
-    return replace(
-        tensor, base=(*others, columns, rows), view=(("transpose", last - 1, last),), special=()
     )
 
 
@@ -175,10 +183,12 @@ def _with_sizes(case: Case, sizes: dict[int, int]) -> Case:
 
 def _resized(tensor: TensorRecipe, sizes: dict[int, int]) -> TensorRecipe:
     """Another shape; positions within a size reach to its new end."""
-    if not _is_plain(tensor):
-        return tensor
     values = tensor.values
-    if values[0] == "integers" and values[2] + 1 in sizes:
+    if values[0] in SQUARE and not tensor.view:
+        values = (values[0], sizes.get(values[1], values[1]), *values[2:])
+    elif not _is_plain(tensor):
+        return tensor
+    elif values[0] == "integers" and values[2] + 1 in sizes:
         values = (values[0], values[1], sizes[values[2] + 1] - 1)
     base = tuple(sizes.get(size, size) for size in tensor.base)
     return _filled(replace(tensor, base=base, values=values), tensor)

@@ -19,7 +19,6 @@ from consistency.generate.variations import (
     PERIOD,
     is_possible,
     sliced,
-    transposed,
     variations,
     with_infinity,
     with_variations,
@@ -48,10 +47,23 @@ def test_a_slice_keeps_its_special_values() -> None:
     assert torch.equal(numbers(sliced(special)).isnan(), numbers(special).isnan())
 
 
-def test_a_transposed_matrix_has_the_same_shape() -> None:
-    found = numbers(transposed(MATRIX))
-    assert found.shape == (4, 5)
-    assert found.stride() == (1, 4)
+def test_every_layout_of_one_tensor() -> None:
+    """The other arguments stay as they are: kernels choose by the first, or by all."""
+    weight = TensorRecipe((2, 3, 3, 3), "float32", UNIFORM, 5000)
+    case = Case("nn.functional.conv2d", "float32", (IMAGE, weight))
+    cases = [c for c in variations(case, "convolution") if c.tensors[1] == weight]
+    views = [c.tensors[0].view[0][0] for c in cases if c.tensors[0].view]  # type: ignore[union-attr]
+    assert views == ["slice", "transpose", "slice", "expand", "permute"]
+    for other in cases[:5]:
+        assert prepare(other).build().tensors[0].shape == IMAGE.base
+
+
+def test_matrices_that_are_solved_grow() -> None:
+    matrix = TensorRecipe((2, 5, 5), "float32", ("positive-definite", 5), 5000)
+    case = Case("linalg.cholesky", "float32", (matrix,))
+    found = [c.tensors[0] for c in variations(case, "linalg")]
+    large, *_ = (t for t in found if t.base == (2, 40, 40))  # type: ignore[union-attr]
+    assert large.values == ("positive-definite", 40)  # type: ignore[union-attr]
 
 
 def test_one_infinity() -> None:
