@@ -18,7 +18,7 @@ from .ordinary_cases import is_ordinary
 
 # torch 2.13's kernel for channels_last writes to the gradient of an input that tracks none, which
 # ends the process.
-_CRASHES_IN_CHANNELS_LAST = frozenset({"nn.functional.group_norm"})
+CRASHES_IN_CHANNELS_LAST = frozenset({"nn.functional.group_norm"})
 PERIOD = 5  # cases
 # A batch of fewer stays as it was drawn: with every gradient in another layout, none would be in
 # the usual one. A quick run draws so few, after shipped cases that have them.
@@ -81,6 +81,6 @@ def _rank(case: Case) -> int:
 def _removable(operator: Operator, case: Case) -> list[int]:
     """The positions of the tensors that track gradients, unless that may not change."""
     permuted = any(step[0] == "permute" for tensor in case.tensors for step in tensor.view)
-    if permuted and operator.name in _CRASHES_IN_CHANNELS_LAST:
+    if permuted and operator.name in CRASHES_IN_CHANNELS_LAST:
         return []
     return leaves_of(case, operator.leaves)

@@ -19,6 +19,7 @@ from ..core.dtypes import floats
 from ..core.model import Case
 from ..core.recipe import TensorRecipe
 from ..operators.declare import Operator
+from .gradients import CRASHES_IN_CHANNELS_LAST
 from .layouts import inverse
 from .materialize import prepare
 
@@ -37,6 +38,7 @@ SHAPELESS = PLAIN | {"powers", "subnormal", "near", "tokens"}
 INFINITE = frozenset({"matmul", "convolution", "pooling", "reduction", "cumulative", "softmax"})
 
 
+UNCHECKED = frozenset({"optimizers"})
 SQUARE = frozenset({"diagonal", "positive-definite"})  # of n x n matrices, n first
 
 
@@ -60,7 +62,7 @@ def _varied(operator: Operator, case: Case) -> Case | None:
         return None
     found = [
         other
-        for other in variations(case, operator.family)
+        for other in variations(operator, case)
         if other != case and _elements(other) is not None
     ]
     first = int(case.digest[:8], 16)
@@ -89,26 +91,35 @@ def _elements(case: Case) -> int | None:
     return count if count <= MOST_ELEMENTS else None
 
 
-def variations(case: Case, family: str) -> Iterator[Case]:
-    """All variations of a case of an operator of that family; some cannot be called."""
+def variations(operator: Operator, case: Case) -> Iterator[Case]:
+    """All variations of a case; some cannot be called. None of those of optimizers, whose fused
+    kernels check nothing."""
+    if operator.family in UNCHECKED:
+        return
+    tracked = all(t.leaf for t in case.tensors)
+    crashes = operator.name in CRASHES_IN_CHANNELS_LAST and not tracked
+    written = bool(operator.mutates or operator.leading or operator.name.endswith("_"))
+    infinite = operator.family in INFINITE
     for number, tensor in enumerate(case.tensors[:4]):
         if isinstance(tensor, TensorRecipe) and tensor.base and _is_plain(tensor):
-            for other in _layouts(tensor):
-                yield _with_tensor(case, number, other)
-            if floats(tensor.dtype) and family in INFINITE and tensor.values[0] in PLAIN:
+            for other in _layouts(tensor, overlap=not written):
+                if not (crashes and other.view[0][0] == "permute"):
+                    yield _with_tensor(case, number, other)
+            if infinite and floats(tensor.dtype) and tensor.values[0] in PLAIN:
                 yield _with_tensor(case, number, with_infinity(tensor))
     yield from itertools.chain(_longer(case), _as_images(case), _with_zeros(case))
 
 
-def _layouts(tensor: TensorRecipe) -> Iterator[TensorRecipe]:
-    """The tensor, alone among the arguments, in other layouts."""
+def _layouts(tensor: TensorRecipe, *, overlap: bool) -> Iterator[TensorRecipe]:
+    """The tensor, alone among the arguments, in other layouts. Where it may be written to, no two
+    elements share memory."""
     yield sliced(tensor)
     shape = tensor.base
     if math.prod(shape) < 2:
         return
     names = ("transpose", "slice", "expand", "channels-last")
     for name in names if len(shape) > 1 else names[1:]:
-        found = inverse(name, shape, min)
+        found = inverse(name, shape, min, overlap=overlap)
         if found is not None:
             base, step = found
             yield replace(tensor, base=base, view=(step,), special=())

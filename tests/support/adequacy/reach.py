@@ -113,7 +113,7 @@ def candidates(operator: Operator, dtype: str) -> list[Case]:
     first = {_types(case): case for case in reversed(small)}  # the smallest with such arguments
     found = {case.id: case for case in drawn}
     for case in [*small[:FEWEST_OF], *list(first.values())[-MOST_TYPES:]]:
-        found |= {other.id: other for other in variations(case, operator.family)}
+        found |= {other.id: other for other in variations(operator, case)}
     return [case for case in found.values() if elements(case) <= MOST_ELEMENTS]
 
 
