@@ -39,7 +39,7 @@ def results(operator: str, fault: Call | None, dtype: str, direction: str) -> li
         ["cpu", Faulty(fault)],
         [dtype],
         [direction],
-        examples=25,
+        examples=15,
         tolerances=None,
         reference="float64",
     )
