@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-_USUAL_THRESHOLDS = (700, 2000)  # of Python up to 3.11, and later
+_postponed: list[tuple[int, int, int]] = []  # the thresholds to return to
 
 
 def let_waiting_threads_sleep() -> None:
@@ -21,14 +21,23 @@ def let_waiting_threads_sleep() -> None:
 
 
 def postpone_garbage() -> None:
-    """Few garbage collections while torch and this package load.
+    """Few garbage collections until :func:`resume_garbage`, in a process of our own that has not
+    loaded torch.
 
-    Loading makes a million objects that stay; the usual thresholds walk all of them several times,
-    which took a sixth of the processor time of a short command. Only for processes of our own, and
-    before torch is loaded; thresholds that someone has chosen stay.
+    Loading makes a million objects that stay. The usual thresholds walk over all of them several
+    times, which took a sixth of the processor time of a short command.
     """
-    if "torch" not in sys.modules and gc.get_threshold()[0] in _USUAL_THRESHOLDS:
+    if "torch" not in sys.modules and not _postponed:
+        _postponed.append(gc.get_threshold())
         gc.set_threshold(100_000, 20, 20)
+
+
+def resume_garbage() -> None:
+    """Usual collections, without what was loaded; does nothing if they were not postponed. Called
+    before anything is computed: cycles may hold large tensors."""
+    if _postponed:
+        gc.freeze()
+        gc.set_threshold(*_postponed.pop())
 
 
 def freeze_garbage() -> None:

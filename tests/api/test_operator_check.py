@@ -17,7 +17,7 @@ import torch.nn.functional as F
 import consistency
 from consistency import Divergence, UsageError
 from tests.support import custom_operators
-from tests.support.custom_operators import FAULTY, FURTHER, HEALTHY, OTHERS, Subject, drawn
+from tests.support.custom_operators import FAULTY, FURTHER, HEALTHY, OTHERS, drawn
 from tests.support.paths import ROOT
 
 PLANTED = [
@@ -79,7 +79,9 @@ def test_a_healthy_operator_is_not_accused_in_any_dtype(name: str) -> None:
         pytest.param(
             number,
             name,
-            marks=() if number == 0 and name in ("rms_norm", "tiled_matmul") else pytest.mark.nightly,
+            marks=()
+            if number == 0 and name in ("rms_norm", "tiled_matmul")
+            else pytest.mark.nightly,
         )
         for number in range(len(FURTHER))
         for name in HEALTHY

@@ -571,9 +571,8 @@ def test_annotations_on_github(
         *workers,
     )  # fmt: skip
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    found = [
-        line for line in project.runpytest_subprocess(*arguments).outlines if line.startswith("::")
-    ]
+    run = project.runpytest_subprocess if workers else project.runpytest_inprocess
+    found = [line for line in run(*arguments).outlines if line.startswith("::")]
     assert len(found) == 2
     (suite,) = (line for line in found if "exp · float32" in line)
     assert re.match(
