@@ -11,6 +11,7 @@ import torch
 
 import consistency
 from consistency.core.model import Result
+from tests.support.running import unshrunk
 
 Call = Callable[..., Any]
 
@@ -34,7 +35,7 @@ class Faulty(consistency.Backend):
 
 
 def results(operator: str, fault: Call | None, dtype: str, direction: str) -> list[Result]:
-    run = consistency.run(
+    run = unshrunk(
         [operator],
         ["cpu", Faulty(fault)],
         [dtype],
