@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..core.process_setup import resume_garbage
 from ..errors import UsageError, did_you_mean
 from ._specs import Spec, apart, is_users_file, parse, without_inprocess
 from .base import Backend, TorchBackend, attempt, availability, refusal
@@ -34,6 +35,8 @@ __all__ = [
     "resolve_all",
     "runtime_of",
 ]
+
+resume_garbage()  # torch is loaded: nothing of ours computes before
 
 
 def resolve(spec: Any, *, here: bool = False) -> Backend:

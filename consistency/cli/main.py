@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..core.process_setup import let_waiting_threads_sleep
+from ..core.process_setup import let_waiting_threads_sleep, postpone_garbage
 from ..core.version import __version__
 from ..errors import ConsistencyError, OutputError, UsageError, did_you_mean
 from . import streams
@@ -79,6 +79,7 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         let_waiting_threads_sleep()
+        postpone_garbage()
         try:
             try:
                 return super().invoke(ctx)

@@ -19,6 +19,8 @@ spec = importlib.util.spec_from_file_location(
 module = importlib.util.module_from_spec(spec)
 sys.modules["consistency"] = module
 spec.loader.exec_module(module)
+from consistency.core.process_setup import postpone_garbage
+postpone_garbage()
 """
 
 

@@ -29,6 +29,7 @@ from consistency.judge.reconsideration import reconsider
 from consistency.judge.rule_values import Policy
 from consistency.report.summary import RunSummary
 from consistency.storage.bundle import result_from_json, row_of
+from tests.support.running import unshrunk
 
 pytestmark = pytest.mark.usefixtures("drawn_once")
 
@@ -297,7 +298,7 @@ def test_another_formulation_is_tried() -> None:
             found = operator(*args, **kwargs)
             return found * 1.01 if operator.name == "nn.functional.linear" else found
 
-    run = consistency.run(
+    run = unshrunk(
         ["nn.functional.linear"], [OnlyLinear(wrong)], ["float32"], ["forward"], examples=8
     )
     tried = [r for r in run.failures if r.evidence is not None and r.evidence.trials]
@@ -305,7 +306,7 @@ def test_another_formulation_is_tried() -> None:
 
 
 def test_the_one_that_stands_alone_is_named() -> None:
-    run = consistency.run(
+    run = unshrunk(
         ["tanh"], ["cpu", "numpy", Playing(off_by(1.01))], ["float32"], ["forward"], examples=8
     )
     assert {r.backend for r in run.failures} == {"mine"}

@@ -11,6 +11,7 @@ import torch
 
 import consistency
 from consistency.core.trees import map_tensors
+from tests.support.running import unshrunk
 
 
 def through_float32(tensor: torch.Tensor) -> torch.Tensor:
@@ -39,7 +40,7 @@ class ThroughFloat32(consistency.Backend):
 @pytest.mark.parametrize("operator", ["matmul", "bmm", "nn.functional.linear"])
 @pytest.mark.parametrize("changing", [False, True], ids=["same each time", "changing"])
 def test_integers_through_float32(operator: str, changing: bool) -> None:
-    run = consistency.run(
+    run = unshrunk(
         [operator],
         [ThroughFloat32(changing)],
         ["int64"],

@@ -167,7 +167,16 @@ def test_terms_of_a_sum_that_are_read_wrong(
 
 
 @pytest.mark.parametrize("name", [*RESULTS, "sum", "mean", "var", "sort", "hsplit", "lstm"])
-@pytest.mark.parametrize("size", [2 * PERIOD, 2 * PERIOD + 1, LIMIT - 1, LIMIT, LIMIT + 1])
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(2 * PERIOD, marks=pytest.mark.nightly),
+        2 * PERIOD + 1,
+        pytest.param(LIMIT - 1, marks=pytest.mark.nightly),
+        LIMIT,
+        LIMIT + 1,
+    ],
+)
 def test_a_healthy_backend_is_left_in_peace(name: str, size: int) -> None:
     operator = operators.get(name)
     for tile in tiles(operator, operator.dtypes[0]):

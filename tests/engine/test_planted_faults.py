@@ -249,7 +249,7 @@ def judged(
     backends = [Other(name, deed) for name, deed in deeds.items()]
     found: Results = {name: [] for name in deeds}
     for result in consistency.run(
-        [operator], backends, dtypes, **{"examples": 40} | options
+        [operator], backends, dtypes, **{"examples": 20} | options
     ).results:
         found[result.backend].append(result)
     return found
@@ -259,7 +259,7 @@ def judged(
 def faulty() -> Callable[[str], Results]:
     # Sums forgive many a misread view: it takes more of them.
     return functools.cache(
-        lambda operator: judged(operator, FAULTY, examples=80 if operator == "sum" else 40)
+        lambda operator: judged(operator, FAULTY, examples=40 if operator == "sum" else 20)
     )
 
 

@@ -17,12 +17,8 @@ from tests.support.catalog.known import ACCUSED, MISSED, NOT_DRAWN
 from tests.support.catalog.model import CAUSES
 from tests.support.catalog.play import Played, play, told
 
-EXAMPLES = 12
-MORE = (
-    (EXAMPLES, 1),
-    (2 * EXAMPLES, 2),
-    (4 * EXAMPLES, 3),
-)  # (examples, seed), until the fault is noticed
+EXAMPLES = 8
+MORE = ((12, 1), (24, 2), (48, 3))  # (examples, seed), until the fault is noticed
 OPERATORS = sorted({row.operator for row in (*FAULTS, *HEALTHY)})
 
 

@@ -20,6 +20,7 @@ from consistency.judge import evidence
 from consistency.judge.tolerances import load
 from consistency.operators.declare import Operator
 from consistency.reference.high_precision import ITSELF_OFF
+from tests.support.running import unshrunk
 from tests.support.wrong_float64 import Honest, WrongFloat64
 
 # Operators that nothing but torch's float64 stood behind, with the ATen operator that is made
@@ -131,7 +132,7 @@ def test_a_failure_shows_what_is_true() -> None:
         def call(self, operator: Operator, args: Any, kwargs: Any) -> Any:
             return super().call(operator, args, kwargs) * 1.01
 
-    run = consistency.run(["exp"], [Off()], dtypes=["float32"], directions=("forward",), examples=4)
+    run = unshrunk(["exp"], [Off()], dtypes=["float32"], directions=("forward",), examples=4)
     for result in run.failures:
         assert result.proof is not None
         assert f"the true value is {result.proof.digits[:10]}" in result.explanation
@@ -149,7 +150,7 @@ def test_without_proof_nobody_is_accused(monkeypatch: pytest.MonkeyPatch) -> Non
 
     found = tracing.lookup
     monkeypatch.setattr(tracing, "lookup", lambda name: None if name == "exp" else found(name))
-    run = consistency.run(["exp"], [Off()], dtypes=["float32"], directions=("forward",), examples=4)
+    run = unshrunk(["exp"], [Off()], dtypes=["float32"], directions=("forward",), examples=4)
     assert not run.failures
     disputed = [r for r in run.results if r.explanation.startswith(evidence.UNPROVED)]
     assert disputed

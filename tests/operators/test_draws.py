@@ -29,8 +29,8 @@ OPERATORS = [
     for operator in importlib.import_module(f"consistency.operators.{name}").OPERATORS
 ]
 ANY_RESULT = ("constant", "view")
-EXAMPLES = {"float32": 25}
-FEWER = 12
+EXAMPLES = {"float32": 16}
+FEWER = 8
 
 
 def tensors_in(result: Any) -> list[torch.Tensor]:

@@ -33,7 +33,7 @@ Perform = Callable[[str, list[torch.Tensor], list[Any]], torch.Tensor]
 def test_draws_run_in_their_dtype_and_in_float64(operator: consistency.Operator) -> None:
     if operator.callable is None:
         pytest.skip(f"torch {torch.__version__} has no {operator.name}")
-    for case in search.batch(operator, operator.dtypes[0], 8):
+    for case in search.batch(operator, operator.dtypes[0], 5):
         materials = prepare(case)
         for dtype in (None, "float64"):
             arguments = materials.build(dtype)

@@ -66,7 +66,8 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 
 
 def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    return project.runpytest_subprocess("-p", "no:cacheprovider", "-rA", *arguments)
+    """In this process, which has loaded torch; test_plugin.py has the same as processes."""
+    return project.runpytest_inprocess("-p", "no:cacheprovider", "-rA", *arguments)
 
 
 def test_a_marked_test_is_one_item_per_backend(project: pytest.Pytester) -> None:

@@ -186,7 +186,7 @@ def test_items_on_several_workers(project: pytest.Pytester) -> None:
 
 
 def test_failing_and_absent_backends(project: pytest.Pytester) -> None:
-    result = project.runpytest_subprocess(
+    result = project.runpytest_inprocess(
         *SUITE,
         *SMALL,
         "--directions",
@@ -278,7 +278,7 @@ def test_operators_without_gradients_have_no_backward_items(project: pytest.Pyte
 def test_items_begin_with_the_shipped_cases(project: pytest.Pytester) -> None:
     chosen = ("--operators", "exp", "--dtypes", "float32", "--directions", "forward")
     more = ("--consistency-examples", "2", "--backends", "cpu", "--junitxml", "junit.xml")
-    assert project.runpytest_subprocess(*SUITE, *chosen, *more).ret == 0
+    assert project.runpytest_inprocess(*SUITE, *chosen, *more).ret == 0
     (item,) = ET.parse(project.path / "junit.xml").iter("testcase")
     properties = {p.get("name"): p.get("value", "") for p in item.iter("property")}
     begin = shipped.cases(operators.get("exp"), "float32")
@@ -571,9 +571,8 @@ def test_annotations_on_github(
         *workers,
     )  # fmt: skip
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    found = [
-        line for line in project.runpytest_subprocess(*arguments).outlines if line.startswith("::")
-    ]
+    run = project.runpytest_subprocess if workers else project.runpytest_inprocess
+    found = [line for line in run(*arguments).outlines if line.startswith("::")]
     assert len(found) == 2
     (suite,) = (line for line in found if "exp · float32" in line)
     assert re.match(
@@ -622,7 +621,7 @@ def test_annotations_are_few_and_one_line_each(snapshot: Snapshot) -> None:
 
 def test_junit_tells_how_to_go_on(project: pytest.Pytester) -> None:
     arguments = ("--directions", "forward", "--backends", "users.py:Off", "--junitxml", "junit.xml")
-    assert project.runpytest_subprocess(*SUITE, *SMALL, *arguments).ret == 1
+    assert project.runpytest_inprocess(*SUITE, *SMALL, *arguments).ret == 1
     (case,) = ET.parse(project.path / "junit.xml").iter("testcase")
     properties = {p.get("name"): p.get("value", "") for p in case.iter("property")}
     assert properties["verdict"] == "divergent"

@@ -144,11 +144,13 @@ class ForkedWorker:
 def serve(descriptor: int) -> None:
     """The fork server's end: fork on request, report started and ended workers, end with the
     run."""
+    from ...core.process_setup import freeze_garbage
     from ...operators import registry
     from .. import base  # noqa: F401 - what every worker needs, loaded once
     from . import worker_main as child
 
     registry()
+    freeze_garbage()  # collections in a worker would copy the memory that it shares with this one
     control = socket.socket(fileno=descriptor)
     count = 0
     while True:

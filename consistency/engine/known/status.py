@@ -123,7 +123,11 @@ def blank(entry: Expectation) -> KnownStatus:
 def misnamed(entry: Expectation) -> str:
     """The unknown operator, or the misspelled backend, that an entry names."""
     declared = operators.registry()
-    matches = entry.operator.startswith("aten.") or _matches(declared, entry.operator)
+    matches = (
+        entry.operator.startswith("aten.")
+        or entry.operator in declared
+        or _matches(declared, entry.operator)
+    )
     if not matches and not _matches(
         (item.name for item in opinfo.database()), entry.operator
     ):  # which takes a second to load

@@ -100,7 +100,12 @@ class ExpectationEntry(FileModel):
         elsewhere = not in_range(torch_version, info.data.get("torch", ""))
         if not used or pattern is None or elsewhere:
             return when
-        operator_names = [name for name in operators.registry() if fnmatchcase(name, pattern)]
+        declared = operators.registry()  # most entries name one of them, a few have a glob
+        operator_names = (
+            [pattern]
+            if pattern in declared
+            else [name for name in declared if fnmatchcase(name, pattern)]
+        )
         known = {
             name
             for operator in operator_names
