@@ -173,22 +173,22 @@ def least_of_layers(
     """A number that is not above S anywhere: mean|x|/√(mean x² + eps) of the row where that is
     smallest, because σ² ≤ mean x², with the smallest weight and bias."""
     rows = x.reshape(-1, math.prod(shape))
-    root = torch.linalg.vector_norm(rows, 2, 1).square_().div_(rows.shape[1]).add_(eps).sqrt_()
-    least = float((sums_of_moduli(rows) / rows.shape[1] / root).min())
+    length: Doubles = torch.linalg.vector_norm(rows, 2, 1).numpy()
+    share = 1.0 / rows.shape[1]
+    least = float((sums_of_moduli(rows.numpy()) * share / np.sqrt(length**2 * share + eps)).min())
     least = least if weight is None else least * float(weight.abs().min())
     return least if bias is None else least + float(bias.abs().min())
 
 
-def sums_of_moduli(rows: torch.Tensor) -> torch.Tensor:
+def sums_of_moduli(rows: Doubles) -> Doubles:
     """Σ|x| of each row: a few at a time, so that all absolute values are never in memory."""
-    numbers = rows.numpy()
-    total, step = np.empty(len(numbers)), max(FEW // max(numbers.shape[1], 1), 1)
-    scratch = np.empty((step, numbers.shape[1]))
-    for start in range(0, len(numbers), step):
-        part = numbers[start : start + step]
+    total, step = np.empty(len(rows)), max(2 * FEW // max(rows.shape[1], 1), 1)
+    scratch = np.empty((step, rows.shape[1]))
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
         size = np.abs(part, out=scratch[: len(part)])
         np.add.reduce(size, axis=1, out=total[start : start + step])
-    return torch.from_numpy(total)
+    return total
 
 
 @hook
