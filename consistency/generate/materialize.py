@@ -51,11 +51,10 @@ class Materials:
     @property
     def holds_special_values(self) -> bool:
         """Whether an input holds NaN or an infinity."""
-        recipes = (*recipe.tensors(self.case.args), *recipe.tensors(self.case.kwargs))
         return any(
             (isinstance(tensor, Literal) or tensor.special or tensor.values[0] == "tokens")
             and not bits.finite(base).all()
-            for tensor, base in zip(recipes, self.bases, strict=True)
+            for tensor, base in zip(self.case.tensors, self.bases, strict=True)
         )
 
     @property

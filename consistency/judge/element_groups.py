@@ -4,12 +4,14 @@ range; and clusters of rows or tiles that err more than others."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from ..core.model import ElementGroup
+from ..reference.float64 import LARGE
 from . import metrics
 from .argument_ranges import outside, ranges
 from .elements import flat
@@ -20,7 +22,6 @@ from .pareto import pareto_front
 
 _SETTLED = 1.0  # G·u·S: smaller errors satisfy every rule in use; only the two maxima are kept
 _DOUBTFUL = 0.5 * _SETTLED
-_LARGE = 1 << 15  # elements from which on S is worth avoiding; fewer have the exact maximum
 _FEW_TERMS = 8  # up to which √n and n hardly differ
 # Groups are compared above this largest error (σ²), up to this number of elements.
 _NOTABLE, _MOST_GROUPED = 9.0, 1 << 20
@@ -40,6 +41,8 @@ class GroupedElements(ScaledElements):
             self._admit_alternatives(sums)
         if (bound := self._bound_without_magnitude(sums, u)) is not None:
             return (ElementGroup(None, sums.ulp_max, bound, sums.abs_max),), False
+        if self._settled_from_below(sums, u):
+            return (ElementGroup(None, sums.ulp_max, sums.scaled_max, sums.abs_max),), False
         magnitude = self.magnitude()
         exact = self.moves_only or (self.model.integers_exact and reference.exact_integers)
         growth = reference.growth(self.index)
@@ -122,7 +125,7 @@ class GroupedElements(ScaledElements):
         if not (
             self.model.at_least_output
             and self.reference.direction == "forward"
-            and self.expected.size > _LARGE
+            and self.expected.size > LARGE
             and sums.nonzero == self.expected.size
             and not (sums.small or self.paired or self.sums_products())
             and not self.model.integers_exact
@@ -132,6 +135,40 @@ class GroupedElements(ScaledElements):
         bound = 2.0 * sums.ulp_max * self.form.unit_roundoff / u
         bound /= self.reference.growth(self.index)
         return bound if bound <= _DOUBTFUL else None
+
+    def _settled_from_below(self, sums: metrics.Sums, u: float) -> bool:
+        """Whether errors are small beside a lower bound of S already, and so small in σ that no
+        statistics could object. Then ``sums`` has upper bounds of the quotients."""
+        reference = self.reference
+        if (
+            self.model.below is None
+            or reference.input_size <= LARGE
+            or self.keep is not None
+            or self.paired
+            or reference.operator.alternatives is not None
+            or (self.model.integers_exact and reference.exact_integers)
+            or (below := reference.magnitude_below) is None
+        ):
+            return False
+        found = replace(sums)
+        metrics.scaled(
+            self.actual,
+            self.expected,
+            self.tail,
+            flat(below, wide=True) if isinstance(below, torch.Tensor) else below,
+            self.error_model(reference.growth(self.index), u),
+            found,
+        )
+        # Of the CPU's result, judges use what exceeds σ (RMS) and 3 σ (largest) only.
+        if (
+            found.scaled_max <= _DOUBTFUL
+            and found.sigma_squares <= self.expected.size
+            and found.sigma_max <= _NOTABLE
+        ):
+            sums.scaled_max = found.scaled_max
+            sums.sigma_squares, sums.sigma_max = found.sigma_squares, found.sigma_max
+            return True
+        return False
 
     def _room_for_squares(
         self, model: float | tuple[float, float, float]

@@ -36,7 +36,7 @@ def _flat_reference(
     cached = reference.flattened.get(index)
     if cached is None or cached[0] is not expected or cached[1] is not tail:
         numbers = flat(expected, wide=True)
-        binades = metrics.ReferenceBinades(numbers) if 0 < numbers.size <= metrics.BLOCK else None
+        binades = metrics.ReferenceBinades(numbers) if 0 < numbers.size <= metrics.KEPT else None
         cached = (
             expected,
             tail,

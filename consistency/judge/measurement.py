@@ -7,9 +7,7 @@ import math
 
 import numpy as np
 
-from ..core import dtypes
 from ..core.model import ElementGroup, Measured
-from ..generate.exhaustive import is_exhaustive
 from . import metrics
 from .element_groups import GroupedElements
 from .error_places import ErrorPattern, pattern_of
@@ -108,13 +106,8 @@ class Floating(GroupedElements):
 
     def _operands_nearly_equal(self) -> bool:
         """Whether the numbers of every operand agree in nearly half of their digits."""
-        numbers = [
-            dtypes.real_of(base)
-            for base in self.reference.materials.bases
-            if base.dtype.kind in "fc" and base.size
-        ]
         max_range = _HALF_OF_THE_DIGITS * math.sqrt(self.form.unit_roundoff)
-        return all(float(np.ptp(x)) < max_range * float(np.abs(x).max()) for x in numbers)
+        return self.reference.relative_range < max_range
 
     def _term_count(self) -> float:
         """n, for charts of errors; 0 if nothing is accumulated, or counting would need another
@@ -168,7 +161,7 @@ class Floating(GroupedElements):
     def _vacuous_reason(self, sums: metrics.Sums, n: int) -> str:
         """Why agreement would prove nothing: all NaN, mostly zeros, constant. Of consecutive bit
         patterns each is a number that is tried, whatever comes of its neighbors."""
-        if is_exhaustive(self.reference.materials.case):
+        if self.reference.is_exhaustive:
             return ""
         if not self.expected.size:
             return (

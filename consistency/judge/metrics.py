@@ -21,7 +21,7 @@ from ..core.dtypes import EXPONENT, Format, binade
 Doubles = npt.NDArray[np.float64]
 
 BLOCK = 1 << 13  # OpenBLAS uses several threads for dot products from 10,000 elements on
-_KEPT = 1 << 17  # elements whose errors stay in a buffer (1 MiB) between the two parts
+KEPT = 1 << 17  # elements whose errors stay in a buffer (1 MiB) between the two parts
 _FLOOR = 1e-300  # replaces an S of 0, so that no quotient is 0/0
 _SQUARE_ROOT_OF_FLOOR = 1e-150
 _SMALL = 4.0  # × the smallest normal number
@@ -35,13 +35,13 @@ class _Scratch(threading.local):
         self.b = np.empty(BLOCK)
         self.c = np.empty(BLOCK)
         self.d = np.empty(BLOCK)
-        self.flags = np.empty(BLOCK, dtype=np.bool_)
+        self.flags, self.other_flags = np.empty((2, BLOCK), dtype=np.bool_)
         self._errors = self.a
 
     def errors(self, n: int) -> Doubles:
         """Room for the errors of ``n`` elements."""
         if n > self._errors.size:
-            self._errors = np.empty(_KEPT)
+            self._errors = np.empty(KEPT)
         return self._errors[:n]
 
 
@@ -75,16 +75,24 @@ class Sums:
 
 
 class ReferenceBinades:
-    """Properties of a reference that every comparison needs: the number of nonzero elements, and
-    binades.
+    """Properties of a reference that every comparison needs: the number of nonzero elements, which
+    are positive, and binades.
 
-    Only for references that fit into one block; for larger ones reading costs as much as computing.
+    Only for references of at most :data:`KEPT` elements; for larger ones reading costs as much as
+    computing.
     """
 
     def __init__(self, reference: Doubles) -> None:
         self.nonzero = int(np.count_nonzero(reference))
         self._reference = reference
         self._binades: dict[int, tuple[Doubles, bool]] = {}
+        self._positive: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def positive(self) -> npt.NDArray[np.bool_]:
+        if self._positive is None:
+            self._positive = self._reference > 0.0
+        return self._positive
 
     def binade(self, form: Format) -> tuple[Doubles, bool]:
         """The binades, and whether a number is small (:class:`Sums`)."""
@@ -106,24 +114,27 @@ def absolute_and_ulp(
     """First part: max e, max e/ulp and the sums that need no S. ``actual`` has any floating
     dtype, both are flat."""
     sums, n = Sums(), reference.size
-    if 0 < n <= _KEPT:
+    if 0 < n <= KEPT:
         sums.error = _SCRATCH.errors(n)
     if 0 < n <= BLOCK:
         _accumulate(actual, reference, tail, form, sums, n, known)
-        return sums
-    for start in range(0, n, BLOCK):
-        block = slice(start, start + BLOCK)
-        _accumulate(
-            actual[block],
-            reference[block],
-            None if tail is None else tail[block],
-            form,
-            sums,
-            n,
-            start=start,
-        )
-        if sums.bad:
-            break
+    else:
+        for start in range(0, n, BLOCK):
+            block = slice(start, start + BLOCK)
+            _accumulate(
+                actual[block],
+                reference[block],
+                None if tail is None else tail[block],
+                form,
+                sums,
+                n,
+                known,
+                start,
+            )
+            if sums.bad:
+                break
+    if known is not None and not sums.bad:
+        sums.nonzero, sums.small = known.nonzero, n > 0 and known.binade(form)[1]
     return sums
 
 
@@ -139,32 +150,46 @@ def _accumulate(
 ) -> None:
     """One block of the first part, which begins at element ``start``; leaves |actual − reference|
     in ``sums.error`` or the first scratch buffer."""
-    t = _SCRATCH.b[: r.size]
-    e = _SCRATCH.a[: r.size] if sums.error is None else sums.error[start : start + r.size]
+    size = r.size
+    t = _SCRATCH.b[:size]
+    e = _SCRATCH.a[:size] if sums.error is None else sums.error[start : start + size]
     np.subtract(actual, r, out=e)
     if tail is not None:
         np.subtract(e, tail, out=e)
-    flags, positive = _SCRATCH.flags[: r.size], 0
+    if known is None:
+        before = sums.nonzero
+        binades = _binade_and_nonzero(r, form, t, sums)
+        all_nonzero = sums.nonzero - before == size
+    else:
+        binades, all_nonzero = known.binade(form)[0], known.nonzero == n
+        binades = binades if n == size else binades[start : start + size]
+    flags = _SCRATCH.flags[:size]
     if n >= SIGNS_FROM:
         positive = int(np.count_nonzero(np.greater(e, 0.0, out=flags)))
-        np.multiply(e, r, out=t)
-        sums.outward += int(np.count_nonzero(np.greater(t, 0.0, out=flags)))
-    np.abs(e, out=e)
+        other = _SCRATCH.other_flags[:size]
+        differing = positive + int(np.count_nonzero(np.less(e, 0.0, out=other)))
+        if differing == size and all_nonzero:  # away from zero: of the sign of r
+            if known is None:
+                r_positive = np.greater(r, 0.0, out=other)
+            else:
+                r_positive = known.positive if n == size else known.positive[start : start + size]
+            outward = size - int(np.count_nonzero(np.not_equal(flags, r_positive, out=flags)))
+        else:
+            products = np.multiply(e, r, out=_SCRATCH.c[:size])
+            outward = int(np.count_nonzero(np.greater(products, 0.0, out=flags)))
+        np.abs(e, out=e)
+    else:
+        np.abs(e, out=e)
+        positive, outward, differing = 0, 0, int(np.count_nonzero(e))
     largest = _largest(e)
     if not largest < np.inf:
         sums.bad = True
         return
-    if known is None:
-        binades, nonzero = _binade_and_nonzero(r, form, t, sums)
-    else:
-        (binades, small), nonzero = known.binade(form), known.nonzero
-        sums.small |= small
-    sums.nonzero += nonzero
     if largest > 0.0:
         sums.abs_max = max(sums.abs_max, largest)
-        differing = _nonzero(e, flags)
         sums.differing += differing
         if n >= SIGNS_FROM:
+            sums.outward += outward
             sums.positive += positive
             sums.negative += differing - positive
         sums.squares += float(e.dot(e))
@@ -173,17 +198,19 @@ def _accumulate(
         sums.ulp_max = max(sums.ulp_max, _largest(t) * 2.0 ** (form.precision - 1))
 
 
-def _binade_and_nonzero(r: Doubles, form: Format, out: Doubles, sums: Sums) -> tuple[Doubles, int]:
-    """The binades of a block and how many of its numbers are not 0. If none is small, one
-    comparison shows both that none is 0 and that no binade is below the smallest normal number."""
+def _binade_and_nonzero(r: Doubles, form: Format, out: Doubles, sums: Sums) -> Doubles:
+    """The binades of a block; counts its numbers that are not 0. If none is small, one comparison
+    shows both that none is 0 and that no binade is below the smallest normal number."""
     np.bitwise_and(r.view(np.uint64), EXPONENT, out=out.view(np.uint64))
     flags = _SCRATCH.flags[: r.size]
     normal = int(np.count_nonzero(np.greater_equal(out, _SMALL * form.smallest_normal, out=flags)))
     if normal == r.size:
-        return out, normal
+        sums.nonzero += normal
+        return out
     nonzero = _nonzero(r, flags)
+    sums.nonzero += nonzero
     sums.small |= normal < nonzero
-    return np.maximum(out, form.smallest_normal, out=out), nonzero
+    return np.maximum(out, form.smallest_normal, out=out)
 
 
 def _nonzero(numbers: Doubles, flags: npt.NDArray[np.bool_]) -> int:

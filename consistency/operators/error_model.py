@@ -50,6 +50,8 @@ class ErrorModel:
     (S is 0 there). ``in_integers`` is the model for whole numbers that the operator
     makes floats first, which rounds the large ones. ``at_least_output``: going forward, no S is
     below \\|ref\\|, so that S of a large result need not be computed where its ulp decides.
+    ``below``: of a large call with one output, a tensor or a number that costs less than S and is
+    never above it; S is computed where that decides nothing.
     """
 
     kind: str = "rounded"
@@ -61,6 +63,7 @@ class ErrorModel:
     wide_accumulation: bool = True
     moves: bool = False
     at_least_output: bool = False
+    below: Magnitude | None = None
     in_complex: ErrorModel | None = None
     in_integers: ErrorModel | None = None
 

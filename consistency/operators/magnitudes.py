@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
-from .hooks import Args, Kwargs, Tensors
+from .hooks import Args, Kwargs, Magnitude, Tensors, hook
 
+_MANY = 1 << 10  # terms of a sum
 FEW = 1 << 13  # numbers up to which the number of calls decides the time, not memory
 
 
@@ -15,6 +16,25 @@ def peak(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
     """For gradients that add up a few cotangents of at most 1, where moving an input may change
     which: twice the largest of all."""
     return tuple(2.0 * (largest(output) + 1.0) for output in outputs)
+
+
+def part_of_sum(share: bool = False) -> Magnitude:
+    """Less than the S of a sum, or with ``share`` of a mean: that of the first half of its longest
+    dim, of many terms the first quarter."""
+
+    @hook
+    def size(
+        outputs: Tensors, x: torch.Tensor, dim: Any = None, keepdim: bool = False, **kwargs: Any
+    ) -> torch.Tensor:
+        dims = range(x.ndim) if dim is None or dim in ([], ()) else dim
+        dims = [each % x.ndim for each in ([dims] if isinstance(dims, int) else dims)]
+        longest = max(dims, key=lambda each: x.shape[each])
+        terms = x.shape[longest]
+        part = x.narrow(longest, 0, max(terms // (4 if terms >= _MANY else 2), 1))
+        total = part.abs().sum(dims, keepdim)
+        return total.mul_(total.numel() / x.numel()) if share else total
+
+    return size
 
 
 def joint_maximum(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:

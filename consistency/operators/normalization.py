@@ -27,6 +27,7 @@ from .hooks import Tensors, hook
 from .magnitudes import finite
 from .normalization_magnitudes import (
     along_dim,
+    least_of_layers,
     of_channels,
     of_direction,
     of_groups,
@@ -182,10 +183,11 @@ WRITES: dict[str, Any] = {"mutates": (1, 2), "differentiable_inputs": (0, 3, 4)}
 
 BATCH = accumulated(of_channels(False, False), per_channel, backward=of_channels(False, True))
 INSTANCE = accumulated(of_channels(True, False), per_instance, backward=of_channels(True, True))
+LAYER = accumulated(of_layers, per_layer, backward=of_layers_slopes, below=least_of_layers)
 OPERATORS = [
     norm("batch_norm", batch_norm, BATCH, **WRITES),
     norm("instance_norm", instance_norm, INSTANCE, **WRITES),
-    norm("layer_norm", layer_norm, accumulated(of_layers, per_layer, backward=of_layers_slopes)),
+    norm("layer_norm", layer_norm, LAYER),
     norm("group_norm", group_norm, accumulated(of_groups, per_group, backward=of_groups_slopes)),
     norm("rms_norm", rms_norm, accumulated("output", per_layer, backward=of_root_mean_square)),
     norm("local_response_norm", local_response_norm, accumulated("output", window), FLOAT),

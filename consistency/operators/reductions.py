@@ -27,6 +27,7 @@ from .declare import (
     reduced,
 )
 from .hooks import Args, Kwargs, Tensors, hook
+from .magnitudes import part_of_sum
 from .nonunique_results import argument, extremum_along, tied_sums, value_at_extremum, zeros_aside
 from .sampling import along, fitting, reducible
 
@@ -215,13 +216,22 @@ def diagonal_length(outputs: Tensors, x: Any) -> float:
 
 
 SUM = products(reduced, integers_exact=True, moves=True)
-MEAN = products(reduced)  # some multiply by 1/n, which is rounded
+ADDITION = replace(SUM, below=part_of_sum())
+MEAN = products(reduced, below=part_of_sum(share=True))  # some multiply by 1/n, which is rounded
 STORED = replace(SUM, wide_accumulation=False)  # partial sums are stored in the half formats
 PRODUCT = accumulated(of_product, reduced, backward=of_factors, wide_accumulation=False)
 TIED = tied_sums(lambda args, kwargs: argument("dim", 1, None, args, kwargs))
 FIXED: dict[str, Any] = {"traits": CONSTANT, "differentiable": False}
 OPERATORS = [
-    op("sum", summing(ADDED), SUM, (*NUMERIC, "bool"), traits=LINEAR, complex=True, method=True),
+    op(
+        "sum",
+        summing(ADDED),
+        ADDITION,
+        (*NUMERIC, "bool"),
+        traits=LINEAR,
+        complex=True,
+        method=True,
+    ),
     op("mean", summing(ADDED), MEAN, traits=LINEAR, complex=True, out=True, method=True),
     op("nansum", summing(SOME_NAN), STORED, EVERY, out=True),
     op("nanmean", over(SOME_NAN, half=Domain(specials=("nan",))), replace(STORED, moves=False)),

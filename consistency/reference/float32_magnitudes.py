@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..core.recipe import tensors
-
 if TYPE_CHECKING:
     from . import Reference
 
@@ -26,31 +24,36 @@ MOST_TERMS = 1 << 13
 _MORE_TERMS = 4  # a bias, and the roundings of factors such as alpha
 _SMALLEST = 2.0**-110  # × n
 _SUBNORMAL = 2.0**-16  # × the smallest sum: what is lost where products are subnormal, 2⁻¹²⁶ each
-_X86 = ("x86_64", "AMD64")
+_FAMILIES = ("matmul", "convolution") if platform.machine() in ("x86_64", "AMD64") else ("matmul",)
 _PLAIN = ("none", "ieee")
 _NARROW = ("float32", "float16", "bfloat16")
+
+
+def is_large(reference: Reference) -> bool:
+    """Whether S is a sum of products that is worth a bound: neither small nor very long."""
+    operator = reference.operator
+    if operator.family not in _FAMILIES or operator.reference is not None:
+        return False
+    terms = reference.terms(0) + _MORE_TERMS
+    elements = sum(o.tensor.numel() for o in reference.outcome.outputs if o.tensor is not None)
+    return terms * elements >= LARGE and terms <= MOST_TERMS
 
 
 def upper_bound(
     reference: Reference, function: Any, args: Any, kwargs: dict[str, Any]
 ) -> torch.Tensor | None:
-    """S of every element from above, in float64. None where it is not worth it, or not sound: for
-    small and for very long sums, numbers that float32 cannot hold, results beyond its range or near
-    its smallest numbers, and where torch may compute float32 with fewer bits.
+    """S of every element from above, in float64, where it :func:`is_large`. None where that is not
+    sound: for numbers that float32 cannot hold, results beyond its range or near its smallest
+    numbers, and where torch may compute float32 with fewer bits.
 
     ``args`` and ``kwargs`` are the arguments, of which numbers are absolute values already; tensors
     are in float64 and have their signs.
     """
-    operator = reference.operator
-    families = ("matmul", "convolution") if platform.machine() in _X86 else ("matmul",)
-    if operator.family not in families or operator.reference is not None:
+    if reference.operator.family == "convolution" and _groups(args, kwargs) != 1:
         return None
-    if operator.family == "convolution" and _groups(args, kwargs) != 1:
+    if not _computes_plainly():
         return None
     terms = reference.terms(0) + _MORE_TERMS
-    elements = sum(o.tensor.numel() for o in reference.outcome.outputs if o.tensor is not None)
-    if terms * elements < LARGE or terms > MOST_TERMS or not _computes_plainly():
-        return None
     fits = _fits_float32(reference)
     try:
         narrow = [_absolute(arg, fits) for arg in args]
@@ -84,8 +87,7 @@ class _InexactError(Exception):
 
 def _fits_float32(reference: Reference) -> bool:
     """Whether the numbers of all tensors were drawn in a format whose numbers float32 has."""
-    case = reference.materials.case
-    return all(t.dtype in _NARROW for t in (*tensors(case.args), *tensors(case.kwargs)))
+    return all(tensor.dtype in _NARROW for tensor in reference.materials.case.tensors)
 
 
 def _absolute(value: Any, fits: bool) -> Any:

@@ -32,6 +32,7 @@ from .magnitudes import MAGNITUDES, Magnitudes, floats, unsigned, without_specia
 from .moved_gradients import without_moved
 from .proofs import Proofs
 
+LARGE = 1 << 15  # numbers from which on S is worth avoiding; fewer have the exact maximum
 _REJECTIONS = (RuntimeError, ValueError, IndexError, NotImplementedError, ZeroDivisionError)
 
 
@@ -233,6 +234,20 @@ class Reference(InputNumbers):
             if self.model.moves and self.direction == "backward"
             else magnitudes
         )
+
+    @functools.cached_property
+    def magnitude_below(self) -> torch.Tensor | float | None:
+        """What the S of a large call is nowhere below, and costs less; None where the error model
+        has no such bound, or an input holds NaN or infinities."""
+        below = self.model.below
+        if below is None or self.direction == "backward" or len(self.outputs) != 1:
+            return None
+        if self.input_size <= LARGE or self.holds_special_values:
+            return None
+        raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
+        least = below(tuple(self.arguments.args), self.arguments.kwargs, raw)
+        assert isinstance(least, (torch.Tensor, float))
+        return least
 
     def _magnitudes(self) -> Magnitudes:
         kind = self.model.magnitude if self.direction == "forward" else self.model.backward

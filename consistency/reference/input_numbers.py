@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.recipe import TensorRecipe, tensors
+from ..generate.exhaustive import is_exhaustive
 from ..generate.materialize import Arguments, Materials
 
 _LOW_ENTROPY = 16
@@ -29,6 +30,21 @@ class InputNumbers:
     def arguments(self) -> Arguments:
         """The case's arguments in float64, not yet passed to any operator."""
         return self.materials.build("float64")
+
+    @functools.cached_property
+    def input_size(self) -> int:
+        """How many numbers all tensors hold."""
+        return sum(tensor.numel() for tensor in self.arguments.tensors)
+
+    @functools.cached_property
+    def is_exhaustive(self) -> bool:
+        """Whether a tensor holds consecutive bit patterns."""
+        return is_exhaustive(self.materials.case)
+
+    @functools.cached_property
+    def holds_special_values(self) -> bool:
+        """Whether an input holds NaN or an infinity."""
+        return self.materials.holds_special_values
 
     @functools.cached_property
     def _numbers(self) -> list[np.ndarray[Any, Any]]:
@@ -84,6 +100,18 @@ class InputNumbers:
         on the order of summation."""
         recipes = (*tensors(self.materials.case.args), *tensors(self.materials.case.kwargs))
         return any(isinstance(t, TensorRecipe) and t.values[0] == "cancelling" for t in recipes)
+
+    @functools.cached_property
+    def relative_range(self) -> float:
+        """The largest range of an operand's numbers, relative to the largest of them; infinite
+        where it is none."""
+        ranges = [0.0]
+        for numbers in self._numbers:
+            if numbers.size:
+                low, high = float(numbers.min()), float(numbers.max())
+                size = max(-low, high)
+                ranges.append((high - low) / size if 0.0 < size < math.inf else math.inf)
+        return max(ranges)
 
     @functools.cached_property
     def heavy_tailed(self) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..core.model import Output
-from .float32_magnitudes import upper_bound
+from .float32_magnitudes import is_large, upper_bound
 from .perturbation import change_signs, largest, responses, scale_one, shift_by_norm
 
 if TYPE_CHECKING:
@@ -66,10 +66,11 @@ def _products(reference: Reference, count: int) -> Magnitudes:
     if reference.direction == "forward" and operator.observe is None and not operator.mutates:
         # A fast path that builds no new tensors: nearly every matrix product comes here.
         function, arguments = operator.reference or operator, reference.arguments
-        kwargs = arguments.kwargs
-        result = upper_bound(
-            reference, function, unsigned(arguments.args, False), unsigned(kwargs, False)
-        )
+        kwargs, result = arguments.kwargs, None
+        if is_large(reference):
+            result = upper_bound(
+                reference, function, unsigned(arguments.args, False), unsigned(kwargs, False)
+            )
         if result is None:
             args = [*map(unsigned, arguments.args)]
             result = function(*args, **(unsigned(kwargs) if kwargs else {}))
@@ -168,12 +169,10 @@ def without_special_values(reference: Reference, magnitudes: Magnitudes) -> Magn
     """``magnitudes``, with the S of zeros in place of NaN and infinities among the inputs where
     theirs is not a number, or left out as one: an infinity that a transform cuts off is no
     summand."""
-    materials = reference.materials
-    if not materials.holds_special_values or all(_settled(m) for m in magnitudes):
+    if not reference.holds_special_values or all(_settled(m) for m in magnitudes):
         return magnitudes
-    finite = type(reference)(
-        reference.operator, materials.without_special_values, reference.direction
-    )
+    materials = reference.materials.without_special_values
+    finite = type(reference)(reference.operator, materials, reference.direction)
     if not finite.outcome.ok:
         return magnitudes
     others = finite.magnitudes

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import consistency
+from consistency import operators
 from consistency.core.model import Result
 from tests.support.running import unshrunk
 
@@ -314,3 +315,28 @@ def test_the_cpu_is_not_accused(operator: str, dtype: str, direction: str) -> No
     assert [
         r.explanation for r in results(operator, None, dtype, direction) if r.verdict.fails
     ] == []
+
+
+@pytest.mark.parametrize("operator", ["bincount", "nn.functional.one_hot"])
+def test_numbers_that_say_how_large_the_result_is_are_not_changed(
+    operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With another sign of its low half an index asks for 16 GB of results."""
+    largest = 0
+
+    def wrong(called: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        return called(x, *args, **kwargs) * 3 + 1
+
+    declared = operators.get(operator)
+    original = declared.callable
+    assert original is not None
+
+    def watched(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        nonlocal largest
+        largest = max(largest, int(x.max()) if x.numel() and x.dtype == torch.int64 else 0)
+        return original(x, *args, **kwargs)
+
+    monkeypatch.setitem(vars(declared), "callable", watched)
+    found = results(operator, wrong, "int64", "forward")
+    assert any(r.verdict.fails for r in found)
+    assert 0 < largest < 1 << 31

@@ -85,7 +85,7 @@ class Case:
             {"cotangents": [recipe.encode(c) for c in self.cotangents]} if self.cotangents else {}
         )
 
-    @property
+    @cached_property
     def tensors(self) -> tuple[recipe.TensorRecipe | recipe.Literal, ...]:
         """The tensors among the arguments, in the order in which they are materialized."""
         return (*recipe.tensors(self.args), *recipe.tensors(self.kwargs))

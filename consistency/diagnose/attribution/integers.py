@@ -26,13 +26,17 @@ _COMPARING = frozenset(
         "clamp_max", "nn.functional.hardtanh", "relu",
     }
 )  # fmt: skip
+# whose numbers say how large the result is: with another sign of the low half gigabytes
+_SIZES = frozenset({"bincount", "nn.functional.one_hot"})
 _BOUNDS = {"nn.functional.hardtanh": {"min_val": -1, "max_val": 1}}  # where a call omits them
 
 
 def comparisons(context: AttributionContext) -> Hypotheses:
     """Whatever is chosen or said by comparing int64."""
     tensors = context.reference.arguments.tensors
-    if not context.backward and any(t.dtype == torch.int64 for t in tensors):
+    if context.backward or context.operator.name in _SIZES:
+        return
+    if any(t.dtype == torch.int64 for t in tensors):
         yield FaultHypothesis(
             "int64-truncated",
             "int64 is compared by its high half and its low half, both signed",
