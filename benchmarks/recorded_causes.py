@@ -43,9 +43,9 @@ def wrong_ones(got: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def _lost(got: torch.Tensor, right: torch.Tensor, before: Arguments, name: str) -> bool:
-    """Every wrong element is what was there before."""
+    """Every wrong element is what was there before, in an argument that is written to."""
     kind, _, number = name.partition("/")
-    if kind != "arg" and not before.tensors:
+    if kind == "grad" or not before.tensors:
         return False
     old = before.bases[int(number)] if kind == "arg" else before.tensors[0]
     wrong = wrong_ones(got, right)
@@ -75,9 +75,10 @@ def _float32(got: torch.Tensor, right: torch.Tensor, before: Arguments, name: st
     wrong = got.reshape(-1) != right.to(torch.int64).reshape(-1)
     held = got.reshape(-1)[wrong]
     rightful = right.reshape(-1)[wrong]
+    most = torch.iinfo(torch.int64).max  # 2⁶³ of float32 has no integer of 64 bits
     return (
         bool(wrong.any())
-        and bool((held.to(torch.float32).to(torch.int64) == held).all())
+        and bool(((held.to(torch.float32).to(torch.int64) == held) | (held == most)).all())
         and bool((rightful.to(torch.float32).to(torch.int64) != rightful).any())
     )
 
@@ -90,9 +91,9 @@ def _no_nan(got: torch.Tensor, right: torch.Tensor, before: Arguments, name: str
 
 
 def _at_the_ends(got: torch.Tensor, right: torch.Tensor, before: Arguments, name: str) -> bool:
-    if got.dtype.is_floating_point or got.dtype in (torch.int64, torch.bool):
+    if got.dtype.is_floating_point or got.dtype == torch.bool:
         return False
-    wrong = (got.double() != right.double()).reshape(-1)
+    wrong = (got != right.to(got.dtype)).reshape(-1)
     ends = torch.iinfo(got.dtype)
     held = got.reshape(-1)[wrong]
     return bool(wrong.any()) and bool(((held == ends.min) | (held == ends.max)).all())
@@ -100,7 +101,7 @@ def _at_the_ends(got: torch.Tensor, right: torch.Tensor, before: Arguments, name
 
 # What holds of the recorded numbers, and the ids that then are right, the strictest first.
 PROOFS: tuple[tuple[Proof, frozenset[str]], ...] = (
-    (_at_the_ends, frozenset({"saturated"})),
+    (_at_the_ends, frozenset({"saturated", "float32-integers"})),
     (_lost, frozenset({"lost-write"})),
     (_no_nan, frozenset({"nan-dropped"})),
     (_low_bits, frozenset({"int64-truncated"})),
@@ -152,22 +153,25 @@ class Groups:
         return (cause if count else ""), False
 
     def right(self, group: Group) -> frozenset[str]:
-        """The ids that are right; empty where no cause is known. A group may have several."""
-        found = self.proved[group]
-        return (frozenset().union(*found) if all(found) else frozenset()) | table(group)
+        """The ids that are right; empty where a result's cause is not known. A group may have
+        several: integers and floats of one operator fail by different ones."""
+        found = [proofs or table(group) for proofs in self.proved[group]]
+        return frozenset().union(*found, table(group)) if all(found) else frozenset()
 
 
 def proved(result: Result, outputs: Sequence[object]) -> frozenset[str]:
     """The ids of the first proof that holds for the failing output."""
     materials = prepare(result.case)
-    reference = Reference(operator_of(result.case), materials, result.direction)
+    operator = operator_of(result.case)
+    reference = Reference(operator, materials, result.direction)
     returned = {o.name: o.tensor for o in outputs}  # type: ignore[attr-defined]
     right = {o.name: o.tensor for o in reference.outputs}
     got, wanted = returned.get(result.output), right.get(result.output)
     if got is None or wanted is None or got.shape != wanted.shape:
         return frozenset()
     before = materials.build()
-    return next((ids for proof, ids in PROOFS if proof(got, wanted, before, result.output)),
+    proofs = (row for row in PROOFS if row[0] is not _lost or operator.mutates)
+    return next((ids for proof, ids in proofs if proof(got, wanted, before, result.output)),
                 frozenset())  # fmt: skip
 
 

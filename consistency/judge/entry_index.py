@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .rule_entries import Entry
 
 _PATTERN = frozenset("*?[")
-_FAMILY, _OPERATOR = 2, 3  # levels of an entry
+FAMILY, OPERATOR = 2, 3  # levels of an entry
 
 
 class Environment(NamedTuple):
@@ -55,9 +55,9 @@ class _NamedEntries:
         self._patterns: list[tuple[int, Entry]] = []
         for place in enumerate(entries):
             entry = place[1]
-            if entry.level == _FAMILY:
+            if entry.level == FAMILY:
                 self._families.setdefault(entry.name, []).append(place)
-            elif entry.level != _OPERATOR:
+            elif entry.level != OPERATOR:
                 self._always.append(place)
             elif _PATTERN.isdisjoint(entry.name):
                 self._operators.setdefault(entry.name, []).append(place)

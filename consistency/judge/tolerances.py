@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import tolerances_file as file
-from .entry_index import EntryIndex, Environment
+from .entry_index import FAMILY, OPERATOR, EntryIndex, Environment
 from .file_vocabulary import COMPLEX
 from .known import Expectation, entries_of
 from .known.schema import read as read_expectations
@@ -107,7 +107,8 @@ class Tolerances:
         self, query: _RuleQuery, gradient: bool, named: bool = False
     ) -> dict[str, Any]:
         """The values of one dtype; with ``named`` only from entries that name it, or complex64
-        for complex128."""
+        for complex128. A backend's entry for a family does not take from an operator what every
+        backend is granted: it was written for the usual ones of that family."""
         environment = Environment(query.backend, query.device, query.driver)
         named_entries = self._index.entries(environment, query.operator, query.family)
         applicable = [
@@ -118,9 +119,15 @@ class Tolerances:
         if named:
             applicable = [entry for entry in applicable if "any" not in entry.dtypes]
         merged: dict[str, Any] = {}
+        granted: dict[str, float] = {}  # to an operator by name, on every backend
         for entry in sorted(applicable, key=lambda entry: entry.rank(query.dtype)):
             values = entry.values if entry.names(query.dtype) else float64_values(entry.values)
             values = gradient_values(values) if gradient and not entry.backward else values
+            if entry.level == OPERATOR and not entry.backend:
+                granted |= {key: values[key] for key in ("c", "lam") if key in values}
+            elif entry.level == FAMILY:
+                kept = granted.keys() & values.keys()
+                values = {**values, **{key: max(values[key], granted[key]) for key in kept}}
             merged |= values
             if values.keys() & {"c", "lam", "absolute", "ranges"}:
                 merged |= {"source": entry.source, "place": entry.place}

@@ -260,6 +260,26 @@ def in_memory_order(operator: Any, x: Any) -> Any:
     return SquareLayout.apply(x)
 
 
+def sixth(operator: Any, x: Any) -> Any:
+    return x * (x * (1.0 / 6.0) + 0.5).clamp(0.0, 1.0)
+
+
+class OneCotangent(torch.autograd.Function):
+    """neg, whose gradient is made of the first cotangent."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return -x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:  # type: ignore[override]
+        return -gradient.reshape(-1)[:1].expand(gradient.numel()).reshape(gradient.shape)
+
+
+def first_cotangent(operator: Any, x: Any) -> Any:
+    return OneCotangent.apply(x)
+
+
 FAULTS: list[tuple[str, Call, str, str, str, float]] = [
     ("scatter_add", last_wins, "float32", "forward", "duplicates-dropped", 0.7),
     ("scatter_add", first_wins, "float32", "forward", "duplicates-dropped", 0.7),
@@ -276,6 +296,8 @@ FAULTS: list[tuple[str, Call, str, str, str, float]] = [
     ("log1p", by_formula(log_of_sum), "float32", "forward", "evaluated-otherwise", 0.6),
     ("expm1", by_formula(exp_minus_one), "float32", "forward", "evaluated-otherwise", 0.6),
     ("erfc", by_formula(one_minus_erf), "float32", "forward", "evaluated-otherwise", 0.6),
+    ("nn.functional.hardswish", sixth, "float32", "forward", "evaluated-otherwise", 0.6),
+    ("neg", first_cotangent, "float32", "backward", "first-everywhere", 0.6),
     ("clamp", min_wins, "float32", "forward", "crossed-bounds", 0.6),
     ("half", cast_toward_zero, "float32", "forward", "rounded-toward-zero", 0.6),
     ("tril", by_product, "float32", "forward", "masked-by-product", 0.4),

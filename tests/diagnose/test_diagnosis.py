@@ -202,6 +202,19 @@ def test_the_cause_is_named_with_its_share(
     assert any(words in r.explanation for r in named), {r.explanation for r in named}
 
 
+def bfloat16_result(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return run(args, kwargs).bfloat16().half()
+
+
+def test_one_short_number_may_be_chance() -> None:
+    """One number of float16 in eight fits bfloat16, of four numbers one in 4,096 times."""
+    alone = ordinary_failures("dot", bfloat16_result, "float16")
+    assert alone
+    assert "bfloat16-accumulator" not in causes(alone)
+    several = ordinary_failures("mv", bfloat16_result, "float16")
+    assert "bfloat16-accumulator" in causes(several)
+
+
 def test_float64_in_float32_is_a_matter_of_precision_scaling() -> None:
     found = ordinary_failures("matmul", in_float32, "float64")
     assert mostly(found, "float32-instead-of-float64")

@@ -20,6 +20,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consistency import operators
 from consistency.errors import ConfigurationError
 from consistency.judge import located_yaml
 from consistency.judge.known import Expectation, schema
@@ -102,6 +103,41 @@ def test_packaged_numbers(
     assert (rule.c, rule.lam) == (c, lam)
     assert rule.source
     assert rule.place.startswith("tolerances.yaml:")
+
+
+FORMS = [
+    *((f"{name}_", name) for name in ("exp", "tanh", "sigmoid", "pow", "sqrt", "rsqrt")),
+    *((f"_foreach_{name}{end}", name) for end in ("", "_") for name in (
+        "exp", "expm1", "log1p", "log", "log2", "log10", "sin", "cos", "tan", "atan", "asin",
+        "acos", "cosh", "sinh", "tanh", "sigmoid", "erf", "pow", "sqrt", "rsqrt")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "name"), FORMS)
+def test_directml_is_granted_in_place_what_it_is_granted_out_of_place(form: str, name: str) -> None:
+    own, usual = (
+        load().rule(wanted, "float32", family=operators.get(wanted).family, backend="directml")
+        for wanted in (form, name)
+    )
+    assert own.c >= usual.c
+    assert own.lam >= usual.lam
+    assert (own.absolute, own.ranges) == (usual.absolute, usual.ranges)
+
+
+def test_a_family_on_one_backend_takes_nothing_from_an_operator(write: Write) -> None:
+    rules = load(write(START + """
+families: {unary: {any: {c: 1, source: s}}}
+operators: {i1: {any: {c: 32, source: s}}}
+backends:
+  cut:
+    families: {unary: {float16: {c: 1.25, source: s}}}
+    operators: {i2: {float16: {c: 0, source: s}}}
+"""))  # fmt: skip
+    granted = {
+        name: rules.rule(name, "float16", family="unary", backend="cut").c
+        for name in ("i0", "i1", "i2")
+    }
+    assert granted == {"i0": 1.25, "i1": 32, "i2": 0}
 
 
 def test_sine_on_directml_is_bounded_inside_a_range_and_unspecified_outside() -> None:

@@ -4,7 +4,7 @@ numbers, before and without this project's attribution.
 A row: a pattern of operators, a direction (empty: both), the ids of causes that are right, and how
 it was found. ``benchmarks/recorded_causes.py`` proves the general ones (writes that are lost,
 zeros, 32 bits, float32, NaN) from the recorded numbers alone; these rows are the others, found by
-recomputing a case with plain torch.
+recomputing a case with plain torch. Without ids: no kernel is wrong, its adapter is inaccurate.
 """
 
 from __future__ import annotations
@@ -16,17 +16,47 @@ OTHERWISE, CUT, STRIDES = "evaluated-otherwise", "rounded-toward-zero", "strides
 SUMS = "float16-accumulator|truncating-accumulator|rounded-toward-zero"
 
 
+# What a kernel does instead, by the id of its cause.
+WORDS = {
+    "lost-write": "writes to a view that is not contiguous, or has an offset, are lost",
+    "zero": "the result, or wrong elements of the gradient, are zero",
+    "nan-dropped": "NaN is left out: another number is returned",
+    "saturated": "integers saturate that would wrap",
+    "int64-truncated": "int64 is cut to 32 bits, or compared by its halves",
+    "float32-integers": "integers pass through float32",
+    OTHERWISE: "another formula",
+    CUT: "each step is rounded toward zero",
+    STRIDES: "strides are ignored",
+    "float16-accumulator": "partial sums of products are kept in float16",
+    "duplicates-dropped": "duplicate indices do not accumulate",
+    "indices-ignored": "cotangents stay where they are",
+    "argument-ignored": "an argument is ignored",
+    "index-base": "indices count from the start of the tensor",
+    "first-everywhere": "the first of several numbers stands for all",
+    "written-beyond": "a write fills the memory behind it",
+    "output-padding-zero": "what output_padding adds is zero",
+    "mask-incomplete": "a mask ends before the far corner, or is multiplied (0 · NaN)",
+    "offset-ignored": "an offset is ignored",
+    "other-side": "the gradient is that of the other side of a kink",
+    "crossed-bounds": "the lower bound wins where bounds cross",
+    "early-overflow": "an intermediate overflows",
+    "stale": "memory is read that was not written",
+}
+
+
 @dataclass(frozen=True)
 class RecordedCause:
     operators: str
     direction: str
     right: frozenset[str]
     found: str
+    does: str  # in words
 
 
 def _row(operators: str, right: str, found: str, direction: str = "") -> list[RecordedCause]:
-    ids = frozenset(right.split("|"))
-    return [RecordedCause(name, direction, ids, found) for name in operators.split()]
+    ids = frozenset(right.split("|")) - {""}
+    does = WORDS.get(right.split("|")[0], "exponentials or sums less accurate than the budget")
+    return [RecordedCause(name, direction, ids, found, does) for name in operators.split()]
 
 
 ROWS: tuple[RecordedCause, ...] = (
@@ -87,6 +117,22 @@ ROWS: tuple[RecordedCause, ...] = (
           "low halves compared with a sign", "forward"),
     *_row("clamp clamp.method", "crossed-bounds|nan-dropped", "max(min(x, high), low)"),
     *_row("half", CUT, "65,504 beyond the range, every error toward zero"),
+    *_row(f"{N}hardsigmoid {N}hardswish", OTHERWISE, "x · (1/6) + 1/2, bit for bit", "forward"),
+    *_row(f"{N}softsign", OTHERWISE, "x · (1 / (1 + |x|)) is 0 at 65,504: 1 / 65,505 is subnormal"),
+    *_row(f"{N}softplus", "early-overflow", "NaN just where exp(βx) is infinite", "backward"),
+    *_row(f"{N}max_pool1d", "argument-ignored|nan-dropped", "windows of dilation 1, bit for bit"),
+    *_row(f"{N}nll_loss", "first-everywhere", "each is the first cotangent, negated", "backward"),
+    *_row(f"{N}nll_loss", f"argument-ignored|{STRIDES}",
+          "28.58 with the weight's memory and without ignore_index, cut to 28.08"),
+    *_row("cumprod", "first-everywhere", "beside zeros all have the first one's gradient"),
+    *_row("unravel_index", "first-everywhere", "each is the index ÷ the first coefficient"),
+    *_row("sub_ __rsub__", "int64-truncated|float32-integers",
+          "arguments cut to 32 bits, then float32: bit for bit", "forward"),
+    *_row("mvlgamma", "argument-ignored", "x · cotangent: digamma is left out", "backward"),
+    *_row(f"{N}pad", "zero|transposed", "5-D: zeros; reflect: width and height exchanged"),
+    *_row(f"{N}prelu special.log_ndtr", "", "1.1 and 1.2 × budget", "backward"),
+    *_row("sort.method", "stale", "of one number: what the memory held"),
+    *_row("mm.out linear nn.functional.linear", SUMS, "float16: partial sums are cut"),
     *_row("tensordot.out", "float32-integers|int64-truncated", "right modulo 2³², but for float32"),
     *_row(f"{N}avg_pool2d", "argument-ignored", "÷ right one is the share of the window inside"),
 )  # fmt: skip

@@ -4,14 +4,15 @@ optional tensor omitted."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from ...generate.materialize import Arguments
-from .context import AttributionContext, FaultHypothesis, Hypotheses
+from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted
 
+Change = Callable[[Arguments], tuple[list[Any], dict[str, Any]]]
 # Options that calls usually omit, with values that a faulty backend may assume.
 UNSAID: dict[str, tuple[Any, ...]] = {
     "align_corners": (True,), "count_include_pad": (False,), "ceil_mode": (True,),
@@ -54,12 +55,14 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
 def _hypothesis(
     context: AttributionContext, place: int | str, value: Any, words: str
 ) -> FaultHypothesis:
-    name = "argument-ignored"
-    return FaultHypothesis(
-        name,
-        words,
-        functools.partial(context.with_call, functools.partial(_replace_argument, place, value)),
-    )
+    replace = functools.partial(_replace_argument, place, value)
+    return FaultHypothesis("argument-ignored", words, functools.partial(_call, context, replace))
+
+
+def _call(context: AttributionContext, replace: Change) -> Predicted:
+    """The outputs of another call; nothing if one of the others shows that it was not made."""
+    predicted = context.with_call(replace)
+    return predicted if context.agrees_elsewhere(predicted) else []
 
 
 def _tensors_only(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:

@@ -61,7 +61,7 @@ class AttributionContext:
         self.backward = reference.direction == "backward"
         self.dtype = reference.materials.case.dtype
         self.form = dtypes.form_of(self.dtype)
-        observed = reference.observed(outcome.outputs)
+        self._observed = observed = reference.observed(outcome.outputs)
         names = [o.name for o in reference.outputs]
         self.index = names.index(output) if output in names else 0
         self.raw = observed[self.index].tensor if self.index < len(observed) else None
@@ -143,6 +143,18 @@ class AttributionContext:
             ]
             remaining = math.hypot(_norm(residual), _norm(unexplained))
         return 1.0 - remaining / self.size if self.size > 0.0 and math.isfinite(remaining) else 0.0
+
+    def agrees_elsewhere(self, predicted: Predicted) -> bool:
+        """Whether the call's other outputs are as predicted, where they are whole numbers."""
+        for i, (simulated, observed) in enumerate(zip(predicted, self._observed, strict=False)):
+            whole = observed.tensor is not None and not (
+                observed.tensor.is_floating_point() or observed.tensor.is_complex()
+            )
+            if i != self.index and whole and simulated.tensor is not None:
+                assert observed.tensor is not None
+                if not torch.equal(simulated.tensor.to(observed.tensor.dtype), observed.tensor):
+                    return False
+        return True
 
     @property
     def simulated_in_its_own_format(self) -> bool:

@@ -96,6 +96,10 @@ def _log_of_sums(x: torch.Tensor, dim: Any, keepdim: bool = False) -> torch.Tens
     return total if keepdim else total.squeeze(dim)
 
 
+def _hard_sigmoid(x: torch.Tensor) -> torch.Tensor:
+    return (x * (1.0 / 6.0) + 0.5).clamp(0.0, 1.0)
+
+
 def _remainder(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x - y * torch.floor(x / y)
 
@@ -118,6 +122,8 @@ FORMULAS: dict[str, tuple[tuple[str, Formula], ...]] = {
     ),
     "nn.functional.softplus": (("log(1 + exp(x))", lambda x: torch.log(1.0 + torch.exp(x))),),
     "asin": (("π/2 − √(1 − |x|) · a polynomial, good to 7e-5", _asin),),
+    "nn.functional.hardsigmoid": (("x · (1/6) + 1/2", _hard_sigmoid),),
+    "nn.functional.hardswish": (("x · (x · (1/6) + 1/2)", lambda x: x * _hard_sigmoid(x)),),
     "nn.functional.threshold": (("(x > t) · (x − value) + value", _threshold),),
     "nn.functional.celu": (("exp(x) − 1", lambda x, *a, **k: _exponential_unit(1.0, x, *a, **k)),),
     "nn.functional.elu": (("exp(x) − 1", lambda x, *a, **k: _exponential_unit(1.0, x, *a, **k)),),

@@ -26,6 +26,11 @@ _NORMS = ("norm", "linalg.norm", "linalg.vector_norm", "linalg.matrix_norm")
 def hypotheses(context: AttributionContext, name: str) -> Hypotheses:
     if not context.backward:
         return
+    yield FaultHypothesis(
+        "first-everywhere",
+        "one number of the gradient in place of several",
+        functools.partial(_one_number, context),
+    )
     if name.startswith(_SELECTING):
         for per_plane in (False, True):
             yield FaultHypothesis(
@@ -51,6 +56,18 @@ def hypotheses(context: AttributionContext, name: str) -> Hypotheses:
             "the gradient has xᵖ⁻¹ raised to p once more",
             functools.partial(_power_twice, context, name),
         )
+
+
+def _one_number(context: AttributionContext) -> Predicted:
+    """The wrong elements, several by right, are all the number of one that is right."""
+    wrong = context.failing & context.finite
+    held = np.unique(context.actual[wrong])
+    if held.size != 1 or held[0] == 0.0 or np.unique(context.expected[wrong]).size < _MIN_SHOWN:
+        return []
+    alike = context.finite & ~context.failing & (context.actual == held[0])
+    if not alike.any():
+        return []
+    return context.outputs(np.where(wrong, context.expected[alike][0], context.expected))
 
 
 def _cotangent(context: AttributionContext) -> tuple[Arguments, torch.Tensor]:
