@@ -34,7 +34,8 @@ START = 3  # rows before a slice
 PLAIN = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "sparse", "offset"})
 # Value classes that have no structure; a matrix that is to be solved has one.
 SHAPELESS = PLAIN | {"powers", "subnormal", "near", "tokens"}
-# Here all sound ways to compute with an infinity agree.
+# Here all sound ways to compute with an infinity agree, unless products are chained: in another
+# order it may meet a zero.
 INFINITE = frozenset({"matmul", "convolution", "pooling", "reduction", "cumulative", "softmax"})
 
 
@@ -99,7 +100,7 @@ def variations(operator: Operator, case: Case) -> Iterator[Case]:
     tracked = all(t.leaf for t in case.tensors)
     crashes = operator.name in CRASHES_IN_CHANNELS_LAST and not tracked
     written = bool(operator.mutates or operator.leading or operator.name.endswith("_"))
-    infinite = operator.family in INFINITE
+    infinite = operator.family in INFINITE and "chained" not in operator.traits
     for number, tensor in enumerate(case.tensors[:4]):
         if isinstance(tensor, TensorRecipe) and tensor.base and _is_plain(tensor):
             for other in _layouts(tensor, overlap=not written):

@@ -1,6 +1,7 @@
 """Why torch-directml raises, dies or returns another shape: read off the messages, shapes and
-arguments of the recorded calls. Each condition was counted over every recorded call of the
-operator: it holds where the call failed so, and not where it did not.
+arguments of the recorded calls. The conditions of the large groups were counted over every recorded
+call of the operator (they hold where the call failed so, and not where it did not); those of one to
+three results were read off the message and the case alone.
 """
 
 from __future__ import annotations
