@@ -49,14 +49,15 @@ notice 83.7%.
 
 ## Conditions
 
-Planted faults are wrong on many cases; reported defects often only under a narrow condition: a contiguous
-slice that begins some rows into its storage, one tensor in channels_last beside others that are not, rows
-of more than 1,024 elements, an image of 32 x 32 in 8 channels, an infinity among numbers that are added,
--0.0 as a number, two arguments together, positions beyond 256. Some 100 drawn cases of every operator in
-float32 (of matrix products, convolutions, reductions and norms in float16 and bfloat16, too), and
-variations of small ones, were searched for conditions that none of its cases met; up to 12 were added
-that meet the most of them (`tools/shipped_cases.py reach`, `tests/support/adequacy/reach.py`). The
-tables of this page were measured before. [Reported bugs](real-bugs.md) says what that changed.
+Planted faults are wrong on many cases; reported defects often only under a narrow condition: a
+contiguous slice that begins some rows into its storage, one tensor in channels_last beside others
+that are not, rows of more than 1,024 elements, an image of 32 x 32 in 8 channels, an infinity
+among numbers that are added, -0.0 as a number, two arguments together, positions beyond 256. Some
+100 drawn cases of every operator in float32 (of matrix products, convolutions, reductions and
+norms in float16 and bfloat16, too), and variations of small ones, were searched for conditions
+that none of its cases met; up to 12 were added that meet the most of them (`tools/shipped_cases.py
+reach`, `tests/support/adequacy/reach.py`). The tables of this page were measured before. [Reported
+bugs](real-bugs.md) says what that changed.
 """
 
 
