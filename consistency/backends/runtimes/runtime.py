@@ -19,8 +19,8 @@ from ..base import Backend
 class Runtime(Backend):
     """A runtime with ``SWITCHES``, each with its values (empty: a positive number).
 
-    ``TITLE`` is its name in sentences, ``EXTRA`` what pip installs, ``PACKAGES`` what that is, the
-    one that is imported first.
+    ``TITLE`` is its name in sentences, ``EXTRA`` its name in specs and what pip installs,
+    ``PACKAGES`` what that is, the one that is imported first.
     """
 
     TITLE: ClassVar[str]
@@ -49,12 +49,16 @@ class Runtime(Backend):
         """The packages of the extra that are absent; nothing is imported."""
         return [name for name in cls.PACKAGES if importlib.util.find_spec(name) is None]
 
+    @classmethod
+    def remedy(cls) -> str:
+        """What installs the packages."""
+        return f'pip install "consistency[{cls.EXTRA}]"'
+
     def why_unavailable(self) -> str | None:
         missing = self.not_installed()
         if missing:
             are = "is" if len(missing) == 1 else "are"
-            remedy = f'pip install "consistency[{self.EXTRA}]"'
-            return f"{' and '.join(missing)} {are} not installed: {remedy}"
+            return f"{' and '.join(missing)} {are} not installed: {self.remedy()}"
         package = self.PACKAGES[0]
         try:
             return self._lacks(importlib.import_module(package))

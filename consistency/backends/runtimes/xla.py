@@ -26,6 +26,10 @@ class Xla(Runtime, TorchBackend):
     SWITCHES: ClassVar = {}
     device = "xla"
 
+    @classmethod
+    def remedy(cls) -> str:
+        return "it needs the torch of its own version, such as in another environment: xla@PYTHON"
+
     def _lacks(self, package: ModuleType) -> str | None:
         importlib.import_module("torch_xla.runtime").device_type()  # raises without a device
         return None
