@@ -368,6 +368,16 @@ def test_healthy_statistics_say_nothing() -> None:
     assert verdict_of(statistics()).verdict.value == "rounding"
 
 
+def test_what_was_flushed_counts_in_no_statistics() -> None:
+    flush = Policy(flush_subnormals=True)
+    lost = ElementGroup(None, 1e6, 0.0, 1e-39, ((1e-6, 0.0),), (WORST,), ())
+    output = statistics(sigma_rms=1e6, element_groups=(lost,))
+    assert verdict_of(output, policy=flush).verdict.value == "rounding"
+    assert verdict_of(output).verdict.value == "divergent"
+    # Within budget without that: its errors are no flushed numbers.
+    assert verdict_of(statistics(sigma_rms=6.0), policy=flush).verdict.value == "divergent"
+
+
 def test_an_rms_error_that_rounding_does_not_explain(snapshot: Snapshot) -> None:
     judgment = verdict_of(statistics(sigma_rms=6.0), baseline_output=statistics(sigma_rms=0.5))
     words(judgment, "divergent", snapshot)
