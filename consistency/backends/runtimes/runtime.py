@@ -59,11 +59,13 @@ class Runtime(Backend):
         if missing:
             are = "is" if len(missing) == 1 else "are"
             return f"{' and '.join(missing)} {are} not installed: {self.remedy()}"
-        package = self.PACKAGES[0]
         try:
-            return self._lacks(importlib.import_module(package))
+            return self._lacks(self._imported())
         except Exception as error:  # a native library may raise anything
-            return f"{package} cannot be imported: {told(error)}"
+            return f"{self.PACKAGES[0]} cannot be imported: {told(error)}"
+
+    def _imported(self) -> ModuleType:
+        return importlib.import_module(self.PACKAGES[0])
 
     def _lacks(self, package: ModuleType) -> str | None:
         """What this build of the runtime or this machine lacks for the switches."""
