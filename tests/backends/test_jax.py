@@ -71,6 +71,14 @@ class TestCalls:
         assert torch.equal(result(call(jax, "exp", X)), first)
         assert not call(jax, "exp", torch.ones(5)).ok
 
+    def test_none_among_the_results(self, jax: Jax) -> None:
+        x, weight = torch.ones(2, 1, 4), torch.eye(4)
+        outcome = call(
+            jax, "nn.functional.multi_head_attention_forward", x, x, x, 4, 2, weight.repeat(3, 1),
+            torch.zeros(12), None, None, False, 0.0, weight, torch.zeros(4), need_weights=False,
+        )  # fmt: skip
+        assert torch.allclose(result(outcome), x)
+
     def test_what_torchax_lacks_is_told(self, jax: Jax) -> None:
         outcome = call(jax, "special.airy_ai", X)
         assert outcome.status is OutcomeStatus.UNSUPPORTED

@@ -24,6 +24,7 @@ from ...operators.declare import Operator
 from .._messages import first_line, text_of, told
 from .translation import Signatures, raise_as_torch, tensors_of
 
+_TENSOR = object()
 MAX_PROGRAMS = 1024  # compiled programs, some 100 KB each
 
 
@@ -70,8 +71,8 @@ _NAMED_DIMENSION = re.compile(r"Dimname|dimname|names")
 
 @dataclass(slots=True)
 class _Program:
-    """A function of arrays; ``leaves`` are what a call returns, None for each tensor, known once it
-    was traced."""
+    """A function of arrays; ``leaves`` are what a call returns, :data:`_TENSOR` for each tensor,
+    known once it was traced."""
 
     run: Callable[..., Any]
     leaves: list[Any]
@@ -113,7 +114,7 @@ class JaxCalls:
         except Exception as error:  # of the compiler or of the program
             raise RuntimeError(f"JAX: {first_line(text_of(error))}") from None
         remaining = iter(outputs)
-        returned = [next(remaining) if leaf is None else leaf for leaf in program.leaves]
+        returned = [next(remaining) if leaf is _TENSOR else leaf for leaf in program.leaves]
         for position, result in zip(program.written, remaining, strict=True):
             try:
                 tensors[position].copy_(result)
@@ -146,7 +147,7 @@ class JaxCalls:
         except Exception as error:
             raise_as_torch(operator, args, kwargs)
             raise _untranslated(error) from None
-        if not written and not any(leaf is None for leaf in leaves):
+        if not written and not any(leaf is _TENSOR for leaf in leaves):
             raise Unsupported("it returns no tensor: nothing of it is in the program")
         return _Program(run, leaves, written)
 
@@ -182,7 +183,7 @@ def _traced(
             returned.append(leaf)
         elif isinstance(leaf, torch.Tensor):
             raise Unsupported("torchax leaves it to torch on the CPU")
-        leaves.append(None if isinstance(leaf, (torch.Tensor, jax.Array)) else leaf)
+        leaves.append(_TENSOR if isinstance(leaf, (torch.Tensor, jax.Array)) else leaf)
     return returned + [given[position].jax() for position in written]
 
 
