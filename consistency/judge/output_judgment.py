@@ -38,7 +38,8 @@ def judge_output(
             _EXACT, "only shape and dtype are defined here, and they agree", {}, None, output.name
         )
     rho, element_group, pareto_point = max_rho(output, rule, policy)
-    numbers = _numbers(output, baseline_output, rho, element_group)
+    flushed = _is_flushed(output, rule, policy)
+    numbers = _numbers(output, None if flushed else baseline_output, rho, element_group)
     worst = (
         element_group.worst[pareto_point]
         if 0 <= pareto_point < len(element_group.worst)
@@ -46,7 +47,7 @@ def judge_output(
     )
     statistics = (
         ""
-        if rho > 1.0 or _is_flushed(output, rule, policy)
+        if rho > 1.0 or flushed
         else step_problem(output)
         if output.of_steps is not None
         else distribution_problem(output, baseline_output, rule)

@@ -141,5 +141,8 @@ class TestCalls:
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_scripts_show_their_divergence(script: Path) -> None:
     """Those of docs/runtimes.md and beside it, with torch and the runtime alone."""
-    assert "consistency" not in script.read_text(encoding="utf-8")
+    text = script.read_text(encoding="utf-8")
+    assert "consistency" not in text
+    if "import torchax" in text and "dim_Dimname" not in torch.ops.aten.prod.overloads():
+        pytest.skip("torchax names overloads that this torch no longer has: it cannot be imported")
     subprocess.run([sys.executable, "-W", "ignore", str(script)], check=True, timeout=300)

@@ -372,7 +372,9 @@ def test_what_was_flushed_counts_in_no_statistics() -> None:
     flush = Policy(flush_subnormals=True)
     lost = ElementGroup(None, 1e6, 0.0, 1e-39, ((1e-6, 0.0),), (WORST,), ())
     output = statistics(sigma_rms=1e6, element_groups=(lost,))
-    assert verdict_of(output, policy=flush).verdict.value == "rounding"
+    judgment = verdict_of(output, baseline_output=statistics(), policy=flush)
+    assert judgment.verdict.value == "rounding"
+    assert "rmse_ratio" not in judgment.metrics  # nor does a second look use them
     assert verdict_of(output).verdict.value == "divergent"
     # Within budget without that: its errors are no flushed numbers.
     assert verdict_of(statistics(sigma_rms=6.0), policy=flush).verdict.value == "divergent"
