@@ -18,6 +18,9 @@ _EXACT, _ROUNDING, _DIVERGENT, _INCONCLUSIVE = (
     Verdict(v) for v in ("exact", "rounding", "divergent", "inconclusive")
 )
 
+# A metric: the output is within budget only because subnormals may be zero on this backend.
+FLUSHED = "flushed"
+
 
 def judge_output(
     output: Measured, baseline_output: Measured | None, rule: Rule, policy: Policy
@@ -40,6 +43,8 @@ def judge_output(
     rho, element_group, pareto_point = max_rho(output, rule, policy)
     flushed = _is_flushed(output, rule, policy)
     numbers = _numbers(output, None if flushed else baseline_output, rho, element_group)
+    if flushed:
+        numbers[FLUSHED] = 1.0
     worst = (
         element_group.worst[pareto_point]
         if 0 <= pareto_point < len(element_group.worst)
