@@ -22,6 +22,7 @@ from .base import Backend, TorchBackend, attempt, availability, refusal
 
 if TYPE_CHECKING:
     from .runtimes.graph_runtime import GraphRuntime
+    from .runtimes.runtime import Runtime
 
 __all__ = [
     "Backend",
@@ -151,8 +152,8 @@ def isolated(backend: Backend, spec: str) -> Backend:
 
 
 def runtime_of(backend: Backend) -> GraphRuntime | None:
-    """The runtime that a backend stands for, in this process; None of any other backend, and of a
-    runtime in another environment."""
+    """The runtime of ONNX graphs that a backend stands for, in this process; None of any other
+    backend, and of a runtime in another environment."""
     from .runtimes.graph_runtime import GraphRuntime
     from .subprocess.backend import SubprocessBackend
 
@@ -163,7 +164,8 @@ def runtime_of(backend: Backend) -> GraphRuntime | None:
     if is_users_file(backend.spec):
         return None
     build = _RUNTIMES.get(parse(backend.spec).kind)
-    return build(parse(backend.spec)) if build is not None else None
+    runtime = build(parse(backend.spec)) if build is not None else None
+    return runtime if isinstance(runtime, GraphRuntime) else None
 
 
 def resolve_all(specs: Iterable[Any]) -> list[Backend]:
@@ -199,7 +201,7 @@ def default_backends() -> list[Backend]:
 def catalog() -> list[Backend]:
     """Every backend known by name, available or not, and each further CUDA device and DirectML
     adapter."""
-    names = ["cpu", "cpu+onednn=off", "numpy", "onnxruntime", "openvino"]
+    names = ["cpu", "cpu+onednn=off", "numpy", "onnxruntime", "openvino", "jax", "xla"]
     for accelerator in _ACCELERATORS:
         names += [accelerator, *_further(accelerator)]
     from ._named_backends import named
@@ -259,6 +261,20 @@ def _openvino(spec: Spec) -> GraphRuntime:
     return OpenVino(replace(spec, kind="openvino").name, spec.switches)
 
 
+def _jax(spec: Spec) -> Runtime:
+    from .runtimes.jax_runtime import Jax
+
+    spec.no_place()
+    return Jax(spec.name, spec.switches)
+
+
+def _xla(spec: Spec) -> Runtime:
+    from .runtimes.xla import Xla
+
+    spec.no_place()
+    return Xla(spec.name, spec.switches)
+
+
 def _device(spec: Spec) -> Backend:
     from .devices import Device
 
@@ -298,11 +314,13 @@ _KNOWN: dict[str, Callable[[Spec], Backend]] = {
     "directml": _directml,
 }
 # Loaded in a process of their own only.
-_RUNTIMES: dict[str, Callable[[Spec], GraphRuntime]] = {
+_RUNTIMES: dict[str, Callable[[Spec], Runtime]] = {
     "onnxruntime": _onnxruntime,
     "ort": _onnxruntime,
     "openvino": _openvino,
     "ov": _openvino,
+    "jax": _jax,
+    "xla": _xla,
 }
 _KNOWN |= _RUNTIMES
 _NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)

@@ -11,6 +11,7 @@ from ..core.model import Cause, Evidence
 from ..core.text import format_factor
 from ..core.verdict import Verdict, VerdictKind
 from .judgment import Judgment
+from .output_judgment import FLUSHED
 from .rule_values import Policy
 
 _PRECISION_LOSSES = (
@@ -111,6 +112,7 @@ def exceeds_baseline(judgment: Judgment) -> bool:
     return (
         judgment.verdict.kind is VerdictKind.ROUNDING
         and not few_differ
+        and not numbers.get(FLUSHED)  # its largest errors are what was flushed
         and (numbers.get("ulp_max", 0.0) > _SUSPECT_ULP or unusual(judgment))
     )
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import torch
 
 from consistency import operators
@@ -12,6 +15,19 @@ from tests.support.graph_runtimes import call, needs_openvino, result
 
 def test_doubles_are_not_offered() -> None:
     assert OpenVino().unsupported(operators.get("sin"), "float64", "forward")
+
+
+@needs_openvino
+def test_no_telemetry_is_sent() -> None:
+    program = (
+        "import sys; from consistency.backends.runtimes.openvino import OpenVino; "
+        "assert OpenVino().why_unavailable() is None; "
+        "from openvino.tools.ovc import telemetry_utils; "
+        "assert telemetry_utils.tm.__name__ == 'openvino.tools.ovc.telemetry_stub'; "
+        "assert not any(name.startswith('openvino_telemetry') for name in sys.modules); "
+        "import openvino_telemetry"  # as it was for everybody else
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=300)
 
 
 @needs_openvino

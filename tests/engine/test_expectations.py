@@ -31,7 +31,7 @@ from consistency.engine.known.standing import (
 )
 from consistency.engine.known.status import StatusCollector, StatusWriter, misnamed
 from consistency.engine.resume import earlier_results
-from consistency.errors import BundleError, ConfigurationError
+from consistency.errors import BundleError, ConfigurationError, UsageError
 from consistency.judge.known import Expectation, json_schema, load
 from consistency.judge.known.predicate import parse
 from consistency.judge.tolerances import load as load_tolerances
@@ -240,6 +240,17 @@ def test_entries_that_name_nothing_get_a_suggestion(write: Write) -> None:
     assert "backend 'drectml' is none that is known; did you mean directml?" in lines[1]
     for entry in load_tolerances().expectations:
         assert misnamed(entry) == "", entry.place
+
+
+def test_an_unknown_operator_is_told_without_the_operator_database(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent() -> None:
+        raise UsageError("PyTorch's operator database cannot be imported")
+
+    monkeypatch.setattr("consistency.engine.known.status.opinfo.database", absent)
+    _, standings = run(Healthy(), write(ENTRY | {"operator": "matmull"}), seed=1, examples=1)
+    assert [s.status for s in standings.values()] == ["matches nothing"]
 
 
 def standing(entry: Expectation, failed: int, passed: int) -> KnownStatus:

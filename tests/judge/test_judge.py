@@ -17,6 +17,7 @@ from consistency.core.verdict import OutcomeStatus
 from consistency.judge import tolerances
 from consistency.judge.judge import judge
 from consistency.judge.judgment import Judgment
+from consistency.judge.reconsideration import exceeds_baseline
 from consistency.judge.rule_values import Policy, RangeRule, Rule
 from tests.support.snapshots import Snapshot
 
@@ -366,6 +367,19 @@ def statistics(**changes: Any) -> Measured:
 def test_healthy_statistics_say_nothing() -> None:
     assert verdict_of(statistics(), baseline_output=statistics()).verdict.value == "rounding"
     assert verdict_of(statistics()).verdict.value == "rounding"
+
+
+def test_what_was_flushed_counts_in_no_statistics() -> None:
+    flush = Policy(flush_subnormals=True)
+    lost = ElementGroup(None, 1e6, 0.0, 1e-39, ((1e-6, 0.0),), (WORST,), ())
+    output = statistics(sigma_rms=1e6, element_groups=(lost,))
+    judgment = verdict_of(output, baseline_output=statistics(), policy=flush)
+    assert judgment.verdict.value == "rounding"
+    assert not exceeds_baseline(judgment)  # nor does a second look use them
+    assert "rmse_ratio" not in judgment.metrics
+    assert verdict_of(output).verdict.value == "divergent"
+    # Within budget without that: its errors are no flushed numbers.
+    assert verdict_of(statistics(sigma_rms=6.0), policy=flush).verdict.value == "divergent"
 
 
 def test_an_rms_error_that_rounding_does_not_explain(snapshot: Snapshot) -> None:

@@ -1,4 +1,4 @@
-"""Calls of runtimes that evaluate translated graphs, for tests of what each of them owes."""
+"""Calls of runtimes that run translated calls, for tests of what each of them owes."""
 
 from __future__ import annotations
 
@@ -9,27 +9,29 @@ import torch
 
 from consistency import operators
 from consistency.backends.base import Backend
-from consistency.backends.runtimes.graph_runtime import GraphRuntime
+from consistency.backends.runtimes.jax_runtime import Jax
 from consistency.backends.runtimes.onnx_runtime import OnnxRuntime
 from consistency.backends.runtimes.openvino import OpenVino
+from consistency.backends.runtimes.runtime import Runtime
 from consistency.core.model import Case, Outcome
 from consistency.generate.materialize import case_of, prepare
 
 
-def needs(runtime: type[GraphRuntime]) -> pytest.MarkDecorator:
+def needs(runtime: type[Runtime]) -> pytest.MarkDecorator:
     """Skips where the runtime's packages are not installed, with the remedy."""
     absent = runtime.not_installed()
-    remedy = f'pip install ".[{runtime.EXTRA}]"'
-    return pytest.mark.skipif(bool(absent), reason=f"{', '.join(absent)} not installed: {remedy}")
+    reason = f"{', '.join(absent)} not installed: {runtime.remedy()}"
+    return pytest.mark.skipif(bool(absent), reason=reason)
 
 
-needs_onnxruntime, needs_openvino = needs(OnnxRuntime), needs(OpenVino)
+needs_onnxruntime, needs_openvino, needs_jax = needs(OnnxRuntime), needs(OpenVino), needs(Jax)
 
 # OpenVINO's default precision depends on the processor; float32 is asked for.
 ONNXRUNTIME = pytest.param(OnnxRuntime(), id="onnxruntime", marks=needs_onnxruntime)
 OPENVINO = pytest.param(
     OpenVino(switches={"precision": "f32"}), id="openvino", marks=needs_openvino
 )
+JAX = pytest.param(Jax(), id="jax", marks=needs_jax)
 
 
 def run(backend: Backend, case: Case, **options: Any) -> Outcome:

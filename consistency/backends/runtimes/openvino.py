@@ -22,7 +22,7 @@ from ...errors import Unsupported
 from ...operators.declare import Operator
 from ..base import Backend
 from .graph_runtime import GraphRuntime, ModelSessions
-from .openvino_sessions import OpenVinoSessions, chosen_precision, devices
+from .openvino_sessions import OpenVinoSessions, chosen_precision, devices, openvino_package
 
 IN_FLOAT32 = "inference precision f32"  # the variant
 
@@ -38,6 +38,9 @@ class OpenVino(GraphRuntime):
         "opset": (),
         "threads": (),
     }
+
+    def _imported(self) -> ModuleType:
+        return openvino_package()
 
     def _lacks(self, package: ModuleType) -> str | None:
         offered = devices()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import importlib
 import re
+import sys
 from collections import OrderedDict
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,33 @@ from .._messages import first_line, text_of
 MAX_MODELS = 256
 
 
+def openvino_package() -> ModuleType:
+    """OpenVINO, imported without its telemetry.
+
+    ``import openvino`` sends an event unless this user once ran ``opt_in_out --opt_out``. While it
+    is imported here, openvino_telemetry cannot be found, and OpenVINO takes its own stub in place
+    of it: nobody's setting is changed.
+    """
+    if "openvino" in sys.modules:
+        return importlib.import_module("openvino")
+    before = sys.modules.get(_TELEMETRY, _ABSENT)
+    sys.modules[_TELEMETRY] = None  # type: ignore[assignment] # the import system's own sign
+    try:
+        return importlib.import_module("openvino")
+    finally:
+        if before is _ABSENT:
+            del sys.modules[_TELEMETRY]
+        else:
+            sys.modules[_TELEMETRY] = before  # type: ignore[assignment]
+
+
+_TELEMETRY = "openvino_telemetry"
+_ABSENT = object()
+
+
 @functools.cache
 def _core() -> Any:
-    openvino: Any = importlib.import_module("openvino")
+    openvino: Any = openvino_package()
     return openvino.Core()
 
 
@@ -80,7 +106,7 @@ class OpenVinoSessions:
 
 
 def _given(tensor: torch.Tensor) -> Any:
-    openvino: Any = importlib.import_module("openvino")
+    openvino: Any = openvino_package()
     plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
     if plain.is_complex():
         raise Unsupported("OpenVINO has no complex numbers")

@@ -58,20 +58,34 @@ def _as_dtype(output: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.view_as_complex(output.contiguous()) if pairs else output
 
 
+class Signatures:
+    """What identifies a call but its tensors' numbers, within one process."""
+
+    def __init__(self) -> None:
+        self._functions: dict[int, Any] = {}  # keeps their ids from being used again
+
+    def of(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        """The operator, and of each argument dtype and shape if it is a tensor, else its value."""
+        function = operator.callable
+        self._functions[id(function)] = function
+        described = map_leaves(_described, [list(args), dict(kwargs)])
+        return f"{operator.name} {id(function)} {described}"
+
+
 class Translator:
     """Translates calls for one opset version (None: the exporter's own), each signature once."""
 
     def __init__(self, opset: int | None = None) -> None:
         self._opset = opset
         self._known: OrderedDict[str, Translation | Exception] = OrderedDict()
-        self._functions: dict[int, Any] = {}  # keeps their ids from being used again
+        self._signatures = Signatures()
 
     def translate(
         self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Translation:
         """Raises Unsupported with the exporter's reason; if torch itself refuses the call, what
         torch raises."""
-        key = self._signature(operator, args, kwargs)
+        key = self._signatures.of(operator, args, kwargs)
         if key in self._known:
             self._known.move_to_end(key)
         else:
@@ -85,12 +99,6 @@ class Translator:
         if isinstance(found, Exception):
             raise found
         return found
-
-    def _signature(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        function = operator.callable
-        self._functions[id(function)] = function
-        described = map_leaves(_described, [list(args), dict(kwargs)])
-        return f"{operator.name} {id(function)} {described}"
 
 
 def _described(leaf: Any) -> Any:
@@ -134,7 +142,7 @@ def _translated(
     try:
         model = exporter.export(traced, [tensor.detach() for tensor in tensors], opset)
     except Exception as error:
-        _raise_as_torch(operator, args, kwargs)
+        raise_as_torch(operator, args, kwargs)
         raise Unsupported(reason(error)) from None
     if not any(is_tensor for is_tensor, _ in leaves) and not written:
         raise Unsupported("it returns no tensor: nothing of it is in the graph")
@@ -143,7 +151,7 @@ def _translated(
     return Translation(model, tuple(leaves), written, signature)
 
 
-def _raise_as_torch(operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def raise_as_torch(operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raises what torch raises for this call, if it does."""
 
     def copied(leaf: Any) -> Any:
