@@ -39,6 +39,9 @@ SHAPELESS = PLAIN | {"powers", "subnormal", "near", "tokens"}
 INFINITE = frozenset({"matmul", "convolution", "pooling", "reduction", "cumulative", "softmax"})
 
 
+# Numbers whose squares leave float16 while the result does not, and where they are squared.
+LARGE = ("normal", 0.0, 300.0)
+SQUARING = frozenset({"normalization", "reduction"})
 UNCHECKED = frozenset({"optimizers"})
 SQUARE = frozenset({"diagonal", "positive-definite"})  # of n x n matrices, n first
 
@@ -109,6 +112,10 @@ def variations(operator: Operator, case: Case) -> Iterator[Case]:
             if infinite and floats(tensor.dtype) and tensor.values[0] in PLAIN:
                 yield _with_tensor(case, number, with_infinity(tensor))
     yield from itertools.chain(_longer(case), _as_images(case), _with_zeros(case))
+    if case.dtype == "float16" and operator.family in SQUARING and case.tensors:
+        first = case.tensors[0]
+        if isinstance(first, TensorRecipe) and _is_plain(first):
+            yield _with_tensor(case, 0, replace(first, values=LARGE))
 
 
 def _layouts(tensor: TensorRecipe, *, overlap: bool) -> Iterator[TensorRecipe]:

@@ -15,6 +15,7 @@ from consistency.core.recipe import TensorRecipe
 from consistency.generate import search
 from consistency.generate.materialize import prepare
 from consistency.generate.variations import (
+    LARGE,
     MOST_ELEMENTS,
     PERIOD,
     is_possible,
@@ -125,6 +126,16 @@ def test_infinities_stand_only_where_sound_ways_agree() -> None:
     assert infinite("sum")
     assert not infinite("fft.fft")
     assert not infinite("mm", ("positive-definite", 4))
+
+
+def test_squares_beyond_float16() -> None:
+    half = replace(MATRIX, dtype="float16")
+    case = Case("nn.functional.rms_norm", "float16", (half, (5,)))
+    found = list(variations(operators.get(case.operator), case))
+    assert [c.tensors[0].values for c in found].count(LARGE) == 1  # type: ignore[union-attr]
+    (large,) = prepare(found[-1]).build().tensors
+    assert large.isfinite().all()
+    assert large.square().isinf().any()
 
 
 def test_zeros_of_both_signs() -> None:

@@ -16,8 +16,8 @@ from consistency.core import recipe
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.engine.unit_cases import draw
-from consistency.generate.variations import is_possible, variations
-from consistency.judge.known.case_facts import Facts
+from consistency.generate.variations import LARGE, is_possible, variations
+from consistency.judge.known.case_facts import UNKNOWN, Facts
 from consistency.operators.declare import Operator
 
 from .measure import quick
@@ -27,6 +27,7 @@ from .selection import MOST_ELEMENTS, elements, planted
 
 LENGTHS, ELEMENTS = (16, 32, 64, 256, 1024), (1024, 8192)
 CHANNELS, PIXELS = 8, 32  # of an image that is no toy
+BATCHED = 32  # rows of matrices that stand in a batch
 LARGE_INDEX = 256  # beyond it bfloat16 is not exact
 SEEDS, COUNT = (201, 202), 40  # drawn candidates
 # Cases from which others are derived: the smallest, and the smallest of each list of arguments.
@@ -48,14 +49,19 @@ def reach(case: Case) -> dict[str, float]:
 def _of_tensors(case: Case) -> Iterator[tuple[str, float]]:
     facts = Facts(case)
     shapes: list[tuple[int, ...]] = []
+    changed = [n for n, t in enumerate(case.tensors) if not _is_contiguous(facts, t)]
     for number, tensor in enumerate(case.tensors[:4]):
         shape, layout = facts.described("shape", tensor), facts.described("layout", tensor)
         if not isinstance(shape, tuple):
             continue
         shapes.append(shape)
         words = set(layout) - {"contiguous", "scalar", "empty", "offset"}
-        if math.prod(shape) > 1:
+        if math.prod(shape) > 1 and _count(tensor) > 1:
             yield from ((f"tensor {number} is {word}", 2.0) for word in words)
+            if changed == [number]:
+                yield from ((f"only tensor {number} is {word}", 2.0) for word in words)
+        if len(shape) > 2 and math.prod(shape[:-2]) > 1 and min(shape[-2:]) > BATCHED:
+            yield f"a batch of more than {BATCHED} x {BATCHED}", 2.0
         if "contiguous" in layout and facts.described("offset", tensor) and math.prod(shape):
             yield f"tensor {number} is a contiguous slice", 3.0
         yield from ((f"longer than {n}", 2.0) for n in LENGTHS if max(shape, default=0) > n)
@@ -66,6 +72,8 @@ def _of_tensors(case: Case) -> Iterator[tuple[str, float]]:
             continue
         yield from ((f"tensor {number} holds {token}", 2.0) for _, token in tensor.special)
         yield f"tensor {number} of {tensor.values[0]}", 0.25
+        if tensor.values == LARGE:
+            yield "squares beyond the format", 2.0
         index = tensor.values[0] == "integers" and tensor.dtype == "int64"
         if index and tensor.values[2] > LARGE_INDEX:
             yield f"tensor {number} has indices beyond {LARGE_INDEX}", 2.0
@@ -73,6 +81,16 @@ def _of_tensors(case: Case) -> Iterator[tuple[str, float]]:
             yield f"tensor {number} tracks no gradient", 0.5
     if len(shapes) > 1 and len(shapes[0]) == len(shapes[1]) > 1:
         yield f"sizes differ: {shapes[0][-2] != shapes[1][-2]}", 1.0
+
+
+def _is_contiguous(facts: Facts, tensor: recipe.TensorRecipe | recipe.Literal) -> bool:
+    layout = facts.described("layout", tensor)
+    return layout is UNKNOWN or bool({"contiguous", "scalar", "empty"} & set(layout))
+
+
+def _count(tensor: recipe.TensorRecipe | recipe.Literal) -> int:
+    """The numbers that the tensor was made of."""
+    return math.prod(tensor.base if isinstance(tensor, TensorRecipe) else tensor.shape)
 
 
 def _of_arguments(case: Case) -> Iterator[tuple[str, float]]:
