@@ -18,6 +18,7 @@ import torch
 from ..core.dtypes import floats
 from ..core.model import Case
 from ..core.recipe import TensorRecipe
+from ..operators.call_forms import empty
 from ..operators.declare import Operator
 from .gradients import CRASHES_IN_CHANNELS_LAST
 from .layouts import inverse
@@ -26,6 +27,7 @@ from .materialize import prepare
 PERIOD = 8  # cases of a batch, of which one is varied
 ATTEMPTS = 3  # variations of a case that are tried: not every call is possible
 MOST_ELEMENTS = 1 << 14  # of a varied case, all tensors together
+MOST_RESULTS = 1 << 18  # numbers that it returns: `diagflat` of 16 K would be 1 GB
 LONG = (40, 300, 1500)  # lengths beyond the sizes of blocks
 SMALL = 2
 IMAGE, CHANNELS = (33, 35), 8
@@ -75,8 +77,11 @@ def _varied(operator: Operator, case: Case) -> Case | None:
 
 
 def is_possible(operator: Operator, case: Case) -> bool:
-    """Whether torch's CPU takes the call, and resizes no destination that has elements, which is
-    deprecated. (Shape functions alone take a bias of the wrong size.)"""
+    """Whether torch's CPU takes the call, returns no more than 2¹⁸ numbers, and resizes no
+    destination that has elements, which is deprecated. (Shape functions alone take a bias of the
+    wrong size.)"""
+    if _results(operator, case) > MOST_RESULTS:
+        return False
     try:
         arguments = prepare(case).build()
         before = [t.shape for t in arguments.tensors]
@@ -87,6 +92,21 @@ def is_possible(operator: Operator, case: Case) -> bool:
         return False
     pairs = zip(before, arguments.tensors, strict=True)
     return all(0 in shape or shape == tensor.shape for shape, tensor in pairs)
+
+
+def _results(operator: Operator, case: Case) -> int:
+    """The numbers that a call returns, by torch's shape function; 0 where that does not know."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            returned = operator(
+                *(empty(arg) for arg in case.args),
+                **{name: empty(value) for name, value in case.kwargs.items()},
+            )
+    except Exception:  # whatever a shape function, or the lack of one, raises
+        return 0
+    items = returned if isinstance(returned, (list, tuple)) else [returned]
+    return sum(item.numel() for item in items if isinstance(item, torch.Tensor))
 
 
 def _elements(case: Case) -> int | None:

@@ -152,6 +152,15 @@ def test_what_cannot_be_called_is_not_possible() -> None:
     assert is_possible(operators.get("add"), Case("add", "float32", (MATRIX, MATRIX)))
 
 
+def test_results_are_of_moderate_size() -> None:
+    def case(size: int) -> Case:
+        return Case("diagflat", "float32", (TensorRecipe((size,), "float32", UNIFORM, 5000),))
+
+    operator = operators.get("diagflat")
+    assert is_possible(operator, case(500))
+    assert not is_possible(operator, case(600))
+
+
 def test_a_destination_is_not_resized() -> None:
     small = TensorRecipe((2, 2), "float32", UNIFORM, 5000)
     operator = operators.get("exp.out")

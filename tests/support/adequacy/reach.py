@@ -73,7 +73,7 @@ def _of_tensors(case: Case) -> Iterator[tuple[str, float]]:
         yield from ((f"tensor {number} holds {token}", 2.0) for _, token in tensor.special)
         yield f"tensor {number} of {tensor.values[0]}", 0.25
         if tensor.values == LARGE:
-            yield "squares beyond the format", 2.0
+            yield "squares beyond the format", 4.0
         index = tensor.values[0] == "integers" and tensor.dtype == "int64"
         if index and tensor.values[2] > LARGE_INDEX:
             yield f"tensor {number} has indices beyond {LARGE_INDEX}", 2.0
