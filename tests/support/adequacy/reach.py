@@ -10,9 +10,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from consistency.core import recipe
+from consistency.core.dtypes import floats
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.engine.unit_cases import draw
@@ -29,6 +31,11 @@ LENGTHS, ELEMENTS = (16, 32, 64, 256, 1024), (1024, 8192)
 CHANNELS, PIXELS = 8, 32  # of an image that is no toy
 BATCHED = 32  # rows of matrices that stand in a batch
 LARGE_INDEX = 256  # beyond it bfloat16 is not exact
+# Here all sound ways to compute with an infinity agree, unless products are chained: in another
+# order it may meet a zero. A compensated sum of it is NaN, and so is a convolution by transforms.
+INFINITE = frozenset({"matmul", "pooling", "softmax"})
+# Numbers that an infinity may stand among; a matrix that is to be solved is none of these.
+PLAIN = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "sparse", "offset"})
 SEEDS, COUNT = (201, 202), 40  # drawn candidates
 # Cases from which others are derived: the smallest, and the smallest of each list of arguments.
 FEWEST_OF, MOST_TYPES, FEW_ELEMENTS = 3, 8, 24
@@ -132,7 +139,17 @@ def candidates(operator: Operator, dtype: str) -> list[Case]:
     found = {case.id: case for case in drawn}
     for case in [*small[:FEWEST_OF], *list(first.values())[-MOST_TYPES:]]:
         found |= {other.id: other for other in variations(operator, case)}
+        if operator.family in INFINITE and "chained" not in operator.traits:
+            found |= {other.id: other for other in _with_infinities(case)}
     return [case for case in found.values() if elements(case) <= MOST_ELEMENTS]
+
+
+def _with_infinities(case: Case) -> Iterator[Case]:
+    """The case with one infinity in the middle of each of its tensors in turn."""
+    for number, tensor in enumerate(case.tensors):
+        if isinstance(tensor, TensorRecipe) and floats(tensor.dtype) and tensor.values[0] in PLAIN:
+            other = replace(tensor, special=((math.prod(tensor.base) // 2, "inf"),))
+            yield case.with_tensors(other if n == number else t for n, t in enumerate(case.tensors))
 
 
 def _types(case: Case) -> tuple[str, ...]:
