@@ -259,7 +259,7 @@ def test_a_folder_for_what_is_shown_even_when_there_are_too_many(
 ) -> None:
     monkeypatch.setattr(bundle_writer, "MAX_FAILURE_FOLDERS", 1)
     common = (
-        "run exp neg --dtype float32 --direction forward --examples 3 --no-shipped "
+        "run exp neg --dtype float32 --direction forward --examples 1 --no-shipped "
         "--backend users.py:Off"
     )
     shrunk = cli(common, "--out", "small").output

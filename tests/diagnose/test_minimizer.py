@@ -490,7 +490,7 @@ def test_drawn_tensors_stay_drawn_where_their_bits_do_not_fail() -> None:
     def last_bit(y: Tensor, *rest: Any) -> Tensor:
         return torch.where(y.abs() >= 2.0, torch.nextafter(y, torch.full_like(y, torch.inf)), y)
 
-    minimal = small(*found(own("last bit", "matmul", last_bit, 12, 12)), examples=100)
+    minimal = small(*found(own("last bit", "matmul", last_bit, 12, 12), 2), examples=100)
     assert all(isinstance(tensor, TensorRecipe) for tensor in minimal.result.case.tensors)
     assert "drawn tensors are needed: given by their bits they do not fail" in minimal.steps
     assert size(minimal.result.case)[0] <= 12
@@ -513,7 +513,7 @@ def test_what_depends_on_the_calls_before_is_confirmed_or_left() -> None:
 
 
 def test_what_is_told_of_a_case() -> None:
-    minimal = small(*found(SOME[1]))
+    minimal = small(*found(SOME[1], 2))
     assert minimal.steps[1].endswith("→ 4 numbers")
     assert "1 of 4 numbers not 0" in minimal.steps
     assert "layout still needed: tensor 0 strides [1, 2]" in minimal.steps
