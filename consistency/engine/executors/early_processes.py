@@ -53,18 +53,19 @@ class EarlyProcesses:
 
 
 def likely_processes(jobs: int | None, *, everything: bool) -> int:
-    """How many processes a run will judge in, as far as can be told without torch.
+    """How many processes to start early: one less than a run will judge in, as far as can be told
+    without torch, because this process loads torch on a core of its own meanwhile.
 
     ``everything``: it tests all operators, on all backends that are here, in small cases. With an
     accelerator it would judge in one process, and of few operators nobody knows how many cases
     there are.
     """
     if jobs is not None:
-        return jobs
+        return max(jobs - 1, 1)
     if not everything or _has_accelerator():
         return 0
     count = min(usable_cores(), psutil.virtual_memory().available // MEMORY_OF_ONE)
-    return count if count > 1 else 0
+    return count - 1 if count > 1 else 0
 
 
 def likely_threads() -> int:

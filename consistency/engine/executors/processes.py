@@ -64,7 +64,7 @@ class ProcessExecutor(Coordinator):
                     f"cannot make; name it as file.py:attribute, or judge in this process"
                 )
         super().__init__(
-            config, ProcessPool(processes, bounds, early), wait_for=processes,
+            config, ProcessPool(processes, bounds, early), wait_for=processes, alike=True,
             expectations=expectations,
             fingerprints=fingerprints, notify=notify,
             labels=dict.fromkeys(specs.values(), ""),  # every process may use every backend

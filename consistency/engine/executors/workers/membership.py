@@ -27,12 +27,14 @@ class NoWorkersError(ConsistencyError):
 class Membership:
     """The workers of one run, by environment. ``backends_named``: by the user. ``labels``:
     resources by backend, instead of the default ones. ``wait_for``: the number of workers to wait
-    for. ``expectations`` are the files of ``config``. ``notify`` receives messages for the user."""
+    for. ``alike``: all workers are known to form one environment, so that a run begins with the
+    first that has described itself, and the others join. ``expectations`` are the files of
+    ``config``. ``notify`` receives messages for the user."""
 
     def __init__(
         self, config: RunConfig, client: WorkerClient, *, backends_named: bool = True,
         labels: Mapping[str,
-        str] | None = None, wait_for: int = 1,
+        str] | None = None, wait_for: int = 1, alike: bool = False,
         expectations: Sequence[str] = (), notify: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
         self.config, self.client, self.backends_named, self.labels, self.wait_for = (
@@ -42,7 +44,7 @@ class Membership:
             labels or {},
             max(wait_for, 1),
         )
-        self.notify = notify
+        self.notify, self.alike = notify, alike
         self.specs = {b.name: config.specs.get(b.name, b.name) for b in config.backends}
         self.config_json = config_to_json(config, self.specs.values(), expectations)
         self.environments: list[WorkerEnvironment] = []
@@ -72,7 +74,7 @@ class Membership:
             self.request_description(member)
         until = time.monotonic() + DESCRIBE_SECONDS
         by_key: dict[str, WorkerEnvironment] = {}
-        while self.joining and time.monotonic() < until:
+        while self.joining and not (self.alike and by_key) and time.monotonic() < until:
             message = self.client.next(LOOK_SECONDS)
             if isinstance(message, Reply):
                 environment = self._environment_from(message)
