@@ -104,6 +104,7 @@ class SubprocessBackend(SupervisedWorker):
 
     def prefetch(self, coming: Iterable[tuple[Operator, Case, str]]) -> None:
         """Send the next requests, so that the worker computes while this process judges."""
+        self._will_run()
         if self._opened is None and self._spawned is None:
             with contextlib.suppress(OSError):  # reported by why_unavailable()
                 self._spawned = self._spawn()
@@ -139,6 +140,7 @@ class SubprocessBackend(SupervisedWorker):
         formulation: str = "",
     ) -> Outcome:
         """As run, on a variant of the backend or with a decomposition."""
+        self._will_run()
         reason = self.quarantined(operator.name) or self.why_unavailable()
         if reason:
             return Outcome(OutcomeStatus.UNAVAILABLE, message=reason)

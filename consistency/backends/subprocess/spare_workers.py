@@ -2,9 +2,10 @@
 no search for adapters and no context of the device.
 
 Of a backend that opens within :data:`QUICK` seconds none is kept: its workers are forked or started
-when one is lost. Of any other there is one from the first case on, and after its first loss
-:data:`MOST`: crashes come in rows of that length, because an operator that causes more is
-quarantined. Each spare holds what its device's package holds, of memory and of the device.
+when one is lost. Of one that is known to import a package (DirectML) there are :data:`MOST` from
+the start, opening beside the first worker; of any other there is one from the first case on, and
+after its first loss :data:`MOST`, because each may hold a context of its device.
+Crashes come in rows of that length: an operator that causes more is quarantined.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from . import framing
 from .process import START_SECONDS, LostError, Worker
 
 QUICK = 0.3  # seconds; what one crash may cost
-MOST = 4  # one less than the deaths in a row that put an operator into quarantine
+MOST = 5  # the deaths in a row that put an operator into quarantine
 
 
 class SpareWorkers:
@@ -29,6 +30,11 @@ class SpareWorkers:
         self._spawn = spawn
         self._open: deque[Worker] = deque()
         self._wanted = 0
+
+    def expect(self, opening: framing.Header) -> None:
+        """A backend that opens slowly and is likely to crash is about to run cases."""
+        self._wanted = MOST
+        self._fill(opening)
 
     def opened(self, seconds: float, opening: framing.Header) -> None:
         """A worker was opened, which took so many seconds: keep a spare if that is long."""

@@ -8,6 +8,7 @@ a new worker gets the others.
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import time
 from collections import Counter, OrderedDict
@@ -26,6 +27,7 @@ from .spare_workers import SpareWorkers
 
 DEATHS_IN_A_ROW = 5  # failures of an operator before it is quarantined; a timeout counts as two
 GONE_AFTER = 3  # workers without a device before it is considered lost
+_BASE = re.compile("[^:+@]*")  # of a specification: before an adapter's name and switches
 FRESH_FAILURES = 3  # first cases of new workers that raise, before the backend is considered broken
 
 
@@ -49,6 +51,7 @@ class SupervisedWorker(Backend):
         self._spawned: Worker | None = None  # the next one, loading
         self._spares = SpareWorkers(self._spawn)
         self._adapters: object = None  # found once: by this process, or by the first worker
+        self._runs_cases = False  # and not only describes its device
         self._opened: framing.Header | None = None
         self._pending: OrderedDict[int, CaseRequest] = OrderedDict()
         self._done: dict[tuple[str, ...], Outcome] = {}
@@ -84,9 +87,22 @@ class SupervisedWorker(Backend):
         if self._source is not None:
             self._source.close()
         self._source = self._worker = self._spawned = self._opened = None
+        self._runs_cases = False
         self._pending.clear()
         self._done.clear()
         self._keys.clear()
+
+    def _will_run(self) -> None:
+        """Cases are coming: spares of a device that is slow to open begin to open now."""
+        if self._runs_cases:
+            return
+        self._runs_cases = True
+        if self._worker is not None and self._is_directml:
+            self._spares.expect(self._opening())
+
+    @property
+    def _is_directml(self) -> bool:
+        return _BASE.match(self.spec).group() == "directml"  # type: ignore[union-attr]
 
     def _submit(self, case: Case, direction: str, key: tuple[str, ...]) -> None:
         packed, blobs = pack_cases([case])
@@ -277,12 +293,16 @@ class SupervisedWorker(Backend):
     def _start(self) -> framing.Header:
         worker, self._spawned = self._spawned or self._spawn(), None
         if self._adapters is None and not self.python and not self.variables:
+            if self._is_directml:
+                _directml_adapters.discover()
             self._adapters = _directml_adapters.known()
         header = self._opening()
         blobs: Sequence[bytes] = ()
         if self._worked is not None:
             header["canary"], blobs = self._worked.header, self._worked.blobs
         worker.send(header, blobs)
+        if self._runs_cases and self._adapters is not None and self._is_directml:
+            self._spares.expect(self._opening())
         try:
             reply, _ = worker.reply(time.monotonic() + START_SECONDS)
         except LostError:
@@ -294,11 +314,14 @@ class SupervisedWorker(Backend):
             raise LostError("crash", str(reply["wrong"]))
         if reply.get("reason") is not None:
             worker.kill()
+            self._spares.close()
             self._refused += 1
         else:
             self._worker, self._fresh, self._refused = worker, True, 0
             self.device = str(reply.get("device", "cpu"))
             self._adapters = reply.get("adapters") or self._adapters
+            if self._runs_cases and self._is_directml:
+                self._spares.expect(self._opening())
             self._spares.opened(float(reply.get("seconds", 0.0)), self._opening())
         if self._opened is None or self._refused >= GONE_AFTER:
             # do not search for a lost device repeatedly
