@@ -1,9 +1,10 @@
 """The examples of docs/findings*.md under several Pythons, side by side: python
 tools/findings_by_version.py PYTHON [PYTHON…]
 
-The examples run as if they were typed, so that expressions print their values. Prints Markdown: for every example its first line of text, what each Python printed, and a
-mark where the first two differ. Whether a difference means that a defect was corrected is read by a
-person: some examples show uninitialized memory, or depend on the processor.
+The examples run as if they were typed, so that expressions print their values. Prints Markdown: for
+every example the beginning of the text above it, what each Python printed, and a mark where the
+first two differ. Whether a difference means that a defect was corrected is read by a person: some
+examples show uninitialized memory, or depend on the processor.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from typing import NamedTuple
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = ("findings.md", "findings-gradients.md", "findings-float64.md")
-SHARED = "import math\nimport numpy\nimport numpy as np\nimport torch\nimport torch.nn.functional as F\n"
+SHARED = """
+import math
+import numpy
+import numpy as np
+import torch
+import torch.nn.functional as F
+"""
 SECONDS = 600.0
 
 # Compiled in `single` mode, an expression prints its value, as at the prompt. A line of JSON each.
@@ -33,7 +40,8 @@ for code in json.load(sys.stdin):
                 exec(compile(ast.Interactive([statement]), "example", "single"), names)
         except Exception as error:
             print(f"{type(error).__name__}: {error}")
-    print(json.dumps(said.getvalue().rstrip()), flush=True)
+    text = "\\n".join(x for x in said.getvalue().splitlines() if not x.startswith("<torch._C.Gen"))
+    print(json.dumps(text.rstrip()), flush=True)
 """
 
 

@@ -1,9 +1,9 @@
 """Maxima and minima of two numbers, and clamping.
 
-Where both are equal there is no derivative, and torch chooses a subgradient. Since 2.14 it is that of
-the smallest norm (pytorch#191142): two tensors get half of the gradient each, and a tensor at a bound
-that is a number gets nothing. Until 2.13 the first tensor got the whole gradient. The choice is that
-of the torch that runs, whose float64 is the reference.
+Where both are equal there is no derivative, and torch chooses a subgradient. Since 2.14 it is the
+one of smallest norm (pytorch#191142): two tensors get half of the gradient each, and a tensor at a
+bound that is a number gets nothing. Until 2.13 the first tensor got the whole gradient. Here it is
+the choice of the torch that runs, whose float64 is the reference.
 """
 
 from __future__ import annotations
