@@ -210,6 +210,7 @@ def test_a_tensor_that_cannot_be_taken_along_is_named() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:FutureWarning")  # 2.15
 def test_a_scripted_module_is_named() -> None:
     class Plain(nn.Module):
         def __init__(self) -> None:

@@ -81,6 +81,7 @@ TAKEN: list[Callable[[], Any]] = [
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:FutureWarning")  # 2.15
 @pytest.mark.parametrize("factory", TAKEN)
 def test_what_a_model_takes_is_left_alone(factory: Callable[[], Any]) -> None:
     assert subject_of(factory(), "what factory returned").model is not None
