@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .declare import (
-    SUMMED,
+    SQUARED,
     Call,
     ComplexVariant,
     Domain,
@@ -23,7 +23,7 @@ from .reductions import SMALL, dims_of, op, over
 from .sampling import along, fitting, reducible
 
 EXPONENTS = Domain(-128.0, 128.0, points=(0.0, 88.72), specials=("-inf", "inf"), wide=(-10, 6))
-MEASURED = Domain(wide=(-8, 7))
+MEASURED = Domain(wide=(-8, 7), squares=True)
 LARGE = Domain(64.0, 900.0)
 
 
@@ -36,7 +36,7 @@ def moments(d: Drawing) -> Call:
     """
     if d.choice(False, False, False, True):
         # Everything, by default: what a wrong default of the correction is worth is 1/n.
-        return call(d.tensor(d.shape(1, 2, least=3, most=4), SUMMED, overlap=False))
+        return call(d.tensor(d.shape(1, 2, least=3, most=4), SQUARED, overlap=False))
     kwargs: dict[str, Any] = {"dim": -1}
     if d.choice(False, False, True):
         shape = (*d.shape(0, 2, most=4), d.size(3, 4096))
@@ -49,7 +49,7 @@ def moments(d: Drawing) -> Call:
         case "unbiased":
             kwargs["unbiased"] = d.flag()
             kwargs.setdefault("dim", list(range(len(shape))))
-    return call(d.tensor(shape, SUMMED, overlap=False), **kwargs)
+    return call(d.tensor(shape, SQUARED, overlap=False), **kwargs)
 
 
 def norms(*orders: Any) -> Sample:

@@ -1,0 +1,58 @@
+"""Definitions that the reference follows where torch does not: results at NaN and at the ends of the
+line, in float64. Elsewhere they are torch's own."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Function = Callable[..., Any]
+
+
+def nan_kept(function: Function) -> Function:
+    """``function``, whose result is NaN where a floating-point argument is: NaN is no number, so
+    nothing is known of what is computed from it (IEEE 754, 6.2)."""
+
+    @functools.wraps(function)
+    def kept(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if not isinstance(result, Tensor) or not result.is_floating_point():
+            return result
+        for arg in args:
+            if isinstance(arg, Tensor) and arg.is_floating_point():
+                result = torch.where(arg.isnan(), math.nan, result)
+            elif isinstance(arg, float) and math.isnan(arg):
+                result = torch.full_like(result, math.nan)
+        return result
+
+    return kept
+
+
+@nan_kept
+def zeta(x: Any, q: Any) -> Any:
+    """Hurwitz's zeta: every term of its sum is 0 at q = inf, for x > 1."""
+    result = torch.special.zeta(x, q)
+    far = torch.as_tensor(q) == math.inf
+    return torch.where(far & (torch.as_tensor(x) > 1), 0.0, result)
+
+
+def polygamma(n: int, x: Tensor) -> Tensor:
+    """The derivatives of the digamma function: 0 at infinity (from below for even n), and infinite
+    at a pole if the limits of both sides agree, as for odd n."""
+    result = torch.polygamma(n, x)
+    if n < 1 or not result.is_floating_point():
+        return result
+    result = torch.where(x == math.inf, 0.0 if n % 2 else -0.0, result)
+    pole = (x <= 0) & (x == x.floor()) & x.isfinite()
+    return torch.where(pole, math.inf, result) if n % 2 else result
+
+
+def silu(x: Tensor, inplace: bool = False) -> Tensor:
+    """x·sigmoid(x), which goes to 0 from below at -inf."""
+    low = x == -math.inf
+    return torch.where(low, -0.0, torch.nn.functional.silu(torch.where(low, 0.0, x)))
