@@ -262,10 +262,20 @@ def _balanced(
 
 
 def _ascending(
-    bits: bitstream.Bits, blanks: int, first: int, form: Format, low: float, high: float
+    bits: bitstream.Bits,
+    blanks: int,
+    first: int,
+    form: Format,
+    low: float,
+    high: float,
+    *names: str,
 ) -> Array:
-    """Even over [low, high], in ascending order."""
-    return np.sort(_uniform(bits, blanks, first, form, low, high))
+    """Even over [low, high], in ascending order; one of each named special value among more
+    numbers, NaN at the end."""
+    numbers = _uniform(bits, blanks, first, form, low, high)
+    if 0 < len(names) < numbers.size:
+        numbers[-len(names) :] = [SPECIAL[name](form) for name in names]
+    return np.sort(numbers)
 
 
 def _diagonal(

@@ -56,3 +56,52 @@ def silu(x: Tensor, inplace: bool = False) -> Tensor:
     """x·sigmoid(x), which goes to 0 from below at -inf."""
     low = x == -math.inf
     return torch.where(low, -0.0, torch.nn.functional.silu(torch.where(low, 0.0, x)))
+
+
+def searchsorted(boundaries: Tensor, values: Any, **kwargs: Any) -> Tensor:
+    """Places in the order of torch.sort, in which NaN is equal to NaN and behind infinity."""
+    if not boundaries.is_floating_point():
+        return torch.searchsorted(boundaries, values, **kwargs)
+    values = torch.as_tensor(values, dtype=boundaries.dtype)
+    numbers = torch.where(boundaries.isnan(), math.inf, boundaries)
+    places = torch.searchsorted(numbers, torch.where(values.isnan(), 0.0, values), **kwargs)
+    count = (~boundaries.isnan()).sum(-1, keepdim=boundaries.ndim > 1).to(places.dtype)
+    right = kwargs.get("right") or kwargs.get("side") == "right"
+    behind = torch.full_like(count, boundaries.shape[-1]) if right else count
+    return torch.where(values.isnan(), behind, torch.minimum(places, count))
+
+
+def bucketize(values: Any, boundaries: Tensor, **kwargs: Any) -> Tensor:
+    """As :func:`searchsorted`."""
+    return searchsorted(boundaries, values, **kwargs)
+
+
+def std_mean(x: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """Standard deviation and mean; the mean of numbers with an infinity is this infinity."""
+    return _with_mean(torch.std_mean(x, *args, **kwargs), x, *args, **kwargs)
+
+
+def var_mean(x: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """As :func:`std_mean`."""
+    return _with_mean(torch.var_mean(x, *args, **kwargs), x, *args, **kwargs)
+
+
+def _with_mean(
+    moments: tuple[Tensor, Tensor], x: Tensor, dim: Any = None, keepdim: bool = False, **_: Any
+) -> tuple[Tensor, Tensor]:
+    spread, mean = moments
+    plain = x.mean(dim=dim, keepdim=keepdim) if dim is not None else x.mean()
+    return spread, torch.where(plain.isinf(), plain, mean) if plain.shape == mean.shape else mean
+
+
+def embedding_bag(
+    indices: Tensor, weight: Tensor, offsets: Tensor | None = None, **kwargs: Any
+) -> Tensor:
+    """The bags alone: the last offset is where the last bag ends (torch divides its mean by the
+    indices behind, too)."""
+    if kwargs.get("include_last_offset") and offsets is not None:
+        end = int(offsets[-1])
+        indices = indices[:end]
+        if kwargs.get("per_sample_weights") is not None:
+            kwargs = kwargs | {"per_sample_weights": kwargs["per_sample_weights"][:end]}
+    return torch.nn.functional.embedding_bag(indices, weight, offsets, **kwargs)

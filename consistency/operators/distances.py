@@ -167,7 +167,7 @@ def last(outputs: Tensors, x: Any, *_: Any, reduction: str = "mean", **__: Any) 
 
 
 @hook
-def along_dim(outputs: Tensors, x: Any, *_: Any, dim: int, **__: Any) -> float:
+def along_dim(outputs: Tensors, x: Any, *_: Any, dim: int = 1, **__: Any) -> float:
     return float(x.shape[dim])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from . import definitions
 from .declare import (
     SQUARED,
     Call,
@@ -49,7 +50,9 @@ def moments(d: Drawing) -> Call:
         case "unbiased":
             kwargs["unbiased"] = d.flag()
             kwargs.setdefault("dim", list(range(len(shape))))
-    return call(d.tensor(shape, SQUARED, overlap=False), **kwargs)
+    # The mean of one infinity and numbers is defined, however it is summed.
+    values = ("tokens", -1.0, 1.0, "inf") if d.choice(*[False] * 9, True) else None
+    return call(d.tensor(shape, SQUARED, values=values, overlap=False), **kwargs)
 
 
 def norms(*orders: Any) -> Sample:
@@ -217,8 +220,10 @@ OPERATORS = [
        out=True, method=True),
     op("std", moments, accumulated(first_of(of_deviation), reduced, backward=of_steep_slope),
        out=True, method=True),
-    op("var_mean", moments, accumulated(of_variance, reduced, backward=of_slope)),
-    op("std_mean", moments, accumulated(of_deviation, reduced, backward=of_steep_slope)),
+    op("var_mean", moments, accumulated(of_variance, reduced, backward=of_slope),
+       reference=definitions.var_mean),
+    op("std_mean", moments, accumulated(of_deviation, reduced, backward=of_steep_slope),
+       reference=definitions.std_mean),
     op("norm", norms(2, 1, 2.0, 2, 3, math.inf, -math.inf, 0), NORM,
        complex=COMPLEX_NORM, out=True, method=True),
     op("linalg.vector_norm", norms(2, 1, 2.0, 2, 3, math.inf, -math.inf, 0), NORM,
