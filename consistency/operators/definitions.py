@@ -1,5 +1,5 @@
-"""Definitions that the reference follows where torch does not: results at NaN and at the ends of the
-line, in float64. Elsewhere they are torch's own."""
+"""Definitions that the reference follows where torch does not: results at NaN, at the ends of the
+line and of a format, in float64. Elsewhere they are torch's own."""
 
 from __future__ import annotations
 
