@@ -111,7 +111,7 @@ def companions(
     """The companions of a case that its operator is held to; ``outputs`` are the case's own.
 
     Only of cases that were drawn, and that do not hold repeated tensors; forward except for
-    ``layout``, and for ``length`` where every element of one tensor has the same cotangent.
+    ``layout``.
     """
     held = relations(operator.name)
     case = materials.case
@@ -120,12 +120,9 @@ def companions(
     tensors = materials.build().tensors
     if held.get(LAYOUT) == "":
         yield from in_another_layout(materials, tensors)
-    shapes = result_shapes(operator, tensors, outputs)
     if direction == "backward":
-        constant = case.cotangent_layout in ("expanded", "constant")
-        if held.get(LENGTH) == "" and constant and len(tensors) == 1 and not operator.mutates:
-            yield from in_other_lengths(materials, tensors, shapes)
         return
+    shapes = result_shapes(operator, tensors, outputs)
     if held.get(LENGTH) == "":
         yield from in_other_lengths(materials, tensors, shapes)
     positions = batch_positions(operator, case, [tuple(t.shape) for t in tensors], shapes)
