@@ -272,6 +272,8 @@ def _ascending(
 ) -> Array:
     """Even over [low, high], in ascending order; one of each named special value among more
     numbers, NaN at the end."""
+    if not all(name in SPECIAL for name in names):
+        raise ValueError(f"special values are: {', '.join(SPECIAL)}")
     numbers = _uniform(bits, blanks, first, form, low, high)
     if 0 < len(names) < numbers.size:
         numbers[-len(names) :] = [SPECIAL[name](form) for name in names]

@@ -52,7 +52,7 @@ def test_polygamma_at_infinity_and_at_poles() -> None:
     for n in (1, 3):
         assert d.polygamma(n, t(0.0, -1.0, -7.0)).tolist() == [INF] * 3
         for side in (1, -1):  # the limits of both sides agree
-            assert mpmath.psi(n, -1 + side * mpmath.mpf(2) ** -60) > 1e15
+            assert mpmath.psi(n, -1 + side * mpmath.mpf(2) ** -30) > 1e15
     assert d.polygamma(2, t(3.0)).item() == pytest.approx(float(mpmath.psi(2, 3)), rel=1e-13)
 
 
