@@ -553,3 +553,35 @@ ROWS: tuple[Still, ...] = (
         "backward",
     ),
 )  # fmt: skip
+
+_TAIL = "float64 has the defect, and S, of the numbers that cancel, admits it: a result that is 0"
+_AT_NAN = "no definition says what a gradient is at NaN; the length is compared forward only"
+_UNDEFINED = "no definition of the value that both sides agree on"
+
+# What a run of 200 cases of the operator and dtype does not notice, and why. Measured on torch
+# 2.13 (AVX-512), seed 0; all other rows are judged as failing or as known.
+MISSED: dict[str, str] = {
+    "195075 logit backward": _AT_NAN,
+    f"195075 {F}hardtanh backward": _AT_NAN,
+    f"195075 {F}hardshrink backward": _AT_NAN,
+    f"195075 {F}softshrink backward": _AT_NAN,
+    f"195075 {F}elu backward": _AT_NAN,
+    f"195075 {F}hardswish backward": _AT_NAN,
+    "133998 quantile forward": "infinities are not drawn; NumPy's interpolation is NaN, too",
+    "156152 rsqrt forward": "complex infinities are drawn only where nothing is computed",
+    "165537 linspace forward": "ends are finite",
+    "49724 logaddexp backward": _UNDEFINED,
+    "49724 logsumexp backward": _UNDEFINED,
+    "51714 pow forward": "the limit is 0, as torch has it",
+    "192295 special.ndtr forward": _TAIL,
+    "195527 sigmoid backward": _TAIL,
+    "195527 tanh backward": _TAIL,
+    f"195529 {F}binary_cross_entropy_with_logits forward": _TAIL,
+    f"195677 {F}binary_cross_entropy_with_logits backward": _TAIL,
+    f"184037 {F}lp_pool2d forward": "the documented formula has no modulus",
+    "139242 index_reduce forward": "the budget of a sum in bfloat16 admits the error of the count",
+    "140796 special.xlog1py forward": "the budget of two roundings admits it",
+    f"52241 {F}ctc_loss backward": "documented: the input has to be normalized",
+    "94336 scatter backward": "documented: shapes have to be equal",
+    "94336 scatter_reduce backward": "documented: shapes have to be equal",
+}
