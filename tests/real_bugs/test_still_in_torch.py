@@ -1,5 +1,5 @@
-"""Reports that torch 2.13's CPU still deserves: each defect is still there, and the report's input is
-judged as failing or as known unless it is listed as missed."""
+"""Reports that torch 2.13's CPU still deserves: each defect is still there, and its input is judged
+as failing or as known unless it is listed as missed."""
 
 from __future__ import annotations
 
