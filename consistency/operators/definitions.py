@@ -14,16 +14,17 @@ from torch import Tensor
 Function = Callable[..., Any]
 
 
-def nan_kept(function: Function) -> Function:
+def nan_kept(function: Function, arguments: int | None = None) -> Function:
     """``function``, whose result is NaN where a floating-point argument is: NaN is no number, so
-    nothing is known of what is computed from it (IEEE 754, 6.2)."""
+    nothing is known of what is computed from it (IEEE 754, 6.2). Only the first ``arguments``
+    count, if given."""
 
     @functools.wraps(function)
     def kept(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
         if not isinstance(result, Tensor) or not result.is_floating_point():
             return result
-        for arg in args:
+        for arg in args[:arguments]:
             if isinstance(arg, Tensor) and arg.is_floating_point():
                 result = torch.where(arg.isnan(), math.nan, result)
             elif isinstance(arg, float) and math.isnan(arg):

@@ -30,6 +30,11 @@ def test_nan_is_kept_in_either_place(function: Callable[..., Any], other: float)
     assert kept(t(other), t(NAN)).isnan().all()
 
 
+def test_nan_of_a_degree_is_left_alone() -> None:
+    polynomial = d.nan_kept(lambda x, n: x + 0 * n.nan_to_num(), 1)
+    assert polynomial(t(2.0, NAN), t(NAN, 1.0)).isnan().tolist() == [False, True]
+
+
 def test_nothing_else_is_changed_by_keeping_nan() -> None:
     x = torch.linspace(-4, 4, 33, dtype=torch.float64)
     assert torch.equal(d.nan_kept(torch.sign)(x), torch.sign(x))
