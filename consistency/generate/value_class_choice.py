@@ -64,7 +64,7 @@ def plane(operator: Operator | None, dtype: str, domain: Domain) -> Domain:
     moved = operator is not None and operator.error.of(dtype).kind == "exact"
     if not moved:
         specials = tuple(token for token in domain.specials if token in ("0", "1", "-1"))
-        domain = replace(domain, specials=specials, tiny=False, propagates=())
+        domain = replace(domain, specials=specials, tiny=False, propagates=(), squares=False)
     reach = max(abs(domain.low), abs(domain.high))
     return replace(domain, low=-reach, high=reach)
 
@@ -101,6 +101,8 @@ def value_classes_within(domain: Domain, form: dtypes.Format) -> st.SearchStrate
             options.append(("wide", a, b, int(signed)))
     if domain.tiny:
         options.append(("subnormal",))
+    if domain.squares:
+        options += [("beyond", 1), ("beyond", 0)]
     limit = float(2.0**form.max_exponent)
     points = tuple(float(p) for p in domain.points if abs(p) < limit)
     if points:

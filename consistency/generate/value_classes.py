@@ -174,6 +174,14 @@ def _subnormal(bits: bitstream.Bits, blanks: int, first: int, form: Format) -> A
     return _lay(blanks, numbers)
 
 
+def _beyond(bits: bitstream.Bits, blanks: int, first: int, form: Format, large: int) -> Array:
+    """Numbers whose squares leave the format while they do not: in ``large`` the upper half of its
+    normal exponents, else the lower half; every binade equally likely, both signs."""
+    top = form.max_exponent
+    low, high = (top // 2 + 1, top - 1) if large else (1 - top, -(top // 2) - 2)
+    return _wide(bits, blanks, first, form, low, high)
+
+
 def _near(
     bits: bitstream.Bits,
     blanks: int,
@@ -254,10 +262,22 @@ def _balanced(
 
 
 def _ascending(
-    bits: bitstream.Bits, blanks: int, first: int, form: Format, low: float, high: float
+    bits: bitstream.Bits,
+    blanks: int,
+    first: int,
+    form: Format,
+    low: float,
+    high: float,
+    *names: str,
 ) -> Array:
-    """Even over [low, high], in ascending order."""
-    return np.sort(_uniform(bits, blanks, first, form, low, high))
+    """Even over [low, high], in ascending order; one of each named special value among more
+    numbers, NaN at the end."""
+    if not all(name in SPECIAL for name in names):
+        raise ValueError(f"special values are: {', '.join(SPECIAL)}")
+    numbers = _uniform(bits, blanks, first, form, low, high)
+    if 0 < len(names) < numbers.size:
+        numbers[-len(names) :] = [SPECIAL[name](form) for name in names]
+    return np.sort(numbers)
 
 
 def _diagonal(
@@ -289,7 +309,7 @@ CLASSES: dict[str, Callable[..., Raw]] = {
     "uniform": _uniform, "normal": _normal, "wide": _wide, "cancelling": _cancelling,
     "offset": _offset,
     "integers": _integers, "powers": _powers, "sparse": _sparse, "subnormal": _subnormal,
-    "near": _near,
+    "near": _near, "beyond": _beyond,
     "tokens": _tokens,
     "distinct": _distinct, "permutation": _permutation, "ascending": _ascending,
     "balanced": _balanced,

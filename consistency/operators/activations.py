@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from . import definitions
 from .declare import (
     EVERYWHERE,
     EXACT,
@@ -242,6 +243,7 @@ OPERATORS = [
             exponential(0.0, 20.0),
             ErrorModel(magnitude="pointwise", backward=of_tail),
             aten="silu",
+            reference=definitions.silu,
         ),
         ranges=((0, -math.inf, -88.0),),
     ),

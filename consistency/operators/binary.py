@@ -35,6 +35,7 @@ from .declare import (
     family,
     one,
 )
+from .definitions import nan_kept, zeta
 from .hooks import Args, Kwargs, Tensors
 from .nonunique_results import of_shares, quotient_neighbors, remainder_neighbors, zeros_aside
 from .sampling import (
@@ -69,10 +70,11 @@ LOGARITHMIC = Domain(
 NUMERATOR = Domain(-1000.0, 1000.0, points=(3.0, -3.0, 1.5), wide=(-10, 10))
 BOUNDLESS = ("inf", "-inf", "0", "-0")
 COUNTABLE = Domain(2.0**-3, 64.0, points=(0.5, 3.0))
-GAMMA = Domain(0.25, 16.0, points=(1.0, 10.0))
+GAMMA = Domain(0.25, 16.0, points=(1.0, 10.0), specials=("nan", "inf", "0"))
 WEIGHT = Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10))
 ABOVE_MINUS_ONE = Domain(-0.9375, points=(0.0,))
-ZETA, SHIFT = Domain(1.25, 20.0), Domain(0.5, 40.0)
+ZETA = Domain(1.25, 20.0, specials=("nan",))
+SHIFT = Domain(0.5, 40.0, specials=("nan", "inf"))
 
 BOUND = Domain(-4.0, 4.0)
 SELECTION = replace(EXACT, backward=of_shares)
@@ -80,6 +82,13 @@ PLAIN = ErrorModel("rounded")
 MONOMIAL = ErrorModel("rounded", backward="products")
 QUOTIENT = replace(MONOMIAL, in_integers=ErrorModel("rounded", "output"))
 CANCELLING = accumulated("pointwise", one, backward="pointwise")
+
+
+def stepped(x: Any, values: Any) -> Any:
+    """heaviside, NaN where its first argument is."""
+    result = torch.heaviside(x, values)
+    nan = isinstance(x, torch.Tensor) and result.is_floating_point()
+    return torch.where(x.isnan(), math.nan, result) if nan else result
 
 
 def is_power_of_two(value: Any) -> bool:
@@ -124,6 +133,16 @@ def from_left(domain: Domain = REAL, half: Domain | None = None) -> Sample:
         return call(d.tensor(shape_of(d), fitting(d, domain, half)), scalar(d))
 
     return sample
+
+
+def reflected_quotient(d: Drawing) -> Call:
+    """A number divided by a tensor; subnormal divisors beside a number that is as small."""
+    if d.dtype in ("float32", "float64") and d.choice(*[False] * 7, True):
+        smallest = -126 if d.dtype == "float32" else -1022
+        return call(
+            d.tensor(shape_of(d), values=("subnormal",)), d.number(0.5, 1.0) * 2.0 ** (smallest + 1)
+        )
+    return from_left(DIVISOR, half=COUNTABLE)(d)
 
 
 def raised(d: Drawing) -> Call:
@@ -293,6 +312,22 @@ def integers(low: int, high: int) -> Sample:
     return sample
 
 
+def common_divisor(d: Drawing) -> Call:
+    """Small numbers, or the whole range of the dtype beside small positive ones: the divisor of two
+    smallest integers is none that the dtype holds."""
+    if d.choice(False, False, True):
+        shape = shape_of(d)
+        low, high = INTEGER_RANGE[d.dtype]
+        far: tuple[Any, ...] = ("integers", low, high)
+        if low:
+            far = ("powers", (high + 1).bit_length())
+        return call(
+            d.tensor(shape, values=far),
+            d.tensor(d.broadcastable(shape), values=("integers", 1, 120)),
+        )
+    return integers(-60, 60)(d)
+
+
 def common_multiple(d: Drawing) -> Call:
     """Numbers whose multiple the dtype holds: beyond it nothing is defined."""
     return (integers(-11, 11) if d.dtype in ("int8", "uint8") else integers(-60, 60))(d)
@@ -349,7 +384,7 @@ OPERATORS = [
     op("__radd__", from_left(), REFLECTED, EVERY, traits=LINEAR, complex=True),
     op("__rsub__", from_left(), REFLECTED, NUMERIC, traits=LINEAR, complex=True),
     op("__rmul__", LEFT, MONOMIAL, EVERY, traits=LINEAR, complex=True),
-    op("__rdiv__", from_left(DIVISOR, half=COUNTABLE), QUOTIENT, EVERY, complex=True),
+    op("__rdiv__", reflected_quotient, QUOTIENT, EVERY, complex=True),
     op("__rpow__", raised, dtypes=NUMERIC, complex=AS_POWER),
     op("pow", power, dtypes=NUMERIC,
        complex=ComplexVariant(sample=complex_power, error=ROUNDED),
@@ -371,7 +406,7 @@ OPERATORS = [
     op("clamp_max", limited_above, SELECTION, EVERY, traits=PICKS,
     observe=zeros_aside),
     op("heaviside", pointwise(Domain(points=(0.0, 1.0), specials=EVERYWHERE), REAL), EXACT, EVERY,
-    differentiable=False, out=True),
+    differentiable=False, out=True, reference=stepped),
     op("logaddexp", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING, out=True),
     op("logaddexp2", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING),
     op("xlogy", with_numbers(binary(WEIGHT, POSITIVE, mixed=False), WEIGHT, POSITIVE),
@@ -380,9 +415,11 @@ OPERATORS = [
     WEIGHT, ABOVE_MINUS_ONE), dtypes=EVERY),
     op("special.zeta", with_numbers(pointwise(ZETA, SHIFT), ZETA, SHIFT), CANCELLING,
     (*FLOAT, *INTEGERS, "bool"),
-    differentiable=False),
-    op("igamma", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False, out=True),
-    op("igammac", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False),
-    op("gcd", integers(-60, 60), EXACT, INTEGERS, differentiable=False),
+    differentiable=False, reference=zeta),
+    op("igamma", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False, out=True,
+    reference=nan_kept(torch.igamma)),
+    op("igammac", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False,
+    reference=nan_kept(torch.igammac)),
+    op("gcd", common_divisor, EXACT, INTEGERS, differentiable=False),
     op("lcm", common_multiple, EXACT, INTEGERS, differentiable=False),
 ]  # fmt: skip

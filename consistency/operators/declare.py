@@ -30,6 +30,7 @@ from .domains import (
     POSITIVE,
     PROBABILITY,
     REAL,
+    SQUARED,
     SUMMED,
     UNIT,
     Domain,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ADDED", "COMPLEX", "EVERY", "EVERYWHERE", "EXACT", "EXTREMUM", "FINITE", "FLOAT", "FLOATS",
     "HALF", "INTEGERS", "NORMWISE", "NUMERIC", "POSITIVE", "PROBABILITY", "REAL",
-    "REWRITTEN", "ROUNDED", "STRUCTURE", "SUMMED", "UNCHECKED", "UNIT", "Args", "Call",
+    "REWRITTEN", "ROUNDED", "SQUARED", "STRUCTURE", "SUMMED", "UNCHECKED", "UNIT", "Args", "Call",
     "ComplexVariant", "Domain", "Drawing", "ErrorModel", "InPlaceVariant", "Kwargs",
     "Magnitude", "Operator", "Sample", "Tensors", "Terms", "accumulated", "call", "family",
     "hook", "one", "products", "reduced", "resolve",

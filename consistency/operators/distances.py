@@ -15,8 +15,9 @@ from .magnitudes import finite, joint_maximum, peak
 from .parameter_sampling import PLAIN, optional_arguments
 from .regression_losses import REDUCTIONS
 
-VECTORS = Domain(wide=(-8, 8), sums=True)
+VECTORS = Domain(wide=(-8, 8), sums=True, squares=True)
 NEARBY = Domain(-4.0, 4.0, wide=(-8, 2))
+APART = Domain(wide=(-8, 2), squares=True)
 EPSILON = 1e-6  # the default of pairwise_distance
 
 
@@ -42,18 +43,22 @@ def similarity(d: Drawing) -> Call:
 def row_distance(d: Drawing) -> Call:
     shape = rows(d)[d.integer(0, 1) :]
     return call(
+        d.tensor(shape, APART),
         d.tensor(shape, NEARBY),
-        d.tensor(shape, NEARBY),
-        **optional_arguments(d, p=(1.0, 3.0), eps=(0.0,), keepdim=(True,)),
+        **optional_arguments(d, p=(1.0, 3.0, 100.0), eps=(0.0,), keepdim=(True,)),
     )
 
 
 def cross_distance(d: Drawing) -> Call:
     """At most 25 rows, above which the default for p = 2 is a matrix product that cancels; or that
-    product declined."""
+    product declined, or points far from the origin, where it cancels."""
     many = d.flag()
     n, length = (d.size(1, 65 if many else 25) for _ in range(2)), d.size(1, 65)
     batch = d.shape(0, 1, most=3)
+    if d.choice(*[False] * 9, True):
+        counts = (d.size(1, 65), d.size(26, 65))
+        values = ("offset", 1024.0, 1.0)
+        return call(*(d.tensor((*batch, k, length), values=values) for k in counts))
     tensors = [d.tensor((*batch, count, length), NEARBY) for count in n]
     mode = {"compute_mode": "donot_use_mm_for_euclid_dist"} if many else {}
     return call(*tensors, **optional_arguments(d, p=(1.0, 3.0, float("inf"))), **mode)
@@ -162,7 +167,7 @@ def last(outputs: Tensors, x: Any, *_: Any, reduction: str = "mean", **__: Any) 
 
 
 @hook
-def along_dim(outputs: Tensors, x: Any, *_: Any, dim: int, **__: Any) -> float:
+def along_dim(outputs: Tensors, x: Any, *_: Any, dim: int = 1, **__: Any) -> float:
     return float(x.shape[dim])
 
 

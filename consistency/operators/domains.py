@@ -40,7 +40,8 @@ class Domain:
     They stay within [low, high]. ``points`` are boundaries of behavior (overflow thresholds, branch
     points), ``specials`` the useful tokens of :data:`consistency.generate.value_classes.SPECIAL`,
     ``wide`` the binades 2**a … 2**b of magnitudes, ``sums`` adds fillings that stress summation
-    (cancelling, large mean, exact integers). ``propagates`` are the special values whose
+    (cancelling, large mean, exact integers), ``squares`` numbers whose squares leave the format.
+    ``propagates`` are the special values whose
     way through an accumulation is defined although none are named in ``specials``: NaN alone,
     since what becomes of an infinity depends on how a sum is formed (:data:`INFINITE`).
     """
@@ -53,6 +54,7 @@ class Domain:
     sums: bool = False
     tiny: bool = False
     propagates: tuple[str, ...] = ("nan",)
+    squares: bool = False
 
     @property
     def names_special_values(self) -> bool:
@@ -70,6 +72,7 @@ class Domain:
 
 REAL = Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True)
 SUMMED = Domain(wide=(-10, 10), sums=True)
+SQUARED = Domain(wide=(-10, 10), sums=True, squares=True)
 ADDED = Domain(wide=(-10, 10), sums=True, tiny=True)  # no squares, which underflow
 UNIT = Domain(-1.0, 1.0)
 POSITIVE = Domain(2.0**-10, 2.0**10, wide=(-10, 9))

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..core.recipe import Literal
+from . import definitions
 from .declare import (
     EXACT,
     FLOATS,
@@ -60,8 +61,9 @@ def embedding_bag(d: Drawing) -> Call:
         shape: tuple[int, ...] = (sum(sizes),)
         last = d.choice(False, False, True)
         kwargs["offsets"] = offsets([*sizes, 0] if last else sizes)
-        if last:  # where the last bag ends
+        if last:  # where the last bag ends, which may be before the indices do
             kwargs["include_last_offset"] = True
+            shape = (shape[0] + d.choice(0, d.integer(0, 17)),)
     else:
         shape = (d.size(1, 9), d.size(1, 33))
     if mode == "sum" and d.flag():
@@ -139,6 +141,7 @@ OPERATORS = [
         embedding_bag,
         products(of_bag, growth="linear", backward=of_rows),
         traits=frozenset({"constant"}),
+        reference=definitions.embedding_bag,
     ),
     op("one_hot", one_hot, EXACT, ("int64",), differentiable=False, traits=frozenset({"constant"})),
 ]

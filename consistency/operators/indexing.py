@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..core.recipe import Arg, Index, Literal, TensorRecipe
+from . import definitions
 from .declare import EVERY, EXACT, INTEGERS, NUMERIC, Call, Domain, Drawing, Sample, call, family
 from .sampling import filled_shape, real_scalar, scalar
 
@@ -119,14 +120,24 @@ def few_nonzero(d: Drawing) -> Call:
 
 
 def looked_up(*, boundaries_first: bool) -> Sample:
-    """Values that often hit a boundary exactly; boundaries ascend along the last dimension."""
+    """Values that often hit a boundary exactly; boundaries ascend along the last dimension, from
+    -inf to NaN, which is last."""
 
     def sample(d: Drawing) -> Call:
         low, high = (-8, 8) if d.flag() or not d.floating else (-3, 3)
+        ends = (("-inf", "inf"), ("inf", "nan"), ("nan",))
+        special = d.choice(*[()] * 7, *ends) if d.floating else ()
         boundaries = d.tensor(
-            (d.size(1, 65),), FINITE, values=("ascending", float(low), float(high)), layout=False
+            (d.size(1, 65),),
+            FINITE,
+            values=("ascending", float(low), float(high), *special),
+            layout=False,
         )
-        integer_values = ("integers", low, high) if not d.floating or d.flag() else None
+        integer_values: tuple[Any, ...] | None = (
+            ("integers", low, high) if not d.floating or d.flag() else None
+        )
+        if special:
+            integer_values = ("tokens", float(low), float(high), "inf", "nan", "-inf")
         values: Arg = d.tensor(
             filled_shape(d, 0, 3), Domain(float(low), float(high)), values=integer_values
         )
@@ -178,7 +189,9 @@ OPERATORS = [
     op("where", chosen, complex=True),
     op("nonzero", few_nonzero, **PLACES, complex=True),
     op("argwhere", few_nonzero, **PLACES, complex=True),
-    op("searchsorted", looked_up(boundaries_first=True), dtypes=NUMERIC, **PLACES, out=True),
-    op("bucketize", looked_up(boundaries_first=False), dtypes=NUMERIC, **PLACES, out=True),
+    op("searchsorted", looked_up(boundaries_first=True), dtypes=NUMERIC, **PLACES, out=True,
+       reference=definitions.searchsorted),
+    op("bucketize", looked_up(boundaries_first=False), dtypes=NUMERIC, **PLACES, out=True,
+       reference=definitions.bucketize),
     op("unravel_index", unravelled, dtypes=INTEGERS, **PLACES),
 ]  # fmt: skip

@@ -94,12 +94,15 @@ def grid_sample(d: Drawing) -> Call:
             {},
         )
     batch, output_size = d.size(1, 3), [d.size(1 + n // 2, 13 if rank < 3 else 7) for n in size]
+    padding = d.choice("zeros", "border", "reflection")
+    if padding == "zeros" and d.choice(*[False] * 5, True):
+        points = {"values": ("beyond", 1)}  # no pixel, wherever it is rounded to
     grid = d.tensor((batch, *output_size, rank), Domain(-1.25, 1.25), **points)
     return call(
         d.tensor((batch, d.size(1, 4), *size), PIXELS),
         grid,
         mode=mode,
-        padding_mode=d.choice("zeros", "border", "reflection"),
+        padding_mode=padding,
         **options,
     )
 

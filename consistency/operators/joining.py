@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from ..core.recipe import Arg
 from .declare import EVERY, EXACT, Call, Drawing, Operator, Sample, Tensors, call, hook
 from .movement import LINEAR, Arguments, Shape, moved, two_dims
@@ -151,7 +153,19 @@ def padded(d: Drawing) -> Call:
         pads += [d.integer(min(low, 0), max_padding), d.integer(0, max_padding)]
     least = 0.0 if d.dtype == "uint8" else -4.0
     value = {"value": real_scalar(d, least)} if mode == "constant" and d.flag() else {}
+    if value and d.dtype == "int64" and d.flag():
+        value = {"value": 2**53 + 1 + 2 * d.integer(0, 2**20)}  # no float64
     return call(d.tensor(shape), pads, mode=mode, **value)
+
+
+def padded_exactly(
+    x: torch.Tensor, pads: Any, mode: str = "constant", value: Any = None
+) -> torch.Tensor:
+    """pad, whose fill value keeps all its digits in a tensor of whole numbers."""
+    if mode != "constant" or x.dtype != torch.int64 or not isinstance(value, int):
+        return torch.nn.functional.pad(x, pads, mode, value)
+    inside = torch.nn.functional.pad(torch.ones_like(x), pads).bool()
+    return torch.where(inside, torch.nn.functional.pad(x, pads), torch.tensor(value))
 
 
 @hook
@@ -245,7 +259,12 @@ OPERATORS = [
     op("repeat", moved(repeated), method=True),
     op("tile", moved(repeated)),
     op("repeat_interleave", interleaved),
-    op("nn.functional.pad", padded, error=replace(EXACT, terms=read_most)),
+    op(
+        "nn.functional.pad",
+        padded,
+        error=replace(EXACT, terms=read_most),
+        reference=padded_exactly,
+    ),
     op("select_scatter", written(into_selected, 1)),
     op("slice_scatter", written(into_slice, 1)),
     op("diagonal_scatter", written(into_diagonal, 2)),

@@ -135,7 +135,11 @@ def powers(d: Drawing) -> Call:
 
 
 def exponential(d: Drawing) -> Call:
+    """Also single matrices of every small norm: the degree of the polynomial depends on it."""
     n = d.size(1, 9)
+    if d.choice(False, False, True):
+        exponent = d.integer(-12, -1)
+        return call(d.tensor((n, n), ENTRIES, values=("wide", exponent - 3, exponent, 1)))
     return call(
         d.tensor(
             (*d.shape(0, 1, most=3), n, n),
@@ -158,6 +162,10 @@ def norm(d: Drawing) -> Call:
     """Of a whole matrix, or of vectors along a dim."""
     x = matrices(d, d.size(1, 17))
     kept = optional_arguments(d, keepdim=(True,))
+    if d.dtype in FLOAT and d.choice(*[False] * 5, True):
+        # Squares that leave the format, of matrices and of vectors.
+        x = d.tensor(shape_of(x), values=("beyond", d.integer(0, 1)))
+        return call(x, *d.choice((), (2,)), dim=d.choice(0, -1)) if d.flag() else call(x)
     if d.flag():
         return call(x, d.choice(2, 1, 3, math.inf), dim=d.choice(0, -1), **kept)
     return call(x, **kept)

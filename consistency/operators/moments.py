@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
+from . import definitions
 from .declare import (
-    SUMMED,
+    SQUARED,
     Call,
     ComplexVariant,
     Domain,
@@ -23,7 +24,7 @@ from .reductions import SMALL, dims_of, op, over
 from .sampling import along, fitting, reducible
 
 EXPONENTS = Domain(-128.0, 128.0, points=(0.0, 88.72), specials=("-inf", "inf"), wide=(-10, 6))
-MEASURED = Domain(wide=(-8, 7))
+MEASURED = Domain(wide=(-8, 7), squares=True)
 LARGE = Domain(64.0, 900.0)
 
 
@@ -36,7 +37,7 @@ def moments(d: Drawing) -> Call:
     """
     if d.choice(False, False, False, True):
         # Everything, by default: what a wrong default of the correction is worth is 1/n.
-        return call(d.tensor(d.shape(1, 2, least=3, most=4), SUMMED, overlap=False))
+        return call(d.tensor(d.shape(1, 2, least=3, most=4), SQUARED, overlap=False))
     kwargs: dict[str, Any] = {"dim": -1}
     if d.choice(False, False, True):
         shape = (*d.shape(0, 2, most=4), d.size(3, 4096))
@@ -49,7 +50,9 @@ def moments(d: Drawing) -> Call:
         case "unbiased":
             kwargs["unbiased"] = d.flag()
             kwargs.setdefault("dim", list(range(len(shape))))
-    return call(d.tensor(shape, SUMMED, overlap=False), **kwargs)
+    # The mean of one infinity and numbers is defined, however it is summed.
+    values = ("tokens", -1.0, 1.0, "inf") if d.choice(*[False] * 9, True) else None
+    return call(d.tensor(shape, SQUARED, values=values, overlap=False), **kwargs)
 
 
 def norms(*orders: Any) -> Sample:
@@ -217,8 +220,10 @@ OPERATORS = [
        out=True, method=True),
     op("std", moments, accumulated(first_of(of_deviation), reduced, backward=of_steep_slope),
        out=True, method=True),
-    op("var_mean", moments, accumulated(of_variance, reduced, backward=of_slope)),
-    op("std_mean", moments, accumulated(of_deviation, reduced, backward=of_steep_slope)),
+    op("var_mean", moments, accumulated(of_variance, reduced, backward=of_slope),
+       reference=definitions.var_mean),
+    op("std_mean", moments, accumulated(of_deviation, reduced, backward=of_steep_slope),
+       reference=definitions.std_mean),
     op("norm", norms(2, 1, 2.0, 2, 3, math.inf, -math.inf, 0), NORM,
        complex=COMPLEX_NORM, out=True, method=True),
     op("linalg.vector_norm", norms(2, 1, 2.0, 2, 3, math.inf, -math.inf, 0), NORM,

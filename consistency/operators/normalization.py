@@ -13,7 +13,7 @@ from .declare import (
     FLOAT,
     FLOATS,
     POSITIVE,
-    SUMMED,
+    SQUARED,
     Call,
     Domain,
     Drawing,
@@ -78,7 +78,7 @@ def batch_norm(d: Drawing) -> Call:
         2 if training and math.prod(spatial) == 1 else 1,
         max(2, min(65, 8192 // (channels * math.prod(spatial)))),
     )
-    x = d.tensor((batch, channels, *spatial), SUMMED)
+    x = d.tensor((batch, channels, *spatial), SQUARED)
     return call(
         x,
         *channelwise(d, channels),
@@ -90,7 +90,7 @@ def batch_norm(d: Drawing) -> Call:
 def instance_norm(d: Drawing) -> Call:
     """With the input's own statistics, running ones updated or not, or the running ones alone."""
     channels, spatial = d.size(1, 17), (d.size(2, 33), *d.shape(0, 2, most=9, elements=16))
-    x = d.tensor((d.size(1, 4), channels, *spatial), SUMMED)
+    x = d.tensor((d.size(1, 4), channels, *spatial), SQUARED)
     kind = d.choice("own", "update", "running")
     switch = {"use_input_stats": False} if kind == "running" else {}
     return call(
@@ -106,7 +106,7 @@ def layer_norm(d: Drawing) -> Call:
     normalized = (*d.shape(0, 2, most=5, elements=8), d.size(2, 2048))
     rows = d.shape(0, 2, most=17, elements=max(1, 8192 // math.prod(normalized)))
     return call(
-        d.tensor((*rows, *normalized), SUMMED),
+        d.tensor((*rows, *normalized), SQUARED),
         list(normalized),
         *affine(d, normalized),
         **optional_arguments(d, eps=EPSILONS),
@@ -119,7 +119,7 @@ def rms_norm(d: Drawing) -> Call:
     rows = d.shape(0, 2, most=17, elements=max(1, 8192 // math.prod(normalized)))
     weight = d.tensor(normalized, SCALE) if d.flag() else None
     return call(
-        d.tensor((*rows, *normalized), SUMMED),
+        d.tensor((*rows, *normalized), SQUARED),
         list(normalized),
         weight,
         d.choice(2.0**-16, *EPSILONS, None),
@@ -129,7 +129,7 @@ def rms_norm(d: Drawing) -> Call:
 def group_norm(d: Drawing) -> Call:
     groups, width, spatial = d.size(1, 8), d.size(1, 4), pixels(d, 9)
     width = max(width, 2) if math.prod(spatial) == 1 else width
-    x = d.tensor((d.size(1, 4), groups * width, *spatial), SUMMED)
+    x = d.tensor((d.size(1, 4), groups * width, *spatial), SQUARED)
     return call(x, groups, *affine(d, (groups * width,)), **optional_arguments(d, eps=EPSILONS))
 
 
@@ -150,7 +150,7 @@ def normalize(d: Drawing) -> Call:
     shape = d.shape(1, 3, elements=4096)
     eps = {"eps": 2.0**-10} if d.dtype == "float16" else optional_arguments(d, eps=(2.0**-10, 1.0))
     order = optional_arguments(d, p=(1.0, math.inf, 3.0))
-    domain = Domain(0.25, 8.0) if d.dtype == "float16" and order.get("p") == 3.0 else SUMMED
+    domain = Domain(0.25, 8.0) if d.dtype == "float16" and order.get("p") == 3.0 else SQUARED
     return call(d.tensor(shape, domain), **order, dim=d.dim(shape), **eps)
 
 

@@ -3,8 +3,11 @@ the value is worth."""
 
 from __future__ import annotations
 
+import torch
+
 from ..core.recipe import Arg
 from .declare import FLOAT, INTEGERS, Call, Domain, Drawing, Operator, Sample, accumulated, call
+from .definitions import nan_kept
 from .hooks import Args, Kwargs, Tensors
 from .sampling import shape_of
 
@@ -24,6 +27,9 @@ def of_degree(domain: Domain) -> Sample:
         shape, max_degree = shape_of(d), d.choice(LOW, HIGH) if kind != "argument" else LOW
         margin = 0.0625 * (domain.high - domain.low) if max_degree > LOW else 0.0
         narrowed = domain if not margin else Domain(domain.low + margin, domain.high - margin)
+        if d.floating and kind != "argument" and d.choice(*[False] * 7, True):
+            values = ("tokens", narrowed.low, narrowed.high, "nan")
+            return call(d.tensor(shape, values=values), d.integer(2, max_degree))
         degree: Arg = d.integer(1, max_degree)
         if kind != "degree":
             degree = d.tensor(d.broadcastable(shape), values=("integers", 1, max_degree))
@@ -65,6 +71,7 @@ OPERATORS = [
         differentiable=False,
         traits=frozenset({"elementwise"}),
         whole=(1,),
+        reference=nan_kept(getattr(torch.special, name), 1),  # a degree is no number of the line
     )
     for name, domain in DOMAINS.items()
 ]

@@ -232,7 +232,15 @@ OPERATORS = [
         complex=True,
         method=True,
     ),
-    op("mean", summing(ADDED), MEAN, traits=LINEAR, complex=True, out=True, method=True),
+    op(
+        "mean",
+        summing(replace(ADDED, squares=True)),
+        MEAN,
+        traits=LINEAR,
+        complex=True,
+        out=True,
+        method=True,
+    ),
     op("nansum", summing(SOME_NAN), STORED, EVERY, out=True),
     op("nanmean", over(SOME_NAN, half=Domain(specials=("nan",))), replace(STORED, moves=False)),
     op(

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from . import definitions
 from .declare import (
     EVERYWHERE,
     FLOAT,
@@ -32,6 +33,8 @@ BESSEL = Domain(
     -60.0, 60.0, points=(5.0, 8.0, 2.4048, 3.8317), specials=("0", "nan"), wide=(-10, 4)
 )
 GROWING = Domain(-80.0, 80.0, points=(8.0, -8.0), specials=("0", "nan"), wide=(-10, 3))
+# Where e^|x| has left the format, and e^|x|/√(2π|x|) has not.
+OVERFLOWING = {"float32": (91.5, -91.5, 89.0, 8.0, -8.0), "float64": (713.5, -713.5, 8.0, -8.0)}
 BESSEL_SMALL = Domain(-9.0, 9.0, points=(8.0, -8.0))
 BESSEL_POSITIVE = Domain(2.0**-6, 60.0, points=(2.0, 5.0, 8.0))
 
@@ -45,7 +48,12 @@ def polygamma(d: Drawing) -> Call:
     """In float16 where ζ(n + 1, x), which is rounded before it is multiplied by n!, is neither
     large nor subnormal."""
     low, high = (1.0, 6.0) if d.dtype == "float16" else (0.25, 30.0)
-    return call(d.integer(0, 4), d.tensor(shape_of(d), Domain(low, high, points=(1.0, 1.4616))))
+    n = d.integer(0, 4)
+    # At the poles of even orders the limits of both sides differ.
+    ends = ("inf", "nan", "-1", "0") if n % 2 else ("inf", "nan")
+    values = ("tokens", low, high, *ends) if n and d.choice(*[False] * 5, True) else None
+    x = d.tensor(shape_of(d), Domain(low, high, points=(1.0, 1.4616)), values=values)
+    return call(n, x)
 
 
 def mvlgamma(d: Drawing) -> Call:
@@ -111,11 +119,11 @@ OPERATORS = [
     op("lgamma", unary(Domain(-20.5, 1000.0, points=(1.0, 2.0, 0.5, -2.5))), LGAMMA, out=True),
     op("digamma", unary(Domain(-8.0, 500.0, points=(1.4616321, 10.0, 0.5, -1.5)), half=Domain(1.0,
     100.0)), CANCELLING, out=True),
-    op("polygamma", polygamma, CANCELLING, out=True),
+    op("polygamma", polygamma, CANCELLING, out=True, reference=definitions.polygamma),
     op("mvlgamma", mvlgamma, MVLGAMMA, NUMERIC),
-    op("i0", unary(GROWING, half=BESSEL_SMALL), out=True),
+    op("i0", unary(GROWING, OVERFLOWING, half=BESSEL_SMALL), out=True),
     op("special.i0e", unary(BESSEL), out=True),
-    op("special.i1", unary(GROWING), dtypes=FLOAT),
+    op("special.i1", unary(GROWING, OVERFLOWING), dtypes=FLOAT),
     op("special.i1e", unary(BESSEL), dtypes=FLOAT),
     op("special.ndtr", unary(Domain(-5.0, 5.0, points=(0.7, -0.7), specials=("0", "inf", "-inf",
     "nan"))), CANCELLING),

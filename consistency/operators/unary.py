@@ -28,6 +28,7 @@ from .declare import (
     Sample,
     call,
 )
+from .definitions import nan_kept
 from .gradient_magnitudes import (
     from_output,
     one_minus_sigmoid,
@@ -198,8 +199,9 @@ OPERATORS = [
     op("neg", unary(), EXACT, NUMERIC, traits=frozenset({"linear"}), reference=negated,
        complex=True, out=True, method=True, inplace=InPlaceVariant("neg_", destination())),
     op("positive", unary(), EXACT, NUMERIC, traits=frozenset({"linear", "view"}), complex=True),
-    op("sign", unary(), EXACT, EVERY, differentiable=False, out=True),
-    op("sgn", unary(), EXACT, EVERY, differentiable=False,
+    op("sign", unary(), EXACT, EVERY, differentiable=False, out=True,
+       reference=nan_kept(torch.sign)),
+    op("sgn", unary(), EXACT, EVERY, differentiable=False, reference=nan_kept(torch.sgn),
        complex=OF_MODULUS),
     op("ceil", stepping, EXACT, NUMERIC, differentiable=False, out=True),
     op("floor", stepping, EXACT, NUMERIC, differentiable=False,

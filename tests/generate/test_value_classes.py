@@ -248,6 +248,28 @@ def test_orders(dtype: str, n: int, stop: int) -> None:
 
 
 @every_format
+@pytest.mark.parametrize("large", [0, 1])
+def test_squares_leave_the_format_where_the_numbers_do_not(dtype: str, large: int) -> None:
+    form = FORMATS[dtype]
+    got = [Fraction(x) for x in numbers(N, dtype, ("beyond", large)).tolist()]
+    assert all(abs(x) >= Fraction(form.smallest_normal) for x in got)
+    if large:
+        assert all(x * x >= Fraction(2) ** form.max_exponent for x in got)
+    else:
+        assert all(x * x < Fraction(form.smallest_normal) for x in got)
+    assert {x < 0 for x in got} == {True, False}
+
+
+@every_format
+def test_special_values_end_an_order(dtype: str) -> None:
+    got = numbers(N, dtype, ("ascending", -2.0, 2.0, "inf", "nan", "-inf"))
+    assert np.isnan(got).tolist() == [False] * (N - 1) + [True]
+    assert np.isinf(got[[0, -2]]).all()
+    assert (np.diff(got[1:-2]) >= 0).all()
+    assert np.isfinite(numbers(3, dtype, ("ascending", -2.0, 2.0, "inf", "nan", "-inf"))).all()
+
+
+@every_format
 def test_matrices(dtype: str) -> None:
     dominant = numbers(5 * 64, dtype, ("diagonal", 8, 9.0)).reshape(5, 8, 8)
     rest = np.abs(dominant).sum(-1) - np.abs(dominant.diagonal(axis1=1, axis2=2))
@@ -366,6 +388,7 @@ NONSENSE = {
     ("near", 1.0, 0.0, 0.5): "interval [1.0, 0.0]",
     ("tokens", 0.0, 1.0): "special values are: nan",
     ("tokens", 0.0, 1.0, "infinity"): "special values are: nan",
+    ("ascending", 0.0, 1.0, "infinity"): "special values are: nan",
     ("diagonal", 5, 1.0): "cannot reshape array of size 16",
     ("diagonal", 10**9, 1.0): "cannot reshape array of size 16",
     ("positive-definite", 0): "cannot reshape array of size 16",

@@ -204,7 +204,8 @@ def _layouts(tensor: torch.Tensor, offset: int) -> set[str]:
 def _specials(tensor: TensorRecipe | Literal) -> Words:
     """Special values by name: those of a recipe, or NaN and infinities of a literal tensor."""
     if isinstance(tensor, TensorRecipe):
-        tokens = tensor.values[1:] if tensor.values[:1] == ("tokens",) else ()
+        named = tensor.values[:1] in (("tokens",), ("ascending",))
+        tokens = tensor.values[1:] if named else ()
         return Words(
             [
                 *(token for _, token in tensor.special),

@@ -1,0 +1,108 @@
+"""Definitions that the reference follows where torch does not: results at NaN, at the ends of the
+line and of a format, in float64. Elsewhere they are torch's own."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Function = Callable[..., Any]
+
+
+def nan_kept(function: Function, arguments: int | None = None) -> Function:
+    """``function``, whose result is NaN where a floating-point argument is: NaN is no number, so
+    nothing is known of what is computed from it (IEEE 754, 6.2). Only the first ``arguments``
+    count, if given."""
+
+    @functools.wraps(function)
+    def kept(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if not isinstance(result, Tensor) or not result.is_floating_point():
+            return result
+        for arg in args[:arguments]:
+            if isinstance(arg, Tensor) and arg.is_floating_point():
+                result = torch.where(arg.isnan(), math.nan, result)
+            elif isinstance(arg, float) and math.isnan(arg):
+                result = torch.full_like(result, math.nan)
+        return result
+
+    return kept
+
+
+@nan_kept
+def zeta(x: Any, q: Any) -> Any:
+    """Hurwitz's zeta: every term of its sum is 0 at q = inf, for x > 1."""
+    result = torch.special.zeta(x, q)
+    far = torch.as_tensor(q) == math.inf
+    return torch.where(far & (torch.as_tensor(x) > 1), 0.0, result)
+
+
+def polygamma(n: int, x: Tensor) -> Tensor:
+    """The derivatives of the digamma function: 0 at infinity (from below for even n), and infinite
+    at a pole if the limits of both sides agree, as for odd n."""
+    result = torch.polygamma(n, x)
+    if n < 1 or not result.is_floating_point():
+        return result
+    result = torch.where(x == math.inf, 0.0 if n % 2 else -0.0, result)
+    pole = (x <= 0) & (x == x.floor()) & x.isfinite()
+    return torch.where(pole, math.inf, result) if n % 2 else result
+
+
+def silu(x: Tensor, inplace: bool = False) -> Tensor:
+    """x·sigmoid(x), which goes to 0 from below at -inf."""
+    low = x == -math.inf
+    return torch.where(low, -0.0, torch.nn.functional.silu(torch.where(low, 0.0, x)))
+
+
+def searchsorted(boundaries: Tensor, values: Any, **kwargs: Any) -> Tensor:
+    """Places in the order of torch.sort, in which NaN is equal to NaN and behind infinity."""
+    if not boundaries.is_floating_point():
+        return torch.searchsorted(boundaries, values, **kwargs)
+    values = torch.as_tensor(values, dtype=boundaries.dtype)
+    numbers = torch.where(boundaries.isnan(), math.inf, boundaries)
+    places = torch.searchsorted(numbers, torch.where(values.isnan(), 0.0, values), **kwargs)
+    count = (~boundaries.isnan()).sum(-1, keepdim=boundaries.ndim > 1).to(places.dtype)
+    right = kwargs.get("right") or kwargs.get("side") == "right"
+    behind = torch.full_like(count, boundaries.shape[-1]) if right else count
+    return torch.where(values.isnan(), behind, torch.minimum(places, count))
+
+
+def bucketize(values: Any, boundaries: Tensor, **kwargs: Any) -> Tensor:
+    """As :func:`searchsorted`."""
+    return searchsorted(boundaries, values, **kwargs)
+
+
+def std_mean(x: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """Standard deviation and mean; the mean of numbers with an infinity is this infinity."""
+    return _with_mean(torch.std_mean(x, *args, **kwargs), x, *args, **kwargs)
+
+
+def var_mean(x: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """As :func:`std_mean`."""
+    return _with_mean(torch.var_mean(x, *args, **kwargs), x, *args, **kwargs)
+
+
+def _with_mean(
+    moments: tuple[Tensor, Tensor], x: Tensor, dim: Any = None, keepdim: bool = False, **_: Any
+) -> tuple[Tensor, Tensor]:
+    spread, mean = moments
+    plain = x.mean(dim=dim, keepdim=keepdim) if dim is not None else x.mean()
+    return spread, torch.where(plain.isinf(), plain, mean) if plain.shape == mean.shape else mean
+
+
+def embedding_bag(
+    indices: Tensor, weight: Tensor, offsets: Tensor | None = None, **kwargs: Any
+) -> Tensor:
+    """The bags alone: the last offset is where the last bag ends (torch divides its mean by the
+    indices behind, too)."""
+    if kwargs.get("include_last_offset") and offsets is not None:
+        end = int(offsets[-1])
+        indices = indices[:end]
+        if kwargs.get("per_sample_weights") is not None:
+            kwargs = kwargs | {"per_sample_weights": kwargs["per_sample_weights"][:end]}
+    return torch.nn.functional.embedding_bag(indices, weight, offsets, **kwargs)

@@ -1,0 +1,112 @@
+"""Definitions of the reference at the ends of the line, against mpmath, NumPy and exact numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as functional
+from torch import Tensor
+
+from consistency.operators import definitions as d
+
+INF, NAN = math.inf, math.nan
+
+
+def t(*numbers: Any) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("function", [torch.igamma, torch.igammac, torch.special.zeta])
+@pytest.mark.parametrize("other", [0.0, 2.0, INF, -INF, NAN])
+def test_nan_is_kept_in_either_place(function: Callable[..., Any], other: float) -> None:
+    kept = d.nan_kept(function)
+    assert kept(t(NAN), t(other)).isnan().all()
+    assert kept(t(other), t(NAN)).isnan().all()
+
+
+def test_nan_of_a_degree_is_left_alone() -> None:
+    polynomial = d.nan_kept(lambda x, n: x + 0 * n.nan_to_num(), 1)
+    assert polynomial(t(2.0, NAN), t(NAN, 1.0)).isnan().tolist() == [False, True]
+
+
+def test_nothing_else_is_changed_by_keeping_nan() -> None:
+    x = torch.linspace(-4, 4, 33, dtype=torch.float64)
+    assert torch.equal(d.nan_kept(torch.sign)(x), torch.sign(x))
+    assert d.nan_kept(torch.sign)(torch.tensor([3, -2])).tolist() == [1, -1]
+
+
+@pytest.mark.parametrize("s", [1.25, 2.0, 3.0, 20.0])
+def test_zeta_vanishes_at_infinity(s: float) -> None:
+    assert d.zeta(t(s), t(INF)).item() == 0.0
+    assert float(mpmath.zeta(s, 1e30)) < 1e-6  # and falls: its limit is 0
+    assert d.zeta(t(s), t(2.5)).item() == pytest.approx(float(mpmath.zeta(s, 2.5)), rel=1e-13)
+
+
+def test_polygamma_at_infinity_and_at_poles() -> None:
+    for n in (1, 2, 3, 4):
+        end = d.polygamma(n, t(INF))
+        near = mpmath.psi(n, mpmath.mpf(10) ** 30)
+        assert end.item() == 0.0
+        assert math.copysign(1.0, end.item()) == mpmath.sign(near)
+    for n in (1, 3):
+        assert d.polygamma(n, t(0.0, -1.0, -7.0)).tolist() == [INF] * 3
+        for side in (1, -1):  # the limits of both sides agree
+            assert mpmath.psi(n, -1 + side * mpmath.mpf(2) ** -30) > 1e15
+    assert d.polygamma(2, t(3.0)).item() == pytest.approx(float(mpmath.psi(2, 3)), rel=1e-13)
+
+
+def test_silu_vanishes_from_below() -> None:
+    low = d.silu(t(-INF, -700.0, 1.0, NAN))
+    assert low[0] == 0.0
+    assert torch.signbit(low[0])
+    assert torch.signbit(low[1])
+    assert torch.equal(low[1:3], functional.silu(t(-700.0, 1.0)))
+    assert low[3].isnan()
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("ends", [(), (NAN,), (INF,), (INF, INF, NAN, NAN), (NAN, NAN)])
+def test_places_are_numpys(ends: tuple[float, ...], right: bool) -> None:
+    boundaries = t(-INF, -1.0, 0.0, 0.0, 2.5, *ends)
+    values = t(-INF, -2.0, -1.0, 0.0, 1.0, 2.5, 3.0, INF, NAN)
+    expected = np.searchsorted(boundaries.numpy(), values.numpy(), "right" if right else "left")
+    assert d.searchsorted(boundaries, values, right=right).tolist() == expected.tolist()
+    assert d.bucketize(values, boundaries, right=right).tolist() == expected.tolist()
+    one = d.searchsorted(boundaries, 3.0, right=right, out_int32=True)
+    assert (one.item(), one.dtype) == (expected[6], torch.int32)
+
+
+def test_places_in_an_order_of_their_own() -> None:
+    boundaries, order = t(NAN, 1.0, 3.0), torch.tensor([1, 2, 0])
+    found = d.searchsorted(boundaries, t(0.0, 2.0, 4.0, NAN), sorter=order, side="left")
+    assert found.tolist() == [0, 1, 2, 2]
+
+
+def test_the_mean_beside_an_infinity() -> None:
+    x = t([1.0, INF, 2.0], [1.0, 2.0, 6.0], [INF, -INF, 0.0])
+    for moments, plain in ((d.std_mean, torch.std_mean), (d.var_mean, torch.var_mean)):
+        spread, mean = moments(x, dim=1)
+        assert mean[:2].tolist() == [INF, 3.0]
+        assert mean[2].isnan()
+        assert spread[1] == plain(x[1])[0]
+        assert spread[0].isnan()
+        assert moments(x, dim=1, keepdim=True)[1].shape == (3, 1)
+        assert moments(x[0])[1] == INF
+
+
+def test_bags_end_at_the_last_offset() -> None:
+    weight, indices = t([1.0, 1.0], [5.0, 5.0], [9.0, 9.0]), torch.tensor([0, 1, 2, 2, 1])
+    bags = {"offsets": torch.tensor([0, 2, 3]), "include_last_offset": True}
+    mean = d.embedding_bag(indices, weight, mode="mean", **bags)
+    assert mean.tolist() == [[3.0, 3.0], [9.0, 9.0]]
+    scale = t(1.0, 1.0, 2.0, 3.0, 3.0)
+    total = d.embedding_bag(indices, weight, mode="sum", per_sample_weights=scale, **bags)
+    assert total.tolist() == [[6.0, 6.0], [18.0, 18.0]]
+    plain = d.embedding_bag(indices, weight, torch.tensor([0, 2]))
+    assert torch.equal(plain, functional.embedding_bag(indices, weight, torch.tensor([0, 2])))
