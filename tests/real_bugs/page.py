@@ -25,6 +25,9 @@ TOPICS = {
     "contract": "Strides and formats of results",
     "held out": "A first list, collected after the inputs were chosen",
     "held out later": "A second list, collected after that",
+    "third layouts": "A third list, of accelerators: layouts",
+    "third sizes": "A third list, of accelerators: sizes",
+    "third arguments": "A third list, of accelerators: arguments",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 
