@@ -7,8 +7,10 @@ are drawn cases, and variations of small ones (:mod:`consistency.generate.variat
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,9 +21,11 @@ from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.engine.unit_cases import draw
 from consistency.generate.variations import LARGE, is_possible, variations
+from consistency.generate.varied import by_kind, wider
 from consistency.judge.known.case_facts import UNKNOWN, Facts
 from consistency.operators.declare import Operator
 
+from .conditions import further as further_conditions
 from .measure import quick
 from .noticing import CaseJudge, healthy
 from .results import EVERYTHING
@@ -36,19 +40,22 @@ LARGE_INDEX = 256  # beyond it bfloat16 is not exact
 INFINITE = frozenset({"matmul", "pooling", "softmax"})
 # Numbers that an infinity may stand among; a matrix that is to be solved is none of these.
 PLAIN = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "sparse", "offset"})
-SEEDS, COUNT = (201, 202), 40  # drawn candidates
+SEEDS, COUNT = (201,), 40  # drawn candidates
 # Cases from which others are derived: the smallest, and the smallest of each list of arguments.
 FEWEST_OF, MOST_TYPES, FEW_ELEMENTS = 3, 8, 24
-MOST, MOST_OF_HALVES = 8, 3  # cases that are added
+# Cases that are added: most of the first dtype, some for kernels of halves and of integers.
+MOST, MOST_OF_OTHERS = {"float32": 14, "float16": 6, "bfloat16": 6, "int64": 6}, 4
 LEAST = 2.0  # what a case must reach anew, in the weights below
-TRIALS = 16  # candidates that are judged
-HALVES = ("float16", "bfloat16")
+TRIALS = 24  # candidates that are judged
+BASES, COMBINED = 5, 80  # cases that are varied in every way, and combinations of two ways
+MOST_OF_ALL = 1 << 16  # elements of a varied case
 
 
 def reach(case: Case) -> dict[str, float]:
     """The conditions that a case meets, with their weights."""
     found: dict[str, float] = {}
-    for condition, weight in itertools.chain(_of_tensors(case), _of_arguments(case)):
+    told = (_of_tensors(case), _of_arguments(case), further_conditions(case))
+    for condition, weight in itertools.chain(*told):
         found[condition] = max(weight, found.get(condition, 0.0))
     return found
 
@@ -141,7 +148,28 @@ def candidates(operator: Operator, dtype: str) -> list[Case]:
         found |= {other.id: other for other in variations(operator, case)}
         if operator.family in INFINITE and "chained" not in operator.traits:
             found |= {other.id: other for other in _with_infinities(case)}
-    return [case for case in found.values() if elements(case) <= MOST_ELEMENTS]
+    kept = [case for case in found.values() if elements(case) <= MOST_ELEMENTS]
+    return [*kept, *(case for case in _wider(operator, small) if case.id not in found)]
+
+
+def _wider(operator: Operator, small: list[Case]) -> Iterator[Case]:
+    """Variations in every way of the smallest cases with other arguments, and combinations of
+    two."""
+    kinds: dict[tuple[str, ...], Case] = {}
+    for case in small:
+        rank = len(case.tensors[0].base) if _is_plain(case) else 0
+        kinds.setdefault((str(rank), *_types(case)), case)
+    ordered = sorted(kinds.values(), key=lambda case: not _is_plain(case))
+    bases = random.Random(operator.name).sample(ordered[: 2 * BASES], min(BASES, len(ordered)))
+    chance = random.Random(operator.name)
+    singles = [other for base in bases for other in wider(operator, base, small)]
+    yield from (case for case in singles if elements(case) <= MOST_OF_ALL)
+    for _ in range(COMBINED if singles else 0):
+        kind = chance.choice(by_kind(operator, chance.choice(singles), small))
+        two = list(kind)
+        case = chance.choice(two) if two else singles[0]
+        if elements(case) <= MOST_OF_ALL:
+            yield case
 
 
 def _with_infinities(case: Case) -> Iterator[Case]:
@@ -152,6 +180,13 @@ def _with_infinities(case: Case) -> Iterator[Case]:
             yield case.with_tensors(other if n == number else t for n, t in enumerate(case.tensors))
 
 
+def _is_plain(case: Case) -> bool:
+    """Whether the case has tensors, and none is a view or holds special values."""
+    return bool(case.tensors) and all(
+        isinstance(t, TensorRecipe) and not t.view and not t.special for t in case.tensors
+    )
+
+
 def _types(case: Case) -> tuple[str, ...]:
     return (*(type(arg).__name__ for arg in case.args), *case.kwargs)
 
@@ -160,47 +195,67 @@ def _is_special(case: Case) -> bool:
     return any(t.special or t.view for t in case.tensors if isinstance(t, TensorRecipe))
 
 
-def further(operator: Operator, dtype: str) -> list[Case]:
-    """Cases that reach, beside those of a quick run, the most of what no other does; in half
-    precision those that are derived from them, for kernels of their own."""
+def further(operator: Operator, dtype: str, failing: list[Case] | None = None) -> list[Case]:
+    """Cases that reach, beside those of a quick run, the most of what no other does. Those on which
+    the CPU's own results fail are added to ``failing``: a defect of torch, or one of ours."""
     waiting = {case.id: (case, reach(case)) for case in candidates(operator, dtype)}
     reached = {text for case in quick(operator, dtype) for text in reach(case)}
     chosen: list[Case] = []
-    for _ in range(TRIALS):
-        gains = {
-            name: sum(weight for text, weight in conditions.items() if text not in reached)
-            for name, (_, conditions) in waiting.items()
-        }
-        best = max(gains, key=lambda n: (gains[n], -elements(waiting[n][0])), default="")
-        if not best or gains[best] < LEAST:
-            break
-        case, conditions = waiting.pop(best)
-        if not is_sound(operator, case):
+    judged = 0
+    for case, conditions in _by_gain(waiting, reached):
+        if not is_possible(operator, case):
             continue
-        chosen.append(case)
-        reached |= set(conditions)
-        if len(chosen) == (MOST_OF_HALVES if dtype in HALVES else MOST):
+        judged += 1
+        match soundness(operator, case):
+            case "sound":
+                chosen.append(case)
+                reached |= set(conditions)
+            case "failing" if failing is not None:
+                failing.append(case)
+        if judged == TRIALS or len(chosen) == MOST.get(dtype, MOST_OF_OTHERS):
             break
     return chosen
 
 
-def is_sound(operator: Operator, case: Case) -> bool:
-    """Whether the CPU's results pass, and results that are wrong everywhere do not. Not where the
-    judge's magnitudes do not fit the call: a variation may be none that the operator draws."""
-    if not is_possible(operator, case):
-        return False
-    items = healthy(operator, case)
+def _by_gain(
+    waiting: dict[str, tuple[Case, dict[str, float]]], reached: set[str]
+) -> Iterator[tuple[Case, dict[str, float]]]:
+    """Cases in the order of what they add to ``reached``, which may grow in between. A gain never
+    grows, so one that is still the largest when it is computed again is the largest."""
+
+    def gain(name: str) -> float:
+        return sum(w for text, w in waiting[name][1].items() if text not in reached)
+
+    heap = [(-gain(name), elements(case), name) for name, (case, _) in waiting.items()]
+    heapq.heapify(heap)
+    while heap:
+        _, size, name = heapq.heappop(heap)
+        now = gain(name)
+        if heap and now < -heap[0][0]:
+            heapq.heappush(heap, (-now, size, name))
+        elif now >= LEAST:
+            yield waiting[name]
+        else:
+            return
+
+
+def soundness(operator: Operator, case: Case) -> str:
+    """``"sound"`` where the CPU's results pass and results that are wrong everywhere do not,
+    ``"failing"`` where the CPU's do not pass. Anything else: nothing can be told there, or the
+    judge's magnitudes do not fit the call, which may be none that the operator draws."""
     told = False
-    for item in items:
+    for item in healthy(operator, case):
         try:
             judge = CaseJudge(item)
         except (RuntimeError, TypeError, ValueError, IndexError, ArithmeticError):
-            return False
-        if not judge.passes:
-            return False
+            return "unfit"
+        if judge.fails:
+            return "failing"
+        if not judge.passes:  # nothing can be told there: all elements are equal, say
+            continue
         wrong = planted(EVERYTHING, item)
         told |= wrong is not None and judge.notices(wrong)
-    return told
+    return "sound" if told else "silent"
 
 
 def unreached(cases: Sequence[Case], others: Iterable[Case]) -> set[str]:
