@@ -46,6 +46,20 @@ def not_written(call: Call) -> Any:
     return x
 
 
+def norm_of_copies(call: Call) -> Any:
+    """In fresh memory, on the way back, too: torch itself mixes up images of which a size is 1
+    where a gradient is strided (docs/findings-gradients.md)."""
+
+    def fresh(x: Tensor) -> Tensor:
+        return x.clone(memory_format=torch.contiguous_format)
+
+    result = call.each(fresh).run()
+    y = result.view_as(result)
+    if y.requires_grad:
+        y.register_hook(fresh)
+    return y
+
+
 @reported(
     "pytorch/pytorch#175189",
     "MPS",
@@ -53,7 +67,7 @@ def not_written(call: Call) -> Any:
     "the gradient of an image that is not contiguous is put down in the order of its memory",
     dtypes="float32",
     directions=BACK,
-    sound=plain,
+    sound=norm_of_copies,
 )
 def norm_of_permuted(call: Call) -> Any:
     return hooked(call, 0, mistaken)
