@@ -13,6 +13,10 @@ from . import arguments, layouts, shapes, values
 
 __all__ = ["by_kind", "wider"]
 
+# Kernels that take indices as they come: with others than theirs they end the process, or do not
+# return.
+INDICES = frozenset({"nn.functional.embedding_bag", "nn.functional.multilabel_margin_loss"})
+
 
 def wider(operator: Operator, case: Case, others: Sequence[Case]) -> Iterator[Case]:
     """Every variation of ``case``: layouts, shapes, numbers and options (those of ``others``, cases
@@ -23,7 +27,8 @@ def wider(operator: Operator, case: Case, others: Sequence[Case]) -> Iterator[Ca
 
 def by_kind(operator: Operator, case: Case, others: Sequence[Case]) -> list[Iterator[Case]]:
     """The same, one iterator per dimension of variation."""
-    if operator.family in UNCHECKED or "random" in operator.traits:
+    unchecked = operator.family in UNCHECKED or operator.name in INDICES
+    if unchecked or "random" in operator.traits:
         return []
     written = bool(operator.mutates or operator.leading or operator.name.endswith("_"))
     return [

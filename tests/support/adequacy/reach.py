@@ -247,7 +247,7 @@ def soundness(operator: Operator, case: Case) -> str:
     for item in healthy(operator, case):
         try:
             judge = CaseJudge(item)
-        except (RuntimeError, TypeError, ValueError, IndexError, ArithmeticError):
+        except (RuntimeError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError):
             return "unfit"
         if judge.fails:
             return "failing"
