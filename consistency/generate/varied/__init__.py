@@ -36,4 +36,5 @@ def by_kind(operator: Operator, case: Case, others: Sequence[Case]) -> list[Iter
         shapes.of(operator, case),
         arguments.of(case, others),
         values.of(case),
+        (other for more in shapes.ranks(case) for other in arguments.dims(more)),
     ]

@@ -30,6 +30,13 @@ def of(case: Case, others: Sequence[Case]) -> Iterator[Case]:
     yield from _crossed(case, others)
 
 
+def dims(case: Case) -> Iterator[Case]:
+    """Every other dimension, and every list of them that :func:`of` tries."""
+    for name, value in case.kwargs.items():
+        for other in _dims(case, value) if name in DIMS else ():
+            yield replace(case, kwargs={**case.kwargs, name: other})
+
+
 def _dims(case: Case, value: Any) -> Iterator[Any]:
     """Every dimension of the first tensor, and of lists all of them, all but one, the outer two."""
     first = next((t for t in case.tensors if isinstance(t, TensorRecipe) and not t.view), None)

@@ -80,6 +80,16 @@ def outer_transposed(tensor: TensorRecipe) -> TensorRecipe | None:
     return replace(tensor, base=(second, first, *others), view=(("transpose", 0, 1),))
 
 
+def channels_innermost(tensor: TensorRecipe) -> TensorRecipe | None:
+    """The channels lie innermost, as in ``torch.channels_last``."""
+    rank = len(tensor.base)
+    if rank < 3:
+        return None
+    batch, channels, *sizes = tensor.base
+    order = (0, rank - 1, *range(1, rank - 1))
+    return replace(tensor, base=(batch, *sizes, channels), view=(("permute", *order),))
+
+
 def channels_of_more(tensor: TensorRecipe) -> TensorRecipe | None:
     """Some of the channels of a tensor whose channels lie innermost."""
     rank = len(tensor.base)
@@ -113,7 +123,7 @@ def inner_expanded(tensor: TensorRecipe) -> TensorRecipe | None:
     return replace(tensor, base=base, view=(("expand", *tensor.base),))
 
 
-PERMUTED: tuple[Change, ...] = (reversed_dimensions, channels_of_more)
+PERMUTED: tuple[Change, ...] = (reversed_dimensions, channels_innermost, channels_of_more)
 WITHOUT_OVERLAP: tuple[Change, ...] = (
     shifted, inner_column, among_columns, outer_transposed, *PERMUTED,
 )  # fmt: skip

@@ -16,6 +16,7 @@ THRESHOLDS = (24, 32, 33, 64, 65, 129, 257, 513, 1025, 2049, 4097, 16385, 65537)
 WHOLE, LEFT_OVER = 64, 33  # of one size whole tiles, of the others what is left over
 PAIRS = ((24, 64), (33, 64), (64, 33), (65, 129), (129, 33), (513, 2561), (4097, 9))
 RANKS = ((2,), (2, 3), (2, 2, 3))  # dimensions in front
+KERNELS = (1, 3, 5)  # products of matrices, Winograd's algorithm, transforms
 PIXELS, WIDE = (32, 33), (16, 32)  # an image of whole tiles and one that is not, its channels
 MOST_OTHERS = 4  # tensors whose shape is changed beside the first
 
@@ -98,15 +99,27 @@ def _broadcastable(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 def images(case: Case) -> Iterator[Case]:
     """The first tensor an image of 32 x 32 or 33 x 33 pixels with 16 or 32 channels, and whatever
-    has as many channels as it had."""
+    has as many channels as it had; a second one of four dimensions with kernels that have programs
+    of their own."""
     first = case.tensors[0] if case.tensors else None
     if not isinstance(first, TensorRecipe) or len(first.base) != 4 or not _reshapable(first):
         return
     batch, channels = first.base[:2]
+    kernel = case.tensors[1] if len(case.tensors) > 1 else None
+    sides: tuple[int | None, ...] = (None,)
+    if isinstance(kernel, TensorRecipe) and len(kernel.base) == 4 and _reshapable(kernel):
+        sides = (None, *KERNELS)
     for wide, pixels in itertools.product(WIDE, PIXELS):
         other = _with_sizes(case, {channels: wide}) if channels > 1 else case
         image = _reshaped(first, (min(batch, 2), wide, pixels, pixels))
-        yield _with_tensor(other, 0, image)
+        changed = _with_tensor(other, 0, image)
+        for side in sides:
+            weight = changed.tensors[1] if side is not None else None
+            if side is None or not isinstance(weight, TensorRecipe):
+                yield changed
+            else:
+                shape = (*weight.base[:2], side, side)
+                yield _with_tensor(changed, 1, _reshaped(weight, shape))
 
 
 def _reshapable(tensor: object) -> bool:

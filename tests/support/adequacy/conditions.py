@@ -17,6 +17,9 @@ THRESHOLDS = (32, 64, 128, 256, 512, 1024, 2048, 4096, 1 << 14, 1 << 16)
 TILE = 32
 MOST_TENSORS, MOST_DIMS = 4, 3
 LARGEST_RANK = 6
+CHANNELS = 16
+LONG_WITH_NAN = (256, 512)
+ORDINARY = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "diagonal"})
 ORDERED = 4  # dimensions whose order in memory is told
 
 
@@ -25,20 +28,45 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
     facts = Facts(case)
     shapes = [facts.described("shape", t) for t in case.tensors[:MOST_TENSORS]]
     known = [s if isinstance(s, tuple) else None for s in shapes]
+    ordinary = _is_ordinary(case, known)
     for number, (tensor, shape) in enumerate(zip(case.tensors, known, strict=False)):
         if shape is None:
             continue
         told = f"tensor {number}"
         yield from _of_sizes(told, shape)
-        yield from _of_strides(told, facts, tensor, shape)
+        for text, weight in _of_strides(told, facts, tensor, shape):
+            yield text, weight
+            if ordinary:
+                yield f"{text}, in an ordinary call", weight
         if isinstance(tensor, TensorRecipe) and math.prod(shape) > 1:
             yield from _of_values(told, tensor, shape)
     first, *others = known or [None]
     for number, shape in enumerate(others, 1):
         if first is not None and shape is not None:
             yield f"tensors 0 and {number} of the pattern {_pattern(first, shape)}", 1.5
+    if known and ordinary:
+        yield from _of_kernels(known)
     yield from _of_numbers(case, first)
     yield from _of_results(case, first)
+
+
+def _is_ordinary(case: Case, shapes: list[tuple[int, ...] | None]) -> bool:
+    """Whether no tensor is degenerate: sizes of 1 and extreme numbers hide what else is wrong."""
+    plain = all(
+        isinstance(t, TensorRecipe) and t.values[0] in ORDINARY and not t.special
+        for t in case.tensors
+        if isinstance(t, TensorRecipe) and floats(t.dtype)
+    )
+    return plain and all(shape is not None and min(shape, default=0) > 1 for shape in shapes)
+
+
+def _of_kernels(shapes: list[tuple[int, ...] | None]) -> Iterator[tuple[str, float]]:
+    """Images that are no toys beside each size of a kernel."""
+    first, second = shapes[0], shapes[1] if len(shapes) > 1 else None
+    if first is None or second is None or not len(first) == len(second) == 4:
+        return
+    if first[1] >= CHANNELS and min(first[2:]) >= TILE:
+        yield f"a kernel of {second[2]} x {second[3]} beside an image that is no toy", 2.0
 
 
 def _of_sizes(told: str, shape: tuple[int, ...]) -> Iterator[tuple[str, float]]:
@@ -105,9 +133,19 @@ def _of_values(
             yield f"{told} of {'negative' if high <= 0 else 'positive'} numbers", 2.0
     if kind == "normal" and parameters[-1] >= 64:
         yield f"{told} of numbers that are far apart", 2.0
+    last = shape[-1] if shape else 1
+    signed = (
+        kind == "uniform" and len(parameters) == 2 and (parameters[1] <= 0 or parameters[0] > 0)
+    )
+    if signed and last & (last - 1):  # what pads it may win, or count
+        sign = "negative" if parameters[1] <= 0 else "positive"
+        yield f"{told} of {sign} numbers fills no power of two, rank {len(shape)}", 1.0
     nan = [position for position, token in tensor.special if token == "nan"]
     if not nan or not floats(tensor.dtype):
         return
+    for length in LONG_WITH_NAN:
+        if max(shape) > length:
+            yield f"{told} has NaN beside more than {length}", 1.0
     row = shape[-1] if len(shape) > 1 else 0
     if row and set(range(row)) <= set(nan) and not tensor.view:
         yield f"{told} has a row of NaN", 2.0
@@ -141,6 +179,8 @@ def _of_numbers(case: Case, shape: tuple[int, ...] | None) -> Iterator[tuple[str
         elif isinstance(value, int) and not whole:
             yield f"{name} is a whole number beside floats", 0.5
     rank = len(shape) if shape is not None else 0
+    if not any(name.startswith("dim") or type(value) is int for name, value in named[1:]):
+        yield f"no dimension is named of {min(rank, LARGEST_RANK)}", 1.0
     for name, value in named:
         dims = value if isinstance(value, (tuple, list)) else (value,)
         if not rank or not dims or not name.startswith("dim"):
