@@ -13,9 +13,15 @@ from . import arguments, layouts, shapes, values
 
 __all__ = ["by_kind", "wider"]
 
-# Kernels that take indices as they come: with others than theirs they end the process, or do not
-# return.
-INDICES = frozenset({"nn.functional.embedding_bag", "nn.functional.multilabel_margin_loss"})
+# Kernels that take indices or positions as they come: with others than theirs they end the process,
+# or do not return (docs/findings.md).
+INDICES = frozenset(
+    {
+        "nn.functional.embedding_bag",
+        "nn.functional.grid_sample",
+        "nn.functional.multilabel_margin_loss",
+    }
+)
 
 
 def wider(operator: Operator, case: Case, others: Sequence[Case]) -> Iterator[Case]:
