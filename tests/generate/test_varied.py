@@ -13,6 +13,7 @@ from consistency.core.recipe import TensorRecipe
 from consistency.generate.materialize import prepare
 from consistency.generate.variations import is_possible
 from consistency.generate.varied import arguments, layouts, shapes, values, wider
+from tests.support.adequacy import ordinary_calls
 from tests.support.adequacy.conditions import further
 from tests.support.adequacy.reach import soundness
 
@@ -126,3 +127,15 @@ def test_a_case_that_fails_on_the_cpu_is_told_and_none_that_passes() -> None:
     assert soundness(operator, ADD) == "sound"
     zeros = replace(MATRIX, values=("integers", 0, 0))
     assert soundness(operator, Case("mul", "float32", (zeros, zeros))) != "failing"
+
+
+def test_ordinary_calls_can_be_made() -> None:
+    names = [
+        *ordinary_calls.CALLS,
+        *ordinary_calls.WHOLE,
+        "nn.functional.scaled_dot_product_attention",
+    ]
+    for name in names:
+        for case in ordinary_calls.of(name, "float32"):
+            assert is_possible(operators.get(name), case), case.line
+    assert not list(ordinary_calls.of("bernoulli", "float32"))

@@ -13,7 +13,7 @@ import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from consistency.core import recipe
 from consistency.core.dtypes import floats
@@ -25,6 +25,7 @@ from consistency.generate.varied import by_kind, wider
 from consistency.judge.known.case_facts import UNKNOWN, Facts
 from consistency.operators.declare import Operator
 
+from . import ordinary_calls
 from .conditions import further as further_conditions
 from .measure import quick
 from .noticing import CaseJudge, healthy
@@ -34,6 +35,7 @@ from .selection import MOST_ELEMENTS, elements, planted
 LENGTHS, ELEMENTS = (16, 32, 64, 256, 1024), (1024, 8192)
 CHANNELS, PIXELS = 8, 32  # of an image that is no toy
 BATCHED = 32  # rows of matrices that stand in a batch
+MANY = 2  # tensors that decide whether a case is ordinary; others are biases, say
 LARGE_INDEX = 256  # beyond it bfloat16 is not exact
 # Here all sound ways to compute with an infinity agree, unless products are chained: in another
 # order it may meet a zero. A compensated sum of it is NaN, and so is a convolution by transforms.
@@ -47,8 +49,22 @@ FEWEST_OF, MOST_TYPES, FEW_ELEMENTS = 3, 8, 24
 MOST, MOST_OF_OTHERS = {"float32": 14, "float16": 6, "bfloat16": 6, "int64": 6}, 4
 LEAST = 2.0  # what a case must reach anew, in the weights below
 TRIALS = 24  # candidates that are judged
+ORDINARY = 2  # further ones, about which nothing is degenerate
+EVEN = frozenset({"uniform", "normal", "wide", "integers"})
 BASES, COMBINED = 5, 80  # cases that are varied in every way, and combinations of two ways
 MOST_OF_ALL = 3 << 16  # elements of a varied case: two sizes of 2, one beyond 2^16
+
+
+class Search(NamedTuple):
+    """How many cases are chosen, out of how many that are judged, and what each reaches anew."""
+
+    most: int
+    trials: int
+    least: float
+
+
+# Of ordinary calls one condition is reason enough: a variation meets little else.
+OF_ORDINARY, OF_ORDINARY_IN_OTHERS = Search(40, 80, 0.9), Search(5, 24, 0.9)
 
 
 def reach(case: Case) -> dict[str, float]:
@@ -161,6 +177,7 @@ def _wider(operator: Operator, small: list[Case]) -> Iterator[Case]:
         kinds.setdefault((str(rank), *_types(case)), case)
     ordered = sorted(kinds.values(), key=lambda case: not _is_plain(case))
     bases = random.Random(operator.name).sample(ordered[: 2 * BASES], min(BASES, len(ordered)))
+    bases += sorted(filter(_is_plain, small), key=_oddity)[:ORDINARY]
     chance = random.Random(operator.name)
     singles = [other for base in bases for other in wider(operator, base, small)]
     yield from (case for case in singles if elements(case) <= MOST_OF_ALL)
@@ -187,6 +204,15 @@ def _is_plain(case: Case) -> bool:
     )
 
 
+def _oddity(case: Case) -> tuple[int, int]:
+    """How much about a plain case is degenerate, then its elements: a fault that depends on one
+    condition shows in a variation of an ordinary case that meets this one."""
+    tensors = [t for t in case.tensors[:MANY] if isinstance(t, TensorRecipe)]
+    ones = sum(t.base.count(1) + 3 * t.base.count(0) + 3 * (not t.base) for t in tensors)
+    odd = sum(floats(t.dtype) and t.values[0] not in EVEN for t in tensors)
+    return ones + odd, elements(case)
+
+
 def _types(case: Case) -> tuple[str, ...]:
     return (*(type(arg).__name__ for arg in case.args), *case.kwargs)
 
@@ -196,13 +222,31 @@ def _is_special(case: Case) -> bool:
 
 
 def further(operator: Operator, dtype: str, failing: list[Case] | None = None) -> list[Case]:
-    """Cases that reach, beside those of a quick run, the most of what no other does. Those on which
-    the CPU's own results fail are added to ``failing``: a defect of torch, or one of ours."""
-    waiting = {case.id: (case, reach(case)) for case in candidates(operator, dtype)}
+    """Cases that reach, beside those of a quick run, the most of what no other does: variations of
+    drawn cases, then of ordinary calls. Those on which the CPU's own results fail are added to
+    ``failing``: a defect of torch, or one of ours."""
     reached = {text for case in quick(operator, dtype) for text in reach(case)}
+    drawn = Search(MOST.get(dtype, MOST_OF_OTHERS), TRIALS, LEAST)
+    chosen = _chosen(operator, candidates(operator, dtype), reached, drawn, failing)
+    ordinary = list(ordinary_calls.of(operator.name, dtype))
+    others = [case for call in ordinary for case in wider(operator, call, ordinary)]
+    small = [case for case in others if elements(case) <= MOST_OF_ALL]
+    search = OF_ORDINARY if dtype == operator.dtypes[0] else OF_ORDINARY_IN_OTHERS
+    return chosen + _chosen(operator, small, reached, search, failing)
+
+
+def _chosen(
+    operator: Operator,
+    cases: Iterable[Case],
+    reached: set[str],
+    search: Search,
+    failing: list[Case] | None,
+) -> list[Case]:
+    """Sound cases in the order of what they reach anew, which is added to ``reached``."""
+    waiting = {case.id: (case, reach(case)) for case in cases}
     chosen: list[Case] = []
     judged = 0
-    for case, conditions in _by_gain(waiting, reached):
+    for case, conditions in _by_gain(waiting, reached, search.least):
         if not is_possible(operator, case):
             continue
         judged += 1
@@ -212,13 +256,13 @@ def further(operator: Operator, dtype: str, failing: list[Case] | None = None) -
                 reached |= set(conditions)
             case "failing" if failing is not None:
                 failing.append(case)
-        if judged == TRIALS or len(chosen) == MOST.get(dtype, MOST_OF_OTHERS):
+        if judged == search.trials or len(chosen) == search.most:
             break
     return chosen
 
 
 def _by_gain(
-    waiting: dict[str, tuple[Case, dict[str, float]]], reached: set[str]
+    waiting: dict[str, tuple[Case, dict[str, float]]], reached: set[str], least: float
 ) -> Iterator[tuple[Case, dict[str, float]]]:
     """Cases in the order of what they add to ``reached``, which may grow in between. A gain never
     grows, so one that is still the largest when it is computed again is the largest."""
@@ -233,7 +277,7 @@ def _by_gain(
         now = gain(name)
         if heap and now < -heap[0][0]:
             heapq.heappush(heap, (-now, size, name))
-        elif now >= LEAST:
+        elif now >= least:
             yield waiting[name]
         else:
             return
