@@ -215,8 +215,10 @@ def reach(state: Path, part: int, parts: int, only: str, dtypes: str) -> None:
         for operator, dtype in chosen[part - 1 :: parts]:
             if (operator.name, dtype) not in done:
                 row = {"operator": operator.name, "dtype": dtype, "missed": []}
-                found = [{"case": case.to_json()} for case in seek(operator, dtype)]
-                stream.write(json.dumps(row | {"found": found}) + "\n")
+                failing: list[Any] = []  # on the CPU itself: to be looked into
+                found = [{"case": case.to_json()} for case in seek(operator, dtype, failing)]
+                row |= {"found": found, "failing": [case.line for case in failing]}
+                stream.write(json.dumps(row) + "\n")
                 stream.flush()
 
 

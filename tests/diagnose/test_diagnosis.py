@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from consistency.core.detail import HarnessFailed
 from consistency.core.model import Case, Cause, Evidence, Result
 from consistency.core.recipe import TensorRecipe
 from consistency.core.verdict import Verdict
+from consistency.diagnose.attribution import context
 from consistency.diagnose.case_runner import judge_case
 from consistency.diagnose.diagnosis import EFFORT_SECONDS, DiagnosisBudget
 from consistency.engine import engine
@@ -259,6 +261,15 @@ def test_what_rounds_no_input_explains_nothing() -> None:
     )  # fmt: skip
     assert result.metrics["differing"] > 100
     assert result.verdict.value == "rounding", result.explanation
+
+
+def test_an_error_that_is_repeated_counts_once() -> None:
+    """The gradient of what is broadcast repeats its elements: one coin, not 32."""
+    error, predicted, true = (np.array(values) for values in ([1.0, -1.0], [2.0, 3.0], [4.0, 4.0]))
+    single = context._distinct(error, predicted, true)
+    repeated = context._distinct(*(np.repeat(x, 32) for x in (error, predicted, true)))
+    for one, other in zip(single, repeated, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_call_that_asserts_its_sizes_refuses_a_hypothesis() -> None:

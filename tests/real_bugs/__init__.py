@@ -14,6 +14,9 @@ from . import (  # noqa: F401
     layouts,
     sizes,
     special_values,
+    third_arguments,
+    third_layouts,
+    third_sizes,
 )
 from .model import BUGS, Bug
 

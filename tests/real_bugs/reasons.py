@@ -5,7 +5,10 @@ from __future__ import annotations
 
 REASONS: dict[str, str] = {
     "PaddlePaddle/Paddle#73258": "a case has at most 2^24 elements",
+    "ROCm/rocm-libraries#8645": "a case has at most 2^24 elements",
+    "ROCm/rocm-libraries#9055": "products of 512 x 2,560 are too large for a shipped case",
     "ROCm/triton#947": "the scanned dimension has more than 64 elements in few cases",
+    "intel/torch-xpu-ops#889": "what a byte holds of numbers beyond its range is not defined",
     "microsoft/onnxruntime#32299": "a case has at most 2^24 elements",
     "ml-explore/mlx#882": "no dimension has more than 4,096 elements",
     "pytorch/pytorch#107214": "channels_last is rare among layouts",
@@ -22,6 +25,7 @@ REASONS: dict[str, str] = {
     "pytorch/pytorch#180776": "no case is repeated, and wide batches of matrices are rare",
     "pytorch/pytorch#183771": "permuted inputs of nearest interpolation are never drawn",
     "pytorch/pytorch#183825": "all floating inputs track gradients in every case",
+    "pytorch/pytorch#183885": "no case has 2^22 elements in line",
     "pytorch/pytorch#189495": "no batch is larger than 4,096",
     "pytorch/pytorch#194922": "no plane has 2^16 elements",
     "pytorch/pytorch#195163": "no product has more than 4,096 terms",

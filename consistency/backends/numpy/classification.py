@@ -150,5 +150,12 @@ def multilabel_soft_margin_loss(
     reduction: str = "mean",
 ) -> Array:
     cost = target * softplus_of(-input) + (constant(1, input) - target) * softplus_of(input)
-    loss = reduce_rows(cost if weight is None else cost * weight, -1, False, row_mean)
-    return reduced(np.asarray(loss), reduction, size_average, reduce)
+    if weight is not None:
+        cost = cost * weight
+    # The classes are the last dimension of the input, also where the target has more dimensions.
+    if input.ndim == cost.ndim and input.shape[-1:] == cost.shape[-1:]:
+        loss = np.asarray(reduce_rows(cost, -1, False, row_mean))
+    else:
+        loss = np.asarray(reduce_rows(cost, input.ndim - 1, False, lambda rows: rows.sum(-1)))
+        loss = ratio(loss, constant(input.shape[-1], loss))
+    return reduced(loss, reduction, size_average, reduce)

@@ -45,7 +45,10 @@ def _offer_several(name: str, default: tuple[int, int] | None) -> None:
             lengths = [
                 x.shape[d] if size == -1 else size for size, d in zip(lengths, over, strict=True)
             ]
-        return _in_precision_of(x, transform(x, lengths, over, norm))
+        result = transform(x, lengths, over, norm)
+        if not x.ndim and name in ("fftn", "ifftn"):  # NumPy returns a number as it is
+            result = np.asarray(result, np.complex128)
+        return _in_precision_of(x, result)
 
 
 for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):

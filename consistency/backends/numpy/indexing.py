@@ -55,6 +55,8 @@ def take_along_dim(input: Array, indices: Array, dim: int | None = None) -> Arra
     if dim is None:
         return take(input, indices.reshape(-1))
     x, where = np.moveaxis(input, dim, -1), np.moveaxis(indices, dim, -1)
+    if x.shape[-1]:
+        where = where % x.shape[-1]  # as torch takes them
     outer = np.broadcast_shapes(x.shape[:-1], where.shape[:-1])
     x, where = (np.broadcast_to(one, (*outer, one.shape[-1])) for one in (x, where))
     return np.moveaxis(np.take_along_axis(x, where, -1), -1, dim)

@@ -118,6 +118,11 @@ def kl_div(
     log_t = target if log_target else np.log(target)
     t = np.exp(target) if log_target else target
     loss = t * (log_t - input) if log_target else _x_log_y(t, log_t) - t * input
+    if reduction == "batchmean":  # of the input, which may be broadcast
+        return ratio(
+            reduced(loss, "sum", size_average, reduce),
+            constant(input.shape[0] if input.ndim else 1, loss),
+        )
     return reduced(loss, reduction, size_average, reduce)
 
 

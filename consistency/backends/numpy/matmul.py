@@ -48,7 +48,10 @@ def vdot(input: Array, other: Array) -> Array:
 
 @implements("linalg.vecdot", wide=True, complex=True)
 def vecdot(x: Array, y: Array, *, dim: int = -1) -> Array:
-    a, b = (np.moveaxis(one, dim, -1) for one in np.broadcast_arrays(x, y))
+    x, y = np.broadcast_arrays(x, y)
+    if not x.ndim:  # torch takes numbers for vectors of one element
+        x, y = x[None], y[None]
+    a, b = (np.moveaxis(one, dim, -1) for one in (x, y))
     return matmul(np.conj(a)[..., None, :], b[..., :, None])[..., 0, 0]
 
 

@@ -27,7 +27,7 @@ def reversed_dimensions(input: Array) -> Array:
 
 @implements("mT", wide=True, complex=True)
 def matrix_transpose(input: Array) -> Array:
-    return input.swapaxes(-1, -2)
+    return input.swapaxes(-1, -2) if input.ndim else input
 
 
 @implements("H", "mH", wide=True, complex=True)

@@ -180,7 +180,8 @@ class AttributionContext:
         If the signs of e are independent of p, this exceeds t with a probability of at most
         exp(−t²/2), whatever the sizes. Centering is needed because healthy sums may be biased, e.g.
         those of a large mean and small terms. Elements below the format's normal numbers are left
-        out: what underflows errs by itself, so that its errors are no signs of a coin.
+        out: what underflows errs by itself, so that its errors are no signs of a coin. Elements
+        that repeat one another, as where a gradient is broadcast, count once: one sum, one error.
         """
         tensor = predicted[self.index].tensor if self.index < len(predicted) else None
         if tensor is None or flat(tensor).size != self.expected.size:
@@ -192,7 +193,9 @@ class AttributionContext:
             compared = self.failing & np.isfinite(error) & np.isfinite(expected)
             if self.form is not None:
                 compared &= np.abs(self.expected) >= self.form.smallest_normal
-            error, expected = error[compared], expected[compared]
+            error, expected = _distinct(
+                error[compared], expected[compared], self.expected[compared]
+            )
             products = (
                 (error - error.mean()) * (expected - expected.mean()) if error.size else error
             )
@@ -304,3 +307,12 @@ def _norm(values: Doubles) -> float:
     return (
         largest * float(np.linalg.norm(values / largest)) if 0.0 < largest < math.inf else largest
     )
+
+
+def _distinct(error: Doubles, predicted: Doubles, true: Doubles) -> tuple[Doubles, Doubles]:
+    """Errors and predictions, one of each pair of a prediction and a true value: the mean error."""
+    _, first, group, members = np.unique(
+        predicted + 1j * true, return_index=True, return_inverse=True, return_counts=True
+    )
+    sums = np.bincount(group.reshape(-1), weights=error, minlength=members.size)
+    return sums / members, predicted[first]

@@ -18,9 +18,10 @@ from .tile_call import PERIOD
 
 FILE = Path(__file__).with_name("tiles.jsonl")
 DTYPE = "float32"
-# Rows, batches or elements: beyond 2**16, where indices of 16 bits and grids of blocks end, with
-# something left over of every block of a power of two.
-ROWS = (1 << 16) + 1357
+# Rows, batches or elements: beyond 2**16, where indices of 16 bits and grids of blocks end, and
+# 2**19, where products of some accelerators stop, with something left over of every block of a
+# power of two.
+ROWS = (1 << 19) + 1357
 MOST_ELEMENTS = 1 << 21  # of the largest tensor: a case of more takes too long beside small ones
 
 

@@ -73,7 +73,8 @@ class CaseJudge:
             self._reference = Reference(item.operator, item.materials, item.direction)
             refine(self._reference, "spot")
             self._baseline = compare(item.outcome, self._reference)
-        self.passes = self._judged(item.outcome).verdict.passes
+        verdict = self._judged(item.outcome).verdict
+        self.passes, self.fails = verdict.passes, verdict.fails
 
     def notices(self, faulty: Outcome) -> bool:
         """Whether the faulty outcome gets a failing verdict, proved where that needs a proof. A

@@ -7,11 +7,13 @@ are drawn cases, and variations of small ones (:mod:`consistency.generate.variat
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from consistency.core import recipe
 from consistency.core.dtypes import floats
@@ -19,9 +21,12 @@ from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.engine.unit_cases import draw
 from consistency.generate.variations import LARGE, is_possible, variations
+from consistency.generate.varied import by_kind, wider
 from consistency.judge.known.case_facts import UNKNOWN, Facts
 from consistency.operators.declare import Operator
 
+from . import ordinary_calls
+from .conditions import further as further_conditions
 from .measure import quick
 from .noticing import CaseJudge, healthy
 from .results import EVERYTHING
@@ -30,25 +35,43 @@ from .selection import MOST_ELEMENTS, elements, planted
 LENGTHS, ELEMENTS = (16, 32, 64, 256, 1024), (1024, 8192)
 CHANNELS, PIXELS = 8, 32  # of an image that is no toy
 BATCHED = 32  # rows of matrices that stand in a batch
+MANY = 2  # tensors that decide whether a case is ordinary; others are biases, say
 LARGE_INDEX = 256  # beyond it bfloat16 is not exact
 # Here all sound ways to compute with an infinity agree, unless products are chained: in another
 # order it may meet a zero. A compensated sum of it is NaN, and so is a convolution by transforms.
 INFINITE = frozenset({"matmul", "pooling", "softmax"})
 # Numbers that an infinity may stand among; a matrix that is to be solved is none of these.
 PLAIN = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "sparse", "offset"})
-SEEDS, COUNT = (201, 202), 40  # drawn candidates
+SEEDS, COUNT = (201,), 40  # drawn candidates
 # Cases from which others are derived: the smallest, and the smallest of each list of arguments.
 FEWEST_OF, MOST_TYPES, FEW_ELEMENTS = 3, 8, 24
-MOST, MOST_OF_HALVES = 8, 3  # cases that are added
+# Cases that are added: most of the first dtype, some for kernels of halves and of integers.
+MOST, MOST_OF_OTHERS = {"float32": 14, "float16": 6, "bfloat16": 6, "int64": 6}, 4
 LEAST = 2.0  # what a case must reach anew, in the weights below
-TRIALS = 16  # candidates that are judged
-HALVES = ("float16", "bfloat16")
+TRIALS = 24  # candidates that are judged
+ORDINARY = 2  # further ones, about which nothing is degenerate
+EVEN = frozenset({"uniform", "normal", "wide", "integers"})
+BASES, COMBINED = 5, 80  # cases that are varied in every way, and combinations of two ways
+MOST_OF_ALL = 3 << 16  # elements of a varied case: two sizes of 2, one beyond 2^16
+
+
+class Search(NamedTuple):
+    """How many cases are chosen, out of how many that are judged, and what each reaches anew."""
+
+    most: int
+    trials: int
+    least: float
+
+
+# Of ordinary calls one condition is reason enough: a variation meets little else.
+OF_ORDINARY, OF_ORDINARY_IN_OTHERS = Search(40, 80, 0.9), Search(5, 24, 0.9)
 
 
 def reach(case: Case) -> dict[str, float]:
     """The conditions that a case meets, with their weights."""
     found: dict[str, float] = {}
-    for condition, weight in itertools.chain(_of_tensors(case), _of_arguments(case)):
+    told = (_of_tensors(case), _of_arguments(case), further_conditions(case))
+    for condition, weight in itertools.chain(*told):
         found[condition] = max(weight, found.get(condition, 0.0))
     return found
 
@@ -141,7 +164,29 @@ def candidates(operator: Operator, dtype: str) -> list[Case]:
         found |= {other.id: other for other in variations(operator, case)}
         if operator.family in INFINITE and "chained" not in operator.traits:
             found |= {other.id: other for other in _with_infinities(case)}
-    return [case for case in found.values() if elements(case) <= MOST_ELEMENTS]
+    kept = [case for case in found.values() if elements(case) <= MOST_ELEMENTS]
+    return [*kept, *(case for case in _wider(operator, small) if case.id not in found)]
+
+
+def _wider(operator: Operator, small: list[Case]) -> Iterator[Case]:
+    """Variations in every way of the smallest cases with other arguments, and combinations of
+    two."""
+    kinds: dict[tuple[str, ...], Case] = {}
+    for case in small:
+        rank = len(case.tensors[0].base) if _is_plain(case) else 0
+        kinds.setdefault((str(rank), *_types(case)), case)
+    ordered = sorted(kinds.values(), key=lambda case: not _is_plain(case))
+    bases = random.Random(operator.name).sample(ordered[: 2 * BASES], min(BASES, len(ordered)))
+    bases += sorted(filter(_is_plain, small), key=_oddity)[:ORDINARY]
+    chance = random.Random(operator.name)
+    singles = [other for base in bases for other in wider(operator, base, small)]
+    yield from (case for case in singles if elements(case) <= MOST_OF_ALL)
+    for _ in range(COMBINED if singles else 0):
+        kind = chance.choice(by_kind(operator, chance.choice(singles), small))
+        two = list(kind)
+        case = chance.choice(two) if two else singles[0]
+        if elements(case) <= MOST_OF_ALL:
+            yield case
 
 
 def _with_infinities(case: Case) -> Iterator[Case]:
@@ -152,6 +197,22 @@ def _with_infinities(case: Case) -> Iterator[Case]:
             yield case.with_tensors(other if n == number else t for n, t in enumerate(case.tensors))
 
 
+def _is_plain(case: Case) -> bool:
+    """Whether the case has tensors, and none is a view or holds special values."""
+    return bool(case.tensors) and all(
+        isinstance(t, TensorRecipe) and not t.view and not t.special for t in case.tensors
+    )
+
+
+def _oddity(case: Case) -> tuple[int, int]:
+    """How much about a plain case is degenerate, then its elements: a fault that depends on one
+    condition shows in a variation of an ordinary case that meets this one."""
+    tensors = [t for t in case.tensors[:MANY] if isinstance(t, TensorRecipe)]
+    ones = sum(t.base.count(1) + 3 * t.base.count(0) + 3 * (not t.base) for t in tensors)
+    odd = sum(floats(t.dtype) and t.values[0] not in EVEN for t in tensors)
+    return ones + odd, elements(case)
+
+
 def _types(case: Case) -> tuple[str, ...]:
     return (*(type(arg).__name__ for arg in case.args), *case.kwargs)
 
@@ -160,47 +221,85 @@ def _is_special(case: Case) -> bool:
     return any(t.special or t.view for t in case.tensors if isinstance(t, TensorRecipe))
 
 
-def further(operator: Operator, dtype: str) -> list[Case]:
-    """Cases that reach, beside those of a quick run, the most of what no other does; in half
-    precision those that are derived from them, for kernels of their own."""
-    waiting = {case.id: (case, reach(case)) for case in candidates(operator, dtype)}
+def further(operator: Operator, dtype: str, failing: list[Case] | None = None) -> list[Case]:
+    """Cases that reach, beside those of a quick run, the most of what no other does: variations of
+    drawn cases, then of ordinary calls. Those on which the CPU's own results fail are added to
+    ``failing``: a defect of torch, or one of ours."""
     reached = {text for case in quick(operator, dtype) for text in reach(case)}
+    drawn = Search(MOST.get(dtype, MOST_OF_OTHERS), TRIALS, LEAST)
+    chosen = _chosen(operator, candidates(operator, dtype), reached, drawn, failing)
+    ordinary = list(ordinary_calls.of(operator.name, dtype))
+    others = [case for call in ordinary for case in wider(operator, call, ordinary)]
+    small = [case for case in others if elements(case) <= MOST_OF_ALL]
+    search = OF_ORDINARY if dtype == operator.dtypes[0] else OF_ORDINARY_IN_OTHERS
+    return chosen + _chosen(operator, small, reached, search, failing)
+
+
+def _chosen(
+    operator: Operator,
+    cases: Iterable[Case],
+    reached: set[str],
+    search: Search,
+    failing: list[Case] | None,
+) -> list[Case]:
+    """Sound cases in the order of what they reach anew, which is added to ``reached``."""
+    waiting = {case.id: (case, reach(case)) for case in cases}
     chosen: list[Case] = []
-    for _ in range(TRIALS):
-        gains = {
-            name: sum(weight for text, weight in conditions.items() if text not in reached)
-            for name, (_, conditions) in waiting.items()
-        }
-        best = max(gains, key=lambda n: (gains[n], -elements(waiting[n][0])), default="")
-        if not best or gains[best] < LEAST:
-            break
-        case, conditions = waiting.pop(best)
-        if not is_sound(operator, case):
+    judged = 0
+    for case, conditions in _by_gain(waiting, reached, search.least):
+        if not is_possible(operator, case):
             continue
-        chosen.append(case)
-        reached |= set(conditions)
-        if len(chosen) == (MOST_OF_HALVES if dtype in HALVES else MOST):
+        judged += 1
+        match soundness(operator, case):
+            case "sound":
+                chosen.append(case)
+                reached |= set(conditions)
+            case "failing" if failing is not None:
+                failing.append(case)
+        if judged == search.trials or len(chosen) == search.most:
             break
     return chosen
 
 
-def is_sound(operator: Operator, case: Case) -> bool:
-    """Whether the CPU's results pass, and results that are wrong everywhere do not. Not where the
-    judge's magnitudes do not fit the call: a variation may be none that the operator draws."""
-    if not is_possible(operator, case):
-        return False
-    items = healthy(operator, case)
+def _by_gain(
+    waiting: dict[str, tuple[Case, dict[str, float]]], reached: set[str], least: float
+) -> Iterator[tuple[Case, dict[str, float]]]:
+    """Cases in the order of what they add to ``reached``, which may grow in between. A gain never
+    grows, so one that is still the largest when it is computed again is the largest."""
+
+    def gain(name: str) -> float:
+        return sum(w for text, w in waiting[name][1].items() if text not in reached)
+
+    heap = [(-gain(name), elements(case), name) for name, (case, _) in waiting.items()]
+    heapq.heapify(heap)
+    while heap:
+        _, size, name = heapq.heappop(heap)
+        now = gain(name)
+        if heap and now < -heap[0][0]:
+            heapq.heappush(heap, (-now, size, name))
+        elif now >= least:
+            yield waiting[name]
+        else:
+            return
+
+
+def soundness(operator: Operator, case: Case) -> str:
+    """``"sound"`` where the CPU's results pass and results that are wrong everywhere do not,
+    ``"failing"`` where the CPU's do not pass. Anything else: nothing can be told there, or the
+    judge's magnitudes do not fit the call, which may be none that the operator draws."""
     told = False
-    for item in items:
+    for item in healthy(operator, case):
         try:
             judge = CaseJudge(item)
-        except (RuntimeError, TypeError, ValueError, IndexError, ArithmeticError):
-            return False
-        if not judge.passes:
-            return False
+        except (RuntimeError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError):
+            return "unfit"
+        if judge.fails:
+            return "failing"
+        if not judge.passes:  # nothing can be told there: all elements are equal, say
+            continue
         wrong = planted(EVERYTHING, item)
         told |= wrong is not None and judge.notices(wrong)
-    return told
+    return "sound" if told else "silent"
 
 
 def unreached(cases: Sequence[Case], others: Iterable[Case]) -> set[str]:

@@ -1,0 +1,141 @@
+"""Variations in every way: which there are, that their tensors are what they say, and that the
+conditions by which cases are chosen tell them apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from consistency import operators
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.generate.materialize import prepare
+from consistency.generate.variations import is_possible
+from consistency.generate.varied import arguments, layouts, shapes, values, wider
+from tests.support.adequacy import ordinary_calls
+from tests.support.adequacy.conditions import further
+from tests.support.adequacy.reach import soundness
+
+UNIFORM = ("uniform", -1.0, 1.0)
+MATRIX = TensorRecipe((4, 5), "float32", UNIFORM, 5000)
+IMAGE = TensorRecipe((2, 3, 4, 4), "float32", UNIFORM, 5000)
+ADD = Case("add", "float32", (MATRIX, MATRIX))
+
+
+def built(case: Case) -> list[torch.Tensor]:
+    return list(prepare(case).build().tensors)
+
+
+def bases(cases: object) -> list[tuple[tuple[int, ...], ...]]:
+    return [tuple(t.base for t in case.tensors) for case in cases]  # type: ignore[attr-defined]
+
+
+def test_every_layout_keeps_the_shape() -> None:
+    found = list(layouts.of(operators.get("add"), Case("add", "float32", (IMAGE,)), overlap=True))
+    assert len(found) == len(layouts.WITHOUT_OVERLAP) + len(layouts.OVERLAPPING)
+    for case in found:
+        assert [t.shape for t in built(case)] == [IMAGE.base]
+
+
+def test_layouts_are_what_they_say() -> None:
+    (shifted,) = built(Case("exp", "float32", (layouts.shifted(MATRIX),)))
+    assert shifted.is_contiguous()
+    assert shifted.storage_offset() == 1
+    (column,) = built(Case("exp", "float32", (layouts.inner_column(replace(MATRIX, base=())),)))
+    assert column.shape == ()
+    (part,) = built(Case("exp", "float32", (layouts.channels_of_more(IMAGE),)))
+    assert part.stride() == (4 * 4 * 6, 1, 4 * 6, 6)
+    (heads,) = built(Case("exp", "float32", (layouts.inner_expanded(IMAGE),)))
+    assert heads.stride()[1] == 0
+
+
+def test_what_is_written_to_shares_no_memory_with_itself() -> None:
+    for case in layouts.of(operators.get("add_"), Case("add_", "float32", (IMAGE,)), overlap=False):
+        assert 0 not in built(case)[0].stride()
+
+
+def test_all_tensors_together_change_their_layout() -> None:
+    found = layouts.of(operators.get("add"), ADD, overlap=False)
+    assert any(all(t.view for t in case.tensors) for case in found)  # type: ignore[union-attr]
+
+
+def test_sizes_at_thresholds_in_every_role() -> None:
+    found = bases(shapes.thresholds(Case("exp", "float32", (MATRIX,))))
+    for length in shapes.THRESHOLDS:
+        assert {((length, 5),), ((4, length),), ((length, 2),), ((2, length),)} <= set(found)
+
+
+def test_ranks_and_shapes_that_broadcast() -> None:
+    assert ((2, 2, 3, 4, 5), (2, 2, 3, 4, 5)) in bases(shapes.ranks(ADD))
+    found = bases(shapes.broadcast(ADD))
+    for other in ((), (1,), (5,), (1, 5), (4, 1), (1, 4, 5)):
+        assert ((4, 5), other) in found
+        assert (other, (4, 5)) in found
+    assert ((), ()) in found
+
+
+def test_numbers_of_the_other_kind_and_dims_by_their_place() -> None:
+    clamp = Case("clamp_min", "int64", (replace(MATRIX, dtype="int64"), 3))
+    found = [repr(case.args[1]) for case in arguments.of(clamp, ())]
+    assert {"3.5", "3.0", "0", "-1"} <= set(found)
+    total = Case("sum", "float32", (IMAGE,), {"dim": (1,)})
+    dims = [case.kwargs["dim"] for case in arguments.of(total, ())]
+    assert (0, 2, 3) in dims
+    assert (0, 1, 2, 3) in dims
+
+
+def test_options_of_other_cases() -> None:
+    case = Case("nn.functional.interpolate", "float32", (IMAGE,), {"size": (2, 2)})
+    other = replace(case, kwargs={"size": (3, 3), "mode": "bicubic", "antialias": True})
+    found = [dict(c.kwargs) for c in arguments.of(case, (other,))]
+    assert {"size": (2, 2), "mode": "bicubic"} in found
+    assert {"size": (3, 3), "mode": "bicubic", "antialias": True} in found
+
+
+def test_values_of_one_sign_and_rows_of_nan() -> None:
+    found = [c.tensors[0] for c in values.of(Case("exp", "float32", (MATRIX,)))]
+    assert {t.values for t in found if isinstance(t, TensorRecipe)} >= {
+        values.NEGATIVE,
+        values.POSITIVE,
+        values.FAR_APART,
+    }
+    assert any(len(t.special) == 5 for t in found if isinstance(t, TensorRecipe))
+
+
+def test_no_random_numbers_are_varied() -> None:
+    assert not list(wider(operators.get("bernoulli"), Case("bernoulli", "float32", (MATRIX,)), ()))
+
+
+def test_conditions_tell_them_apart() -> None:
+    def met(*tensors: TensorRecipe, **options: object) -> set[str]:
+        return {text for text, _ in further(Case("sum", "float32", tensors, dict(options)))}
+
+    channels = layouts.channels_of_more(IMAGE)
+    assert channels is not None
+    assert met(channels) - met(IMAGE)
+    assert met(replace(MATRIX, base=(3, 33))) - met(replace(MATRIX, base=(3, 34)))
+    assert "tensors 0 and 1 of the pattern 11=>" in met(IMAGE, replace(MATRIX, base=(3, 1, 1)))
+    assert "dim: 2 of 4, inner and last" in met(IMAGE, dim=(1, 3))
+    assert "tensor 0 of negative numbers" in met(replace(MATRIX, values=values.NEGATIVE))
+    assert "a result of smaller size, mode = bicubic" in met(IMAGE, size=(2, 2), mode="bicubic")
+
+
+def test_a_case_that_fails_on_the_cpu_is_told_and_none_that_passes() -> None:
+    operator = operators.get("add")
+    assert is_possible(operator, ADD)
+    assert soundness(operator, ADD) == "sound"
+    zeros = replace(MATRIX, values=("integers", 0, 0))
+    assert soundness(operator, Case("mul", "float32", (zeros, zeros))) != "failing"
+
+
+def test_ordinary_calls_can_be_made() -> None:
+    names = [
+        *ordinary_calls.CALLS,
+        *ordinary_calls.WHOLE,
+        "nn.functional.scaled_dot_product_attention",
+    ]
+    for name in names:
+        for case in ordinary_calls.of(name, "float32"):
+            assert is_possible(operators.get(name), case), case.line
+    assert not list(ordinary_calls.of("bernoulli", "float32"))

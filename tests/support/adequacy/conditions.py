@@ -1,0 +1,211 @@
+"""Further conditions on which reported defects depend: sizes of every dimension, ranks, patterns of
+broadcasting, strides, kinds of numbers, signs. Each has a weight; :mod:`.reach` chooses by them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from consistency.core.dtypes import floats
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.judge.known.case_facts import UNKNOWN, Facts
+
+THRESHOLDS = (32, 64, 128, 256, 512, 1024, 2048, 4096, 1 << 14, 1 << 16)
+TILE = 32
+MOST_TENSORS, MOST_DIMS = 4, 3
+LARGEST_RANK = 6
+CHANNELS = 16
+LONG_WITH_NAN = (256, 512)
+ORDINARY = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "diagonal"})
+ORDERED = 4  # dimensions whose order in memory is told
+
+
+def further(case: Case) -> Iterator[tuple[str, float]]:
+    """The conditions that a case meets, with their weights."""
+    facts = Facts(case)
+    shapes = [facts.described("shape", t) for t in case.tensors[:MOST_TENSORS]]
+    known = [s if isinstance(s, tuple) else None for s in shapes]
+    ordinary = _is_ordinary(case, known)
+    for number, (tensor, shape) in enumerate(zip(case.tensors, known, strict=False)):
+        if shape is None:
+            continue
+        told = f"tensor {number}"
+        yield from _of_sizes(told, shape)
+        for text, weight in _of_strides(told, facts, tensor, shape):
+            yield text, weight
+            if ordinary:
+                yield f"{text}, in an ordinary call", weight
+        if isinstance(tensor, TensorRecipe) and math.prod(shape) > 1:
+            yield from _of_values(told, tensor, shape)
+    first, *others = known or [None]
+    for number, shape in enumerate(others, 1):
+        if first is not None and shape is not None:
+            yield f"tensors 0 and {number} of the pattern {_pattern(first, shape)}", 1.5
+    if known and ordinary:
+        yield from _of_kernels(known)
+    yield from _of_numbers(case, first)
+    yield from _of_results(case, first)
+
+
+def _is_ordinary(case: Case, shapes: list[tuple[int, ...] | None]) -> bool:
+    """Whether no tensor is degenerate: sizes of 1 and extreme numbers hide what else is wrong."""
+    plain = all(
+        isinstance(t, TensorRecipe) and t.values[0] in ORDINARY and not t.special
+        for t in case.tensors
+        if isinstance(t, TensorRecipe) and floats(t.dtype)
+    )
+    return plain and all(shape is not None and min(shape, default=0) > 1 for shape in shapes)
+
+
+def _of_kernels(shapes: list[tuple[int, ...] | None]) -> Iterator[tuple[str, float]]:
+    """Images that are no toys beside each size of a kernel."""
+    first, second = shapes[0], shapes[1] if len(shapes) > 1 else None
+    if first is None or second is None or not len(first) == len(second) == 4:
+        return
+    if first[1] >= CHANNELS and min(first[2:]) >= TILE:
+        yield f"a kernel of {second[2]} x {second[3]} beside an image that is no toy", 2.0
+
+
+def _of_sizes(told: str, shape: tuple[int, ...]) -> Iterator[tuple[str, float]]:
+    yield f"{told} of rank {min(len(shape), LARGEST_RANK)}", 1.5
+    if not math.prod(shape):
+        return
+    fits = []
+    for dim, size in enumerate(reversed(shape[-MOST_DIMS:]), 1):
+        beyond = max((n for n in THRESHOLDS if size > n), default=0)
+        for threshold in THRESHOLDS:
+            if size > threshold:
+                yield f"{told} beyond {threshold} from the end {dim}", 1.0
+        if size % TILE == 1 and size > 1:
+            yield f"{told} has one over {TILE} from the end {dim}", 1.0
+        if size & (size - 1) and size > 2:
+            yield f"{told} fills no power of two from the end {dim}", 0.5
+        fits.append("whole" if size % TILE == 0 else "over" if beyond else "less")
+    yield f"{told} of {' x '.join(fits)} tiles", 1.0
+    if len(shape) > 2 and shape[-2] > TILE and math.prod(shape[:-2]) > 1:
+        yield f"{told} is a batch of more than {TILE} rows", 1.0
+    for dim, threshold in itertools.product((-1, -2), (128, 256, 512)):
+        if len(shape) > 2 and shape[dim] > threshold and math.prod(shape[:-2]) > 1:
+            yield f"{told} is a batch beyond {threshold} from the end {-dim}", 1.0
+
+
+def _of_strides(
+    told: str, facts: Facts, tensor: Any, shape: tuple[int, ...]
+) -> Iterator[tuple[str, float]]:
+    strides, offset = facts.described("stride", tensor), facts.described("offset", tensor)
+    if strides is UNKNOWN or not math.prod(shape):
+        return
+    used = [(s, n) for s, n in zip(strides, shape, strict=True) if n > 1]
+    if not shape and offset:
+        yield f"{told} is one element behind others", 2.0
+    if offset and offset % 2:
+        yield f"{told} begins at an odd element", 1.0
+    if len(used) < 1 or math.prod(shape) == 1:
+        return
+    order = sorted(range(len(used)), key=lambda d: -used[d][0])[-ORDERED:]
+    gaps = _has_gaps(used)
+    if order != sorted(order) or gaps:
+        yield f"{told} in the order {order}{' with gaps' if gaps else ''}", 1.5
+    if any(s == 0 for s, _ in used):
+        zero = [len(used) - d for d, (s, _) in enumerate(used) if s == 0]
+        yield f"{told} is expanded from the end {zero}", 1.5
+
+
+def _has_gaps(used: list[tuple[int, int]]) -> bool:
+    expected = 1
+    for stride, size in sorted(used):
+        if stride != expected:
+            return True
+        expected *= size
+    return False
+
+
+def _of_values(
+    told: str, tensor: TensorRecipe, shape: tuple[int, ...]
+) -> Iterator[tuple[str, float]]:
+    kind, *parameters = tensor.values
+    if kind == "uniform" and len(parameters) == 2:
+        low, high = parameters
+        if high <= 0 or low > 0:
+            yield f"{told} of {'negative' if high <= 0 else 'positive'} numbers", 2.0
+    if kind == "normal" and parameters[-1] >= 64:
+        yield f"{told} of numbers that are far apart", 2.0
+    last = shape[-1] if shape else 1
+    signed = (
+        kind == "uniform" and len(parameters) == 2 and (parameters[1] <= 0 or parameters[0] > 0)
+    )
+    if signed and last & (last - 1):  # what pads it may win, or count
+        sign = "negative" if parameters[1] <= 0 else "positive"
+        yield f"{told} of {sign} numbers fills no power of two, rank {len(shape)}", 1.0
+    nan = [position for position, token in tensor.special if token == "nan"]
+    if not nan or not floats(tensor.dtype):
+        return
+    for length in LONG_WITH_NAN:
+        if max(shape) > length:
+            yield f"{told} has NaN beside more than {length}", 1.0
+    row = shape[-1] if len(shape) > 1 else 0
+    if row and set(range(row)) <= set(nan) and not tensor.view:
+        yield f"{told} has a row of NaN", 2.0
+    elif not tensor.view:
+        last = math.prod(tensor.base) - 1
+        place = "beginning" if nan[0] == 0 else "end" if nan[0] == last else "middle"
+        yield f"{told} has NaN at its {place}", 1.0
+
+
+def _pattern(first: tuple[int, ...], other: tuple[int, ...]) -> str:
+    """How two shapes relate, dimension by dimension from the end: equal, one, other, missing."""
+    pairs = itertools.zip_longest(reversed(first), reversed(other))
+    return "".join(
+        "<" if a is None else ">" if b is None else "=" if a == b else
+        "1" if b == 1 else "i" if a == 1 else "x"
+        for a, b in itertools.islice(pairs, 5)
+    )  # fmt: skip
+
+
+def _of_numbers(case: Case, shape: tuple[int, ...] | None) -> Iterator[tuple[str, float]]:
+    """The kinds of numbers beside the dtype, and dimensions by their place."""
+    named = [(str(n), a) for n, a in enumerate(case.args)] + list(case.kwargs.items())
+    whole = not floats(case.dtype)
+    for name, value in named:
+        if isinstance(value, bool):
+            continue
+        if isinstance(value, float):
+            yield f"{name} is a fraction beside {'whole numbers' if whole else 'floats'}", 2.0
+            if value in (0.0, 1.0, -1.0):
+                yield f"{name} is {value!r}", 1.0
+        elif isinstance(value, int) and not whole:
+            yield f"{name} is a whole number beside floats", 0.5
+    rank = len(shape) if shape is not None else 0
+    if not any(name.startswith("dim") or type(value) is int for name, value in named[1:]):
+        yield f"no dimension is named of {min(rank, LARGEST_RANK)}", 1.0
+    for name, value in named:
+        dims = value if isinstance(value, (tuple, list)) else (value,)
+        if not rank or not dims or not name.startswith("dim"):
+            continue
+        if all(type(d) is int and -rank <= d < rank for d in dims):
+            places = sorted({_place(d % rank, rank) for d in dims})
+            yield f"{name}: {len(dims)} of {min(rank, LARGEST_RANK)}, {' and '.join(places)}", 1.0
+
+
+def _of_results(case: Case, shape: tuple[int, ...] | None) -> Iterator[tuple[str, float]]:
+    """Whether what is asked for is smaller or larger than the first tensor, beside each option."""
+    options = [f"{k} = {v}" for k, v in case.kwargs.items() if isinstance(v, (str, bool))]
+    for name in ("size", "output_size", "scale_factor"):
+        value = case.kwargs.get(name)
+        if value is None or shape is None:
+            continue
+        wanted = list(value) if isinstance(value, (tuple, list)) else [value]
+        now = shape[-len(wanted) :] if name != "scale_factor" else [1] * len(wanted)
+        if not all(isinstance(w, (int, float)) for w in wanted) or len(now) != len(wanted):
+            continue
+        signs = {(w > n) - (w < n) for w, n in zip(wanted, now, strict=True)}
+        told = "other" if len(signs) > 1 else ("same", "larger", "smaller")[signs.pop()]
+        yield f"a result of {told} size", 1.5
+        yield from ((f"a result of {told} size, {option}", 1.0) for option in options)
+
+
+def _place(dim: int, rank: int) -> str:
+    return "last" if dim == rank - 1 else "first" if dim == 0 else "inner"
