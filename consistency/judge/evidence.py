@@ -30,7 +30,6 @@ BY_NUMBERS = frozenset({"divergent", "special-values", "reduced-precision"})
 BY_DEFINITION = frozenset({"random", "cast"})
 # Elements certified per round, as long as the reference keeps changing.
 ROUNDS = (8, 64, 512, 4096)
-UNPROVED = "inconclusive"  # prefix of the explanation of a result without certificate
 
 
 def needs_proof(judgment: Judgment, reference: Reference) -> bool:
@@ -111,7 +110,7 @@ def inconclusive(reference: Reference, judgment: Judgment, who: str, doubt: str 
     )
     reason = f"{doubt}; {reason}" if doubt else reason
     text = (
-        f"{UNPROVED}: {who} says {answers}, and neither is proved ({reason}); would be "
+        f"{who} says {answers}, and neither is proved ({reason}); would be "
         f"{judgment.verdict}: {judgment.explanation}"
     )
     return Judgment(

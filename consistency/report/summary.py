@@ -81,6 +81,7 @@ class RunSummary:
         self.harness_failures = 0
         self.brief = 0  # failures whose cause was not looked for further
         self.unbegun: set[tuple[str, str]] = set()  # operators × dtypes
+        self.unbegun_results = 0  # of these: one for each direction and backend
         self.unbegun_by_family: dict[str, set[tuple[str, str]]] = defaultdict(set)
 
     def add(self, result: Result) -> None:
@@ -101,6 +102,7 @@ class RunSummary:
                 self.disputes.setdefault((result.operator, result.backend), result)
             self.harness_failures += isinstance(result.detail, HarnessFailed)
             if isinstance(result.detail, NotBegun):
+                self.unbegun_results += 1
                 self.unbegun.add((result.operator, result.dtype))
                 self.unbegun_by_family[result.family].add((result.operator, result.dtype))
         if verdict.fails:

@@ -11,12 +11,12 @@ import torch
 
 import consistency
 from consistency import backends, operators
+from consistency.core.detail import Unproved
 from consistency.core.model import Result
 from consistency.diagnose.evaluation import evaluate
 from consistency.engine import engine
 from consistency.generate import materialize
 from consistency.generate.search import batch
-from consistency.judge import evidence
 from consistency.judge.tolerances import load
 from consistency.operators.declare import Operator
 from consistency.reference.high_precision import ITSELF_OFF
@@ -152,7 +152,7 @@ def test_without_proof_nobody_is_accused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(tracing, "lookup", lambda name: None if name == "exp" else found(name))
     run = unshrunk(["exp"], [Off()], dtypes=["float32"], directions=("forward",), examples=4)
     assert not run.failures
-    disputed = [r for r in run.results if r.explanation.startswith(evidence.UNPROVED)]
+    disputed = [r for r in run.results if isinstance(r.detail, Unproved)]
     assert disputed
     assert all(r.verdict.value == "inconclusive" for r in disputed)
     assert "off says" in disputed[0].explanation

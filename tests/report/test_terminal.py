@@ -14,7 +14,7 @@ import pytest
 
 import consistency
 from consistency.core import text
-from consistency.core.detail import HarnessFailed
+from consistency.core.detail import HarnessFailed, NotBegun
 from consistency.core.model import Case, Comparison, ElementGroup, Measured, Result, Worst
 from consistency.core.recipe import DType, Index, MemoryFormat, TensorRecipe
 from consistency.core.verdict import Verdict
@@ -222,6 +222,13 @@ def test_failures_of_the_harness_do_not_hide_among_the_inconclusive() -> None:
     )
     assert "1 inconclusive · 1 of them failures of the harness itself: please report one" in last(
         result("exact"), broken
+    )
+
+
+def test_what_was_not_begun_is_not_counted_among_the_inconclusive() -> None:
+    late = result("inconclusive", explanation="not begun", detail=NotBegun())
+    assert " 1 rounding or exact · 1 inconclusive · 2 not begun    " in last(
+        result("exact"), result("inconclusive"), late, late
     )
 
 

@@ -26,9 +26,11 @@ def last_line(
     good = verdicts["rounding"] + verdicts["exact"]
     if good or not groups["not tested"]:
         parts.append(f"{good:,} rounding or exact")
-    for name in ("known", "ill-conditioned", "inconclusive"):
-        if verdicts[name]:
-            parts.append(f"{verdicts[name]:,} {name}")
+    unbegun = summary.unbegun_results
+    counts = {name: verdicts[name] for name in ("known", "ill-conditioned")}
+    # What the time did not suffice for says nothing of the inputs, other inconclusive results do.
+    counts |= {"inconclusive": verdicts["inconclusive"] - unbegun, "not begun": unbegun}
+    parts += [f"{count:,} {name}" for name, count in counts.items() if count]
     if untested := groups["not tested"] - verdicts["inconclusive"]:
         parts.append(f"{untested:,} not tested{'' if not_tested else ' (why: --not-tested)'}")
     if failed := summary.harness_failures:
