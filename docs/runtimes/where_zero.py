@@ -11,9 +11,29 @@ class Model(torch.nn.Module):
 
 c = torch.tensor([True, False])
 x, y = torch.tensor([-0.0, 1.0]), torch.tensor([2.0, -0.0])
-program = torch.onnx.export(Model(), (c, x, y,), dynamo=True, verbose=False)
+program = torch.onnx.export(
+    Model(),
+    (
+        c,
+        x,
+        y,
+    ),
+    dynamo=True,
+    verbose=False,
+)
 session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
-feed = {item.name: t.numpy() for item, t in zip(session.get_inputs(), (c, x, y,), strict=True)}
+feed = {
+    item.name: t.numpy()
+    for item, t in zip(
+        session.get_inputs(),
+        (
+            c,
+            x,
+            y,
+        ),
+        strict=True,
+    )
+}
 expected, actual = Model()(c, x, y), torch.from_numpy(session.run(None, feed)[0])
 print("nodes      ", ", ".join(node.op_type for node in program.model_proto.graph.node))
 print("torch      ", expected.flatten().tolist())
