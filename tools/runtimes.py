@@ -1,5 +1,5 @@
-"""Writes docs/runtimes.md from the bundles of runs with a runtime as backend, and runs the scripts
-beside it (a minute).
+"""Writes docs/runtimes.md from the bundles of runs with a runtime as backend, judges a case of each
+known divergence again, and runs the scripts beside it (five minutes of processor time).
 
     python tools/runtimes.py BUNDLE ... [-o docs/runtimes.md]
 
@@ -11,20 +11,25 @@ shows a divergence ends this program.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from consistency.backends.runtimes.onnx_runtime import OnnxRuntime
-from consistency.core.model import Result
+from consistency.core.model import Case, Result
 from consistency.core.verdict import VerdictKind
+from consistency.diagnose.diagnosis import DiagnosisBudget
+from consistency.diagnose.evaluation import evaluate
 from consistency.diagnose.known_results import expected
 from consistency.judge import tolerances
+from consistency.judge.known.entries import Expectation
 from consistency.storage import bundle
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -32,6 +37,7 @@ SCRIPTS = DOCS / "runtimes"
 RUNTIME = "onnxruntime"
 _NOT_TRANSLATED = (VerdictKind.UNSUPPORTED, VerdictKind.UNAVAILABLE)
 _KNOWN = VerdictKind.KNOWN
+_CASES = 2  # of each entry that are judged again
 
 
 def main(arguments: list[str]) -> None:
@@ -71,9 +77,10 @@ def page(results: list[Result], software: str) -> Iterator[str]:
         results=f"{len(results):,}",
         operators=len(operators),
         translated=len(translated),
+        dtypes=", ".join(sorted({r.dtype for r in results})),
     )
     yield from families(results)
-    yield from divergences()
+    yield from divergences(results)
     yield from found(results)
     yield _ISSUES
     yield from shown()
@@ -104,18 +111,51 @@ def families(results: Iterable[Result]) -> Iterator[str]:
     yield ""
 
 
-def divergences() -> Iterator[str]:
-    """The expectations for runtimes: operators, condition, reason."""
-    yield "## What diverges, and why\n"
-    yield "Entries of [tolerances.yaml](../tolerances.yaml); their verdict is `known`.\n"
-    yield "| operators | where | verdicts | why |"
-    yield "|---|---|---|---|"
-    for entry in tolerances.load().expectations:
-        if entry.backend.startswith(RUNTIME):
-            where = f"`{entry.when}`" if entry.when else "depends on the numbers"
-            kinds = ", ".join(str(verdict) for verdict in entry.verdicts)
-            yield f"| `{entry.operator}` | {where} | {kinds} | {_cell(entry.reason)} |"
+def divergences(results: Iterable[Result]) -> Iterator[str]:
+    """The expectations for runtimes, by operator: condition, which stage errs, reason."""
+    yield _DIVERGENCES
+    yield "| operators | dtypes | where | verdicts | errs | why |"
+    yield "|---|---|---|---|---|---|"
+    entries = [e for e in tolerances.load().expectations if e.backend.startswith(RUNTIME)]
+    known = [result for result in results if result.known]
+    for entry in sorted(entries, key=lambda entry: entry.operator.lstrip("*")):
+        where = f"`{entry.when}`" if entry.when else "depends on the numbers"
+        kinds = ", ".join(str(verdict) for verdict in entry.verdicts)
+        dtypes = f"`{entry.dtype}`" if entry.dtype and entry.dtype != "*" else "all"
+        yield (
+            f"| `{entry.operator}` | {dtypes} | {where} | {kinds} | {stage(entry, known)} "
+            f"| {_cell(entry.reason)} |"
+        )
     yield ""
+
+
+def stage(entry: Expectation, known: Iterable[Result]) -> str:
+    """Where the entry's first cases err, judged again without expectations; a dash where nothing
+    is proved or no case is at hand."""
+    covered = [
+        result
+        for result in known
+        if entry.speaks_of(
+            operator=result.operator, dtype=result.dtype, direction=result.direction,
+            backend=result.backend, device="cpu",
+        )
+        and entry.describes(result.case)
+        and result.known
+        and result.known.verdict in entry.verdicts
+    ]  # fmt: skip
+    stages = {origin for result in covered[:_CASES] if (origin := origin_of(result.case))}
+    return " or ".join(sorted(stages)) or "–"
+
+
+@functools.cache
+def origin_of(case: Case) -> str:
+    """``translation`` or ``runtime``; empty if nothing is proved, or if the case fails no more."""
+    rules = replace(tolerances.load(), expectations=())
+    (result,) = evaluate(
+        case, [OnnxRuntime()], rules, directions=("forward",), diagnosis_budget=DiagnosisBudget()
+    )
+    evidence = result.evidence
+    return evidence.origin.stage if evidence and evidence.origin else ""
 
 
 def found(results: Iterable[Result]) -> Iterator[str]:
@@ -196,9 +236,18 @@ Whole models, and ONNX files that you were given, are compared by `consistency c
 
 ## What was run
 
-{results} results of {operators} operators in float32, which were chosen because they translate
-({translated} did). Of all 1,166 operators that have float32 and draw no random numbers, 869
+{results} results of {operators} operators in {dtypes}; {translated} operators translate.
+Of all 1,166 operators that have float32 and draw no random numbers, 869
 translate, by their first shipped case (`tools/translated.py`, torch 2.13.0).
+"""
+_DIVERGENCES = """## What diverges, and why
+
+Look up your operator (they are sorted by name; `*` and `?` stand for any letters and one letter).
+`errs` is the stage that two cases prove, as described above: **translation** means that another
+runtime gets the same graph and the same error, so rewrite the call or export it otherwise;
+**runtime** means that the graph is right, so another execution provider or version may be. A dash
+means that nothing is proved, and then the reason says what is known. These are entries of
+[tolerances.yaml](../tolerances.yaml); their verdict is `known`.
 """
 _ISSUES = """## Issue texts
 
@@ -222,6 +271,13 @@ thread was found; the scripts below are the reproducers.
 > defines the bounds of Clip to default to the lowest and the largest finite number, and ONNX
 > Runtime does so (onnx's reference evaluator does not): `clamp_min(inf, 0)` is 3.4028235e38.
 > Max or Min in place of Clip keeps infinity.
+
+> **torch.onnx.export: abs, sum, cumsum and mse_loss of float16 give float32.** The graph of
+> `torch.abs(x)` is Cast to float32 and Abs, without a Cast back, so the output (and what
+> follows it) has another dtype than in torch. The same holds for bfloat16.
+
+> **ONNX Runtime: ReduceSum of int64 is computed in float64.** The sum of 2^53 + 1 and 0 is 2^53,
+> and a sum or product that overflows saturates in place of wrapping around.
 
 > **ONNX Runtime: Elu, Celu and Selu are exp(x) - 1 on the CPU.** Elu of -3e-9 is 0, and of
 > -1e-4 wrong from the fourth digit on; `std::expm1` is right.

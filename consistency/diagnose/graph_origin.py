@@ -41,7 +41,7 @@ from .experiments import FlaggedResult
 
 _AS_MUCH = 16.0  # times the evaluator's error: a larger one of the runtime has another reason
 _SAME = 0.1  # of the runtime's error: two programs round differently
-_LOST = (VerdictKind.CRASH, VerdictKind.TIMEOUT, VerdictKind.NONDETERMINISTIC)
+_NO_ANSWER = (VerdictKind.CRASH, VerdictKind.TIMEOUT)
 
 
 def graph_origin(flagged: FlaggedResult, evidence: Evidence) -> Origin | None:
@@ -52,9 +52,13 @@ def graph_origin(flagged: FlaggedResult, evidence: Evidence) -> Origin | None:
     variants = flagged.backend.variants()
     if not all(name in variants for name in GRAPH_EVALUATORS):
         return None
-    if flagged.judgment.verdict.kind in _LOST or evidence.other:
-        return Origin("runtime", "the same graph gives other answers, or none")
-    plain, wide = (flagged.rerun(variants[name]) for name in (EVALUATED, EVALUATED_IN_FLOAT64))
+    kind = flagged.judgment.verdict.kind
+    if kind is VerdictKind.NONDETERMINISTIC or evidence.other:
+        return Origin("runtime", "the same graph gives other answers")
+    plain = flagged.rerun(variants[EVALUATED])
+    if kind in _NO_ANSWER:  # the exporter, too, may take too long or crash
+        return Origin("runtime", f"{_EVALUATOR} answers") if plain.ok else None
+    wide = flagged.rerun(variants[EVALUATED_IN_FLOAT64])
     if plain.ok and _passes(flagged, plain):
         return Origin("runtime", f"right in {_EVALUATOR}")
     if flagged.judgment.verdict.kind is VerdictKind.ERROR:

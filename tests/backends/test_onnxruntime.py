@@ -57,6 +57,11 @@ class TestCalls:
         assert outcome.status is OutcomeStatus.UNSUPPORTED
         assert outcome.message == "no ONNX graph: none for aten.sort.stable"
 
+    def test_hundreds_of_returned_tensors_are_not_exported(self) -> None:
+        outcome = call(OnnxRuntime(), "unbind", torch.ones(257, 1))
+        assert outcome.status is OutcomeStatus.UNSUPPORTED
+        assert outcome.message == "no ONNX graph: it returns 257 tensors; 256 are exported"
+
     def test_an_invalid_graph_is_no_crash(self) -> None:
         outcome = call(OnnxRuntime(), "prod", torch.tensor(2.0), 0)
         assert outcome.status in (OutcomeStatus.RAISED, OutcomeStatus.OK)

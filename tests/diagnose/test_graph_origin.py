@@ -4,13 +4,16 @@ without a fault."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NoReturn
 
 import pytest
 
 from consistency.backends.runtimes.onnx_runtime import OnnxRuntime
-from consistency.core.model import Result
+from consistency.core.model import Outcome, Result
+from consistency.core.verdict import OutcomeStatus, VerdictKind
 from consistency.diagnose.diagnosis import DiagnosisBudget
 from consistency.diagnose.evaluation import evaluate
+from consistency.errors import Unsupported
 from consistency.judge import tolerances
 from tests.support.planted_graphs import GRAPH_FAULTS, RUNTIME_FAULTS, Planted
 
@@ -51,3 +54,26 @@ def test_nobody_is_accused_without_a_fault(planted: Planted) -> None:
     result = judged(planted, OnnxRuntime())
     assert not result.verdict.fails, result.explanation
     assert result.evidence is None or result.evidence.origin is None
+
+
+class _Silent(OnnxRuntime):
+    """Gives no answer in time."""
+
+    def run(self, *_: object, **__: object) -> Outcome:
+        return Outcome(OutcomeStatus.TIMEOUT, message="no answer within 30 s", seconds=30.0)
+
+
+@pytest.mark.parametrize(("exported", "stage"), [(True, "runtime"), (False, None)])
+def test_no_answer_is_the_runtimes_where_the_graph_is_evaluated_without_it(
+    exported: bool, stage: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> NoReturn:
+        raise Unsupported("no answer of the exporter either")
+
+    backend = _Silent()
+    if not exported:
+        monkeypatch.setattr(backend._translator, "translate", refused)
+    result = judged(GRAPH_FAULTS[0], backend)
+    assert result.verdict.kind is VerdictKind.TIMEOUT
+    origin = result.evidence.origin if result.evidence else None
+    assert (origin.stage if origin else None) == stage

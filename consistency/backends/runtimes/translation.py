@@ -21,6 +21,7 @@ from .._messages import first_line, text_of, told
 from . import exporter
 
 MAX_TRANSLATIONS = 4096  # graphs of one operator are a few hundred bytes
+MAX_TENSORS = 256  # that a call returns; the exporter's cost grows faster: 2 s for 100, 5 s for 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,8 @@ def _translated(
             for leaf in flatten(result)
         ]
         returned = [leaf for leaf in flatten(result) if isinstance(leaf, torch.Tensor)]
+        if len(returned) > MAX_TENSORS:
+            raise Unsupported(f"it returns {len(returned):,} tensors; {MAX_TENSORS} are exported")
         return (*returned, *(copies[i] for i in written))
 
     try:
