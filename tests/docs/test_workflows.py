@@ -78,7 +78,8 @@ def parsed(words: list[str]) -> click.Context:
 
 
 def test_they_are_there() -> None:
-    assert [path.stem for path in WORKFLOWS] == ["cpu", "cuda", "directml", "nightly"]
+    stems = ["cpu", "cuda", "directml", "newest-torch", "nightly"]
+    assert [path.stem for path in WORKFLOWS] == stems
     assert all(commands(path) for path in [*WORKFLOWS, SCRIPT])
 
 
