@@ -145,6 +145,18 @@ def reflected_quotient(d: Drawing) -> Call:
     return from_left(DIVISOR, half=COUNTABLE)(d)
 
 
+def gammas(d: Drawing) -> Call:
+    """Positive numbers; or NaN beside the ends 0 and infinity, which functions ask for first."""
+    if d.choice(*[False] * 7, True):
+        shape = shape_of(d)
+        tensors = [
+            d.tensor(shape, GAMMA, values=("tokens", 0.25, 16.0, *names))
+            for names in (("nan",), ("inf", "0"))
+        ]
+        return call(*(tensors if d.flag() else reversed(tensors)))
+    return pointwise(GAMMA, GAMMA)(d)
+
+
 def raised(d: Drawing) -> Call:
     """A positive number to the power of a tensor."""
     return call(
@@ -416,9 +428,9 @@ OPERATORS = [
     op("special.zeta", with_numbers(pointwise(ZETA, SHIFT), ZETA, SHIFT), CANCELLING,
     (*FLOAT, *INTEGERS, "bool"),
     differentiable=False, reference=zeta),
-    op("igamma", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False, out=True,
+    op("igamma", gammas, CANCELLING, differentiable=False, out=True,
     reference=nan_kept(torch.igamma)),
-    op("igammac", pointwise(GAMMA, GAMMA), CANCELLING, differentiable=False,
+    op("igammac", gammas, CANCELLING, differentiable=False,
     reference=nan_kept(torch.igammac)),
     op("gcd", common_divisor, EXACT, INTEGERS, differentiable=False),
     op("lcm", common_multiple, EXACT, INTEGERS, differentiable=False),
