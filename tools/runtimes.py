@@ -11,7 +11,6 @@ shows a divergence ends this program.
 from __future__ import annotations
 
 import ast
-import functools
 import re
 import subprocess
 import sys
@@ -147,7 +146,6 @@ def stage(entry: Expectation, known: Iterable[Result]) -> str:
     return " or ".join(sorted(stages)) or "–"
 
 
-@functools.cache
 def origin_of(case: Case) -> str:
     """``translation`` or ``runtime``; empty if nothing is proved, or if the case fails no more."""
     rules = replace(tolerances.load(), expectations=())
