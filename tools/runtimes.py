@@ -11,7 +11,6 @@ shows a divergence ends this program.
 from __future__ import annotations
 
 import ast
-import functools
 import re
 import subprocess
 import sys
@@ -37,7 +36,7 @@ SCRIPTS = DOCS / "runtimes"
 RUNTIME = "onnxruntime"
 _NOT_TRANSLATED = (VerdictKind.UNSUPPORTED, VerdictKind.UNAVAILABLE)
 _KNOWN = VerdictKind.KNOWN
-_CASES = 2  # of each entry that are judged again
+_CASES = 1  # of each entry that is judged again
 
 
 def main(arguments: list[str]) -> None:
@@ -147,7 +146,6 @@ def stage(entry: Expectation, known: Iterable[Result]) -> str:
     return " or ".join(sorted(stages)) or "–"
 
 
-@functools.cache
 def origin_of(case: Case) -> str:
     """``translation`` or ``runtime``; empty if nothing is proved, or if the case fails no more."""
     rules = replace(tolerances.load(), expectations=())
@@ -243,7 +241,7 @@ translate, by their first shipped case (`tools/translated.py`, torch 2.13.0).
 _DIVERGENCES = """## What diverges, and why
 
 Look up your operator (they are sorted by name; `*` and `?` stand for any letters and one letter).
-`errs` is the stage that two cases prove, as described above: **translation** means that another
+`errs` is the stage that a case proves, as described above: **translation** means that another
 runtime gets the same graph and the same error, so rewrite the call or export it otherwise;
 **runtime** means that the graph is right, so another execution provider or version may be. A dash
 means that nothing is proved, and then the reason says what is known. These are entries of
