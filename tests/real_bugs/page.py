@@ -62,17 +62,19 @@ before the first list was worked on and after. So what helped the one list did n
 Its conditions were then added (one tensor alone in a layout, batches of larger systems, squares
 beyond float16): {later} since.
 
-A third list, of 45 reports of accelerators (MPS, CUDA, ROCm, XPU, DirectML, TT-NN and others), was
-taken as a search gave it and measured before any change: a quick run noticed 21, 47%, and 50 fresh
-cases 24. What was missed were, once more, conditions that no case met or that two conditions met
-only apart: channels innermost beside kernels of more than one pixel, factors of C x 1 x 1 beside an
-image, a bound that is a fraction beside whole numbers, batches of more than 2^14 rows, and
-float32's cases that half precision lacked. Whole dimensions of variation are therefore tried
-(`consistency/generate/varied/`): every tensor in every layout, every size at every threshold,
-ranks, patterns of broadcasting, options in pairs, numbers of the other kind; the cases that reach
-most of what no other does are shipped, in half and double precision, too. {third} of the 45 are
-noticed since. **Of a new report, expect a third to a half to be noticed by a quick
-run**, and more by a longer one.
+A third list, of 45 reports of accelerators (MPS, CUDA, ROCm, XPU, DirectML, TT-NN and others),
+was taken as a search gave it and measured before any change: a quick run noticed 21, 47%, and 50
+fresh cases 24. What was missed were, once more, conditions that no case met or that two
+conditions met only apart: channels innermost beside kernels of more than one pixel, factors of C
+x 1 x 1 beside an image, a bound that is a fraction beside whole numbers, batches of more than
+2^14 rows, and float32's cases that half precision lacked. Whole dimensions of variation are
+therefore tried (`consistency/generate/varied/`): every tensor in every layout, every size at
+every threshold, ranks, patterns of broadcasting, options in pairs, numbers of the other kind.
+Variations of drawn cases helped little, because what else was odd about them hid the condition;
+those of ordinary calls helped more. The cases that reach most of what no other does are shipped,
+in half and double precision, too. {third} of the 45 are noticed since, with the list in view.
+**Of a new report, expect a third to a half to be noticed by a quick run**, and more by a longer
+one.
 
 A new row is a function with a header in one of the modules of `tests/real_bugs/`;
 [adding a fault](adding-a-fault.md) explains what a deed is. What is not noticed stays listed, with
