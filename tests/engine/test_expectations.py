@@ -165,7 +165,7 @@ def test_a_planted_fault_is_excused_where_the_predicate_says_and_nowhere_else(
         {"operator": "mm"}, {"backend": "cpu"}, {"direction": "backward"},
         {"verdicts": ["structure"]}, {"device": "*Arc*"},
         {"driver": ">=32"}, {"torch": "<2.0"}, {"since": datetime.date(2999, 1, 1)},
-        {"max_rho": 1.5},
+        {"max_rho": 1.5}, {"reference_torch": "<2.0"},
     ],
 )  # fmt: skip
 def test_an_entry_about_something_else_excuses_nothing(
@@ -177,8 +177,11 @@ def test_an_entry_about_something_else_excuses_nothing(
 
 @pytest.mark.parametrize(
     "change",
-    [{"device": "Planted*"}, {"driver": ">=31,<32"}, {"torch": ">=2.4"}, {"backend": "f*"}],
-)
+    [
+        {"device": "Planted*"}, {"driver": ">=31,<32"}, {"torch": ">=2.4"}, {"backend": "f*"},
+        {"reference_torch": ">=2.4"},
+    ],
+)  # fmt: skip
 def test_device_driver_and_torch_are_those_of_the_backend(
     write: Write, unexpected: Any, change: dict[str, Any]
 ) -> None:
@@ -394,6 +397,7 @@ def test_ids_stay_when_an_entry_moves_or_is_renewed(write: Write) -> None:
     assert one.id == moved.id
     assert one.place != moved.place
     assert one.id != load([write(when="K > 5")])[0][0].id
+    assert one.id != load([write(reference_torch=">=2.4")])[0][0].id
 
 
 def test_the_schema_in_docs_is_that_of_the_model() -> None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from fnmatch import fnmatchcase
 
+from torch import __version__ as torch_version
+
 from ...core.case_source import ATEN, parse_source
 from ...core.model import Case
 from ...errors import UsageError
@@ -31,8 +33,9 @@ class Expectation:
     """A known divergence with its ticket; ``since`` and ``expires`` are the first and the last day
     it is valid.
 
-    ``when`` restricts the cases, ``torch`` and ``driver`` the versions, ``instructions`` the
-    instruction set of MKL. ``max_rho`` (× budget) is an upper limit: larger errors are another
+    ``when`` restricts the cases, ``torch`` and ``driver`` the versions, ``reference_torch`` that of
+    the torch which computes the reference (this process's), ``instructions`` the instruction set of
+    MKL. ``max_rho`` (× budget) is an upper limit: larger errors are another
     failure. ``rate`` is the share of covered results that fail (None: not given); ``flaky``: the
     same case fails only sometimes. ``place`` is ``tolerances.yaml:41``.
     """
@@ -51,6 +54,7 @@ class Expectation:
     device: str = "*"
     driver: str = ""
     torch: str = ""
+    reference_torch: str = ""
     instructions: str = "*"
     when: Predicate | None = None
     rate: float | None = None
@@ -72,6 +76,7 @@ class Expectation:
             when,
         ]
         identity += [] if self.instructions == "*" else [self.instructions]
+        identity += [f"reference {self.reference_torch}"] if self.reference_torch else []
         return hashlib.sha256(json.dumps([*identity, sorted(self.verdicts)]).encode()).hexdigest()[
             :10
         ]
@@ -107,6 +112,7 @@ class Expectation:
             and fnmatchcase(instructions, self.instructions)
             and in_range(driver, self.driver)
             and in_range(torch, self.torch)
+            and in_range(torch_version, self.reference_torch)
         )
 
     def describes(self, case: Case | None) -> bool:

@@ -60,6 +60,9 @@ class ExpectationEntry(FileModel):
     torch: Versions = Field(
         default="", description="range of torch versions such as '>=2.13,<2.15'"
     )
+    reference_torch: Versions = Field(
+        default="", description="range of versions of the torch that computes the reference"
+    )
     when: Annotated[Text, AfterValidator(_check_predicate)] | None = Field(
         default=UNSAID, max_length=4 * MAX_LENGTH,
         description=("condition on the case, such as 'layout(arg0) != contiguous and K > 256' "
