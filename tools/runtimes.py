@@ -250,8 +250,9 @@ means that nothing is proved, and then the reason says what is known. These are 
 _ISSUES = """## Issue texts
 
 ReduceMin and ReduceMax with NaN are reported publicly (microsoft/onnxruntime#10514), and the
-older exporter refused divisor_override (pytorch/pytorch#105349). For the following no public
-thread was found; the scripts below are the reproducers.
+older exporter refused divisor_override (pytorch/pytorch#105349). For the following a short
+search found no public thread (none was made for sums of int64); the scripts below are the
+reproducers.
 
 > **torch.onnx.export(dynamo=True) drops label_smoothing, divisor_override and the weight of
 > l1_loss without a word.** `cross_entropy(x, y, label_smoothing=0.5)` becomes
