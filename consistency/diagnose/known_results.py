@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ..backends.base import Backend
@@ -10,6 +11,7 @@ from ..core.model import Case, Known, Result
 from ..core.verdict import Verdict, VerdictKind
 from ..judge.judgment import Judgment
 from ..judge.known import Occasion
+from ..judge.output_judgment import BESIDE
 from ..judge.rules import Rules
 
 
@@ -22,7 +24,7 @@ def expected(result: Result, rules: Rules, backend: Backend) -> Result:
     if not rules.expectations or isinstance(result.detail, StateChanged):
         return result
     occasion = Occasion(result.case, result.backend, result.direction, backend.identity)
-    verdict, rho = result.verdict.value, result.metrics.get("rho_max", 0.0)
+    verdict, rho = result.verdict.value, _rho(result.metrics)
     entry = occasion.known(rules.expectations, verdict, rho)
     if entry is None:
         hint = occasion.nearly(rules.expectations, verdict, rho)
@@ -48,7 +50,11 @@ def is_known(case: Case, backend: Backend, direction: str, judged: Judgment, rul
     if not rules.expectations or isinstance(judged.detail, StateChanged):
         return False
     occasion = Occasion(case, backend.name, direction, backend.identity)
-    return (
-        occasion.known(rules.expectations, judged.verdict.value, judged.metrics.get("rho_max", 0.0))
-        is not None
-    )
+    rho = _rho(judged.metrics)
+    return occasion.known(rules.expectations, judged.verdict.value, rho) is not None
+
+
+def _rho(metrics: Mapping[str, float]) -> float:
+    """× budget of the numbers, of those beside special values that differ, too: what an entry
+    excuses of special values excuses no number with ``max_rho: 1``."""
+    return metrics.get("rho_max", metrics.get(BESIDE, 0.0))

@@ -18,8 +18,9 @@ _EXACT, _ROUNDING, _DIVERGENT, _INCONCLUSIVE = (
     Verdict(v) for v in ("exact", "rounding", "divergent", "inconclusive")
 )
 
-# A metric: the output is within budget only because subnormals may be zero on this backend.
-FLUSHED = "flushed"
+# Metrics: the output is within budget only because subnormals may be zero on this backend; beside
+# special values that differ, the largest error of the other numbers, × budget, where above 1.
+FLUSHED, BESIDE = "flushed", "rho_beside"
 
 
 def judge_output(
@@ -29,6 +30,11 @@ def judge_output(
     mismatch = _special_value_mismatch(output, policy)
     if mismatch:
         numbers = {"special_mismatches": float(sum(output.special.values()))}
+        if output.element_groups and "float" in output.dtype:
+            beside = max_rho(output, rule, policy)[0]
+            if beside > 1.0:
+                numbers[BESIDE] = beside
+                mismatch += f"; the numbers beside are {format_factor(beside)} × budget off"
         return Judgment(
             Verdict(VerdictKind.SPECIAL_VALUES),
             mismatch,

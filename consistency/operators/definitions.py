@@ -48,6 +48,7 @@ def polygamma(n: int, x: Tensor) -> Tensor:
     result = torch.polygamma(n, x)
     if n < 1 or not result.is_floating_point():
         return result
+    x = x if x.is_floating_point() else x.double()
     result = torch.where(x == math.inf, 0.0 if n % 2 else -0.0, result)
     pole = (x <= 0) & (x == x.floor()) & x.isfinite()
     return torch.where(pole, math.inf, result) if n % 2 else result

@@ -122,7 +122,7 @@ def test_objects_cannot_be_sent_to_processes() -> None:
 
 
 def test_the_command_judges_in_processes(tmp_path: Path) -> None:
-    arguments = ["run", "sign", "--backend", "cpu", "--dtype", "float32", "--examples", "1"]
+    arguments = ["run", "neg", "--backend", "cpu", "--dtype", "float32", "--examples", "1"]
     out = ["--out", str(tmp_path / "bundle"), "--no-fingerprint"]
     result = CliRunner().invoke(main, [*arguments, "--jobs", "1", *out])
     assert result.exit_code == 0, result.output

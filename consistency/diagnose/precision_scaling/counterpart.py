@@ -16,6 +16,7 @@ _FORMAT_DEPENDENT_CLASSES = (  # of values
     "subnormal",
     "tokens",
     "near",
+    "beyond",
     "every",
     "landmarks",
 )
