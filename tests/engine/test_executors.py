@@ -126,7 +126,8 @@ def test_the_command_judges_in_processes(tmp_path: Path) -> None:
     out = ["--out", str(tmp_path / "bundle"), "--no-fingerprint"]
     result = CliRunner().invoke(main, [*arguments, "--jobs", "1", *out])
     assert result.exit_code == 0, result.output
-    assert {r.verdict.value for r in bundle.read_results(tmp_path / "bundle")} == {"exact"}
+    verdicts = {r.verdict.value for r in bundle.read_results(tmp_path / "bundle")}
+    assert {"exact"} <= verdicts <= {"exact", "inconclusive"}
     result = CliRunner().invoke(main, [*arguments, "--jobs", "1", "--cluster", "tcp://x:1"])
     assert result.exit_code == 2
     assert "--jobs is for this machine" in result.output
