@@ -34,7 +34,6 @@ def judge_output(
             beside = max_rho(output, rule, policy)[0]
             if beside > 1.0:
                 numbers[BESIDE] = beside
-                mismatch += f"; the numbers beside are {format_factor(beside)} × budget off"
         return Judgment(
             Verdict(VerdictKind.SPECIAL_VALUES),
             mismatch,

@@ -142,8 +142,10 @@ def test_structure_comes_first() -> None:
 def test_special_values_come_before_the_budget(special: dict[str, int], words: str) -> None:
     judgment = verdict_of(measured(ulp=1e9, special=special, special_worst=WORST))
     assert said(judgment) == ("special-values", words)
-    assert judgment.metrics == {"special_mismatches": sum(special.values())}
+    assert judgment.metrics == {"special_mismatches": sum(special.values()), "rho_beside": 1e9}
     assert judgment.worst == WORST
+    alone = verdict_of(measured(special=special, special_worst=WORST))
+    assert alone.metrics == {"special_mismatches": sum(special.values())}
 
 
 def test_an_output_of_one_element_has_no_count() -> None:
