@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from ..backends.base import Backend
@@ -11,7 +10,7 @@ from ..core.model import Case, Known, Result
 from ..core.verdict import Verdict, VerdictKind
 from ..judge.judgment import Judgment
 from ..judge.known import Occasion
-from ..judge.output_judgment import BESIDE
+from ..judge.output_judgment import excusable
 from ..judge.rules import Rules
 
 
@@ -24,7 +23,7 @@ def expected(result: Result, rules: Rules, backend: Backend) -> Result:
     if not rules.expectations or isinstance(result.detail, StateChanged):
         return result
     occasion = Occasion(result.case, result.backend, result.direction, backend.identity)
-    verdict, rho = result.verdict.value, _rho(result.metrics)
+    verdict, rho = result.verdict.value, excusable(result.metrics)
     entry = occasion.known(rules.expectations, verdict, rho)
     if entry is None:
         hint = occasion.nearly(rules.expectations, verdict, rho)
@@ -50,11 +49,5 @@ def is_known(case: Case, backend: Backend, direction: str, judged: Judgment, rul
     if not rules.expectations or isinstance(judged.detail, StateChanged):
         return False
     occasion = Occasion(case, backend.name, direction, backend.identity)
-    rho = _rho(judged.metrics)
+    rho = excusable(judged.metrics)
     return occasion.known(rules.expectations, judged.verdict.value, rho) is not None
-
-
-def _rho(metrics: Mapping[str, float]) -> float:
-    """× budget of the numbers, of those beside special values that differ, too: what an entry
-    excuses of special values excuses no number with ``max_rho: 1``."""
-    return metrics.get("rho_max", metrics.get(BESIDE, 0.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ..core.detail import BeyondStatistics
@@ -21,6 +22,12 @@ _EXACT, _ROUNDING, _DIVERGENT, _INCONCLUSIVE = (
 # Metrics: the output is within budget only because subnormals may be zero on this backend; beside
 # special values that differ, the largest error of the other numbers, × budget, where above 1.
 FLUSHED, BESIDE = "flushed", "rho_beside"
+
+
+def excusable(metrics: Mapping[str, float]) -> float:
+    """× budget of the numbers, which an expectation may limit; of those beside special values that
+    differ, too: with ``max_rho: 1`` it excuses no number."""
+    return metrics.get("rho_max", metrics.get(BESIDE, 0.0))
 
 
 def judge_output(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+import torch
+
 from consistency import operators
 from consistency.engine import argument_coverage as found
 from consistency.operators.declare import Call, Drawing, call
@@ -25,8 +27,9 @@ def test_nearly_every_pair_that_torch_takes_is_drawn() -> None:
     offered = found.dtypes_offered(declared)
     assert offered is not None
     taken = sum(map(len, offered.values()))
-    # 230 of 4,833 in torch 2.13; 2.15 takes 13 more, such as dropout of complex numbers.
-    assert len(found.dtypes_missing(declared, offered)) <= 0.051 * taken
+    # 230 of 4,833 in torch 2.13. 2.15 takes 13 more, such as dropout of complex numbers.
+    share = 0.05 if torch.__version__ < "2.14" else 0.051
+    assert len(found.dtypes_missing(declared, offered)) <= share * taken
 
 
 def test_no_reason_names_a_pair_that_is_drawn() -> None:

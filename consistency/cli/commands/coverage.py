@@ -180,11 +180,20 @@ def page(found: Coverage) -> Iterator[str]:
     yield from _table(
         "Pairs of operator and dtype that torch takes and that are not drawn", found.dtypes_missing
     )
+    yield from _table("Inputs that are left out", _LEFT_OUT)
     for never, words in (("left", "never left"), ("took", "never took")):
         yield from _table(
             f"Arguments that {words} their default in 50 cases",
             {f"{u.operator}({u.argument})": u.reason for u in found.unvaried if u.missing == never},
         )
+
+
+_ENDS = "torch's CPU ends the process, or does not return"
+_LEFT_OUT = {
+    "nn.functional.grid_sample (padding border, NaN in the grid, backward)": _ENDS,
+    "nn.functional.embedding_bag, nn.functional.multilabel_margin_loss (indices out of range)": _ENDS,
+    "floor_divide, remainder and their like (the smallest integer by -1)": _ENDS,
+}
 
 
 def _table(title: str, reasons: dict[str, str]) -> Iterator[str]:

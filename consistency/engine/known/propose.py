@@ -15,6 +15,7 @@ from ...core.model import Result
 from ...errors import UsageError
 from ...judge.known import schema
 from ...judge.known.entries import Expectation, Occasion
+from ...judge.output_judgment import excusable
 from . import write
 from .entry_fields import covers, entry_fields, notes_of, often, reason_of
 from .failing_case import ProposalRequest, related_cases, settings, target_of
@@ -103,7 +104,7 @@ def propose(
 
 
 def _refuse_known(target: Result, occasion: Occasion, entries: Sequence[Expectation]) -> None:
-    verdict, rho = target.verdict.value, target.metrics.get("rho_max", 0.0)
+    verdict, rho = target.verdict.value, excusable(target.metrics)
     entry = occasion.known(entries, verdict, rho)
     place = (
         entry.place if entry is not None else target.known.place if target.known is not None else ""
@@ -128,9 +129,7 @@ def _check(
             f"there; nothing is written"
         )
     if (
-        occasion.known(
-            [replace(entry, place="")], target.verdict.value, target.metrics.get("rho_max", 0.0)
-        )
+        occasion.known([replace(entry, place="")], target.verdict.value, excusable(target.metrics))
         is None
     ):
         raise UsageError(f"no entry could be made that covers {target.case.id}; please report it")

@@ -18,6 +18,7 @@ from ...generate.calls import opinfo
 from ...generate.shipped.cases import is_shipped
 from ...judge.file_vocabulary import base_of
 from ...judge.known.entries import Expectation, Occasion
+from ...judge.output_judgment import excusable
 from ..events import Event, Finished, Judged, Started
 from .standing import FILE, MOST_TEXT, KnownStatus, write
 
@@ -46,7 +47,7 @@ class StatusCollector:
             outcome = self._kind(entry, result) if entry.describes(result.case) else ""
             if outcome:
                 status = self._counts.get(number) or blank(entry)
-                rho = result.metrics.get("rho_max", 0.0) if outcome == "failed" else 0.0
+                rho = excusable(result.metrics) if outcome == "failed" else 0.0
                 self._counts[number] = replace(
                     status, **{outcome: getattr(status, outcome) + 1}, rho=max(status.rho, rho)
                 )
@@ -89,7 +90,7 @@ class StatusCollector:
             return "" if is_shipped(result.case) else "passed"
         if result.verdict.value not in entry.verdicts:
             return "otherwise"
-        return "expired" if entry.admits(result.metrics.get("rho_max", 0.0)) else "grown"
+        return "expired" if entry.admits(excusable(result.metrics)) else "grown"
 
     def covered(self) -> list[KnownStatus]:
         """The statuses of the entries that covered a result."""
