@@ -190,7 +190,7 @@ def page(found: Coverage) -> Iterator[str]:
 
 _ENDS = "torch's CPU ends the process, or does not return"
 _LEFT_OUT = {
-    "nn.functional.grid_sample (padding border, NaN in the grid, backward)": _ENDS,
+    "nn.functional.grid_sample (bilinear, border or reflection, NaN beside images)": _ENDS,
     "nn.functional.embedding_bag (indices out of range)": _ENDS,
     "nn.functional.multilabel_margin_loss (classes out of range)": _ENDS,
     "floor_divide, remainder and their like (the smallest integer by -1)": _ENDS,
