@@ -21,6 +21,7 @@ from ..core.model import Cause, Evidence, Outcome
 from ..core.verdict import VerdictKind
 from ..judge.compare import compare
 from ..judge.judgment import Judgment
+from ..judge.output_judgment import BESIDE
 from ..judge.reconsideration import unusual
 from ..operators.declare import Operator
 from ..operators.refusals import REFUSALS
@@ -163,7 +164,11 @@ def _diagnosed(flagged: FlaggedResult, only: tuple[str, ...] | None, quick: bool
         evidence = replace(evidence, cause=Cause("input-modified", "writing to an input", 1.0))
     complete = True  # whether all that could explain it was tried
     if context is not None and only != ():
-        found = explanations(context, only=None if only is None else frozenset(only))
+        among = None if only is None else frozenset(only)
+        found = explanations(context, only=among)
+        beside = _context_beside(flagged.reference, flagged.outcome, judgment)
+        if found.cause is None and beside is not None:
+            found = explanations(beside, only=among)
         evidence, complete = (
             replace(evidence, cause=found.cause, rivals=found.rivals),
             found.complete,
@@ -293,8 +298,14 @@ def _diagnose_known_causes(
 
 def cause_of(reference: Reference, outcome: Outcome, judgment: Judgment) -> Cause | None:
     """The cause of a failing judgment of tensors from elsewhere, without running anything again."""
-    context = _context(reference, outcome, judgment)
-    return explain(context) if context is not None else None
+    for context in (
+        _context(reference, outcome, judgment),
+        _context_beside(reference, outcome, judgment),
+    ):
+        cause = explain(context) if context is not None else None
+        if cause is not None:
+            return cause
+    return None
 
 
 def _context(
@@ -311,6 +322,21 @@ def _context(
         if special and not context.failing.any():  # integers that no value of their type may be
             context = make(special=False, everywhere=False)
         return context
+    except REFUSALS:
+        return None
+
+
+def _context_beside(
+    reference: Reference, outcome: Outcome, judgment: Judgment
+) -> AttributionContext | None:
+    """The attribution context of the numbers beside special values that differ, where these numbers
+    are beyond the budget, too: an expectation may excuse the special values, and not them."""
+    if BESIDE not in judgment.metrics:
+        return None
+    try:
+        return AttributionContext(
+            reference, outcome, judgment.output, special=False, everywhere=False
+        )
     except REFUSALS:
         return None
 

@@ -41,6 +41,7 @@ def judge_output(
             beside = max_rho(output, rule, policy)[0]
             if beside > 1.0:
                 numbers[BESIDE] = beside
+                mismatch += f"; other numbers are off by {format_factor(beside)} × budget"
         return Judgment(
             Verdict(VerdictKind.SPECIAL_VALUES),
             mismatch,
