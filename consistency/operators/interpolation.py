@@ -174,8 +174,10 @@ def of_samples(
 @hook
 def of_gradients(gradients: Tensors, x: torch.Tensor, *args: Any, **kwargs: Any) -> list[float]:
     """Of the pixels, some cotangents of at most 1; of sampling points, differences of pixels in
-    every channel."""
-    sizes = (largest(gradients[0]) + 1.0, largest(x) * x.shape[1])
+    every channel: n / 2 times the slope between pixels, which lie n to the interval [-1, 1]. The
+    slope changes with the position, whose rounding is n · u / 2 pixels."""
+    half_side = max(max(x.shape[2:]) / 2.0, 1.0)
+    sizes = (largest(gradients[0]) + 1.0, largest(x) * x.shape[1] * half_side)
     return [2.0 * size * extents(x) for size, _ in zip(sizes, gradients, strict=False)]
 
 
