@@ -97,6 +97,12 @@ def test_what_has_no_graph_is_remembered_and_errors_are_not(made: list[int]) -> 
     assert len(made) == 3
 
 
+def test_what_does_not_compile_is_told_by_its_cause() -> None:
+    cause = "RuntimeError: The tensor has no data.\nFurther advice."
+    assert compiled._beyond_its_backend(f"backend='inductor' raised:\n{cause}") == cause
+    assert compiled._beyond_its_backend(cause) == cause
+
+
 def test_more_graphs_than_are_kept(made: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "MAX_GRAPHS", 2)
     calls, neg = CompiledCalls(), operators.get("neg")

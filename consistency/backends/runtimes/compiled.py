@@ -153,5 +153,11 @@ def _raised(dynamo: Any, error: Exception) -> Exception:
     if isinstance(error, dynamo.exc.TorchRuntimeError):  # the operator itself, on fake tensors
         return RuntimeError(first_line(str(error.__cause__ or error)))
     if isinstance(error, dynamo.exc.TorchDynamoException):
-        return RuntimeError(f"does not compile: {first_line(str(error))}")
+        return RuntimeError(f"does not compile: {first_line(_beyond_its_backend(str(error)))}")
     return error
+
+
+def _beyond_its_backend(text: str) -> str:
+    """What a compiler's failure says, without the line of dynamo that names the compiler."""
+    _, raised, cause = text.partition(" raised:\n")
+    return cause if raised else text
