@@ -40,6 +40,7 @@ def run(
     jobs: int | None = None,
     exhaustive: bool | None = None,
     shipped: bool = True,
+    fills: int = 1,
 ) -> engine.Run:
     """Draw cases of ``operators``, run them on ``backends``, and judge every result against
     float64.
@@ -60,6 +61,8 @@ def run(
     examples, every number of 16 bits for functions of single elements (None), also every float32
     and pairs of chosen numbers (True), or neither (False). ``shipped``: whether each operator ×
     dtype begins with the cases that come with the package, which are not counted as examples.
+    ``fills``: with how many sets of numbers each of these cases is judged, which costs a backend
+    that compiles no further graph.
 
     Raises UsageError, ConfigurationError, BundleError or OutputError with one clear line; the last
     one, where the bundle cannot be written, has the ``results`` judged until then.
@@ -74,7 +77,7 @@ def run(
         reference=reference, source=source,
         case_timeout=case_timeout, expectations=expectations, corpus=replay,
         explore=replay is None or time_budget is not None, exhaustive=exhaustive,
-        shipped=shipped,
+        shipped=shipped, fills=fills,
     )  # fmt: skip
     executor: engine.Executor | None = None
     if jobs is not None:

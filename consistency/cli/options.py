@@ -30,8 +30,8 @@ GROUPS = {
         "trust",
     ),
     "How much": (
-        "profile", "examples", "no-shipped", "memory", "time-budget", "repeat", "steps", "replicas",
-        "points", "no-local", "seconds", "keep-going", "every-call",
+        "profile", "examples", "no-shipped", "memory", "fills", "time-budget", "repeat", "steps",
+        "replicas", "points", "no-local", "seconds", "keep-going", "every-call",
     ),
     "Judging": (
         "reference", "tolerances", "expectations", "no-shrink", "minimize", "reason", "ticket",
@@ -129,6 +129,11 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "time_budget": (("--time-budget",), {
         "callback": seconds, "metavar": "TIME",
         "help": "Go on with fresh inputs until 60s, 5m or 2h are over.",
+    }),
+    "fills": (("--fills",), {
+        "type": click.IntRange(min=1), "default": 1, "metavar": "N",
+        "help": "Judge each case with N sets of numbers: one graph of a backend that compiles, "
+        "such as cpu+compile, serves them all [default: 1].",
     }),
     "repeat": (("--repeat",), {
         "type": click.IntRange(min=0), "default": 0, "metavar": "N",

@@ -14,6 +14,7 @@ from .events import Started
 _BEFORE = {
     "reference": "float64",
     "source": "drawn",
+    "fills": 1,
 }  # what bundles mean that are older than these settings
 
 
@@ -44,6 +45,7 @@ def check_same(folder: Path, event: Started, corpus_now: Mapping[str, Any] | Non
         "memory",
         "long",
         "shipped",
+        "fills",
     ):
         if key in ("exhaustive", "memory", "long", "shipped") and key not in saved:
             continue  # an older bundle gets the cases that are asked for now

@@ -48,7 +48,8 @@ class RunConfig:
     that a large case (:mod:`consistency.generate.large`) may take; 0: there are none, and else
     ``examples`` may be 0. ``long``: whether float32 has moderately large cases, of some 2**16 rows,
     beside the examples. ``shipped``: whether each operator × dtype begins with the cases that the
-    package brings (:mod:`consistency.generate.shipped`), beside the examples.
+    package brings (:mod:`consistency.generate.shipped`), beside the examples. ``fills``: with how
+    many sets of numbers each of these cases is judged (:mod:`consistency.generate.fills`).
     """
 
     operators: tuple[Operator, ...]
@@ -75,6 +76,7 @@ class RunConfig:
     long: bool = False
     shipped: bool = False
     time_limit: float | None = None
+    fills: int = 1
 
     @property
     def seconds(self) -> float:
@@ -101,7 +103,7 @@ class RunConfig:
             "tolerances": self.tolerances.digest, "reference": self.reference,
             "source": self.source, "repeat": self.repeat, "specs": self.spelled,
             "exhaustive": self.exhaustive, "memory": self.memory, "long": self.long,
-            "shipped": self.shipped, "time_limit": self.time_limit,
+            "shipped": self.shipped, "time_limit": self.time_limit, "fills": self.fills,
         }  # fmt: skip
 
 
@@ -129,6 +131,7 @@ def configure(
     long: bool = False,
     shipped: bool = False,
     time_limit: float | None = None,
+    fills: int = 1,
 ) -> RunConfig:
     """A checked configuration. Raises UsageError or ConfigurationError with one clear line.
 
@@ -143,6 +146,7 @@ def configure(
     whether float32 has moderately large cases beside the examples. ``shipped``: whether each
     operator × dtype begins with the cases that the package brings. ``time_limit``: seconds after
     which a run without a time budget ends, its best cases first; it ends earlier with its cases.
+    ``fills``: with how many sets of numbers each shipped and drawn case is judged, itself counted.
     """
     from ..judge.tolerances import load, with_more
 
@@ -157,7 +161,7 @@ def configure(
         _duration(time_budget), shrink,
         loaded, path, specs, high_precision.usable(reference), source, limits, repeat, corpus,
         explore, identity, exhaustive=exhaustive, memory=memory, long=long, shipped=shipped,
-        time_limit=_duration(time_limit, "time_limit"),
+        time_limit=_duration(time_limit, "time_limit"), fills=_fills(fills),
     )  # fmt: skip
     _check_not_empty(config)
     return config
@@ -226,6 +230,12 @@ def _positive(examples: int, memory: int) -> int:
     if examples < (0 if memory else 1):
         raise UsageError(f"examples = {examples}; at least 1 case per operator and dtype is needed")
     return examples
+
+
+def _fills(fills: int) -> int:
+    if fills < 1:
+        raise UsageError(f"fills = {fills}; give 1 for each case as it was drawn, or more")
+    return fills
 
 
 def _duration(seconds: float | None, name: str = "time_budget") -> float | None:

@@ -3,14 +3,17 @@ ones, in rounds."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from .. import operators
 from ..core.case_source import ATEN, parse_source
 from ..core.model import Case
 from ..errors import ConsistencyError
 from ..generate.calls.case_operator import operator_of
+from ..generate.fills import fills
 from ..generate.large import ladder
 from ..operators.declare import Operator
 from .best_first import best_first
@@ -39,7 +42,17 @@ REPLAYED, FRESH = "replayed", "explored"
 
 def plan(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
     """The units of a run; with a time budget they are repeated with fresh cases until it is used
-    up, with a time limit the best cases come first."""
+    up, with a time limit the best cases come first. Each case is followed by its fills, which share
+    a graph with it; those of a corpus stay as they are."""
+    for unit in _units(config, out_of_time):
+        if config.fills == 1 or unit.origin == REPLAYED:
+            yield unit
+        else:
+            filled = (fills(case, config.fills) for case in unit.cases)
+            yield replace(unit, cases=tuple(itertools.chain.from_iterable(filled)))
+
+
+def _units(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
     if not config.examples:
         yield from large(config, out_of_time)
         return

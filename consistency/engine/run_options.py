@@ -114,6 +114,7 @@ class RunOptions:
     no_shipped: bool = False
     exhaustive: bool | None = None
     memory: int | None = None
+    fills: int = 1
 
     @property
     def cases(self) -> int:
@@ -162,5 +163,5 @@ class RunOptions:
             worker_memory=self.worker_memory, repeat=self.repeat,
             expectations=self.expectations or (), exhaustive=self.exhaustive,
             memory=self.large_memory, long=self.examples is None and self.exhaustive is not False,
-            shipped=not self.no_shipped, time_limit=self.time_limit,
+            shipped=not self.no_shipped, time_limit=self.time_limit, fills=self.fills,
         )  # fmt: skip

@@ -51,7 +51,7 @@ def started_event(config: RunConfig, absent: dict[str, str]) -> Started:
     expected = sum(examples_of(config, dtype) for _, dtype in pairs)
     further = sum(len(exhaustive_cases(config, operator, dtype)) for operator, dtype in pairs)
     begin = sum(shipped_count(config, operator, dtype) for operator, dtype in pairs)
-    expected += begin
+    expected = (expected + begin) * config.fills
     if config.corpus is not None:
         expected = len(config.corpus.cases) + expected * config.explore
         further *= config.explore

@@ -63,6 +63,16 @@ def test_a_graph_per_signature(made: list[int]) -> None:
     assert len(made) == 4
 
 
+def test_a_graph_does_not_depend_on_the_place_in_memory(made: list[int]) -> None:
+    calls, tanh = CompiledCalls(), operators.get("tanh")
+    memory = bytearray(256)
+    for place in range(0, 64, 4):
+        x = torch.frombuffer(memory, dtype=torch.float32, count=33, offset=place)
+        x.copy_(torch.linspace(-3.0, 3.0, 33))
+        torch.testing.assert_close(calls.call(tanh, [x], {}), x.tanh())
+    assert len(made) == 1
+
+
 def test_gradients_have_a_graph_of_their_own(made: list[int]) -> None:
     calls, exp = CompiledCalls(), operators.get("exp")
     x = torch.linspace(-1.0, 1.0, 5)
@@ -85,6 +95,12 @@ def test_what_has_no_graph_is_remembered_and_errors_are_not(made: list[int]) -> 
         with pytest.raises(RuntimeError):
             calls.call(operators.get("matmul"), [torch.ones(2, 3), torch.ones(2, 3)], {})
     assert len(made) == 3
+
+
+def test_what_does_not_compile_is_told_by_its_cause() -> None:
+    cause = "RuntimeError: The tensor has no data.\nFurther advice."
+    assert compiled._beyond_its_backend(f"backend='inductor' raised:\n{cause}") == cause
+    assert compiled._beyond_its_backend(cause) == cause
 
 
 def test_more_graphs_than_are_kept(made: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

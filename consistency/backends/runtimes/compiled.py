@@ -1,9 +1,10 @@
 """Calls through torch.compile (Inductor): one graph per signature, kept while the process lives.
 
 The signature holds whatever the graph is specialized for: the operator, of each tensor the dtype,
-sizes, strides, alignment and whether it needs a gradient, which arguments share memory, other
-arguments by value, and the global switches. Inductor keeps its kernels on disk, too, so that
-another process compiles the same graph in a sixth of the time.
+sizes, strides and whether it needs a gradient, which arguments share memory, other arguments by
+value, and the global switches; not where in memory a tensor lies, because kernels of the CPU load
+unaligned. Inductor keeps its kernels on disk, too, so that another process compiles the same graph
+in a sixth of the time.
 
 With dynamic shapes a size is a symbol of the graph, except for 0 and 1, which torch.compile
 specializes on: tensors whose sizes differ otherwise, and whose memory is laid out alike, share one
@@ -24,7 +25,6 @@ from ...operators.declare import Operator
 from .._messages import first_line
 
 MAX_GRAPHS = 512  # then all are forgotten: dynamo forgets everything or nothing
-_ALIGNMENT = 64  # bytes; Inductor guards on 16, kernels of the CPU may load 64
 # Graphs of one signature with dynamic shapes, whose guards (two sizes are equal, one is a multiple
 # of 16) may need another graph; dynamo gives up after eight.
 _MAX_RECOMPILED = 64
@@ -113,8 +113,7 @@ def _described(leaf: Any) -> Any:
     flags += [leaf.is_leaf, leaf._is_view()] if leaf.requires_grad else []
     if leaf.layout != torch.strided:
         return f"{leaf.dtype}{list(leaf.shape)}{leaf.layout}{flags}"
-    offset = leaf.data_ptr() % _ALIGNMENT
-    return f"{leaf.dtype}{list(leaf.shape)}{leaf.stride()}{offset}{leaf.storage_offset()}{flags}"
+    return f"{leaf.dtype}{list(leaf.shape)}{leaf.stride()}{leaf.storage_offset()}{flags}"
 
 
 def _described_without_sizes(leaf: Any) -> Any:
@@ -154,5 +153,11 @@ def _raised(dynamo: Any, error: Exception) -> Exception:
     if isinstance(error, dynamo.exc.TorchRuntimeError):  # the operator itself, on fake tensors
         return RuntimeError(first_line(str(error.__cause__ or error)))
     if isinstance(error, dynamo.exc.TorchDynamoException):
-        return RuntimeError(f"does not compile: {first_line(str(error))}")
+        return RuntimeError(f"does not compile: {first_line(_beyond_its_backend(str(error)))}")
     return error
+
+
+def _beyond_its_backend(text: str) -> str:
+    """What a compiler's failure says, without the line of dynamo that names the compiler."""
+    _, raised, cause = text.partition(" raised:\n")
+    return cause if raised else text

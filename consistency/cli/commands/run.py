@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @command(short_help="Draw inputs, run them everywhere, judge the differences.")
 @run_options(
     "dtypes", "directions", "source", "seed", "backends", "case_timeout", "worker_memory",
-    "profile", "examples", "no_shipped", "memory", "exhaustive", "time_budget", "repeat",
+    "profile", "examples", "no_shipped", "memory", "exhaustive", "fills", "time_budget", "repeat",
     "reference", "tolerances", "expectations",
     "no_shrink",
     seed={

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ..declare import FLOAT, Call, Domain, Drawing, Sample, call, resolve
+from ..declare import FLOAT, Call, Domain, Drawing, Sample, call
 
 Run = Callable[..., Any]
 Formula = Callable[..., Any]
@@ -46,7 +46,12 @@ class OperatorFormula:
 
 
 def run(name: str, *args: Any, **kwargs: Any) -> Any:
-    function = resolve(name)
+    # Step by step, because torch.compile traces attributes, but no imports.
+    function: Any = torch
+    for part in name.split("."):
+        function = getattr(function, part, None)
+    if function is None and "." not in name:
+        function = getattr(torch.Tensor, name, None)
     if function is None:
         raise NotImplementedError(f"torch {torch.__version__} has no {name}")
     return function(*args, **kwargs)

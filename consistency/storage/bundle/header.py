@@ -50,7 +50,8 @@ class RunSettings(TypedDict, total=False):
     in seconds; ``specs`` are the user's words for backends, by name; ``exhaustive``: all
     exhaustive cases, those of 16 bits (None), or none; ``memory``: the bytes that a large case may
     take; ``long``: whether there are moderately large ones in float32; ``shipped``: whether the
-    package's own come first; ``time_limit``: the seconds after which it ends, best cases first."""
+    package's own come first; ``time_limit``: the seconds after which it ends, best cases first;
+    ``fills``: with how many sets of numbers each of these cases is judged."""
 
     operators: list[Name]
     backends: list[Name]
@@ -70,6 +71,7 @@ class RunSettings(TypedDict, total=False):
     long: bool
     shipped: bool
     time_limit: Duration | None
+    fills: Count
 
 
 class BundleHeader(TypedDict):
