@@ -135,7 +135,7 @@ def test_directml_is_granted_in_place_what_it_is_granted_out_of_place(form: str,
 CALLED_OTHERWISE = [
     (name, declared[base]) for declared in [operators.registry()] for name in declared
     if (base := name.removeprefix("_foreach_").removesuffix("_")) != name
-    and base in declared and not declared[name].ruled_by[0] == base
+    and base in declared and declared[name].ruled_by[0] != base
 ]  # fmt: skip
 
 
