@@ -125,10 +125,32 @@ def test_directml_is_granted_in_place_what_it_is_granted_out_of_place(form: str,
         assert (own.absolute, own.ranges) == (usual.absolute, usual.ranges)
         return
     # Operators on lists declare no ranges: their numbers have what the usual ones have around one
-    # or zero, or where they are specified; nothing for subnormal numbers, and no more below -15.
+    # or zero, or where they are specified; logarithms of subnormal numbers have nothing.
     assert own.ranges == ()
-    ordinary = {r.absolute for r in usual.ranges if r.absolute and 1e-9 < r.absolute < 1.0}
+    ordinary = {r.absolute for r in usual.ranges if r.absolute and r.absolute < 1.0}
     assert own.absolute in (ordinary or {usual.absolute})
+
+
+# The forms whose rule does not follow from the operator's own name.
+CALLED_OTHERWISE = [
+    (name, declared[base]) for declared in [operators.registry()] for name in declared
+    if (base := name.removeprefix("_foreach_").removesuffix("_")) != name
+    and base in declared and declared[name].ruled_by[0] != base
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_directml_is_granted_in_float16_what_the_operator_is_granted(direction: str) -> None:
+    rules, stricter = load(), {}
+    for form, operator in CALLED_OTHERWISE:
+        own, usual = (
+            rules.rule(name, "float16", family=family, direction=direction, backend="directml")
+            for name, family in (operators.get(form).ruled_by, operator.ruled_by)
+        )
+        if operator.error.kind != "exact" and (own.c < usual.c or own.lam < usual.lam):
+            stricter[form] = (own.c, own.lam, usual.c, usual.lam)
+    assert len(CALLED_OTHERWISE) > 90
+    assert stricter == {}
 
 
 def test_a_family_on_one_backend_takes_nothing_from_an_operator(write: Write) -> None:

@@ -17,6 +17,7 @@ from .fewer_bits import rounded, to_bfloat16_and_back, truncated_to_float32
 MOST_STEPS = 4096  # of a replayed accumulation
 MOST_TERMS = 1 << 22
 _MIN_CLEARED = 10  # binary digits
+_FLOAT16_BITS = 11
 _MIN_DISTINCT = 4  # distinct numbers: fewer may fit a short format by chance
 
 
@@ -28,12 +29,13 @@ def short_results(context: AttributionContext) -> Hypotheses:
         ("bfloat16-accumulator", "bfloat16", None, 8),
         ("float16-accumulator", "float16", np.float16, 11),
     ):
-        if bits >= context.form.precision or context.operator.error.kind != "accumulated":
+        if bits >= context.form.precision or context.operator.error.kind == "exact":
             continue
         yield FaultHypothesis(
             name, f"results rounded to {words}", functools.partial(_rounded_result, context, bits)
         )
-        yield representable(context, name, f"a {words} accumulator", kind)
+        if context.operator.error.kind == "accumulated":
+            yield representable(context, name, f"a {words} accumulator", kind)
 
 
 def _rounded_result(context: AttributionContext, bits: int) -> Predicted:
@@ -42,7 +44,11 @@ def _rounded_result(context: AttributionContext, bits: int) -> Predicted:
     assert context.form is not None
     if int(context.failing.sum()) * (context.form.precision - bits) < _MIN_CLEARED:
         return []
-    return context.outputs(rounded(torch.from_numpy(context.expected), bits))
+    right = torch.from_numpy(context.expected)
+    if bits == _FLOAT16_BITS and not context.special:  # small numbers have fewer digits
+        half = right.to(torch.float16).to(torch.float64)
+        return context.outputs(torch.where(half.isfinite(), half, right))
+    return context.outputs(rounded(right, bits))
 
 
 def representable(context: AttributionContext, name: str, words: str, kind: Any) -> FaultHypothesis:

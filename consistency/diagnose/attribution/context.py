@@ -45,7 +45,8 @@ class AttributionContext:
     """One flagged output: the result, the reference, and the unit of errors.
 
     ``actual``, ``expected`` and ``unit`` (ulp + G·u·S) are flat float64 arrays; ``failing`` are the
-    elements to explain: those beyond four units, or all if only the statistics failed.
+    elements to explain: those beyond four units, or all if only the statistics failed. Where others
+    are among them, elements below the format's normal numbers are left out: they may be flushed.
     """
 
     def __init__(
@@ -85,6 +86,9 @@ class AttributionContext:
         ).any():  # infinities are explained as special values
             self.special = special = True
         beyond_budget = finite & (relative_error > 4.0)
+        underflows = self._below_normal_numbers()
+        if (beyond_budget & ~underflows).any():  # flushed ones say nothing of the others' fault
+            finite, beyond_budget = finite & ~underflows, beyond_budget & ~underflows
         self.failing = (
             self.mismatch
             if special
@@ -95,6 +99,14 @@ class AttributionContext:
         with np.errstate(all="ignore"):
             # in units of the budget
             self.size = _norm(((self.actual - self.expected) / self.unit)[self.failing])
+
+    def _below_normal_numbers(self) -> npt.NDArray[np.bool_]:
+        """Where the result and the reference, which is not zero, are both smaller than the format's
+        normal numbers. A zero that stays one is no underflow, and may contradict a hypothesis."""
+        least = self.form.smallest_normal if self.form is not None and not self.whole else 0.0
+        with np.errstate(all="ignore"):
+            largest = np.maximum(np.abs(self.actual), np.abs(self.expected))
+        return (largest < least) & (self.expected != 0.0)
 
     def _unit(self) -> Doubles:
         ulp = dtypes.spacing(
