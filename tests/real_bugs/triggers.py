@@ -250,6 +250,38 @@ TRIGGERS: dict[str, Callable[[], Call]] = {
     "pytorch/pytorch#197815": call("ones_like", lambda: r(1, 5).T),
     "pytorch/pytorch#130394": call("empty_strided", [4, 3], [9, 2]),
     "pytorch/pytorch#172693": call("reshape", lambda: r(3, 4).T, [12]),
+    # compilers and frameworks
+    "tensorflow/tensorflow#60656": call(
+        "sgn", lambda: t(-3e307 + 0j, -6e307 + 1j, dtype=torch.complex128), dtype="complex128"
+    ),
+    "tenstorrent/tt-metal#56374": call("digamma", lambda: t(1e-8, 1e-7, 1.0)),
+    "microsoft/onnxruntime#22585": call(
+        "clamp", lambda: t(-3.0, 2.0, 5.0, dtype=HALF), min=-2.0, dtype="float16"
+    ),
+    "apple/coremltools#2836": call("remainder", lambda: t(0.25, 1.25, 2.5, 7.3, 100.3), 1),
+    "apache/tvm#18598": call(F + "prelu", lambda: r(1, 3, 2, 3), lambda: t(0.1, 0.5, 2.0)),
+    "ROCm/triton#505": call(
+        "argmax", lambda: torch.arange(20).reshape(10, 2) % 4, dim=0, dtype="int64"
+    ),
+    "triton-lang/triton#3013": call("amax", lambda: r(16, 1), dim=[0]),
+    "triton-lang/triton#5897": call("cumsum", lambda: t(*[True] * 4, dtype=BOOL), 0, dtype="bool"),
+    "tensorflow/tensorflow#63013": call("bincount", lambda: torch.arange(47000), dtype="int64"),
+    "tracel-ai/burn#4907": call("matmul", lambda: r(1, 1, 512, 512), lambda: r(1, 1, 512, 32)),
+    "ml-explore/mlx#1167": call("cumprod", lambda: t(1.0, 0.0, 2.0, 3.0), 0),
+    "tinygrad/tinygrad#9597": call("add", lambda: torch.tensor(3.0), lambda: torch.tensor(3.0)),
+    "jax-ml/jax#40629": call("sinc", lambda: t(3e-5, -1e-6, 2e-3, 0.25)),
+    "microsoft/onnxruntime#26215": call(
+        F + "conv2d", lambda: r(1, 3, 8, 8), lambda: r(4, 3, 2, 2), padding="same"
+    ),
+    "uxlfoundation/oneDNN#1727": call(F + "avg_pool2d", lambda: r(2, 3, 4, 4), [4, 4]),
+    "PaddlePaddle/Paddle#58907": call(
+        F + "grid_sample",
+        lambda: r(1, 1, 5, 5),
+        lambda: t([[[-0.75, -0.25], [0.25, 0.75]]]),
+        mode="nearest",
+        padding_mode="border",
+        align_corners=True,
+    ),
 }
 
 

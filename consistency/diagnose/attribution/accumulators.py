@@ -16,6 +16,7 @@ from .fewer_bits import rounded, to_bfloat16_and_back, truncated_to_float32
 
 MOST_STEPS = 4096  # of a replayed accumulation
 MOST_TERMS = 1 << 22
+_SCANS: dict[str, Callable[..., torch.Tensor]] = {"cumsum": torch.add, "cumprod": torch.mul}
 _MIN_CLEARED = 10  # binary digits
 _FLOAT16_BITS = 11
 _MIN_DISTINCT = 4  # distinct numbers: fewer may fit a short format by chance
@@ -140,6 +141,8 @@ def _replay_sum(
     round_partial_sum: Callable[[torch.Tensor], torch.Tensor],
     block: int,
 ) -> Predicted:
+    if context.operator.name in _SCANS:
+        return _replay_scan(context, round_partial_sum) if block == 1 else []
     terms = terms_of(context)
     if terms is None or terms.shape[0] < 2 * block or terms.shape[0] > MOST_STEPS * block:
         return []
@@ -148,6 +151,22 @@ def _replay_sum(
         total = round_partial_sum(total + terms[start : start + block].sum(0))
     scale = terms.shape[0] if context.operator.name == "mean" else 1
     return context.outputs((total / scale).reshape(context.shape).numpy())
+
+
+def _replay_scan(
+    context: AttributionContext, round_partial_sum: Callable[[torch.Tensor], torch.Tensor]
+) -> Predicted:
+    """A running sum or product of which every element is rounded, and then carried on."""
+    arguments = context.reference.arguments
+    x = arguments.tensors[0].detach().to(torch.float64)
+    dim = arguments.kwargs.get("dim", arguments.args[1] if len(arguments.args) > 1 else 0)
+    if not x.ndim or not 1 < x.shape[dim] <= MOST_STEPS or x.numel() != context.expected.size:
+        return []
+    step = _SCANS[context.operator.name]
+    rows = [x.select(dim, 0)]
+    for row in x.unbind(dim)[1:]:
+        rows.append(round_partial_sum(step(rows[-1], row)))
+    return context.outputs(torch.stack(rows, dim))
 
 
 def terms_of(context: AttributionContext) -> torch.Tensor | None:

@@ -22,6 +22,7 @@ from ...reference import Reference
 Doubles = npt.NDArray[np.float64]
 Predicted = Sequence[Output]
 _SIMULATED = 53  # bits of the simulations' format
+_FAR = 1e-3
 _PART_OF_ONE = 0.125  # of integers: a difference of 1 is beyond four units
 
 
@@ -65,6 +66,8 @@ class AttributionContext:
         self._observed = observed = reference.observed(outcome.outputs)
         names = [o.name for o in reference.outputs]
         self.index = names.index(output) if output in names else 0
+        # of an argument beside the first, such as running statistics
+        self._is_written = output.startswith("arg/") and 0 not in self.operator.mutates
         self.raw = observed[self.index].tensor if self.index < len(observed) else None
         expected_tensor = reference.outputs[self.index].tensor
         if self.raw is None or expected_tensor is None or self.raw.shape != expected_tensor.shape:
@@ -144,6 +147,8 @@ class AttributionContext:
         prediction = flat(tensor)
         if prediction.size != self.expected.size:
             return 0.0
+        if self._is_written and not self.explains_returned(predicted):
+            return 0.0
         with np.errstate(all="ignore"):
             if self.special:
                 return self._special_share(prediction)
@@ -166,6 +171,28 @@ class AttributionContext:
                 assert observed.tensor is not None
                 if not torch.equal(simulated.tensor.to(observed.tensor.dtype), observed.tensor):
                     return False
+        return True
+
+    def explains_returned(self, predicted: Predicted) -> bool:
+        """Of a flagged argument that was written to: whether what the call returned is as
+        predicted, to a thousandth of its largest number. A formula that writes nothing explains an
+        argument that is left as it was, but not what comes back."""
+        for i, (right, observed) in enumerate(
+            zip(self.reference.outputs, self._observed, strict=False)
+        ):
+            if i == self.index or right.name.startswith("arg/"):
+                continue
+            simulated = predicted[i].tensor if i < len(predicted) else None
+            expected = right.tensor if simulated is None else simulated
+            if expected is None or observed.tensor is None:
+                continue
+            prediction, actual = flat(expected), flat(observed.tensor)
+            if prediction.size != actual.size:
+                return False
+            both = np.isfinite(prediction) & np.isfinite(actual)
+            largest = np.max(np.abs(actual[both]), initial=0.0)
+            if np.max(np.abs(actual[both] - prediction[both]), initial=0.0) > _FAR * largest:
+                return False
         return True
 
     @property

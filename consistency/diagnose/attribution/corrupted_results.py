@@ -10,6 +10,7 @@ import torch
 from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted
 
 _MIN_ERROR = 100.0  # units: smaller errors hardly change the order
+_FLOAT32 = 2.0**-24  # the relative error of a constant in float32
 _NEAR_ONE = 1e-3  # closer factors are shown by their distance from 1
 
 
@@ -64,6 +65,13 @@ def _scaled_or_offset(context: AttributionContext) -> Hypotheses:
     if np.isfinite(factor) and factor != 0.0:
         digits = 6 if abs(factor - 1.0) > _NEAR_ONE else 10
         words = f"a factor of {factor:.{digits}g}"
+        if context.simulated_in_its_own_format and 0.0 < abs(factor - 1.0) <= _FLOAT32:
+            yield FaultHypothesis(
+                "float32-instead-of-float64",
+                f"a factor rounded to float32 ({factor:.{digits}g})",
+                functools.partial(context.outputs, factor * context.expected),
+                1,
+            )
         yield FaultHypothesis(
             "scaled", words, functools.partial(context.outputs, factor * context.expected), 1
         )
@@ -95,6 +103,12 @@ def _rearranged(context: AttributionContext) -> Hypotheses:
             f"{noun} flipped along dimension {dim}",
             functools.partial(context.outputs, tensor.flip(dim)),
         )
+        if size > 2 and ".fft." in f".{context.operator.name}":
+            yield FaultHypothesis(
+                "flipped",
+                f"{noun} reversed along dimension {dim}, but for its first number",
+                functools.partial(context.outputs, tensor.flip(dim).roll(1, dim)),
+            )
         for step in (1, -1):
             moved = tensor.roll(step, dim).clone()
             moved[(slice(None),) * dim + (0 if step > 0 else -1,)] = 0.0

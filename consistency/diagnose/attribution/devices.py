@@ -15,6 +15,7 @@ import torch
 
 from . import (
     evaluated_otherwise,
+    filled_and_overflowed,
     gradient_faults,
     integers,
     special_values,
@@ -37,6 +38,9 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
     yield from dropped_duplicates(context, plain if not skipped else name)
     yield from evaluated_otherwise.hypotheses(context)
     yield from truncated_steps.hypotheses(context, plain, skipped)
+    yield from filled_and_overflowed.hypotheses(
+        context, plain.removeprefix("nn.functional.") if not skipped else ""
+    )
     yield from storage_faults.hypotheses(context)
     yield from gradient_faults.hypotheses(context, plain)
     if _is_unbiased_variance(context, plain):

@@ -76,6 +76,11 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
             np.clip(float32_values, -(2.0**63), 2.0**63),
         ),
         ("saturated", limited, _clipped_input(context, info)),
+        (
+            "int64-truncated",
+            "int64 is cut to int32, which goes through float32",
+            _compute_in_float32(context, cut=True),
+        ),
     ):
         yield FaultHypothesis(name, words, functools.partial(_if_equal, context, values))
 
@@ -99,13 +104,18 @@ def float32_sums(context: AttributionContext) -> Hypotheses:
 
 
 def _compute_in_float32(
-    context: AttributionContext, absolute: bool = False
+    context: AttributionContext, absolute: bool = False, cut: bool = False
 ) -> np.ndarray[Any, Any]:
-    """The call on the same integers, or their absolute values, in float32; NaN if it accepts
-    integers only."""
+    """The call on the same integers, their absolute values, or what is left of them in 32 bits
+    (``cut``), in float32; NaN if it accepts integers only."""
     arguments = context.reference.materials.build("float64")
+
+    def single(tensor: torch.Tensor) -> torch.Tensor:
+        values = (tensor.to(torch.int32) if cut else tensor).to(torch.float32)
+        return values.abs() if absolute else values
+
     float32_inputs = {
-        i: t.to(torch.float32).abs() if absolute else t.to(torch.float32)
+        i: single(t)
         for i, t in enumerate(arguments.tensors)
         if not t.dtype.is_floating_point and t.dtype != torch.bool
     }

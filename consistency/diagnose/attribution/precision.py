@@ -75,6 +75,16 @@ def _some_inputs(context: AttributionContext, name: str, words: str, adjust: Adj
                 context.with_inputs, functools.partial(_adjust_some, tuple(range(count)), adjust)
             ),
         )
+    if count > 2 and not context.backward and context.operator.error.magnitude == "products":
+        for i in range(count):  # a summand keeps its precision where factors lose theirs
+            others = tuple(n for n in range(count) if n != i)
+            yield FaultHypothesis(
+                name,
+                f"{words} but for argument {i}",
+                functools.partial(
+                    context.with_inputs, functools.partial(_adjust_some, others, adjust)
+                ),
+            )
     if count > 1 or context.backward:
         for i in range(count + context.backward):
             kind = words.removesuffix(" inputs")

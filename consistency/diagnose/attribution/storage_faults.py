@@ -4,15 +4,22 @@ beyond the tensor."""
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 import torch
 
 from ...backends._cotangents import differentiated
-from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted
+from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, unchanged_call
 
 
 def hypotheses(context: AttributionContext) -> Hypotheses:
+    if "view" in context.operator.traits and not context.backward:
+        yield FaultHypothesis(
+            "strides-ignored",
+            "the strides of the view that is returned are ignored",
+            functools.partial(context.with_call, unchanged_call, _in_line(context.operator)),
+        )
     if context.backward or context.operator.mutates:
         yield from _without_strides(context)
     if context.operator.name == "__setitem__" and context.backward:
@@ -27,6 +34,20 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
             "a write to one number fills what follows it in memory",
             functools.partial(_filled_from, context),
         )
+
+
+def _in_line(operator: Any) -> Any:
+    """The operator whose view is read one number after the other, from its first one on."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        view = operator(*args, **kwargs)
+        if not isinstance(view, torch.Tensor) or view.is_contiguous():
+            raise ValueError("no strides to ignore")
+        whole = view.untyped_storage().nbytes() // view.element_size()
+        line = view.as_strided((whole,), (1,), 0)[view.storage_offset() :][: view.numel()]
+        return line.reshape(view.shape)
+
+    return call
 
 
 def of_new_results(context: AttributionContext) -> Hypotheses:

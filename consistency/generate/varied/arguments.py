@@ -14,7 +14,7 @@ from ...core.recipe import TensorRecipe
 FRACTIONS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0)
 WHOLE = (0, 1, -1, 2)
 MOST_OTHERS = 40  # cases whose options are tried
-INSTEAD = (2, 0.5, -1.5)  # numbers that stand for a tensor
+INSTEAD = (2, 1, 0.5, -1.5)  # numbers that stand for a tensor; 1 changes many calls not at all
 DIMS = frozenset({"dim", "dims", "axis"})
 
 

@@ -30,6 +30,8 @@ def of(operator: Operator, case: Case) -> Iterator[Case]:
     yield from ranks(case)
     yield from broadcast(case)
     yield from images(case)
+    yield from windows(operator, case)
+    yield from even_kernels(case)
 
 
 def sizes_of(case: Case) -> list[int]:
@@ -120,6 +122,35 @@ def images(case: Case) -> Iterator[Case]:
             else:
                 shape = (*weight.base[:2], side, side)
                 yield _with_tensor(changed, 1, _reshaped(weight, shape))
+
+
+def windows(operator: Operator, case: Case) -> Iterator[Case]:
+    """A window as large as the image: of pooling, whose second argument says so."""
+    name = operator.name.removeprefix("nn.functional.")
+    first = case.tensors[0] if case.tensors else None
+    if "pool" not in name or name[-2:] not in ("1d", "2d", "3d") or "adaptive" in name:
+        return
+    place = 2 if name.startswith("lp_") else 1
+    if isinstance(first, TensorRecipe) and not first.view and len(case.args) > place:
+        size = list(first.base[-int(name[-2]) :])
+        args = (*case.args[:place], size, *case.args[place + 1 :])
+        yield replace(case, args=args)
+        yield replace(case, args=args, kwargs={})
+
+
+def even_kernels(case: Case) -> Iterator[Case]:
+    """A second tensor that is a kernel with even sizes, padded to keep the size, and by one."""
+    first, kernel = (*case.tensors[:2], None, None)[:2]
+    if not isinstance(first, TensorRecipe) or not isinstance(kernel, TensorRecipe):
+        return
+    if not _reshapable(kernel) or len(kernel.base) < 3 or len(first.base) != len(kernel.base):
+        return
+    for sides in ((2,), (2, 4), (4, 3)):
+        repeated = (sides * 3)[: len(kernel.base) - 2]
+        changed = _with_tensor(case, 1, _reshaped(kernel, (*kernel.base[:2], *repeated)))
+        yield changed
+        for padding in ("same", 1):
+            yield replace(changed, kwargs={**changed.kwargs, "padding": padding})
 
 
 def _reshapable(tensor: object) -> bool:

@@ -16,21 +16,50 @@ from ..variations import _with_tensor
 PLAIN = frozenset({"uniform", "normal", "integers", "sparse", "cancelling", "wide"})
 NEGATIVE, POSITIVE = ("uniform", -2.0, -1.0), ("uniform", 1.0, 2.0)
 FAR_APART = ("normal", 0.0, 128.0)
+# Exponents of numbers of either sign whose squares vanish, and whose squares overflow.
+VANISHING, OVERFLOWING = (-0.98, -0.6), (0.6, 0.95)  # as shares of the largest exponent
 LONGEST_ROW = 512
 MOST_TENSORS = 3
 
 
 def of(case: Case) -> Iterator[Case]:
-    """Each tensor of floating-point numbers in turn with the others' numbers as they are."""
+    """Each tensor of floating-point numbers in turn with the others' numbers as they are; the
+    second one like the first."""
+    yield from _equal(case)
     for number, tensor in enumerate(case.tensors[:MOST_TENSORS]):
         if not isinstance(tensor, TensorRecipe) or tensor.values[0] not in PLAIN:
             continue
-        if dtypes.form_of(tensor.dtype) is None or tensor.dtype in dtypes.PARTS:
+        if dtypes.form_of(tensor.dtype) is None:
+            continue
+        for exponents in (VANISHING, OVERFLOWING):
+            extreme = replace(tensor, special=(), values=magnitude(tensor.dtype, exponents))
+            yield _with_tensor(case, number, extreme)
+        if tensor.dtype in dtypes.PARTS:
             continue
         plain = replace(tensor, special=())
         for values in _classes(tensor):
             yield _with_tensor(case, number, replace(plain, values=values))
         yield from (_with_tensor(case, number, other) for other in _with_nan(plain))
+
+
+def magnitude(dtype: str, shares: tuple[float, float]) -> tuple[Any, ...]:
+    """The value class of numbers whose exponents lie between shares of the format's largest."""
+    form = dtypes.form_of(dtype)
+    assert form is not None
+    low, high = (int(share * form.max_exponent) for share in shares)
+    return ("wide", low, high, 1)
+
+
+def _equal(case: Case) -> Iterator[Case]:
+    """The first two tensors with the same numbers, as they are and as single elements."""
+    first, second = (*case.tensors[:2], None, None)[:2]
+    if not isinstance(first, TensorRecipe) or not isinstance(second, TensorRecipe):
+        return
+    if first.dtype != second.dtype or first.view or first.values[0] not in PLAIN:
+        return
+    yield _with_tensor(case, 1, first)
+    single = replace(first, base=(), special=())
+    yield _with_tensor(_with_tensor(case, 0, single), 1, single)
 
 
 def _classes(tensor: TensorRecipe) -> Iterator[tuple[Any, ...]]:

@@ -40,6 +40,7 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
                 yield f"{text}, in an ordinary call", weight
         if isinstance(tensor, TensorRecipe) and math.prod(shape) > 1:
             yield from _of_values(told, tensor, shape)
+    yield from _of_pairs(case, known)
     first, *others = known or [None]
     for number, shape in enumerate(others, 1):
         if first is not None and shape is not None:
@@ -60,6 +61,27 @@ def _is_ordinary(case: Case, shapes: list[tuple[int, ...] | None]) -> bool:
     return plain and all(shape is not None and min(shape, default=0) > 1 for shape in shapes)
 
 
+def _of_pairs(case: Case, shapes: list[tuple[int, ...] | None]) -> Iterator[tuple[str, float]]:
+    """Operands that are equal, windows as large as the image, kernels of even size."""
+    first, second = (*case.tensors[:2], None, None)[:2]
+    shape = shapes[0] if shapes else None
+    if isinstance(first, TensorRecipe) and first == second and shape is not None:
+        yield f"two operands are equal, {'numbers' if not shape else 'tensors'}", 2.0
+    if shape is None:
+        return
+    for place, value in enumerate(case.args):
+        window = value if isinstance(value, list) else []
+        if window and max(window) > 1 and window == list(shape[1:][-len(window) :]):
+            yield f"argument {place} is the whole image, of {len(shape)} dimensions", 2.0
+    kernel = shapes[1] if len(shapes) > 1 else None
+    if kernel is not None and len(shape) == len(kernel) > 2:
+        even = [size % 2 == 0 for size in kernel[2:]]
+        if any(even) and min(kernel) > 0:
+            padding = case.kwargs.get("padding", 0)
+            told = padding if isinstance(padding, str) else "some" if padding else "none"
+            yield f"a kernel of even size, padding: {told}", 2.0
+
+
 def _of_kernels(shapes: list[tuple[int, ...] | None]) -> Iterator[tuple[str, float]]:
     """Images that are no toys beside each size of a kernel."""
     first, second = shapes[0], shapes[1] if len(shapes) > 1 else None
@@ -73,6 +95,10 @@ def _of_sizes(told: str, shape: tuple[int, ...]) -> Iterator[tuple[str, float]]:
     yield f"{told} of rank {min(len(shape), LARGEST_RANK)}", 1.5
     if not math.prod(shape):
         return
+    if len(shape) == 2 and max(shape) > 2 and min(shape) == 1:
+        yield f"{told} is a {'column' if shape[1] == 1 else 'row'}", 1.0
+    if len(shape) > 2 and shape[-1] == shape[1] > 1:
+        yield f"{told} has as many channels as columns", 1.5
     fits = []
     for dim, size in enumerate(reversed(shape[-MOST_DIMS:]), 1):
         beyond = max((n for n in THRESHOLDS if size > n), default=0)
@@ -131,6 +157,10 @@ def _of_values(
         low, high = parameters
         if high <= 0 or low > 0:
             yield f"{told} of {'negative' if high <= 0 else 'positive'} numbers", 2.0
+    if kind == "wide" and parameters[0] > 0:
+        yield f"{told} of numbers whose squares overflow", 2.0
+    if kind == "wide" and parameters[1] < 0:
+        yield f"{told} of numbers whose squares vanish", 2.0
     if kind == "normal" and parameters[-1] >= 64:
         yield f"{told} of numbers that are far apart", 2.0
     last = shape[-1] if shape else 1
@@ -178,6 +208,8 @@ def _of_numbers(case: Case, shape: tuple[int, ...] | None) -> Iterator[tuple[str
                 yield f"{name} is {value!r}", 1.0
         elif isinstance(value, int) and not whole:
             yield f"{name} is a whole number beside floats", 0.5
+            if name == "1" and value in (0, 1, -1):
+                yield f"{name} is the whole number {value}", 1.0
     rank = len(shape) if shape is not None else 0
     if not any(name.startswith("dim") or type(value) is int for name, value in named[1:]):
         yield f"no dimension is named of {min(rank, LARGEST_RANK)}", 1.0
