@@ -109,7 +109,7 @@ class AttributionContext:
         least = self.form.smallest_normal if self.form is not None and not self.whole else 0.0
         with np.errstate(all="ignore"):
             largest = np.maximum(np.abs(self.actual), np.abs(self.expected))
-        return (largest < least) & (self.expected != 0.0)
+        return np.asarray((largest < least) & (self.expected != 0.0))
 
     def _unit(self) -> Doubles:
         ulp = dtypes.spacing(
