@@ -92,7 +92,7 @@ def test_a_number_from_nowhere_in_place_of_nan_is_no_choice(operator: str, tmp_p
 
 
 def test_the_sentence_tells_a_dropped_nan_from_a_wrong_one() -> None:
-    run = unshrunk(
+    found = judged(
         operators=["maximum"],
         backends=[Changing("mine", never_chosen)],
         dtypes=["float32"],
@@ -100,8 +100,7 @@ def test_the_sentence_tells_a_dropped_nan_from_a_wrong_one() -> None:
         examples=150,
     )
     assert any(
-        "NaN is left out and the other number returned" in failure.explanation
-        for failure in run.failures
+        "NaN is left out and the other number returned" in result.explanation for result in found
     )
 
 
@@ -275,12 +274,12 @@ class Overflowing(consistency.Backend):
 
 @pytest.mark.parametrize("operator", ["fmax", "maximum", "clone"])
 def test_infinity_is_not_the_largest_number(operator: str) -> None:
-    run = unshrunk(
+    found = judged(
         operators=[operator],
         backends=[Overflowing()],
         dtypes=["float32"],
         directions=["forward"],
         examples=200,
     )
-    assert run.failures
-    assert "overflow already at" in run.failures[0].explanation
+    failing = next(result for result in found if result.verdict.fails)
+    assert "overflow already at" in failing.explanation
