@@ -152,6 +152,9 @@ def _raised(dynamo: Any, error: Exception) -> Exception:
         return Unsupported(f"torch.compile takes no graph of it: {first_line(str(error))}")
     if isinstance(error, dynamo.exc.TorchRuntimeError):  # the operator itself, on fake tensors
         return RuntimeError(first_line(str(error.__cause__ or error)))
+    if isinstance(getattr(error, "inner_exception", None), NotImplementedError):
+        # No gradient of it exists, as in eager mode, and not: it could not be compiled.
+        return NotImplementedError(first_line(str(getattr(error, "inner_exception", error))))
     if isinstance(error, dynamo.exc.TorchDynamoException):
         return RuntimeError(f"does not compile: {first_line(_beyond_its_backend(str(error)))}")
     return error
