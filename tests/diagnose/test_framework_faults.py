@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from tests.real_bugs import BUGS
+from tests.real_bugs.play import handed
 from tests.support.catalog.precision import to_bits
 
 from .test_device_faults import Call, results
@@ -111,3 +113,11 @@ def test_a_fault_of_frameworks_is_named(
     assert len(named) >= share * len(failing), [
         (r.cause, r.explanation[:120]) for r in failing if r.cause != cause
     ][:5]
+
+
+def test_a_sign_of_squares_that_overflow_is_named() -> None:
+    """Numbers that large are met by shipped cases, not by every draw."""
+    seen = handed(next(bug for bug in BUGS if bug.issue == "tensorflow/tensorflow#60656"))
+    assert seen is not None
+    assert not seen.accused
+    assert seen.cause == "early-overflow"

@@ -54,6 +54,12 @@ def hypotheses(context: AttributionContext, name: str) -> Hypotheses:
             "a sum of squares that leaves the format",
             functools.partial(_overflowed_norm, context),
         )
+    if name == "sgn" and context.reference.arguments.tensors[0].is_complex():
+        yield FaultHypothesis(
+            "early-overflow",
+            "a sum of squares that leaves the format",
+            functools.partial(_overflowed_sign, context),
+        )
 
 
 def _pooled_with_zeros(operator: Any, dims: int, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -77,6 +83,17 @@ def _overflowed_norm(context: AttributionContext) -> Predicted:
     count = len(shape) if isinstance(shape, (list, tuple)) else 1
     dims = list(range(x.ndim - count, x.ndim))
     lost = (x * x).sum(dims, keepdim=True) > largest_of(context)
+    return context.outputs(
+        torch.where(lost, 0.0, torch.from_numpy(context.expected).reshape(context.shape))
+    )
+
+
+def _overflowed_sign(context: AttributionContext) -> Predicted:
+    """Zeros for complex numbers the sum of whose squares is beyond the format."""
+    parts = torch.view_as_real(context.reference.arguments.tensors[0].detach().resolve_conj())
+    lost = (parts.to(torch.float64) ** 2).sum(-1, keepdim=True) > largest_of(context)
+    if tuple(parts.shape) != context.shape:
+        return []
     return context.outputs(
         torch.where(lost, 0.0, torch.from_numpy(context.expected).reshape(context.shape))
     )
