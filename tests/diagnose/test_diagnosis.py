@@ -20,7 +20,7 @@ from consistency.core.detail import HarnessFailed
 from consistency.core.model import Case, Cause, Evidence, Result
 from consistency.core.recipe import TensorRecipe
 from consistency.core.verdict import Verdict
-from consistency.diagnose.attribution import context
+from consistency.diagnose.attribution import context, fewer_bits
 from consistency.diagnose.case_runner import judge_case
 from consistency.diagnose.diagnosis import EFFORT_SECONDS, DiagnosisBudget
 from consistency.engine import engine
@@ -173,6 +173,14 @@ def in_float32(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
     ).double()
 
 
+def half_result(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return run(args, kwargs).half().float()
+
+
+def twelve_bits(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return fewer_bits.rounded(run(args, kwargs).double(), 12).float()
+
+
 NAMED: list[tuple[str, str, Deed, str]] = [
     ("matmul", "tf32-inputs", each(bits(11)), "TF32 inputs explain "),
     ("nn.functional.conv2d", "tf32-inputs", each(bits(11)), "TF32 inputs explain "),
@@ -184,6 +192,7 @@ NAMED: list[tuple[str, str, Deed, str]] = [
     ("sum", "terms-dropped", each(without_tail), " terms missing explains "),
     ("softmax", "scaled", off_by(1.001), "a factor of 1.001 explains "),
     ("tanh", "zero", zeros, "a result all zeros explains "),
+    ("sigmoid", "scaled", off_by(1.01), "a factor of 1.01 explains "),
     ("nn.functional.layer_norm", "one-pass-variance", one_pass, "one-pass variance explains "),
     ("matmul", "float16-accumulator", half_accumulator, "float16"),
     ("softmax", "no-max-shift", no_shift, "without the shift by the maximum explains "),
@@ -202,6 +211,12 @@ def test_the_cause_is_named_with_its_share(
     named = [r for r in found if r.cause == cause]
     assert all(0.9 <= r.share <= 1.0 for r in named)
     assert any(words in r.explanation for r in named), {r.explanation for r in named}
+
+
+def test_a_result_rounded_to_float16_is_named_and_one_of_another_length_is_not() -> None:
+    assert "float16-accumulator" in causes(ordinary_failures("log", half_result))
+    assert (found := ordinary_failures("log", twelve_bits))
+    assert "float16-accumulator" not in causes(found)
 
 
 def bfloat16_result(run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -45,6 +45,8 @@ def _rounded_result(context: AttributionContext, bits: int) -> Predicted:
     assert context.form is not None
     if int(context.failing.sum()) * (context.form.precision - bits) < _MIN_CLEARED:
         return []
+    if context.operator.error.kind == "rounded" and context.distinct < _MIN_DISTINCT:
+        return []  # a number of twelve digits, rounded otherwise, fits eleven in half the cases
     right = torch.from_numpy(context.expected)
     if bits == _FLOAT16_BITS and not context.special:  # small numbers have fewer digits
         half = right.to(torch.float16).to(torch.float64)
