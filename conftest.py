@@ -7,6 +7,7 @@ import contextlib
 import functools
 import os
 import sys
+import zlib
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     harvests = PROFILE != "pull-request" or item.get_closest_marker("harvests") is not None
     with contextlib.nullcontext() if harvests else no_local_constants():
         return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """``one_in(n)``: a pull request runs one of n, chosen by its name, so that the choice stays
+    when others are added; the nightly runs the rest."""
+    for item in items:
+        marker = item.get_closest_marker("one_in")
+        if marker is not None and zlib.crc32(item.name.encode()) % marker.args[0]:
+            item.add_marker(pytest.mark.nightly)
 
 
 def pytest_collection_finish() -> None:

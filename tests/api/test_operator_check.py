@@ -37,6 +37,7 @@ def checked(kinds: str, number: int) -> consistency.OperatorReport:
     )  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("kinds", "number"), PLANTED)
 def test_a_planted_fault_is_named(kinds: str, number: int) -> None:
     report = checked(kinds, number)
@@ -61,6 +62,7 @@ def test_what_the_sentences_name() -> None:
     assert "repeats" in words("race")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_healthy_operator_is_not_accused_in_any_dtype(name: str) -> None:
     subject = HEALTHY[name]

@@ -28,6 +28,7 @@ OPERATORS = [operator for operator in registry().values() if operator.family in 
 Perform = Callable[[str, list[torch.Tensor], list[Any]], torch.Tensor]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
 @pytest.mark.filterwarnings("ignore")
 def test_draws_run_in_their_dtype_and_in_float64(operator: consistency.Operator) -> None:
