@@ -139,7 +139,8 @@ def _diagnosed(flagged: FlaggedResult, only: tuple[str, ...] | None, quick: bool
         "special-values",
     ):
         return evidence  # every run gives other numbers, which explains nothing
-    context = _context(flagged.reference, flagged.outcome, judgment)
+    contexts = _contexts(flagged.reference, flagged.outcome, judgment)
+    context = contexts[0] if contexts else None
     deadline = time.monotonic() + SECONDS
     can_rerun = not flagged.backend.is_recorded
     if can_rerun and "random" not in flagged.operator.traits:
@@ -165,10 +166,10 @@ def _diagnosed(flagged: FlaggedResult, only: tuple[str, ...] | None, quick: bool
     complete = True  # whether all that could explain it was tried
     if context is not None and only != ():
         among = None if only is None else frozenset(only)
-        found = explanations(context, only=among)
-        beside = _context_beside(flagged.reference, flagged.outcome, judgment)
-        if found.cause is None and beside is not None:
-            found = explanations(beside, only=among)
+        for one in contexts:
+            found = explanations(one, only=among)
+            if found.cause is not None:
+                break
         evidence, complete = (
             replace(evidence, cause=found.cause, rivals=found.rivals),
             found.complete,
@@ -298,47 +299,31 @@ def _diagnose_known_causes(
 
 def cause_of(reference: Reference, outcome: Outcome, judgment: Judgment) -> Cause | None:
     """The cause of a failing judgment of tensors from elsewhere, without running anything again."""
-    for context in (
-        _context(reference, outcome, judgment),
-        _context_beside(reference, outcome, judgment),
-    ):
-        cause = explain(context) if context is not None else None
-        if cause is not None:
-            return cause
-    return None
+    contexts = _contexts(reference, outcome, judgment)
+    return next(filter(None, map(explain, contexts)), None)
 
 
-def _context(
+def _contexts(
     reference: Reference, outcome: Outcome, judgment: Judgment
-) -> AttributionContext | None:
-    """The attribution context; None for results without comparable numbers."""
+) -> list[AttributionContext]:
+    """What is to be explained, the first one first; nothing for results without comparable numbers.
+
+    Special values that differ come with the numbers beside them where these are beyond the budget,
+    too: an expectation may excuse the special values, and not them.
+    """
     value = judgment.verdict.value
     if value not in ("divergent", "special-values") or not reference.outputs:
-        return None
+        return []
     special, rho = value == "special-values", judgment.metrics.get("rho_max", 0.0)
     make = functools.partial(AttributionContext, reference, outcome, judgment.output)
     try:
         context = make(special=special, everywhere=not special and rho <= 1.0)
         if special and not context.failing.any():  # integers that no value of their type may be
             context = make(special=False, everywhere=False)
-        return context
+        beside = [make(special=False, everywhere=False)] if BESIDE in judgment.metrics else []
+        return [context, *beside]
     except REFUSALS:
-        return None
-
-
-def _context_beside(
-    reference: Reference, outcome: Outcome, judgment: Judgment
-) -> AttributionContext | None:
-    """The attribution context of the numbers beside special values that differ, where these numbers
-    are beyond the budget, too: an expectation may excuse the special values, and not them."""
-    if BESIDE not in judgment.metrics:
-        return None
-    try:
-        return AttributionContext(
-            reference, outcome, judgment.output, special=False, everywhere=False
-        )
-    except REFUSALS:
-        return None
+        return []
 
 
 def _measure_repeatability(

@@ -178,7 +178,7 @@ def toward_zero(values: torch.Tensor) -> torch.Tensor:
 
 
 def cut_silu(operator: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
-    wide = x.to(torch.float64).clamp_min(-3e4)  # of −∞ · 0 the special value would be judged
+    wide = x.to(torch.float64)
     return toward_zero(wide * toward_zero(torch.sigmoid(wide)).to(torch.float64))
 
 

@@ -112,7 +112,7 @@ def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
     rows = []
     for jobs in ("1", "2"):
         out = tmp_path / jobs
-        found = command(f"run linalg.det gather --jobs {jobs} --out {out}")
+        found = command(f"run exp linalg.det gather --jobs {jobs} --out {out}")
         assert found.exit_code == 0, found.output
         text = (out / "results.jsonl").read_text(encoding="utf-8")
         rows.append(sorted(json.dumps(json.loads(line)) for line in text.splitlines()))
