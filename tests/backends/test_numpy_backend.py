@@ -14,6 +14,7 @@ from consistency.backends import _numerics, resolve
 from consistency.backends import numpy as numpy_ops
 from consistency.backends.listing import describe
 from consistency.backends.numpy.backend import Numpy
+from consistency.backends.numpy.reductions import row_deviation
 from consistency.core.model import Case, Outcome
 from consistency.core.recipe import DType, Index, MemoryFormat, TensorRecipe
 from consistency.generate.materialize import Materials, prepare
@@ -243,3 +244,12 @@ def np_literal() -> Any:
     from consistency.generate.materialize import literal
 
     return literal(torch.ones(2, dtype=torch.complex64))
+
+
+@pytest.mark.parametrize("exponent", [-120, 0, 120])
+def test_deviations_whose_squares_leave_the_format(exponent: int) -> None:
+    rows = np.ldexp(np.float32([[1.0, 2.0, 4.0, 8.0], [1.0, 1.0, 1.0, 1.0]]), exponent)
+    deviation, center = row_deviation(rows, 1)
+    right = rows.astype(np.float64)
+    np.testing.assert_allclose(deviation, right.std(-1, ddof=1), rtol=3e-7)
+    np.testing.assert_allclose(center, right.mean(-1), rtol=3e-7)

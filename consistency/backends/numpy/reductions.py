@@ -122,8 +122,28 @@ def row_variance(rows: Array, correction: float) -> tuple[Array, Array]:
     return np.asarray(squares / constant(max(length - correction, 0), rows)), center
 
 
+def row_deviation(rows: Array, correction: float) -> tuple[Array, Array]:
+    """Standard deviation and mean of rows that are first brought near one by a power of two, so
+    that squares neither leave the format nor vanish where the deviation does not."""
+    if rows.dtype.kind != "f":
+        variance, center = row_variance(rows, correction)
+        return np.sqrt(variance), center
+    largest = np.max(np.abs(rows), axis=-1, initial=0.0)
+    exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1]
+    variance, center = row_variance(np.ldexp(rows, -exponent[..., None]), correction)
+    return np.ldexp(np.sqrt(variance), exponent), np.ldexp(center, exponent)
+
+
+Moments = Callable[[Array, float], tuple[Array, Array]]
+
+
 def _moments(
-    input: Array, dim: Dims | bool, unbiased: bool | None, keepdim: bool, correction: float | None
+    moments: Moments,
+    input: Array,
+    dim: Dims | bool,
+    unbiased: bool | None,
+    keepdim: bool,
+    correction: float | None,
 ) -> tuple[Array, Array]:
     if input.dtype.kind not in "fO":
         raise NotImplementedError("variance of integers")
@@ -131,10 +151,10 @@ def _moments(
         dim, unbiased = None, dim
     default = 0 if unbiased is False else 1
     chosen = default if correction is None else correction
-    return reduce_rows_to_pair(input, dim, keepdim, lambda rows: row_variance(rows, chosen))
+    return reduce_rows_to_pair(input, dim, keepdim, lambda rows: moments(rows, chosen))
 
 
-def _offer_moments(name: str, result: Callable[[Array, Array], Any]) -> None:
+def _offer_moments(name: str, moments: Moments, *, both: bool) -> None:
     @implements(name, wide=True)
     def call(
         input: Array,
@@ -144,13 +164,14 @@ def _offer_moments(name: str, result: Callable[[Array, Array], Any]) -> None:
         *,
         correction: float | None = None,
     ) -> Any:
-        return result(*_moments(input, dim, unbiased, keepdim, correction))
+        spread, center = _moments(moments, input, dim, unbiased, keepdim, correction)
+        return (spread, center) if both else spread
 
 
-_offer_moments("var", lambda variance, center: variance)
-_offer_moments("std", lambda variance, center: np.sqrt(variance))
-_offer_moments("var_mean", lambda variance, center: (variance, center))
-_offer_moments("std_mean", lambda variance, center: (np.sqrt(variance), center))
+_offer_moments("var", row_variance, both=False)
+_offer_moments("std", row_deviation, both=False)
+_offer_moments("var_mean", row_variance, both=True)
+_offer_moments("std_mean", row_deviation, both=True)
 
 
 # --- norms
