@@ -9,7 +9,6 @@ worker processes can import them cheaply.
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
@@ -189,13 +188,12 @@ class Operator:
 
 def resolve(name: str) -> Callable[..., Any] | None:
     """``torch.nn.functional.gelu`` for ``nn.functional.gelu``, or a method of Tensor; None if there
-    is none."""
-    path, _, last = name.rpartition(".")
-    try:
-        module = importlib.import_module(f"torch.{path}" if path else "torch")
-    except ImportError:
-        return None
-    function = getattr(module, last, None) or (None if path else getattr(torch.Tensor, last, None))
+    is none. By attributes, which torch.compile traces, unlike imports."""
+    function: Any = torch
+    for part in name.split("."):
+        function = getattr(function, part, None)
+    if function is None and "." not in name:
+        function = getattr(torch.Tensor, name, None)
     return function if callable(function) else None
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ..declare import FLOAT, Call, Domain, Drawing, Sample, call
+from ..declare import FLOAT, Call, Domain, Drawing, Sample, call, resolve
 
 Run = Callable[..., Any]
 Formula = Callable[..., Any]
@@ -46,12 +46,7 @@ class OperatorFormula:
 
 
 def run(name: str, *args: Any, **kwargs: Any) -> Any:
-    # Step by step, because torch.compile traces attributes, but no imports.
-    function: Any = torch
-    for part in name.split("."):
-        function = getattr(function, part, None)
-    if function is None and "." not in name:
-        function = getattr(torch.Tensor, name, None)
+    function = resolve(name)
     if function is None:
         raise NotImplementedError(f"torch {torch.__version__} has no {name}")
     return function(*args, **kwargs)
