@@ -14,8 +14,10 @@ from .unit_cases import (
     cases_of,
     draw,
     exhaustive_cases,
+    first_shipped_cases,
     fresh_cases,
     shipped_cases,
+    shipped_count,
     without,
 )
 from .unit_cases import long_and_large_cases as long_cases
@@ -54,9 +56,9 @@ def best_first(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[W
 
 def _first(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:
     """The best cases; where the package brings none a few, or everything without a time budget."""
-    begin = shipped_cases(config, operator, dtype)
+    begin = first_shipped_cases(config, operator, dtype, FIRST)
     if begin:
-        return UnitCases(begin[:FIRST])
+        return UnitCases(begin)
     if not _in_parts(config, operator, dtype):
         return cases_of(config, operator, dtype)
     few, problem = draw(operator, dtype, min(FEW, examples_of(config, dtype)), config.seed)
@@ -65,7 +67,7 @@ def _first(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:
 
 def _in_parts(config: RunConfig, operator: Operator, dtype: str) -> bool:
     """Whether the cases of an operator × dtype come in several units."""
-    return config.time_budget is not None or bool(shipped_cases(config, operator, dtype))
+    return config.time_budget is not None or shipped_count(config, operator, dtype) > 0
 
 
 def _rest(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:

@@ -81,16 +81,23 @@ def long_and_large_cases(config: RunConfig, operator: Operator, dtype: str) -> t
 def shipped_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[Case, ...]:
     """The cases of one operator × dtype that the package brings: what a run begins with, beside its
     examples."""
-    if not config.shipped or config.source != SOURCES[0] or not config.examples:
-        return ()
-    return shipped.cases(operator, dtype)
+    return shipped.cases(operator, dtype) if _ships(config) else ()
+
+
+def first_shipped_cases(
+    config: RunConfig, operator: Operator, dtype: str, most: int
+) -> tuple[Case, ...]:
+    """The first ``most`` of :func:`shipped_cases`."""
+    return shipped.first_cases(operator, dtype, most) if _ships(config) else ()
 
 
 def shipped_count(config: RunConfig, operator: Operator, dtype: str) -> int:
     """How many :func:`shipped_cases` there are; they are not read."""
-    if not config.shipped or config.source != SOURCES[0] or not config.examples:
-        return 0
-    return shipped.count(operator, dtype)
+    return shipped.count(operator, dtype) if _ships(config) else 0
+
+
+def _ships(config: RunConfig) -> bool:
+    return config.shipped and config.source == SOURCES[0] and config.examples > 0
 
 
 def without(cases: Sequence[Case], others: Sequence[Case]) -> list[Case]:

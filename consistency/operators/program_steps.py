@@ -12,6 +12,8 @@ Step = Sequence[Any]
 Perform = Callable[[str, list[torch.Tensor], list[Any]], torch.Tensor]
 VIEWS = ("slice", "transpose", "select", "unsqueeze", "flip_halves", "expand")
 WRITES = ("copy_", "add_", "mul_", "neg_", "fill_", "clamp_", "zero_")
+# with the shape of the first operand, to which the second one expands
+ELEMENTWISE = frozenset({"add", "sub", "mul", "neg", "abs"})
 READS_TWO = frozenset({"copy_", "add_", "add", "sub", "mul"})
 
 
@@ -48,6 +50,14 @@ def sizes(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torch.
         case "amax":
             return operands[0].amax(*numbers)
     return perform(name, operands, [abs(n) if isinstance(n, float) else n for n in numbers])
+
+
+def without_numbers(name: str, operands: list[torch.Tensor], numbers: list[Any]) -> torch.Tensor:
+    """One step on meta tensors, for the shape of its result. Elementwise steps are not called:
+    what computes their shape is Python that loads torch's compiler, which takes a second."""
+    if name in ELEMENTWISE:
+        return torch.empty_like(operands[0])
+    return perform(name, operands, numbers)
 
 
 def interpret(

@@ -16,7 +16,15 @@ import torch
 
 from .declare import FLOAT, Call, Domain, Drawing, Operator, accumulated, call
 from .hooks import Args, Kwargs, Tensors
-from .program_steps import READS_TWO, VIEWS, WRITES, interpret, perform, program, sizes
+from .program_steps import (
+    READS_TWO,
+    VIEWS,
+    WRITES,
+    interpret,
+    program,
+    sizes,
+    without_numbers,
+)
 
 VALUES = Domain(-4.0, 4.0)
 MAKES = ("add", "sub", "mul", "neg", "abs", "clone")
@@ -44,7 +52,7 @@ class ProgramBuilder:
 
     def add(self, name: str, sources: list[int], *numbers: Any) -> None:
         if name not in WRITES:
-            result = perform(name, [self.registers[i] for i in sources], list(numbers))
+            result = without_numbers(name, [self.registers[i] for i in sources], list(numbers))
             self.registers.append(result)
             view = name in VIEWS
             self.memory.append(self.memory[sources[0]] if view else len(self.products))
@@ -184,9 +192,8 @@ def terms(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
         total += registers[arguments[0]].shape[arguments[1]] if name == "sum" else 1
         if name not in WRITES:
             count = 2 if name in READS_TWO else 1
-            registers.append(
-                perform(name, [registers[i] for i in arguments[:count]], list(arguments[count:]))
-            )
+            operands = [registers[i] for i in arguments[:count]]
+            registers.append(without_numbers(name, operands, list(arguments[count:])))
     return float(total)
 
 

@@ -3,6 +3,7 @@ obsolete."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -23,6 +24,7 @@ from ..events import Event, Finished, Judged, Started
 from .standing import FILE, MOST_TEXT, KnownStatus, write
 
 _USUAL = frozenset({"cpu", "numpy", "cuda", "directml"})
+_PATTERN = frozenset("*?[")
 _ONLY_IF_REPEATED = frozenset({"nondeterministic"})
 
 
@@ -69,12 +71,26 @@ class StatusCollector:
         directions and backends."""
         names = occasion.names
         if names not in self._named:
+            found = {n for name in names for n in self._by_operator.get(name, ())}
+            found |= {n for n in self._patterns if _matches(names, self.entries[n].operator)}
             self._named[names] = [
-                n
-                for n, e in enumerate(self.entries)
-                if (e.since or self.today) <= self.today and _matches(names, e.operator)
+                n for n in sorted(found) if (self.entries[n].since or self.today) <= self.today
             ]
         return self._named[names]
+
+    @functools.cached_property
+    def _by_operator(self) -> Mapping[str, Sequence[int]]:
+        """The entries of single operators, which are nearly all, by its name."""
+        numbers: dict[str, list[int]] = {}
+        for number, entry in enumerate(self.entries):
+            if _PATTERN.isdisjoint(entry.operator):
+                numbers.setdefault(entry.operator, []).append(number)
+        return numbers
+
+    @functools.cached_property
+    def _patterns(self) -> Sequence[int]:
+        """The entries whose operator is a pattern: each is tried for every operator."""
+        return [n for n, e in enumerate(self.entries) if not _PATTERN.isdisjoint(e.operator)]
 
     def _kind(self, entry: Expectation, result: Result) -> str:
         """How a covered result counts for an entry; empty if it does not count."""
@@ -135,7 +151,7 @@ def misnamed(entry: Expectation) -> str:
             f"known{did_you_mean(entry.operator, declared)}"
         )
     base = base_of(entry.backend)
-    if base in _USUAL or set(base) & set("*?["):
+    if base in _USUAL or set(base) & _PATTERN:
         return ""
     names = {base_of(backend.name) for backend in backends.catalog()}
     meant = did_you_mean(base, names) if base not in names else ""

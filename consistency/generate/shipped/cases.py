@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,13 @@ def cases(operator: Operator, dtype: str) -> tuple[Case, ...]:
     return _cases(operator.family, operator.name, dtype)
 
 
+def first_cases(operator: Operator, dtype: str, most: int) -> tuple[Case, ...]:
+    """The first ``most`` of :func:`cases`; the others are not built."""
+    if operator.callable is None or registry().get(operator.name) is not operator:
+        return ()
+    return tuple(itertools.islice(_built(operator.family, operator.name, dtype), most))
+
+
 def count(operator: Operator, dtype: str) -> int:
     """How many :func:`cases` there are, without reading them."""
     if operator.callable is None or registry().get(operator.name) is not operator:
@@ -48,9 +56,13 @@ def _counts() -> Mapping[Key, int]:
 
 @functools.cache
 def _cases(family: str, operator: str, dtype: str) -> tuple[Case, ...]:
+    return tuple(_built(family, operator, dtype))
+
+
+def _built(family: str, operator: str, dtype: str) -> Iterator[Case]:
     key = operator, dtype
-    found = [*_rows(family).get(key, ()), *_rows(REPORTED).get(key, ())]
-    return tuple(Case.from_json({"operator": operator, "dtype": dtype, **row}) for row in found)
+    for row in (*_rows(family).get(key, ()), *_rows(REPORTED).get(key, ())):
+        yield Case.from_json({"operator": operator, "dtype": dtype, **row})
 
 
 def is_shipped(case: Case) -> bool:
