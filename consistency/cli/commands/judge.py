@@ -95,17 +95,20 @@ def judge(
         )
     )  # fmt: skip
     to_stdout = json_file is not None and str(json_file) == "-"
-    screen = Screen(stream=sys.stderr if to_stdout else None, out=out, not_tested=not_tested)
+    known = status.StatusWriter(out)
+    screen = Screen(
+        stream=sys.stderr if to_stdout else None, out=out, not_tested=not_tested, known=known
+    )
     with contextlib.ExitStack() as stack:
         stack.callback(planned.close)
         stack.callback(screen.stop)
-        handlers: list[Handler] = []
+        handlers: list[Handler] = [known]
         writers: list[BundleWriter] = []
         if out is not None:
             writer = bundles.writer(out, resume=resume, own=own, bounded=not own)
             writers.append(writer)
             stack.callback(writer.close)
-            handlers += [writer, status.StatusWriter(out), Fingerprints(out), page.after(out)]
+            handlers = [writer, known, Fingerprints(out), page.after(out)]
         stack.enter_context(completion_told([screen], out, writers))
         stream = stack.enter_context(opened(json_file))
         if stream is not None:

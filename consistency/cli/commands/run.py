@@ -160,11 +160,13 @@ def run(
         with opened(json_file) as rows:
             sys.exit(run_on_cluster(config, cluster_settings, rows))
     elsewhere = () if options.backends else _unavailable_names()
+    known = status.StatusWriter(folder)
     screen = Screen(
         stream=sys.stderr if to_stdout else None,
         out=folder,
         not_tested=not_tested,
         elsewhere=elsewhere,
+        known=known,
     )
     executor: engine.Executor | None = None
     own = trust or corpus is None or is_own_folder(corpus)
@@ -181,14 +183,14 @@ def run(
     earlier = earlier_results(folder) if resume and folder is not None else None
     with contextlib.ExitStack() as stack:
         stack.callback(screen.stop)
-        handlers: list[Handler] = []
+        handlers: list[Handler] = [known]
         last: list[Handler] = []  # after the screen's output
         writers: list[BundleWriter] = []
         if folder is not None:
             writer = bundles.writer(folder, resume=resume, label=label, own=own, bounded=not own)
             writers.append(writer)
             stack.callback(writer.close)
-            handlers += [writer, status.StatusWriter(folder), page.after(folder)]
+            handlers = [writer, known, page.after(folder)]
             last = _fingerprint_progress.handlers(folder, probed, screen)
         stack.enter_context(completion_told([screen], folder, writers))
         stream = stack.enter_context(opened(json_file))

@@ -59,18 +59,20 @@ class Screen:
 
     ``not_tested`` lists every reason in full. ``elsewhere`` names unavailable backends that were
     not requested. For a run on other machines, ``where`` replaces this machine's torch version, and
-    several screens share a ``meter``.
+    several screens share a ``meter``. ``known`` counts known divergences: a handler of the same run
+    that is called before this one; without it, the screen counts them itself.
     """
 
     def __init__(
         self, *, stream: IO[str] | None = None, out: Path | None = None, not_tested: bool = False,
         elsewhere: Sequence[str] = (),
-        where: str = "", meter: ProgressMeter | None = None,
+        where: str = "", meter: ProgressMeter | None = None, known: StatusWriter | None = None,
     ) -> None:  # fmt: skip
         self.console = meter.console if meter is not None else console(stream)
         self.where = where
         self.summary = RunSummary()
-        self._keeper = StatusWriter()
+        self._keeper = known or StatusWriter()
+        self._keeps = known is None
         self.out = out
         self.not_tested = not_tested
         self.elsewhere = elsewhere
@@ -83,7 +85,8 @@ class Screen:
         self._began = time.monotonic()
 
     def __call__(self, event: Event) -> None:
-        self._keeper(event)
+        if self._keeps:
+            self._keeper(event)
         match event:
             case Started():
                 self._start(event)

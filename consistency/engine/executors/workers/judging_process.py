@@ -49,6 +49,7 @@ class JudgingProcess:
     def __init__(self, reply: SendReply) -> None:
         self._reply = reply
         self._config: Any = None
+        self._operators: dict[str, Any] = {}
         # remaining seconds of the whole run for diagnosing failures, as in a serial run
         self._effort: float | None = None
 
@@ -107,6 +108,7 @@ class JudgingProcess:
                 "consistency there"
             )
         self._config, self._effort = config, None
+        self._operators = {operator.name: operator for operator in config.operators}
         freeze_garbage()
 
     def _description(self) -> dict[str, Any]:
@@ -154,9 +156,7 @@ class JudgingProcess:
         if header["origin"] == REPLAYED:
             operator = operator_in(self._config, cases[0])
         else:
-            operator = next(
-                (o for o in self._config.operators if o.name == header["operator"]), None
-            )
+            operator = self._operators.get(header["operator"])
         if operator is None:
             raise UsageError(f"the operator {header['operator']} is unknown there")
         more = {key: header[key] for key in ("problem", "round", "origin", "seed", "part", "more")}

@@ -16,6 +16,7 @@ from typing import Any
 
 from ....core.codec import pack_cases, unpack_cases
 from ....core.model import Case, Result
+from ....core.reading import parse_json
 from ....core.version import __version__
 from ....diagnose.determinism import Repeatability
 from ....diagnose.precision_scaling import Scaling
@@ -128,8 +129,8 @@ def unpack_event(text: bytes, known: Mapping[str, Case], sender: str) -> Event:
     try:
         if len(text) > MAX_EVENT:
             raise ValueError(f"an event of {len(text)} bytes")
-        head, *rows = text.decode("utf-8").split("\n")
-        return _event(json.loads(head), rows, known, Path(sender))
+        head, *rows = text.split(b"\n")
+        return _event(parse_json(head), rows, known, Path(sender))
     except (BundleError, RecipeError) as error:
         raise BundleError(f"worker {sender} sent what is no result: {error}") from None
     except (
@@ -146,7 +147,7 @@ def unpack_event(text: bytes, known: Mapping[str, Case], sender: str) -> Event:
 
 
 def _event(
-    data: Json, lines: Sequence[str], cases_by_id: Mapping[str, Case], sender: Path
+    data: Json, lines: Sequence[bytes], cases_by_id: Mapping[str, Case], sender: Path
 ) -> Event:
     cases = cases_by_id
     if "unknown_cases" in data:
@@ -163,8 +164,10 @@ def _event(
 
     match data["kind"]:
         case "judged":
-            judged = results(map(json.loads, lines))
-            rows = {result.key: line for result, line in zip(judged, lines, strict=True)}
+            judged = results(map(parse_json, lines))
+            rows = {
+                result.key: line.decode("utf-8") for result, line in zip(judged, lines, strict=True)
+            }
             return Judged(
                 cases[data["case"]], judged, data["fresh"] is True, str(data["origin"]), rows=rows
             )
