@@ -142,6 +142,7 @@ RESULTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", RESULTS)
 def test_a_fault_beyond_a_size_is_noticed(name: str) -> None:
     operator = operators.get(name)
@@ -166,6 +167,7 @@ def test_terms_of_a_sum_that_are_read_wrong(
     assert any(judged(case, backend, FORWARD)[0].verdict.fails for backend in backends)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", [*RESULTS, "sum", "mean", "var", "sort", "hsplit", "lstm"])
 @pytest.mark.parametrize(
     "size",

@@ -85,6 +85,7 @@ def undisturbed(tmp_path: Path) -> Any:
     return totals(tmp_path / "b")
 
 
+@pytest.mark.nightly
 def test_a_disk_that_fills_up_during_the_run(tmp_path: Path, undisturbed: Any) -> None:
     check(tmp_path, 100, undisturbed)
 

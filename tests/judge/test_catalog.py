@@ -62,6 +62,7 @@ def test_what_is_known_names_rows() -> None:
     assert not set(MISSED) & set(NOT_DRAWN)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("operator", sorted({row.operator for row in FAULTS}))
 def test_faults_are_noticed(operator: str) -> None:
     wrong = []
@@ -87,6 +88,7 @@ def test_healthy_backends_are_left_in_peace(operator: str) -> None:
         ), row.name
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("operator", sorted({row.operator for row in FAULTS}))
 def test_faults_are_planted_well(operator: str) -> None:
     """No fault is noticed only because its planter raises."""

@@ -317,6 +317,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "fault"), FAULTS, ids=lambda value: value if isinstance(value, str) else value.__name__
 )

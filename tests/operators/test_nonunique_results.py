@@ -113,6 +113,7 @@ TIES = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("operator", TIES)
 def test_ties_may_be_broken_the_other_way(operator: str) -> None:
     found, backend = failing(TIES[operator], operator, 100)

@@ -103,6 +103,7 @@ def test_healthy_formulas_are_not_accused(name: str, dtype: torch.dtype, itself:
     assert accused(name, dtype, range(5), itself=itself) == []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", HALF, ids=name_of)
 @pytest.mark.parametrize(("name", "off"), PLANTED)
 def test_a_step_that_is_off_is_noticed(name: str, off: str, dtype: torch.dtype) -> None:
@@ -184,6 +185,7 @@ OTHERS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [*HALF, torch.float32], ids=name_of)
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_formulas_and_their_gradients(name: str, dtype: torch.dtype) -> None:
