@@ -277,6 +277,18 @@ def standing(entry: Expectation, failed: int, passed: int) -> KnownStatus:
     return found
 
 
+@pytest.mark.parametrize(
+    ("named", "covers"),
+    [("exp", True), ("ex?", True), ("[de]xp", True), ("*", True), ("exp2", False), ("ex", False)],
+)
+def test_entries_are_found_by_name_and_by_pattern(named: str, covers: bool) -> None:
+    entries = [Expectation(name, verdicts=("divergent",)) for name in ("sin", named, "exp?")]
+    collector = StatusCollector(entries)
+    case = Case("exp", "float32", (TensorRecipe((2, 2), "float32"),))
+    collector.add(Result(case, "cpu", "forward", Verdict("rounding"), "", {"rho_max": 0.5}))
+    assert [(s.about, s.passed) for s in collector.covered()] == ([(named, 1)] if covers else [])
+
+
 def test_flakes_may_stay_away_for_some_nights() -> None:
     flaky = Expectation(
         "exp", verdicts=("divergent",), flaky=True, rate=0.2, reason="r", place="f.yaml:1"

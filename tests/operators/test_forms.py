@@ -17,7 +17,7 @@ from consistency.generate import search
 from consistency.generate.materialize import prepare
 from consistency.operators import get, registry
 from consistency.operators.formulas import OPERATOR_FORMULAS
-from consistency.operators.program_steps import VIEWS, WRITES, interpret, perform
+from consistency.operators.program_steps import VIEWS, WRITES, interpret, perform, without_numbers
 from tests.support.drawing import REFUSE_LAYOUTS
 from tests.support.running import failures, judged, noticed
 
@@ -152,6 +152,20 @@ def test_programs_that_numpy_interprets_agree() -> None:
     results = run("program", "numpy")
     assert [r.explanation for r in results if r.verdict.fails] == []
     assert any(r.verdict.passes for r in results)
+
+
+def test_shapes_of_programs_are_those_of_their_numbers() -> None:
+    cases = search.batch(get("program"), "float32", 100)
+    assert {step[0] for case in cases for step in case.args[0]} >= {"add", "mul", "neg", "expand"}
+    for case in cases:
+        steps, *tensors = prepare(case).build().args
+        numbers = interpret(steps, tensors)
+        shapes = interpret(
+            [step for step in steps if step[0] not in WRITES],
+            [torch.empty(t.shape, device="meta") for t in tensors],
+            without_numbers,
+        )
+        assert [t.shape for t in shapes] == [t.shape for t in numbers], case.line
 
 
 def test_healthy_programs_pass() -> None:
