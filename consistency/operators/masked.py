@@ -39,6 +39,7 @@ from .declare import (
 from .hooks import Args, Kwargs, Tensors
 from .magnitudes import joint_maximum
 from .parameter_sampling import optional_arguments
+from .reductions import of_factors
 
 LOGARITHMS = Domain(-16.0, 16.0)
 FACTORS = Domain(0.5, 2.0, propagates=())  # as those of prod
@@ -124,7 +125,7 @@ OPERATORS = [
     op(
         "prod",
         over(FACTORS, everything=True),
-        accumulated(twice, reduced, backward=joint_maximum, wide_accumulation=False),
+        accumulated(twice, reduced, backward=of_factors, wide_accumulation=False),
         (*FLOAT, *INTEGERS),
     ),
     op("amax", over(SUMMED, distinct=True, everything=True), EXACT, FLOATS),

@@ -362,3 +362,25 @@ def test_the_gradient_of_a_choice_may_be_mostly_zeros() -> None:
     assert result.verdict.value == "exact"
     (result,) = judged(case("amax", "float32", x, cotangent=0), "cpu", directions=("backward",))
     assert result.verdict.value == "inconclusive"  # a cotangent of zero
+
+
+class Tf32Factors(consistency.TorchBackend):
+    """masked.prod of factors whose last 13 bits are cut off."""
+
+    name = "tf32-factors"
+
+    def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        cut = (args[0].view(torch.int32) & ~0x1FFF).view(torch.float32)
+        return operator(args[0] + (cut - args[0]).detach(), *args[1:], **kwargs)
+
+
+def test_the_gradient_of_a_masked_product_has_the_roundings_of_all_its_factors() -> None:
+    """332 factors: 16 ulp are one to two standard deviations of as many roundings."""
+    mask = drawn("bool", [6, 8, 9], 1016, ["integers", 0, 4])
+    factors = drawn("float32", [6, 8, 9], 11218, ["uniform", 0.5, 2.0])
+    product = case("masked.prod", "float32", factors, cotangent=3239, keepdim=True, mask=mask)
+    for result in judged(product, "cpu", "cpu+onednn=off", directions=("backward",)):
+        assert result.verdict.passes, result.explanation
+        assert result.metrics["rho_max"] < 0.5
+    (wrong,) = judged(product, Tf32Factors(), directions=("backward",))
+    assert wrong.verdict.fails, wrong.explanation
