@@ -285,6 +285,7 @@ def test_items_begin_with_the_shipped_cases(project: pytest.Pytester) -> None:
     assert properties["cases"] == str(len(begin) + 2)
 
 
+@pytest.mark.nightly
 def test_cases_from_the_operator_database(project: pytest.Pytester) -> None:
     """Every variant of the database's entries is an item of its own, judged as all others are."""
     pytest.importorskip("expecttest", reason="PyTorch's operator database needs it")
