@@ -143,7 +143,7 @@ def _output(name: str, item: Any) -> Output:
         return Output(name, None, value=item)
     if type(item) is not torch.Tensor:
         item = _plain(item)
-    device = "cpu" if item.is_cpu else str(item.device)  # whose text takes a microsecond
+    device = "cpu" if item.is_cpu else str(item.device)  # torch takes a microsecond to write it
     return Output(name, item, dtypes.name_of(item.dtype), device)
 
 

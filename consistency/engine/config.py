@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from .. import backends as _backends
@@ -77,6 +78,10 @@ class RunConfig:
     shipped: bool = False
     time_limit: float | None = None
     fills: int = 1
+
+    @cached_property
+    def operators_by_name(self) -> Mapping[str, Operator]:
+        return {operator.name: operator for operator in self.operators}
 
     @property
     def seconds(self) -> float:

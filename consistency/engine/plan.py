@@ -147,7 +147,7 @@ def replayed(config: RunConfig) -> Iterator[WorkUnit]:
 def operator_in(config: RunConfig, case: Case) -> Operator | None:
     """The operator of a corpus case, if it is known and chosen. All are chosen if every registered
     one is."""
-    names = {operator.name: operator for operator in config.operators}
+    names = config.operators_by_name
     if config.dtypes is not None and case.dtype not in config.dtypes:
         return None
     if not case.source:

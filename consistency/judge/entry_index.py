@@ -4,13 +4,13 @@ may apply and not all of them."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
+
+from .named_entries import NamedEntries
 
 if TYPE_CHECKING:
     from .rule_entries import Entry
 
-_PATTERN = frozenset("*?[")
 FAMILY, OPERATOR = 2, 3  # levels of an entry
 
 
@@ -32,43 +32,35 @@ class EntryIndex:
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = tuple(entries)
-        self._laid: dict[Environment, _NamedEntries] = {}
+        self._laid: dict[Environment, _ReachedEntries] = {}
 
     def entries(self, environment: Environment, operator: str, family: str) -> list[Entry]:
         """The entries for an operator and its family in an environment, whatever the dtype."""
         laid = self._laid.get(environment)
         if laid is None:
             reached = (entry for entry in self._entries if entry.reaches(environment))
-            laid = self._laid[environment] = _NamedEntries(reached)
+            laid = self._laid[environment] = _ReachedEntries(reached)
         return laid.of(operator, family)
 
 
-class _NamedEntries:
-    """Entries by the name of their family or operator; those of a pattern are tried one by one."""
+class _ReachedEntries:
+    """Entries of one environment, by the name of their family or operator."""
 
-    __slots__ = ("_always", "_families", "_operators", "_patterns")
+    __slots__ = ("_entries", "_everywhere", "_families", "_operators")
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        self._always: list[tuple[int, Entry]] = []
-        self._families: dict[str, list[tuple[int, Entry]]] = {}
-        self._operators: dict[str, list[tuple[int, Entry]]] = {}
-        self._patterns: list[tuple[int, Entry]] = []
-        for place in enumerate(entries):
-            entry = place[1]
+        self._entries = tuple(entries)
+        self._everywhere: list[int] = []
+        self._families: dict[str, list[int]] = {}
+        for number, entry in enumerate(self._entries):
             if entry.level == FAMILY:
-                self._families.setdefault(entry.name, []).append(place)
+                self._families.setdefault(entry.name, []).append(number)
             elif entry.level != OPERATOR:
-                self._always.append(place)
-            elif _PATTERN.isdisjoint(entry.name):
-                self._operators.setdefault(entry.name, []).append(place)
-            else:
-                self._patterns.append(place)
+                self._everywhere.append(number)
+        self._operators = NamedEntries(e.name if e.level == OPERATOR else "" for e in self._entries)
 
     def of(self, operator: str, family: str) -> list[Entry]:
-        found = [
-            *self._always,
-            *self._families.get(family, ()),
-            *self._operators.get(operator, ()),
-            *(place for place in self._patterns if fnmatchcase(operator, place[1].name)),
-        ]
-        return [entry for _, entry in sorted(found, key=lambda place: place[0])]
+        numbers = [
+            *self._everywhere, *self._families.get(family, ()), *self._operators.of(operator),
+        ]  # fmt: skip
+        return [self._entries[number] for number in sorted(numbers)]

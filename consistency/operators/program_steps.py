@@ -12,7 +12,7 @@ Step = Sequence[Any]
 Perform = Callable[[str, list[torch.Tensor], list[Any]], torch.Tensor]
 VIEWS = ("slice", "transpose", "select", "unsqueeze", "flip_halves", "expand")
 WRITES = ("copy_", "add_", "mul_", "neg_", "fill_", "clamp_", "zero_")
-# with the shape of the first operand, to which the second one expands
+# results have the shape of the first operand, to which the second one expands
 ELEMENTWISE = frozenset({"add", "sub", "mul", "neg", "abs"})
 READS_TWO = frozenset({"copy_", "add_", "add", "sub", "mul"})
 

@@ -152,6 +152,7 @@ class Shown:
         meter: Any,
         rows: IO[str] | None,
     ) -> None:
+        from ...engine.known import status
         from ...report.terminal import Screen
 
         self.environment = environment
@@ -165,10 +166,11 @@ class Shown:
             f"{environment.name} · torch {environment.about.get('torch', '?')} · {many} "
             f"worker{'s' if many != 1 else ''}"
         )
+        known = status.StatusWriter(folder)
         self.screen: Screen = Screen(
-            out=folder, not_tested=options.not_tested, where=where, meter=meter
+            out=folder, not_tested=options.not_tested, where=where, meter=meter, known=known
         )
-        self._handlers, self.writers = _handlers(environment, options, folder)
+        self._handlers, self.writers = _handlers(environment, options, folder, known)
         if rows is not None:
             self._handlers.append(json_writer(rows, environment=environment.name))
 
@@ -188,17 +190,16 @@ class Shown:
 
 
 def _handlers(
-    environment: WorkerEnvironment, options: ClusterOptions, folder: Path | None
+    environment: WorkerEnvironment, options: ClusterOptions, folder: Path | None, known: Handler
 ) -> tuple[list[Handler], list[BundleWriter]]:
     from ...engine.fingerprints import Fingerprints
-    from ...engine.known import status
     from ...report import bundles, page
 
     if folder is None:
-        return [], []
+        return [known], []
     about = {
         key: value for key, value in environment.about.items() if key not in ("torch", "threads")
     }
     writer = bundles.writer(folder, resume=options.resume, label=environment.name, about=about)
     fingerprints = Fingerprints(folder, options.fingerprints)
-    return [writer, status.StatusWriter(folder), fingerprints, page.after(folder)], [writer]
+    return [writer, known, fingerprints, page.after(folder)], [writer]

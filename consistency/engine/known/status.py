@@ -3,7 +3,6 @@ obsolete."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -18,13 +17,13 @@ from ...errors import UsageError, did_you_mean
 from ...generate.calls import opinfo
 from ...generate.shipped.cases import is_shipped
 from ...judge.file_vocabulary import base_of
-from ...judge.known.entries import Expectation, Occasion
+from ...judge.known.entries import Expectation, Occasion, by_operator
+from ...judge.named_entries import is_pattern
 from ...judge.output_judgment import excusable
 from ..events import Event, Finished, Judged, Started
 from .standing import FILE, MOST_TEXT, KnownStatus, write
 
 _USUAL = frozenset({"cpu", "numpy", "cuda", "directml"})
-_PATTERN = frozenset("*?[")
 _ONLY_IF_REPEATED = frozenset({"nondeterministic"})
 
 
@@ -38,7 +37,6 @@ class StatusCollector:
     today: date = field(default_factory=date.today)
     _counts: dict[int, KnownStatus] = field(default_factory=dict)
     _about: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
-    _named: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
 
     def add(self, result: Result) -> None:
         """Count one result for every entry that covers it."""
@@ -67,30 +65,9 @@ class StatusCollector:
         return numbers
 
     def _naming(self, occasion: Occasion) -> list[int]:
-        """The valid entries that name an occasion's operator: a few of hundreds, for all dtypes,
-        directions and backends."""
-        names = occasion.names
-        if names not in self._named:
-            found = {n for name in names for n in self._by_operator.get(name, ())}
-            found |= {n for n in self._patterns if _matches(names, self.entries[n].operator)}
-            self._named[names] = [
-                n for n in sorted(found) if (self.entries[n].since or self.today) <= self.today
-            ]
-        return self._named[names]
-
-    @functools.cached_property
-    def _by_operator(self) -> Mapping[str, Sequence[int]]:
-        """The entries of single operators, which are nearly all, by its name."""
-        numbers: dict[str, list[int]] = {}
-        for number, entry in enumerate(self.entries):
-            if _PATTERN.isdisjoint(entry.operator):
-                numbers.setdefault(entry.operator, []).append(number)
-        return numbers
-
-    @functools.cached_property
-    def _patterns(self) -> Sequence[int]:
-        """The entries whose operator is a pattern: each is tried for every operator."""
-        return [n for n, e in enumerate(self.entries) if not _PATTERN.isdisjoint(e.operator)]
+        """The valid entries that name an occasion's operator."""
+        numbers = by_operator(self.entries).of(*occasion.names)
+        return [n for n in numbers if (self.entries[n].since or self.today) <= self.today]
 
     def _kind(self, entry: Expectation, result: Result) -> str:
         """How a covered result counts for an entry; empty if it does not count."""
@@ -151,7 +128,7 @@ def misnamed(entry: Expectation) -> str:
             f"known{did_you_mean(entry.operator, declared)}"
         )
     base = base_of(entry.backend)
-    if base in _USUAL or set(base) & _PATTERN:
+    if base in _USUAL or is_pattern(base):
         return ""
     names = {base_of(backend.name) for backend in backends.catalog()}
     meant = did_you_mean(base, names) if base not in names else ""

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from fnmatch import fnmatchcase
@@ -18,6 +18,7 @@ from ...core.model import Case
 from ...errors import UsageError
 from ...generate.calls import aten
 from ..file_vocabulary import in_range, is_backend
+from ..named_entries import NamedEntries
 from .case_facts import Facts
 from .predicate import Predicate
 
@@ -239,21 +240,25 @@ class Occasion:
         )
 
 
-_Entries = Iterable[Expectation]
-_LAST: list[tuple[_Entries, dict[tuple[str, ...], list[Expectation]]]] = []
+_LAST: list[tuple[Sequence[Expectation], NamedEntries]] = []
+
+
+def by_operator(entries: Sequence[Expectation]) -> NamedEntries:
+    """Where entries are found by their operator. Those of a run, which never change, are laid out
+    once: it asks for every failure, and to count what was expected."""
+    if not _LAST or _LAST[0][0] is not entries:
+        laid = NamedEntries(entry.operator for entry in entries)
+        if not isinstance(entries, tuple):
+            return laid
+        _LAST[:] = [(entries, laid)]
+    return _LAST[0][1]
 
 
 def _naming(entries: Iterable[Expectation], names: tuple[str, ...]) -> Iterable[Expectation]:
-    """The entries whose operator is one of ``names``: a run asks for every failure, and has
-    hundreds of entries, which it never changes."""
+    """The entries whose operator is one of ``names``."""
     if not isinstance(entries, tuple):
         return entries
-    if not _LAST or _LAST[0][0] is not entries:
-        _LAST[:] = [(entries, {})]
-    known = _LAST[0][1]
-    if names not in known:
-        known[names] = [e for e in entries if any(_is_named(name, e.operator) for name in names)]
-    return known[names]
+    return (entries[number] for number in by_operator(entries).of(*names))
 
 
 @functools.lru_cache(1 << 12)

@@ -49,7 +49,6 @@ class JudgingProcess:
     def __init__(self, reply: SendReply) -> None:
         self._reply = reply
         self._config: Any = None
-        self._operators: dict[str, Any] = {}
         # remaining seconds of the whole run for diagnosing failures, as in a serial run
         self._effort: float | None = None
 
@@ -108,7 +107,6 @@ class JudgingProcess:
                 "consistency there"
             )
         self._config, self._effort = config, None
-        self._operators = {operator.name: operator for operator in config.operators}
         freeze_garbage()
 
     def _description(self) -> dict[str, Any]:
@@ -156,7 +154,7 @@ class JudgingProcess:
         if header["origin"] == REPLAYED:
             operator = operator_in(self._config, cases[0])
         else:
-            operator = self._operators.get(header["operator"])
+            operator = self._config.operators_by_name.get(header["operator"])
         if operator is None:
             raise UsageError(f"the operator {header['operator']} is unknown there")
         more = {key: header[key] for key in ("problem", "round", "origin", "seed", "part", "more")}
