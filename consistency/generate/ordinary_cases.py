@@ -10,8 +10,11 @@ _ORDINARY = frozenset({"uniform", "normal", "integers"})  # value classes
 
 
 def is_ordinary(case: Case) -> bool:
-    """Whether no tensor of the case was drawn for its special or extreme numbers."""
+    """Whether no tensor of the case was drawn for its special or extreme numbers. A mask has
+    none."""
     return all(
-        isinstance(t, TensorRecipe) and not t.special and t.values[0] in _ORDINARY
+        isinstance(t, TensorRecipe)
+        and not t.special
+        and (t.dtype == "bool" or t.values[0] in _ORDINARY)
         for t in case.tensors
     )
