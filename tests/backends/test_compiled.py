@@ -44,6 +44,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
+@pytest.mark.nightly
 def test_a_graph_per_signature(made: list[int]) -> None:
     calls, add = CompiledCalls(), operators.get("add")
     x, y = torch.arange(6.0).reshape(2, 3), torch.ones(2, 3)

@@ -80,6 +80,7 @@ def results(operators: str, **options: object) -> list[Result]:
     return list(unshrunk(operators.split(), ["directml"], **given).results)  # type: ignore[arg-type]
 
 
+@pytest.mark.nightly
 def test_a_healthy_device_passes(plug: Plug) -> None:
     """Also where the adapter is not the one that torch takes by default, and moves lose casts."""
     plug("lost-cast")
@@ -171,6 +172,7 @@ def test_a_device_without_float64(plug: Plug) -> None:
     assert {r.verdict.value for r in found if r.dtype == "float32"} <= {"exact", "rounding"}
 
 
+@pytest.mark.nightly
 def test_a_model_on_a_device_that_loses_casts(plug: Plug) -> None:
     """Its process imports the device's package before it asks which device that is, and casts
     samples on the CPU. The wrong adapter is noticed."""
@@ -192,6 +194,7 @@ def test_a_wrong_operator_of_a_model_is_named(plug: Plug) -> None:
     assert only.verdict.startswith("leaves it at step 1, first at aten.relu in ReLU")
 
 
+@pytest.mark.nightly
 def test_a_program_on_the_device_is_watched(plug: Plug, tmp_path: Path) -> None:
     plug("lost-cast sigmoid=wrong")
     program = """
@@ -256,6 +259,7 @@ def test_only_a_run_keeps_spares(plug: Plug) -> None:
         backend.close()
 
 
+@pytest.mark.nightly
 def test_sweep_repro_explain_and_fingerprint(plug: Plug, tmp_path: Path) -> None:
     plug("lost-cast sigmoid=wrong exp=raises")
     swept = command("sweep sigmoid --backend directml --dtype float32")

@@ -100,6 +100,7 @@ def test_the_first_call_that_diverges_with_its_line(project: Path) -> None:
     assert (project / "reports" / "debug-2").is_dir()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("argument", "status"), [("--fine", 0), ("--seven", 7), ("--raise", 1)])
 def test_a_healthy_program_keeps_its_status(project: Path, argument: str, status: int) -> None:
     done = debug(project, "train.py", argument)
@@ -128,6 +129,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.nightly
 def test_workers_of_a_loader_are_left_alone(project: Path) -> None:
     (project / "loader.py").write_text(LOADER, encoding="utf-8")
     done = debug(project, "loader.py")
@@ -136,6 +138,7 @@ def test_workers_of_a_loader_are_left_alone(project: Path) -> None:
     assert "aten.exp" not in done.stdout
 
 
+@pytest.mark.nightly
 def test_gradients_on_another_backend_and_modules(project: Path) -> None:
     done = debug(project, "--backend", "backend.py:Broken", "-m", "train")
     assert done.returncode == 1, done.stdout + done.stderr

@@ -73,6 +73,7 @@ def prepared(sources: Path, disk: Path, name: str) -> str:
     return line.replace("FAILURE", failure)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("number", ["ENOSPC", "EROFS"])
 @pytest.mark.parametrize("name", LINES)
 def test_one_line(sources: Path, tmp_path: Path, name: str, number: str) -> None:
@@ -108,6 +109,7 @@ def stored(folder: Path) -> Any:
     return rows, sum(map(len, tensors)) > 0, header["complete"]
 
 
+@pytest.mark.nightly
 def test_a_recording_is_completed(tmp_path: Path) -> None:
     line = RECORD + " -b cpu -o {}"
     counted = Disk(tmp_path / "whole")

@@ -85,6 +85,7 @@ def test_no_attack_harms(name: str, tmp_path: Path) -> None:
     check_harmless(name, (ATTACKS | WATCHED)[name], tmp_path)
 
 
+@pytest.mark.nightly
 @needs_rusage
 def test_the_process_is_ended_at_its_bounds(tmp_path: Path) -> None:
     told = check_harmless("split", WATCHED["split"], tmp_path)
@@ -95,6 +96,7 @@ def test_the_process_is_ended_at_its_bounds(tmp_path: Path) -> None:
     assert "add --trust" in told
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals to send")
 def test_a_crash_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(CRASHES, encoding="utf-8")
@@ -119,6 +121,7 @@ def test_what_is_not_allowed_is_one_line_before_it_runs() -> None:
         assert "add --trust" in refused.output
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "words", ["explain cpu numpy --case {}", "bisect {}", "expect {} --ticket T -b cpu"]
 )

@@ -380,6 +380,7 @@ def test_a_folder_with_nothing_but_a_case_is_enough(failure: Path, tmp_path: Pat
     assert called(str(alone), "--backend", "cpu", "--direction", "forward").exit_code == 0
 
 
+@pytest.mark.nightly
 def test_a_recording_is_judged_where_its_device_is_not(tmp_path: Path) -> None:
     recording = tmp_path / "recording"
     convert(DATA / "directml-recording", recording)

@@ -55,6 +55,7 @@ def test_a_full_device(arguments: tuple[str, ...]) -> None:
     assert full(*arguments) == (2, [NO_ROOM])
 
 
+@pytest.mark.nightly
 @needs_full
 def test_a_run_on_a_full_device(tmp_path: Path) -> None:
     """The screen cannot begin: nothing was judged, and the bundle is to be completed."""
@@ -73,6 +74,7 @@ def test_rows_on_a_full_device() -> None:
     assert sum(line.startswith("consistency: ") for line in lines) == 1
 
 
+@pytest.mark.nightly
 @needs_shell
 def test_a_reader_that_is_gone(tmp_path: Path) -> None:
     """As shells report it; a run with a bundle also says how it is completed, or shown."""

@@ -314,6 +314,7 @@ FAULTS: list[tuple[str, Call, str, str, str, float]] = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("operator", "fault", "dtype", "direction", "cause", "share"),
     FAULTS,

@@ -485,6 +485,7 @@ def test_a_known_divergence_is_made_small_as_if_nobody_knew() -> None:
     assert size(minimal.result.case) < size(case)
 
 
+@pytest.mark.nightly
 def test_drawn_tensors_stay_drawn_where_their_bits_do_not_fail() -> None:
     """Of whole numbers that a recipe names as such, the last bit counts."""
 

@@ -108,6 +108,7 @@ def test_both_executors_tell_what_was_not_begun(jobs: int) -> None:
     assert told | begun == pairs
 
 
+@pytest.mark.nightly
 def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
     rows = []
     for jobs in ("1", "2"):

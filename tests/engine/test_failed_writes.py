@@ -132,6 +132,7 @@ def check_place(folder: Path, undisturbed: Any, disk: Disk) -> None:
     shutil.rmtree(disk.root)
 
 
+@pytest.mark.nightly
 def test_a_full_disk_at_every_kind_of_place(folder: Path, undisturbed: Any) -> None:
     """One of each kind, the last one, and a first one; all of them nightly."""
     counted = places(folder, errno.ENOSPC)
@@ -146,7 +147,7 @@ def test_a_full_disk_at_every_kind_of_place(folder: Path, undisturbed: Any) -> N
         check_place(folder, undisturbed, Disk(folder / f"n{number}", number))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("number", ERRORS[1:])
 def test_other_errors_at_some_places(folder: Path, undisturbed: Any, number: str) -> None:
     code = getattr(errno, number)

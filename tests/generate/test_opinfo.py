@@ -98,6 +98,7 @@ def test_what_needs_no_gradient_gets_none() -> None:
         Case.from_line(case.line.replace('"leaf":false', '"leaf":1'))
 
 
+@pytest.mark.nightly
 def test_declared_and_undeclared_operators() -> None:
     declared, other = operator("matmul"), operator("special.hermite_polynomial_h")
     assert declared.family == consistency.operators.get("matmul").family  # type: ignore[attr-defined]

@@ -77,6 +77,7 @@ PICKING = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("operator", PICKING)
 def test_nan_may_be_left_out_of_a_choice_only_where_the_policy_says_so(
     operator: str, tmp_path: Path
@@ -205,6 +206,7 @@ def cast_failures(
     return {f"{failure.verdict}: {failure.explanation}" for failure in run.failures}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("operator", LIMITS)
 @pytest.mark.parametrize("cast", [saturating_floats, through_int32, lowest, torch.Tensor.to])
 def test_floats_beyond_an_integers_range_may_end_in_several_ways(cast: Cast, operator: str) -> None:

@@ -60,7 +60,7 @@ def floats(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat"))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @every
 def test_draws(operator: Operator) -> None:
     if operator.callable is None:
@@ -105,7 +105,7 @@ def test_draws(operator: Operator) -> None:
 
 
 @pytest.mark.skipif(not CURRENT, reason="older kernels are less accurate: elu took exp(x) - 1")
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @every
 def test_error_models_accept_the_cpu(operator: Operator) -> None:
     """S and n exist for every draw, forward and backward, and the CPU's own rounding stays within

@@ -90,6 +90,7 @@ def test_tests_of_ones_own_do_not_need_the_suite(project: pytest.Pytester) -> No
     assert (told(result), result.ret) == ([], pytest.ExitCode.OK)
 
 
+@pytest.mark.nightly
 def test_as_processes(project: pytest.Pytester) -> None:
     """What continuous integration sees; also where pytest writes nothing else."""
     arguments = (*SUITE, *SMALL, *FORWARD, "--backends", "users.py:Absent")

@@ -99,6 +99,7 @@ def night(seed: int, cases: int = 20, moved: float = 0.7, noise: float = 0.3) ->
     return [shift_of(row) for row in moves]
 
 
+@pytest.mark.nightly
 def test_healthy_nights_give_no_more_alarms_than_they_may() -> None:
     """A tenth of the nights may have one where a tenth is allowed; at the usual level none of these
     has."""

@@ -8,6 +8,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from consistency.cli.main import main
@@ -57,6 +58,7 @@ def test_a_bundle_is_reported(tmp_path: Path) -> None:
     assert "inputs and results flushed: matmul, linear, bmm, conv2d bfloat16" in page
 
 
+@pytest.mark.nightly
 def test_a_failure_is_found_and_replayed() -> None:
     found = lookup.find(str(FAILURE))
     assert found.failing is not None
@@ -68,6 +70,7 @@ def test_a_failure_is_found_and_replayed() -> None:
     assert [(row["backend"], row["verdict"]) for row in rows] == [("wrong", "divergent")]
 
 
+@pytest.mark.nightly
 def test_a_bundle_is_compared_with_a_new_one(tmp_path: Path) -> None:
     output_of(
         "run", "matmul", "neg", "sign", "--dtype", "float32", "--backend", "cpu",

@@ -87,6 +87,7 @@ def test_a_wrong_number_that_comes_back_is_found(elsewhere: Path) -> None:
     assert consistency.judge_recordings(elsewhere / "changed").failures
 
 
+@pytest.mark.nightly
 def test_an_interrupted_recording_is_completed(elsewhere: Path) -> None:
     assert run_there(elsewhere, "-o", "twice").returncode == 0
     lines = elsewhere / "twice" / "outcomes.jsonl"

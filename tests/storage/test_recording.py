@@ -629,6 +629,7 @@ def test_the_settings_of_a_judgment_name_what_was_recorded(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.nightly
 def test_the_cases_of_a_recording_are_a_corpus_for_another_backend(tmp_path: Path) -> None:
     """Calls with literal tensors and literal cotangents, in this process and in another one."""
     from consistency.storage.recording.import_folder import convert
