@@ -4,6 +4,7 @@ backends pass them, and that they notice planted faults."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from consistency.diagnose.case_runner import judge_case
 from consistency.engine import engine
 from consistency.engine.plan import plan
 from consistency.engine.run_options import UNSHIPPED, RunOptions
+from consistency.errors import BundleError
 from consistency.generate.shipped import adequacy
 from consistency.generate.shipped import cases as shipped
 from consistency.judge import tolerances
@@ -41,6 +43,43 @@ def test_no_case_comes_twice() -> None:
     for pair in PAIRS:
         ids = [case.id for case in shipped.cases(*pair)]
         assert len(ids) == len(set(ids)), pair
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of unary operators, to write; nothing that was read before counts."""
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path)
+    kept = (shipped._rows, shipped._cases)
+    for cache in kept:
+        cache.cache_clear()
+    yield tmp_path / "unary.jsonl"
+    for cache in kept:
+        cache.cache_clear()
+
+
+def test_a_line_with_its_keys_in_another_order_is_read(file: Path) -> None:
+    sine = operators.get("sin")
+    case = {"args": [{"tensor": {"base": [3], "dtype": "float32", "stop": 9, "values": ["near"]}}]}
+    row = {"operator": "sin", "dtype": "float32", "cases": [case]}
+    written = []
+    for text in (json.dumps(row), json.dumps(row, sort_keys=True, separators=(",", ":"))):
+        file.write_text(text + "\n", encoding="utf-8")
+        shipped._rows.cache_clear()
+        shipped._cases.cache_clear()
+        written.append(shipped.cases(sine, "float32"))
+    assert written[0] == written[1]
+    assert len(written[0]) == 1
+
+
+@pytest.mark.parametrize("cases", ["[}", "7", '[{"args":', "{"])
+def test_a_damaged_line_costs_its_own_operator_only(file: Path, cases: str) -> None:
+    good = '{"cases":[],"dtype":"float32","operator":"cos"}\n'
+    file.write_text(
+        f'{{"cases":{cases},"dtype":"float32","operator":"sin"}}\n{good}', encoding="utf-8"
+    )
+    assert shipped.cases(operators.get("cos"), "float32") == ()
+    with pytest.raises(BundleError, match=r"unary\.jsonl  sin in float32: damaged: "):
+        shipped.cases(operators.get("sin"), "float32")
 
 
 def test_an_operator_of_the_user_has_none() -> None:

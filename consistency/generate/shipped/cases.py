@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ...core.model import Case
-from ...core.reading import lines
+from ...core.reading import lines, parse_json
+from ...errors import BundleError
 from ...operators import registry
 from ...operators.declare import Operator
 
 FOLDER = Path(__file__).parent
 COUNTS = "counts"  # the file of how many cases each operator × dtype has in the others
 REPORTED = "reported"  # the file of cases from public reports, of all families
+KEPT = 256  # operators × dtypes whose cases stay built; a run asks again for few of them
 Key = tuple[str, str]  # operator, dtype
+# The end of a line, with the keys in the order of the alphabet, as they are written.
+_END = re.compile(rb'"dtype":"(\w+)","operator":"([\w.]+)"\}\n\Z')
 
 
 def path_of(name: str) -> Path:
@@ -54,15 +59,17 @@ def _counts() -> Mapping[Key, int]:
     return {(row["operator"], row["dtype"]): row["cases"] for _, row in lines(path_of(COUNTS))}
 
 
-@functools.cache
+@functools.lru_cache(KEPT)
 def _cases(family: str, operator: str, dtype: str) -> tuple[Case, ...]:
     return tuple(_built(family, operator, dtype))
 
 
 def _built(family: str, operator: str, dtype: str) -> Iterator[Case]:
     key = operator, dtype
-    for row in (*_rows(family).get(key, ()), *_rows(REPORTED).get(key, ())):
-        yield Case.from_json({"operator": operator, "dtype": dtype, **row})
+    for name in (family, REPORTED):
+        row = _rows(name).get(key)
+        for case in _cases_in(name, row) if row is not None else ():
+            yield Case.from_json({"operator": operator, "dtype": dtype, **case})
 
 
 def is_shipped(case: Case) -> bool:
@@ -78,10 +85,26 @@ def _ids(family: str, operator: str, dtype: str) -> frozenset[str]:
 
 def reported() -> int:
     """The number of cases that are inputs of public reports."""
-    return sum(map(len, _rows(REPORTED).values()))
+    return sum(len(_cases_in(REPORTED, row)) for row in _rows(REPORTED).values())
 
 
 @functools.cache
-def _rows(name: str) -> Mapping[Key, Sequence[dict[str, Any]]]:
-    """The cases of one file as JSON data, without operator and dtype."""
-    return {(row["operator"], row["dtype"]): row["cases"] for _, row in lines(path_of(name))}
+def _rows(name: str) -> Mapping[Key, Mapping[str, Any]]:
+    """The lines of one file, not parsed yet (:func:`_cases_in`): parsed, those of all families are
+    80 MB, and a run may ask for few."""
+    return {(row["operator"], row["dtype"]): row for _, row in lines(path_of(name), parse=_by_end)}
+
+
+def _by_end(line: bytes) -> dict[str, Any] | None:
+    """Operator, dtype and the whole line; None where it does not end as it should."""
+    end = _END.search(line, max(0, len(line) - 200))
+    return end and {"dtype": end[1].decode(), "operator": end[2].decode(), "line": line}
+
+
+def _cases_in(name: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The cases of a line, without operator and dtype. Raises BundleError where it is damaged."""
+    try:
+        return list((parse_json(row["line"]) if "line" in row else row)["cases"])
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        where = f"{row['operator']} in {row['dtype']}"
+        raise BundleError(f"{path_of(name)}  {where}: damaged: {str(error)[:100]}") from None
