@@ -42,12 +42,20 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """``one_in(n)``: a pull request runs one of n, chosen by its name, so that the choice stays
-    when others are added; the nightly runs the rest."""
+    """``one_in(n)``: a pull request runs one of n of a test's parameters, but at least one; the
+    nightly runs the rest. A checksum of the parameter chooses, so that the choice stays when others
+    are added, and tests of the same parameters share what they computed."""
+    alike: dict[str, list[tuple[int, pytest.Item]]] = {}
     for item in items:
-        marker = item.get_closest_marker("one_in")
-        if marker is not None and zlib.crc32(item.name.encode()) % marker.args[0]:
-            item.add_marker(pytest.mark.nightly)
+        if item.get_closest_marker("one_in") is not None:
+            test, _, parameter = item.nodeid.partition("[")
+            alike.setdefault(test, []).append((zlib.crc32(parameter.encode()), item))
+    for chosen in alike.values():
+        least = min(number for number, _ in chosen)
+        for number, item in chosen:
+            marker = item.get_closest_marker("one_in")
+            if marker is not None and number != least and number % marker.args[0]:
+                item.add_marker(pytest.mark.nightly)
 
 
 def pytest_collection_finish() -> None:
