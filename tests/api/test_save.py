@@ -89,6 +89,7 @@ def test_large_tensors_take_two_steps(tmp_path: Path) -> None:
         consistency.save(error.results[0], folder)  # type: ignore[arg-type]
 
 
+@pytest.mark.nightly
 def test_a_function_of_ones_own_says_so_and_is_kept(tmp_path: Path) -> None:
     error = divergence(mine, torch.rand(3, 4))
     assert "no command can call a function of your own" in str(error)

@@ -64,6 +64,7 @@ def test_a_graph_per_signature(made: list[int]) -> None:
     assert len(made) == 4
 
 
+@pytest.mark.nightly
 def test_a_graph_does_not_depend_on_the_place_in_memory(made: list[int]) -> None:
     calls, tanh = CompiledCalls(), operators.get("tanh")
     memory = bytearray(256)
@@ -104,6 +105,7 @@ def test_what_does_not_compile_is_told_by_its_cause() -> None:
     assert compiled._beyond_its_backend(cause) == cause
 
 
+@pytest.mark.nightly
 def test_more_graphs_than_are_kept(made: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "MAX_GRAPHS", 2)
     calls, neg = CompiledCalls(), operators.get("neg")

@@ -165,6 +165,7 @@ def test_integers_that_pass_through_float32(plug: Plug) -> None:
     assert any("integer arithmetic goes through float32" in r.explanation for r in failing)
 
 
+@pytest.mark.nightly
 def test_a_device_without_float64(plug: Plug) -> None:
     plug("no-float64", found=False)
     found = results("add", dtypes=["float64", "float32"])
@@ -187,6 +188,7 @@ def test_a_model_on_a_device_that_loses_casts(plug: Plug) -> None:
     assert "leaves" in first.verdict
 
 
+@pytest.mark.nightly
 def test_a_wrong_operator_of_a_model_is_named(plug: Plug) -> None:
     plug("lost-cast relu=wrong")
     report = consistency.compare_models("examples:mlp", ["directml"], steps=1)

@@ -80,6 +80,7 @@ def check(found: Run, verdict: str, text: str) -> None:
     assert len({r.key for r in found.results}) == len(found.results) >= 8
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "verdict", "text"), [
     ("Raises", "error", "something went wrong"),
     ("Garbage", "structure", "has shape [3, 1, 7] instead of"),
@@ -195,6 +196,7 @@ def test_a_function_of_ones_own_cannot_run_elsewhere() -> None:
         consistency.assert_consistent(torch.exp, torch.ones(3), backends=["cpu+isolated"])
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGKILL")
 def test_workers_end_with_the_run_that_was_killed(tmp_path: Path) -> None:
     command = [

@@ -100,7 +100,7 @@ def test_the_first_call_that_diverges_with_its_line(project: Path) -> None:
     assert (project / "reports" / "debug-2").is_dir()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("argument", "status"), [("--fine", 0), ("--seven", 7), ("--raise", 1)])
 def test_a_healthy_program_keeps_its_status(project: Path, argument: str, status: int) -> None:
     done = debug(project, "train.py", argument)
@@ -148,6 +148,7 @@ def test_gradients_on_another_backend_and_modules(project: Path) -> None:
     assert "· broken" in done.stdout
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

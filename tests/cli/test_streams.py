@@ -98,6 +98,7 @@ def test_a_reader_that_is_gone(tmp_path: Path) -> None:
             assert told[0].endswith(f"complete it with --resume --out {out}")
 
 
+@pytest.mark.nightly
 @needs_shell
 def test_no_streams_at_all(tmp_path: Path) -> None:
     """The numbers of closed streams are not given to the files of the bundle."""

@@ -69,7 +69,10 @@ def test_the_rule_notices_every_spelling() -> None:
 
 
 def test_nothing_moves_and_casts_in_one_step() -> None:
-    assert [place for path in SOURCES for place in steps(path)] == []
+    # Parsing only what moves anything takes a fifth of the time.
+    moving = [path for path in SOURCES if ".to(" in path.read_text(encoding="utf-8")]
+    assert moving
+    assert [place for path in moving for place in steps(path)] == []
 
 
 def test_nobody_takes_a_backends_device_before_it_is_prepared() -> None:
@@ -78,6 +81,7 @@ def test_nobody_takes_a_backends_device_before_it_is_prepared() -> None:
         path
         for path in SOURCES
         if "backends" not in path.parts
+        and "backend.device" in path.read_text(encoding="utf-8")
         and any(
             isinstance(node, ast.Attribute)
             and node.attr == "device"

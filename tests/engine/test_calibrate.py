@@ -403,6 +403,7 @@ def cli(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["calibrate", *arguments])
 
 
+@pytest.mark.nightly
 def test_as_a_process(tmp_path: Path) -> None:
     tight = written(tmp_path, 0.5, 0)
     before = Path(tolerances.__file__).parents[2].joinpath("tolerances.yaml").read_bytes()

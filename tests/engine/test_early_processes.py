@@ -80,6 +80,7 @@ def test_none_is_started_where_a_run_may_need_none(monkeypatch: pytest.MonkeyPat
     assert likely_processes(2, everything=True) == 1
 
 
+@pytest.mark.nightly
 def test_the_guess_of_threads_is_torch_s_number() -> None:
     program = (
         "from consistency.engine.executors.early_processes import likely_threads as guess; "

@@ -132,6 +132,7 @@ def test_an_error_of_a_function_is_measured() -> None:
 # --- widths
 
 
+@pytest.mark.nightly
 def test_widths_of_the_cpu(cpu: Fingerprint) -> None:
     for fact in cpu:
         if fact.about == "width":

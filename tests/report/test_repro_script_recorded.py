@@ -36,6 +36,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[RecordingPlan, lis
     return planned, results
 
 
+@pytest.mark.nightly
 def test_scripts_open_the_device_and_are_right_about_the_call(
     judged: tuple[RecordingPlan, list[Result]], tmp_path: Path
 ) -> None:

@@ -286,6 +286,7 @@ def test_another_corpus_or_none_is_not_resumed_with(small: Path, tmp_path: Path)
 # --- merging
 
 
+@pytest.mark.nightly
 def test_what_a_run_found_is_added_small_and_as_drawn(
     small: Path, failing: Path, tmp_path: Path
 ) -> None:

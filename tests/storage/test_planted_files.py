@@ -236,6 +236,7 @@ def test_a_bundle_named_by_a_link_is_an_ordinary_one(interrupted: Path, tmp_path
     assert json.loads((tmp_path / "b" / "bundle.json").read_text(encoding="utf-8"))["complete"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("plant", ["link", "device", "pipe"])
 def test_files_that_are_named_are_regular_ones(plant: str, outside: Path, tmp_path: Path) -> None:
     path = tmp_path / "file"

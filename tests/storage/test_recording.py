@@ -319,6 +319,7 @@ class Lying(consistency.Backend):
 """
 
 
+@pytest.mark.nightly
 def test_what_was_recorded_of_a_lying_backend_is_found_out_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "lying.py").write_text(LYING, encoding="utf-8")
     cases = corpus(tmp_path / "c", directions=["forward"])
