@@ -64,9 +64,7 @@ def test_no_condition_takes_what_is_written_for_the_input() -> None:
         ("onnxruntime", "signbit.out", (NUMBER,), "structure"),
     ],
 )  # fmt: skip
-def test_forms_with_out(
-    backend: str, operator: str, args: tuple[Any, ...], verdict: str
-) -> None:
+def test_forms_with_out(backend: str, operator: str, args: tuple[Any, ...], verdict: str) -> None:
     assert entry(backend, operator, (PLAIN, *args), verdict) is not None
     assert entry(backend, operator, (args[0], PLAIN, *args[1:]), verdict) is None
 
