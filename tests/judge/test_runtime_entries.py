@@ -94,11 +94,13 @@ def test_what_is_right_beside_them_stays_judged(
 
 def test_transforms_by_the_size_that_they_have() -> None:
     """A size that is no power of two: of the input, or given."""
-    assert entry("openvino", "fft.fft", (LINE,), "divergent", 3.0) is not None
-    assert entry("openvino", "fft.fft", (LINE,), "divergent", 5.0) is None
-    assert entry("openvino", "fft.fft", (LINE,), "divergent", 5.0, n=100) is not None
+    odd = TensorRecipe((63,), "float32")
+    for name, size in (("fft.fft", {"n": 100}), ("fft.fftn", {"s": [100]})):
+        assert entry("openvino", name, (odd,), "divergent", 5.0) is not None
+        assert entry("openvino", name, (odd,), "divergent", 6000.0) is None
+        assert entry("openvino", name, (LINE,), "divergent", 5.0) is None
+        assert entry("openvino", name, (LINE,), "divergent", 5.0, **size) is not None
     assert entry("openvino", "fft.fft", (LINE,), "divergent", 5.0, n=64) is None
-    assert entry("openvino", "fft.fft", (LINE,), "divergent", 6000.0, n=100) is None
 
 
 @pytest.mark.parametrize("backend", RUNTIMES)
