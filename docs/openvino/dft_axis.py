@@ -20,8 +20,6 @@ for axis in (0, 1, 2):
     compiled = core.compile_model(core.read_model(model.SerializeToString(), b""), "CPU")
     pairs = compiled([x])[0]
     found = pairs[..., 0] + 1j * pairs[..., 1]
-    taken[axis] = [
-        a for a in range(3) if np.allclose(np.fft.fft(numbers, axis=a), found, atol=0.1)
-    ]
+    taken[axis] = [a for a in range(3) if np.allclose(np.fft.fft(numbers, axis=a), found, atol=0.1)]
     print(f"axis {axis}: openvino transforms axis", *taken[axis])
 assert any(found != [axis] for axis, found in taken.items()), "they agree"
