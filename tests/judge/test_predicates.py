@@ -89,6 +89,13 @@ def test_arguments_go_by_their_names_and_by_keyword() -> None:
     assert holds("arg1 == -1 and dim(arg0) == 2", cast)
 
 
+def test_the_input_of_a_call_with_out_is_what_follows_it() -> None:
+    empty, three = TensorRecipe((0,), "float32"), TensorRecipe((2, 3, 4), "float32")
+    assert holds("dim(input) == 3 and dim(out) == 1", Case("exp.out", "float32", (empty, three)))
+    inverse = Case("linalg.inv.out", "float32", (empty, three))  # whose argument is called A
+    assert holds("dim(input) == 3 and dim(A) == 3 and dim(out) == 1", inverse)
+
+
 def test_arguments_within_lists() -> None:
     case = Case("cat", "float32", ([TensorRecipe((2, 3), "float32"), A], 1))
     assert holds(

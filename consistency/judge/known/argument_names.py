@@ -41,8 +41,10 @@ def positions_of(name: str) -> dict[str, int]:
     for names, _ in _signatures(name):
         for position, argument in enumerate(names[:MOST_NAMES]):
             positions[argument] = min(position, positions.get(argument, position))
+    declared = operators.registry().get(name)
     first_position = min(
-        (positions[alias] for alias in _FIRST_ARGUMENT_NAMES & positions.keys()), default=0
+        (positions[alias] for alias in _FIRST_ARGUMENT_NAMES & positions.keys()),
+        default=declared.leading if declared is not None else 0,  # what is written comes first
     )
     for alias in _FIRST_ARGUMENT_NAMES if first_position in positions.values() else ():
         positions.setdefault(alias, first_position)

@@ -1,0 +1,111 @@
+"""Known divergences of runtimes: the forms of an operator are covered by what they are given, not
+by what they write, and nothing beside the defect is."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+
+from consistency import operators
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.judge import tolerances
+from consistency.judge.known.entries import Expectation, Occasion
+
+RUNTIMES = ("openvino", "onnxruntime")
+ENTRIES = tolerances.load().expectations
+PLAIN = TensorRecipe((2, 3), "float32")
+NAN = TensorRecipe((2, 3), "float32", special=((0, "nan"),))
+INFINITE = TensorRecipe((2, 3), "float32", special=((0, "inf"),))
+NUMBER = TensorRecipe((), "float32")
+MASK = TensorRecipe((2, 3), "bool")
+INDEX = TensorRecipe((2, 2), "int64")
+LINE = TensorRecipe((64,), "float32")
+
+
+def entry(
+    backend: str, operator: str, args: tuple[Any, ...], verdict: str, rho: float | None = None,
+    **kwargs: Any,
+) -> Expectation | None:  # fmt: skip
+    case = Case(operator, "float32", args, kwargs)
+    return Occasion(case, backend, "forward").known(ENTRIES, verdict, rho)
+
+
+def test_no_condition_takes_what_is_written_for_the_input() -> None:
+    """``arg0`` of a form with ``out`` is the tensor that it writes."""
+    written = [name for name, declared in operators.registry().items() if declared.leading]
+    mistaken = [
+        f"{known.place}: {known} covers {name}"
+        for known in ENTRIES
+        if known.backend.startswith(RUNTIMES)
+        and known.when is not None
+        and any(name.startswith("arg") and name[3:].isdecimal() for name in known.when.names)
+        for name in written
+        if fnmatchcase(name, known.operator)
+    ]
+    assert not mistaken
+
+
+@pytest.mark.parametrize(
+    ("backend", "operator", "args", "verdict"),
+    [
+        ("openvino", "exp.out", (NAN,), "special-values"),
+        ("openvino", "nn.functional.relu.out", (NAN,), "special-values"),
+        ("openvino", "clamp_min.out", (NAN, 0.5), "special-values"),
+        ("openvino", "clamp_max.out", (INFINITE, 0.5), "special-values"),
+        ("openvino", "logical_not.out", (NAN,), "divergent"),
+        ("openvino", "any.out", (NAN,), "divergent"),
+        ("openvino", "softmax.out", (NAN, 0), "special-values"),
+        ("openvino", "signbit.out", (NUMBER,), "structure"),
+        ("onnxruntime", "diagonal_copy.out", (NAN,), "special-values"),
+        ("onnxruntime", "amax.out", (NAN,), "special-values"),
+        ("onnxruntime", "signbit.out", (NUMBER,), "structure"),
+    ],
+)  # fmt: skip
+def test_forms_with_out(backend: str, operator: str, args: tuple[Any, ...], verdict: str) -> None:
+    assert entry(backend, operator, (PLAIN, *args), verdict) is not None
+    assert entry(backend, operator, (args[0], PLAIN, *args[1:]), verdict) is None
+
+
+@pytest.mark.parametrize(
+    ("operator", "args", "kwargs", "verdict"),
+    [
+        ("relu_", (PLAIN,), {}, "special-values"),
+        ("relu_", (NAN,), {}, "divergent"),
+        ("masked.softmax", (PLAIN, 1), {"mask": MASK}, "special-values"),
+        ("masked.normalize", (PLAIN, 2.0, 1), {"mask": MASK}, "special-values"),
+        ("masked.logaddexp", (PLAIN, PLAIN), {}, "special-values"),
+        ("gather", (PLAIN, 1, TensorRecipe((2, 3), "int64")), {}, "error"),
+        ("gather", (PLAIN, 1, INDEX), {}, "divergent"),
+        ("stft", (LINE, 16), {"onesided": True}, "error"),
+        ("nn.functional.scaled_dot_product_attention", (PLAIN, PLAIN, PLAIN), {}, "divergent"),
+        ("nn.functional.embedding_bag", (INDEX, PLAIN), {}, "divergent"),
+        ("rnn_relu_cell", (PLAIN,) * 4, {}, "special-values"),
+        ("signbit", (PLAIN,), {}, "structure"),
+    ],
+)  # fmt: skip
+def test_what_is_right_beside_them_stays_judged(
+    operator: str, args: tuple[Any, ...], kwargs: dict[str, Any], verdict: str
+) -> None:
+    assert entry("openvino+precision=f32", operator, args, verdict, **kwargs) is None
+
+
+def test_transforms_by_the_size_that_they_have() -> None:
+    """A size that is no power of two: of the input, or given."""
+    odd = TensorRecipe((63,), "float32")
+    for name, size in (("fft.fft", {"n": 100}), ("fft.fftn", {"s": [100]})):
+        assert entry("openvino", name, (odd,), "divergent", 5.0) is not None
+        assert entry("openvino", name, (odd,), "divergent", 6000.0) is None
+        assert entry("openvino", name, (LINE,), "divergent", 5.0) is None
+        assert entry("openvino", name, (LINE,), "divergent", 5.0, **size) is not None
+    assert entry("openvino", "fft.fft", (LINE,), "divergent", 5.0, n=64) is None
+
+
+@pytest.mark.parametrize("backend", RUNTIMES)
+@pytest.mark.parametrize("optimizer", ["optim.Adam", "optim.AdamW"])
+def test_optimizers(backend: str, optimizer: str) -> None:
+    args = ([PLAIN], [PLAIN], [[PLAIN], [PLAIN]])
+    assert entry(backend, optimizer, args, "divergent", 33.0) is not None
+    assert entry(backend, optimizer, args, "special-values") is None
