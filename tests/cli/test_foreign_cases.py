@@ -177,6 +177,7 @@ def test_a_corpus_from_elsewhere_is_replayed_without_what_is_not_allowed(
     )
 
 
+@pytest.mark.nightly
 def test_recordings_from_elsewhere_are_judged_without_what_is_not_allowed(
     corpus: Path, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ def few() -> coverage.Coverage:
     )
 
 
+@pytest.mark.nightly
 def test_the_dispatcher_is_asked(few: coverage.Coverage) -> None:
     assert "aten::_softmax" in few.reached["softmax"]
     assert "aten::_softmax_backward_data" in few.backward

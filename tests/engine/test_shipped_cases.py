@@ -25,6 +25,28 @@ from tests.support.commands import command
 
 PAIRS = [(o, d) for o in operators.registry().values() for d in o.dtypes]
 EVERY = 41  # of the pairs are judged with every change, all nightly
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Some thousand parameters of the nightly are not even collected in a pull request."""
+    if not {"operator", "dtype"} <= set(metafunc.fixturenames):
+        return
+    chosen = metafunc.config.option.markexpr
+    every = "nightly" in chosen and "not nightly" not in chosen
+    metafunc.parametrize(
+        ("operator", "dtype"),
+        [
+            pytest.param(
+                *pair,
+                marks=() if number % EVERY == 0 else pytest.mark.nightly,
+                id=f"{pair[0].name}-{pair[1]}",
+            )
+            for number, pair in enumerate(PAIRS)
+            if every or number % EVERY == 0
+        ],
+    )
+
+
 LARGEST = 1 << 21  # bytes of all files
 
 
@@ -90,17 +112,6 @@ def test_an_operator_of_the_user_has_none() -> None:
     assert not shipped.cases(replace(add, traits=add.traits | {"mine"}), "float32")
 
 
-@pytest.mark.parametrize(
-    ("operator", "dtype"),
-    [
-        pytest.param(
-            *pair,
-            marks=() if number % EVERY == 0 else pytest.mark.nightly,
-            id=f"{pair[0].name}-{pair[1]}",
-        )
-        for number, pair in enumerate(PAIRS)
-    ],
-)
 def test_healthy_backends_pass(operator: consistency.Operator, dtype: str) -> None:
     if operator.callable is None:
         pytest.skip("this torch lacks the operator")

@@ -100,6 +100,7 @@ def test_an_interrupted_recording_is_completed(elsewhere: Path) -> None:
     assert not consistency.judge_recordings(elsewhere / "twice").failures
 
 
+@pytest.mark.nightly
 def test_a_backend_that_is_not_there_says_why(elsewhere: Path) -> None:
     done = run_there(elsewhere, "--backend", "directml", "-o", "none")
     assert done.returncode == 3
