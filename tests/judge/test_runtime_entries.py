@@ -109,3 +109,21 @@ def test_optimizers(backend: str, optimizer: str) -> None:
     args = ([PLAIN], [PLAIN], [[PLAIN], [PLAIN]])
     assert entry(backend, optimizer, args, "divergent", 33.0) is not None
     assert entry(backend, optimizer, args, "special-values") is None
+
+
+@pytest.mark.parametrize("sizes", [(0, 2), (2, 0), (2, 2)])
+def test_an_index_without_elements_is_what_is_refused(sizes: tuple[int, ...]) -> None:
+    indices = tuple(TensorRecipe((size,), "int64") for size in sizes)
+    for name in ("index_put", "index_put_"):
+        found = entry("onnxruntime", name, (PLAIN, indices, NUMBER), "error")
+        assert (found is not None) == (0 in sizes)
+
+
+def test_gradients_of_parts_that_overlap_themselves() -> None:
+    overlapping = TensorRecipe((9,), "float32", view=(("unfold", 0, 3, 1),))
+    for tensor, known in ((overlapping, True), (PLAIN, False)):
+        for name, sizes in (("split", [2, 1]), ("chunk", 2)):
+            occasion = Occasion(
+                Case(name, "float32", (tensor, sizes), {}), "cpu+compile", "backward"
+            )
+            assert (occasion.known(ENTRIES, "divergent", 5.0) is not None) == known
