@@ -133,9 +133,14 @@ class Proofs:
         high = np.array([c.high for c in certificates.values()]).astype(numbers.dtype)
         tail = np.array([c.tail for c in certificates.values()]).astype(numbers.dtype)
         before = numbers[places]
-        signed = np.array([c.signed for c in certificates.values()])
-        # A zero of unknown sign keeps the CPU's sign.
-        high = np.where((before == 0) & (high == 0) & ~signed, before, high)
+        # A zero keeps the CPU's sign: an exact zero has none, and what gives it one is convention
+        # (relu(-0) is max(-0, 0)). Where the definition's convention is another, neither is proved.
+        both_zero = (before == 0) & (high == 0)
+        if numbers.dtype.kind == "f":
+            for place in places[both_zero & (np.signbit(before) != np.signbit(high))]:
+                unsigned = certificates[int(place)].without_sign()
+                self.certificates[index, int(place)] = unsigned
+        high = np.where(both_zero, before, high)
         numbers[places] = high
         changed = self._differs(index, places, before, high)
         if numbers.dtype.kind in "fc":

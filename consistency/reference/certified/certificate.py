@@ -6,7 +6,7 @@ import functools
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,10 @@ class Certificate:
         """Whether the sign of a zero is known: not for a difference of equal numbers, and not for
         complex elements."""
         return self.digits != "0" and type(self.high) is not complex
+
+    def without_sign(self) -> Certificate:
+        """The same zero, whose sign is not known."""
+        return replace(self, high=0.0, digits="0")
 
 
 class Certifier:

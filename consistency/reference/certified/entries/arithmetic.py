@@ -106,11 +106,11 @@ def floor_divide(self: Any, other: Any) -> Any:
         return w.floor_divide(self, other)
     a, b = node_of(self), node_of(other)
     against = or_(e.and_(e.less(a, 0.0), e.less(0.0, b)), e.and_(e.less(0.0, a), e.less(b, 0.0)))
-    by_infinity = e.where(against, -1.0, 0.0)
-    finite = e.where(e.is_infinite(b), by_infinity, f.floor(c.div(self, other)))
+    ratio = c.div(self, other)  # by an infinity: a zero with the sign of both
+    finite = e.where(e.is_infinite(b), e.where(against, -1.0, ratio), f.floor(ratio))
     rounded = e.where(or_(e.is_infinite(a), e.is_nan(a)), math.nan, finite)
     by_zero = e.and_(e.less_equal(b, 0.0), e.less_equal(0.0, b))
-    return e.where(by_zero, c.div(self, other), rounded)
+    return e.where(by_zero, ratio, rounded)
 
 
 @entry("remainder")
