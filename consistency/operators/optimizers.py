@@ -31,15 +31,18 @@ def step(
     states: list[list[torch.Tensor]],
     steps: int = 1, **options: Any,
 ) -> list[torch.Tensor]:  # fmt: skip
-    """The parameters and states after a step. ``steps`` is the number of earlier steps."""
-    leaves = [x.detach().requires_grad_(True) for x in parameters]
-    built = getattr(torch.optim, optimizer)(leaves, **options)
+    """The parameters and states after a step. ``steps`` is the number of earlier steps.
+
+    The parameters themselves are optimized, not ``x.detach()``: that shares memory in torch, but is
+    a copy on runtimes whose tensors have no storage.
+    """
+    built = getattr(torch.optim, optimizer)(parameters, **options)
     names = [
         name
         for name in STATES[optimizer]
         if options.get(USED_WITH.get(name, ""), name not in USED_WITH)
     ]
-    for i, (leaf, gradient) in enumerate(zip(leaves, gradients, strict=True)):
+    for i, (leaf, gradient) in enumerate(zip(parameters, gradients, strict=True)):
         leaf.grad = gradient
         state = built.state[leaf]
         if optimizer != "SGD":
@@ -47,10 +50,14 @@ def step(
             state["step"] = torch.tensor(float(steps), dtype=torch.float32, device=on)
         for name, per_parameter in zip(names, states, strict=True):
             state[name] = per_parameter[i]
-    built.step()
+    try:
+        built.step()
+    finally:
+        for leaf in parameters:
+            leaf.grad = None
     return [
-        *(x.detach() for x in leaves),
-        *(built.state[leaf][name] for name in names for leaf in leaves),
+        *(x.detach() for x in parameters),
+        *(built.state[leaf][name] for name in names for leaf in parameters),
     ]
 
 
