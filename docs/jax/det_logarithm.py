@@ -1,4 +1,4 @@
-"""JAX's det is sign * exp(log|det|): a rounding of log 18^17 = 49.1 is 49 roundings of the result."""
+"""JAX's det is sign * exp(log|det|): of log 18^17 = 49.1, a rounding is 49 of the result."""
 
 import jax.numpy as jnp
 
