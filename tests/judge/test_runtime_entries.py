@@ -14,7 +14,7 @@ from consistency.core.recipe import TensorRecipe
 from consistency.judge import tolerances
 from consistency.judge.known.entries import Expectation, Occasion
 
-RUNTIMES = ("openvino", "onnxruntime")
+RUNTIMES = ("openvino", "onnxruntime", "jax")
 ENTRIES = tolerances.load().expectations
 PLAIN = TensorRecipe((2, 3), "float32")
 NAN = TensorRecipe((2, 3), "float32", special=((0, "nan"),))
@@ -103,7 +103,7 @@ def test_transforms_by_the_size_that_they_have() -> None:
     assert entry("openvino", "fft.fft", (LINE,), "divergent", 5.0, n=64) is None
 
 
-@pytest.mark.parametrize("backend", RUNTIMES)
+@pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])
 @pytest.mark.parametrize("optimizer", ["optim.Adam", "optim.AdamW"])
 def test_optimizers(backend: str, optimizer: str) -> None:
     args = ([PLAIN], [PLAIN], [[PLAIN], [PLAIN]])
@@ -127,3 +127,37 @@ def test_gradients_of_parts_that_overlap_themselves() -> None:
                 Case(name, "float32", (tensor, sizes), {}), "cpu+compile", "backward"
             )
             assert (occasion.known(ENTRIES, "divergent", 5.0) is not None) == known
+
+
+def test_jax_and_what_is_right_beside_its_entries() -> None:
+    square, large = TensorRecipe((3, 3), "float32"), TensorRecipe((17, 17), "float32")
+    assert entry("jax", "linalg.det", (large,), "divergent", 1.4) is not None
+    assert entry("jax", "linalg.det", (large,), "divergent", 100.0) is None
+    assert entry("jax", "linalg.det", (square,), "divergent", 1.4) is None
+    image, grid = TensorRecipe((1, 1, 4, 5), "float32"), TensorRecipe((1, 2, 2, 2), "float32")
+    for mode, padding, known in (
+        ("bicubic", "reflection", True),
+        ("bicubic", "border", False),
+        ("bilinear", "reflection", False),
+    ):
+        options = {"mode": mode, "padding_mode": padding}
+        found = entry("jax", "nn.functional.grid_sample", (image, grid), "divergent", **options)
+        assert (found is not None) == known
+    number = TensorRecipe((), "int64")
+    assert entry("jax", "index_select", (PLAIN, 0, number), "structure") is not None
+    assert entry("jax", "index_select", (PLAIN, 0, INDEX), "structure") is None
+    polynomial = "special.chebyshev_polynomial_u"
+    assert entry("jax", polynomial, (PLAIN, INFINITE), "timeout") is not None
+    assert entry("jax", polynomial, (PLAIN, PLAIN), "timeout") is None
+    assert entry("jax", polynomial, (PLAIN, INFINITE), "divergent", 2.0) is None
+    assert entry("jax", "log1p", (PLAIN,), "divergent", 1.05) is not None
+    assert entry("jax", "log1p", (PLAIN,), "divergent", 2.0) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "keys", "known"), [(1, 2, True), (1, 1, False), (2, 2, False), (2, 1, False)]
+)
+def test_grouped_queries_of_one_batch_item(query: int, keys: int, known: bool) -> None:
+    args = tuple(TensorRecipe((n, 1, 4, 4), "float32") for n in (query, keys, keys))
+    found = entry("onnxruntime", "grouped_query_attention", args, "error")
+    assert (found is not None) == known
