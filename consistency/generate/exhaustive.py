@@ -1,5 +1,5 @@
-"""Exhaustive cases: an elementwise operator on every bit pattern of a format, or on all pairs of
-2,048 chosen numbers.
+"""Exhaustive cases: an elementwise operator on every bit pattern of a format, on those of float32 at
+equal distances, or on all pairs of 2,048 chosen numbers.
 
 The operator's own ``sample`` function makes the call, with its tensors swept and its other
 arguments fixed. Domains do not limit what is swept.
@@ -21,6 +21,15 @@ from .value_classes import PATTERN_CLASSES
 
 PATTERNS = 1 << 16  # of a 16-bit format: one case
 BLOCK = 1 << 22  # patterns of float32 in one case: half a binade
+# Between the patterns of float32 that are swept in one case: its upper half takes every value (128
+# numbers of each sign and exponent), and the lower half is not always zero.
+STEP = (1 << 16) + 1
+# Of the second tensor: 2^32 divided by the golden ratio, so that pairs are spread over all exponents
+# (Knuth, The Art of Computer Programming, 6.4).
+OTHER_STEP = 0x9E3779B1
+# Functions of two tensors that are not swept in pairs: torch's Hurwitz zeta function takes as many
+# steps as a number is small; the length of a complex number must not be negative (std::polar).
+NO_PAIRS = frozenset({"special.zeta", "polar"})
 # Operators that get the patterns without a sign only. Left of 0 torch's Hurwitz zeta function takes
 # as many steps as the number is large, and does not come back from a large one; the multivariate
 # gamma function is not defined there.
@@ -105,20 +114,25 @@ class FixedCall:
 def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Case]:
     """The exhaustive cases of an operator in one dtype; none where it is not elementwise.
 
-    Functions of one tensor get every pattern of float16 and bfloat16, mostly in one case.
-    ``all_kinds`` adds every pattern of float32, in blocks, and functions of two tensors in 16 bits:
-    all pairs of the chosen numbers.
+    Functions of one tensor get every pattern of float16 and bfloat16, and 65,536 of float32, mostly
+    in one case. ``all_kinds`` takes every pattern of float32, in blocks, and adds functions of two
+    tensors in 16 bits: all pairs of the chosen numbers.
     """
     wide = dtype == "float32"
-    if not _elementwise(operator) or not (dtype in HALF or (wide and all_kinds)):
+    if not _elementwise(operator) or not (dtype in HALF or wide):
         return []
     unsigned = operator.name in UNSIGNED
-    size = BLOCK if wide else PATTERNS >> unsigned
+    size = BLOCK if wide and all_kinds else PATTERNS >> unsigned
     call = operator.sample(FixedCall(dtype, (size,)))
     swept = _positions(call)
-    if len(swept) == 1 and wide:
+    if len(swept) == 1 and wide and all_kinds:
         starts = range(0, 1 << (32 - unsigned), size)
         return [_case(operator, dtype, _started(call, start), size) for start in starts]
+    if len(swept) == 1 and wide:
+        return [_case(operator, dtype, _started(call, 0, STEP), size)]
+    if len(swept) == 2 and wide:
+        counts_steps = operator.name in NO_PAIRS | UNSIGNED or operator.family == "polynomial"
+        return [] if counts_steps else [_case(operator, dtype, _spread(call, swept), size)]
     if len(swept) == 1 and operator.name in UNSIGNED_AGAIN:
         half = operator.sample(FixedCall(dtype, (size // 2,)))
         return [_case(operator, dtype, call, size), _case(operator, dtype, half, size // 2)]
@@ -149,11 +163,20 @@ def _positions(call: Call) -> list[int]:
     ]
 
 
-def _started(call: Call, start: int) -> Call:
+def _started(call: Call, start: int, step: int = 1) -> Call:
     """The call with its swept tensor beginning at the pattern ``start``."""
     (position,) = _positions(call)
     args = list(call.args)
-    args[position] = replace(args[position], values=(_SWEPT, start))
+    values = (_SWEPT, start) if step == 1 else (_SWEPT, start, step)
+    args[position] = replace(args[position], values=values)
+    return Call(tuple(args), call.kwargs)
+
+
+def _spread(call: Call, swept: Sequence[int]) -> Call:
+    """The call with two swept tensors, which meet in pairs of all exponents."""
+    args = list(call.args)
+    for position, step in zip(swept, (STEP, OTHER_STEP), strict=True):
+        args[position] = replace(args[position], values=(_SWEPT, 0, step))
     return Call(tuple(args), call.kwargs)
 
 

@@ -1,5 +1,5 @@
 """Value classes made of bit patterns instead of the bitstream: ``every``, consecutive patterns of a
-format, and ``landmarks``, 2,048 chosen ones.
+format or those at equal distances, and ``landmarks``, 2,048 chosen ones.
 
 Both have the signature of :mod:`.value_classes`, use nothing of the bitstream, have no blank
 elements, and return patterns as unsigned integers: NaN keeps its payload. They shrink to
@@ -29,13 +29,25 @@ def width_of(form: Format) -> int:
     return _WIDTHS[form.precision]
 
 
-def every(bits: bitstream.Bits, blanks: int, first: int, form: Format, start: int = 0) -> Patterns:
-    """Consecutive bit patterns: element i has the pattern ``start + i``, modulo all patterns."""
+def every(
+    bits: bitstream.Bits, blanks: int, first: int, form: Format, start: int = 0, step: int = 1
+) -> Patterns:
+    """Bit patterns in their order: element i has the pattern ``start + i · step``, modulo all
+    patterns. With another step than 1, NaN are quiet: what a signaling one becomes in a function
+    that leaves NaN out is not defined (IEEE 754-2008, 6.2)."""
     width = width_of(form)
-    if not 0 <= start < 1 << width:
-        raise ValueError(f"pattern {start!r:.40} of {width} bits")
+    for name, number in (("pattern", start), ("step", step)):
+        if not 0 <= number < 1 << width:
+            raise ValueError(f"{name} {number!r:.40} of {width} bits")
     count = bits.size + blanks
-    return np.arange(start, start + count, dtype=np.uint64).astype(f"uint{width}")
+    patterns = np.arange(count, dtype=np.uint64) * np.uint64(step) + np.uint64(start)
+    patterns = (patterns % np.uint64(1 << width)).astype(f"uint{width}")
+    if step != 1:
+        low = form.precision - 1
+        infinity = ((1 << (width - form.precision)) - 1) << low
+        is_nan = (patterns & ((1 << (width - 1)) - 1)) > infinity
+        patterns[is_nan] |= 1 << (low - 1)
+    return patterns
 
 
 def landmarks(bits: bitstream.Bits, blanks: int, first: int, form: Format) -> Patterns:

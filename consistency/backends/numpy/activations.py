@@ -30,7 +30,7 @@ _SIMPLE: dict[str, Callable[[Array], Array]] = {
     "silu": lambda x: x * sigmoid(x),
     "mish": lambda x: x * np.tanh(softplus_of(x)),
     "hardsigmoid": lambda x: np.minimum(np.maximum(x + 3, 0), 6) / 6,
-    "hardswish": lambda x: x * np.minimum(np.maximum(x + 3, 0), 6) / 6,
+    "hardswish": lambda x: x * (np.minimum(np.maximum(x + 3, 0), 6) / 6),
 }
 
 

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...core import bits
+from ...core.dtypes import FORMATS
 from ...core.model import Case, Worst
 from ...core.recipe import TensorRecipe
 from ...generate.exhaustive import is_exhaustive
 from ...generate.materialize import prepare
+from ...generate.patterns import width_of
 from ...generate.value_classes import PATTERN_CLASSES
 from .tensor_edits import tensors_of, with_tensors
 
@@ -73,8 +75,9 @@ def _block(case: Case, start: int, size: int, whole: int) -> Case:
         if not isinstance(tensor, TensorRecipe) or tensor.base != (whole,):
             continue
         if tensor.values[0] == "every":
-            first = (int(tensor.values[1]) if len(tensor.values) > 1 else 0) + start
-            tensors[position] = replace(tensor, base=(size,), values=("every", first))
+            first, *step = tensor.values[1:] or (0,)
+            first = (int(first) + start * int(*step or (1,))) % (1 << width_of(FORMATS[tensor.dtype]))
+            tensors[position] = replace(tensor, base=(size,), values=("every", first, *step))
         else:
             tensors[position] = _window(tensor, start, size, whole)
     return _against(with_tensors(case, tensors), start, size, whole)
