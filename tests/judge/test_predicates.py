@@ -154,6 +154,27 @@ def test_facts_are_those_of_the_tensors() -> None:
                 )
 
 
+def test_specials_among_bit_patterns_are_looked_up() -> None:
+    def exp_of(*values: object, size: int = 1, dtype: str = "float32") -> Case:
+        return Case("exp", dtype, (TensorRecipe((size,), dtype, values),))
+
+    for dtype, infinity in (("float16", 0x7C00), ("bfloat16", 0x7F80), ("float32", 0x7F800000)):
+        whole = exp_of("landmarks", size=2048, dtype=dtype)
+        assert holds("has_nan(arg0) and has_inf(arg0) and special(arg0) == -inf", whole)
+        single = exp_of("every", infinity, dtype=dtype)
+        assert holds("has_inf(arg0) and not has_nan(arg0)", single)
+        assert holds(
+            "has_nan(arg0) and not has_inf(arg0)", exp_of("every", infinity + 1, dtype=dtype)
+        )
+        assert holds("not has_nan(arg0)", exp_of("every", infinity - 9, size=9, dtype=dtype))
+    for spread in (
+        exp_of("every", 0, size=65536, dtype="float16"),
+        exp_of("every", 0, 65537, size=65536),
+    ):
+        assert holds("has_nan(arg0)", spread)
+    assert holds("not has_nan(arg0)", exp_of("every", -1, size=9))  # it cannot be made
+
+
 def test_specials_of_literal_tensors_are_looked_up_in_their_bits() -> None:
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64):
         case = Case(

@@ -76,7 +76,9 @@ def _block(case: Case, start: int, size: int, whole: int) -> Case:
             continue
         if tensor.values[0] == "every":
             first, *step = tensor.values[1:] or (0,)
-            first = (int(first) + start * int(*step or (1,))) % (1 << width_of(FORMATS[tensor.dtype]))
+            first = (int(first) + start * int(*step or (1,))) % (
+                1 << width_of(FORMATS[tensor.dtype])
+            )
             tensors[position] = replace(tensor, base=(size,), values=("every", first, *step))
         else:
             tensors[position] = _window(tensor, start, size, whole)

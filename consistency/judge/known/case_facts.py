@@ -19,7 +19,7 @@ from ...core.model import Case
 from ...core.recipe import Literal, TensorRecipe
 from ...core.views import view_of
 from ...errors import RecipeError
-from ...generate.value_classes import CLASSES, SPECIAL
+from ...generate.value_classes import CLASSES, PATTERN_CLASSES, SPECIAL
 from .argument_names import position_of
 from .dimensions import dimension_names, dimensions_of
 
@@ -44,6 +44,7 @@ VOCABULARY: Final[Mapping[str, tuple[str, ...]]] = {
     "layout": LAYOUTS, "value class": (*CLASSES, "literal"), "dtype": tuple(dtypes.TORCH),
     "special value": tuple(SPECIAL),
 }  # fmt: skip
+MOST_PATTERNS = 1 << 22  # looked through; in more there are some of each
 _SPECIAL_TOKENS = {"has_nan": {"nan", "-nan"}, "has_inf": {"inf", "-inf"}}
 
 
@@ -202,7 +203,14 @@ def _layouts(tensor: torch.Tensor, offset: int) -> set[str]:
 
 
 def _specials(tensor: TensorRecipe | Literal) -> Words:
-    """Special values by name: those of a recipe, or NaN and infinities of a literal tensor."""
+    """Special values by name: those of a recipe, or NaN and infinities of a literal tensor and
+    among bit patterns."""
+    if (
+        isinstance(tensor, TensorRecipe)
+        and tensor.values[:1]
+        and tensor.values[0] in PATTERN_CLASSES
+    ):
+        return _pattern_specials(tensor.dtype, math.prod(tensor.base), tensor.values)
     if isinstance(tensor, TensorRecipe):
         named = tensor.values[:1] in (("tokens",), ("ascending",))
         tokens = tensor.values[1:] if named else ()
@@ -213,6 +221,18 @@ def _specials(tensor: TensorRecipe | Literal) -> Words:
             ]
         )
     return _literal_specials(tensor.data, tensor.dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def _pattern_specials(dtype: str, count: int, values: tuple[Any, ...]) -> Words:
+    if count > MOST_PATTERNS:
+        return Words(("nan", "inf", "-inf"))
+    try:
+        form = dtypes.FORMATS[dtype]
+        patterns = CLASSES[values[0]](np.empty(0, np.uint64), count, 0, form, *values[1:])
+    except (KeyError, TypeError, ValueError, OverflowError):  # it cannot be made
+        return Words()
+    return _literal_specials(patterns.astype(patterns.dtype.newbyteorder("<")).tobytes(), dtype)
 
 
 @functools.lru_cache(maxsize=256)
