@@ -1,5 +1,5 @@
-"""Exhaustive cases: an elementwise operator on every bit pattern of a format, on those of float32 at
-equal distances, or on all pairs of 2,048 chosen numbers.
+"""Exhaustive cases: an elementwise operator on every bit pattern of a format, on those of float32
+at equal distances, or on all pairs of 2,048 chosen numbers.
 
 The operator's own ``sample`` function makes the call, with its tensors swept and its other
 arguments fixed. Domains do not limit what is swept.
@@ -24,8 +24,8 @@ BLOCK = 1 << 22  # patterns of float32 in one case: half a binade
 # Between the patterns of float32 that are swept in one case: its upper half takes every value (128
 # numbers of each sign and exponent), and the lower half is not always zero.
 STEP = (1 << 16) + 1
-# Of the second tensor: 2^32 divided by the golden ratio, so that pairs are spread over all exponents
-# (Knuth, The Art of Computer Programming, 6.4).
+# Of the second tensor: 2^32 divided by the golden ratio, so that pairs are spread over all
+# exponents (Knuth, The Art of Computer Programming, 6.4).
 OTHER_STEP = 0x9E3779B1
 # Functions of two tensors that are not swept in pairs: torch's Hurwitz zeta function takes as many
 # steps as a number is small; the length of a complex number must not be negative (std::polar).

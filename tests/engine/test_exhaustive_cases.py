@@ -128,22 +128,28 @@ def test_the_minimizer_ends_at_one_element() -> None:
     assert small.rate == (3, 3)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("name", ["exp", "exp_", "ldexp", "atan2"])
-def test_parts_keep_numbers_and_cotangents(name: str) -> None:
+def test_parts_keep_numbers_and_cotangents(name: str, dtype: str) -> None:
     """Each part gives the elements that the whole gives there."""
     operator = operators.get(name)
-    (case,) = exhaustive.cases(operator, "float16", all_kinds=True)
+    (case,) = exhaustive.cases(operator, dtype, all_kinds=dtype == "float16")
     whole = _outputs(operator, case)
     flat = 0x3C40
-    shape = (2048, 2048) if name == "atan2" else (1 << 16,)
-    index = (flat // 2048, flat % 2048) if name == "atan2" else (flat,)
+    pairs = name == "atan2" and dtype == "float16"
+    shape = (2048, 2048) if pairs else (1 << 16,)
+    index = (flat // 2048, flat % 2048) if pairs else (flat,)
     found = list(parts(case, Worst(index, 0.0, 0.0)))
-    assert len(found) == (1 if name == "atan2" else 4)
+    assert len(found) == (1 if pairs else 4)
     for part in found:
         for everywhere, here in zip(whole, _outputs(operator, part), strict=True):
             start = flat // here.numel() * here.numel()
             expected = everywhere.reshape(-1)[start : start + here.numel()]
-            assert torch.equal(here.reshape(-1), expected), shape
+            # In vector code atan2 may be another neighbor.
+            close = 2.0**-22 if dtype == "float32" else 0.0
+            torch.testing.assert_close(
+                here.reshape(-1), expected, rtol=close, atol=0.0, equal_nan=True
+            )
 
 
 def _outputs(operator: consistency.Operator, case: Case) -> list[torch.Tensor]:
@@ -155,9 +161,9 @@ def _outputs(operator: consistency.Operator, case: Case) -> list[torch.Tensor]:
 def test_they_are_not_counted_as_examples_and_told() -> None:
     told = events(["sin"], ["cpu"], ["float16", "float32"], examples=3)
     started = next(event for event in told if isinstance(event, Started))
-    assert (started.cases, started.exhaustive) == (7, 1)
+    assert (started.cases, started.exhaustive) == (8, 2)
     judged = [event.case for event in told if isinstance(event, Judged)]
-    assert [exhaustive.is_exhaustive(case) for case in judged].count(True) == 1
+    assert [exhaustive.is_exhaustive(case) for case in judged].count(True) == 2
     assert [event.cases for event in told if isinstance(event, UnitDone)] == [3, 3]
 
 
@@ -177,7 +183,7 @@ def test_all_kinds_are_asked_for() -> None:
     blocks = (1 << 32) // exhaustive.BLOCK
     assert counts == {
         ("exp", "float16"): 1, ("exp", "float32"): blocks,
-        ("add", "float16"): 1, ("add", "float32"): 0,
+        ("add", "float16"): 1, ("add", "float32"): 1,
     }  # fmt: skip
 
 

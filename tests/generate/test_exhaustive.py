@@ -120,8 +120,56 @@ def test_other_arguments_are_fixed() -> None:
 def test_nothing_else_is_exhaustive() -> None:
     for name in ("matmul", "sum", "softmax", "nn.functional.dropout", "add"):
         assert not any(exhaustive.cases(operators.get(name), dtype) for dtype in HALF)
-    assert not exhaustive.cases(operators.get("exp"), "float32")
-    assert not exhaustive.cases(operators.get("exp"), "float64", all_kinds=True)
+    for name in ("exp", "atan2"):
+        assert not exhaustive.cases(operators.get(name), "float64", all_kinds=True)
+    for name in (*exhaustive.NO_PAIRS, "special.chebyshev_polynomial_t", "exp.out", "add.method"):
+        assert not exhaustive.cases(operators.get(name), "float32")
+
+
+def binades(numbers: torch.Tensor) -> set[tuple[bool, int]]:
+    """The signs and exponents that occur, of zeros, subnormal and infinite numbers, too."""
+    bits = numbers.view(torch.int32)
+    return set(zip((bits < 0).tolist(), (bits >> 23 & 255).tolist(), strict=True))
+
+
+def test_float32_is_swept_over_all_exponents() -> None:
+    (case,) = exhaustive.cases(operators.get("exp"), "float32")
+    (numbers,) = prepare(case).build().tensors
+    assert len(numbers) == len(numbers.view(torch.int32).unique()) == 65536
+    assert len(binades(numbers)) == 2 * 256
+    assert len((numbers.view(torch.int32) & 0xFFFF).unique()) > 60000
+    assert not exhaustive.cases(operators.get("digamma"), "float32")[1:]
+    (case,) = exhaustive.cases(operators.get("polygamma"), "float32")
+    assert not torch.signbit(case.tensors and prepare(case).build().tensors[0]).any()
+
+
+def test_pairs_of_float32_meet_in_all_exponents() -> None:
+    for all_kinds in (False, True):
+        (case,) = exhaustive.cases(operators.get("atan2"), "float32", all_kinds=all_kinds)
+        left, right = prepare(case).build().tensors
+        assert len(binades(left)) == len(binades(right)) == 2 * 256
+        pairs = set(
+            zip(
+                (left.view(torch.int32) >> 26).tolist(),
+                (right.view(torch.int32) >> 26).tolist(),
+                strict=True,
+            )
+        )
+        assert len(pairs) == 64 * 64, (
+            "every eight neighboring exponents of one with those of the other"
+        )
+    (case,) = exhaustive.cases(operators.get("lerp_"), "float32")
+    assert case.operator == "lerp_"
+
+
+def test_nan_of_a_spread_sweep_is_quiet() -> None:
+    """What fmax makes of a signaling NaN is not defined."""
+    for name in ("fmax", "exp"):
+        (case,) = exhaustive.cases(operators.get(name), "float32")
+        for numbers in prepare(case).build().tensors:
+            nan = numbers[numbers.isnan()].view(torch.int32)
+            assert len(nan)
+            assert bool((nan >> 22 & 1).all())
 
 
 def test_all_float32_in_blocks() -> None:
