@@ -114,9 +114,10 @@ class FixedCall:
 def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Case]:
     """The exhaustive cases of an operator in one dtype; none where it is not elementwise.
 
-    Functions of one tensor get every pattern of float16 and bfloat16, and 65,536 of float32, mostly
-    in one case. ``all_kinds`` takes every pattern of float32, in blocks, and adds functions of two
-    tensors in 16 bits: all pairs of the chosen numbers.
+    Functions of one tensor get every pattern of float16 and bfloat16, mostly in one case; 65,536
+    patterns of float32, and its chosen numbers in another case. Functions of two tensors get 65,536
+    pairs of float32. ``all_kinds`` takes every pattern of float32 for one tensor, in blocks, and
+    adds functions of two tensors in 16 bits: all pairs of the chosen numbers.
     """
     wide = dtype == "float32"
     if not _elementwise(operator) or not (dtype in HALF or wide):
@@ -127,9 +128,17 @@ def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Ca
     swept = _positions(call)
     if len(swept) == 1 and wide and all_kinds:
         starts = range(0, 1 << (32 - unsigned), size)
-        return [_case(operator, dtype, _started(call, start), size) for start in starts]
+        return [_case(operator, dtype, _swept_by(call, _SWEPT, start), size) for start in starts]
     if len(swept) == 1 and wide:
-        return [_case(operator, dtype, _started(call, 0, STEP), size)]
+        chosen = operator.sample(FixedCall(dtype, (LANDMARKS,)))
+        return [
+            _case(operator, dtype, _swept_by(call, _SWEPT, 0, STEP), size),
+            *(
+                []
+                if unsigned
+                else [_case(operator, dtype, _swept_by(chosen, "landmarks"), LANDMARKS)]
+            ),
+        ]
     if len(swept) == 2 and wide:
         counts_steps = operator.name in NO_PAIRS | UNSIGNED or operator.family == "polynomial"
         return [] if counts_steps else [_case(operator, dtype, _spread(call, swept), size)]
@@ -163,11 +172,10 @@ def _positions(call: Call) -> list[int]:
     ]
 
 
-def _started(call: Call, start: int, step: int = 1) -> Call:
-    """The call with its swept tensor beginning at the pattern ``start``."""
+def _swept_by(call: Call, *values: Any) -> Call:
+    """The call with other patterns in its swept tensor."""
     (position,) = _positions(call)
     args = list(call.args)
-    values = (_SWEPT, start) if step == 1 else (_SWEPT, start, step)
     args[position] = replace(args[position], values=values)
     return Call(tuple(args), call.kwargs)
 

@@ -137,7 +137,6 @@ def test_parts_keep_numbers_and_cotangents(name: str, dtype: str) -> None:
     whole = _outputs(operator, case)
     flat = 0x3C40
     pairs = name == "atan2" and dtype == "float16"
-    shape = (2048, 2048) if pairs else (1 << 16,)
     index = (flat // 2048, flat % 2048) if pairs else (flat,)
     found = list(parts(case, Worst(index, 0.0, 0.0)))
     assert len(found) == (1 if pairs else 4)
