@@ -1,5 +1,5 @@
 """Exhaustive cases: an elementwise operator on every bit pattern of a format, on those of float32
-at equal distances, or on all pairs of 2,048 chosen numbers.
+and float64 at equal distances, or on all pairs of 2,048 chosen numbers.
 
 The operator's own ``sample`` function makes the call, with its tensors swept and its other
 arguments fixed. Domains do not limit what is swept.
@@ -21,12 +21,12 @@ from .value_classes import PATTERN_CLASSES
 
 PATTERNS = 1 << 16  # of a 16-bit format: one case
 BLOCK = 1 << 22  # patterns of float32 in one case: half a binade
-# Between the patterns of float32 that are swept in one case: its upper half takes every value (128
-# numbers of each sign and exponent), and the lower half is not always zero.
-STEP = (1 << 16) + 1
-# Of the second tensor: 2^32 divided by the golden ratio, so that pairs are spread over all
+# Between the patterns that are swept in one case: the upper 16 bits take every value (of float32
+# 128 numbers of each sign and exponent, of float64 16), and the others are not always zero.
+STEP = {"float32": 0x0001_0001, "float64": 0x0001_0001_0001_0001}
+# Of the second tensor: 2^32 or 2^64 divided by the golden ratio, so that pairs are spread over all
 # exponents (Knuth, The Art of Computer Programming, 6.4).
-OTHER_STEP = 0x9E3779B1
+OTHER_STEP = {"float32": 0x9E37_79B1, "float64": 0x9E37_79B9_7F4A_7C15}
 # Functions of two tensors that are not swept in pairs: torch's Hurwitz zeta function takes as many
 # steps as a number is small; the length of a complex number must not be negative (std::polar).
 NO_PAIRS = frozenset({"special.zeta", "polar"})
@@ -115,39 +115,38 @@ def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Ca
     """The exhaustive cases of an operator in one dtype; none where it is not elementwise.
 
     Functions of one tensor get every pattern of float16 and bfloat16, mostly in one case; 65,536
-    patterns of float32, and its chosen numbers in another case. Functions of two tensors get 65,536
-    pairs of float32. ``all_kinds`` takes every pattern of float32 for one tensor, in blocks, and
-    adds functions of two tensors in 16 bits: all pairs of the chosen numbers.
+    patterns of float32 and float64, and the chosen numbers of float32 in another case. Functions of
+    two tensors get 65,536 pairs of float32 and float64. ``all_kinds`` takes every pattern of
+    float32 for one tensor, in blocks, and adds functions of two tensors in 16 bits: all pairs of
+    the chosen numbers.
     """
-    wide = dtype == "float32"
+    wide = dtype in STEP
     if not _elementwise(operator) or not (dtype in HALF or wide):
         return []
     unsigned = operator.name in UNSIGNED
-    size = BLOCK if wide and all_kinds else PATTERNS >> unsigned
-    call = operator.sample(FixedCall(dtype, (size,)))
+    blocks = dtype == "float32" and all_kinds
+    size = PATTERNS >> unsigned
+    call = operator.sample(FixedCall(dtype, (BLOCK if blocks else size,)))
     swept = _positions(call)
-    if len(swept) == 1 and wide and all_kinds:
-        starts = range(0, 1 << (32 - unsigned), size)
-        return [_case(operator, dtype, _swept_by(call, _SWEPT, start), size) for start in starts]
+    if len(swept) == 1 and blocks:
+        starts = range(0, 1 << (32 - unsigned), BLOCK)
+        return [_case(operator, dtype, _swept_by(call, _SWEPT, start), BLOCK) for start in starts]
     if len(swept) == 1 and wide:
-        chosen = operator.sample(FixedCall(dtype, (LANDMARKS,)))
-        return [
-            _case(operator, dtype, _swept_by(call, _SWEPT, 0, STEP), size),
-            *(
-                []
-                if unsigned
-                else [_case(operator, dtype, _swept_by(chosen, "landmarks"), LANDMARKS)]
-            ),
-        ]
+        spread = _case(operator, dtype, _swept_by(call, _SWEPT, 0, STEP[dtype]), size)
+        if unsigned or dtype != "float32":
+            return [spread]
+        chosen = _swept_by(operator.sample(FixedCall(dtype, (LANDMARKS,))), "landmarks")
+        return [spread, _case(operator, dtype, chosen, LANDMARKS)]
     if len(swept) == 2 and wide:
         counts_steps = operator.name in NO_PAIRS | UNSIGNED or operator.family == "polynomial"
-        return [] if counts_steps else [_case(operator, dtype, _spread(call, swept), size)]
+        call = operator.sample(FixedCall(dtype, (size,)))
+        return [] if counts_steps else [_case(operator, dtype, _spread(call, swept, dtype), size)]
     if len(swept) == 1 and operator.name in UNSIGNED_AGAIN:
         half = operator.sample(FixedCall(dtype, (size // 2,)))
         return [_case(operator, dtype, call, size), _case(operator, dtype, half, size // 2)]
     if len(swept) == 1:
         return [_case(operator, dtype, call, size)]
-    if len(swept) == 2 and all_kinds and not (wide or operator.mutates):
+    if len(swept) == 2 and all_kinds and not operator.mutates:
         return [_pairs(operator, dtype, call, swept)]
     return []
 
@@ -180,10 +179,10 @@ def _swept_by(call: Call, *values: Any) -> Call:
     return Call(tuple(args), call.kwargs)
 
 
-def _spread(call: Call, swept: Sequence[int]) -> Call:
+def _spread(call: Call, swept: Sequence[int], dtype: str) -> Call:
     """The call with two swept tensors, which meet in pairs of all exponents."""
     args = list(call.args)
-    for position, step in zip(swept, (STEP, OTHER_STEP), strict=True):
+    for position, step in zip(swept, (STEP[dtype], OTHER_STEP[dtype]), strict=True):
         args[position] = replace(args[position], values=(_SWEPT, 0, step))
     return Call(tuple(args), call.kwargs)
 

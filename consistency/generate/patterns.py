@@ -19,13 +19,14 @@ from . import bitstream
 
 Patterns = npt.NDArray[Any]
 LANDMARKS = 2048
-_WIDTHS = {11: 16, 8: 16, 24: 32}  # bits of a number, by the precision of its format
+_WIDTHS = {11: 16, 8: 16, 24: 32, 53: 64}  # bits of a number, by the precision of its format
 
 
 def width_of(form: Format) -> int:
-    """The bits of a number of the format. Raises ValueError for one with more than 32."""
+    """The bits of a number of the format. Raises ValueError for one that torch does not compute
+    with."""
     if form.precision not in _WIDTHS:
-        raise ValueError("bit patterns of float16, bfloat16 and float32 only")
+        raise ValueError("bit patterns of float16, bfloat16, float32 and float64 only")
     return _WIDTHS[form.precision]
 
 
@@ -41,12 +42,12 @@ def every(
             raise ValueError(f"{name} {number!r:.40} of {width} bits")
     count = bits.size + blanks
     patterns = np.arange(count, dtype=np.uint64) * np.uint64(step) + np.uint64(start)
-    patterns = (patterns % np.uint64(1 << width)).astype(f"uint{width}")
+    patterns = (patterns & np.uint64((1 << width) - 1)).astype(f"uint{width}")
     if step != 1:
         low = form.precision - 1
         infinity = ((1 << (width - form.precision)) - 1) << low
-        is_nan = (patterns & ((1 << (width - 1)) - 1)) > infinity
-        patterns[is_nan] |= 1 << (low - 1)
+        is_nan = (patterns & patterns.dtype.type((1 << (width - 1)) - 1)) > infinity
+        patterns[is_nan] |= patterns.dtype.type(1 << (low - 1))
     return patterns
 
 
@@ -54,6 +55,8 @@ def landmarks(bits: bitstream.Bits, blanks: int, first: int, form: Format) -> Pa
     """The numbers between which functions change: of every exponent (that of subnormals included)
     the power of two, its neighbors, halves, quarters and ties, and whole numbers; infinities, NaN,
     zeros; all of these with both signs."""
+    if form.precision == 53:
+        raise ValueError("float64 has more exponents than there are chosen numbers")
     count = bits.size + blanks
     return np.resize(_landmarks(width_of(form), form.precision), count)
 
