@@ -275,6 +275,17 @@ reproducers.
 > `torch.abs(x)` is Cast to float32 and Abs, without a Cast back, so the output (and what
 > follows it) has another dtype than in torch. The same holds for bfloat16.
 
+> **onnxscript: the optimizer takes constants up to 1e-8 for 0, and those within 1e-5 of 1 for 1.**
+> `torch.log(x + 1e-9)` is exported as `Log` alone, which is -infinity for 0, `x - 1e-8` and
+> `x * 1.000001` as `Identity`, and the tolerance of `torch.isclose(x, y)` (1e-8) is gone. Patterns
+> of the rewriter (`x + 0`, `x * 1`) are matched with `math.isclose(rel_tol=1e-5, abs_tol=1e-8)`.
+> With `optimize=False` the constants are there. A neutral element should be matched exactly.
+> (MIGraphX had the same defect: ROCm/AMDMIGraphX#2659.)
+
+> **torch.onnx.export in float64: isinf goes through float32, and constants are rounded to it.**
+> `isinf(1e300)` is True, and `deg2rad`, `rad2deg` and `nan_to_num` use factors and bounds of eight
+> digits.
+
 > **ONNX Runtime: ReduceSum of int64 is computed in float64.** The sum of 2^53 + 1 and 0 is 2^53,
 > and a sum or product that overflows saturates in place of wrapping around.
 

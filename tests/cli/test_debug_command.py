@@ -149,6 +149,7 @@ def test_gradients_on_another_backend_and_modules(project: Path) -> None:
 
 
 @pytest.mark.one_in(4)
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -157,6 +157,7 @@ def test_a_spec_is_put_together_as_it_was(spec: str) -> None:
     assert BisectionSetup.of(spec).spec == spec
 
 
+@pytest.mark.nightly
 def test_the_switch_that_makes_a_real_failure_vanish(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(FAULT, encoding="utf-8")
     place = f"+env:PYTHONPATH={tmp_path}"

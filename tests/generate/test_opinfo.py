@@ -140,6 +140,7 @@ def test_a_sample_function_that_raises_costs_its_own_operator(
     assert any(r.verdict.passes for r in run.results if r.operator == "sin")
 
 
+@pytest.mark.nightly
 def test_bundles_resume_and_repro(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def run(**more: Any) -> consistency.Run:
         return consistency.run(

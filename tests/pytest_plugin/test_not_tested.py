@@ -102,11 +102,12 @@ def test_as_processes(project: pytest.Pytester) -> None:
     assert silent.errlines[-1] == ABSENT + ALLOWED
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("chosen", "reason"),
     [
         (("cpu,users.py:Absent",), ABSENT),
-        pytest.param(("cpu,users.py:One", "-k", "cpu"), UNSELECTED, marks=pytest.mark.nightly),
+        (("cpu,users.py:One", "-k", "cpu"), UNSELECTED),
     ],
 )
 def test_on_several_workers(chosen: tuple[str, ...], reason: str, project: pytest.Pytester) -> None:

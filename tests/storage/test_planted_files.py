@@ -86,7 +86,7 @@ def words(line: str, folder: Path, failure: str, new: Path) -> str:
     return parts.replace(" B", f" {folder}").replace("NEW", str(new))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", READ)
 @pytest.mark.parametrize("plant", PLANTS)
 def test_what_is_read_is_a_regular_file_of_the_folder(
