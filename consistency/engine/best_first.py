@@ -28,12 +28,14 @@ from .work_unit import NOT_BEGUN, WorkUnit
 FIRST = 1
 # Where nothing is shipped and a budget may be short: so many are drawn of each before the rest.
 FEW = 3
+# Of these, all exponents are swept among the first: that takes some 10 ms, of few operators.
+SWEPT_FIRST = ("float32",)
 
 
 def best_first(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
-    """In three stages over all operators × dtypes: the first shipped cases; the other shipped ones
-    and exhaustive ones; fresh and long ones. When the time is over, what was not begun follows
-    without cases, so that it is counted."""
+    """In three stages over all operators × dtypes: the first shipped cases, and sweeps of float32;
+    the other shipped ones and exhaustive ones; fresh and long ones. When the time is over, what
+    was not begun follows without cases, so that it is counted."""
     pairs = by_turns(operator_dtypes(config))
     parts = dict.fromkeys(((operator.name, dtype) for operator, dtype in pairs), 0)
     for number, stage in enumerate((_first, _rest, _further)):
@@ -56,13 +58,23 @@ def best_first(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[W
 
 def _first(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:
     """The best cases; where the package brings none a few, or everything without a time budget."""
+    swept = _swept(config, operator, dtype)[0]
     begin = first_shipped_cases(config, operator, dtype, FIRST)
     if begin:
-        return UnitCases(begin)
+        return UnitCases(begin, further=swept)
     if not _in_parts(config, operator, dtype):
         return cases_of(config, operator, dtype)
     few, problem = draw(operator, dtype, min(FEW, examples_of(config, dtype)), config.seed)
-    return UnitCases((), tuple(few), (), problem)
+    return UnitCases((), tuple(few), swept, problem)
+
+
+def _swept(
+    config: RunConfig, operator: Operator, dtype: str
+) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
+    """The exhaustive cases that come first, and the others."""
+    found = exhaustive_cases(config, operator, dtype)
+    first = int(dtype in SWEPT_FIRST and not config.exhaustive)
+    return found[:first], found[first:]
 
 
 def _in_parts(config: RunConfig, operator: Operator, dtype: str) -> bool:
@@ -74,7 +86,7 @@ def _rest(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:
     if not _in_parts(config, operator, dtype):
         return UnitCases()
     begin = shipped_cases(config, operator, dtype)
-    return UnitCases(begin[FIRST:], further=exhaustive_cases(config, operator, dtype))
+    return UnitCases(begin[FIRST:], further=_swept(config, operator, dtype)[1])
 
 
 def _further(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:

@@ -7,21 +7,24 @@ import itertools
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from consistency import operators
 from consistency.core.detail import NotBegun
+from consistency.core.model import Case
 from consistency.engine import engine
-from consistency.engine.best_first import FIRST
+from consistency.engine.best_first import FIRST, SWEPT_FIRST
 from consistency.engine.config import RunConfig
 from consistency.engine.events import Judged
 from consistency.engine.executors.process_count import CASES, process_count
 from consistency.engine.executors.processes import ProcessExecutor
 from consistency.engine.run_options import TIME_LIMIT, RunOptions
-from consistency.engine.unit_cases import cases_of, shipped_cases
+from consistency.engine.unit_cases import cases_of, exhaustive_cases, shipped_cases
 from consistency.engine.work_unit import NOT_BEGUN
+from consistency.generate.exhaustive import is_exhaustive
 from consistency.report.run_notes import not_reached
 from consistency.report.summary import RunSummary
 from consistency.storage.corpus.corpus import Corpus
@@ -39,6 +42,10 @@ def never() -> bool:
     return False
 
 
+def ordinary(cases: Iterable[Case]) -> list[Case]:
+    return [case for case in cases if not is_exhaustive(case)]
+
+
 def test_the_best_cases_of_everything_come_first() -> None:
     config = config_of("exp", "matmul", "gather")
     units = list(engine.plan(config, never))
@@ -47,7 +54,11 @@ def test_the_best_cases_of_everything_come_first() -> None:
     firsts = units[: len(each)]
     assert len({(unit.operator.name, unit.dtype) for unit in firsts}) == len(each)
     for unit in firsts:
-        assert unit.cases == shipped_cases(config, unit.operator, unit.dtype)[:FIRST]
+        swept = exhaustive_cases(config, unit.operator, unit.dtype)[: unit.dtype in SWEPT_FIRST]
+        begin = shipped_cases(config, unit.operator, unit.dtype)[:FIRST]
+        assert unit.cases == (*begin, *swept)
+    (exp,) = (u for u in firsts if (u.operator.name, u.dtype) == ("exp", "float32"))
+    assert exp.cases[-1].tensors[0].base == (65536,)
     assert [unit.dtype for unit in firsts[:3]] == ["float32"] * 3
 
 
@@ -88,7 +99,7 @@ def test_what_is_not_begun_is_told(begun: int) -> None:
 def test_an_operator_without_shipped_cases_is_tested_whole() -> None:
     config = engine.configure(["exp"], ["cpu"], ["float32"], examples=3, time_limit=60.0)
     (unit,) = engine.plan(config, never)
-    assert len(unit.cases) == 3
+    assert len(ordinary(unit.cases)) == 3
     assert unit.measured
     assert not unit.more
 
@@ -174,7 +185,7 @@ def test_a_time_budget_begins_with_one_case_of_each_and_never_repeats_one() -> N
         ["exp", "matmul"], ["cpu"], ["float32", "int64"], examples=4, shipped=True, time_budget=60.0
     )
     units = list(itertools.islice(engine.plan(config, never), 14))
-    assert [len(u.cases) for u in units[:3]] == [1, 1, 1]
+    assert [len(ordinary(u.cases)) for u in units[:3]] == [1, 1, 1]
     ids = [case.id for unit in units for case in unit.cases]
     assert len(set(ids)) == len(ids)
     assert max(unit.round for unit in units) >= 1
