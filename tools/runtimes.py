@@ -22,6 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from consistency.backends.runtimes.onnx_runtime import OnnxRuntime
+from consistency.core.detail import NotBegun
 from consistency.core.model import Case, Result
 from consistency.core.verdict import VerdictKind
 from consistency.diagnose.diagnosis import DiagnosisBudget
@@ -50,14 +51,16 @@ def main(arguments: list[str]) -> None:
         result.key: result
         for folder in folders
         for result in bundle.read_results(folder)
-        if result.backend.startswith(RUNTIME)
+        if result.backend.startswith(RUNTIME) and not isinstance(result.detail, NotBegun)
     }
     rules, backend = tolerances.load(), OnnxRuntime()  # entries may be newer than the run
     results = [
         expected(result, rules, backend) if result.verdict.fails else result
         for result in latest.values()
     ]
-    target.write_text("\n".join(page(results, versions(folders[-1]))) + "\n", encoding="utf-8")
+    proved = stages(target.read_text(encoding="utf-8")) if target.exists() else {}
+    text = "\n".join(page(results, versions(folders[-1]), proved))
+    target.write_text(text + "\n", encoding="utf-8")
     print(f"wrote {target}: {len(results)} results, {len(scripts())} scripts")
 
 
@@ -68,7 +71,13 @@ def versions(folder: Path) -> str:
     return ", ".join(f"{name} {about[name]}" for name in ("torch", *OnnxRuntime.PACKAGES))
 
 
-def page(results: list[Result], software: str) -> Iterator[str]:
+def stages(text: str) -> dict[str, str]:
+    """Which stage errs, as an earlier page proved it, by the first cells of an entry's row."""
+    rows = [line.rpartition(" | ")[0].rpartition(" | ") for line in text.splitlines()]
+    return {begin: found for begin, _, found in rows if begin and found not in ("–", "errs")}
+
+
+def page(results: list[Result], software: str, proved: dict[str, str]) -> Iterator[str]:
     translated = {r.operator for r in results if r.verdict.kind not in _NOT_TRANSLATED}
     operators = {r.operator for r in results}
     yield _BEGIN.format(
@@ -79,7 +88,7 @@ def page(results: list[Result], software: str) -> Iterator[str]:
         dtypes=", ".join(sorted({r.dtype for r in results})),
     )
     yield from families(results)
-    yield from divergences(results)
+    yield from divergences(results, proved)
     yield from found(results)
     yield _ISSUES
     yield from shown()
@@ -110,8 +119,9 @@ def families(results: Iterable[Result]) -> Iterator[str]:
     yield ""
 
 
-def divergences(results: Iterable[Result]) -> Iterator[str]:
-    """The expectations for runtimes, by operator: condition, which stage errs, reason."""
+def divergences(results: Iterable[Result], proved: dict[str, str]) -> Iterator[str]:
+    """The expectations for runtimes, by operator: condition, which stage errs (in these runs, or as
+    an earlier page ``proved``), reason."""
     yield _DIVERGENCES
     yield "| operators | dtypes | where | verdicts | errs | why |"
     yield "|---|---|---|---|---|---|"
@@ -121,16 +131,15 @@ def divergences(results: Iterable[Result]) -> Iterator[str]:
         where = f"`{entry.when}`" if entry.when else "depends on the numbers"
         kinds = ", ".join(str(verdict) for verdict in entry.verdicts)
         dtypes = f"`{entry.dtype}`" if entry.dtype and entry.dtype != "*" else "all"
-        yield (
-            f"| `{entry.operator}` | {dtypes} | {where} | {kinds} | {stage(entry, known)} "
-            f"| {_cell(entry.reason)} |"
-        )
+        begin = f"| `{entry.operator}` | {dtypes} | {where} | {kinds}"
+        errs = stage(entry, known) or proved.get(begin, "–")
+        yield f"{begin} | {errs} | {_cell(entry.reason)} |"
     yield ""
 
 
 def stage(entry: Expectation, known: Iterable[Result]) -> str:
-    """Where the entry's first cases err, judged again without expectations; a dash where nothing
-    is proved or no case is at hand."""
+    """Where the entry's first cases err, judged again without expectations; empty where
+    nothing is proved or no case is at hand."""
     covered = [
         result
         for result in known
@@ -142,8 +151,8 @@ def stage(entry: Expectation, known: Iterable[Result]) -> str:
         and result.known
         and result.known.verdict in entry.verdicts
     ]  # fmt: skip
-    stages = {origin for result in covered[:_CASES] if (origin := origin_of(result.case))}
-    return " or ".join(sorted(stages)) or "–"
+    found = {origin for result in covered[:_CASES] if (origin := origin_of(result.case))}
+    return " or ".join(sorted(found))
 
 
 def origin_of(case: Case) -> str:

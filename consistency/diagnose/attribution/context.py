@@ -77,7 +77,7 @@ class AttributionContext:
             if expected_tensor.is_complex()
             else tuple(expected_tensor.shape)
         )
-        self.actual, self.expected = flat(self.raw), flat(expected_tensor)
+        self.actual, self.expected = flat(self.raw), self._in_range(flat(expected_tensor))
         self.whole = not self.raw.dtype.is_floating_point and not self.raw.is_complex()
         self.unit = self._unit()
         with np.errstate(all="ignore"):
@@ -102,6 +102,13 @@ class AttributionContext:
         with np.errstate(all="ignore"):
             # in units of the budget
             self.size = _norm(((self.actual - self.expected) / self.unit)[self.failing])
+
+    def _in_range(self, numbers: Doubles) -> Doubles:
+        """With infinity for what the tested format rounds to it: that is no early overflow."""
+        if self.form is None:
+            return numbers
+        beyond = np.isfinite(numbers) & (np.abs(numbers) >= self.form.overflow)
+        return np.where(beyond, np.copysign(np.inf, numbers), numbers) if beyond.any() else numbers
 
     def _below_normal_numbers(self) -> npt.NDArray[np.bool_]:
         """Where the result and the reference, which is not zero, are both smaller than the format's
