@@ -102,8 +102,9 @@ def test_failures_come_worst_first() -> None:
 def test_the_same_arguments_give_the_same_cases_and_verdicts() -> None:
     def told(seed: int) -> list[tuple[str, ...]]:
         found = consistency.run(
-            ["exp", "sum"], ["cpu", "numpy"], ["float32"], examples=5, seed=seed, shipped=False
-        )
+            ["exp", "sum"], ["cpu", "numpy"], ["float32"], examples=5, seed=seed, shipped=False,
+            exhaustive=False,
+        )  # fmt: skip
         return [
             (r.case.id, r.backend, r.direction, r.verdict.value, r.explanation, r.sha256)
             for r in found.results
@@ -115,8 +116,9 @@ def test_the_same_arguments_give_the_same_cases_and_verdicts() -> None:
 
 def test_directions_dtypes_and_examples() -> None:
     found = consistency.run(
-        "exp", "cpu", ["float32", "bfloat16"], ["forward"], examples=3, shipped=False
-    )
+        "exp", "cpu", ["float32", "bfloat16"], ["forward"], examples=3, shipped=False,
+        exhaustive=False,
+    )  # fmt: skip
     assert {(r.dtype, r.direction) for r in found.results} == {
         ("float32", "forward"),
         ("bfloat16", "forward"),
@@ -143,6 +145,7 @@ def test_a_bundle_and_handlers(tmp_path: Path) -> None:
         out=tmp_path / "b",
         handlers=[lambda e: seen.append(type(e).__name__)],
         shipped=False,
+        exhaustive=False,
     )
     assert found.out == tmp_path / "b"
     assert (tmp_path / "b" / "results.jsonl").stat().st_size > 0
@@ -254,7 +257,8 @@ def test_unsupported_is_not_an_error() -> None:
         def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
             raise consistency.Unsupported("no such kernel here")
 
-    run = consistency.run("exp", [Half()], ["float32"], "forward", examples=1, shipped=False)
+    chosen: dict[str, Any] = {"examples": 1, "shipped": False, "exhaustive": False}
+    run = consistency.run("exp", [Half()], ["float32"], "forward", **chosen)
     (result,) = run.results
     assert (result.verdict.value, result.explanation) == (
         "unsupported",

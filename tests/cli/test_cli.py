@@ -260,7 +260,7 @@ def test_a_folder_for_what_is_shown_even_when_there_are_too_many(
     monkeypatch.setattr(bundle_writer, "MAX_FAILURE_FOLDERS", 1)
     common = (
         "run exp neg --dtype float32 --direction forward --examples 1 --no-shipped "
-        "--backend users.py:Off"
+        "--no-exhaustive --backend users.py:Off"
     )
     shrunk = cli(common, "--out", "small").output
     minimized = [block for block in shrunk.split("\n\n") if "  small:   " in block]

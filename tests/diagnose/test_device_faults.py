@@ -44,6 +44,7 @@ def results(operator: str, fault: Call | None, dtype: str, direction: str) -> li
         examples=15,
         tolerances=None,
         reference="float64",
+        exhaustive=False,
     )
     return [r for r in run.results if r.backend == "faulty" and r.case.operator == operator]
 

@@ -82,7 +82,7 @@ def test_a_crashing_process_costs_its_case_only_and_an_interrupted_run_is_comple
     path.write_text(DEADLY, encoding="utf-8")
     chosen = config(
         operators=["sign", "neg"], backends=["cpu", f"{path}:Deadly"], dtypes=["float32"],
-        directions=["forward"], examples=1,
+        directions=["forward"], examples=1, exhaustive=False,
     )  # fmt: skip
     folder = tmp_path / "bundle"
 

@@ -95,4 +95,4 @@ def test_the_bundle_says_so(tmp_path: Path) -> None:
     settings = json.loads((tmp_path / "b" / "bundle.json").read_text(encoding="utf-8"))["settings"]
     assert settings["long"] is True
     stored = (tmp_path / "b" / "cases.jsonl").read_text(encoding="utf-8")
-    assert len(stored.splitlines()) == 5 + len(shipped.cases(operators.get("add"), "float32"))
+    assert len(stored.splitlines()) == 6 + len(shipped.cases(operators.get("add"), "float32"))

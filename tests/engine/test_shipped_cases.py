@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,7 +131,9 @@ def test_they_notice_an_element_that_is_one_percent_off(name: str) -> None:
 
 
 def test_a_run_begins_with_them() -> None:
-    config = engine.configure(["add"], ["cpu"], ["float32"], examples=3, shipped=True)
+    config = engine.configure(
+        ["add"], ["cpu"], ["float32"], examples=3, shipped=True, exhaustive=False
+    )
     (unit,) = plan(config, lambda: False)
     begin = shipped.cases(operators.get("add"), "float32")
     assert unit.cases[: len(begin)] == begin
@@ -138,8 +141,9 @@ def test_a_run_begins_with_them() -> None:
 
 
 def test_fresh_cases_are_counted_beside_them() -> None:
-    run = consistency.run(["exp"], ["cpu"], ["float32"], ["forward"], examples=2)
-    alone = consistency.run(["exp"], ["cpu"], ["float32"], ["forward"], examples=2, shipped=False)
+    chosen: dict[str, Any] = {"examples": 2, "exhaustive": False}
+    run = consistency.run(["exp"], ["cpu"], ["float32"], ["forward"], **chosen)
+    alone = consistency.run(["exp"], ["cpu"], ["float32"], ["forward"], **chosen, shipped=False)
     begin = shipped.cases(operators.get("exp"), "float32")
     assert len(alone.results) == 2
     assert len(run.results) == len(begin) + 2
@@ -153,7 +157,7 @@ def test_other_sources_of_cases_have_none() -> None:
 
 
 def test_the_command_leaves_them_out(tmp_path: Path) -> None:
-    line = "run exp --dtype float32 --direction forward --backend cpu --out {}"
+    line = "run exp --dtype float32 --direction forward --backend cpu --no-exhaustive --out {}"
     begin = shipped.cases(operators.get("exp"), "float32")
     for more, count in (("", len(begin) + 3), (" --no-shipped", 3)):
         folder = tmp_path / str(count)

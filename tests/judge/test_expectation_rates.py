@@ -30,7 +30,7 @@ def test_the_bound_is_that_of_clopper_and_pearson(rates: ModuleType) -> None:
 
 def test_the_rate_of_the_entry_is_written_and_no_other(rates: ModuleType) -> None:
     text = (ROOT / "tolerances.yaml").read_text(encoding="utf-8")
-    entries = [entry for entry in load().expectations if entry.backend.startswith("openvino")]
+    entries = [e for e in load().expectations if e.backend.startswith("openvino") and e.rate]
     chosen = entries[3]
     place = int(chosen.place.rpartition(":")[2])
     lines = rates.rewritten(text, {place: 0.625}).split("\n")
