@@ -157,7 +157,7 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         "default": None,
         "help": "Functions of single elements also on every float32, and those of two on pairs of "
         "2,048 chosen numbers in 16 bits; or on no exhaustive case at all [default: on every "
-        "number of 16 bits, and 65,536 of float32].",
+        "number of 16 bits, and 65,536 of float32 and float64].",
     }),
     "identifier": (("--id", "identifier"), {
         "metavar": "ID", "help": "With a bundle or a recording as CASE: which case of it.",

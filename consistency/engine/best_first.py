@@ -58,7 +58,7 @@ def best_first(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[W
 
 def _first(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:
     """The best cases; where the package brings none a few, or everything without a time budget."""
-    swept = _swept(config, operator, dtype)[0]
+    swept = _swept_first(config, operator, dtype)
     begin = first_shipped_cases(config, operator, dtype, FIRST)
     if begin:
         return UnitCases(begin, further=swept)
@@ -68,13 +68,11 @@ def _first(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:
     return UnitCases((), tuple(few), swept, problem)
 
 
-def _swept(
-    config: RunConfig, operator: Operator, dtype: str
-) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
-    """The exhaustive cases that come first, and the others."""
-    found = exhaustive_cases(config, operator, dtype)
-    first = int(dtype in SWEPT_FIRST and not config.exhaustive)
-    return found[:first], found[first:]
+def _swept_first(config: RunConfig, operator: Operator, dtype: str) -> tuple[Case, ...]:
+    """The exhaustive case that comes among the first, if there is one."""
+    if dtype not in SWEPT_FIRST or config.exhaustive:
+        return ()
+    return exhaustive_cases(config, operator, dtype)[:1]
 
 
 def _in_parts(config: RunConfig, operator: Operator, dtype: str) -> bool:
@@ -86,7 +84,8 @@ def _rest(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:
     if not _in_parts(config, operator, dtype):
         return UnitCases()
     begin = shipped_cases(config, operator, dtype)
-    return UnitCases(begin[FIRST:], further=_swept(config, operator, dtype)[1])
+    first = _swept_first(config, operator, dtype)
+    return UnitCases(begin[FIRST:], further=exhaustive_cases(config, operator, dtype)[len(first) :])
 
 
 def _further(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:

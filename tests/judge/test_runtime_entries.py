@@ -161,3 +161,18 @@ def test_grouped_queries_of_one_batch_item(query: int, keys: int, known: bool) -
     args = tuple(TensorRecipe((n, 1, 4, 4), "float32") for n in (query, keys, keys))
     found = entry("onnxruntime", "grouped_query_attention", args, "error")
     assert (found is not None) == known
+
+
+def test_what_torch_s_kernels_get_wrong_excuses_no_runtime() -> None:
+    swept = TensorRecipe((65536,), "float32", ("every", 0, 65537))
+    identity = {"device": "cpu", "torch": "2.13.0"}
+    for name in ("sinh", "sinc", "special.i1", "nn.functional.hardswish"):
+        case = Case(name, "float32", (swept,))
+        for verdict in ("divergent", "special-values"):
+            mine = Occasion(case, "mine", "forward", identity)
+            runtime = Occasion(case, "other", "forward", identity | {"runtime": "Other"})
+            assert runtime.known(ENTRIES, verdict, None) is None
+            if mine.known(ENTRIES, verdict, None) is not None:
+                break
+        else:
+            pytest.fail(f"{name} is not known of a backend that computes with torch")

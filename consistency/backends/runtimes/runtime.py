@@ -78,4 +78,4 @@ class Runtime(Backend):
 
     def environment(self) -> dict[str, str]:
         versions = {name: importlib.metadata.version(name) for name in self.PACKAGES}
-        return super().environment() | versions
+        return super().environment() | {"runtime": self.TITLE} | versions

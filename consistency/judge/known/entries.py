@@ -23,6 +23,7 @@ from .case_facts import Facts
 from .predicate import Predicate
 
 INSTRUCTIONS = "mkl instructions"  # its key in environments
+RUNTIME = "runtime"  # the key of what computes in place of torch's kernels
 IMPROBABLE = 1e-3  # probability that an expected failure is absent by chance
 # Assumed share of failing results if an entry gives none: without and with `when`, and flaky.
 RATE_ALONE, RATE_DESCRIBED, RATE_FLAKY = 0.03, 0.5, 0.01
@@ -183,6 +184,8 @@ class Occasion:
         names = [name for name in self.names if _is_named(name, entry.operator)]
         if not names:  # nearly always: the rest is not asked for hundreds of entries a failure
             return False
+        if entry.torch and entry.backend == "*" and RUNTIME in self.identity:
+            return False  # it is about torch's kernels
         environment = {
             key: str(self.identity.get(key, "")) for key in ("device", "driver", "torch")
         }
