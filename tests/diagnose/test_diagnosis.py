@@ -25,6 +25,7 @@ from consistency.diagnose.case_runner import judge_case
 from consistency.diagnose.diagnosis import EFFORT_SECONDS, DiagnosisBudget
 from consistency.engine import engine
 from consistency.engine.case_health import ordinary
+from consistency.generate import exhaustive
 from consistency.judge import tolerances
 from consistency.judge.judgment import Judgment
 from consistency.judge.reconsideration import reconsider
@@ -508,3 +509,25 @@ def test_failures_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) 
             result_from_json(Path("rows"), 1, row_of(result), {result.case.id: result.case})
         )
     assert summary.not_looked_into().startswith(f"{len(cut_short)} failures were not looked into")
+
+
+class OffByAThousandth(consistency.Backend):
+    """The CPU, times 1.001."""
+
+    name = "off"
+
+    def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        return operator(*args, **kwargs) * 1.001
+
+
+def test_what_the_format_rounds_to_infinity_is_no_early_overflow() -> None:
+    """exp of large numbers is infinite in float32, and finite in float64."""
+    operator = operators.get("exp")
+    case, *_ = exhaustive.cases(operator, "float32")
+    rules = tolerances.load()
+    (result,) = judge_case(
+        case, operator, [OffByAThousandth()], rules, ("forward",),
+        diagnosis_budget=DiagnosisBudget(),
+    )  # fmt: skip
+    assert result.verdict.fails
+    assert result.cause == "scaled"

@@ -21,8 +21,10 @@ _POOL = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_in
 
 
 def largest_of(context: AttributionContext) -> float:
-    """The largest finite number of the case's format."""
-    return float(torch.finfo(TORCH[context.dtype]).max)
+    """The largest finite number of the result's format: a cast has another than its case."""
+    result = context.raw.dtype if context.raw is not None else TORCH[context.dtype]
+    real = torch.empty(0, dtype=result).real.dtype if result.is_complex else result
+    return float(torch.finfo(real if real.is_floating_point else TORCH[context.dtype]).max)
 
 
 def hypotheses(context: AttributionContext, name: str) -> Hypotheses:
