@@ -238,6 +238,8 @@ def _sizes(facts: Facts) -> Iterator[str]:
         if isinstance(value, (TensorRecipe, Literal)):
             rank = facts.described("dim", value)
             yield from (f"numel({name})", f"dim({name})")
+            if isinstance(facts.described("bound", value), int):
+                yield f"bound({name})"
             yield from (
                 f"shape({name})[{-place}]"
                 for place in range(1, min(rank, 4) + 1)

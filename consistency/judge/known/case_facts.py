@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
 import torch
 
 from ...core import dtypes, recipe
@@ -19,9 +18,10 @@ from ...core.model import Case
 from ...core.recipe import Literal, TensorRecipe
 from ...core.views import view_of
 from ...errors import RecipeError
-from ...generate.value_classes import CLASSES, PATTERN_CLASSES, SPECIAL
+from ...generate.value_classes import CLASSES, SPECIAL
 from .argument_names import position_of
 from .dimensions import dimension_names, dimensions_of
+from .value_facts import Words, bound_of, specials_of
 
 LAYOUTS = (
     "contiguous",
@@ -38,13 +38,12 @@ LAYOUTS = (
 FUNCTIONS: Final[Mapping[str, str]] = {
     "layout": "layout", "values": "value class", "dtype": "dtype", "special": "special value",
     "shape": "", "stride": "", "dim": "",
-    "numel": "", "offset": "", "has_nan": "", "has_inf": "",
+    "numel": "", "offset": "", "has_nan": "", "has_inf": "", "bound": "",
 }  # fmt: skip
 VOCABULARY: Final[Mapping[str, tuple[str, ...]]] = {
     "layout": LAYOUTS, "value class": (*CLASSES, "literal"), "dtype": tuple(dtypes.TORCH),
     "special value": tuple(SPECIAL),
 }  # fmt: skip
-MOST_PATTERNS = 1 << 22  # looked through; in more there are some of each
 _SPECIAL_TOKENS = {"has_nan": {"nan", "-nan"}, "has_inf": {"inf", "-inf"}}
 
 
@@ -56,10 +55,6 @@ class _Unknown:
 
 
 UNKNOWN: Final = _Unknown()
-
-
-class Words(frozenset[str]):
-    """Several words that apply to one tensor; it equals each of them."""
 
 
 class Facts:
@@ -99,6 +94,9 @@ class Facts:
         if not isinstance(tensor, (TensorRecipe, Literal)):
             return UNKNOWN
         match function:
+            case "bound":
+                bound = bound_of(tensor)
+                return UNKNOWN if bound is None else bound
             case "dtype":
                 return tensor.dtype
             case "values":
@@ -108,7 +106,7 @@ class Facts:
                     else "literal"
                 )
             case "special" | "has_nan" | "has_inf":
-                specials = _specials(tensor)
+                specials = specials_of(tensor)
                 return (
                     specials
                     if function == "special"
@@ -200,54 +198,3 @@ def _layouts(tensor: torch.Tensor, offset: int) -> set[str]:
         | {"transposed"}
         | ({"channels_last"} if last and tensor.is_contiguous(memory_format=last) else set())
     )
-
-
-def _specials(tensor: TensorRecipe | Literal) -> Words:
-    """Special values by name: those of a recipe, or NaN and infinities of a literal tensor and
-    among bit patterns."""
-    if (
-        isinstance(tensor, TensorRecipe)
-        and tensor.values[:1]
-        and tensor.values[0] in PATTERN_CLASSES
-    ):
-        return _pattern_specials(tensor.dtype, math.prod(tensor.base), tensor.values)
-    if isinstance(tensor, TensorRecipe):
-        named = tensor.values[:1] in (("tokens",), ("ascending",))
-        tokens = tensor.values[1:] if named else ()
-        return Words(
-            [
-                *(token for _, token in tensor.special),
-                *(token for token in tokens if isinstance(token, str)),
-            ]
-        )
-    return _literal_specials(tensor.data, tensor.dtype)
-
-
-@functools.lru_cache(maxsize=256)
-def _pattern_specials(dtype: str, count: int, values: tuple[Any, ...]) -> Words:
-    if count > MOST_PATTERNS:
-        return Words(("nan", "inf", "-inf"))
-    try:
-        form = dtypes.FORMATS[dtype]
-        patterns = CLASSES[values[0]](np.empty(0, np.uint64), count, 0, form, *values[1:])
-    except (KeyError, TypeError, ValueError, OverflowError):  # it cannot be made
-        return Words()
-    return _literal_specials(patterns.astype(patterns.dtype.newbyteorder("<")).tobytes(), dtype)
-
-
-@functools.lru_cache(maxsize=256)
-def _literal_specials(data: bytes, dtype: str) -> Words:
-    real = dtypes.PARTS.get(dtype, dtype)
-    if real == "bfloat16":
-        numbers = (np.frombuffer(data[: len(data) // 2 * 2], "<u2").astype(np.uint32) << 16).view(
-            np.float32
-        )
-    elif real in dtypes.FORMATS:
-        dtype_format = np.dtype(real).newbyteorder("<")
-        numbers = np.frombuffer(
-            data[: len(data) // dtype_format.itemsize * dtype_format.itemsize], dtype_format
-        )
-    else:
-        return Words()
-    masks = {"nan": np.isnan(numbers), "inf": np.isposinf(numbers), "-inf": np.isneginf(numbers)}
-    return Words(token for token, mask in masks.items() if bool(mask.any()))

@@ -11,7 +11,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .case_facts import UNKNOWN, Facts, Words
+from .case_facts import UNKNOWN, Facts
+from .value_facts import Words
 
 Ask = Callable[[Facts], Any]
 Relation = Callable[[Any, Any], Any]
