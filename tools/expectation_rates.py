@@ -12,6 +12,7 @@ are chosen to fail.
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from collections.abc import Iterable
@@ -41,17 +42,21 @@ def main(arguments: list[str]) -> None:
         for result in bundle.read_results(Path(folder))
         if result.backend.startswith(prefix) and result.verdict.kind not in _NOT_RUN
     ]
+    entries = [e for e in tolerances.load().expectations if e.backend.startswith(prefix)]
     rates: dict[int, float] = {}
-    for entry in tolerances.load().expectations:
-        if not entry.backend.startswith(prefix):
-            continue
-        failing, covered = counts(entry, results)
+    for place, group in itertools.groupby(entries, lambda entry: entry.place):
+        named = list(group)  # one for each operator that the entry in the file names
+        counted = [counts(entry, results) for entry in named]
+        failing, covered = (sum(numbers) for numbers in zip(*counted, strict=True))
         bound = min(lower_bound(failing, covered), 0.99)
         if covered >= _FEWEST and failing:
-            rates[int(entry.place.rpartition(":")[2])] = round(bound, 2) or 0.01
+            rates[int(place.rpartition(":")[2])] = round(bound, 2) or 0.01
+        entry = named[0]
         condition = entry.when.text if entry.when else ""
+        more = f" +{len(named) - 1}" if len(named) > 1 else ""
         print(
-            f"{entry.operator:44} {failing:4}/{covered:<4} {bound:.2f}  {entry.rate}  {condition}"
+            f"{entry.operator + more:44} {failing:4}/{covered:<4} {bound:.2f}  {entry.rate}  "
+            f"{condition}"
         )
     if write:
         FILE.write_text(rewritten(FILE.read_text(encoding="utf-8"), rates), encoding="utf-8")

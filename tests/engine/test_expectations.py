@@ -378,6 +378,11 @@ def test_names_are_those_of_the_versions_that_an_entry_is_for(write: Write) -> N
         "you mean when?")),
         ({"tickt": "x"}, "expectations[0].tickt is not a key here; did you mean ticket?"),
         ({"reason": None}, "expectations[0] has no reason; add it here"),
+        ({"operator": []}, "expectations[0].operator is a list; it must not be empty"),
+        ({"operator": 3}, "expectations[0].operator wants a name, or a list of names"),
+        ({"operator": ["matmul", 3]}, "expectations[0].operator[1] wants text"),
+        ({"operator": ["matmul", "exp"], "when": "Q > 3"}, ("has 'Q', which is no argument or "
+        "dimension of matmul, exp")),
     ],
 )  # fmt: skip
 def test_mistakes_are_located(write: Write, change: dict[str, Any], words: str) -> None:
@@ -394,6 +399,14 @@ def test_dimensions_and_arguments_of_any_operator_that_a_glob_matches(write: Wri
     assert load([write(ENTRY | {"operator": "unheard-of", "when": "Q > 3"})])[0][0].when == parse(
         "Q > 3"
     )
+
+
+def test_a_list_of_operators_is_an_entry_for_each(write: Write) -> None:
+    """So the entries have the ids that they have when they are written one by one."""
+    together_ = load([write(ENTRY | {"operator": ["matmul", "mm*"]})])[0]
+    apart = load([write(ENTRY, ENTRY | {"operator": "mm*"})])[0]
+    assert [entry.id for entry in together_] == [entry.id for entry in apart]
+    assert {entry.place for entry in together_} == {"known.yaml:2"}
 
 
 def test_ids_stay_when_an_entry_moves_or_is_renewed(write: Write) -> None:

@@ -8,7 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic.json_schema import WithJsonSchema
 from torch import __version__ as torch_version
 
 from ... import operators
@@ -40,7 +41,31 @@ SYNONYMS = {
     "issue": "ticket",
     "until": "expires",
 }
+
+
+def _listed(said: Any) -> list[Any]:
+    if not isinstance(said, (str, list)):
+        raise mistake("wants a name, or a list of names")
+    return [said] if isinstance(said, str) else said
+
+
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+MOST_NAMES = 256  # in a list of operators
+_NAME_SCHEMA = {"type": "string", "minLength": 1}
+# A name or glob, or a list of them: the entry is one of its own for each.
+Names = Annotated[
+    list[Text],
+    Field(min_length=1, max_length=MOST_NAMES),
+    BeforeValidator(_listed),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                _NAME_SCHEMA,
+                {"type": "array", "items": _NAME_SCHEMA, "minItems": 1, "maxItems": MOST_NAMES},
+            ]
+        }
+    ),
+]
 
 
 def _check_predicate(text: str) -> str:
@@ -54,7 +79,7 @@ def _check_predicate(text: str) -> str:
 class ExpectationEntry(FileModel):
     """A known divergence: results that match become the verdict `known`."""
 
-    operator: Text = Field(description="name or glob")
+    operator: Names = Field(description="name or glob, or a list of them")
     dtype: DtypeGlob = "*"
     direction: Literal["*", "forward", "backward"] = "*"
     torch: Versions = Field(
@@ -99,16 +124,20 @@ class ExpectationEntry(FileModel):
         used = frozenset(
             name for name in used if not (name.startswith("arg") and name[3:].isdecimal())
         )
-        pattern = info.data.get("operator")
+        patterns = info.data.get("operator")
         elsewhere = not in_range(torch_version, info.data.get("torch", ""))
-        if not used or pattern is None or elsewhere:
+        if not used or patterns is None or elsewhere:
             return when
         declared = operators.registry()  # most entries name one of them, a few have a glob
-        operator_names = (
-            [pattern]
-            if pattern in declared
-            else [name for name in declared if fnmatchcase(name, pattern)]
-        )
+        operator_names = [
+            name
+            for pattern in patterns
+            for name in (
+                [pattern]
+                if pattern in declared
+                else [name for name in declared if fnmatchcase(name, pattern)]
+            )
+        ]
         known = {
             name
             for operator in operator_names
@@ -118,7 +147,7 @@ class ExpectationEntry(FileModel):
             known_hint = f"; known: {', '.join(sorted(known)[:12])}" if known else ""
             raise mistake(
                 f"has {name!r:.40}, which is no argument or dimension of "
-                f"{pattern}{did_you_mean(name, known) or known_hint}"
+                f"{', '.join(patterns)[:80]}{did_you_mean(name, known) or known_hint}"
             )
         return when
 
@@ -141,14 +170,14 @@ class ExpectationsFile(FileModel):
 
 
 def entries_of(said: Sequence[ExpectationEntry], located: Located) -> Iterator[Expectation]:
-    """The entries of a file with their places."""
+    """The entries of a file with their places: one for each operator that is named."""
     for number, entry in enumerate(said):
         values: Mapping[str, Any] = dict(entry)
         when = parse(entry.when) if entry.when is not None else None
         place = located.line(("expectations", number))
-        yield Expectation(
-            **{**values, "verdicts": tuple(entry.verdicts), "when": when, "place": place}
-        )
+        shared = {"when": when, "place": place, "verdicts": tuple(entry.verdicts)}
+        for operator in entry.operator:
+            yield Expectation(**{**values, **shared, "operator": operator})
 
 
 def load(paths: Iterable[str | Path]) -> tuple[tuple[Expectation, ...], str]:

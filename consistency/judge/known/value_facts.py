@@ -25,9 +25,9 @@ class Words(frozenset[str]):
 
 def bound_of(tensor: TensorRecipe | Literal) -> float | None:
     """A number that no magnitude in the tensor exceeds but by rounding to the dtype: the end of
-    the interval its class draws from, the larger one of special values beside it, the largest one of literal data (infinity
-    where there is one). None where the class has no end (normal numbers) or is made of bit
-    patterns, and for tensors without numbers."""
+    the interval its class draws from, or a larger special value; of literal data the largest
+    magnitude. None where the class has no end (normal numbers) or is made of bit patterns, and
+    for tensors without numbers."""
     if isinstance(tensor, Literal):
         numbers = _numbers(tensor.data, tensor.dtype)
         kept = numbers[~np.isnan(numbers)] if numbers.dtype.kind == "f" else numbers
