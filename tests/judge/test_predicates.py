@@ -96,12 +96,27 @@ def test_the_input_of_a_call_with_out_is_what_follows_it() -> None:
     assert holds("dim(input) == 3 and dim(A) == 3 and dim(out) == 1", inverse)
 
 
+def test_the_first_argument_is_the_input_where_no_signature_is_known() -> None:
+    x = TensorRecipe((2, 3, 4), "float32", special=((3, "inf"),))
+    for name in ("nn.functional.max_pool1d", "log_softmax.with_dtype"):
+        assert holds("has_inf(input) and dim(input) == 3", Case(name, "float32", (x, 2)))
+
+
 def test_arguments_within_lists() -> None:
     case = Case("cat", "float32", ([TensorRecipe((2, 3), "float32"), A], 1))
     assert holds(
         "layout(arg0[1]) == transposed and layout(tensors[0]) == contiguous and dim == 1", case
     )
     assert not holds("layout(arg0) == contiguous", case)
+
+
+def test_the_bound_of_a_list_is_that_of_its_largest_tensor() -> None:
+    small, large = (
+        TensorRecipe((2,), "int64", ("integers", -9, end)) for end in (9, 2**40)
+    )
+    case = Case("cat", "int64", ([small, TensorRecipe((2,), "int64"), large], 0))
+    assert holds(f"bound(arg0) == {2**40} and bound(arg0[0]) == 9", case)
+    assert not holds("bound(arg1) > 0 or bound(arg0[1]) > 0", case)
 
 
 @pytest.mark.parametrize(

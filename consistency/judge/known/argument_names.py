@@ -46,8 +46,10 @@ def positions_of(name: str) -> dict[str, int]:
         (positions[alias] for alias in _FIRST_ARGUMENT_NAMES & positions.keys()),
         default=declared.leading if declared is not None else 0,  # what is written comes first
     )
-    for alias in _FIRST_ARGUMENT_NAMES if first_position in positions.values() else ():
-        positions.setdefault(alias, first_position)
+    # Where no signature is known (max_pool2d is one of two functions) the first is all that is.
+    if first_position in positions.values() or (declared is not None and not positions):
+        for alias in _FIRST_ARGUMENT_NAMES:
+            positions.setdefault(alias, first_position)
     return positions
 
 

@@ -90,7 +90,11 @@ class Facts:
 
     def described(self, function: str, tensor: Any) -> Any:
         """The value of one of :data:`FUNCTIONS` for an argument; UNKNOWN if it is no tensor or
-        its recipe is invalid."""
+        its recipe is invalid. The bound of a list is the largest of its tensors."""
+        if function == "bound" and isinstance(tensor, tuple):
+            bounds = [self.described(function, item) for item in tensor]
+            known = [bound for bound in bounds if bound is not UNKNOWN]
+            return max(known) if known else UNKNOWN
         if not isinstance(tensor, (TensorRecipe, Literal)):
             return UNKNOWN
         match function:
