@@ -96,6 +96,16 @@ def test_the_input_of_a_call_with_out_is_what_follows_it() -> None:
     assert holds("dim(input) == 3 and dim(A) == 3 and dim(out) == 1", inverse)
 
 
+def test_inputs_are_all_tensors_that_a_call_reads() -> None:
+    large, small = (TensorRecipe((2,), "int64", ("integers", -end, end)) for end in (99, 9))
+    assert holds("bound(inputs) == 99 and len(inputs) == 2", Case("add", "int64", (small, large)))
+    assert holds("bound(inputs) == 9", Case("add.out", "int64", (large, small, small)))
+    assert holds("bound(inputs) == 9", Case("add", "int64", (small, 3), {"out": large}))
+    assert holds("bound(inputs) == 99", Case("cat", "int64", ([small, large], 0)))
+    assert holds("bound(inputs[1]) == 9", Case("where", "int64", (large, small, 3)))
+    assert holds("not bound(inputs) > 0 or True", Case("ones", "int64", ([2],)))
+
+
 def test_the_first_argument_is_the_input_where_no_signature_is_known() -> None:
     x = TensorRecipe((2, 3, 4), "float32", special=((3, "inf"),))
     for name in ("nn.functional.max_pool1d", "log_softmax.with_dtype"):
@@ -111,10 +121,9 @@ def test_arguments_within_lists() -> None:
 
 
 def test_the_bound_of_a_list_is_that_of_its_largest_tensor() -> None:
-    small, large = (
-        TensorRecipe((2,), "int64", ("integers", -9, end)) for end in (9, 2**40)
-    )
-    case = Case("cat", "int64", ([small, TensorRecipe((2,), "int64"), large], 0))
+    small, large = (TensorRecipe((2,), "int64", ("integers", -9, end)) for end in (9, 2**40))
+    unknown = TensorRecipe((2,), "int64", ("normal", 0.0, 1.0))
+    case = Case("cat", "int64", ([small, unknown, large], 0))
     assert holds(f"bound(arg0) == {2**40} and bound(arg0[0]) == 9", case)
     assert not holds("bound(arg1) > 0 or bound(arg0[1]) > 0", case)
 

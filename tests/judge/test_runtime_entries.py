@@ -27,9 +27,9 @@ LINE = TensorRecipe((64,), "float32")
 
 def entry(
     backend: str, operator: str, args: tuple[Any, ...], verdict: str, rho: float | None = None,
-    **kwargs: Any,
+    dtype: str = "float32", **kwargs: Any,
 ) -> Expectation | None:  # fmt: skip
-    case = Case(operator, "float32", args, kwargs)
+    case = Case(operator, dtype, args, kwargs)
     return Occasion(case, backend, "forward").known(ENTRIES, verdict, rho)
 
 
@@ -176,3 +176,37 @@ def test_what_torch_s_kernels_get_wrong_excuses_no_runtime() -> None:
                 break
         else:
             pytest.fail(f"{name} is not known of a backend that computes with torch")
+
+
+def whole_numbers(dtype: str, end: int) -> TensorRecipe:
+    return TensorRecipe((4, 4), dtype, ("integers", -end, end))
+
+
+@pytest.mark.parametrize(
+    ("operator", "dtype", "known", "judged"),
+    [
+        ("clone", "int64", 2**31, 2**31 - 1),  # computed in int32
+        ("add", "int64", 2**40, 9),
+        ("relu_", "int32", 2**24 + 1, 2**24),  # computed in float32
+        ("eq", "int32", 2**26, 2**24),
+    ],
+)
+def test_whole_numbers_on_openvino_are_excused_beyond_what_it_holds(
+    operator: str, dtype: str, known: int, judged: int
+) -> None:
+    for end, is_known in ((known, True), (judged, False)):
+        for args in ((whole_numbers(dtype, end),) * 2, (whole_numbers(dtype, 1),) * 2):
+            found = entry("openvino+precision=f32", operator, args, "divergent", 1e12, dtype=dtype)
+            assert (found is not None) == (is_known and args[0].values[2] == end)
+    beyond = (whole_numbers(dtype, known),) * 2
+    assert entry("onnxruntime", operator, beyond, "divergent", 1e12, dtype=dtype) is None
+    assert entry("openvino", operator, beyond, "error", dtype=dtype) is None
+
+
+def test_a_result_in_bfloat16_on_openvino_may_err_by_one_ulp_and_no_more() -> None:
+    args = (TensorRecipe((4, 4), "bfloat16"),) * 2
+    for name in ("mul", "matmul", "nn.functional.conv1d"):
+        assert entry("openvino", name, args, "divergent", 1.99, dtype="bfloat16") is not None
+        assert entry("openvino", name, args, "divergent", 2.1, dtype="bfloat16") is None
+        assert entry("openvino", name, args, "special-values", dtype="bfloat16") is None
+        assert entry("openvino", name, args, "divergent", 1.99) is None

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import torch
 
+from ... import operators
 from ...core import dtypes, recipe
 from ...core.model import Case
 from ...core.recipe import Literal, TensorRecipe
@@ -23,6 +24,7 @@ from .argument_names import position_of
 from .dimensions import dimension_names, dimensions_of
 from .value_facts import Words, bound_of, specials_of
 
+INPUTS: Final = "inputs"  # the name of all tensors that a call reads
 LAYOUTS = (
     "contiguous",
     "transposed",
@@ -67,6 +69,8 @@ class Facts:
         """The argument or dimension of that name; UNKNOWN if the case has none."""
         if name.startswith("arg") and name[3:].isdecimal():
             return self._position(int(name[3:5]) if len(name) < 6 else -1)
+        if name == INPUTS:
+            return self._inputs()
         if name in self.case.kwargs:
             return _comparable(self.case.kwargs[name])
         position = position_of(self.case, name)
@@ -75,6 +79,13 @@ class Facts:
         if name not in dimension_names(self.case.operator):
             return UNKNOWN  # asked first: dimensions are themselves computed from arguments
         return dimensions_of(self.case.operator, self).get(name, UNKNOWN)
+
+    def _inputs(self) -> tuple[TensorRecipe | Literal, ...]:
+        """The tensors of a call in their order, but for those that it only writes."""
+        declared = operators.registry().get(self.case.operator)
+        written = declared.leading if declared is not None else 0
+        named = [value for name, value in self.case.kwargs.items() if name != "out"]
+        return tuple(recipe.tensors([self.case.args[written:], named]))
 
     def _position(self, position: int) -> Any:
         return (

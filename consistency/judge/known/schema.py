@@ -29,6 +29,7 @@ from ..file_vocabulary import (
 )
 from ..located_yaml import Located
 from .argument_names import names_of
+from .case_facts import INPUTS
 from .dimensions import dimension_names
 from .entries import Expectation
 from .predicate import MAX_LENGTH, PredicateError, parse
@@ -122,7 +123,9 @@ class ExpectationEntry(FileModel):
         for other versions of torch than this one they may be arguments that it does not have."""
         used = parse(when).names if when is not None else frozenset()
         used = frozenset(
-            name for name in used if not (name.startswith("arg") and name[3:].isdecimal())
+            name
+            for name in used - {INPUTS}
+            if not (name.startswith("arg") and name[3:].isdecimal())
         )
         patterns = info.data.get("operator")
         elsewhere = not in_range(torch_version, info.data.get("torch", ""))
