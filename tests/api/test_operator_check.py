@@ -37,7 +37,7 @@ def checked(kinds: str, number: int) -> consistency.OperatorReport:
     )  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("kinds", "number"), PLANTED)
 def test_a_planted_fault_is_named(kinds: str, number: int) -> None:
     report = checked(kinds, number)
@@ -51,6 +51,7 @@ def test_a_planted_fault_is_named(kinds: str, number: int) -> None:
         report.raise_if_failed()
 
 
+@pytest.mark.nightly
 def test_what_the_sentences_name() -> None:
     def words(kind: str, number: int = 0) -> str:
         return str(checked(kind, number).findings[0].words)
@@ -62,7 +63,7 @@ def test_what_the_sentences_name() -> None:
     assert "repeats" in words("race")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_healthy_operator_is_not_accused_in_any_dtype(name: str) -> None:
     subject = HEALTHY[name]
@@ -98,6 +99,7 @@ def test_nor_with_other_examples(number: int, name: str) -> None:
     assert report, str(report)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", OTHERS)
 def test_nor_are_operators_of_other_kinds(name: str) -> None:
     subject = OTHERS[name]
@@ -135,6 +137,7 @@ def test_the_first_verdict_takes_few_lines_and_no_example() -> None:
     assert "\n" not in repr(report)
 
 
+@pytest.mark.nightly
 def test_a_plain_function_that_captures_a_tensor() -> None:
     weight = drawn(40, 8)
     report = consistency.check(

@@ -114,6 +114,7 @@ def test_another_reference_is_a_function_of_ones_own() -> None:
     assert error.results[0].case.source == "yours/softmax"  # type: ignore[attr-defined]
 
 
+@pytest.mark.nightly
 def test_failures_of_a_watch_are_kept_as_they_are_found(tmp_path: Path) -> None:
     x = torch.rand(64, 64)
     with consistency.watch(backends=[Off()], out=tmp_path / "failures", own=False) as w:

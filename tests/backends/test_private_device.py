@@ -221,6 +221,7 @@ print(json.dumps(rows))
     }  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_crashes_do_not_wait_for_the_import(plug: Plug) -> None:
     """Adapters are looked for once and spare workers open beside the first one: in a row of
     crashes each case goes to a spare that has imported the package, the first like the others."""

@@ -67,7 +67,7 @@ def told(results: list[Result]) -> list[str]:
     return [r.explanation for r in results if isinstance(r.detail, StateChanged)]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", LEAKS)
 def test_a_leak_changes_no_other_verdict_and_is_told_once(name: str) -> None:
     expected = undisturbed()
@@ -145,7 +145,7 @@ def test_a_leak_outside_of_the_call_itself_is_restored_and_told(
         assert text.count(state) == 1, text
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", ["Restores", "Uses", "Compiles", "Switched"])
 @pytest.mark.parametrize("suffix", ["", "+isolated"])
 def test_who_restores_what_it_changes_is_accused_of_nothing(name: str, suffix: str) -> None:

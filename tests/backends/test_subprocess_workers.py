@@ -80,7 +80,7 @@ def check(found: Run, verdict: str, text: str) -> None:
     assert len({r.key for r in found.results}) == len(found.results) >= 8
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("name", "verdict", "text"), [
     ("Raises", "error", "something went wrong"),
     ("Garbage", "structure", "has shape [3, 1, 7] instead of"),
@@ -99,6 +99,7 @@ def test_each_bad_case_has_its_verdict_and_every_other_case_its_own(
     check(run(name), verdict, text)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "name",
     ["Sleeps", pytest.param("Spins", marks=pytest.mark.skipif(os.name != "posix", reason="libc"))],
@@ -261,6 +262,7 @@ def test_a_hundred_thousand_cases_are_accounted_for_once() -> None:
     assert 800 < accounted(100_000)["crash"] < 1200
 
 
+@pytest.mark.nightly
 def test_memory_that_grows_from_call_to_call_is_told() -> None:
     grown: list[MemoryGrowth] = []
 
@@ -327,6 +329,7 @@ def test_what_torch_compiles_is_judged() -> None:
     assert any(r.verdict.tested for r in found.results)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGKILL")
 def test_a_killed_run_is_completed_and_nothing_judged_twice(tmp_path: Path) -> None:
     folder = tmp_path / "b"

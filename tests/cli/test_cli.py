@@ -254,6 +254,7 @@ def test_the_case_in_the_command_was_made_smaller() -> None:
     assert shown.args[0].base == ()
 
 
+@pytest.mark.nightly
 def test_a_folder_for_what_is_shown_even_when_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -100,6 +100,7 @@ def test_the_first_call_that_diverges_with_its_line(project: Path) -> None:
     assert (project / "reports" / "debug-2").is_dir()
 
 
+@pytest.mark.nightly
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize(("argument", "status"), [("--fine", 0), ("--seven", 7), ("--raise", 1)])
 def test_a_healthy_program_keeps_its_status(project: Path, argument: str, status: int) -> None:
@@ -148,7 +149,7 @@ def test_gradients_on_another_backend_and_modules(project: Path) -> None:
     assert "· broken" in done.stdout
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("arguments", "text"),
@@ -172,6 +173,7 @@ def test_an_option_behind_the_program_is_told() -> None:
     assert _own_options(["--backend", "cuda", "--epochs=3", "--out=x"]) == ["--backend", "--out"]
 
 
+@pytest.mark.nightly
 def test_a_program_without_calls_is_not_tested(project: Path) -> None:
     (project / "empty.py").write_text("print('nothing')\n", encoding="utf-8")
     done = debug(project, "empty.py")

@@ -246,6 +246,7 @@ def test_ones_own_backend_is_asked_again_and_in_long_runs_only(
     assert asked == ["mine", "mine"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "text", ["", "[]", "{", '{"a": 1}', '{"a": "' + "x" * 2000 + '"}', "{}" + " " * (1 << 18)]
 )

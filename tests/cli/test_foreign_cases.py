@@ -121,6 +121,7 @@ def test_what_is_not_allowed_is_one_line_before_it_runs() -> None:
         assert "add --trust" in refused.output
 
 
+@pytest.mark.nightly
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     "words", ["explain cpu numpy --case {}", "bisect {}", "expect {} --ticket T -b cpu"]

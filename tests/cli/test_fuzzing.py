@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
     not hasattr(os, "fork"), reason="mutations are read in forks, which Windows lacks"
 )
 SHARDS, MUTATIONS = 10, 1000
-FEW, REPEATED = 4, 3
+FEW, REPEATED = 2, 1
 # Commands that call no kernel: hundreds of these take as long as a few of the others.
 CHEAP = "^(report|diff|pack|corpus merge|corpus check|explain .fingerprint|query .*bundle)"
 

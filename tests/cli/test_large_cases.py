@@ -72,6 +72,7 @@ def test_a_bundle_of_large_cases(tmp_path: Path) -> None:
     assert "other memory" in str(other.output) + str(other.exception)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "more", [("--jobs", "1", "--backend", "cpu"), ("--backend", "cpu+isolated")]
 )

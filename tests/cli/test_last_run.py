@@ -114,6 +114,7 @@ def test_a_bundle_that_is_not_whole_says_so(folder: Path, tmp_path: Path) -> Non
     assert "Not whole:</strong> the run did not end" in killed
 
 
+@pytest.mark.nightly
 def test_an_interrupted_run_lists_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     drive = engine.drive
 

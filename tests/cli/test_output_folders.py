@@ -99,6 +99,7 @@ def test_a_folder_that_the_command_wrote_is_written_again(
         assert said.exit_code in (0, 1), said.output
 
 
+@pytest.mark.nightly
 def test_a_failure_is_written_into_its_own_folder_only(tmp_path: Path) -> None:
     backend = tmp_path / "wrong.py"
     backend.write_text(

@@ -254,6 +254,7 @@ def test_a_line_is_found_in_what_was_handed_on(failure: Path, tmp_path: Path) ->
         lookup.find(str(tmp_path / "cut.txt"))
 
 
+@pytest.mark.nightly
 def test_scripts_and_issues_stand_alone_on_standard_output(
     failure: Path, mine: tuple[str, str]
 ) -> None:
@@ -355,6 +356,7 @@ DAMAGED = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("what", DAMAGED)
 def test_a_damaged_folder_is_refused_with_one_line(what: str, failure: Path) -> None:
     damage, words = DAMAGED[what]

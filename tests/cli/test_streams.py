@@ -49,6 +49,7 @@ def test_an_error_of_something_else_is_not_blamed_on_the_output() -> None:
     ]
 
 
+@pytest.mark.one_in(3)
 @needs_full
 @pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("operators",)])
 def test_a_full_device(arguments: tuple[str, ...]) -> None:

@@ -201,7 +201,7 @@ NAMED: list[tuple[str, str, Deed, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("operator", "cause", "deed", "words"), NAMED, ids=[f"{o}-{c}" for o, c, _, _ in NAMED]
 )

@@ -214,12 +214,13 @@ def check(fault: Fault, minimal: MinimalCase) -> None:
     assert not fault.threshold or fault.threshold in minimal.thresholds
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("fault", SOME, ids=lambda fault: f"{fault.operator} {fault.name}")
 def test_a_fault_is_made_small(fault: Fault) -> None:
     check(fault, small(*found(fault)))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("fault", SOME[:4], ids=lambda fault: f"{fault.operator} {fault.name}")
 def test_literal_tensors_are_made_as_small(fault: Fault) -> None:
     result, backend = found(fault)
@@ -302,6 +303,7 @@ def test_ctrl_c_keeps_the_best_so_far() -> None:
     assert sizes[-1] < sizes[0]
 
 
+@pytest.mark.nightly
 def test_the_time_limit_is_kept() -> None:
     def slow(y: Tensor, x: Tensor, *rest: Any) -> Tensor:
         time.sleep(0.02)
@@ -416,6 +418,7 @@ def test_errors_that_do_not_shrink_are_made_small() -> None:
     assert size(minimal.result.case)[0] == 1
 
 
+@pytest.mark.nightly
 def test_crashes_are_made_small_and_put_nothing_into_quarantine() -> None:
     spec = f"{SUPPORT / 'bad_backends.py'}:Aborts+isolated"
     (backend,) = backends.resolve_all([spec])
@@ -461,6 +464,7 @@ def test_cases_from_elsewhere_are_made_small() -> None:
     assert size(minimal.result.case)[0] <= 5
 
 
+@pytest.mark.nightly
 def test_a_known_divergence_is_made_small_as_if_nobody_knew() -> None:
     x = (
         (1024.0 + torch.linspace(-1.0, 1.0, 300))

@@ -83,6 +83,7 @@ def scaled(operator: str, deed: Deed, cases: int = 12) -> Scaling:
     return one
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "operator",
     ["matmul", "exp", "softmax", "nn.functional.layer_norm", "sum", "nn.functional.conv2d"],
@@ -222,6 +223,7 @@ def test_data_movement_jumps_and_chance_do_not_scale(operator: str) -> None:
     assert not precision_scaling.applies(operators.registry()[operator])
 
 
+@pytest.mark.nightly
 def test_a_run_reports_and_fails(tmp_path: Path) -> None:
     backends = [Playing("good", plain), Playing("bad", float64_in_float32)]
     run = consistency.run(

@@ -68,7 +68,7 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unit_runner, "SHRINK_SECONDS", 40.0)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(32)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("operator", "wrong", "numbers", "nonzero"),

@@ -140,6 +140,7 @@ def test_a_quick_run_takes_a_minute_unless_somebody_says_how_much() -> None:
     assert RunOptions(profile="default").time_limit is None
 
 
+@pytest.mark.nightly
 def test_the_screen_says_what_a_longer_run_would_add(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

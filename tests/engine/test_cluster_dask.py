@@ -88,6 +88,7 @@ def run(
         there.close()
 
 
+@pytest.mark.nightly
 def test_one_worker_equals_the_serial_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONSISTENCY_LABEL", "lab 1")
     plan = [

@@ -35,6 +35,7 @@ def test_the_dispatcher_is_asked(few: coverage.Coverage) -> None:
     assert not few.problems
 
 
+@pytest.mark.nightly
 def test_kernels_are_reached_or_missing_for_a_reason(few: coverage.Coverage) -> None:
     missing = few.missing_kernels
     assert "aten::_softmax" not in missing

@@ -147,6 +147,7 @@ def test_a_full_disk_at_every_kind_of_place(folder: Path, undisturbed: Any) -> N
         check_place(folder, undisturbed, Disk(folder / f"n{number}", number))
 
 
+@pytest.mark.nightly
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("number", ERRORS[1:])
 def test_other_errors_at_some_places(folder: Path, undisturbed: Any, number: str) -> None:
@@ -168,6 +169,7 @@ def test_every_error_at_every_place(
         check_place(folder, undisturbed, disk)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("backend", ["Removes", "Replaces"])
 def test_a_folder_that_is_removed_during_the_run(folder: Path, backend: str) -> None:
     """Nothing is written into what has taken its place, and no part of a bundle comes back."""

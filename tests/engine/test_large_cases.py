@@ -142,7 +142,7 @@ RESULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", RESULTS)
 def test_a_fault_beyond_a_size_is_noticed(name: str) -> None:
     operator = operators.get(name)

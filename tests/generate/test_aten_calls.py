@@ -357,6 +357,7 @@ def test_what_other_devices_call_in_place_of_the_cpus_kernels() -> None:
     ]  # a device without the kernel
 
 
+@pytest.mark.nightly
 def test_a_worker_judges_them_too() -> None:
     assert verdicts(samples()["convolution.default"], "cpu+isolated") == ["rounding"]
 

@@ -277,6 +277,7 @@ def test_the_lists_are_as_long_as_they_should_be() -> None:
     assert len(HEALTHY) >= 20
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("operator", "change"), [pytest.param(n, c, id=f"{n}: {w}") for n, w, c in FAULTS]
 )

@@ -317,7 +317,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("name", "fault"), FAULTS, ids=lambda value: value if isinstance(value, str) else value.__name__
 )
@@ -409,7 +409,7 @@ HEALTHY = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("name", "sound"),
     HEALTHY,

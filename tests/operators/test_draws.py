@@ -64,7 +64,7 @@ def has_gradient(operator: Operator, materials: Materials) -> bool:
     return any(gradient.tensor is not None for gradient in found)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
 def test_draws(operator: Operator) -> None:
     if operator.callable is None:

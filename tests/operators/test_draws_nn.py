@@ -60,7 +60,7 @@ def floats(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat"))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @every
 def test_draws(operator: Operator) -> None:
     if operator.callable is None:

@@ -134,7 +134,7 @@ FAULTS = (
 )
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("backend", FAULTS, ids=lambda backend: str(backend.name))
 def test_a_fault_between_steps_is_noticed(backend: consistency.Backend) -> None:
     chosen = engine.configure(["program"], [backend], ["float32"], examples=150)

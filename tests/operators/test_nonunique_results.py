@@ -113,7 +113,7 @@ TIES = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("operator", TIES)
 def test_ties_may_be_broken_the_other_way(operator: str) -> None:
     found, backend = failing(TIES[operator], operator, 100)
@@ -372,6 +372,7 @@ WRONG_FACTORS: list[tuple[str, Deed]] = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("operator", "deed"), WRONG_FACTORS)
 def test_what_is_no_factorization_is_noticed(operator: str, deed: Deed) -> None:
     assert is_noticed(deed, operator, 25)

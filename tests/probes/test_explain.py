@@ -419,7 +419,7 @@ def test_real_configurations(spec: str) -> None:
     assert found.explained, lines(found)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(
     "line",
     [

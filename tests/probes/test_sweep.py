@@ -269,6 +269,7 @@ def test_no_browser_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         screenshot.render_png(tmp_path / "s.svg", tmp_path / "s.png")
 
 
+@pytest.mark.nightly
 def test_the_command_writes_its_files_and_says_what_it_saw(tmp_path: Path) -> None:
     command = [
         sys.executable, "-m", "consistency", "sweep", "linear", "--vary", "K=1..64", "--points",

@@ -186,7 +186,7 @@ OTHERS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", [*HALF, torch.float32], ids=name_of)
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_formulas_and_their_gradients(name: str, dtype: torch.dtype) -> None:

@@ -28,6 +28,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> list[Told]:
     return told_of(tmp_path_factory.mktemp("few"), 60, 18, 2, 7)
 
 
+@pytest.mark.nightly
 def test_permanent_failures_are_new_and_flaky_ones_are_not(few: list[Told]) -> None:
     assert holds(few), [str(one)[:300] for one in few if one.new or one.flaky]
     counts = figures(few)

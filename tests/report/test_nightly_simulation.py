@@ -10,6 +10,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from consistency.report.history.bundle_sources import bundles
 from consistency.report.history.snapshot import snapshot
 from consistency.report.history.store import Store
@@ -22,6 +24,7 @@ from simulated.scores import mornings, score
 from simulated.world import World
 
 
+@pytest.mark.nightly
 def test_planted_changes_are_found_and_nothing_else(tmp_path: Path) -> None:
     world = World(environments=3, nights=50, cases=200, seed=5)
     planted, many = make(world, tmp_path / "nights", processes=1)

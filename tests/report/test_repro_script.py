@@ -229,6 +229,7 @@ _NO_SCRIPT = re.compile(
 )
 
 
+@pytest.mark.nightly
 def test_scripts_of_healthy_results_pass(tmp_path: Path) -> None:
     """A sample of the registry; all of it by night."""
     failing, limits = healthy(list(operators.registry())[3::12], 1, tmp_path)

@@ -179,6 +179,7 @@ def test_its_text_can_be_posted(name: str, found: dict[str, tuple[Result, ...]])
     assert "consistency repro " in after
 
 
+@pytest.mark.nightly
 def test_their_scripts_fail_where_they_are_and_only_there(
     found: dict[str, tuple[Result, ...]], tmp_path: Path
 ) -> None:

@@ -315,6 +315,7 @@ def test_an_incomplete_last_line_is_what_a_kill_leaves(
     assert judged(bundle.read_results(folder)) == judged(list(whole.results))
 
 
+@pytest.mark.nightly
 def test_a_failure_that_was_made_smaller_stays_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

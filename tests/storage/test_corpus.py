@@ -149,6 +149,7 @@ def test_with_a_time_budget_the_rest_is_explored_in_time(small: Path, tmp_path: 
     ], "the seed tells them"
 
 
+@pytest.mark.nightly
 def test_every_run_explores_something_else_unless_a_seed_is_given(
     small: Path, tmp_path: Path
 ) -> None:
@@ -268,6 +269,7 @@ def test_kill_9_and_resume_with_a_corpus_and_a_time_budget(
     }
 
 
+@pytest.mark.nightly
 def test_another_corpus_or_none_is_not_resumed_with(small: Path, tmp_path: Path) -> None:
     other, out = tmp_path / "other", tmp_path / "b"
     shutil.copytree(small, other)
@@ -310,6 +312,7 @@ def test_what_a_run_found_is_added_small_and_as_drawn(
     )
 
 
+@pytest.mark.nightly
 def test_replayed_failures_are_not_taken_again(failing: Path, tmp_path: Path) -> None:
     shutil.copytree(failing, tmp_path / "b")
     text = "".join(json.dumps(row | {"origin": "replayed"}) + "\n" for row in rows(failing))

@@ -99,6 +99,7 @@ def test_a_recording_is_judged() -> None:
     assert "8 divergent" in output_of("judge", RECORDING, status=1)
 
 
+@pytest.mark.nightly
 def test_a_corpus_is_read_replayed_and_merged(tmp_path: Path) -> None:
     corpus = load_corpus(CORPUS)
     assert len(corpus.cases) == 12

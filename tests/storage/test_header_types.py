@@ -72,6 +72,7 @@ def check_variants(path: Path, read: Callable[[], object], depth: int = 3) -> in
     return refused
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["bundle.json", "environment.json"])
 def test_headers_of_a_bundle(made: Path, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "b"
@@ -79,6 +80,7 @@ def test_headers_of_a_bundle(made: Path, tmp_path: Path, name: str) -> None:
     assert check_variants(folder / name, lambda: bundle_view.read(folder).corpus_lines) > 100
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "name", ["results.jsonl", "scaling.jsonl", "determinism.jsonl", "cases.jsonl"]
 )

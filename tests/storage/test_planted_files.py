@@ -86,7 +86,7 @@ def words(line: str, folder: Path, failure: str, new: Path) -> str:
     return parts.replace(" B", f" {folder}").replace("NEW", str(new))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("name", READ)
 @pytest.mark.parametrize("plant", PLANTS)
 def test_what_is_read_is_a_regular_file_of_the_folder(
@@ -154,7 +154,7 @@ def test_literals_are_not_written_into_a_link(outside: Path, tmp_path: Path) -> 
     assert list((tmp_path / "literals").iterdir())
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("plant", ["link", "device", "pipe", "link to itself"])
 @pytest.mark.parametrize(
     "name", ["recording.json", "cases.jsonl", "outcomes.jsonl", "tensors", "tensors/*"]

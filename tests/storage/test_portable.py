@@ -77,6 +77,7 @@ def test_what_a_bare_process_records_is_judged(elsewhere: Path) -> None:
     assert not run.failures
 
 
+@pytest.mark.nightly
 def test_a_wrong_number_that_comes_back_is_found(elsewhere: Path) -> None:
     assert run_there(elsewhere, "-o", "changed").returncode == 0
     shard = next((elsewhere / "changed" / "tensors").iterdir())
@@ -119,6 +120,7 @@ def test_a_python_without_torch_is_told_in_one_line(elsewhere: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.nightly
 def test_what_comes_back_is_not_trusted(elsewhere: Path) -> None:
     assert run_there(elsewhere, "-o", "damaged").returncode == 0
     lines = elsewhere / "damaged" / "outcomes.jsonl"

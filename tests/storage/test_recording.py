@@ -377,6 +377,7 @@ def process(arguments: Sequence[str], folder: Path) -> subprocess.CompletedProce
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name == "nt", reason="signals to one process are POSIX's")
 def test_a_killed_process_leaves_a_recording_that_can_be_read_and_completed(tmp_path: Path) -> None:
     cases = corpus(tmp_path / "c", examples=20)

@@ -59,6 +59,7 @@ def planted(name: str) -> None:
     assert f"first at {operator}" in str(report)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", EVERY_DAY)
 def test_a_planted_fault_is_named(name: str) -> None:
     planted(name)
@@ -70,6 +71,7 @@ def test_every_planted_fault_is_named(name: str) -> None:
     planted(name)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_healthy_model_stays_within_the_band(name: str) -> None:
     report = compare_models(
@@ -375,6 +377,7 @@ def compared_apart(tmp_path: Path, *backends: str, **options: Any) -> consistenc
     )
 
 
+@pytest.mark.nightly
 def test_what_ends_a_process_costs_that_backend_only(tmp_path: Path) -> None:
     aborts, hangs = (f"{BAD}:{name}+isolated" for name in ("FailsInModels", "HangsInModels"))
     report = compared_apart(
@@ -557,6 +560,7 @@ def test_mistakes_in_arguments_are_one_clear_line() -> None:
         compare_models((nn.Linear(2, 2), torch.ones(1, 2), 3), ["cpu"])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("make", [torch.optim.LBFGS, torch.optim.RMSprop, torch.optim.AdamW])
 def test_any_optimizer(make: Any) -> None:
     torch.manual_seed(0)

@@ -142,6 +142,7 @@ def test_a_planted_fault_is_named_first(
     assert "again:" in said
 
 
+@pytest.mark.nightly
 def test_the_program_computes_what_it_computes_without(tmp_path: Path) -> None:
     for name, made in MODELS.items():
         plain = train(made(), steps=3)
