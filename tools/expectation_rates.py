@@ -16,19 +16,17 @@ import itertools
 import re
 import sys
 from collections.abc import Iterable
-from math import comb
+from math import exp, lgamma, log, log1p
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from consistency.core.model import Result
-from consistency.core.verdict import VerdictKind
 from consistency.judge import tolerances
 from consistency.judge.known.entries import Expectation
 from consistency.storage import bundle
 
 FILE = Path(__file__).parents[1] / "tolerances.yaml"
-_NOT_RUN = (VerdictKind.UNSUPPORTED, VerdictKind.UNAVAILABLE, VerdictKind.FALLBACK)
 _CERTAINTY = 0.95
 _FEWEST = 3
 
@@ -40,7 +38,7 @@ def main(arguments: list[str]) -> None:
         result
         for folder in folders
         for result in bundle.read_results(Path(folder))
-        if result.backend.startswith(prefix) and result.verdict.kind not in _NOT_RUN
+        if result.backend.startswith(prefix) and result.verdict.tested
     ]
     entries = [e for e in tolerances.load().expectations if e.backend.startswith(prefix)]
     rates: dict[int, float] = {}
@@ -82,12 +80,17 @@ def lower_bound(failing: int, covered: int) -> float:
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        at_least = sum(
-            comb(covered, k) * middle**k * (1 - middle) ** (covered - k)
-            for k in range(failing, covered + 1)
-        )
+        less = sum(_probability(k, covered, middle) for k in range(failing))
+        at_least = 1 - less
         low, high = (middle, high) if at_least < 1 - _CERTAINTY else (low, middle)
     return low if failing else 0.0
+
+
+def _probability(k: int, count: int, rate: float) -> float:
+    """Of ``k`` failures among ``count`` results. By logarithms: the binomial coefficients of some
+    thousand results leave float64."""
+    ways = lgamma(count + 1) - lgamma(k + 1) - lgamma(count - k + 1)
+    return exp(ways + k * log(rate) + (count - k) * log1p(-rate))
 
 
 def rewritten(text: str, rates: dict[int, float]) -> str:

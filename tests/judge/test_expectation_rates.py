@@ -26,6 +26,7 @@ def test_the_bound_is_that_of_clopper_and_pearson(rates: ModuleType) -> None:
     assert rates.lower_bound(1, 10) == pytest.approx(1 - 0.95**0.1)  # one or more of ten
     assert rates.lower_bound(4, 10) == pytest.approx(0.1500, abs=1e-4)  # tables
     assert rates.lower_bound(0, 10) == 0.0
+    assert 0.8 < rates.lower_bound(1800, 2000) < 0.9  # where binomial coefficients leave float64
 
 
 def test_the_rate_of_the_entry_is_written_and_no_other(rates: ModuleType) -> None:
