@@ -6,7 +6,7 @@ from __future__ import annotations
 from ..core.model import Case
 from ..core.recipe import TensorRecipe
 
-_ORDINARY = frozenset({"uniform", "normal", "integers"})  # value classes
+ORDINARY = frozenset({"uniform", "normal", "integers"})  # value classes
 
 
 def is_ordinary(case: Case) -> bool:
@@ -15,6 +15,6 @@ def is_ordinary(case: Case) -> bool:
     return all(
         isinstance(t, TensorRecipe)
         and not t.special
-        and (t.dtype == "bool" or t.values[0] in _ORDINARY)
+        and (t.dtype == "bool" or t.values[0] in ORDINARY)
         for t in case.tensors
     )

@@ -106,6 +106,13 @@ class TestTranslation:
                 translator.translate(operator, [torch.ones(3)], {"stable": True})
             monkeypatch.setattr(exporter, "export", None)
 
+    def test_what_torch_refuses_for_its_strides_is_translated_in_another_layout(self) -> None:
+        translator, operator = Translator(), operators.get("take_along_dim")
+        x, positions = torch.arange(6.0).reshape(2, 3), torch.tensor([5, 0])
+        with pytest.raises(RuntimeError, match="view size is not compatible"):  # torch's own defect
+            translator.translate(operator, [x.T, positions], {})
+        assert translator.translate(operator, [x.reshape(3, 2), positions], {}).model
+
     def test_graphs_are_those_of_the_exporter_alone(self, tmp_path: Path) -> None:
         """With and without the kept tables, for operators that are translated, decomposed, and
         decomposed into composite ones."""

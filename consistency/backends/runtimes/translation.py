@@ -87,19 +87,27 @@ class Translator:
         """Raises Unsupported with the exporter's reason; if torch itself refuses the call, what
         torch raises."""
         key = self._signatures.of(operator, args, kwargs)
-        if key in self._known:
-            self._known.move_to_end(key)
-        else:
-            try:
-                self._known[key] = _translated(operator, args, kwargs, self._opset, key)
-            except Exception as error:
-                self._known[key] = error.with_traceback(None)
-            if len(self._known) > MAX_TRANSLATIONS:
-                self._known.popitem(last=False)
-        found = self._known[key]
-        if isinstance(found, Exception):
-            raise found
-        return found
+        # A graph knows no strides, but torch refuses some tensors for theirs: a refusal is kept for
+        # tensors laid out like these.
+        refused = f"{key} {[tensor.stride() for tensor in tensors_of(args, kwargs)]}"
+        for name in (key, refused):
+            if name in self._known:
+                self._known.move_to_end(name)
+                return _given(self._known[name])
+        try:
+            found: Translation | Exception = _translated(operator, args, kwargs, self._opset, key)
+        except Exception as error:
+            found = error.with_traceback(None)
+        self._known[refused if isinstance(found, Exception) else key] = found
+        if len(self._known) > MAX_TRANSLATIONS:
+            self._known.popitem(last=False)
+        return _given(found)
+
+
+def _given(found: Translation | Exception) -> Translation:
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def _described(leaf: Any) -> Any:

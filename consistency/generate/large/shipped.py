@@ -1,7 +1,8 @@
-"""One moderately large case of every operator, from a file in this package: finding which calls
-repeat takes seconds for some operators, which the first run of a user must not wait for.
+"""Moderately large cases of every operator, from files in this package: those in which one size is
+large and the results repeat, and wide ones, in which two sizes are large at once. Finding which
+calls repeat takes seconds for some operators, which the first run of a user must not wait for.
 
-``python tools/large_tiles.py`` writes the file.
+``python tools/large_tiles.py`` and ``python tools/wide_cases.py`` write the files.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ...operators.declare import Operator
 from .tile_call import PERIOD
 
 FILE = Path(__file__).with_name("tiles.jsonl")
+WIDE = Path(__file__).with_name("wide.jsonl")
 DTYPE = "float32"
 # Rows, batches or elements: beyond 2**16, where indices of 16 bits and grids of blocks end, and
 # 2**19, where products of some accelerators stop, with something left over of every block of a
@@ -26,8 +28,9 @@ MOST_ELEMENTS = 1 << 21  # of the largest tensor: a case of more takes too long 
 
 
 def cases(operator: Operator, dtype: str) -> tuple[Case, ...]:
-    """The moderately large cases of an operator in float32: one whose results all repeat, and one
-    with a long reduced dimension, as far as there are such; none in other dtypes."""
+    """The moderately large cases of an operator in float32: one whose results all repeat, one with
+    a long reduced dimension, and some in which two sizes are large, as far as there are such; none
+    in other dtypes."""
     return _cases().get(operator.name, ()) if dtype == DTYPE else ()
 
 
@@ -43,4 +46,7 @@ def _cases() -> Mapping[str, tuple[Case, ...]]:
         if size > 2 * PERIOD:
             large = replace(case, tiling=replace(case.tiling, size=size))
             found[case.operator] = (*found.get(case.operator, ()), large)
+    for line in WIDE.read_text(encoding="utf-8").splitlines():
+        case = Case.from_json(json.loads(line))
+        found[case.operator] = (*found.get(case.operator, ()), case)
     return found

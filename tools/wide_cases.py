@@ -1,0 +1,142 @@
+"""Writes the wide cases that every run has: calls in which two sizes are large at once (rows and
+terms of a product, queries and keys, channels and pixels), found by trying (some minutes).
+
+    python tools/wide_cases.py [--only 'nn.*']
+
+Kernels choose another path by two sizes together, which cases with one large size do not reach.
+A call is kept if torch's CPU judges it right and quickly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import itertools
+import json
+import math
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import torch
+
+from consistency import backends, operators
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.diagnose.case_runner import judge_case
+from consistency.errors import ConsistencyError
+from consistency.generate import search
+from consistency.generate.large.shipped import DTYPE, WIDE
+from consistency.generate.ordinary_cases import ORDINARY
+from consistency.generate.variations import SQUARE, UNCHECKED, _with_sizes
+from consistency.generate.varied import shapes
+from consistency.judge import tolerances
+from consistency.operators.declare import Operator
+from tests.support.adequacy import ordinary_calls
+
+FAMILIES = frozenset(
+    {
+        "attention", "convolution", "cumulative", "embedding", "fft", "indexing", "interpolate",
+        "linalg", "matmul", "normalization", "pooling", "reduction", "rnn", "softmax", "sorting",
+    }
+)  # fmt: skip
+# Two sizes at once: whole blocks and what is left over of them.
+LENGTHS = ((513, 2561), (513, 513), (4097, 17), (257, 129), (64, 65))
+ELEMENTS = 1 << 14, 3 << 19  # of all tensors of a case
+MOST_SECONDS = 0.12  # of a result on one core
+MOST, MOST_OF_OTHERS = {"matmul": 6, "attention": 6, "convolution": 4}, 3  # cases of an operator
+DRAWN, BASES = 60, 3
+COTANGENT = 1 << 20  # where the cotangents lie in the bitstream, beyond all numbers
+SEED = 5
+
+
+def main() -> None:
+    """Writes one line per case."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="*")
+    only = parser.parse_args().only
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    lines = [
+        line
+        for line in (WIDE.read_text(encoding="utf-8").splitlines() if WIDE.exists() else [])
+        if not fnmatch.fnmatchcase(json.loads(line)["operator"], only)
+    ]
+    for name, operator in sorted(operators.registry().items()):
+        chosen = fnmatch.fnmatchcase(name, only) and operator.family in FAMILIES
+        if not chosen or DTYPE not in operator.dtypes or "random" in operator.traits:
+            continue
+        found = wide(operator)
+        lines += [json.dumps(c.to_json(), sort_keys=True, separators=(",", ":")) for c in found]
+        print(f"{name:50s} {len(found)} of {len(lines)} cases", flush=True)
+    WIDE.write_text("\n".join(sorted(lines)) + "\n", encoding="utf-8")
+
+
+def wide(operator: Operator) -> list[Case]:
+    """Some cases of an operator: of every pair of its sizes the widest that is judged right and in
+    time, and some images."""
+    rules, cpu = tolerances.load(), backends.resolve("cpu")
+    kept: list[Case] = []
+    forms: set[str] = set()
+    for alternatives in candidates(operator):
+        if len(kept) == MOST.get(operator.family, MOST_OF_OTHERS):
+            break
+        for case in alternatives:
+            if not ELEMENTS[0] <= elements(case) <= ELEMENTS[1] or form(case) in forms:
+                continue
+            began = time.perf_counter()
+            try:
+                results = judge_case(case, operator, [cpu], rules, operator.directions)
+            except (ConsistencyError, RuntimeError, ValueError, IndexError, TypeError):
+                continue
+            right = results and not any(result.verdict.fails for result in results)
+            right = right and results[0].verdict.passes
+            if right and time.perf_counter() - began <= MOST_SECONDS * len(results):
+                kept.append(case)
+                forms.add(form(case))
+                break
+    return kept
+
+
+def candidates(operator: Operator) -> Iterator[list[Case]]:
+    """Lists of variations of ordinary calls in which two sizes are large, the widest first: one
+    list for each pair of sizes, and one of images."""
+    if operator.family in UNCHECKED:
+        return
+    drawn = search.batch(operator, DTYPE, DRAWN, SEED)
+    several = [c for c in drawn if all(map(is_plain, c.tensors)) and len(shapes.sizes_of(c)) > 1]
+    bases = [*ordinary_calls.of(operator.name, DTYPE), *sorted(several, key=elements)[-BASES:]]
+    for base in (replace(base, cotangent=COTANGENT) for base in bases):
+        images = [case for case in shapes.images(base) if elements(case) >= ELEMENTS[0]]
+        yield images[len(images) // 2 :]  # with the more channels last
+        yield images
+        for first, second in itertools.permutations(shapes.sizes_of(base), 2):
+            yield [
+                _with_sizes(base, {first: lengths[0], second: lengths[1]}) for lengths in LENGTHS
+            ]
+
+
+def elements(case: Case) -> int:
+    """Of all tensors of a case."""
+    return sum(math.prod(t.base) for t in case.tensors if isinstance(t, TensorRecipe))
+
+
+def form(case: Case) -> str:
+    """Two cases of one form differ in their numbers only."""
+    return repr([[t.base for t in case.tensors if isinstance(t, TensorRecipe)], case.kwargs])
+
+
+def is_plain(tensor: object) -> bool:
+    """Whether a tensor is laid out plainly and holds ordinary numbers, or a matrix that can be
+    solved."""
+    ordinary = isinstance(tensor, TensorRecipe) and not tensor.view and not tensor.special
+    return ordinary and (tensor.dtype == "bool" or tensor.values[0] in {*ORDINARY, *SQUARE})
+
+
+if __name__ == "__main__":
+    main()
