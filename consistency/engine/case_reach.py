@@ -73,12 +73,9 @@ def reach(operator: Operator) -> Reach:
                 longest = max(longest, *shape, 0)
                 elements = max(elements, int(np.prod(shape, dtype=np.float64)))
         for case in long_cases.cases(operator, dtype):
-            assert case.tiling is not None
-            for shape, dim in zip(_shapes(case), case.tiling.dims, strict=False):
-                if dim is not None:
-                    tiled = (*shape[:dim], case.tiling.size, *shape[dim + 1 :])
-                    longest = max(longest, *tiled)
-                    elements = max(elements, int(np.prod(tiled, dtype=np.float64)))
+            for shape in _full_shapes(case):
+                longest = max(longest, *shape, 0)
+                elements = max(elements, int(np.prod(shape, dtype=np.float64)))
     return Reach(
         operator.name,
         tuple(word for word in VALUES if word in values),
@@ -88,6 +85,16 @@ def reach(operator: Operator) -> Reach:
         frozenset(overloads),
         _noticed(operator),
     )
+
+
+def _full_shapes(case: Case) -> Iterator[tuple[int, ...]]:
+    """The shapes of a long case's tensors: those that are tiled at their full size."""
+    if case.tiling is None:
+        yield from _shapes(case)
+        return
+    for shape, dim in zip(_shapes(case), case.tiling.dims, strict=False):
+        if dim is not None:
+            yield (*shape[:dim], case.tiling.size, *shape[dim + 1 :])
 
 
 def one_of_each_kind(names: Sequence[str]) -> list[str]:

@@ -1,9 +1,11 @@
-"""The moderately large case that each operator has in every run: healthy backends pass it, faults
-that begin at 2**16 rows are noticed by it."""
+"""The moderately large cases that operators have in every run: healthy backends pass them, faults
+that begin at 2**16 rows are noticed, and those that need two large sizes at once."""
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,10 @@ import torch
 import consistency
 from consistency import backends, operators
 from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
 from consistency.diagnose.case_runner import judge_case
 from consistency.engine.run_options import RunOptions
+from consistency.engine.unit_cases import exhaustive_cases, shipped_cases
 from consistency.generate.large import shipped
 from consistency.judge import tolerances
 from tests.support.commands import command
@@ -23,6 +27,7 @@ from tests.support.commands import command
 CASES = [(name, case) for name, cases in sorted(shipped._cases().items()) for case in cases]
 EVERY = 12  # of them run with every change, the others nightly
 LIMIT = 1 << 16
+ROWS, TERMS = 512, 256
 FAMILIES = ("add", "exp", "softmax", "nn.functional.linear", "bmm", "nn.functional.gelu")
 
 
@@ -45,6 +50,32 @@ class Beyond(consistency.Backend):
         return result
 
 
+class TwoLarge(consistency.Backend):
+    """The last rows of a product of many rows and terms are zeros."""
+
+    name = "two-large"
+
+    @staticmethod
+    def touches(case: Case) -> bool:
+        matrices = [t for t in case.tensors if isinstance(t, TensorRecipe) and not t.view]
+        return case.tiling is None and any(
+            first.base[-2] > ROWS and first.base[-1] > TERMS and second.base[-2] == first.base[-1]
+            for first, second in itertools.pairwise(matrices)
+            if min(len(first.base), len(second.base)) > 1
+        )
+
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        result = super().call(operator, args, kwargs)
+        matrices = [arg for arg in args if isinstance(arg, torch.Tensor) and arg.ndim > 1]
+        large = any(m.shape[-2] > ROWS and m.shape[-1] > TERMS for m in matrices[:-1])
+        if large and result.ndim > 1 and result.shape[-2] > ROWS:
+            with torch.no_grad():
+                result[..., ROWS:, :] = 0
+        return result
+
+
 def verdicts(case: Case, backend: consistency.Backend) -> list[consistency.Result]:
     operator = operators.get(case.operator)
     return judge_case(case, operator, [backend], tolerances.load(), operator.directions)
@@ -58,7 +89,16 @@ def test_most_operators_have_one() -> None:
         if shipped.DTYPE in operator.dtypes and operator.form_of is None
     ]
     assert len(names & {*floating}) >= 0.6 * len(floating)
-    assert all(case.tiling is not None and case.tiling.is_large for _, case in CASES)
+    assert all(case.tiling.is_large for _, case in CASES if case.tiling is not None)
+
+
+def test_wide_cases_are_wide_and_small_enough() -> None:
+    wide = [case for _, case in CASES if case.tiling is None]
+    assert len(wide) > 100
+    for case in wide:
+        sizes = sorted(size for t in case.tensors for size in t.base)  # type: ignore[union-attr]
+        assert sizes[-2] >= 16, case
+        assert 1 << 14 <= sum(math.prod(t.base) for t in case.tensors) <= 3 << 19  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -80,6 +120,26 @@ def test_healthy_backends_pass(name: str, case: Case) -> None:
 def test_a_fault_beyond_65536_rows_is_noticed(name: str) -> None:
     rows = [case for each, case in CASES if each == name]
     assert any(result.verdict.fails for case in rows for result in verdicts(case, Beyond()))
+
+
+@pytest.mark.parametrize("name", ["mm", "matmul", "addmm", "bmm"])
+def test_a_fault_of_two_large_sizes_is_noticed(name: str) -> None:
+    """Products of more than 512 rows and more than 256 terms leave the last rows out: no other
+    case of a quick run has both."""
+    config = RunOptions(operators=(name,), dtypes=("float32",)).config(["cpu"])
+    operator = operators.get(name)
+    other = [
+        *shipped_cases(config, operator, "float32"),
+        *exhaustive_cases(config, operator, "float32"),
+    ]
+    for case, is_noticed in [
+        *((case, False) for case in other),
+        *((case, True) for each, case in CASES if each == name and TwoLarge.touches(case)),
+    ]:
+        for backend in (TwoLarge(), backends.resolve("cpu")):
+            failing = [r for r in verdicts(case, backend) if r.verdict.fails]
+            assert bool(failing) == (is_noticed and isinstance(backend, TwoLarge)), case
+    assert any(TwoLarge.touches(case) for each, case in CASES if each == name)
 
 
 def test_a_run_has_them_unless_it_says_how_many_cases() -> None:
