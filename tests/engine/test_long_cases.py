@@ -116,6 +116,16 @@ def test_healthy_backends_pass(name: str, case: Case) -> None:
         assert "harness itself" not in result.explanation
 
 
+@pytest.mark.parametrize("dtype", shipped.HALF)
+def test_products_have_wide_ones_in_half_precision(dtype: str) -> None:
+    found = shipped.cases(operators.get("mm"), dtype)
+    assert len(found) == sum(case.tiling is None for name, case in CASES if name == "mm") > 3
+    for case in found:
+        assert {case.dtype, *(t.dtype for t in case.tensors)} == {dtype}
+        assert all(result.verdict.passes for result in verdicts(case, backends.resolve("cpu")))
+    assert not shipped.cases(operators.get("exp"), dtype)
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_fault_beyond_65536_rows_is_noticed(name: str) -> None:
     rows = [case for each, case in CASES if each == name]
