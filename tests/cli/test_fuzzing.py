@@ -53,6 +53,7 @@ def test_planted_defects_are_found(folder: Path) -> None:
     assert len(lines) == 13
 
 
+@pytest.mark.nightly
 def test_a_few_mutations(folder: Path) -> None:
     """… each of which its number repeats."""
     several = ("--mutations", str(FEW), "--command", CHEAP)

@@ -66,6 +66,7 @@ def test_the_command_shows_it(tmp_path: Path) -> None:
     assert command("operators --markdown {}", tmp_path / "x.md").exit_code == 2
 
 
+@pytest.mark.nightly
 def test_what_is_shown(few: coverage.Coverage) -> None:
     text = "\n".join(summary(few))
     assert f"{len(few.operators)} operators in" in text

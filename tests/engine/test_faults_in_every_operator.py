@@ -277,7 +277,7 @@ def check(fault: Planted, count: int) -> None:
     assert not missed, f"{fault.what}: changed results of {', '.join(missed)}, and nothing failed"
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what)
 def test_a_fault_is_noticed(fault: Planted) -> None:
     check(fault, 1)

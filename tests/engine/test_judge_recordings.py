@@ -308,6 +308,7 @@ def test_inputs_of_fewer_bits_are_noticed_in_products(folder: Path, tmp_path: Pa
 COARSE = {"sin", "cos", "erf", "asin", "acos", "nn.functional.interpolate"}
 
 
+@pytest.mark.nightly
 def test_one_per_mille_too_much_is_noticed(folder: Path, tmp_path: Path) -> None:
     def scaled(case: Case, outcome: Outcome) -> Outcome | None:
         return (

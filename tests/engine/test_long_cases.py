@@ -132,6 +132,7 @@ def test_a_fault_beyond_65536_rows_is_noticed(name: str) -> None:
     assert any(result.verdict.fails for case in rows for result in verdicts(case, Beyond()))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["mm", "matmul", "addmm", "bmm"])
 def test_a_fault_of_two_large_sizes_is_noticed(name: str) -> None:
     """Products of more than 512 rows and more than 256 terms leave the last rows out: no other

@@ -315,7 +315,7 @@ def test_wrong_numbers_are_divergent(
         )
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("fault", ["without offset", "without strides"])
 def test_a_misread_view_is_divergent(

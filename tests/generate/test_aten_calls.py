@@ -248,6 +248,7 @@ def test_no_cause_is_tried_that_a_kernel_could_stumble_over() -> None:
         assert [a.shape for a in args[:3]] == [a.shape for a in first[:3]]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "name",
     ["convolution_backward.default", "max_pool2d_with_indices_backward.default", "mm.default"],

@@ -78,7 +78,7 @@ def test_faults_are_noticed(operator: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("operator", sorted({row.operator for row in HEALTHY}))
 def test_healthy_backends_are_left_in_peace(operator: str) -> None:
     for row in (row for row in HEALTHY if row.operator == operator and row.name not in ACCUSED):
@@ -89,7 +89,7 @@ def test_healthy_backends_are_left_in_peace(operator: str) -> None:
         ), row.name
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("operator", sorted({row.operator for row in FAULTS}))
 def test_faults_are_planted_well(operator: str) -> None:
     """No fault is noticed only because its planter raises."""

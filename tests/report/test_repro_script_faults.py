@@ -252,6 +252,7 @@ def test_minimized_scripts_are_shorter_and_fail_alike(part: int, tmp_path: Path)
     assert len(found.faulty) >= 9
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", PROCESSES)
 def test_as_a_process_of_its_own(name: str, found: Found, tmp_path: Path) -> None:
     """Exit status 1 (or the death of the process) on the faulty torch, 0 on the healthy one,

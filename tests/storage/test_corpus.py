@@ -322,6 +322,7 @@ def test_replayed_failures_are_not_taken_again(failing: Path, tmp_path: Path) ->
     assert "no failure that was found by exploring" in shown.output
 
 
+@pytest.mark.nightly
 def test_the_folder_of_a_failure_is_a_source(failing: Path, tmp_path: Path) -> None:
     folder = next(iter(sorted((failing / "failures").iterdir())))
     assert command("corpus merge {} -o {}", folder, tmp_path / "m").exit_code == 0
