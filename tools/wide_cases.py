@@ -4,7 +4,8 @@ terms of a product, queries and keys, channels and pixels), found by trying (som
     python tools/wide_cases.py [--only 'nn.*']
 
 Kernels choose another path by two sizes together, which cases with one large size do not reach.
-A call is kept if torch's CPU judges it right and quickly.
+A call is kept if it is judged quickly. One that torch's CPU computes wrongly is printed: it is to
+be entered as a known divergence, and is kept.
 """
 
 from __future__ import annotations
@@ -53,7 +54,11 @@ OF_MATRICES = ((257, 3), (129, 65), (65, 64))  # whose decompositions cost the t
 ELEMENTS = 1 << 14, 3 << 19  # of all tensors of a case
 SECONDS, MOST_SECONDS = {"matmul": 0.4, "attention": 0.4}, 0.15  # of a result on one core
 MOST, MOST_OF_OTHERS = {"matmul": 6, "attention": 6, "convolution": 4}, 3  # cases of an operator
-LEFT_OUT = frozenset({"matrix_exp", "linalg.matrix_exp", "linalg.eigvals", "linalg.eig"})  # seconds
+# Three take seconds; the gradient of grid_sample steps at the edges of pixels, which positions of
+# large images reach by rounding, and its budget does not know that yet.
+LEFT_OUT = frozenset(
+    {"matrix_exp", "linalg.matrix_exp", "linalg.eigvals", "linalg.eig", "nn.functional.grid_sample"}
+)
 UNMETA = frozenset({"attention", "linalg", "sorting"})  # with results no larger than their inputs
 DRAWN, BASES = 60, 3
 COTANGENT = 1 << 20  # where the cotangents lie in the bitstream, beyond all numbers
@@ -88,8 +93,8 @@ def main() -> None:
 
 
 def wide(operator: Operator) -> list[Case]:
-    """Some cases of an operator: of every pair of its sizes the widest that is judged right and in
-    time, and some images."""
+    """Some cases of an operator: of every pair of its sizes the widest that is judged in time, and
+    some images."""
     rules, cpu = tolerances.load(), backends.resolve("cpu")
     kept: list[Case] = []
     forms: set[str] = set()
@@ -103,10 +108,12 @@ def wide(operator: Operator) -> list[Case]:
             if not _is_moderate(case, operator):
                 continue
             results = judge_case(case, operator, [cpu], rules, operator.directions)
-            right = results and not any(result.verdict.fails for result in results)
-            right = right and results[0].verdict.passes
+            wrong = [result for result in results if result.verdict.diverges]
+            for result in wrong:
+                print(f"  {result.direction} {result.explanation}\n  {case.line}", flush=True)
+            shows = wrong or (results and results[0].verdict.passes)
             most = SECONDS.get(operator.family, MOST_SECONDS) * len(results)
-            if right and time.perf_counter() - began <= most:
+            if wrong or (shows and time.perf_counter() - began <= most):
                 kept.append(case)
                 forms.add(form(case))
                 break

@@ -45,18 +45,34 @@ def _call(
     were built, so that in-place operators write to the original.
     """
     function = operator.reference or operator
-    if absolute:
-        outputs = collect(
-            lambda args, kwargs: function(*unsigned(args, False), **unsigned(kwargs, False)),
-            operator,
-            arguments,
-            backward,
-        )
-    else:
-        outputs = collect(
-            lambda args, kwargs: function(*args, **kwargs), operator, arguments, backward
-        )
+
+    def call(args: Any, kwargs: Any) -> Any:
+        if absolute:
+            return function(*unsigned(args, False), **unsigned(kwargs, False))
+        return function(*args, **kwargs)
+
+    with _one_thread() if _factors_batches(operator) else contextlib.nullcontext():
+        outputs = collect(call, operator, arguments, backward)
     return tuple([_resolve_lazy_bits(output) for output in outputs])
+
+
+def _factors_batches(operator: Operator) -> bool:
+    return (operator.form_of or operator).family == "linalg"
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """torch factors the matrices of a batch in several threads at once, which MKL does not allow:
+    from 151 x 151 on the results are wrong, those of float64, too (pytorch#142815)."""
+    threads = torch.get_num_threads()
+    if threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _adjust_others(
