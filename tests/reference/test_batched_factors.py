@@ -26,7 +26,8 @@ def two_threads() -> Iterator[None]:
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("name", ["linalg.inv", "linalg.slogdet"])
 def test_the_reference_of_a_batch_is_that_of_its_matrices(name: str) -> None:
-    case = Case(name, "float32", (TensorRecipe((3, 257, 257), "float32", ("diagonal", 257, 9.0), 400_000),))  # fmt: skip
+    batch = TensorRecipe((3, 257, 257), "float32", ("diagonal", 257, 9.0), 400_000)
+    case = Case(name, "float32", (batch,))
     operator, materials = operators.get(name), prepare(case)
     found = Reference(operator, materials, "forward").outcome.outputs[-1].tensor
     (matrices,) = materials.build("float64").tensors
