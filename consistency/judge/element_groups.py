@@ -4,6 +4,7 @@ range; and clusters of rows or tiles that err more than others."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,9 @@ from .pareto import pareto_front
 
 _SETTLED = 1.0  # G·u·S: smaller errors satisfy every rule in use; only the two maxima are kept
 _DOUBTFUL = 0.5 * _SETTLED
+# Of a sampling point g: the sum 1 + g, its product with the size and the shift by half a
+# pixel are rounded, and a reflected one once more; each by u · (1 + |g|) at most.
+_EDGE = 4.0
 _FEW_TERMS = 8  # up to which √n and n hardly differ
 # Groups are compared above this largest error (σ²), up to this number of elements.
 _NOTABLE, _MOST_GROUPED = 9.0, 1 << 20
@@ -38,7 +42,9 @@ class GroupedElements(ScaledElements):
         rounding."""
         reference, u = self.reference, self.unit_roundoff()
         if reference.operator.alternatives is not None and reference.direction == "forward":
-            self._admit_alternatives(sums)
+            self._admit(sums, self._alternatives())
+        elif reference.operator.edges and reference.direction == "backward":
+            self._admit(sums, self._across_edges(u))
         if (bound := self._bound_without_magnitude(sums, u)) is not None:
             return (ElementGroup(None, sums.ulp_max, bound, sums.abs_max),), False
         if self._settled_from_below(sums, u):
@@ -187,16 +193,33 @@ class GroupedElements(ScaledElements):
             return None
         return np.empty(self.expected.size)
 
-    def _admit_alternatives(self, sums: metrics.Sums) -> None:
-        """Discontinuous operators: measure against the nearest admissible result."""
+    def _alternatives(self) -> Iterator[Any]:
+        """Other admissible results of a discontinuous operator."""
         hook, reference = self.reference.operator.alternatives, self.reference
         assert hook is not None
         raw = tuple(o.tensor for o in reference.outcome.outputs if o.tensor is not None)
-        nearest = metrics.errors(self.actual, self.expected, self.tail)
         for outputs in hook(tuple(reference.arguments.args), reference.arguments.kwargs, raw):
-            alternative = flat(
-                torch.as_tensor(outputs[self.index]).broadcast_to(self.shape), wide=True
-            )
+            yield outputs[self.index]
+
+    def _across_edges(self, u: float) -> Iterator[Any]:
+        """The gradient where the arguments at whose edges it steps are larger or smaller by what
+        the operator itself may round them by."""
+        edges = self.reference.operator.edges
+        for step in (_EDGE * u, -_EDGE * u):
+
+            def moved(base: torch.Tensor, position: int, step: float = step) -> torch.Tensor:
+                return base + step * (1.0 + base.abs()) if position in edges else base
+
+            found = self.reference.evaluate(moved)
+            tensor = found[self.index].tensor if found else None
+            if tensor is not None:
+                yield tensor
+
+    def _admit(self, sums: metrics.Sums, alternatives: Iterable[Any]) -> None:
+        """Measure against the nearest admissible result."""
+        nearest = metrics.errors(self.actual, self.expected, self.tail)
+        for output in alternatives:
+            alternative = flat(torch.as_tensor(output).broadcast_to(self.shape), wide=True)
             alternative = alternative[self.keep] if self.keep is not None else alternative
             closer = np.abs(self.actual - alternative) < nearest
             if closer.any():

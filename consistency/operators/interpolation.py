@@ -228,6 +228,6 @@ def op(
 DISCONTINUOUS: dict[str, Any] = {"traits": frozenset({"discontinuous"})}
 OPERATORS = [
     op("interpolate", interpolate, of_pixels, of_gradients, terms=of_area, **DISCONTINUOUS),
-    op("grid_sample", grid_sample, of_samples, of_gradients, FLOAT, **DISCONTINUOUS),
+    op("grid_sample", grid_sample, of_samples, of_gradients, FLOAT, edges=(1,), **DISCONTINUOUS),
     op("affine_grid", affine_grid, of_affine, of_points, traits=frozenset({"linear"})),
 ]
