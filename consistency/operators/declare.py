@@ -115,8 +115,8 @@ class Operator:
     discontinuous operators. ``edges`` are the positions of tensors at whose edges the gradient
     steps: a sampling point that crosses into the next pixel. ``ranges`` are intervals of an
     argument (position, low, high) that a rule may name. ``mutates`` are the positions of tensors
-    (in materializing order) written in place. ``reference`` replaces the callable for the float64 run. ``cases`` gives the cases of
-    ``(dtype, examples, seed)`` where they are not drawn with ``sample``
+    (in materializing order) written in place. ``reference`` replaces the callable for the float64
+    run. ``cases`` gives the cases of ``(dtype, examples, seed)`` where they are not drawn with ``sample``
     (:mod:`consistency.generate.calls.opinfo`). ``form_of`` is the operator of which this is another
     form (a method, ``out=``): the rules of that one hold here; ``leading`` counts the tensors that
     stand before that one's own arguments. ``whole`` are the positions of floating tensors that hold

@@ -15,8 +15,8 @@ from consistency.core.recipe import TensorRecipe
 from consistency.diagnose.case_runner import judge_case
 from consistency.judge import tolerances
 
-# Of 1,204,518 coordinates one lies 1e-6 pixels beside the center of a pixel, on which float32 rounds
-# it: the slope there is that of the next pixels, 6,694 x budget from the one in float64.
+# Of 1,204,518 coordinates one lies 1e-6 pixels beside the center of a pixel, on which float32
+# rounds it: the slope there is that of the next pixels, 6,694 x budget from the one in float64.
 CASE = Case(
     "nn.functional.grid_sample", "float32",
     (
