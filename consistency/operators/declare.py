@@ -116,9 +116,9 @@ class Operator:
     steps: a sampling point that crosses into the next pixel. ``ranges`` are intervals of an
     argument (position, low, high) that a rule may name. ``mutates`` are the positions of tensors
     (in materializing order) written in place. ``reference`` replaces the callable for the float64
-    run. ``cases`` gives the cases of ``(dtype, examples, seed)`` where they are not drawn with ``sample``
-    (:mod:`consistency.generate.calls.opinfo`). ``form_of`` is the operator of which this is another
-    form (a method, ``out=``): the rules of that one hold here; ``leading`` counts the tensors that
+    run. ``cases`` gives the cases of ``(dtype, examples, seed)`` where they are not drawn with
+    ``sample`` (:mod:`consistency.generate.calls.opinfo`). ``form_of`` is the operator of which this
+    is another form (a method, ``out=``): the rules of that one hold here; ``leading`` counts the tensors that
     stand before that one's own arguments. ``whole`` are the positions of floating tensors that hold
     whole numbers, such as a degree, and so have no neighbors that an ulp away would mean nearly
     the same.
