@@ -52,7 +52,7 @@ FAMILIES = frozenset(
 LENGTHS = ((513, 2561), (513, 513), (4097, 17), (257, 129), (64, 65))
 OF_MATRICES = ((257, 3), (129, 65), (65, 64))  # whose decompositions cost the third power
 ELEMENTS = 1 << 14, 3 << 19  # of all tensors of a case
-SECONDS, MOST_SECONDS = {"matmul": 0.4, "attention": 0.4}, 0.15  # of a result on one core
+SECONDS, MOST_SECONDS = {"matmul": 0.4, "attention": 0.4}, 0.15  # of processor time, of a result
 MOST, MOST_OF_OTHERS = {"matmul": 6, "attention": 6, "convolution": 4}, 3  # cases of an operator
 LEFT_OUT = frozenset({"matrix_exp", "linalg.matrix_exp", "linalg.eigvals", "linalg.eig"})  # seconds
 UNMETA = frozenset({"attention", "linalg", "sorting"})  # with results no larger than their inputs
@@ -100,7 +100,7 @@ def wide(operator: Operator) -> list[Case]:
         for case in alternatives:
             if not ELEMENTS[0] <= elements(case) <= ELEMENTS[1] or form(case) in forms:
                 continue
-            began = time.perf_counter()
+            began = time.process_time()
             if not _is_moderate(case, operator):
                 continue
             results = judge_case(case, operator, [cpu], rules, operator.directions)
@@ -109,7 +109,7 @@ def wide(operator: Operator) -> list[Case]:
                 print(f"  {result.direction} {result.explanation}\n  {case.line}", flush=True)
             shows = wrong or (results and results[0].verdict.passes)
             most = SECONDS.get(operator.family, MOST_SECONDS) * len(results)
-            if wrong or (shows and time.perf_counter() - began <= most):
+            if wrong or (shows and time.process_time() - began <= most):
                 kept.append(case)
                 forms.add(form(case))
                 break

@@ -21,6 +21,7 @@ from ..operators.declare import Operator
 from ._contract import ContractObserver
 from ._cotangents import differentiated
 from ._foreign_code import StateChanges, calls_foreign_code
+from .batched_factors import one_thread
 from .process_state import StateGuard
 
 MAX_OUTPUTS = 1 << 16  # no operator returns more; limits the memory of a faulty one
@@ -57,10 +58,10 @@ def _seeded_or_not(
     backward: bool,
     observer: ContractObserver | None,
 ) -> tuple[Output, ...]:
-    if "random" in operator.traits:
-        with seeded(arguments.materials.case.digest):
-            return _collect(function, operator, arguments, backward, observer)
-    return _collect(function, operator, arguments, backward, observer)
+    random = "random" in operator.traits
+    seed = seeded(arguments.materials.case.digest) if random else contextlib.nullcontext()
+    with seed, one_thread(operator, arguments):
+        return _collect(function, operator, arguments, backward, observer)
 
 
 @contextlib.contextmanager

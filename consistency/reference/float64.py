@@ -51,28 +51,8 @@ def _call(
             return function(*unsigned(args, False), **unsigned(kwargs, False))
         return function(*args, **kwargs)
 
-    with _one_thread() if _factors_batches(operator) else contextlib.nullcontext():
-        outputs = collect(call, operator, arguments, backward)
+    outputs = collect(call, operator, arguments, backward)
     return tuple([_resolve_lazy_bits(output) for output in outputs])
-
-
-def _factors_batches(operator: Operator) -> bool:
-    return (operator.form_of or operator).family == "linalg"
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """torch factors the matrices of a batch in several threads at once, which MKL does not allow:
-    from 151 x 151 on the results are wrong, those of float64, too (pytorch#142815)."""
-    threads = torch.get_num_threads()
-    if threads == 1:
-        yield
-        return
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _adjust_others(

@@ -1,5 +1,5 @@
 """torch factors the matrices of a batch in several threads at once, which MKL does not allow
-(pytorch#142815): the reference computes them in one."""
+(pytorch#142815): results are wrong, or none comes. Reference and CPU compute them in one thread."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from consistency import operators
+from consistency.backends.batched_factors import needs_one_thread
+from consistency.backends.cpu import Cpu
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.generate.materialize import prepare
@@ -36,3 +38,35 @@ def test_the_reference_of_a_batch_is_that_of_its_matrices(name: str) -> None:
     alone = [operator(matrix) for matrix in matrices]
     last = [one if isinstance(one, torch.Tensor) else one[-1] for one in alone]
     torch.testing.assert_close(found, torch.stack(last), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_the_cpu_of_this_process_comes_back() -> None:
+    batch = TensorRecipe((3, 257, 257), "float32", ("diagonal", 257, 6.0), 397_451)
+    operator, materials = (
+        operators.get("linalg.lu_factor"),
+        prepare(Case("linalg.lu_factor", "float32", (batch,))),
+    )
+    outcome = Cpu().run(operator, materials, "forward")
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+    (matrices,) = materials.build("float32").tensors
+    factors = torch.stack([operator(matrix)[0] for matrix in matrices])
+    found = outcome.outputs[0].tensor
+    assert found is not None
+    torch.testing.assert_close(found, factors, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "expected"),
+    [
+        ("linalg.det", (3, 151, 151), True),
+        ("linalg.det", (3, 150, 150), False),
+        ("linalg.det", (151, 151), False),
+        ("matmul", (3, 257, 257), False),
+    ],
+)
+def test_which_calls_need_one_thread(name: str, shape: tuple[int, ...], expected: bool) -> None:
+    tensor = TensorRecipe(shape, "float32", ("uniform", -1.0, 1.0))
+    arguments = prepare(Case(name, "float32", (tensor, tensor)[: 1 + (name == "matmul")]))
+    assert needs_one_thread(operators.get(name), arguments.build("float32")) is expected

@@ -109,10 +109,11 @@ class _Service:
 
         from ... import backends
         from ...errors import ConsistencyError
-        from .. import _directml_adapters
+        from .. import _directml_adapters, batched_factors
         from ..base import prepared
 
         began = time.monotonic()
+        batched_factors.leave_threads()  # who started this process can stop it
         self.limit = float(header["limit"])
         _directml_adapters.adopt(header.get("adapters"))
         sys.path += [entry for entry in header.get("path", ()) if entry not in sys.path]
