@@ -19,6 +19,7 @@ MAX_WARNINGS = 50  # texts per call
 _UNSUPPORTED = re.compile(
     r"not implemented for|is not supported|not currently supported|(?:does not|doesn't) "
     r"support|unsupported (?:data ?)?type|"
+    r"not supported for \w+$|of supported devices: |"
     r"Could not run '|no kernel|has no [a-z_.]+$|only supports? float|does not have a "
     r"deterministic implementation",
     re.IGNORECASE,

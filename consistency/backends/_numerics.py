@@ -69,6 +69,16 @@ def mkl_instructions() -> str:
     return ""
 
 
+@functools.cache
+def instructions() -> str:
+    """As :func:`mkl_instructions`, and whether oneDNN multiplies in the tiles of AMX: "AVX-512 with
+    VNNI and AMX"."""
+    # Private, but there is no other; torch 2.4 lacks it.
+    has_tiles = getattr(torch.cpu, "_is_amx_tile_supported", bool)
+    tiles = not os.environ.get("ONEDNN_MAX_CPU_ISA") and has_tiles()
+    return " and ".join(filter(None, (mkl_instructions(), "AMX" if tiles else "")))
+
+
 def switches() -> dict[str, str]:
     """Process-wide switches that differ from torch's defaults."""
     result = {}

@@ -131,7 +131,7 @@ class Backend:
             "numpy": np.__version__,
             "processor": _processor(),
         }
-        identity |= {"mkl instructions": text} if (text := _numerics.mkl_instructions()) else {}
+        identity |= {"mkl instructions": text} if (text := _numerics.instructions()) else {}
         return identity | _numerics.build() | _numerics.switches() | _numerics.variables()
 
     @functools.cached_property

@@ -31,6 +31,7 @@ from .declare import (
 )
 from .hooks import Tensors, hook
 from .magnitudes import finite, largest
+from .nonunique_results import zeros_aside
 from .parameter_sampling import optional_arguments
 from .sampling import shape_of
 from .write_destinations import destination
@@ -211,9 +212,23 @@ OPERATORS = [
         aten="relu",
     ),
     activation(
-        "relu6", unary(near(0.0, 6.0)), SELECTED, NUMERIC, SELECTING | EXTREMUM, aten="relu6"
+        "relu6",
+        unary(near(0.0, 6.0)),
+        SELECTED,
+        NUMERIC,
+        SELECTING | EXTREMUM,
+        aten="relu6",
+        observe=zeros_aside,
     ),
-    activation("hardtanh", bounded, SELECTED, SIGNED, SELECTING | EXTREMUM, aten="hardtanh"),
+    activation(
+        "hardtanh",
+        bounded,
+        SELECTED,
+        SIGNED,
+        SELECTING | EXTREMUM,
+        aten="hardtanh",
+        observe=zeros_aside,
+    ),
     activation("threshold", threshold, SELECTED, NUMERIC, SELECTING),
     activation(
         "hardshrink",

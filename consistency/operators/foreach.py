@@ -31,6 +31,7 @@ from .gradient_magnitudes import (
     one_more_than_expm1,
 )
 from .hooks import Args, Kwargs, Tensors, hook
+from .nonunique_results import zeros_aside
 
 TERM = Domain(wide=(-8, 7))
 DIVISOR = Domain(2.0**-4, 16.0, wide=(-4, 3))
@@ -158,10 +159,17 @@ def in_place(name: str) -> Callable[..., Any] | None:
         return None
 
     def write(first: Any, *rest: Any, **kwargs: Any) -> Any:
-        function(first, *rest, **kwargs)
+        function(first, *map(_on_the_host, rest), **kwargs)
         return first
 
     return write
+
+
+def _on_the_host(argument: Any) -> Any:
+    """A tensor that holds one number for each tensor of the lists must be the CPU's, wherever those
+    are (pytorch#88157)."""
+    of_numbers = isinstance(argument, torch.Tensor) and argument.ndim == 1
+    return argument.cpu() if of_numbers else argument
 
 
 def both(
@@ -172,7 +180,7 @@ def both(
         name=f"_foreach_{name}", family="foreach", sample=sample(overlap=True), error=error,
         dtypes=FLOAT, **more
     )  # fmt: skip
-    return [functional, writing(name, sample(overlap=False), error)]
+    return [functional, writing(name, sample(overlap=False), error, observe=functional.observe)]
 
 
 def writing(name: str, sample: Sample, error: ErrorModel, **more: Any) -> Operator:
@@ -221,10 +229,10 @@ OPERATORS = [
     *both("sigmoid", over(EXPONENT), replace(SUMS, backward=each_gradient(one_minus_sigmoid))),
     *both("tanh", over(Domain(-4.0, 4.0)), replace(SUMS,
     backward=each_gradient(one_minus_tanh_squared))),
-    *both("maximum", over(TERM, TERM, number=(-4, 4)), EXACT),
-    *both("minimum", over(TERM, TERM, number=(-4, 4)), EXACT),
-    *both("clamp_max", over(TERM, TERM, number=(-4, 4)), EXACT),
-    *both("clamp_min", over(TERM, TERM, number=(-4, 4)), EXACT),
+    *both("maximum", over(TERM, TERM, number=(-4, 4)), EXACT, observe=zeros_aside),
+    *both("minimum", over(TERM, TERM, number=(-4, 4)), EXACT, observe=zeros_aside),
+    *both("clamp_max", over(TERM, TERM, number=(-4, 4)), EXACT, observe=zeros_aside),
+    *both("clamp_min", over(TERM, TERM, number=(-4, 4)), EXACT, observe=zeros_aside),
     *both("pow", raised),
     *(form for name, domain in UNARY.items() for form in both(name, over(domain), SUMS)),
     *both("expm1", over(EXPONENT), replace(SUMS, backward=each_gradient(one_more_than_expm1))),

@@ -117,10 +117,15 @@ def short_time(d: Drawing) -> Call:
 
 
 def as_pairs(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    return tuple(
-        torch.view_as_real(output.resolve_conj()) if output.is_complex() else output
-        for output in outputs
-    )
+    """Complex numbers as pairs of their parts. Which part becomes NaN is open (C99, Annex G): a
+    factor of i swaps them, and a kernel that knows it leaves the other part alone."""
+    return tuple(_parts(output) if output.is_complex() else output for output in outputs)
+
+
+def _parts(numbers: torch.Tensor) -> torch.Tensor:
+    pairs = torch.view_as_real(numbers.resolve_conj())
+    missing = pairs.isnan().any(-1, keepdim=True)
+    return pairs.masked_fill(missing, math.nan) if bool(missing.any()) else pairs
 
 
 def dims_of(name: str, args: Args, kwargs: Kwargs) -> list[int]:

@@ -235,7 +235,17 @@ OPERATORS = [
     op("mode", frequent, frequency, differentiable=False),
     op("unique", unique, differentiable=False, method=True),
     op("unique_consecutive", unique, differentiable=False),
-    op("quantile", quantile, None, FLOAT, error=accumulated(of_quantile, one), out=True),
-    op("nanquantile", quantile, None, FLOAT, error=accumulated(of_quantile, one), out=True),
+    *(
+        op(
+            name,
+            quantile,
+            None,
+            FLOAT,
+            error=accumulated(of_quantile, one),
+            observe_gradients=tied("dim", 2, None),
+            out=True,
+        )
+        for name in ("quantile", "nanquantile")
+    ),
     op("histc", histogram, None, FLOATS, differentiable=False, traits=frozenset(), out=True),
 ]

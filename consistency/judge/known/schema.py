@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
@@ -95,9 +96,13 @@ class ExpectationEntry(FileModel):
         "(docs/expectations.md)"),
     )  # fmt: skip
     backend: Text = Field(default="*", description="name or glob")
-    device: Text = Field(default="*", description="glob on the device's name")
+    device: Names = Field(
+        default_factory=lambda: ["*"], description="glob on the device's name, or a list of them"
+    )
     instructions: Text = Field(
-        default="*", description="glob on the instruction set that MKL takes, such as 'AVX-512*'"
+        default="*",
+        description="glob on the instruction set that MKL takes, and AMX where oneDNN has it, such "
+        "as 'AVX-512*' or '*AMX'",
     )
     driver: Versions = Field(
         default="", description="range of driver versions such as '>=31.0.15,<32'"
@@ -173,14 +178,14 @@ class ExpectationsFile(FileModel):
 
 
 def entries_of(said: Sequence[ExpectationEntry], located: Located) -> Iterator[Expectation]:
-    """The entries of a file with their places: one for each operator that is named."""
+    """The entries of a file with their places: one for each operator and device that is named."""
     for number, entry in enumerate(said):
         values: Mapping[str, Any] = dict(entry)
         when = parse(entry.when) if entry.when is not None else None
         place = located.line(("expectations", number))
         shared = {"when": when, "place": place, "verdicts": tuple(entry.verdicts)}
-        for operator in entry.operator:
-            yield Expectation(**{**values, **shared, "operator": operator})
+        for operator, device in itertools.product(entry.operator, entry.device):
+            yield Expectation(**{**values, **shared, "operator": operator, "device": device})
 
 
 def load(paths: Iterable[str | Path]) -> tuple[tuple[Expectation, ...], str]:
