@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from ..core.recipe import Literal, TensorRecipe
 from .call_forms import also_written, behind, out_form
 from .declare import Call, Drawing, Operator, Sample, resolve
-from .nonunique_results import zeros_aside
+from .nonunique_results import of_memory_too
 from .variants import NO_VARIANTS, SHARED_TRAITS, DistinctElements, copied_back, declared
 
 # With a kernel for out=, which Python's function need not take.
@@ -81,11 +81,6 @@ def one(operator: Operator, *wanted: str) -> tuple[str, ...]:
     return tuple(d for d in (*wanted, *operator.dtypes) if d in operator.dtypes)[:1]
 
 
-def of_every_output(operator: Operator) -> Callable[..., Any] | None:
-    """The operator's hook, if it also applies to the memory that is written to."""
-    return zeros_aside if operator.observe is zeros_aside else None
-
-
 def kernel(operator: Operator) -> Callable[..., Any] | None:
     """ATen's packet of overloads if one of them takes out=, as Python's function need not; None
     where this version of torch has none."""
@@ -103,7 +98,7 @@ def with_out(operator: Operator) -> Operator:
     return replace(
         form, form_of=operator, dtypes=one(operator, "float32", "int64"),
         sample=out_form(operator).sample,
-        function=None if packet is None else form.function, observe=of_every_output(operator),
+        function=None if packet is None else form.function, observe=of_memory_too(operator.observe),
         reference=out_form(operator).reference,
     )  # fmt: skip
 
@@ -139,7 +134,7 @@ def written_form(operator: Operator, dtypes: tuple[str, ...]) -> Operator:
         operator, name=f"{operator.name}_", family="inplace", form_of=operator, mutates=(0,),
         function=BY_ARGUMENT.get(operator.name) or resolve(f"{operator.name}_"),
         sample=functools.partial(written_first, operator.sample),
-        error=behind(operator.error, leading=0), observe=of_every_output(operator),
+        error=behind(operator.error, leading=0), observe=of_memory_too(operator.observe),
         differentiable=operator.differentiable and operator.name not in OF_THE_RESULT,
         dtypes=dtypes, traits=(operator.traits & SHARED_TRAITS) | {"inplace"},
         reference=functools.partial(copied_back, operator.reference or operator),

@@ -38,6 +38,7 @@ from .declare import (
 )
 from .hooks import Args, Kwargs, Tensors
 from .magnitudes import joint_maximum
+from .nonunique_results import argument, tied_sums
 from .parameter_sampling import optional_arguments
 from .reductions import of_factors
 
@@ -134,7 +135,15 @@ OPERATORS = [
     op("amin", over(SUMMED, distinct=True, everything=True), EXACT, FLOATS),
     op("argmax", over(SUMMED, distinct=True, everything=True), EXACT, FLOATS, differentiable=False),
     op("argmin", over(SUMMED, distinct=True, everything=True), EXACT, FLOATS, differentiable=False),
-    op("median", over(SUMMED, distinct=True), EXACT, FLOATS),
+    op(
+        "median",
+        over(SUMMED, distinct=True),
+        EXACT,
+        FLOATS,
+        observe_gradients=tied_sums(
+            lambda args, kwargs: argument("dim", 1, None, args, kwargs)  # numbers of half precision
+        ),
+    ),
     op("norm", over(SUMMED, 2.0, 1.0, math.inf, everything=True), SHARES, FLOAT),
     op(
         "normalize",

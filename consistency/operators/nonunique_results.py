@@ -53,6 +53,11 @@ def zeros_aside(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     return tuple(plain_zeros(output) for output in outputs)
 
 
+def of_memory_too(observe: Any) -> Any:
+    """An operator's hook, if it also applies to the memory that a form of it writes to; or None."""
+    return observe if observe is zeros_aside else None
+
+
 def value_at_extremum(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """argmax, argmin: the input's value at the index."""
     (index, values), dim = (outputs[0], args[0]), argument("dim", 1, None, args, kwargs)

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..core.recipe import TensorRecipe
 from .declare import COMPLEX, Call, ComplexVariant, Drawing, InPlaceVariant, Operator, Sample
+from .nonunique_results import of_memory_too
 
 NO_VARIANTS: dict[str, Any] = {
     "complex": False, "inplace": "", "out": False, "method": False, "aten": ""
@@ -68,6 +69,7 @@ def in_place_form(operator: Operator) -> Operator:
         | {"inplace"},
         mutates=(0,),
         ranges=operator.ranges,
+        observe=of_memory_too(operator.observe),
         reference=reference and functools.partial(copied_back, reference),
         complex=_complex_in_place(operator.complex, variant.complex),
     )
