@@ -124,8 +124,7 @@ def as_pairs(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 def _parts(numbers: torch.Tensor) -> torch.Tensor:
     pairs = torch.view_as_real(numbers.resolve_conj())
-    missing = pairs.isnan().any(-1, keepdim=True)
-    return pairs.masked_fill(missing, math.nan) if bool(missing.any()) else pairs
+    return pairs.masked_fill(pairs.isnan().any(-1, keepdim=True), math.nan)
 
 
 def dims_of(name: str, args: Args, kwargs: Kwargs) -> list[int]:
