@@ -7,6 +7,8 @@ from . import (  # noqa: F401
     accumulations,
     arguments,
     contract,
+    fifth_list,
+    fifth_list_sizes,
     gradients,
     held_out,
     held_out_frameworks,
