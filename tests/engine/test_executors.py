@@ -113,6 +113,24 @@ def test_a_crashing_process_costs_its_case_only_and_an_interrupted_run_is_comple
     assert len({r.key for r in found}) == len(found) == 2 * 2
 
 
+def test_a_crash_of_the_process_that_an_entry_expects_is_known(tmp_path: Path) -> None:
+    path, entry = tmp_path / "deadly.py", tmp_path / "known.yaml"
+    path.write_text(DEADLY, encoding="utf-8")
+    entry.write_text(
+        "expectations:\n"
+        "  - {operator: sign, backend: deadly, verdicts: [crash], reason: it dies}\n",
+        encoding="utf-8",
+    )
+    chosen = config(
+        operators=["sign"], backends=[f"{path}:Deadly"], dtypes=["float32"],
+        directions=["forward"], examples=1, exhaustive=False, expectations=[entry],
+    )  # fmt: skip
+    found = collected(ProcessExecutor(chosen, 1, expectations=[str(entry)])).results
+    assert found
+    assert {r.verdict.value for r in found} == {"known"}
+    assert all(r.explanation.startswith("known (it dies): the process ended") for r in found)
+
+
 def test_objects_cannot_be_sent_to_processes() -> None:
     class Mine(consistency.Backend):
         name = "mine"

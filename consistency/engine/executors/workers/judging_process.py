@@ -203,6 +203,7 @@ class JudgingProcess:
         """Results that exist already, and those of cases that ended such a process."""
         from ....core.model import Result, kind
         from ....core.verdict import Verdict
+        from ....diagnose.known_results import expected
         from ....storage.bundle import result_from_json
         from ...events import ResumeState
 
@@ -211,8 +212,13 @@ class JudgingProcess:
             result_from_json(path, n, row, cases)
             for n, row in enumerate(header["earlier"], start=1)
         ]
+        backends = {backend.name: backend for backend in self._config.backends}
         results += [
-            Result(cases[case], backend, direction, Verdict(verdict), text, family=family)
+            expected(
+                Result(cases[case], backend, direction, Verdict(verdict), text, family=family),
+                self._config.tolerances,
+                backends[backend],
+            )
             for case, backend, direction, verdict, text in header["crashed"]
         ]
         ended = {
