@@ -31,7 +31,7 @@ from .declare import (
 )
 from .hooks import Tensors, hook
 from .magnitudes import finite, largest
-from .nonunique_results import zeros_aside
+from .nonunique_results import zeros_aside, zeros_aside_at_a_zero_bound
 from .parameter_sampling import optional_arguments
 from .sampling import shape_of
 from .write_destinations import destination
@@ -227,7 +227,7 @@ OPERATORS = [
         SIGNED,
         SELECTING | EXTREMUM,
         aten="hardtanh",
-        observe=zeros_aside,
+        observe=zeros_aside_at_a_zero_bound,
     ),
     activation("threshold", threshold, SELECTED, NUMERIC, SELECTING),
     activation(

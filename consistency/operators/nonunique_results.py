@@ -53,9 +53,16 @@ def zeros_aside(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     return tuple(plain_zeros(output) for output in outputs)
 
 
+def zeros_aside_at_a_zero_bound(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """hardtanh: either zero is the larger or smaller one where a bound is zero (IEEE 754-2008);
+    between other bounds a zero keeps its sign."""
+    at_bound = kwargs.get("min_val", -1.0) == 0 or kwargs.get("max_val", 1.0) == 0
+    return zeros_aside(args, kwargs, outputs) if at_bound else outputs
+
+
 def of_memory_too(observe: Any) -> Any:
     """An operator's hook, if it also applies to the memory that a form of it writes to; or None."""
-    return observe if observe is zeros_aside else None
+    return observe if observe in (zeros_aside, zeros_aside_at_a_zero_bound) else None
 
 
 def value_at_extremum(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:

@@ -77,6 +77,12 @@ def test_either_zero_where_a_bound_is_zero(case: Case) -> None:
     assert judged(case, Changed(lambda result: result * 1.01)).verdict.fails
 
 
+def test_hardtanh_keeps_the_sign_of_zero_between_other_bounds() -> None:
+    case = Case("nn.functional.hardtanh", "float32", (ZEROS,), {"min_val": -1.0, "max_val": 6.0})
+    found = judged(case, Changed(lambda result: result + 0.0))
+    assert found.verdict.value == "special-values"
+
+
 def test_complex_numbers_beyond_the_range_may_saturate() -> None:
     beyond = torch.tensor([3e9 + 1j, -3e9 + 1j, 5.5 + 1j, complex(math.inf, 0)])
     held = torch.tensor([2**31 - 1, -(2**31), 5, 2**31 - 1], dtype=torch.int32)
