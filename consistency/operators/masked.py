@@ -140,9 +140,8 @@ OPERATORS = [
         over(SUMMED, distinct=True),
         EXACT,
         FLOATS,
-        observe_gradients=tied_sums(
-            lambda args, kwargs: argument("dim", 1, None, args, kwargs)  # numbers of half precision
-        ),
+        # Numbers that are drawn distinct may be equal in half precision.
+        observe_gradients=tied_sums(lambda args, kwargs: argument("dim", 1, None, args, kwargs)),
     ),
     op("norm", over(SUMMED, 2.0, 1.0, math.inf, everything=True), SHARES, FLOAT),
     op(
