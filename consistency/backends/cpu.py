@@ -8,24 +8,21 @@ may be multiplied in bfloat16, where the processor can).
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import torch
 
-from .. import operators
 from ..errors import UsageError, did_you_mean
-from ..operators.declare import Operator
-from .base import Backend, TorchBackend
-from .runtimes.compiled import CompiledCalls
+from .base import Backend
+from .runtimes.compile_switch import CompilingBackend, check_compile
 
 
-class Cpu(TorchBackend):
+class Cpu(CompilingBackend):
     """``cpu``, ``cpu+onednn=off``, ``cpu+threads=1``, and both together."""
 
     SWITCHES = ("onednn", "threads", "compile", "flush_denormal", "matmul")
@@ -38,11 +35,9 @@ class Cpu(TorchBackend):
                 hint = did_you_mean(key, self.SWITCHES) or f"; known: {', '.join(self.SWITCHES)}"
                 raise UsageError(f"backend {name!r:.80}: the CPU has no switch {key!r:.80}{hint}")
             number = value.isascii() and value.isdecimal() and 0 < int(value) < 1 << 16
-            if key == "compile" and value not in ("", "dynamic"):
-                raise UsageError(
-                    f"backend {name!r:.80}: compile={value!r:.40}; write +compile or "
-                    f"+compile=dynamic"
-                )
+            if key == "compile":
+                check_compile(name, value)
+                continue
             values = _VALUES.get(key, (value,))
             if value not in values or (key == "threads" and not number):
                 expected = "|".join(values) if key in _VALUES else "NUMBER"
@@ -57,23 +52,6 @@ class Cpu(TorchBackend):
                 f"({', '.join(_COMPILERS)})"
             )
         return super().why_unavailable()
-
-    def prepare(self) -> None:
-        if (
-            "compile" in self.switched
-        ):  # the first graph of a process takes far longer than later ones
-            self._calls.call(operators.get("neg"), [torch.ones(2)], {})
-
-    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        return (
-            self._calls.call(operator, args, kwargs)
-            if "compile" in self.switched
-            else super().call(operator, args, kwargs)
-        )
-
-    @functools.cached_property
-    def _calls(self) -> CompiledCalls:
-        return CompiledCalls(dynamic=self.switched["compile"] == "dynamic")
 
     def has_float64(self) -> bool:
         return True

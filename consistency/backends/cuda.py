@@ -1,10 +1,12 @@
-"""CUDA devices, with true float32 unless ``+tf32`` is given; also ``+deterministic`` and
-``+benchmark``."""
+"""CUDA devices, with true float32 unless ``+tf32`` is given; also ``+deterministic``,
+``+benchmark``, and ``+compile`` (Inductor, which writes kernels in Triton; ``+compile=dynamic``:
+sizes are symbols)."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import re
 import shutil
@@ -19,7 +21,8 @@ import torch
 from ..errors import UsageError, did_you_mean
 from ._cuda_switches import deterministic, in_effect, settings, tf32
 from ._messages import first_line, text_of, told
-from .base import Backend, TorchBackend, every_warning
+from .base import Backend, every_warning
+from .runtimes.compile_switch import CompilingBackend, check_compile
 
 # After these the context is lost: every later call in this process fails.
 _STICKY = re.compile(
@@ -31,11 +34,11 @@ _STICKY = re.compile(
 )
 
 
-class Cuda(TorchBackend):
+class Cuda(CompilingBackend):
     """``cuda``, ``cuda:1``, ``cuda+tf32``, ``cuda+deterministic``, ``cuda+benchmark``, and
     combinations."""
 
-    SWITCHES = ("tf32", "deterministic", "benchmark")
+    SWITCHES = ("tf32", "deterministic", "benchmark", "compile")
     lost: ClassVar[str] = ""  # of the process, hence of every instance
 
     def __init__(
@@ -48,7 +51,9 @@ class Cuda(TorchBackend):
             if key not in self.SWITCHES:
                 hint = did_you_mean(key, self.SWITCHES) or f"; known: {', '.join(self.SWITCHES)}"
                 raise UsageError(f"backend {name!r:.80}: CUDA has no switch {key!r:.80}{hint}")
-            if value:
+            if key == "compile":
+                check_compile(name, value)
+            elif value:
                 raise UsageError(
                     f"backend {name!r:.80}: {key} takes no value; write +{key}, or leave it out"
                 )
@@ -58,7 +63,10 @@ class Cuda(TorchBackend):
     def why_unavailable(self) -> str | None:
         if Cuda.lost:
             return f"the CUDA context of this process was lost in an earlier case: {Cuda.lost}"
-        return why_absent(self.index)
+        absent = why_absent(self.index)
+        if absent is None and "compile" in self.switched:
+            return _why_not_compiled(self.index)
+        return absent
 
     def has_float64(self) -> bool:
         return True
@@ -89,7 +97,7 @@ class Cuda(TorchBackend):
         fewer = {
             f"without +{key}": {k: v for k, v in self.switched.items() if k != key}
             for key in self.switched
-            if key != "deterministic"
+            if key not in ("deterministic", "compile")
         }
         more = (
             {}
@@ -115,6 +123,17 @@ class Cuda(TorchBackend):
         with self.switches():
             identity |= in_effect()
         return identity
+
+
+def _why_not_compiled(index: int) -> str | None:
+    """Why torch.compile cannot be used on a device that is there; None if it can."""
+    if importlib.util.find_spec("triton") is None:
+        return "torch.compile needs Triton for CUDA, and it is not installed (pip install triton)"
+    capability = torch.cuda.get_device_capability(index)
+    if torch.version.hip is None and capability < (7, 0):
+        number = ".".join(map(str, capability))
+        return f"torch.compile needs compute capability 7.0 or later, and the device has {number}"
+    return None
 
 
 def why_absent(index: int = 0) -> str | None:

@@ -216,3 +216,12 @@ def test_the_end_says_what_was_not_begun_by_family() -> None:
     (text,) = not_reached(summary)
     assert text.startswith("not begun, in operators × dtypes: unary ")
     assert not_reached(RunSummary()) == []
+
+
+def test_where_no_backend_is_there_nothing_is_drawn_and_all_is_counted() -> None:
+    config = config_of("exp", "matmul", "gather")
+    units = list(engine.plan(config, never, testable=False))
+    assert all(not unit.cases and unit.first for unit in units)
+    drawn = {(unit.operator.name, unit.dtype) for unit in engine.plan(config, never)}
+    assert {(unit.operator.name, unit.dtype) for unit in units} == drawn
+    assert len(units) == len(drawn)

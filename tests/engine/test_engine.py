@@ -484,3 +484,18 @@ def test_another_seed_draws_other_cases_and_the_same_seed_the_same() -> None:
 
     assert ids(0) == ids(0)
     assert not ids(0) & ids(1)
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_a_run_whose_backends_are_all_absent_ends_at_once(processes: int) -> None:
+    """Its time budget is not waited for: drawing cases that nobody runs would only use it up."""
+    from consistency.engine.executors.processes import ProcessExecutor
+
+    chosen = engine.configure(["neg"], backends=["cuda:9"], time_budget=60.0)
+    executor = ProcessExecutor(chosen, processes) if processes else None
+    events: list[Event] = []
+    began = time.monotonic()
+    engine.drive(chosen, [events.append], None, executor)
+    assert time.monotonic() - began < 30.0
+    verdicts = {r.verdict.value for e in events if isinstance(e, Judged) for r in e.results}
+    assert verdicts == {"unavailable"}

@@ -48,7 +48,8 @@ def _events(config: RunConfig, resume: ResumeState) -> Iterator[Event]:
         effort=minimization_seconds(config),
     )
     yield started_event(config, state.absent)
-    for number, unit in enumerate(plan(config, lambda: state.out_of_time)):
+    present = len(state.absent) < len(reasons)
+    for number, unit in enumerate(plan(config, lambda: state.out_of_time, present)):
         for event in judge_unit(config, unit, state):
             yield numbered(event, number)
     yield Finished(time.monotonic() - started, state.out_of_time)

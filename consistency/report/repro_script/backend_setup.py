@@ -127,6 +127,8 @@ def _place(parsed: Spec | None, text: str, result: Result, sheet: Sheet) -> Plac
                 name,
                 before=_before_cuda(parsed, sheet),
                 after=[*_cuda(parsed, result.dtype), *_device(name)],
+                compiled="compile" in parsed.switches,
+                dynamic_shapes=parsed.switches.get("compile") == "dynamic",
             )
         case "directml":
             return Place("directml", after=_directml(parsed))

@@ -84,7 +84,8 @@ class Coordinator(Membership):
                     first, cases=first.cases * max(len(environment.backend_groups), 1)
                 ),
             )
-        planned = plan(self.config, lambda: self._out_of_time)
+        present = any(environment.backend_groups for environment in self.environments)
+        planned = plan(self.config, lambda: self._out_of_time, present)
         while True:
             yield from self._update_members()
             yield from self._assign_jobs(planned)
