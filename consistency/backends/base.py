@@ -331,7 +331,11 @@ class TorchBackend(Backend):
             isinstance(item, torch.Tensor) for item in flatten((args, kwargs))
         ):
             with torch.device(self.device):
-                return operator(*args, **kwargs)
+                return self.invoke(operator, args, kwargs)
+        return self.invoke(operator, args, kwargs)
+
+    def invoke(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The call itself, where :meth:`call` has chosen the device."""
         return operator(*args, **kwargs)
 
     def why_unavailable(self) -> str | None:

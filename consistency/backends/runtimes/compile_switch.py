@@ -33,9 +33,9 @@ class CompilingBackend(TorchBackend):
             negative = cast(Operator, operators.get("neg"))
             self._calls.call(negative, [torch.ones(2, device=self.device)], {})
 
-    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def invoke(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if "compile" not in self.switched:
-            return super().call(operator, args, kwargs)
+            return super().invoke(operator, args, kwargs)
         return self._calls.call(operator, args, kwargs)
 
     @functools.cached_property
