@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -30,7 +30,7 @@ class CompilingBackend(TorchBackend):
 
     def prepare(self) -> None:
         if "compile" in self.switched:  # the first graph of a process takes far longer
-            negative = cast(Operator, operators.get("neg"))
+            negative = operators.get("neg")
             self._calls.call(negative, [torch.ones(2, device=self.device)], {})
 
     def invoke(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
