@@ -226,6 +226,13 @@ def _tokens(
     return _lay(blanks, numbers, _nearest_to_zero(low, high))
 
 
+def _constant(bits: bitstream.Bits, blanks: int, first: int, form: Format, name: str) -> Array:
+    """The same special value everywhere, blanks too: rows that are all equal, all NaN, all -0."""
+    if name not in SPECIAL:
+        raise ValueError(f"special values are: {', '.join(SPECIAL)}")
+    return np.full(blanks + bits.size, SPECIAL[name](form))
+
+
 def _distinct(bits: bitstream.Bits, blanks: int, first: int, form: Format) -> Array:
     """A shuffled 0, 1, 2, … scaled to a power of two: no two numbers are equal (up to the format's
     significand)."""
@@ -310,7 +317,7 @@ CLASSES: dict[str, Callable[..., Raw]] = {
     "offset": _offset,
     "integers": _integers, "powers": _powers, "sparse": _sparse, "subnormal": _subnormal,
     "near": _near, "beyond": _beyond,
-    "tokens": _tokens,
+    "tokens": _tokens, "constant": _constant,
     "distinct": _distinct, "permutation": _permutation, "ascending": _ascending,
     "balanced": _balanced,
     "diagonal": _diagonal,

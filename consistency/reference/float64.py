@@ -217,6 +217,14 @@ class Reference(InputNumbers):
         return n if self.model.growth == "linear" else math.sqrt(n)
 
     @functools.cached_property
+    def low_entropy(self) -> bool:
+        """As InputNumbers; also where cotangents that are all one number are moved and added: they
+        are the terms then."""
+        constant = self.materials.case.cotangent_layout in ("expanded", "constant")
+        moved = self.direction == "backward" and self.model.moves
+        return (constant and moved) or super().low_entropy
+
+    @functools.cached_property
     def magnitudes(self) -> Magnitudes:
         """S per output: a float64 tensor of its shape, one number for all elements, or None if the
         error model has no S.

@@ -387,6 +387,7 @@ NONSENSE = {
     ("near", 0.0, 1.0): "no points",
     ("near", 1.0, 0.0, 0.5): "interval [1.0, 0.0]",
     ("tokens", 0.0, 1.0): "special values are: nan",
+    ("constant", "infinity"): "special values are: nan",
     ("tokens", 0.0, 1.0, "infinity"): "special values are: nan",
     ("ascending", 0.0, 1.0, "infinity"): "special values are: nan",
     ("diagonal", 5, 1.0): "cannot reshape array of size 16",
@@ -430,3 +431,12 @@ def test_powers_reach_the_ends_and_lie_beside_powers_of_two(dtype: str, width: i
     got = {int(number) for number in fill(1 << 13, dtype, ("powers", width), 1 << 13)}
     assert {-(1 << (width - 1)), (1 << (width - 1)) - 1, 0, 1, -1} <= got
     assert all(min((abs(n) - (1 << k)) ** 2 for k in range(width)) <= 1 for n in got)
+
+
+@pytest.mark.parametrize("name", ["1", "-0", "nan", "-inf"])
+def test_a_constant_is_the_same_everywhere_blanks_too(name: str) -> None:
+    for stop in (3, 20_000):  # mostly blank, and not blank at all
+        got = fill(9, "float32", ("constant", name), stop).numpy()
+        wanted = np.full(9, value_classes.SPECIAL[name](FORMATS["float32"]))
+        assert np.array_equal(got, wanted, equal_nan=True)
+        assert np.array_equal(np.signbit(got), np.signbit(wanted))

@@ -1,5 +1,7 @@
-"""The gradient of grid_sample steps where a sampling point crosses into the next pixel: either side
-is right for a point that the operator's own rounding moves across, and for no other."""
+"""Gradients at an edge, healthy and wrong. That of grid_sample steps where a sampling point crosses
+into the next pixel: either side is right for a point that the operator's own rounding moves across,
+and for no other. That of gather adds cotangents one by one; where all are the same number their
+rounding errors add up, and are no fault."""
 
 from __future__ import annotations
 
@@ -45,9 +47,9 @@ class OneOff(consistency.Backend):
         return replace(outcome, outputs=(image, replace(grid, tensor=changed)))
 
 
-def judged(backend: consistency.Backend) -> consistency.Result:
-    operator = operators.get(CASE.operator)
-    (found,) = judge_case(CASE, operator, [backend], tolerances.load(), ("backward",))
+def judged(backend: consistency.Backend, case: Case = CASE) -> consistency.Result:
+    operator = operators.get(case.operator)
+    (found,) = judge_case(case, operator, [backend], tolerances.load(), ("backward",))
     return found
 
 
@@ -60,3 +62,48 @@ def test_the_slope_beyond_the_edge_is_admitted() -> None:
 @pytest.mark.parametrize("factor", [1.01, -1.0, 0.0])
 def test_another_slope_is_not(factor: float) -> None:
     assert judged(OneOff(factor)).verdict.value == "divergent"
+
+
+# 32,768 times the same number in each of two elements: an error of 4,465 ulp, added one by one.
+EQUAL_TERMS = Case(
+    "gather", "float32",
+    (
+        TensorRecipe((2,), "float32", ("uniform", -1.0, 1.0), 1852), 0,
+        TensorRecipe((65537,), "int64", ("integers", 0, 1), 131070),
+    ),
+    cotangent=3057, cotangent_layout="expanded",
+)  # fmt: skip
+
+
+class Scaled(consistency.Backend):
+    """Gradients times a factor."""
+
+    name = "scaled"
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def run(self, *args: Any, **kwargs: Any) -> Outcome:
+        outcome = super().run(*args, **kwargs)
+        outputs = (
+            replace(output, tensor=output.tensor * self.factor)
+            for output in outcome.outputs
+            if output.tensor is not None
+        )
+        return replace(outcome, outputs=tuple(outputs))
+
+
+def test_equal_cotangents_are_added_with_the_errors_of_equal_terms() -> None:
+    assert judged(backends.resolve("cpu"), EQUAL_TERMS).verdict.value == "rounding"
+    varied = replace(EQUAL_TERMS, cotangent_layout="")
+    assert judged(backends.resolve("cpu"), varied).verdict.value == "rounding"
+
+
+@pytest.mark.parametrize("factor", [1.01, -1.0, 0.5])
+def test_a_wrong_sum_of_equal_cotangents_is_noticed(factor: float) -> None:
+    assert judged(Scaled(factor), EQUAL_TERMS).verdict.value == "divergent"
+
+
+def test_varied_cotangents_keep_the_budget_of_varied_terms() -> None:
+    varied = replace(EQUAL_TERMS, cotangent=1 << 20, cotangent_layout="")
+    assert judged(Scaled(1.01), varied).verdict.value == "divergent"

@@ -30,6 +30,8 @@ BOUNDED = [
     ("float32", ("distinct",), 2048.0, 1.0),
     ("float32", ("ascending", -2.0, 1.0), 2.0, 0.9),
     ("float32", ("tokens", -1.0, 1.0, "max", "nan"), torch.finfo(torch.float32).max, 1.0),
+    ("float16", ("constant", "max"), 65504.0, 1.0),
+    ("float32", ("constant", "-0"), 0.0, 1.0),
 ]
 
 

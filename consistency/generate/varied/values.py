@@ -1,4 +1,5 @@
-"""One tensor of a case with other numbers: of one sign, equal, far apart, a row of NaN."""
+"""One tensor of a case with other numbers: of one sign, equal, far apart, all the same, a row of
+NaN."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ FAR_APART = ("normal", 0.0, 128.0)
 # Exponents of numbers of either sign whose squares vanish, and whose squares overflow.
 VANISHING, OVERFLOWING = (-0.98, -0.6), (0.6, 0.95)  # as shares of the largest exponent
 LONGEST_ROW = 512
+CONSTANTS = ("1", "-0", "nan", "-inf")  # of tensors that hold the same value everywhere
 MOST_TENSORS = 3
 
 
@@ -40,6 +42,14 @@ def of(case: Case) -> Iterator[Case]:
         for values in _classes(tensor):
             yield _with_tensor(case, number, replace(plain, values=values))
         yield from (_with_tensor(case, number, other) for other in _with_nan(plain))
+        yield from (_with_tensor(case, number, other) for other in constants(plain))
+
+
+def constants(tensor: TensorRecipe) -> Iterator[TensorRecipe]:
+    """The tensor with one value everywhere: what counts ties, skips zeros or begins with an
+    infinity is wrong there first."""
+    for name in CONSTANTS:
+        yield replace(tensor, special=(), values=("constant", name))
 
 
 def magnitude(dtype: str, shares: tuple[float, float]) -> tuple[Any, ...]:

@@ -59,6 +59,8 @@ def _ends(name: str, parameters: list[Any], count: int) -> float | None:
             return 1 << (int(parameters[0]) - 1)
         case "sparse" | "balanced":
             return 1
+        case "constant":
+            return 0  # its value is a special one
         case "permutation":
             return count
         case "distinct":
@@ -80,7 +82,7 @@ def specials_of(tensor: TensorRecipe | Literal) -> Words:
     ):
         return _pattern_specials(tensor.dtype, math.prod(tensor.base), tensor.values)
     if isinstance(tensor, TensorRecipe):
-        named = tensor.values[:1] in (("tokens",), ("ascending",))
+        named = tensor.values[:1] in (("tokens",), ("ascending",), ("constant",))
         tokens = tensor.values[1:] if named else ()
         return Words(
             [

@@ -19,6 +19,7 @@ MOST_TENSORS, MOST_DIMS = 4, 3
 LARGEST_RANK = 6
 CHANNELS = 16
 LONG_WITH_NAN = (256, 512)
+LONG_CONSTANTS = (128, 512, 8192, 65535)
 ORDINARY = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "diagonal"})
 ORDERED = 4  # dimensions whose order in memory is told
 
@@ -29,6 +30,7 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
     shapes = [facts.described("shape", t) for t in case.tensors[:MOST_TENSORS]]
     known = [s if isinstance(s, tuple) else None for s in shapes]
     ordinary = _is_ordinary(case, known)
+    options = list(_options(case))
     for number, (tensor, shape) in enumerate(zip(case.tensors, known, strict=False)):
         if shape is None:
             continue
@@ -38,6 +40,7 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
             yield text, weight
             if ordinary:
                 yield f"{text}, in an ordinary call", weight
+                yield from ((f"{text} beside {option}", 0.5) for option in options)
         if isinstance(tensor, TensorRecipe) and math.prod(shape) > 1:
             yield from _of_values(told, tensor, shape)
     yield from _of_pairs(case, known)
@@ -49,6 +52,22 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
         yield from _of_kernels(known)
     yield from _of_numbers(case, first)
     yield from _of_results(case, first)
+
+
+def _options(case: Case) -> Iterator[str]:
+    """What the call asks for beside its tensors, each alone: a kernel and a fraction are told as
+    such, flags and modes by value."""
+    named = [(str(n), a) for n, a in enumerate(case.args)] + list(case.kwargs.items())
+    for name, value in named:
+        match value:
+            case bool() | str() | None:
+                yield f"{name} = {value}"
+            case int() | float():
+                yield f"{name} is {'zero' if not value else 'negative' if value < 0 else 'more'}"
+            case list() | tuple() if value and all(isinstance(v, int) for v in value):
+                even = {v == value[0] for v in value} == {True}
+                zero = "zeros" if not any(value) else "equal" if even else "unequal"
+                yield f"{name} is {len(value)} {zero}"
 
 
 def _is_ordinary(case: Case, shapes: list[tuple[int, ...] | None]) -> bool:
@@ -70,7 +89,8 @@ def _of_pairs(case: Case, shapes: list[tuple[int, ...] | None]) -> Iterator[tupl
     if shape is None:
         return
     for place, value in enumerate(case.args):
-        window = value if isinstance(value, list) else []
+        whole = isinstance(value, list) and all(isinstance(item, int) for item in value)
+        window = value if whole else []
         if window and max(window) > 1 and window == list(shape[1:][-len(window) :]):
             yield f"argument {place} is the whole image, of {len(shape)} dimensions", 2.0
     kernel = shapes[1] if len(shapes) > 1 else None
@@ -153,6 +173,11 @@ def _of_values(
     told: str, tensor: TensorRecipe, shape: tuple[int, ...]
 ) -> Iterator[tuple[str, float]]:
     kind, *parameters = tensor.values
+    if kind == "constant":
+        yield f"{told} is {parameters[0]} everywhere", 2.0
+        for length in LONG_CONSTANTS:
+            if max(shape) > length:
+                yield f"{told} is {parameters[0]} everywhere, beyond {length}", 1.0
     if kind == "uniform" and len(parameters) == 2:
         low, high = parameters
         if high <= 0 or low > 0:

@@ -21,7 +21,7 @@ from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.engine.unit_cases import draw
 from consistency.generate.variations import LARGE, is_possible, variations
-from consistency.generate.varied import by_kind, wider
+from consistency.generate.varied import arguments, by_kind, layouts, shapes, values, wider
 from consistency.judge.known.case_facts import UNKNOWN, Facts
 from consistency.operators.declare import Operator
 
@@ -65,6 +65,7 @@ class Search(NamedTuple):
 
 # Of ordinary calls one condition is reason enough: a variation meets little else.
 OF_ORDINARY, OF_ORDINARY_IN_OTHERS = Search(40, 80, 0.9), Search(5, 24, 0.9)
+OF_DRAWN = Search(10, 30, 1.9)  # where the ordinary calls are drawn ones
 
 
 def reach(case: Case) -> dict[str, float]:
@@ -229,10 +230,47 @@ def further(operator: Operator, dtype: str, failing: list[Case] | None = None) -
     drawn = Search(MOST.get(dtype, MOST_OF_OTHERS), TRIALS, LEAST)
     chosen = _chosen(operator, candidates(operator, dtype), reached, drawn, failing)
     ordinary = list(ordinary_calls.of(operator.name, dtype))
-    others = [case for call in ordinary for case in wider(operator, call, ordinary)]
+    search = OF_ORDINARY if ordinary else OF_DRAWN
+    if dtype != operator.dtypes[0]:
+        search = OF_ORDINARY_IN_OTHERS
+    drawn_ones = [case for seed in SEEDS for case in draw(operator, dtype, COUNT, seed)[0]]
+    ordinary = ordinary or _least_odd(drawn_ones)
+    options = [*ordinary, *drawn_ones]
+    others = [case for call in ordinary for case in wider(operator, call, options)]
+    others += [case for call in ordinary for case in crossed(operator, call, options)]
     small = [case for case in others if elements(case) <= MOST_OF_ALL]
-    search = OF_ORDINARY if dtype == operator.dtypes[0] else OF_ORDINARY_IN_OTHERS
     return chosen + _chosen(operator, small, reached, search, failing)
+
+
+def _least_odd(drawn: Iterable[Case]) -> list[Case]:
+    """The most ordinary ones of drawn cases, of other arguments each: where no call is written
+    down, variations of these take its place."""
+    plain = sorted(filter(_is_plain, drawn), key=_oddity)
+    return list({_types(case): case for case in reversed(plain)}.values())[-ORDINARY:]
+
+
+def crossed(operator: Operator, case: Case, others: Sequence[Case]) -> Iterator[Case]:
+    """Layouts beside every other value of an argument, and long tensors of one value: pairs of
+    conditions that reports name, which single variations do not join."""
+    written = bool(operator.mutates or operator.leading or operator.name.endswith("_"))
+    if not list(wider(operator, case, others)):
+        return
+    for other in arguments.of(case, others):
+        yield from layouts.of(operator, other, overlap=not written)
+    for other in shapes.thresholds(case):
+        if elements(other) <= MOST_OF_ALL:
+            yield from _constant(other)
+
+
+def _constant(case: Case) -> Iterator[Case]:
+    """The case with one value everywhere in each of its tensors of floating-point numbers."""
+    for number, tensor in enumerate(case.tensors[:MANY]):
+        plain = isinstance(tensor, TensorRecipe) and tensor.values[0] in PLAIN
+        if plain and isinstance(tensor, TensorRecipe) and floats(tensor.dtype):
+            for other in values.constants(tensor):
+                yield case.with_tensors(
+                    other if n == number else t for n, t in enumerate(case.tensors)
+                )
 
 
 def _chosen(
