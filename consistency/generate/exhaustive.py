@@ -38,6 +38,8 @@ UNSIGNED = frozenset({"polygamma", "mvlgamma"})
 # logarithms that are NaN, which cannot be certified, so that those of all are inconclusive.
 UNSIGNED_AGAIN = frozenset({"digamma", "log2", "log10"})
 _SWEPT = "every"
+_NUMBERS = ("number", "right")  # options of samples whose second operand is a number
+_OTHER_NUMBER = 3.296875  # eight bits, odd
 _FRACTIONS = (0.625, 0.375, 0.75, 0.25)  # of a number's range, in turn
 
 
@@ -70,7 +72,12 @@ class FixedCall:
     def broadcastable(self, shape: Sequence[int]) -> tuple[int, ...]:
         return tuple(shape)
 
+    beside_number: bool = False
+
     def choice(self, *options: Any) -> Any:
+        number = next((n for n in _NUMBERS if n in options), None)
+        if self.beside_number and number is not None:
+            return number
         return "tensors" if "tensors" in options else options[0]
 
     def flag(self) -> bool:
@@ -139,8 +146,11 @@ def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Ca
         return [spread, _case(operator, dtype, chosen, LANDMARKS)]
     if len(swept) == 2 and wide:
         counts_steps = operator.name in NO_PAIRS | UNSIGNED or operator.family == "polynomial"
+        if counts_steps:
+            return []
         call = operator.sample(FixedCall(dtype, (size,)))
-        return [] if counts_steps else [_case(operator, dtype, _spread(call, swept, dtype), size)]
+        pairs = _case(operator, dtype, _spread(call, swept, dtype), size)
+        return [pairs, *_beside_number(operator, dtype, size)]
     if len(swept) == 1 and operator.name in UNSIGNED_AGAIN:
         half = operator.sample(FixedCall(dtype, (size // 2,)))
         return [_case(operator, dtype, call, size), _case(operator, dtype, half, size // 2)]
@@ -149,6 +159,18 @@ def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Ca
     if len(swept) == 2 and all_kinds and not operator.mutates:
         return [_pairs(operator, dtype, call, swept)]
     return []
+
+
+def _beside_number(operator: Operator, dtype: str, size: int) -> list[Case]:
+    """The sweep of the first operand beside a number, where the operator is drawn so: kernels are
+    others then (a product with the reciprocal, a rounded quotient)."""
+    call = operator.sample(FixedCall(dtype, (size,), beside_number=True))
+    if _positions(call) != [0] or not any(isinstance(a, (int, float)) for a in call.args):
+        return []
+    # By 1 nothing is rounded.
+    args = tuple(math.copysign(_OTHER_NUMBER, a) if a in (1.0, -1.0) else a for a in call.args[1:])
+    call = Call((call.args[0], *args), call.kwargs)
+    return [_case(operator, dtype, _swept_by(call, _SWEPT, 0, STEP[dtype]), size)]
 
 
 def is_exhaustive(case: Case) -> bool:

@@ -3,6 +3,7 @@ small and repeated; a healthy backend is left in peace."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -182,7 +183,7 @@ def test_all_kinds_are_asked_for() -> None:
     blocks = (1 << 32) // exhaustive.BLOCK
     assert counts == {
         ("exp", "float16"): 1, ("exp", "float32"): blocks,
-        ("add", "float16"): 1, ("add", "float32"): 1,
+        ("add", "float16"): 1, ("add", "float32"): 2,
     }  # fmt: skip
 
 
@@ -260,3 +261,19 @@ class Renamed(consistency.Backend):
 @pytest.mark.parametrize("name", ["exp", "reciprocal", "erf", "sinc", "nn.functional.gelu"])
 def test_what_torch_gets_wrong_accuses_no_backend_that_computes_with_it(name: str) -> None:
     assert not failures([name], [Renamed()], list(PATTERN), examples=1)
+
+
+def test_functions_of_two_tensors_are_swept_beside_a_number() -> None:
+    """A quotient or a remainder by a number has a kernel of its own: one of a million and more was
+    wrong only there (tt-metal#51661)."""
+    for name, dtype in itertools.product(
+        ("fmod", "remainder", "div", "add"), ("float32", "float64")
+    ):
+        pairs, beside = exhaustive.cases(operators.get(name), dtype)
+        assert (len(pairs.tensors), len(beside.tensors)) == (2, 1)
+        number = beside.args[1]
+        assert isinstance(number, float)
+        assert abs(number) not in (0.0, 1.0)
+        assert torch.tensor(number, dtype=torch.bfloat16).item() == number  # nothing is rounded
+    # Atan2 takes tensors only.
+    assert len(exhaustive.cases(operators.get("atan2"), "float32")) == 1

@@ -21,6 +21,7 @@ from consistency.diagnose.case_runner import judge_case
 from consistency.engine.run_options import RunOptions
 from consistency.engine.unit_cases import exhaustive_cases, shipped_cases
 from consistency.generate.large import shipped
+from consistency.generate.materialize import prepare
 from consistency.judge import tolerances
 from tests.support.commands import command
 
@@ -124,6 +125,47 @@ def test_products_have_wide_ones_in_half_precision(dtype: str) -> None:
         assert {case.dtype, *(t.dtype for t in case.tensors)} == {dtype}
         assert all(result.verdict.passes for result in verdicts(case, backends.resolve("cpu")))
     assert not shipped.cases(operators.get("exp"), dtype)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("gather", "bfloat16"), ("cumsum", "bool"), ("unique", "int64"), ("sort", "int64")],
+)
+def test_rows_have_wide_ones_in_other_dtypes(name: str, dtype: str) -> None:
+    """Positions beyond what bfloat16 holds, sums beyond a byte, numbers that float32 does not tell
+    apart: reports name all three."""
+    found = shipped.cases(operators.get(name), dtype)
+    assert found
+    for case in found:
+        assert dtype in {case.dtype, *(t.dtype for t in case.tensors)}
+        made = prepare(case).build().tensors[0]
+        if dtype == "int64":
+            assert made.unique().numel() > made.to(torch.float32).unique().numel()
+        for result in verdicts(case, backends.resolve("cpu")):
+            assert result.verdict.passes or result.verdict.value in ("inconclusive", "unsupported")
+
+
+def test_counts_beyond_a_byte_are_noticed() -> None:
+    operator = operators.get("cumsum")
+    results = [
+        result
+        for case in shipped.cases(operator, "bool")
+        for result in judge_case(case, operator, [Byte()], tolerances.load(), ("forward",))
+    ]
+    assert any(result.verdict.fails for result in results)
+
+
+class Byte(consistency.Backend):
+    """Running counts are kept in eight bits (pytorch#125318)."""
+
+    name = "byte"
+
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        result = super().call(operator, args, kwargs)
+        counts = isinstance(result, torch.Tensor) and result.dtype == torch.int64
+        return result.to(torch.int8).to(torch.int64) if counts else result
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ...core.model import Case
 from ...core.recipe import TensorRecipe
@@ -21,7 +22,17 @@ from .tile_call import PERIOD
 FILE = Path(__file__).with_name("tiles.jsonl")
 WIDE = Path(__file__).with_name("wide.jsonl")
 DTYPE = "float32"
-HALF, OF_HALF = ("float16", "bfloat16"), frozenset({"attention", "convolution", "matmul"})
+HALF = ("float16", "bfloat16")
+OF_HALF = frozenset(
+    {
+        "attention", "convolution", "cumulative", "indexing", "matmul", "normalization", "pooling",
+        "reduction", "softmax", "sorting",
+    }
+)  # fmt: skip
+# Whole numbers of cases that are wide: those of int64 lie around powers of two, of which float32
+# and float16 hold one in many; bool ones are counted beyond what a byte holds.
+WHOLE: Mapping[str, tuple[Any, ...]] = {"int64": ("powers", 40), "bool": ("integers", 0, 1)}
+OF_WHOLE = frozenset({"cumulative", "indexing", "reduction", "sorting"})
 # Rows, batches or elements: beyond 2**16, where indices of 16 bits and grids of blocks end, and
 # 2**19, where products of some accelerators stop, with something left over of every block of a
 # power of two.
@@ -32,22 +43,35 @@ MOST_ELEMENTS = 1 << 21  # of the largest tensor: a case of more takes too long 
 def cases(operator: Operator, dtype: str) -> tuple[Case, ...]:
     """The moderately large cases of an operator in float32: one whose results all repeat, one with
     a long reduced dimension, and some in which two sizes are large, as far as there are such. In
-    half precision those with two large sizes, of operators that have other kernels there."""
+    half precision and in whole numbers those with two large sizes, of operators that have other
+    kernels there."""
     found = _cases().get(operator.name, ())
     if dtype == DTYPE:
         return found
-    if dtype not in HALF or operator.family not in OF_HALF:
+    family = operator.family
+    if "prod" in operator.name:  # the numbers of long products would leave the format
         return ()
-    return tuple(_in_dtype(case, dtype) for case in found if case.tiling is None)
+    if dtype in HALF and family in OF_HALF:
+        values = None
+    elif dtype in WHOLE and family in OF_WHOLE:
+        values = WHOLE[dtype]
+    else:
+        return ()
+    return tuple(_in_dtype(case, dtype, values) for case in found if case.tiling is None)
 
 
-def _in_dtype(case: Case, dtype: str) -> Case:
-    """The same call on the same numbers, rounded to another format."""
+def _in_dtype(case: Case, dtype: str, values: tuple[Any, ...] | None) -> Case:
+    """The same call on the same numbers, rounded to another format, or on whole numbers."""
     tensors = (
-        replace(t, dtype=dtype) if isinstance(t, TensorRecipe) and t.dtype == DTYPE else t
+        replace(t, dtype=dtype, values=values or t.values, leaf=t.leaf or values is not None)
+        if isinstance(t, TensorRecipe) and t.dtype == DTYPE
+        else t
         for t in case.tensors
     )
-    return replace(case.with_tensors(tensors), dtype=dtype)
+    cotangent = 0 if values else case.cotangent
+    layout = "" if values else case.cotangent_layout
+    changed = replace(case, dtype=dtype, cotangent=cotangent, cotangent_layout=layout)
+    return changed.with_tensors(tensors)
 
 
 @functools.cache
