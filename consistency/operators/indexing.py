@@ -40,11 +40,13 @@ def gathered(d: Drawing) -> Call:
 
 
 def taken_along(d: Drawing) -> Call:
-    """Along a dim, or of all elements in their order."""
+    """Along a dim, with indices that broadcast in the others (one for all rows, say), or of all
+    elements in their order."""
     shape, dim = somewhere(d)
     if d.choice(False, False, True):
         return call(d.tensor(shape), d.index((d.size(1, 17),), math.prod(shape)))
-    return call(d.tensor(shape), d.index(replaced(shape, dim, d.size(1, 17)), shape[dim]), dim)
+    others = tuple(1 for _ in shape) if d.choice(False, False, True) else shape
+    return call(d.tensor(shape), d.index(replaced(others, dim, d.size(1, 17)), shape[dim]), dim)
 
 
 def taken_of_contiguous(x: torch.Tensor, index: torch.Tensor, *dim: int) -> torch.Tensor:

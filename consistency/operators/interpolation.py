@@ -34,6 +34,7 @@ PIXELS = Domain(wide=(-8, 7), sums=True)
 
 def interpolate(d: Drawing) -> Call:
     """By size or by scale, a quarter of them in which a row is a single pixel with aligned corners.
+    A size may be a single pixel, which smooth modes bring together from others.
     Where the nearest pixel is taken every coordinate is exact: powers of two as sizes or scales."""
     rank = d.choice(2, 1, 3, 2)
     lone = d.integer(0, 3) == 3  # a single pixel, aligned: there is no neighbor to align it with
@@ -77,6 +78,8 @@ def interpolate(d: Drawing) -> Call:
         smoothed = mode in ("bilinear", "bicubic") and d.dtype in FLOAT
         how = d.choice("", "align_corners", *["antialias"] * 2 * smoothed)
         options |= {how: True} if how else {}
+        if "size" in options and d.choice(*[False] * 7, True):
+            options["size"] = [1] * rank
     return call(d.tensor((d.size(1, 3), d.size(1, 5), *size), PIXELS), **options)
 
 

@@ -95,8 +95,12 @@ def pseudoinverse(d: Drawing) -> Call:
 
 
 def solve(d: Drawing) -> Call:
-    """A X = B, or X A = B; a vector on the right where A is a single matrix."""
+    """A X = B, or X A = B; a vector on the right where A is a single matrix, and now and then one
+    right side for a batch of matrices."""
     a = matrices(d, d.size(1, 33))
+    if len(shape_of(a)) > 2 and d.choice(False, False, True):
+        *batch, n, _ = shape_of(a)
+        return call(a, d.tensor((*(1 for _ in batch), n, d.size(1, 9)), RIGHT))
     if d.flag() and len(shape_of(a)) == 2:
         return call(a, right_side(d, a, vector=True))
     if d.choice(False, False, True):

@@ -22,15 +22,20 @@ VANISHING, OVERFLOWING = (-0.98, -0.6), (0.6, 0.95)  # as shares of the largest 
 LONGEST_ROW = 512
 CONSTANTS = ("1", "-0", "nan", "-inf")  # of tensors that hold the same value everywhere
 MOST_TENSORS = 3
+# Whole numbers beside powers of two, up to those that no shorter format tells apart.
+WIDTHS = {"int64": 40, "int32": 31, "int16": 16, "int8": 8}
 
 
 def of(case: Case) -> Iterator[Case]:
-    """Each tensor of floating-point numbers in turn with the others' numbers as they are; the
-    second one like the first."""
+    """Each tensor in turn with other numbers, the others' as they are; the second one like the
+    first. An index keeps its own."""
     yield from _equal(case)
     for number, tensor in enumerate(case.tensors[:MOST_TENSORS]):
         if not isinstance(tensor, TensorRecipe) or tensor.values[0] not in PLAIN:
             continue
+        if tensor.dtype == case.dtype and tensor.dtype in WIDTHS:
+            powers = ("powers", WIDTHS[tensor.dtype])
+            yield _with_tensor(case, number, replace(tensor, special=(), values=powers))
         if dtypes.form_of(tensor.dtype) is None:
             continue
         for exponents in (VANISHING, OVERFLOWING):

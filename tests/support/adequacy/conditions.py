@@ -86,6 +86,8 @@ def _of_pairs(case: Case, shapes: list[tuple[int, ...] | None]) -> Iterator[tupl
     shape = shapes[0] if shapes else None
     if isinstance(first, TensorRecipe) and first == second and shape is not None:
         yield f"two operands are equal, {'numbers' if not shape else 'tensors'}", 2.0
+        if first.leaf and floats(first.dtype):
+            yield f"two operands are equal and have gradients, {len(shape) > 0}", 2.0
     if shape is None:
         return
     for place, value in enumerate(case.args):
@@ -119,6 +121,8 @@ def _of_sizes(told: str, shape: tuple[int, ...]) -> Iterator[tuple[str, float]]:
         yield f"{told} is a {'column' if shape[1] == 1 else 'row'}", 1.0
     if len(shape) > 2 and shape[-1] == shape[1] > 1:
         yield f"{told} has as many channels as columns", 1.5
+    if len(shape) > 2 and shape[1] == 1 < max(shape):
+        yield f"{told} has one channel", 1.5
     fits = []
     for dim, size in enumerate(reversed(shape[-MOST_DIMS:]), 1):
         beyond = max((n for n in THRESHOLDS if size > n), default=0)
@@ -173,6 +177,8 @@ def _of_values(
     told: str, tensor: TensorRecipe, shape: tuple[int, ...]
 ) -> Iterator[tuple[str, float]]:
     kind, *parameters = tensor.values
+    if kind == "powers":
+        yield f"{told} of numbers beside powers of two", 2.0
     if kind == "constant":
         yield f"{told} is {parameters[0]} everywhere", 2.0
         for length in LONG_CONSTANTS:
