@@ -93,6 +93,23 @@ class Scaled(consistency.Backend):
         return replace(outcome, outputs=tuple(outputs))
 
 
+# A transform whose length has the prime factor 241, of one number 4,097 times: MKL's error is 15.6
+# unit roundoffs of the largest result. Higham's bound for log2(n) steps is some 100.
+TRANSFORM = Case(
+    "fft.rfftn", "float32", (TensorRecipe((4097,), "float32", ("normal", 0.0, 1.0), 8216),),
+    cotangent=14, cotangent_layout="expanded",
+)  # fmt: skip
+
+
+def test_a_transform_of_equal_cotangents_has_errors_that_add_up() -> None:
+    assert judged(backends.resolve("cpu"), TRANSFORM).verdict.value == "rounding"
+
+
+@pytest.mark.parametrize("factor", [1.001, 0.5])
+def test_a_wrong_transform_of_equal_cotangents_is_noticed(factor: float) -> None:
+    assert judged(Scaled(factor), TRANSFORM).verdict.value == "divergent"
+
+
 def test_equal_cotangents_are_added_with_the_errors_of_equal_terms() -> None:
     assert judged(backends.resolve("cpu"), EQUAL_TERMS).verdict.value == "rounding"
     varied = replace(EQUAL_TERMS, cotangent_layout="")
