@@ -351,7 +351,8 @@ def main() -> None:
         reach(chosen.state, part, parts, chosen.only, chosen.dtype)
     elif chosen.command == "add":
         add(chosen.state)
-        write_page(chosen.state)
+        if any(True for _ in lines_of(chosen.state, ONE_OFF)):  # what the page tells was measured
+            write_page(chosen.state)
     elif chosen.command == "shorten":
         shorten(chosen.state)
     elif chosen.command == "replace":
