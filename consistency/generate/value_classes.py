@@ -233,6 +233,26 @@ def _constant(bits: bitstream.Bits, blanks: int, first: int, form: Format, name:
     return np.full(blanks + bits.size, SPECIAL[name](form))
 
 
+def _leading(
+    bits: bitstream.Bits,
+    blanks: int,
+    first: int,
+    form: Format,
+    low: float,
+    high: float,
+    count: int,
+    name: str,
+) -> Array:
+    """Even over [low, high], but for the first ``count`` numbers, blanks too, which are a special
+    value: a first row that is all equal, all NaN, all -0."""
+    if name not in SPECIAL or operator.index(count) < 0:
+        raise ValueError(f"special values are: {', '.join(SPECIAL)}")
+    even = _uniform(bits, 0, first, form, low, high)
+    numbers = _lay(blanks, even, _nearest_to_zero(low, high))
+    numbers[:count] = SPECIAL[name](form)
+    return numbers
+
+
 def _distinct(bits: bitstream.Bits, blanks: int, first: int, form: Format) -> Array:
     """A shuffled 0, 1, 2, … scaled to a power of two: no two numbers are equal (up to the format's
     significand)."""
@@ -317,7 +337,7 @@ CLASSES: dict[str, Callable[..., Raw]] = {
     "offset": _offset,
     "integers": _integers, "powers": _powers, "sparse": _sparse, "subnormal": _subnormal,
     "near": _near, "beyond": _beyond,
-    "tokens": _tokens, "constant": _constant,
+    "tokens": _tokens, "constant": _constant, "leading": _leading,
     "distinct": _distinct, "permutation": _permutation, "ascending": _ascending,
     "balanced": _balanced,
     "diagonal": _diagonal,

@@ -19,6 +19,8 @@ from . import (  # noqa: F401
     held_out_later,
     integers,
     layouts,
+    sixth_list,
+    sixth_list_sizes,
     sizes,
     special_values,
     third_arguments,

@@ -35,6 +35,8 @@ TOPICS = {
     "held out frameworks gradients": "A fourth list, of compilers and frameworks: gradients",
     "fifth list": "A fifth list, of various sources: layouts, values, arguments",
     "fifth list sizes": "A fifth list, of various sources: sizes and gradients",
+    "sixth list": "A sixth list, of various sources: layouts, values, arguments, integers",
+    "sixth list sizes": "A sixth list, of various sources: reductions and gradients",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 

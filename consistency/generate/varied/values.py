@@ -51,10 +51,13 @@ def of(case: Case) -> Iterator[Case]:
 
 
 def constants(tensor: TensorRecipe) -> Iterator[TensorRecipe]:
-    """The tensor with one value everywhere: what counts ties, skips zeros or begins with an
-    infinity is wrong there first."""
+    """The tensor with one value everywhere, and in its first row: what counts ties, skips zeros or
+    begins with an infinity is wrong there first."""
+    row = tensor.base[-1] if len(tensor.base) > 1 else 0
     for name in CONSTANTS:
         yield replace(tensor, special=(), values=("constant", name))
+        if row:
+            yield replace(tensor, special=(), values=("leading", -1.0, 1.0, row, name))
 
 
 def magnitude(dtype: str, shares: tuple[float, float]) -> tuple[Any, ...]:

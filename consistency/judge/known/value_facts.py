@@ -16,7 +16,10 @@ from ...generate.value_classes import CLASSES, PATTERN_CLASSES, SPECIAL
 
 MOST_PATTERNS: Final = 1 << 22  # looked through; in more there are some of each
 # Classes whose numbers lie between their first two parameters.
-_INTERVALS: Final = frozenset({"uniform", "integers", "near", "tokens", "ascending"})
+_INTERVALS: Final = frozenset({"uniform", "integers", "near", "tokens", "ascending", "leading"})
+
+# Classes whose parameters name special values.
+_NAMING: Final = (("tokens",), ("ascending",), ("constant",), ("leading",))
 
 
 class Words(frozenset[str]):
@@ -82,7 +85,7 @@ def specials_of(tensor: TensorRecipe | Literal) -> Words:
     ):
         return _pattern_specials(tensor.dtype, math.prod(tensor.base), tensor.values)
     if isinstance(tensor, TensorRecipe):
-        named = tensor.values[:1] in (("tokens",), ("ascending",), ("constant",))
+        named = tensor.values[:1] in _NAMING
         tokens = tensor.values[1:] if named else ()
         return Words(
             [

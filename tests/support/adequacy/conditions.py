@@ -179,11 +179,17 @@ def _of_values(
     kind, *parameters = tensor.values
     if kind == "powers":
         yield f"{told} of numbers beside powers of two", 2.0
-    if kind == "constant":
-        yield f"{told} is {parameters[0]} everywhere", 2.0
+    if kind in ("constant", "leading"):
+        where = "everywhere" if kind == "constant" else "in its first row"
+        held = f"{told} is {parameters[-1] if kind == 'leading' else parameters[0]} {where}"
+        yield held, 2.0
         for length in LONG_CONSTANTS:
             if max(shape) > length:
-                yield f"{told} is {parameters[0]} everywhere, beyond {length}", 1.0
+                yield f"{held}, beyond {length}", 1.0
+            if shape[-1:] > (length,):
+                yield f"{held}, a row beyond {length}", 1.0
+            if len(shape) > 1 and shape[-2] > length:
+                yield f"{held}, rows beyond {length}", 1.0
     if kind == "uniform" and len(parameters) == 2:
         low, high = parameters
         if high <= 0 or low > 0:

@@ -49,6 +49,8 @@ FEWEST_OF, MOST_TYPES, FEW_ELEMENTS = 3, 8, 24
 MOST, MOST_OF_OTHERS = {"float32": 14, "float16": 6, "bfloat16": 6, "int64": 6}, 4
 LEAST = 2.0  # what a case must reach anew, in the weights below
 TRIALS = 24  # candidates that are judged
+COUNTING = frozenset({"cumulative", "reduction", "sorting"})  # a count may leave the format
+COTANGENT = 1 << 20  # where cotangents lie in the bitstream, beyond all numbers
 ORDINARY = 2  # further ones, about which nothing is degenerate
 EVEN = frozenset({"uniform", "normal", "wide", "integers"})
 BASES, COMBINED = 5, 80  # cases that are varied in every way, and combinations of two ways
@@ -229,7 +231,7 @@ def further(operator: Operator, dtype: str, failing: list[Case] | None = None) -
     reached = {text for case in quick(operator, dtype) for text in reach(case)}
     drawn = Search(MOST.get(dtype, MOST_OF_OTHERS), TRIALS, LEAST)
     chosen = _chosen(operator, candidates(operator, dtype), reached, drawn, failing)
-    ordinary = list(ordinary_calls.of(operator.name, dtype))
+    ordinary = [_differentiated(operator, c) for c in ordinary_calls.of(operator.name, dtype)]
     search = OF_ORDINARY if ordinary else OF_DRAWN
     if dtype != operator.dtypes[0]:
         search = OF_ORDINARY_IN_OTHERS
@@ -240,6 +242,11 @@ def further(operator: Operator, dtype: str, failing: list[Case] | None = None) -
     others += [case for call in ordinary for case in crossed(operator, call, options)]
     small = [case for case in others if elements(case) <= MOST_OF_ALL]
     return chosen + _chosen(operator, small, reached, search, failing)
+
+
+def _differentiated(operator: Operator, case: Case) -> Case:
+    """The case with a cotangent, so that its gradients are compared, too."""
+    return replace(case, cotangent=COTANGENT if operator.differentiable else 0)
 
 
 def _least_odd(drawn: Iterable[Case]) -> list[Case]:
@@ -257,8 +264,9 @@ def crossed(operator: Operator, case: Case, others: Sequence[Case]) -> Iterator[
         return
     for other in arguments.of(case, others):
         yield from layouts.of(operator, other, overlap=not written)
+    most = MOST_OF_ALL if operator.family in COUNTING else MOST_OF_ALL // 8
     for other in shapes.thresholds(case):
-        if elements(other) <= MOST_OF_ALL:
+        if elements(other) <= most:
             yield from _constant(other)
 
 
@@ -283,7 +291,7 @@ def _chosen(
     """Sound cases in the order of what they reach anew, which is added to ``reached``."""
     waiting = {case.id: (case, reach(case)) for case in cases}
     chosen: list[Case] = []
-    judged = 0
+    judged = silent = 0  # where nothing can be told, another one is tried in its place
     for case, conditions in _by_gain(waiting, reached, search.least):
         if not is_possible(operator, case):
             continue
@@ -292,6 +300,8 @@ def _chosen(
             case "sound":
                 chosen.append(case)
                 reached |= set(conditions)
+            case "silent" if silent < search.trials:
+                silent, judged = silent + 1, judged - 1
             case "failing" if failing is not None:
                 failing.append(case)
         if judged == search.trials or len(chosen) == search.most:
