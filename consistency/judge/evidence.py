@@ -79,20 +79,20 @@ def proof(reference: Reference, outcome: Outcome, judgment: Judgment) -> Proof |
             Proof(judgment.output, (), str(output.value), 0) if reference.proofs.traced() else None
         )
     place = _worst_position(reference, index, judgment)
-    for position in [place] if place is not None else _largest_errors(reference, outcome, index, 1):
+    only_signs_differ = (
+        judgment.worst is not None and judgment.worst.actual == judgment.worst.expected == 0.0
+    )
+    largest = list(_largest_errors(reference, outcome, index, 1))
+    # Where a zero's sign cannot be proved, another element may be wrong that can.
+    places = largest if place is None else [place, *(largest if only_signs_differ else ())]
+    for position in places:
         if reference.proofs.settle(index, [position]):
             return None  # the reference was wrong
         certificate = reference.proofs.certificates.get((index, position))
-        if certificate is not None:
-            only_signs_differ = (
-                judgment.worst is not None
-                and judgment.worst.actual == judgment.worst.expected == 0.0
-            )
-            return (
-                None
-                if only_signs_differ and not certificate.signed
-                else _proof_of(reference, index, certificate, judgment)
-            )
+        if certificate is None:
+            return None
+        if not (only_signs_differ and position == place and not certificate.signed):
+            return _proof_of(reference, index, certificate, judgment)
     return None
 
 

@@ -201,7 +201,7 @@ def infinite_quotient(d: Drawing) -> tuple[Any, Any]:
 
 def integer_quotient(d: Drawing) -> tuple[Any, Any]:
     """Small numbers, or powers of two and the ends of the dtype divided by small, large and the
-    smallest ones. Shrinks towards small numbers."""
+    smallest ones; small numbers may be Python's. Shrinks towards small numbers."""
     shape, bits = shape_of(d), 31 if d.dtype == "int32" else 62
     match d.choice("small", "far", "large", "huge"):
         case "small":
@@ -218,10 +218,12 @@ def integer_quotient(d: Drawing) -> tuple[Any, Any]:
             ends = d.choice((1, 9), (-9, -2))
         case _:
             ends = d.choice((-(1 << bits), -(1 << bits) + 1), (1 << 20, 1 << 24))
-    divisor = d.tensor(d.broadcastable(shape), values=("integers", *ends))
     least = INTEGER_RANGE[d.dtype][0]
     dividends = ("powers", bits + 1 if bits == 31 else 64), ("integers", least, least + 2)
-    return d.tensor(shape, values=d.choice(*dividends)), divisor
+    dividend = d.tensor(shape, values=d.choice(*dividends))
+    if max(ends) < 10 and d.choice(False, False, True):
+        return dividend, d.choice(-3, 3, 7, 32, 1000) if min(ends) < 0 else d.integer(*ends)
+    return dividend, d.tensor(d.broadcastable(shape), values=("integers", *ends))
 
 
 def divided(d: Drawing) -> Call:

@@ -59,6 +59,13 @@ def labels(d: Drawing, shape: tuple[int, ...], count: int, low: int = 0) -> Tens
     return d.tensor(shape, dtype="int64", values=("integers", low, count - 1))
 
 
+def labels_or_none(d: Drawing, shape: tuple[int, ...], count: int) -> tuple[Any, dict[str, Any]]:
+    """Indices, and which of them is ignored: none that is a class, as padding is, or a class."""
+    if d.choice(False, False, True):
+        return labels(d, shape, count, -1), {"ignore_index": -1}
+    return labels(d, shape, count), optional_arguments(d, ignore_index=(0, 1))
+
+
 def weights(d: Drawing, count: int) -> dict[str, Any]:
     return {"weight": d.tensor((count,), WEIGHTS)} if d.flag() else {}
 
@@ -67,11 +74,9 @@ def likelihood(d: Drawing) -> Call:
     """Images are contiguous: of permuted ones, channels_last included, torch refuses the
     gradient."""
     x, shape, count = classes(d, LOG_PROBABILITIES, images=False)
+    target, ignored = labels_or_none(d, shape, count)
     return call(
-        x,
-        labels(d, shape, count),
-        **weights(d, count),
-        **optional_arguments(d, ignore_index=(0, 1), reduction=REDUCTIONS),
+        x, target, **weights(d, count), **ignored, **optional_arguments(d, reduction=REDUCTIONS)
     )
 
 
@@ -86,7 +91,8 @@ def cross_entropy(d: Drawing) -> Call:
             d.tensor((*shape[:1], count, *shape[1:]) if shape else (count,), PROBABILITY),
             **options,
         )
-    return call(x, labels(d, shape, count), **options, **optional_arguments(d, ignore_index=(0, 1)))
+    target, ignored = labels_or_none(d, shape, count)
+    return call(x, target, **options, **ignored)
 
 
 def multi_margin(d: Drawing) -> Call:

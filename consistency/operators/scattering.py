@@ -188,7 +188,7 @@ def counted(d: Drawing) -> Call:
     """The number of occurrences of each integer, or the sum of its weights."""
     size = d.size(1, 256)
     dtype = "int64" if d.floating else d.dtype  # floats are those of the weights
-    largest = 9 if dtype in ("int8", "uint8", "int16") else d.choice(9, 9, 9, 300, 50000)
+    largest = 9 if dtype in ("int8", "uint8", "int16") else d.choice(9, 9, 9, 300, 70000)
     numbers = d.tensor((size,), dtype=dtype, values=("integers", 0, largest))
     weights = {"weights": d.tensor((size,), ADDED)} if d.flag() and d.floating else {}
     return call(numbers, **weights, minlength=d.choice(0, 16))

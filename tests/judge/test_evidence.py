@@ -12,7 +12,9 @@ import torch
 import consistency
 from consistency import backends, operators
 from consistency.core.detail import Unproved
-from consistency.core.model import Result
+from consistency.core.model import Case, Result
+from consistency.core.recipe import TensorRecipe
+from consistency.diagnose.case_runner import judge_case
 from consistency.diagnose.evaluation import evaluate
 from consistency.engine import engine
 from consistency.generate import materialize
@@ -174,3 +176,28 @@ def test_a_gradient_of_a_wrong_formula_is_the_cpus_own_verdict() -> None:
     if "2.13" <= torch.__version__ < "2.14":
         assert result.explanation.startswith(ITSELF_OFF)
         assert result.proof is not None
+
+
+class WrongRemainders(consistency.Backend):
+    """Remainders of numbers beyond a million are 0, of no sign."""
+
+    name = "wrong-remainders"
+
+    def call(self, operator: Operator, args: Any, kwargs: Any) -> Any:
+        result = super().call(operator, args, kwargs)
+        return torch.where(args[0].abs() > 1e6, torch.zeros_like(result), result)
+
+
+@pytest.mark.parametrize("name", ["fmod", "remainder"])
+def test_where_a_sign_of_zero_cannot_be_proved_another_element_is(name: str) -> None:
+    """The sign of a zero comes first in a verdict; what is off beside it is proved all the same."""
+    operator = operators.get(name)
+    numbers = TensorRecipe((65536,), "float32", ("every", 0, 65537))
+    case = Case(name, "float32", (numbers, 2.546875))
+    right, wrong = (
+        judge_case(case, operator, [backend], RULES, ("forward",))[0]
+        for backend in (backends.resolve("cpu"), WrongRemainders())
+    )
+    assert right.verdict.passes
+    assert wrong.verdict.value in ("special-values", "divergent"), wrong.explanation
+    assert "the true value is" in wrong.explanation

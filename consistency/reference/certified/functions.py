@@ -383,8 +383,12 @@ def _remainder(x: Element, y: Element) -> Element:
 
 
 def _fmod(x: Element, y: Element) -> Element:
-    """x − y·trunc(x/y), in C's manner: with the sign of x."""
-    return _modulo(x, y, _truncated)
+    """x − y·trunc(x/y), in C's manner: with the sign of x, a zero, too."""
+    result = _modulo(x, y, _truncated)
+    if type(result) is arb and result == 0 and type(x) is arb:
+        sign = balls.sign(x)
+        return result if not sign else math.copysign(0.0, sign)
+    return result
 
 
 def _modulo(x: Element, y: Element, to_integer: Any) -> Element:

@@ -93,6 +93,12 @@ def test_remainders_are_those_of_fractions() -> None:
             assert got == truth
 
 
+def test_a_remainder_of_zero_has_the_sign_of_the_dividend() -> None:
+    made = numbers(f.fmod, [6.0, -6.0, -6.0, 1e300], [3.0, 3.0, -3.0, 2.0])
+    assert [math.copysign(1.0, float(value)) for value in made] == [1.0, -1.0, -1.0, 1.0]
+    assert not any(float(value) for value in made)
+
+
 def test_powers_that_leave_the_floats() -> None:
     """Whole exponents of any size keep the sign's rule; a ball around all floats proves nothing."""
     made = numbers(f.pow_, [-1.0, -0.5, -2.0, 2.0, 3.0], [1.7e308, 1.7e308, 1.7e308, 1.7e308, 0.0])
