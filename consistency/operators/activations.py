@@ -148,7 +148,7 @@ def of_quotient(gradients: Tensors, x: torch.Tensor) -> torch.Tensor:
 
 
 @hook
-def of_gate(gradients: Tensors, x: torch.Tensor, dim: int) -> torch.Tensor:
+def of_gate(gradients: Tensors, x: torch.Tensor, dim: int = -1) -> torch.Tensor:
     """σ(b), and |a|·σ(b)·(1 − σ(b)), whose last factor is a difference."""
     a, b = x.chunk(2, dim)
     gate = torch.sigmoid(b)

@@ -97,9 +97,19 @@ that had no simulation. {fourth} of the 42 are noticed by a quick run since, wit
 A fifth list, of 24 reports of 2024 to 2026 from eighteen programs (MPS, XPU, ROCm, Inductor, MLX,
 candle, burn, tinygrad, TT-NN, OpenVINO, ONNX Runtime's WebGPU and others), was chosen for variety
 without a look at what is drawn, and measured when it was complete: a quick run noticed 16, 67%, and
-50 fresh cases 18. Nothing was changed for it yet. Of the others no case met the condition, which
-joined two things that are drawn apart (channels_last and padding), or needed a size (524,281 right
-sides) or a number (10⁶ beside a divisor) that is rare.
+50 fresh cases 18. Of the others no case met the condition, which joined two things that are drawn apart (channels_last and padding), or needed a size (524,281 right
+sides) or a number (10⁶ beside a divisor) that is rare. {fifth} of them are noticed by a quick run
+since, with the list in view.
+
+A sixth list, of 27 reports of 2023 to 2026 from twenty programs (MPS, XPU, ROCm, Inductor, ggml,
+candle, burn, MLX, tinygrad, TVM, OpenVINO, TensorRT, DirectML, CuPy, MAX, TT-NN and others), was
+chosen like the fifth, by somebody who had not seen how inputs are drawn, and measured when it was
+complete: a quick run noticed 22, **81%**, and 50 fresh cases 24, 89%; nothing healthy was accused.
+Missed were labels that are ignored by a number that is no class, whole numbers divided by one of
+Python's, more than 50,000 bins, and two layouts beside other conditions. What was missed of the
+fifth and the sixth list showed that ordinary calls had been chosen without gradients, and written
+down for 45 operators only: every operator has them now, with gradients, layouts beside every
+option, and tensors of one value. {sixth} of the 27 are noticed by a quick run since.
 
 A new row is a function with a header in one of the modules of `tests/real_bugs/`;
 [adding a fault](adding-a-fault.md) explains what a deed is. What is not noticed stays listed, with
@@ -126,6 +136,8 @@ def page() -> str:
         shipped=reported(),
         first=_quick(rows, "held out"),
         later=_quick(rows, "held out later"),
+        fifth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("fifth")),
+        sixth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("sixth")),
         fourth=sum(_quick(rows, topic) for topic in TOPICS if "frameworks" in topic),
         third=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("third")),
     )

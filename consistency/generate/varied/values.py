@@ -17,6 +17,7 @@ from ..variations import _with_tensor
 PLAIN = frozenset({"uniform", "normal", "integers", "sparse", "cancelling", "wide"})
 NEGATIVE, POSITIVE = ("uniform", -2.0, -1.0), ("uniform", 1.0, 2.0)
 FAR_APART = ("normal", 0.0, 128.0)
+WITH_ZEROS = ("tokens", 0.5, 2.0, "0", "-0", "1")  # where formulas of gradients divide
 # Exponents of numbers of either sign whose squares vanish, and whose squares overflow.
 VANISHING, OVERFLOWING = (-0.98, -0.6), (0.6, 0.95)  # as shares of the largest exponent
 LONGEST_ROW = 512
@@ -82,7 +83,7 @@ def _equal(case: Case) -> Iterator[Case]:
 
 def _classes(tensor: TensorRecipe) -> Iterator[tuple[Any, ...]]:
     low = tensor.values[1] if tensor.values[0] == "uniform" else -math.inf
-    yield POSITIVE
+    yield from (POSITIVE, WITH_ZEROS)
     if low < 0.0:
         yield from (NEGATIVE, FAR_APART)
 

@@ -177,6 +177,8 @@ def _of_values(
     told: str, tensor: TensorRecipe, shape: tuple[int, ...]
 ) -> Iterator[tuple[str, float]]:
     kind, *parameters = tensor.values
+    if kind == "tokens" and parameters[0] >= 0.0 and "0" in parameters:
+        yield f"{told} of positive numbers and zeros", 2.0
     if kind == "powers":
         yield f"{told} of numbers beside powers of two", 2.0
     if kind in ("constant", "leading"):

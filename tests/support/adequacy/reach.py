@@ -250,9 +250,9 @@ def _differentiated(operator: Operator, case: Case) -> Case:
 
 
 def _least_odd(drawn: Iterable[Case]) -> list[Case]:
-    """The most ordinary ones of drawn cases, of other arguments each: where no call is written
-    down, variations of these take its place."""
-    plain = sorted(filter(_is_plain, drawn), key=_oddity)
+    """The most ordinary ones of drawn cases, of other arguments each, those with the fewest options
+    first: where no call is written down, variations of these take its place."""
+    plain = sorted(filter(_is_plain, drawn), key=lambda case: (len(case.kwargs), *_oddity(case)))
     return list({_types(case): case for case in reversed(plain)}.values())[-ORDINARY:]
 
 
