@@ -40,7 +40,10 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
             yield text, weight
             if ordinary:
                 yield f"{text}, in an ordinary call", weight
-                yield from ((f"{text} beside {option}", 0.5) for option in options)
+                ranked = f"{text}, rank {len(shape)}"
+                yield from ((f"{ranked} beside {option}", 0.5) for option in options)
+                if not case.kwargs:
+                    yield f"{ranked}, nothing named", 2.0
         if isinstance(tensor, TensorRecipe) and math.prod(shape) > 1:
             yield from _of_values(told, tensor, shape)
     yield from _of_pairs(case, known)

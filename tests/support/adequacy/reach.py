@@ -20,7 +20,7 @@ from consistency.core.dtypes import floats
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.engine.unit_cases import draw
-from consistency.generate.variations import LARGE, is_possible, variations
+from consistency.generate.variations import LARGE, _with_sizes, is_possible, variations
 from consistency.generate.varied import arguments, by_kind, layouts, shapes, values, wider
 from consistency.judge.known.case_facts import UNKNOWN, Facts
 from consistency.operators.declare import Operator
@@ -51,6 +51,7 @@ LEAST = 2.0  # what a case must reach anew, in the weights below
 TRIALS = 24  # candidates that are judged
 COUNTING = frozenset({"cumulative", "reduction", "sorting"})  # a count may leave the format
 COTANGENT = 1 << 20  # where cotangents lie in the bitstream, beyond all numbers
+FULL = 3  # in place of sizes of 1, where the plainest cases that are drawn have such
 ORDINARY = 2  # further ones, about which nothing is degenerate
 EVEN = frozenset({"uniform", "normal", "wide", "integers"})
 BASES, COMBINED = 5, 80  # cases that are varied in every way, and combinations of two ways
@@ -253,7 +254,8 @@ def _least_odd(drawn: Iterable[Case]) -> list[Case]:
     """The most ordinary ones of drawn cases, of other arguments each, those with the fewest options
     first: where no call is written down, variations of these take its place."""
     plain = sorted(filter(_is_plain, drawn), key=lambda case: (len(case.kwargs), *_oddity(case)))
-    return list({_types(case): case for case in reversed(plain)}.values())[-ORDINARY:]
+    found = list({_types(case): case for case in reversed(plain)}.values())[-ORDINARY:]
+    return [*found, *(_with_sizes(case, {1: FULL}) for case in found if _oddity(case)[0])]
 
 
 def crossed(operator: Operator, case: Case, others: Sequence[Case]) -> Iterator[Case]:
