@@ -40,6 +40,13 @@ LARGE_INDEX = 256  # beyond it bfloat16 is not exact
 # Here all sound ways to compute with an infinity agree, unless products are chained: in another
 # order it may meet a zero. A compensated sum of it is NaN, and so is a convolution by transforms.
 INFINITE = frozenset({"matmul", "pooling", "softmax"})
+# Here a whole row of infinities has one result, whatever the order.
+EITHER_ORDER = frozenset(
+    {
+        "activation", "binary", "cast", "comparison", "cumulative", "indexing", "inplace",
+        "movement", "pooling", "reduction", "softmax", "sorting", "ternary", "unary",
+    }
+)  # fmt: skip
 # Numbers that an infinity may stand among; a matrix that is to be solved is none of these.
 PLAIN = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "sparse", "offset"})
 SEEDS, COUNT = (201,), 40  # drawn candidates
@@ -295,7 +302,7 @@ def _chosen(
     chosen: list[Case] = []
     judged = silent = 0  # where nothing can be told, another one is tried in its place
     for case, conditions in _by_gain(waiting, reached, search.least):
-        if not is_possible(operator, case):
+        if unsettled(operator, case) or not is_possible(operator, case):
             continue
         judged += 1
         match soundness(operator, case):
@@ -331,6 +338,22 @@ def _by_gain(
             yield waiting[name]
         else:
             return
+
+
+def unsettled(operator: Operator, case: Case) -> bool:
+    """Whether sound kernels may return other numbers: rows of infinities where they are added or
+    multiplied in any order, NaN and infinities in a product that is multiplied by 0 (BLAS does not
+    compute it), arguments that torch does not check."""
+    named = [t.values for t in case.tensors if isinstance(t, TensorRecipe)]
+    rows = [values[-1] for values in named if values[:1] in (("constant",), ("leading",))]
+    if "-inf" in rows and (operator.family not in EITHER_ORDER or "chained" in operator.traits):
+        return True
+    special = [token for t in case.tensors if isinstance(t, TensorRecipe) for _, token in t.special]
+    if case.kwargs.get("alpha") == 0 and {"nan", "-nan", "inf", "-inf"} & {*rows, *special}:
+        return True
+    smoothing, weight = case.kwargs.get("label_smoothing", 0), case.kwargs.get("weight")
+    flat = not isinstance(weight, TensorRecipe) or len(weight.base) == 1
+    return not 0 <= smoothing <= 1 or (operator.family == "loss" and not flat)
 
 
 def soundness(operator: Operator, case: Case) -> str:
