@@ -47,6 +47,10 @@ EITHER_ORDER = frozenset(
         "movement", "pooling", "reduction", "softmax", "sorting", "ternary", "unary",
     }
 )  # fmt: skip
+# Losses whose weights are one for each class; torch does not check how many dimensions they have.
+OF_CLASSES = frozenset(
+    f"nn.functional.{name}" for name in ("nll_loss", "cross_entropy", "multi_margin_loss")
+)
 # Numbers that an infinity may stand among; a matrix that is to be solved is none of these.
 PLAIN = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "sparse", "offset"})
 SEEDS, COUNT = (201,), 40  # drawn candidates
@@ -349,11 +353,12 @@ def unsettled(operator: Operator, case: Case) -> bool:
     if "-inf" in rows and (operator.family not in EITHER_ORDER or "chained" in operator.traits):
         return True
     special = [token for t in case.tensors if isinstance(t, TensorRecipe) for _, token in t.special]
-    if case.kwargs.get("alpha") == 0 and {"nan", "-nan", "inf", "-inf"} & {*rows, *special}:
+    zero = operator.family == "matmul" and case.kwargs.get("alpha") == 0
+    if zero and {"nan", "-nan", "inf", "-inf"} & {*rows, *special}:
         return True
     smoothing, weight = case.kwargs.get("label_smoothing", 0), case.kwargs.get("weight")
     flat = not isinstance(weight, TensorRecipe) or len(weight.base) == 1
-    return not 0 <= smoothing <= 1 or (operator.family == "loss" and not flat)
+    return not 0 <= smoothing <= 1 or (operator.name in OF_CLASSES and not flat)
 
 
 def soundness(operator: Operator, case: Case) -> str:
