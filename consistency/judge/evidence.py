@@ -84,7 +84,7 @@ def proof(reference: Reference, outcome: Outcome, judgment: Judgment) -> Proof |
     )
     largest = list(_largest_errors(reference, outcome, index, 1))
     # Where a zero's sign cannot be proved, another element may be wrong that can.
-    others_are_off = only_signs_differ and judgment.metrics.get("rho_max", 0.0) > 1.0
+    others_are_off = only_signs_differ and judgment.metrics.get("rho_beside", 0.0) > 1.0
     places = largest if place is None else [place, *(largest if others_are_off else ())]
     for position in places:
         if reference.proofs.settle(index, [position]):
