@@ -353,7 +353,7 @@ def unsettled(operator: Operator, case: Case) -> bool:
     if "-inf" in rows and (operator.family not in EITHER_ORDER or "chained" in operator.traits):
         return True
     special = [token for t in case.tensors if isinstance(t, TensorRecipe) for _, token in t.special]
-    zero = operator.family == "matmul" and case.kwargs.get("alpha") == 0
+    zero = operator.family in ("matmul", "forms", "inplace") and case.kwargs.get("alpha") == 0
     if zero and {"nan", "-nan", "inf", "-inf"} & {*rows, *special}:
         return True
     smoothing, weight = case.kwargs.get("label_smoothing", 0), case.kwargs.get("weight")
