@@ -52,6 +52,7 @@ class FixedCall:
     dtype: str
     shape_given: tuple[int, ...]
     numbers: int = field(default=0)
+    beside_number: bool = False  # in place of the second tensor, where that is an option
 
     @property
     def complex(self) -> bool:
@@ -71,8 +72,6 @@ class FixedCall:
 
     def broadcastable(self, shape: Sequence[int]) -> tuple[int, ...]:
         return tuple(shape)
-
-    beside_number: bool = False
 
     def choice(self, *options: Any) -> Any:
         number = next((n for n in _NUMBERS if n in options), None)
