@@ -4,14 +4,16 @@
 
 It runs the backend's tests, its fingerprint, large cases, the programs of docs/cuda, and a run of
 all operators; then it records the failing cases, so that they can be judged elsewhere, again and
-again: `consistency judge out/recorded`. In the folder: texts of each step, rows.jsonl (all results
-that are not right), recorded.tar.gz. Needs torch, NumPy and the packages of pyproject.toml.
+again: `consistency judge out/recorded`. In the folder: texts of each step, rows.jsonl.xz (all
+results that are not right), recorded.tar.xz. Words behind `--` go to `consistency run` (`-- --fills
+8`). Needs torch, NumPy and the packages of pyproject.toml.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import subprocess
 import sys
 import tarfile
@@ -69,7 +71,7 @@ def kept_rows(bundle: Path, to: Path) -> Counter[str]:
     """Writes the results that are not right, and counts all by verdict."""
     verdicts: Counter[str] = Counter()
     lines = (bundle / "results.jsonl").open(encoding="utf-8")
-    with lines, to.open("w", encoding="utf-8") as kept:
+    with lines, lzma.open(to, "wt", encoding="utf-8") as kept:
         for line in lines:
             verdict = json.loads(line)["verdict"]
             verdicts[verdict] += 1
@@ -87,6 +89,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("words", nargs="*", help="options of `consistency run`, behind --")
     chosen = parser.parse_args()
     out: Path = chosen.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
@@ -97,11 +100,11 @@ def main() -> None:
         out, "run", whole * 0.75, *consistency(
             "run", "-b", chosen.backend, "--seed", str(chosen.seed), "--jobs", str(chosen.jobs),
             "--time-budget", f"{whole * 0.5:.0f}s", "--no-shrink", "--no-fingerprint",
-            "-o", str(bundle),
+            "-o", str(bundle), *chosen.words,
         ),
     )  # fmt: skip
     run.wait()
-    print(*kept_rows(bundle, out / "rows.jsonl").most_common(), sep="\n", flush=True)
+    print(*kept_rows(bundle, out / "rows.jsonl.xz").most_common(), sep="\n", flush=True)
     started(
         out, "merge", 60, *consistency("corpus", "merge", str(bundle), "-o", str(corpus))
     ).wait()
@@ -112,7 +115,7 @@ def main() -> None:
     started(out, "record", left, *record).wait()
     for process in short:
         process.wait()
-    with tarfile.open(out / "recorded.tar.gz", "w:gz") as archive:
+    with tarfile.open(out / "recorded.tar.xz", "w:xz", preset=3) as archive:
         for folder in (corpus, recorded):
             if folder.is_dir():
                 archive.add(folder, folder.name)

@@ -24,10 +24,10 @@ def test_it_does_all_of_it_on_a_cpu(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "('rounding', " in done.stdout
-    assert (tmp_path / "rows.jsonl").stat().st_size
+    assert (tmp_path / "rows.jsonl.xz").stat().st_size
     assert "outcomes in" in (tmp_path / "record.txt").read_text(encoding="utf-8")
     assert '"facts"' in (tmp_path / "fingerprint.txt").read_text(encoding="utf-8")
-    with tarfile.open(tmp_path / "recorded.tar.gz") as archive:
+    with tarfile.open(tmp_path / "recorded.tar.xz") as archive:
         assert {"failing", "recorded"} <= set(archive.getnames())
 
 
