@@ -18,7 +18,7 @@ def test_it_does_all_of_it_on_a_cpu(tmp_path: Path) -> None:
     done = subprocess.run(
         [
             sys.executable, str(ROOT / "tools" / "device_suite.py"), "--backend", "cpu+isolated",
-            "--minutes", "1", "--jobs", "2", "-o", str(tmp_path),
+            "--minutes", "2", "--jobs", "2", "-o", str(tmp_path),
         ],
         capture_output=True, text=True, encoding="utf-8", timeout=300,
     )  # fmt: skip
