@@ -330,9 +330,13 @@ class TorchBackend(Backend):
         if self.device != "cpu" and not any(
             isinstance(item, torch.Tensor) for item in flatten((args, kwargs))
         ):
-            with torch.device(self.device):
-                return self.invoke(operator, args, kwargs)
+            return self.create(operator, args, kwargs)
         return self.invoke(operator, args, kwargs)
+
+    def create(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """A call without tensors, whose results are to be made on the device."""
+        with torch.device(self.device):
+            return self.invoke(operator, args, kwargs)
 
     def invoke(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The call itself, where :meth:`call` has chosen the device."""

@@ -2,7 +2,8 @@
 
 Integers wrap modulo 2ⁿ by definition. The cast of an out-of-range float, a NaN or an infinity is
 undefined in C++, but only a few results occur: x86 gives the lowest integer (of 32 or 64 bits,
-truncated to n), ARM and GPUs saturate, software floats wrap, and shaders give 0 for NaN.
+truncated to n), ARM and GPUs saturate (Triton in 16 bits, then truncated to 8), software floats
+wrap, and shaders give 0 for NaN.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ def judge_casts(x: torch.Tensor, actual: torch.Tensor, wanted: torch.Tensor) -> 
         admitted |= actual == 0  # the lowest 64-bit integer truncated to n bits
     saturated = torch.where(x > 0.0, actual == info.max, (x < 0.0) & (actual == info.min))
     if info.bits < 32:
-        saturated |= (x >= 2.0**31) & (
-            actual == torch.tensor(-1).to(actual.dtype)
-        )  # the highest of the 32-bit ones, cut
+        # The highest integer of 32 bits, or of 16, cut to n bits.
+        highest = 2.0**31 if info.bits == 16 else 2.0**15
+        saturated |= (x >= highest) & (actual == torch.tensor(-1).to(actual.dtype))
     wrong = torch.where(beyond, ~(admitted | saturated), differs)
     return CastErrors(wrong, beyond & saturated & ~admitted, "saturated-float", bool(beyond.all()))
 

@@ -175,6 +175,56 @@ def sinc_large():
     return float(torch.sinc(torch.tensor([2e38], device=D))), 0.0
 
 
+def rows_of_a_transform():
+    """rfft of an odd length: NaN in one row reaches the other"""
+    x = torch.ones(2, 513)
+    x[0, 0] = nan
+    return bool(torch.fft.rfft(x.to(D))[1].isnan().any()), False
+
+
+def precision_of_a_row():
+    """... and the rounding of a row of 1e8 one of 1"""
+    x = torch.rand(2, 513, generator=torch.Generator().manual_seed(0))
+    x[0] *= 1e8
+    off = torch.fft.rfft(x.to(D)).cpu()[1] - torch.fft.rfft(x.double())[1]
+    return float(off.abs().max()) < 0.01, True
+
+
+def batched_qr():
+    """linalg.qr of a batch is NaN from 2^63 on; of one matrix it is not"""
+    x = torch.rand(3, 5, 4, generator=torch.Generator().manual_seed(0)).to(D) * 2.0**64
+    finite = [bool(torch.linalg.qr(m, mode="r").R.isfinite().all()) for m in (x[0], x)]
+    return finite, [True, True]
+
+
+def weight_gradient():
+    """conv2d: cuDNN's gradient of 5 x 5 weights, in u of the magnitudes' sum"""
+    numbers = torch.Generator().manual_seed(0)
+    x = torch.rand(2, 32, 32, 32, generator=numbers) * 2 - 1
+    g = torch.randn(2, 5, 28, 28, generator=numbers)
+    w = torch.ones(5, 32, 5, 5)
+
+    def gradient(x, g, w):
+        rest = [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [False, True, False]
+        return torch.ops.aten.convolution_backward(g, x, w, None, *rest)[1].cpu().double()
+
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        off = gradient(x.to(D), g.to(D), w.to(D)) - gradient(x.double(), g.double(), w.double())
+    terms = gradient(x.double().abs(), g.double().abs(), w.double())
+    return float((off.abs() / terms).max() * 2**24) < 100, True
+
+
+def fused_adam():
+    """optim.AdamW(fused=True): 1 - 0.999 in float32 (since pytorch#154069)"""
+    steps = []
+    for fused in (True, False):
+        x = torch.ones(1, device=D, requires_grad=True)
+        x.grad = torch.ones(1, device=D)
+        torch.optim.AdamW([x], lr=1.0, betas=(0.0, 0.999), weight_decay=0.0, fused=fused).step()
+        steps.append(round(float(x), 5))
+    return steps[0], steps[1]
+
+
 def misaligned_key():
     """scaled_dot_product_attention with a key that does not begin at 16 bytes"""
     q = torch.rand(2, 2, 5, 4, device=D)

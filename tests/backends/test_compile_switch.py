@@ -13,7 +13,7 @@ import torch
 from consistency import operators
 from consistency.backends._specs import parse
 from consistency.backends.cuda import Cuda
-from consistency.backends.runtimes.compile_switch import CompilingBackend
+from consistency.backends.runtimes.compile_switch import CompilingBackend, takes_a_device
 from consistency.core.model import Result
 from consistency.errors import UsageError
 from consistency.operators.declare import Operator
@@ -38,6 +38,16 @@ def test_a_compiled_call_creates_its_tensors_on_the_device(switched: dict[str, s
     result = backend.call(operators.get("full"), [[3], 2.0], {})
     assert result.device.type == "meta"
     assert made == (["full"] if switched else [])
+
+
+@pytest.mark.parametrize("name", ["full", "scalar_tensor", "rand", "signal.windows.hann"])
+def test_the_device_is_an_argument_of_the_graph(name: str) -> None:
+    assert takes_a_device(operators.get(name))
+
+
+@pytest.mark.parametrize("name", ["neg", "matmul", "nn.functional.conv2d"])
+def test_of_others_it_is_none(name: str) -> None:
+    assert not takes_a_device(operators.get(name))
 
 
 class NoGraph:

@@ -96,6 +96,19 @@ def test_complex_numbers_beyond_the_range_may_saturate() -> None:
     assert errors.wrong.tolist() == [False, False, True, False]
 
 
+def test_eight_bits_may_be_cut_from_sixteen_that_saturate() -> None:
+    """Triton casts to int8 by way of int16."""
+    beyond = torch.tensor([32839.27, 40000.0, 5.0, 200.0])
+    wanted = beyond.to(torch.int64).to(torch.int8)
+    held = torch.tensor([-1, -1, 5, -56], dtype=torch.int8)
+    errors = judge_casts(beyond, held, wanted)
+    assert errors is not None
+    assert not errors.wrong.any()
+    errors = judge_casts(beyond, torch.tensor([-1, -1, 6, -1], dtype=torch.int8), wanted)
+    assert errors is not None
+    assert errors.wrong.tolist() == [False, False, True, True]
+
+
 def test_a_cast_of_complex_numbers_that_saturates_passes() -> None:
     class Saturating(consistency.Backend):
         name = "saturating"
