@@ -115,7 +115,7 @@ def main() -> None:
     command that repeats it.
 
     \b
-    consistency run                          all that is available here, in two or three minutes
+    consistency run                          all that is available here, in a minute
     consistency run matmul 'nn.functional.*' --backend cpu --backend cuda
     consistency backends                     what is available, and why not
     consistency operators --family pooling   what is covered

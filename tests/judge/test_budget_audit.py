@@ -18,6 +18,7 @@ from tests.support.paths import ROOT
 WIDE = """extends: packaged
 operators: {NAME: {any: {lambda: 1e9, c: 1e9, source: planted}}}
 """
+MOST_OF_A_GRADIENT = 256.0  # times u of the format, what cancels in the gradient of i0e
 HEALTHY = {"ratio": 1e-6, "largest": 1.0}
 EXCEEDS = {
     "ratio": 7.0, "largest": 1.0, "error": 1e-8, "rounding": 1e-7, "magnitude": 1.0, "terms": 2.0,
@@ -75,3 +76,21 @@ def test_the_page_lists_what_exceeds_the_limit() -> None:
 
 def test_every_wide_budget_of_the_page_has_a_reason() -> None:
     assert NO_REASON not in (ROOT / "docs" / "budgets.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cuda", "directml", "numpy", "onnxruntime", "jax"])
+def test_a_gradient_in_half_precision_does_not_take_the_factor_of_its_result(backend: str) -> None:
+    """Results of half precision are accumulated in float32, gradients in their own format: a factor
+    of 2^14 times u admits an error of some hundredths there, and of 16 times the terms here."""
+    packaged = load()
+    wide = [
+        (operator.name, dtype)
+        for operator in operators.registry().values()
+        for dtype in ("float16", "bfloat16")
+        if operator.differentiable and dtype in operator.dtypes
+        and packaged.rule(
+            operator.name, dtype, family=operator.family, direction="backward", backend=backend
+        ).lam
+        > MOST_OF_A_GRADIENT
+    ]
+    assert wide == []
