@@ -84,13 +84,15 @@ def interpolate(d: Drawing) -> Call:
 
 
 def grid_sample(d: Drawing) -> Call:
-    """Sampling points within and a little outside of the image; whole pixels where the nearest one
-    is taken. NaN is none of them where the gradient of torch's CPU would end the process: between
-    the pixels of images, unless padding is zeros (docs/coverage.md)."""
+    """Sampling points within and a little outside of the image; whole pixels, and halves, where the
+    nearest one is taken. NaN is none of them where the gradient of torch's CPU would end the
+    process: between the pixels of images, unless padding is zeros (docs/coverage.md)."""
     rank = d.choice(2, 3)
     mode = d.choice("bilinear", "nearest", *["bicubic"] * (rank == 2))
-    if mode == "nearest":  # -1, 0 and 1 are pixels of images of odd size with aligned corners
-        size, options = [2 * d.integer(0, 2) + 1 for _ in range(rank)], {"align_corners": True}
+    if mode == "nearest":
+        # With aligned corners -1, 0 and 1 are pixels of images of odd size; in those of even size 0
+        # lies exactly between two.
+        size, options = [d.integer(1, 5) for _ in range(rank)], {"align_corners": True}
         points: dict[str, Any] = {"values": ("integers", -1, 1)}
     else:
         size, options, points = (

@@ -12,7 +12,7 @@ from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.generate.materialize import prepare
 from consistency.generate.variations import is_possible
-from consistency.generate.varied import arguments, layouts, shapes, values, wider
+from consistency.generate.varied import arguments, cotangents, layouts, shapes, values, wider
 from tests.support.adequacy import ordinary_calls
 from tests.support.adequacy.conditions import further
 from tests.support.adequacy.reach import soundness
@@ -101,6 +101,42 @@ def test_values_of_one_sign_and_rows_of_nan() -> None:
         values.FAR_APART,
     }
     assert any(len(t.special) == 5 for t in found if isinstance(t, TensorRecipe))
+
+
+def test_cotangents_in_other_layouts_where_there_are_gradients() -> None:
+    assert not list(cotangents.of(ADD))
+    layouts_of = {c.cotangent_layout for c in cotangents.of(replace(ADD, cotangent=5))}
+    assert layouts_of == {"expanded", "transposed"}
+
+
+def test_numbers_around_those_that_the_call_names() -> None:
+    case = Case("clamp", "float32", (MATRIX,), {"min": -0.25, "max": 0.5})
+    values_of = values.around(values.named_numbers(case))
+    assert values_of == ("near", -1.25, 1.5, -0.25, 0.5)
+    assert case.with_tensors([replace(MATRIX, values=values_of)]) in list(values.of(case))
+    assert not values.named_numbers(Case("sum", "float32", (MATRIX,), {"keepdim": True}))
+    (found,) = built(case.with_tensors([replace(MATRIX, base=(500,), values=values_of)]))
+    beside = torch.tensor([-0.25, 0.5]).nextafter(torch.tensor([-1.0, 1.0]))
+    assert bool(torch.isin(beside, found).any())
+
+
+def test_quotients_that_are_whole_numbers() -> None:
+    long = replace(MATRIX, base=(500,))
+    case = Case("div", "float32", (long, replace(long, stop=9000)), {"rounding_mode": "trunc"})
+    (other,) = (c for c in values.of(case) if c.tensors[1].values == values.DIVISOR)
+    x, y = built(other)
+    whole = (x.double() / y.double()) % 1 == 0
+    approximate = (x * y.reciprocal()).trunc() != (x / y).trunc()
+    assert int(whole.sum()) > 10
+    assert bool((whole & approximate).any())  # what a product with the reciprocal gets wrong
+
+
+def test_one_number_of_a_wider_format() -> None:
+    half = replace(MATRIX, dtype="float16")
+    found = list(values.of(Case("add", "float16", (half, replace(half, stop=9000)))))
+    single = replace(half, dtype="float32", base=(), stop=9000, leaf=False)
+    assert any(case.tensors[1] == single for case in found)
+    assert not any(case.tensors[1].dtype != "float32" for case in values.of(ADD))
 
 
 def test_no_random_numbers_are_varied() -> None:

@@ -16,6 +16,8 @@ WHOLE = (0, 1, -1, 2)
 MOST_OTHERS = 40  # cases whose options are tried
 INSTEAD = (2, 1, 0.5, -1.5)  # numbers that stand for a tensor; 1 changes many calls not at all
 DIMS = frozenset({"dim", "dims", "axis"})
+SIZES = frozenset({"size", "output_size"})  # of results
+LARGE_RESULT = 17
 
 
 def of(case: Case, others: Sequence[Case]) -> Iterator[Case]:
@@ -27,6 +29,8 @@ def of(case: Case, others: Sequence[Case]) -> Iterator[Case]:
     for name, value in case.kwargs.items():
         for other in (*_instead(value), *(_dims(case, value) if name in DIMS else ())):
             yield replace(case, kwargs={**case.kwargs, name: other})
+        if name in SIZES and isinstance(value, list):
+            yield replace(case, kwargs={**case.kwargs, name: [LARGE_RESULT] * len(value)})
     yield from _crossed(case, others)
 
 

@@ -80,6 +80,15 @@ def outer_transposed(tensor: TensorRecipe) -> TensorRecipe | None:
     return replace(tensor, base=(second, first, *others), view=(("transpose", 0, 1),))
 
 
+def heads_behind_rows(tensor: TensorRecipe) -> TensorRecipe | None:
+    """The second and third of four dimensions change places, as where attention's heads are cut
+    from the columns of its rows."""
+    if len(tensor.base) != 4:
+        return None
+    batch, heads, rows, size = tensor.base
+    return replace(tensor, base=(batch, rows, heads, size), view=(("transpose", 1, 2),))
+
+
 def channels_innermost(tensor: TensorRecipe) -> TensorRecipe | None:
     """The channels lie innermost, as in ``torch.channels_last``."""
     rank = len(tensor.base)
@@ -125,6 +134,6 @@ def inner_expanded(tensor: TensorRecipe) -> TensorRecipe | None:
 
 PERMUTED: tuple[Change, ...] = (reversed_dimensions, channels_innermost, channels_of_more)
 WITHOUT_OVERLAP: tuple[Change, ...] = (
-    shifted, inner_column, among_columns, outer_transposed, *PERMUTED,
+    shifted, inner_column, among_columns, outer_transposed, heads_behind_rows, *PERMUTED,
 )  # fmt: skip
 OVERLAPPING: tuple[Change, ...] = (first_expanded, last_expanded, inner_expanded)

@@ -1,5 +1,5 @@
 """One tensor of a case with other numbers: of one sign, equal, far apart, all the same, a row of
-NaN."""
+NaN, around a number that the call names; two of which one divides the other."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ VANISHING, OVERFLOWING = (-0.98, -0.6), (0.6, 0.95)  # as shares of the largest 
 LONGEST_ROW = 512
 CONSTANTS = ("1", "-0", "nan", "-inf")  # of tensors that hold the same value everywhere
 MOST_TENSORS = 3
+MOST_NAMED = 3  # numbers of a call that elements lie around
+# Quotients of 1 and beside it. The rounded reciprocal of 61 is too small, so that a product with it
+# is below 1 in float32 and in float16.
+DIVIDEND, DIVISOR = ("integers", 60, 62), ("integers", 61, 61)
+WIDER = {"float16": "float32", "bfloat16": "float32"}
 # Whole numbers beside powers of two, up to those that no shorter format tells apart.
 WIDTHS = {"int64": 40, "int32": 31, "int16": 16, "int8": 8}
 
@@ -31,6 +36,9 @@ def of(case: Case) -> Iterator[Case]:
     """Each tensor in turn with other numbers, the others' as they are; the second one like the
     first. An index keeps its own."""
     yield from _equal(case)
+    yield from _divisible(case)
+    yield from _of_wider_numbers(case)
+    named = named_numbers(case)
     for number, tensor in enumerate(case.tensors[:MOST_TENSORS]):
         if not isinstance(tensor, TensorRecipe) or tensor.values[0] not in PLAIN:
             continue
@@ -47,6 +55,8 @@ def of(case: Case) -> Iterator[Case]:
         plain = replace(tensor, special=())
         for values in _classes(tensor):
             yield _with_tensor(case, number, replace(plain, values=values))
+        if named:
+            yield _with_tensor(case, number, replace(plain, values=around(named)))
         yield from (_with_tensor(case, number, other) for other in _with_nan(plain))
         yield from (_with_tensor(case, number, other) for other in constants(plain))
 
@@ -67,6 +77,43 @@ def magnitude(dtype: str, shares: tuple[float, float]) -> tuple[Any, ...]:
     assert form is not None
     low, high = (int(share * form.max_exponent) for share in shares)
     return ("wide", low, high, 1)
+
+
+def named_numbers(case: Case) -> tuple[float, ...]:
+    """The numbers of the call that elements may be compared with: bounds, thresholds, margins."""
+    values = (*case.args, *case.kwargs.values())
+    plain = (v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool))
+    return tuple(sorted({float(v) for v in plain if abs(v) < LONGEST_ROW}))[:MOST_NAMED]
+
+
+def around(points: tuple[float, ...]) -> tuple[Any, ...]:
+    """The value class of numbers beside these, at distances from one ulp on."""
+    margin = max(1.0, points[-1] - points[0])
+    return ("near", points[0] - margin, points[-1] + margin, *points)
+
+
+def _divisible(case: Case) -> Iterator[Case]:
+    """The first two tensors of whole numbers of which one often divides the other."""
+    first, second = (*case.tensors[:2], None, None)[:2]
+    if not isinstance(first, TensorRecipe) or not isinstance(second, TensorRecipe):
+        return
+    plain = (t.dtype == case.dtype and t.values[0] in PLAIN for t in (first, second))
+    form = dtypes.form_of(case.dtype)
+    if form is None or form.precision < 11 or not all(plain):
+        return
+    divided = _with_tensor(case, 0, replace(first, values=DIVIDEND, special=()))
+    yield _with_tensor(divided, 1, replace(second, values=DIVISOR, special=()))
+
+
+def _of_wider_numbers(case: Case) -> Iterator[Case]:
+    """Each tensor behind the first as one number of a wider format, which promotes nothing."""
+    wider = WIDER.get(case.dtype)
+    for number, tensor in enumerate(case.tensors[1:MOST_TENSORS], 1):
+        if not wider or not isinstance(tensor, TensorRecipe) or tensor.values[0] not in PLAIN:
+            continue
+        if tensor.dtype == case.dtype:
+            single = replace(tensor, dtype=wider, base=(), view=(), special=(), leaf=False)
+            yield _with_tensor(case, number, single)
 
 
 def _equal(case: Case) -> Iterator[Case]:

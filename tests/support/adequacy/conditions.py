@@ -11,6 +11,7 @@ from typing import Any
 from consistency.core.dtypes import floats
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
+from consistency.generate.varied import values
 from consistency.judge.known.case_facts import UNKNOWN, Facts
 
 THRESHOLDS = (32, 64, 128, 256, 512, 1024, 2048, 4096, 1 << 14, 1 << 16)
@@ -21,6 +22,7 @@ CHANNELS = 16
 LONG_WITH_NAN = (256, 512)
 LONG_CONSTANTS = (128, 512, 8192, 65535)
 ORDINARY = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "diagonal"})
+MANY_TIMES = 6
 ORDERED = 4  # dimensions whose order in memory is told
 
 
@@ -31,6 +33,8 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
     known = [s if isinstance(s, tuple) else None for s in shapes]
     ordinary = _is_ordinary(case, known)
     options = list(_options(case))
+    named = values.named_numbers(case)
+    around = values.around(named) if named else ()
     for number, (tensor, shape) in enumerate(zip(case.tensors, known, strict=False)):
         if shape is None:
             continue
@@ -45,8 +49,12 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
                 if not case.kwargs:
                     yield f"{ranked}, nothing named", 2.0
         if isinstance(tensor, TensorRecipe) and math.prod(shape) > 1:
-            yield from _of_values(told, tensor, shape)
+            yield from _of_values(told, tensor, shape, around)
+        mixed = tensor.dtype != case.dtype and floats(tensor.dtype) and floats(case.dtype)
+        if mixed and not shape and number:
+            yield f"{told} is one number of a wider format", 3.0
     yield from _of_pairs(case, known)
+    yield from _of_cotangents(case, options if ordinary else [])
     first, *others = known or [None]
     for number, shape in enumerate(others, 1):
         if first is not None and shape is not None:
@@ -55,6 +63,14 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
         yield from _of_kernels(known)
     yield from _of_numbers(case, first)
     yield from _of_results(case, first)
+
+
+def _of_cotangents(case: Case, options: list[str]) -> Iterator[tuple[str, float]]:
+    """In which layout the cotangent comes, alone and beside each option of an ordinary call."""
+    if case.cotangent and case.cotangent_layout:
+        told = f"the cotangent is {case.cotangent_layout}"
+        yield told, 2.0
+        yield from ((f"{told} beside {option}", 1.0) for option in options)
 
 
 def _options(case: Case) -> Iterator[str]:
@@ -87,6 +103,9 @@ def _of_pairs(case: Case, shapes: list[tuple[int, ...] | None]) -> Iterator[tupl
     """Operands that are equal, windows as large as the image, kernels of even size."""
     first, second = (*case.tensors[:2], None, None)[:2]
     shape = shapes[0] if shapes else None
+    pair = [t.values for t in (first, second) if isinstance(t, TensorRecipe)]
+    if pair == [values.DIVIDEND, values.DIVISOR]:
+        yield "the one operand often divides the other", 3.0
     if isinstance(first, TensorRecipe) and first == second and shape is not None:
         yield f"two operands are equal, {'numbers' if not shape else 'tensors'}", 2.0
         if first.leaf and floats(first.dtype):
@@ -177,9 +196,11 @@ def _has_gaps(used: list[tuple[int, int]]) -> bool:
 
 
 def _of_values(
-    told: str, tensor: TensorRecipe, shape: tuple[int, ...]
+    told: str, tensor: TensorRecipe, shape: tuple[int, ...], around: tuple[Any, ...]
 ) -> Iterator[tuple[str, float]]:
     kind, *parameters = tensor.values
+    if tensor.values == around:
+        yield f"{told} lies around the numbers of the call", 3.0
     if kind == "tokens" and parameters[0] >= 0.0 and "0" in parameters:
         yield f"{told} of positive numbers and zeros", 2.0
     if kind == "powers":
@@ -277,6 +298,8 @@ def _of_results(case: Case, shape: tuple[int, ...] | None) -> Iterator[tuple[str
             continue
         signs = {(w > n) - (w < n) for w, n in zip(wanted, now, strict=True)}
         told = "other" if len(signs) > 1 else ("same", "larger", "smaller")[signs.pop()]
+        if min(w / max(n, 1) for w, n in zip(wanted, now, strict=True)) > MANY_TIMES:
+            told = "many times larger"
         yield f"a result of {told} size", 1.5
         yield from ((f"a result of {told} size, {option}", 1.0) for option in options)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from consistency.core.model import Case
@@ -61,6 +62,16 @@ CALLS: dict[str, tuple[tuple[tuple[int, ...], ...], tuple[Any, ...], dict[str, A
 # Of these a call without a dimension is ordinary, too.
 WHOLE = ("sum", "mean", "amax", "amin", "var", "std", "argmax", "argmin", "max", "min")
 ATTENTION: tuple[dict[str, Any], ...] = ({}, {"is_causal": True})
+FEW_QUERIES = ((1, 64), (8, 128), (33, 96))  # and the size of a head: what models have
+# Images, the size that they are brought to, modes.
+RESIZED: tuple[tuple[tuple[int, ...], list[int], tuple[str, ...]], ...] = (
+    ((2, 3, 2), [9], ("linear", "nearest")),
+    ((2, 3, 7), [4], ("linear", "nearest-exact", "area")),
+    ((2, 3, 5, 4), [9, 7], ("bilinear", "bicubic", "nearest", "area")),
+    ((2, 3, 9, 7), [4, 5], ("bilinear", "bicubic", "nearest-exact")),
+    ((2, 3, 3, 4, 2), [5, 3, 4], ("trilinear", "nearest")),
+)
+ALIGNED = frozenset({"linear", "bilinear", "bicubic", "trilinear"})
 
 
 def of(operator: str, dtype: str) -> Iterator[Case]:
@@ -69,6 +80,23 @@ def of(operator: str, dtype: str) -> Iterator[Case]:
         tensors = tensors_of(((2, 2, 5, 4), (2, 2, 6, 4), (2, 2, 6, 4), (5, 6)), dtype)
         yield Case(operator, dtype, tensors[:3], {"attn_mask": tensors[3]})
         yield from (Case(operator, dtype, tensors[:3], options) for options in ATTENTION)
+        for queries, size in FEW_QUERIES:
+            shapes = (2, 4, queries, size), (2, 4, 16, size), (2, 4, 16, size)
+            yield Case(operator, dtype, tensors_of(shapes, dtype), {})
+    if operator == f"{N}interpolate":
+        for shape, size, modes in RESIZED:
+            image = tensors_of((shape,), dtype)
+            for mode in modes:
+                yield Case(operator, dtype, image, {"size": size, "mode": mode})
+                if mode in ALIGNED:
+                    options = {"size": size, "mode": mode, "align_corners": True}
+                    yield Case(operator, dtype, image, options)
+    if operator == f"{N}grid_sample":
+        (image,) = tensors_of(((2, 3, 4, 4),), dtype)
+        grid = replace(tensors_of(((2, 5, 3, 2),), dtype)[0], values=("integers", -1, 1))
+        for padding in ("border", "zeros", "reflection"):
+            options = {"mode": "nearest", "padding_mode": padding, "align_corners": True}
+            yield Case(operator, dtype, (image, grid), options)
     if operator in WHOLE:
         yield Case(operator, dtype, tensors_of(((2, 3, 4, 5),), dtype))
     if operator in CALLS:

@@ -21,7 +21,15 @@ from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.engine.unit_cases import draw
 from consistency.generate.variations import LARGE, _with_sizes, is_possible, variations
-from consistency.generate.varied import arguments, by_kind, layouts, shapes, values, wider
+from consistency.generate.varied import (
+    arguments,
+    by_kind,
+    cotangents,
+    layouts,
+    shapes,
+    values,
+    wider,
+)
 from consistency.judge.known.case_facts import UNKNOWN, Facts
 from consistency.operators.declare import Operator
 
@@ -250,7 +258,8 @@ def further(operator: Operator, dtype: str, failing: list[Case] | None = None) -
     drawn_ones = [case for seed in SEEDS for case in draw(operator, dtype, COUNT, seed)[0]]
     ordinary = ordinary or _least_odd(drawn_ones)
     options = [*ordinary, *drawn_ones]
-    others = [case for call in ordinary for case in wider(operator, call, options)]
+    others = [*ordinary]
+    others += [case for call in ordinary for case in wider(operator, call, options)]
     others += [case for call in ordinary for case in crossed(operator, call, options)]
     small = [case for case in others if elements(case) <= MOST_OF_ALL]
     return chosen + _chosen(operator, small, reached, search, failing)
@@ -277,6 +286,7 @@ def crossed(operator: Operator, case: Case, others: Sequence[Case]) -> Iterator[
         return
     for other in arguments.of(case, others):
         yield from layouts.of(operator, other, overlap=not written)
+        yield from cotangents.of(other)
     most = MOST_OF_ALL if operator.family in COUNTING else MOST_OF_ALL // 8
     for other in shapes.thresholds(case):
         if elements(other) <= most:
