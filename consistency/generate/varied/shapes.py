@@ -41,11 +41,12 @@ def sizes_of(case: Case) -> list[int]:
 
 
 def thresholds(case: Case) -> Iterator[Case]:
-    """Every size in turn at 1 (one channel, one row) and at every threshold, wherever it occurs;
-    all others as they are, and small."""
+    """Every size in turn at 1 (one channel, one row), at 0 and at every threshold, wherever it
+    occurs; all others as they are, and small."""
     sizes = sizes_of(case)
     for size in sizes:
         yield _with_sizes(case, {size: 1})
+        yield _with_sizes(case, {size: 0})
     for size, length in itertools.product(sizes, THRESHOLDS):
         yield _with_sizes(case, {size: length})
         yield _with_sizes(case, {**dict.fromkeys(sizes, SMALL), size: length})

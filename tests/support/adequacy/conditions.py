@@ -138,6 +138,12 @@ def _of_kernels(shapes: list[tuple[int, ...] | None]) -> Iterator[tuple[str, flo
 def _of_sizes(told: str, shape: tuple[int, ...]) -> Iterator[tuple[str, float]]:
     yield f"{told} of rank {min(len(shape), LARGEST_RANK)}", 1.5
     if not math.prod(shape):
+        # Of nothing a sum is 0, a product 1, a mean NaN, and a maximum an error.
+        yield from (
+            (f"{told} of rank {len(shape)} is empty from the end {dim}", 2.0)
+            for dim, size in enumerate(reversed(shape[-MOST_DIMS:]), 1)
+            if not size
+        )
         return
     if len(shape) == 2 and max(shape) > 2 and min(shape) == 1:
         yield f"{told} is a {'column' if shape[1] == 1 else 'row'}", 1.0
