@@ -91,15 +91,13 @@ class Floating(GroupedElements):
         For numbers 2ᵐ + a that agree in all but their last digits, products are 2²ᵐ + 2ᵐ(a + b) +
         ab; a running sum keeps the first two terms exactly, and what is rounded away has the sign
         of ab. Healthy sums then have up to 86% of their errors on one side; truncation has all of
-        them.
+        them. Equal results, such as the gradient of a mean, have equal errors.
         """
         counts = (sums.positive, sums.negative, sums.outward)
         signed = sums.positive + sums.negative
         leaning = max(*counts, signed - sums.outward)
-        if (
-            2 * leaning - signed > _LEANING * math.sqrt(signed)
-            and leaning < _ALL * signed
-            and self._operands_nearly_equal()
+        if 2 * leaning - signed > _LEANING * math.sqrt(signed) and (
+            (leaning < _ALL * signed and self._operands_nearly_equal()) or self._results_repeat()
         ):
             return 0, 0, 0
         return counts

@@ -87,7 +87,8 @@ def test_a_gradient_in_half_precision_does_not_take_the_factor_of_its_result(bac
         (operator.name, dtype)
         for operator in operators.registry().values()
         for dtype in ("float16", "bfloat16")
-        if operator.differentiable and dtype in operator.dtypes
+        if operator.differentiable
+        and dtype in operator.dtypes
         and packaged.rule(
             operator.name, dtype, family=operator.family, direction="backward", backend=backend
         ).lam

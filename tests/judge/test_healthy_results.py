@@ -384,3 +384,15 @@ def test_the_gradient_of_a_masked_product_has_the_roundings_of_all_its_factors()
         assert result.metrics["rho_max"] < 0.5
     (wrong,) = judged(product, Tf32Factors(), directions=("backward",))
     assert wrong.verdict.fails, wrong.explanation
+
+
+def test_equal_results_have_equal_errors() -> None:
+    """The gradient of a mean is one number where the mask lets it through: that all errors lie on
+    one side of it says nothing of rounding."""
+    mask = drawn("bool", [65537], 131050, ["offset", 1.0, 5 / 6])
+    mean = case(
+        "masked.mean", "float16", drawn("float16", [65537], 134853, ["uniform", -1.0, 1.0]), 0,
+        mask=mask, cotangent=4,
+    )  # fmt: skip
+    for result in judged(mean, "cpu", "cpu+onednn=off", directions=("backward",)):
+        assert result.verdict.value == "rounding", result.explanation

@@ -19,6 +19,8 @@ from . import (  # noqa: F401
     held_out_later,
     integers,
     layouts,
+    seventh_list,
+    seventh_list_sizes,
     sixth_list,
     sixth_list_sizes,
     sizes,

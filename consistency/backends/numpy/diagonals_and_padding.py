@@ -66,7 +66,10 @@ def pad(
     ]
     grown = [(max(before, 0), max(after, 0)) for before, after in widths]
     if mode == "constant":
-        return _cropped(np.pad(input, grown, constant_values=input.dtype.type(value or 0)), widths)
+        return _cropped(
+            np.pad(input, grown, constant_values=input.dtype.type(0 if value is None else value)),
+            widths,
+        )
     if mode not in _PADDING:
         raise NotImplementedError(f"mode {mode!r}")
     if (

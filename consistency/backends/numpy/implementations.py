@@ -62,7 +62,9 @@ class _Adapter:
     out."""
 
     def __init__(self, arrays: list[Array], dtype: str | None, *, widen: bool, lift: bool) -> None:
-        floating = {array.dtype for array in arrays if array.dtype.kind == "f"}
+        floats = [array for array in arrays if array.dtype.kind == "f"]
+        # As in torch, a single number promotes no tensor that has dimensions.
+        floating = {a.dtype for a in floats if a.ndim} or {a.dtype for a in floats}
         self.widen = widen
         self.narrow = widen and (floating == {_HALF} if dtype is None else dtype == _HALF.name)
         self.lift = lift and bool(arrays) and all(array.ndim == 0 for array in arrays)

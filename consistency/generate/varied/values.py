@@ -80,10 +80,13 @@ def magnitude(dtype: str, shares: tuple[float, float]) -> tuple[Any, ...]:
 
 
 def named_numbers(case: Case) -> tuple[float, ...]:
-    """The numbers of the call that elements may be compared with: bounds, thresholds, margins."""
+    """The numbers of the call that elements may be compared with: bounds, thresholds, margins;
+    fractions where there are such, and 0, the default of many."""
     values = (*case.args, *case.kwargs.values())
-    plain = (v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool))
-    return tuple(sorted({float(v) for v in plain if abs(v) < LONGEST_ROW}))[:MOST_NAMED]
+    plain = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    fractions = [v for v in plain if isinstance(v, float)] or plain
+    found = sorted({float(v) for v in fractions if abs(v) < LONGEST_ROW})[:MOST_NAMED]
+    return tuple(sorted({0.0, *found})) if found else ()
 
 
 def around(points: tuple[float, ...]) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ LONG_WITH_NAN = (256, 512)
 LONG_CONSTANTS = (128, 512, 8192, 65535)
 ORDINARY = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "diagonal"})
 MANY_TIMES = 6
+HEADS, WIDE_HEAD, FEW_ROWS = 4, 64, 8  # dimensions of attention, and what few queries are
 ORDERED = 4  # dimensions whose order in memory is told
 
 
@@ -44,6 +45,8 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
             yield text, weight
             if ordinary:
                 yield f"{text}, in an ordinary call", weight
+                if len(shape) == HEADS and shape[-1] >= WIDE_HEAD:
+                    yield f"{text}, {'few' if shape[-2] <= FEW_ROWS else 'many'} rows of heads", 2.0
                 ranked = f"{text}, rank {len(shape)}"
                 yield from ((f"{ranked} beside {option}", 0.5) for option in options)
                 if not case.kwargs:
@@ -53,7 +56,7 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
         mixed = tensor.dtype != case.dtype and floats(tensor.dtype) and floats(case.dtype)
         if mixed and not shape and number:
             yield f"{told} is one number of a wider format", 3.0
-    yield from _of_pairs(case, known)
+    yield from _of_pairs(case, known, options)
     yield from _of_cotangents(case, options if ordinary else [])
     first, *others = known or [None]
     for number, shape in enumerate(others, 1):
@@ -99,13 +102,16 @@ def _is_ordinary(case: Case, shapes: list[tuple[int, ...] | None]) -> bool:
     return plain and all(shape is not None and min(shape, default=0) > 1 for shape in shapes)
 
 
-def _of_pairs(case: Case, shapes: list[tuple[int, ...] | None]) -> Iterator[tuple[str, float]]:
+def _of_pairs(
+    case: Case, shapes: list[tuple[int, ...] | None], options: list[str]
+) -> Iterator[tuple[str, float]]:
     """Operands that are equal, windows as large as the image, kernels of even size."""
     first, second = (*case.tensors[:2], None, None)[:2]
     shape = shapes[0] if shapes else None
     pair = [t.values for t in (first, second) if isinstance(t, TensorRecipe)]
     if pair == [values.DIVIDEND, values.DIVISOR]:
         yield "the one operand often divides the other", 3.0
+        yield from ((f"the one often divides the other beside {option}", 2.0) for option in options)
     if isinstance(first, TensorRecipe) and first == second and shape is not None:
         yield f"two operands are equal, {'numbers' if not shape else 'tensors'}", 2.0
         if first.leaf and floats(first.dtype):
