@@ -13,6 +13,7 @@ import torch
 
 from .hooks import Args, Kwargs, Tensors
 
+_FLOAT64 = 2.0**-50  # beyond this unit inputs are those of float64 itself
 _GRID = 2.0**26  # per 1: sums of 2²⁷ of its multiples are exact in float64
 
 
@@ -211,11 +212,15 @@ def neighbors(at: torch.Tensor, output: torch.Tensor, step: torch.Tensor | float
 
 def quotient_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
     """floor_divide, div with a rounding mode: the next integer where the exact quotient is within
-    rounding error of one. Quotients by an infinity are not rounded: their sign decides."""
+    rounding error of one. Quotients by an infinity are not rounded: their sign decides; nor are
+    whole ones of two tensors, which float64 tells from others where the inputs are shorter."""
     if not outputs[0].dtype.is_floating_point or kwargs.get("rounding_mode", "floor") is None:
         return []
-    near = beside(torch.true_divide(args[0], args[1]), 0.0, unit_of(args))
-    return neighbors(near & ~torch.isinf(torch.as_tensor(args[1])), outputs[0], 1.0)
+    quotient = torch.true_divide(args[0], args[1])
+    near = beside(quotient, 0.0, unit_of(args)) & ~torch.isinf(torch.as_tensor(args[1]))
+    if isinstance(args[0], torch.Tensor) and isinstance(args[1], torch.Tensor):
+        near &= (quotient != quotient.round()) | (unit_of(args) <= _FLOAT64)
+    return neighbors(near, outputs[0], 1.0)
 
 
 def remainder_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
