@@ -121,7 +121,7 @@ SOME = (
     listed(3, 1, "write to a view lost / mul_ float32", suits=of_two_tensors),
     listed(8, 2, "gradient transposed / bmm float32 backward"),
     listed(1, 1, "NaN dropped / softmax float32", suits=of_nan_alone),
-    listed(3, 2, "wrong pixel center / nn.functional.grid_sample float32", suits=of_an_image),
+    listed(4, 2, "wrong pixel center / nn.functional.grid_sample float32", suits=of_an_image),
 )  # fmt: skip
 
 MORE = (

@@ -145,9 +145,8 @@ def test_gradients_of_ties_are_summed(gradient: list[float]) -> None:
     assert sums.tolist() == [5.0, 5.0, 7.0]
 
 
-def test_an_exact_quotient_may_be_one_step_off_only_where_it_is_whole() -> None:
-    args = (torch.tensor([6.0, 7.5]), torch.tensor([2.0, 2.0]))
-    below, above = (
-        outputs[0].tolist() for outputs in quotient_neighbors(args, {}, (torch.tensor([3.0, 3.0]),))
-    )
-    assert (below, above) == ([2.0, 3.0], [4.0, 3.0])
+def test_a_quotient_may_be_one_step_off_only_where_it_is_rounded_to_a_whole_one() -> None:
+    args = (torch.tensor([0.7, 6.0, 7.5]).double(), torch.tensor([0.1, 2.0, 2.0]).double())
+    result = torch.tensor([6.0, 3.0, 3.0])
+    below, above = (outputs[0].tolist() for outputs in quotient_neighbors(args, {}, (result,)))
+    assert (below, above) == ([5.0, 3.0, 3.0], [7.0, 3.0, 3.0])

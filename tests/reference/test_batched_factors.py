@@ -54,7 +54,8 @@ def test_the_cpu_of_this_process_comes_back() -> None:
     factors = torch.stack([operator(matrix)[0] for matrix in matrices])
     found = outcome.outputs[0].tensor
     assert found is not None
-    torch.testing.assert_close(found, factors, rtol=1e-4, atol=1e-4)
+    # Blocks of another size round otherwise: up to 1.4e-4 with AVX-512. What threads spoil is O(1).
+    torch.testing.assert_close(found, factors, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(
