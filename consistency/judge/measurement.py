@@ -40,6 +40,13 @@ def mostly_repeated(numbers: metrics.Doubles) -> bool:
     return bool(2 * np.unique(numbers).size <= n)
 
 
+def _leans(positive: int, negative: int, outward: int) -> bool:
+    """Whether more errors have one sign, or are away from zero or toward it, than chance makes."""
+    signed = positive + negative
+    leaning = max(positive, negative, outward, signed - outward)
+    return 2 * leaning - signed > _LEANING * math.sqrt(signed)
+
+
 class Floating(GroupedElements):
     """Measures one output. Special values, ranges and the Pareto front are computed only if
     needed."""
@@ -94,13 +101,33 @@ class Floating(GroupedElements):
         them. Equal results, such as the gradient of a mean, have equal errors.
         """
         counts = (sums.positive, sums.negative, sums.outward)
-        signed = sums.positive + sums.negative
-        leaning = max(*counts, signed - sums.outward)
-        if 2 * leaning - signed > _LEANING * math.sqrt(signed) and (
-            (leaning < _ALL * signed and self._operands_nearly_equal()) or self._results_repeat()
-        ):
+        if not _leans(*counts):
+            return counts
+        counts = self._signs_where_results_do_not_vanish(counts)
+        positive, negative, outward = counts
+        signed = positive + negative
+        if (
+            max(*counts, signed - outward) < _ALL * signed and self._operands_nearly_equal()
+        ) or self._results_repeat():
             return 0, 0, 0
         return counts
+
+    def _signs_where_results_do_not_vanish(
+        self, counts: tuple[int, int, int]
+    ) -> tuple[int, int, int]:
+        """The counts without the zeros in place of at most half of the smallest subnormal number:
+        rounding to nearest makes those, too, and all of their errors are toward zero."""
+        half_a_step = self.form.smallest_normal * self.form.unit_roundoff
+        vanished = (np.abs(self.expected) <= half_a_step) & (self.actual == 0)
+        if not vanished.any():
+            return counts
+        errors = self.actual.astype(np.float64) - self.expected
+        if self.tail is not None:
+            errors -= self.tail
+        errors[vanished] = 0.0
+        positive, nonzero = np.count_nonzero(errors > 0), np.count_nonzero(errors)
+        outward = np.count_nonzero(np.sign(errors) * np.sign(self.expected) > 0)
+        return int(positive), int(nonzero - positive), int(outward)
 
     def _operands_nearly_equal(self) -> bool:
         """Whether the numbers of every operand agree in nearly half of their digits."""

@@ -1,5 +1,5 @@
-"""The distribution of errors of float16 results below its smallest normal number, where the step of
-the format is the least error that rounding leaves."""
+"""The distribution of errors of results below the smallest normal number, where the step of the
+format is the least error that rounding leaves, and of those that vanish."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from consistency.core.bits import to_bytes
 from consistency.core.model import Case, Result
 from consistency.core.recipe import Literal
 from consistency.diagnose.evaluation import evaluate
+from consistency.judge.error_statistics import sign_bias
 from consistency.judge.tolerances import load
 from consistency.report.repro_script import assertions
 from consistency.report.repro_script.failure_facts import Element
@@ -77,3 +78,41 @@ def test_a_script_looks_at_finite_errors_only(
     }
     exec("\n".join(lines), names)  # its assertion fails where the error is NaN
     assert names["error"] == 0.0
+
+
+class Rounded(consistency.Backend):
+    """Products in float64, rounded to float32 to nearest, or toward zero."""
+
+    def __init__(self, *, toward_zero: bool) -> None:
+        self.name = "toward-zero" if toward_zero else "to-nearest"
+        self.toward_zero = toward_zero
+
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        exact = operator(*(arg.double() for arg in args), **kwargs)
+        out = exact.float()
+        beyond = (out.double().abs() > exact.abs()) & self.toward_zero
+        return torch.where(beyond, torch.nextafter(out, torch.zeros(())), out)
+
+
+@pytest.mark.parametrize("vanishing", [0, 12, 24])
+def test_results_that_vanish_say_nothing_of_the_direction_of_rounding(vanishing: int) -> None:
+    """The first rows of the product are below half of the smallest subnormal number: 0 is the
+    nearest, and toward zero."""
+    generator = torch.Generator().manual_seed(2)
+    x, y = (torch.rand(24, 24, generator=generator) - 0.5 for _ in range(2))
+    x[:vanishing] *= 1e-30
+    y *= 1e-20
+    tensors = [Literal(to_bytes(z), "float32", (24, 24), z.stride()) for z in (x, y)]
+    case = Case("mm", "float32", tuple(tensors), {})
+    backends = [Rounded(toward_zero=False), Rounded(toward_zero=True)]
+    nearest, truncated = evaluate(case, backends, load(), directions=("forward",))
+    for result in (nearest, truncated):
+        assert result.comparison is not None
+    (healthy,), (biased,) = nearest.comparison.outputs, truncated.comparison.outputs
+    assert sign_bias(healthy) < 4.0
+    assert nearest.verdict.value == "rounding", nearest.explanation
+    assert (sign_bias(biased) > 15.0) is (vanishing < 24)
+    if vanishing == 24:
+        assert truncated.verdict.value in {"rounding", "inconclusive"}, truncated.explanation
