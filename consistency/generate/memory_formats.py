@@ -14,7 +14,7 @@ from typing import Any
 
 from ..core.model import Case
 from ..core.recipe import Arg, TensorRecipe
-from ..operators.call_forms import empty
+from ..operators.call_forms import called_without_numbers, empty
 from ..operators.declare import Operator
 from .layouts import inverse
 from .ordinary_cases import is_ordinary
@@ -89,7 +89,7 @@ def _in_channels_last(operator: Operator, case: Case) -> Case | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            operator(*(empty(arg) for arg in args), **{k: empty(v) for k, v in kwargs.items()})
+            called_without_numbers(operator, args, kwargs)
     except Exception:  # an argument that names a dimension, or no shape function
         return None
     return changed

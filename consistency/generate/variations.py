@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from ..core.model import Case
@@ -93,6 +94,11 @@ def is_possible(operator: Operator, case: Case) -> bool:
 
 def _results(operator: Operator, case: Case) -> int:
     """The numbers that a call returns, by torch's shape function; 0 where that does not know."""
+    if "elementwise" in operator.traits:
+        try:
+            return math.prod(np.broadcast_shapes(*(empty(t).shape for t in case.tensors)))
+        except ValueError:
+            return 0
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -46,9 +46,8 @@ FORMATS = ("float32", *HALF, *INTEGERS)
 def shape_of(call: Call, original: Operator) -> tuple[tuple[int, ...], str] | None:
     """Shape and dtype of a call's result, found without numbers; None if they depend on the
     numbers."""
-    args, kwargs = (empty(part) for part in (list(call.args), call.kwargs))
     try:
-        result = original(*args, **kwargs)
+        result = called_without_numbers(original, call.args, call.kwargs)
     except (RuntimeError, NotImplementedError, ValueError, IndexError, TypeError):
         return None
     return (
@@ -58,21 +57,49 @@ def shape_of(call: Call, original: Operator) -> tuple[tuple[int, ...], str] | No
     )
 
 
+def called_without_numbers(
+    operator: Operator, args: Iterable[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """What the operator returns for tensors of these shapes and dtypes, to be asked for its own.
+
+    Elementwise operators compute with ones on the CPU: many of their shape functions load torch's
+    compiler, which takes a second. Raises what the operator raises.
+    """
+    without = ones if "elementwise" in operator.traits else empty
+    return operator(
+        *(without(arg) for arg in args), **{name: without(arg) for name, arg in kwargs.items()}
+    )
+
+
 def empty(arg: Any) -> Any:
     """The argument with meta tensors, which hold no numbers."""
+
+    def tensor(recipe: TensorRecipe | Literal) -> torch.Tensor:
+        meta = functools.partial(torch.empty, dtype=dtypes.TORCH[recipe.dtype], device="meta")
+        if isinstance(recipe, Literal):
+            return meta(recipe.shape)
+        return view_of(meta(math.prod(recipe.base)), recipe)
+
+    return _with_tensors(arg, tensor)
+
+
+def ones(arg: Any) -> Any:
+    """The argument with tensors of the same shapes and dtypes that hold ones."""
+    return _with_tensors(
+        arg, lambda recipe: torch.ones(empty(recipe).shape, dtype=dtypes.TORCH[recipe.dtype])
+    )
+
+
+def _with_tensors(arg: Any, tensor: Callable[[TensorRecipe | Literal], torch.Tensor]) -> Any:
     match arg:
-        case TensorRecipe():
-            return view_of(
-                torch.empty(math.prod(arg.base), dtype=dtypes.TORCH[arg.dtype], device="meta"), arg
-            )
-        case Literal():
-            return torch.empty(arg.shape, dtype=dtypes.TORCH[arg.dtype], device="meta")
+        case TensorRecipe() | Literal():
+            return tensor(arg)
         case DType(name):
             return dtypes.TORCH[name]
         case tuple() | list():
-            return type(arg)(empty(item) for item in arg)
+            return type(arg)(_with_tensors(item, tensor) for item in arg)
         case dict():
-            return {key: empty(item) for key, item in arg.items()}
+            return {key: _with_tensors(item, tensor) for key, item in arg.items()}
     return arg
 
 
