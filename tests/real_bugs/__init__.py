@@ -7,6 +7,8 @@ from . import (  # noqa: F401
     accumulations,
     arguments,
     contract,
+    eighth_list,
+    eighth_list_sizes,
     fifth_list,
     fifth_list_sizes,
     gradients,
