@@ -24,9 +24,18 @@ BLOCK = 1 << 22  # patterns of float32 in one case: half a binade
 # Between the patterns that are swept in one case: the upper 16 bits take every value (of float32
 # 128 numbers of each sign and exponent, of float64 16), and the others are not always zero.
 STEP = {"float32": 0x0001_0001, "float64": 0x0001_0001_0001_0001}
-# Of the second tensor: 2^32 or 2^64 divided by the golden ratio, so that pairs are spread over all
-# exponents (Knuth, The Art of Computer Programming, 6.4).
-OTHER_STEP = {"float32": 0x9E37_79B1, "float64": 0x9E37_79B9_7F4A_7C15}
+# Of the tensors beside the first: 2^16, 2^32 or 2^64 divided by the golden ratio, so that pairs are
+# spread over all exponents (Knuth, The Art of Computer Programming, 6.4), and by the plastic number
+# and its square, for triples (Roberts, The unreasonable effectiveness of quasirandom sequences). In
+# 16 bits all steps are three times that: with a step of 1 the first tensor's NaN would be signaling.
+OTHER_STEPS = {
+    ("float16", 2): (3, 0xDAA5), ("bfloat16", 2): (3, 0xDAA5),
+    ("float32", 2): (STEP["float32"], 0x9E37_79B1),
+    ("float64", 2): (STEP["float64"], 0x9E37_79B9_7F4A_7C15),
+    ("float16", 3): (3, 0x43BD, 0xB5A3), ("bfloat16", 3): (3, 0x43BD, 0xB5A3),
+    ("float32", 3): (STEP["float32"], 0xC13F_A9A9, 0x91E1_0DA5),
+    ("float64", 3): (STEP["float64"], 0xC13F_A9A9_02A6_328F, 0x91E1_0DA5_C79E_7B1D),
+}  # fmt: skip
 # Functions of two tensors that are not swept in pairs: torch's Hurwitz zeta function takes as many
 # steps as a number is small; the length of a complex number must not be negative (std::polar).
 NO_PAIRS = frozenset({"special.zeta", "polar"})
@@ -122,9 +131,9 @@ def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Ca
 
     Functions of one tensor get every pattern of float16 and bfloat16, mostly in one case; 65,536
     patterns of float32 and float64, and the chosen numbers of float32 in another case. Functions of
-    two tensors get 65,536 pairs of float32 and float64. ``all_kinds`` takes every pattern of
-    float32 for one tensor, in blocks, and adds functions of two tensors in 16 bits: all pairs of
-    the chosen numbers.
+    two and three tensors get 65,536 pairs and triples. ``all_kinds`` takes every pattern of float32
+    for one tensor, in blocks, and adds functions of two tensors in 16 bits: all pairs of the chosen
+    numbers.
     """
     wide = dtype in STEP
     if not _elementwise(operator) or not (dtype in HALF or wide):
@@ -143,20 +152,15 @@ def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Ca
             return [spread]
         chosen = _swept_by(operator.sample(FixedCall(dtype, (LANDMARKS,))), "landmarks")
         return [spread, _case(operator, dtype, chosen, LANDMARKS)]
-    if len(swept) == 2 and wide:
+    if len(swept) in (2, 3):
         counts_steps = operator.name in NO_PAIRS | UNSIGNED or operator.family == "polynomial"
-        if counts_steps:
-            return []
-        call = operator.sample(FixedCall(dtype, (size,)))
-        pairs = _case(operator, dtype, _spread(call, swept, dtype), size)
-        return [pairs, *_beside_number(operator, dtype, size)]
+        spread = () if counts_steps else _pairs_or_triples(operator, dtype, size)
+        return [*spread, *_all_pairs(operator, dtype, call, swept, all_kinds)]
     if len(swept) == 1 and operator.name in UNSIGNED_AGAIN:
         half = operator.sample(FixedCall(dtype, (size // 2,)))
         return [_case(operator, dtype, call, size), _case(operator, dtype, half, size // 2)]
     if len(swept) == 1:
         return [_case(operator, dtype, call, size)]
-    if len(swept) == 2 and all_kinds and not operator.mutates:
-        return [_pairs(operator, dtype, call, swept)]
     return []
 
 
@@ -200,22 +204,28 @@ def _swept_by(call: Call, *values: Any) -> Call:
     return Call(tuple(args), call.kwargs)
 
 
-def _spread(call: Call, swept: Sequence[int], dtype: str) -> Call:
-    """The call with two swept tensors, which meet in pairs of all exponents."""
-    args = list(call.args)
-    for position, step in zip(swept, (STEP[dtype], OTHER_STEP[dtype]), strict=True):
+def _pairs_or_triples(operator: Operator, dtype: str, size: int) -> list[Case]:
+    """The call with two or three swept tensors, which meet in all exponents."""
+    call = operator.sample(FixedCall(dtype, (size,)))
+    args, swept = list(call.args), _positions(call)
+    for position, step in zip(swept, OTHER_STEPS[dtype, len(swept)], strict=True):
         args[position] = replace(args[position], values=(_SWEPT, 0, step))
-    return Call(tuple(args), call.kwargs)
+    case = _case(operator, dtype, Call(tuple(args), call.kwargs), size)
+    return [case, *(_beside_number(operator, dtype, size) if dtype in STEP else ())]
 
 
-def _pairs(operator: Operator, dtype: str, call: Call, swept: Sequence[int]) -> Case:
-    """All pairs of landmarks. Both tensors are expanded views, so that their gradients are those of
-    single pairs."""
+def _all_pairs(
+    operator: Operator, dtype: str, call: Call, swept: Sequence[int], all_kinds: bool
+) -> list[Case]:
+    """All pairs of landmarks, of functions of two tensors in 16 bits. Both tensors are expanded
+    views, so that their gradients are those of single pairs."""
+    if not all_kinds or dtype in STEP or len(swept) != 2 or operator.mutates:
+        return []
     args = list(call.args)
     for position, base in zip(swept, ((LANDMARKS, 1), (1, LANDMARKS)), strict=True):
         view = (("expand", LANDMARKS, LANDMARKS),)
         args[position] = TensorRecipe(base, dtype, ("landmarks",), 0, view)
-    return _case(operator, dtype, Call(tuple(args), call.kwargs), LANDMARKS * LANDMARKS)
+    return [_case(operator, dtype, Call(tuple(args), call.kwargs), LANDMARKS * LANDMARKS)]
 
 
 def _case(operator: Operator, dtype: str, call: Call, elements: int) -> Case:
