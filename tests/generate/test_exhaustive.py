@@ -3,6 +3,7 @@ that computes single elements in 16 bits."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,7 @@ def test_other_arguments_are_fixed() -> None:
 
 
 def test_nothing_else_is_exhaustive() -> None:
-    for name in ("matmul", "sum", "softmax", "nn.functional.dropout", "add"):
+    for name in ("matmul", "sum", "softmax", "nn.functional.dropout", "nn.functional.prelu"):
         assert not any(exhaustive.cases(operators.get(name), dtype) for dtype in HALF)
     for dtype in ("int32", "complex64"):
         assert not exhaustive.cases(operators.get("mul"), dtype, all_kinds=True)
@@ -179,8 +180,34 @@ def test_all_float32_in_blocks() -> None:
     assert len({case.id for case in blocks}) == len(blocks)
 
 
+@pytest.mark.parametrize("dtype", HALF)
+def test_pairs_and_triples_in_16_bits_meet_in_all_exponents(dtype: str) -> None:
+    low = dtypes.FORMATS[dtype].precision - 1
+    for name, number in (("atan2", 2), ("addcdiv", 3)):
+        (case,) = exhaustive.cases(operators.get(name), dtype)
+        tensors = prepare(case).build().tensors
+        assert len(tensors) == number
+        patterns = [tensor.view(torch.int16).to(torch.int64) & 0xFFFF for tensor in tensors]
+        for tensor, pattern in zip(tensors, patterns, strict=True):
+            nan = pattern[tensor.isnan()]
+            assert len(nan)
+            assert bool((nan >> (low - 1) & 1).all()), "quiet"
+            assert len(pattern.unique()) + len(nan.unique()) >= 1 << 16
+        for one, other in itertools.combinations([pattern >> 10 for pattern in patterns], 2):
+            assert len((one * 64 + other).unique()) > 0.9 * 64**2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_triples_meet_in_all_exponents(dtype: str) -> None:
+    (case,) = exhaustive.cases(operators.get("addcdiv"), dtype)
+    tensors = prepare(case).build().tensors
+    width = torch.int32 if dtype == "float32" else torch.int64
+    tops = [t.view(width) >> (t.element_size() * 8 - 5) & 31 for t in tensors]
+    assert len((tops[0] * 1024 + tops[1] * 32 + tops[2]).unique()) > 0.8 * 32**3
+
+
 def test_pairs_of_landmarks() -> None:
-    (case,) = exhaustive.cases(operators.get("atan2"), "bfloat16", all_kinds=True)
+    _, case = exhaustive.cases(operators.get("atan2"), "bfloat16", all_kinds=True)
     left, right = prepare(case).build().tensors
     assert left.shape == right.shape == (2048, 2048)
     chosen = patterns(2048, "bfloat16", "landmarks").view(np.int16)
@@ -188,7 +215,7 @@ def test_pairs_of_landmarks() -> None:
     assert (right[7].view(torch.int16).numpy() == chosen).all()
     for name in ("add", "pow", "fmod", "ldexp", "eq", "logaddexp", "xlogy", "heaviside"):
         found = exhaustive.cases(operators.get(name), "float16", all_kinds=True)
-        assert len(found) == 1
+        assert len(found) == (1 if name == "ldexp" else 2), "exponents of ldexp are integers"
 
 
 def test_a_declaration_that_draws_in_its_own_way() -> None:
