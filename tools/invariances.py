@@ -99,6 +99,10 @@ BY_HAND: dict[str, dict[str, Any]] = {
     "nn.functional.scaled_dot_product_attention": {"mode": "alike", "rank": 3},
     "nn.functional.group_norm": {LAYOUT: "", BATCH: "", "mode": "first", "rank": 2},
     "stft": {LAYOUT: "divides a gradient among elements that share memory, as `as_strided` does"},
+    **{
+        name: {LAYOUT: "writes at places in the memory of its input"}
+        for name in ("as_strided_scatter", "as_strided_scatter.out")
+    },
     **{name: {BATCH: FEWER, "mode": "", "rank": 0} for name in _WRITING},
     **{f"special.{name}": {LAYOUT: "", LENGTH: ""} for name in _OF_NAN},
 }

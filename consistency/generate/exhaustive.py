@@ -27,7 +27,7 @@ STEP = {"float32": 0x0001_0001, "float64": 0x0001_0001_0001_0001}
 # Of the tensors beside the first: 2^16, 2^32 or 2^64 divided by the golden ratio, so that pairs are
 # spread over all exponents (Knuth, The Art of Computer Programming, 6.4), and by the plastic number
 # and its square, for triples (Roberts, The unreasonable effectiveness of quasirandom sequences). In
-# 16 bits all steps are three times that: with a step of 1 the first tensor's NaN would be signaling.
+# 16 bits all steps are three times that: with a step of 1, the first tensor's NaN would signal.
 OTHER_STEPS = {
     ("float16", 2): (3, 0xDAA5), ("bfloat16", 2): (3, 0xDAA5),
     ("float32", 2): (STEP["float32"], 0x9E37_79B1),
@@ -154,8 +154,8 @@ def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Ca
         return [spread, _case(operator, dtype, chosen, LANDMARKS)]
     if len(swept) in (2, 3):
         counts_steps = operator.name in NO_PAIRS | UNSIGNED or operator.family == "polynomial"
-        spread = () if counts_steps else _pairs_or_triples(operator, dtype, size)
-        return [*spread, *_all_pairs(operator, dtype, call, swept, all_kinds)]
+        met = [] if counts_steps else _pairs_or_triples(operator, dtype, size)
+        return [*met, *_all_pairs(operator, dtype, call, swept, all_kinds)]
     if len(swept) == 1 and operator.name in UNSIGNED_AGAIN:
         half = operator.sample(FixedCall(dtype, (size // 2,)))
         return [_case(operator, dtype, call, size), _case(operator, dtype, half, size // 2)]

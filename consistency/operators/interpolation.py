@@ -230,9 +230,30 @@ def op(
     )
 
 
+def resized(x: torch.Tensor, **options: Any) -> torch.Tensor:
+    """``interpolate``, transposed where it smooths into a column of one pixel: torch's CPU gives
+    every row what the first one has then (docs/findings.md)."""
+    if options.get("antialias"):
+        factor = options.get("scale_factor")
+        width = int(x.shape[-1] * factor) if factor is not None else options["size"][-1]
+        if width == 1 and factor is None and options["size"][0] > 1:
+            return F.interpolate(x.mT, **options | {"size": options["size"][::-1]}).mT
+        if width == 1 and factor is not None and int(x.shape[-2] * factor) > 1:
+            return F.interpolate(x.mT, **options).mT
+    return F.interpolate(x, **options)
+
+
 DISCONTINUOUS: dict[str, Any] = {"traits": frozenset({"discontinuous"})}
 OPERATORS = [
-    op("interpolate", interpolate, of_pixels, of_gradients, terms=of_area, **DISCONTINUOUS),
+    op(
+        "interpolate",
+        interpolate,
+        of_pixels,
+        of_gradients,
+        terms=of_area,
+        reference=resized,
+        **DISCONTINUOUS,
+    ),
     op("grid_sample", grid_sample, of_samples, of_gradients, FLOAT, edges=(1,), **DISCONTINUOUS),
     op("affine_grid", affine_grid, of_affine, of_points, traits=frozenset({"linear"})),
 ]

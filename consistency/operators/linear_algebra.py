@@ -25,7 +25,6 @@ from .declare import (
     Sample,
     accumulated,
     call,
-    one,
 )
 from .hooks import Tensors, hook
 from .parameter_sampling import PLAIN, optional_arguments
@@ -226,6 +225,12 @@ def of_size(outputs: Tensors, x: Any, *_: Any, **__: Any) -> float:
 
 
 @hook
+def of_columns(outputs: Tensors, *_: Any, **__: Any) -> float:
+    """n: the factors of the last power."""
+    return float(outputs[0].shape[-1])
+
+
+@hook
 def of_exponential(outputs: Tensors, a: torch.Tensor) -> torch.Tensor:
     """The terms of the power series add up to at most the exponential of |A|, truncated to the
     precision of the whole.
@@ -297,7 +302,7 @@ OPERATORS = [
     op(
         "linalg.vander",
         vandermonde,
-        accumulated("output", one),
+        accumulated("output", of_columns),
         dtypes=(*FLOAT, *INTEGERS),
         complex=True,
     ),

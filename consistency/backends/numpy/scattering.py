@@ -71,6 +71,8 @@ def scatter(
     reduce: str | None = None,
 ) -> Array:
     x, where = lifted(input, index)
+    if not where.size:  # torch does not compare the shapes then
+        return input.copy()
     source = src if src is not None else value
     if source is None:
         raise ValueError("scatter needs src or value")
@@ -95,6 +97,8 @@ def scatter_reduce(
     input: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True
 ) -> Array:
     x, where, values = lifted(input, index, src)
+    if not where.size:  # torch does not compare the shapes then
+        return input.copy()
     values = values[tuple(slice(size) for size in where.shape)]
     return _combined(x, spots_of(where, dim, x.ndim), values, reduce, include_self).reshape(
         input.shape

@@ -64,15 +64,13 @@ def _pull_euclidean(matrix: Node, result: Node, gradient: Node) -> Node:
 
 
 def _pull_power(order: float) -> Callable[[Node, Node, Node], Node]:
-    """sign(x)·(|x| ÷ norm)ᵖ⁻¹; 0 at 0."""
+    """sign(x)·(|x| ÷ norm)ᵖ⁻¹; 0 at 0, unless the norm is NaN."""
 
     def pulled(matrix: Node, result: Node, gradient: Node) -> Node:
         length = _spread(matrix, result)
         slope = mul(sign(matrix), pow_(div(abs_(matrix), length), sub(order, 1.0)))
-        return mul(
-            _spread(matrix, gradient),
-            where(or_(equal(length, 0.0), equal(matrix, 0.0)), 0.0, slope),
-        )
+        at_zero = where(equal(matrix, 0.0), div(matrix, length), slope)
+        return mul(_spread(matrix, gradient), where(equal(length, 0.0), 0.0, at_zero))
 
     return pulled
 

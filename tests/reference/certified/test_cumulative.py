@@ -87,6 +87,13 @@ def test_ties() -> None:
         0.0,
     ]
     assert slopes(lambda x: torch.linalg.vector_norm(x, 1), [-2.0, 0.0]) == [-1.0, 0.0]
+    assert slopes(lambda x: torch.linalg.vector_norm(x, 3), [-2.0, 0.0]) == [-1.0, 0.0]
+
+
+def test_beside_nan_no_gradient_of_a_norm_is_0() -> None:
+    for order in (1.5, 2.0, 3.0):
+        found = slopes(lambda x, p=order: torch.linalg.vector_norm(x, p), [0.0, NAN, 2.0])
+        assert all(math.isnan(v) for v in found), order
 
 
 @pytest.mark.parametrize("call", [
