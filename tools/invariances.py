@@ -56,6 +56,7 @@ RANDOM = "draws random numbers, in an order that no caller is promised"
 UNDEFINED = "its numbers are not defined"
 FEWER = "writes where its indices say, which may be fewer than the items"
 EQUATION = "says in its equation what every dimension is"
+FIRST = "may transform the first dimension"
 RARE = "is not seen in enough drawn cases"
 NO_TENSOR = "has no tensor among its arguments"
 # Polynomials that give something for NaN.
@@ -99,6 +100,11 @@ BY_HAND: dict[str, dict[str, Any]] = {
     "nn.functional.scaled_dot_product_attention": {"mode": "alike", "rank": 3},
     "nn.functional.group_norm": {LAYOUT: "", BATCH: "", "mode": "first", "rank": 2},
     "stft": {LAYOUT: "divides a gradient among elements that share memory, as `as_strided` does"},
+    **{
+        f"fft.{name}n{form}": {BATCH: FIRST, "mode": "", "rank": 0, "apart": False}
+        for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+        for form in ("", *[".out"] * (name != "ihfft"))
+    },
     **{
         name: {LAYOUT: "writes at places in the memory of its input"}
         for name in ("as_strided_scatter", "as_strided_scatter.out")
