@@ -1,5 +1,7 @@
 """Writes the wide cases that every run has: calls in which two sizes are large at once (rows and
-terms of a product, queries and keys, channels and pixels), found by trying (some minutes).
+terms of a product, queries and keys, channels and pixels), and those with one long row or column
+beside a few others, once with each of some options; found by trying (some minutes). Those with the
+shapes of layers of published models (``model_layers.py``) come first.
 
     python tools/wide_cases.py [--only 'nn.*']
 
@@ -18,12 +20,13 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import model_layers
 import torch
 
 from consistency import backends, operators
@@ -50,8 +53,18 @@ FAMILIES = frozenset(
 )  # fmt: skip
 # Two sizes at once: whole blocks and what is left over of them.
 LENGTHS = ((513, 2561), (513, 513), (4097, 17), (257, 129), (64, 65))
+# One size alone, beside small ones: beyond 2**20, 2**17 and 2**16, where indices of 16 bits and
+# grids of blocks end, with something left over.
+LONG_FAMILIES = frozenset(
+    {
+        "counts", "cumulative", "indexing", "joining", "loss", "masked", "movement", "reduction",
+        "softmax", "sorting",
+    }
+)  # fmt: skip
+LONG, BESIDE = ((1 << 20) + 7, (1 << 17) + 3, (1 << 16) + 9), 3
+MOST_LONG = 4  # long cases of an operator
 OF_MATRICES = ((257, 3), (129, 65), (65, 64))  # whose decompositions cost the third power
-ELEMENTS = 1 << 14, 3 << 19  # of all tensors of a case
+ELEMENTS = 1 << 14, 1 << 22  # of all tensors of a case
 SECONDS, MOST_SECONDS = {"matmul": 0.4, "attention": 0.4}, 0.15  # of processor time, of a result
 MOST, MOST_OF_OTHERS = {"matmul": 6, "attention": 6, "convolution": 4}, 3  # cases of an operator
 LEFT_OUT = frozenset({"matrix_exp", "linalg.matrix_exp", "linalg.eigvals", "linalg.eig"})  # seconds
@@ -74,15 +87,18 @@ def main() -> None:
         if not fnmatch.fnmatchcase(json.loads(line)["operator"], only)
     ]
     for name, operator in sorted(operators.registry().items()):
-        chosen = fnmatch.fnmatchcase(name, only) and operator.family in FAMILIES
+        layers = list(model_layers.calls(name, DTYPE))
+        chosen = operator.family in FAMILIES | LONG_FAMILIES or layers
         if (
-            not chosen
+            not fnmatch.fnmatchcase(name, only)
+            or not chosen
             or name in LEFT_OUT
             or DTYPE not in operator.dtypes
             or "random" in operator.traits
         ):
             continue
-        found = wide(operator)
+        found = [*layers, *(wide(operator) if operator.family in FAMILIES else [])]
+        found += long(operator) if operator.family in LONG_FAMILIES else []
         lines += [json.dumps(c.to_json(), sort_keys=True, separators=(",", ":")) for c in found]
         print(f"{name:50s} {len(found)} of {len(lines)} cases", flush=True)
         WIDE.write_text("\n".join(sorted(lines)) + "\n", encoding="utf-8")
@@ -91,11 +107,27 @@ def main() -> None:
 def wide(operator: Operator) -> list[Case]:
     """Some cases of an operator: of every pair of its sizes the widest that is judged in time, and
     some images."""
+    return _kept(operator, candidates(operator), MOST.get(operator.family, MOST_OF_OTHERS), form)
+
+
+def long(operator: Operator) -> list[Case]:
+    """Some cases of an operator with one long row or column, each with other options."""
+    return _kept(operator, long_candidates(operator), MOST_LONG, _options)
+
+
+def _kept(
+    operator: Operator,
+    lists: Iterator[list[Case]],
+    most: int,
+    form: Callable[[Case], str],
+) -> list[Case]:
+    """Of each list the first case that is judged in time and tells something, of another form than
+    all before it."""
     rules, cpu = tolerances.load(), backends.resolve("cpu")
     kept: list[Case] = []
     forms: set[str] = set()
-    for alternatives in candidates(operator):
-        if len(kept) == MOST.get(operator.family, MOST_OF_OTHERS):
+    for alternatives in lists:
+        if len(kept) == most:
             break
         for case in alternatives:
             if not ELEMENTS[0] <= elements(case) <= ELEMENTS[1] or form(case) in forms:
@@ -108,8 +140,8 @@ def wide(operator: Operator) -> list[Case]:
             for result in wrong:
                 print(f"  {result.direction} {result.explanation}\n  {case.line}", flush=True)
             shows = wrong or (results and results[0].verdict.passes)
-            most = SECONDS.get(operator.family, MOST_SECONDS) * len(results)
-            if wrong or (shows and time.process_time() - began <= most):
+            seconds = SECONDS.get(operator.family, MOST_SECONDS) * len(results)
+            if wrong or (shows and time.process_time() - began <= seconds):
                 kept.append(case)
                 forms.add(form(case))
                 break
@@ -132,6 +164,29 @@ def candidates(operator: Operator) -> Iterator[list[Case]]:
         # Batches are the smallest sizes of ordinary calls: rows, terms, queries, keys come first.
         for first, second in itertools.permutations(reversed(shapes.sizes_of(base)), 2):
             yield [_with_sizes(base, {first: one, second: other}) for one, other in lengths]
+
+
+def long_candidates(operator: Operator) -> Iterator[list[Case]]:
+    """Lists of variations of ordinary calls, one for each of their sizes, which is long beside few
+    rows or columns: the longest first."""
+    if operator.family in UNCHECKED or operator.name in LEFT_OUT:
+        return
+    drawn = search.batch(operator, DTYPE, DRAWN, SEED)
+    several = [c for c in drawn if c.tensors and all(map(is_plain, c.tensors))]
+    for base in [*ordinary_calls.of(operator.name, DTYPE), *sorted(several, key=elements)]:
+        base = replace(base, cotangent=COTANGENT if base.cotangent else 0)
+        sizes = shapes.sizes_of(base)
+        small = {size: min(size, BESIDE) for size in sizes}
+        for size in reversed(sizes):
+            yield [_with_sizes(base, small | {size: length}) for length in LONG]
+
+
+def _options(case: Case) -> str:
+    """Two cases of one form have the same arguments beside tensors, long in the same places."""
+    others = [a for a in case.args if not isinstance(a, TensorRecipe)]
+    tensors = [t for t in case.tensors if isinstance(t, TensorRecipe)]
+    long_at = [[n > 1 << 16 for n in t.base] for t in tensors]
+    return repr((others, sorted(case.kwargs.items(), key=str), long_at))
 
 
 def elements(case: Case) -> int:
