@@ -1,5 +1,5 @@
 """Exhaustive cases: an elementwise operator on every bit pattern of a format, on those of float32
-and float64 at equal distances, or on all pairs of 2,048 chosen numbers.
+and float64 at equal distances and around its edges, or on all pairs of 2,048 chosen numbers.
 
 The operator's own ``sample`` function makes the call, with its tensors swept and its other
 arguments fixed. Domains do not limit what is swept.
@@ -16,6 +16,7 @@ from ..core import dtypes
 from ..core.model import Case
 from ..core.recipe import TensorRecipe
 from ..operators.declare import HALF, REAL, Call, Domain, Operator
+from . import edges
 from .patterns import LANDMARKS
 from .value_classes import PATTERN_CLASSES
 
@@ -130,10 +131,10 @@ def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Ca
     """The exhaustive cases of an operator in one dtype; none where it is not elementwise.
 
     Functions of one tensor get every pattern of float16 and bfloat16, mostly in one case; 65,536
-    patterns of float32 and float64, and the chosen numbers of float32 in another case. Functions of
-    two and three tensors get 65,536 pairs and triples. ``all_kinds`` takes every pattern of float32
-    for one tensor, in blocks, and adds functions of two tensors in 16 bits: all pairs of the chosen
-    numbers.
+    patterns of float32 and float64, the chosen numbers of float32 in another case, and numbers
+    around their edges (:mod:`.edges`) in a further one. Functions of two and three tensors get
+    65,536 pairs and triples. ``all_kinds`` takes every pattern of float32 for one tensor, in
+    blocks, and adds functions of two tensors in 16 bits: all pairs of the chosen numbers.
     """
     wide = dtype in STEP
     if not _elementwise(operator) or not (dtype in HALF or wide):
@@ -148,10 +149,11 @@ def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Ca
         return [_case(operator, dtype, _swept_by(call, _SWEPT, start), BLOCK) for start in starts]
     if len(swept) == 1 and wide:
         spread = _case(operator, dtype, _swept_by(call, _SWEPT, 0, STEP[dtype]), size)
+        around = _around_edges(operator, dtype)
         if unsigned or dtype != "float32":
-            return [spread]
+            return [spread, *around]
         chosen = _swept_by(operator.sample(FixedCall(dtype, (LANDMARKS,))), "landmarks")
-        return [spread, _case(operator, dtype, chosen, LANDMARKS)]
+        return [spread, _case(operator, dtype, chosen, LANDMARKS), *around]
     if len(swept) in (2, 3):
         counts_steps = operator.name in NO_PAIRS | UNSIGNED or operator.family == "polynomial"
         met = [] if counts_steps else _pairs_or_triples(operator, dtype, size)
@@ -162,6 +164,13 @@ def cases(operator: Operator, dtype: str, *, all_kinds: bool = False) -> list[Ca
     if len(swept) == 1:
         return [_case(operator, dtype, call, size)]
     return []
+
+
+def sweeps_one_tensor(operator: Operator, dtype: str) -> bool:
+    """Whether the cases in float32 or float64 sweep a single tensor of an elementwise operator."""
+    if not _elementwise(operator) or dtype not in STEP or dtype not in operator.dtypes:
+        return False
+    return len(_positions(operator.sample(FixedCall(dtype, (1,))))) == 1
 
 
 def _beside_number(operator: Operator, dtype: str, size: int) -> list[Case]:
@@ -176,9 +185,36 @@ def _beside_number(operator: Operator, dtype: str, size: int) -> list[Case]:
     return [_case(operator, dtype, _swept_by(call, _SWEPT, 0, STEP[dtype]), size)]
 
 
+def _around_edges(operator: Operator, dtype: str) -> list[Case]:
+    """The case of numbers around the operator's edges, if it has any."""
+    values = edges.values(operator.name, dtype)
+    if not values:
+        return []
+    call = _swept_by(operator.sample(FixedCall(dtype, (edges.NUMBERS,))), *values)
+    args = (
+        replace(arg, stop=edges.NUMBERS)
+        if isinstance(arg, TensorRecipe) and arg.values == values
+        else arg
+        for arg in call.args
+    )
+    return [_case(operator, dtype, Call(tuple(args), call.kwargs), edges.NUMBERS)]
+
+
 def is_exhaustive(case: Case) -> bool:
     """Whether a tensor of the case is swept."""
-    return any(isinstance(t, TensorRecipe) and t.values[0] in PATTERN_CLASSES for t in case.tensors)
+    return any(is_swept(case, tensor) for tensor in case.tensors)
+
+
+def is_swept(case: Case, tensor: object) -> bool:
+    """Whether a tensor of the case holds chosen bit patterns, or numbers around the edges of the
+    operator."""
+    return isinstance(tensor, TensorRecipe) and (
+        tensor.values[0] in PATTERN_CLASSES
+        or (
+            tensor.values[0] == "near"
+            and tensor.values == edges.values(case.operator, tensor.dtype)
+        )
+    )
 
 
 def _elementwise(operator: Operator) -> bool:

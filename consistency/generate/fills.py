@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ..core.model import Case
 from ..core.recipe import Literal, TensorRecipe
-from .value_classes import PATTERN_CLASSES
+from .exhaustive import is_swept
 
 STEP = 1 << 12  # positions of the bitstream: tensors of fewer numbers have none in common
 
@@ -39,5 +39,5 @@ def _can_change(case: Case, tensor: TensorRecipe | Literal) -> bool:
     return (
         isinstance(tensor, TensorRecipe)
         and tensor.dtype == case.dtype
-        and tensor.values[0] not in PATTERN_CLASSES
+        and not is_swept(case, tensor)
     )

@@ -191,15 +191,16 @@ def _near(
     high: float,
     *points: float,
 ) -> Array:
-    """Around the given points, at distances from one ulp to the point's own size, every octave
-    equally likely; in [low, high]."""
+    """Around the given points, at distances from one ulp to the point's own size (of 0: 2**-10),
+    every octave equally likely; in [low, high]."""
     if not points or not low <= high:
         raise ValueError("no points" if not points else f"interval [{low}, {high}]")
     point = np.asarray(points, dtype=np.float64)[
         ((bits & np.uint64(0xFF)) % np.uint64(len(points))).astype(np.int64)
     ]
     octave = ((bits >> np.uint64(8)) & np.uint64(0xFF)).astype(np.int64) % form.precision
-    distance = np.ldexp(_fraction(bits, form), -octave) * np.maximum(np.abs(point), 2.0**-10)
+    size = np.where(point == 0.0, 2.0**-10, np.abs(point))
+    distance = np.ldexp(_fraction(bits, form), -octave) * size
     distance[(bits & np.uint64(0x30000)) == 0] = 0.0  # a quarter of them: the point itself
     np.negative(distance, out=distance, where=(bits & np.uint64(0x40000)) != 0)
     return _lay(blanks, np.clip(point + distance, low, high), _nearest_to_zero(low, high))

@@ -3,7 +3,7 @@
 - ``float64``: nothing is proved beforehand;
 - ``spot``: for cases in float64, complex128, integers and booleans, some elements are proved,
   forward and backward: in each case without an independent reference, and in a quarter of the
-  others;
+  others; around the edges of a function more of them;
 - ``verified``: up to :data:`LIMIT` elements of each output are proved.
 
 Proved values replace those of float64 on the CPU for every dtype and backend of the case. In any
@@ -28,6 +28,7 @@ from ..core.model import Outcome, Output
 from ..core.verdict import OutcomeStatus
 from ..errors import UsageError, did_you_mean
 from . import Reference
+from .edge_spots import at_edges
 from .magnitudes import floats
 from .proofs import SECONDS, spots
 
@@ -109,9 +110,10 @@ def _prove(
         if not output.tensor.numel():
             continue
         size = output.tensor.numel()
-        proofs.settle(
-            index, spots(reference.materials.case.digest, index, size, count), seconds, work
-        )
+        chosen = spots(reference.materials.case.digest, index, size, count)
+        if count == SPOTS:
+            chosen = sorted({*chosen, *at_edges(reference.materials, size, CLOSER)})
+        proofs.settle(index, chosen, seconds, work)
         if count < CLOSER and any(i == index for i, _ in proofs.wrong):
             proofs.settle(index, spots(reference.materials.case.digest, index, size, CLOSER))
         count_here = proofs.count(index)

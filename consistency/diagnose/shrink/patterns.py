@@ -14,10 +14,9 @@ from ...core import bits
 from ...core.dtypes import FORMATS
 from ...core.model import Case, Worst
 from ...core.recipe import TensorRecipe
-from ...generate.exhaustive import is_exhaustive
+from ...generate.exhaustive import is_exhaustive, is_swept
 from ...generate.materialize import prepare
 from ...generate.patterns import width_of
-from ...generate.value_classes import PATTERN_CLASSES
 from .tensor_edits import tensors_of, with_tensors
 
 _BLOCKS = (16, 256, 4096, 1 << 16)  # elements: for kernels that differ by position
@@ -42,13 +41,9 @@ def parts(case: Case, worst: Worst | None) -> Iterator[Case]:
 
 def _shape(case: Case) -> tuple[int, ...]:
     """The shape of the swept tensors."""
-    swept = next(t for t in case.tensors if _swept(t))
+    swept = next(t for t in case.tensors if is_swept(case, t))
     assert isinstance(swept, TensorRecipe)
     return tuple(swept.view[0][1:]) if swept.view else swept.base
-
-
-def _swept(tensor: object) -> bool:
-    return isinstance(tensor, TensorRecipe) and tensor.values[0] in PATTERN_CLASSES
 
 
 def _element(case: Case, index: tuple[int, ...], flat: int, shape: tuple[int, ...]) -> Case:
@@ -59,7 +54,7 @@ def _element(case: Case, index: tuple[int, ...], flat: int, shape: tuple[int, ..
         if not isinstance(tensor, TensorRecipe):
             continue
         whole = arguments.tensors[position]
-        if _swept(tensor):
+        if is_swept(case, tensor):
             width = 8 * whole.element_size()
             pattern = int(bits.integers(whole[index].reshape(1)).item()) % (1 << width)
             tensors[position] = TensorRecipe((1,), tensor.dtype, ("every", pattern))
