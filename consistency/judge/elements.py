@@ -4,6 +4,7 @@ signed zeros) are separated."""
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ class Elements:
 
         An infinity where the reference is finite counts as the first power of two that overflows,
         so that rounding at the overflow threshold is measured like any other; likewise a reference
-        beyond it.
+        beyond it. float64 does not hold that power: it is the largest number and a tail there.
         """
         actual, expected = self.actual.astype(np.float64), self.expected
         limit = self.form.overflow
@@ -135,6 +136,7 @@ class Elements:
             actual = np.where(np.isinf(actual) & ~inf_e, np.copysign(limit, actual), actual)
             expected = np.where(inf_e, expected, np.clip(expected, -limit, limit))
         else:
+            actual = self._at_overflow_of_float64(actual)
             wrong_inf |= np.isinf(actual) & ~inf_e & ~nan_e
         saturated = self.held()
         nan_dropped = self._ignores_nan(nan_e & ~nan_a)
@@ -155,6 +157,19 @@ class Elements:
             beyond = np.abs(self.expected) >= limit
             self.tail = np.where(beyond, 0.0, np.nan_to_num(self.tail))[self.keep]
         self.actual, self.expected = actual[self.keep], expected[self.keep]
+
+    def _at_overflow_of_float64(self, actual: Any) -> Any:
+        """The results with the largest number in place of an infinity where the reference comes
+        close to it; the step between them goes to the tail."""
+        largest = sys.float_info.max
+        with np.errstate(invalid="ignore"):
+            near = np.isinf(actual) & np.isfinite(self.expected) & (actual * self.expected > 0)
+        near &= np.abs(self.expected) >= largest * (1.0 - 2.0**-40)
+        if self.moves_only or not near.any():
+            return actual
+        tail = np.zeros(actual.shape) if self.tail is None else self.tail
+        self.tail = np.where(near, tail - np.copysign(math.ulp(largest), actual), tail)
+        return np.where(near, np.copysign(largest, actual), actual)
 
     def held(self) -> Any:
         """Where the largest finite number replaces an infinity, as in rounding toward zero."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -145,7 +146,11 @@ def _long_double(reference: Reference) -> None:
             outputs.append(Output(output.name, torch.from_numpy(high), output.dtype))
             tails.append(torch.from_numpy(_tails_by_part(exact, high)))
             continue
-        high = exact.astype(np.float64)
+        with np.errstate(over="ignore"):
+            high = exact.astype(np.float64)
+        # Below 2**1024 the largest number and a tail, not infinity: a result may round to either.
+        within = np.isinf(high) & (np.abs(exact) < np.ldexp(np.longdouble(1.0), 1024))
+        high = np.where(within, np.copysign(sys.float_info.max, high), high)
         # Tails of these numbers would be subnormal, and the conversion rounds a second time: keep
         # the CPU's result, rounded once, if it is at most one ulp away.
         rounded_once = output.tensor.numpy()

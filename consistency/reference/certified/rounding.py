@@ -4,6 +4,7 @@ around."""
 from __future__ import annotations
 
 import math
+import sys
 
 import torch
 from flint import arb
@@ -106,6 +107,8 @@ def nearest_double(x: Element) -> tuple[float, float] | None:
     """An element as the nearest float64 and the remainder; None if the ball is wider than 2⁻²⁰ ulp.
 
     The remainder is 0 where the number is infinite or below 2⁻⁹⁶⁰, where it would be subnormal.
+    Below 2¹⁰²⁴ a number is not infinite: what rounds to infinity there is the largest float64 and
+    a remainder, so that a result which rounds to the other side can be measured.
     """
     if type(x) is float:
         return x, 0.0
@@ -122,6 +125,8 @@ def nearest_double(x: Element) -> tuple[float, float] | None:
     if not 2.0**-1021 < abs(high) < 2.0**1023:
         nearest_value = nearest(middle, 53, -1074, 1024)
         high = nearest_value if type(nearest_value) is float else float(nearest_value.mid())
+        if math.isinf(high) and abs(middle) < arb(2) ** 1024:
+            high = math.copysign(sys.float_info.max, high)
     if not math.isfinite(high) or abs(high) < 2.0**-960:
         return high, 0.0
     return high, float((middle - arb(high)).mid())
