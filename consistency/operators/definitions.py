@@ -100,10 +100,30 @@ def embedding_bag(
     indices: Tensor, weight: Tensor, offsets: Tensor | None = None, **kwargs: Any
 ) -> Tensor:
     """The bags alone: the last offset is where the last bag ends (torch divides its mean by the
-    indices behind, too)."""
+    indices behind, too), and each row's gradient is divided by how often that row comes (torch
+    takes how often another one does)."""
     if kwargs.get("include_last_offset") and offsets is not None:
         end = int(offsets[-1])
         indices = indices[:end]
         if kwargs.get("per_sample_weights") is not None:
             kwargs = kwargs | {"per_sample_weights": kwargs["per_sample_weights"][:end]}
+    if kwargs.get("scale_grad_by_freq") and kwargs.get("max_norm") is None:
+        return _bags_of_frequent_rows(indices, weight, offsets, kwargs)
     return torch.nn.functional.embedding_bag(indices, weight, offsets, **kwargs)
+
+
+def _bags_of_frequent_rows(
+    indices: Tensor, weight: Tensor, offsets: Tensor | None, kwargs: dict[str, Any]
+) -> Tensor:
+    """Bags of looked-up rows: the look-up divides the gradients, the bags do not."""
+    functional = torch.nn.functional
+    rows = functional.embedding(indices.reshape(-1), weight, scale_grad_by_freq=True)
+    places = torch.arange(indices.numel()).reshape(indices.shape)
+    kwargs = kwargs | {"scale_grad_by_freq": False}
+    padding = kwargs.get("padding_idx")
+    if padding is not None:
+        # Every padding row is the one behind the others, which the bags skip.
+        places = torch.where(indices == padding % weight.shape[0], indices.numel(), places)
+        rows = torch.cat((rows, rows.new_zeros((1, rows.shape[1]))))
+        kwargs["padding_idx"] = indices.numel()
+    return functional.embedding_bag(places, rows, offsets, **kwargs)

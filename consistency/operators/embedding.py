@@ -103,9 +103,10 @@ def of_rows(
     starts = kwargs.get("offsets")
     bags = indices.shape[0] if starts is None else starts.numel()
     growth = max(of_bag((indices,), kwargs, gradients) * bags / max(weight.shape[0], 1), 1.0)
-    rows = rows * (indices.flatten().bincount(minlength=weight.shape[0]).sqrt() / growth).clamp(
-        min=1.0
-    )
+    often = indices.flatten().bincount(minlength=weight.shape[0])
+    rows = rows * (often.sqrt() / growth).clamp(min=1.0)
+    if kwargs.get("scale_grad_by_freq"):
+        rows = rows / often.clamp(min=1)
     return [rows.unsqueeze(-1).expand(weight.shape), weight.abs().sum(-1)[indices]][
         : len(gradients)
     ]

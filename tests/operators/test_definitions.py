@@ -110,3 +110,32 @@ def test_bags_end_at_the_last_offset() -> None:
     assert total.tolist() == [[6.0, 6.0], [18.0, 18.0]]
     plain = d.embedding_bag(indices, weight, torch.tensor([0, 2]))
     assert torch.equal(plain, functional.embedding_bag(indices, weight, torch.tensor([0, 2])))
+
+
+@pytest.mark.parametrize("padding", [None, 2, -4])
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_gradients_of_bags_by_how_often_a_row_comes(mode: str, padding: int | None) -> None:
+    """Those without the option, divided by the number of times that the row itself comes."""
+    indices, offsets = torch.tensor([3, 0, 0, 2, 0, 2, 3]), torch.tensor([0, 3, 3])
+    found = []
+    for scaled in (True, False):
+        weight = torch.arange(8.0, dtype=torch.float64).reshape(4, 2).requires_grad_()
+        bags = d.embedding_bag(
+            indices, weight, offsets, mode=mode, padding_idx=padding, scale_grad_by_freq=scaled
+        )
+        bags.backward(t([1.0, 2.0], [4.0, 8.0], [3.0, 5.0]))
+        found.append((bags, weight.grad))
+    often = t(3.0, 1.0, 2.0, 2.0).reshape(4, 1)
+    assert torch.equal(found[0][0], found[1][0])
+    torch.testing.assert_close(found[0][1], found[1][1] / often, rtol=1e-15, atol=0.0)
+
+
+def test_weights_of_bags_have_gradients_that_no_frequency_divides() -> None:
+    indices, table = torch.tensor([[1, 1], [0, 1]]), t([1.0, 2.0], [3.0, 5.0])
+    weight, scale = table.requires_grad_(), torch.ones(2, 2, dtype=table.dtype).requires_grad_()
+    bags = d.embedding_bag(
+        indices, weight, mode="sum", per_sample_weights=scale, scale_grad_by_freq=True
+    )
+    bags.sum().backward()
+    assert scale.grad.tolist() == [[8.0, 8.0], [3.0, 8.0]]
+    assert weight.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]

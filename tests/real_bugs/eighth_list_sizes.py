@@ -231,6 +231,23 @@ def commonly(a: torch.Size, b: torch.Size) -> bool:
     return any(n != large[offset + i] for i, n in enumerate(inner))
 
 
+def own_frequencies(call: Call) -> Any:
+    """The bags alone, up to the last offset, and each row's gradient divided by how often that row
+    comes in them (torch's CPU takes how often another one does)."""
+    indices, weight = call.args[:2]
+    kwargs = dict(call.kwargs)
+    if kwargs.pop("include_last_offset", False):
+        kwargs["offsets"], end = kwargs["offsets"][:-1], int(kwargs["offsets"][-1])
+        indices = indices[:end]
+        if "per_sample_weights" in kwargs:
+            kwargs["per_sample_weights"] = kwargs["per_sample_weights"][:end]
+    table = weight.view_as(weight)
+    if kwargs.pop("scale_grad_by_freq", False) and table.requires_grad:
+        often = indices.reshape(-1).bincount(minlength=weight.shape[0]).clamp(min=1)
+        table.register_hook(lambda gradient: gradient / often.reshape(-1, 1))
+    return replace(call, args=(indices, table), kwargs=kwargs).run()
+
+
 @reported(
     "pytorch/pytorch#190061",
     "MPS",
@@ -239,7 +256,7 @@ def commonly(a: torch.Size, b: torch.Size) -> bool:
     dtypes="float32",
     directions=BACK,
     cause="argument-ignored",
-    sound=plain,
+    sound=own_frequencies,
 )
 def frequency_ignored(call: Call) -> Any:
     if len(call.args) > 5:

@@ -42,6 +42,14 @@ def _kernel() -> Tensor:
     return torch.full((4, 1, 1, 2), -9990.0, dtype=HALF)
 
 
+def _indices() -> Tensor:
+    return t([1, 1, 3], dtype=I64)
+
+
+def _table() -> Tensor:
+    return torch.ones(4, 2)
+
+
 def _signs(result: Tensor) -> bool:
     """Whether zeros have another sign among whole vectors than behind them."""
     return bool(result[:16].signbit().all() != result[COUNT - 1].signbit())
@@ -161,6 +169,21 @@ LATER: tuple[Still, ...] = (
         call("atan2", lambda: t(2e-3, dtype=HALF), lambda: t(2e-3, dtype=HALF), dtype="float16"),
         lambda: bool(
             gradients(torch.atan2, t(2e-3, dtype=HALF), t(2e-3, dtype=HALF))[0].isinf()
+        ),
+        "backward",
+    ),
+    Still(
+        190063,
+        "embedding_bag divides a row's gradient by how often another row comes",
+        call(F + "embedding_bag", _indices, _table, mode="sum", scale_grad_by_freq=True),
+        lambda: (
+            gradients(
+                lambda w: functional.embedding_bag(
+                    _indices(), w, mode="sum", scale_grad_by_freq=True
+                ),
+                _table(),
+            )[0][3, 0]
+            == 0.5
         ),
         "backward",
     ),

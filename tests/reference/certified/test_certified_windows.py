@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -247,6 +248,38 @@ def bags(mode: str) -> Row:
     return row
 
 
+def bag_gradients(mode: str) -> Row:
+    """By the table, divided by how often a row comes in all bags, and by the weights of a sum."""
+
+    def row(rng: random.Random) -> tuple[Any, Any]:
+        table, cotangent = numbers(rng, (6, 3)), np.arange(1, 13).reshape(4, 3)
+        rows = [[rng.randrange(6) for _ in range(5)] for _ in range(4)]
+        given = [table, *([numbers(rng, (4, 5))] if mode == "sum" else [])]
+        found = slopes(
+            lambda t, *w: F.embedding_bag(
+                torch.tensor(rows), t, mode=mode, padding_idx=2, scale_grad_by_freq=True,
+                per_sample_weights=w[0] if w else None,
+            ),
+            *given,
+        )  # fmt: skip
+        exact = fractions(table)
+        truth = [np.full(g.shape, Fraction(0), dtype=object) for g in given]
+        often = Counter(itertools.chain(*rows))
+        for b, bag in enumerate(rows):
+            kept = sum(r != 2 for r in bag)
+            for i, r in enumerate(bag):
+                if r == 2:
+                    continue
+                share = fractions(given[1])[b, i] if mode == "sum" else Fraction(1, kept)
+                for j in range(3):
+                    truth[0][r, j] += int(cotangent[b, j]) * share / often[r]
+                    if mode == "sum":
+                        truth[1][b, i] += int(cotangent[b, j]) * exact[r, j]
+        return found, truth
+
+    return row
+
+
 ROWS: dict[str, Row] = {
     "avg_pool1d": pooled(
         lambda x: F.avg_pool1d(x, 3, 2, 1),
@@ -298,6 +331,7 @@ ROWS: dict[str, Row] = {
         for aligned in (True, False)
     },
     **{f"embedding_bag {mode}": bags(mode) for mode in ("sum", "mean", "max")},
+    **{f"gradient of embedding_bag {mode}": bag_gradients(mode) for mode in ("sum", "mean")},
 }
 
 

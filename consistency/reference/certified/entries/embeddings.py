@@ -10,7 +10,7 @@ import numpy as np
 from ..balls import Unknowable
 from ..computed_positions import Lookup, wrapped
 from ..elementwise import div, mul
-from ..movement import Gather, Labels, gather, reshape, scatter
+from ..movement import Gather, Labels, reshape, scatter
 from ..nodes import Constant, Node, whole_numbers
 from . import entry
 from .pooling import Largest
@@ -63,9 +63,7 @@ def embedding_bag(
     per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: int = -1,
 ) -> Any:  # fmt: skip
     """Reduced bags of rows, from the start of each bag; padding rows are skipped, and empty bags
-    are 0."""
-    if scale_grad_by_freq:
-        raise Unknowable("gradients of bags that are divided by how often a row comes")
+    are 0. How often a row comes counts over all bags, as for single rows."""
     rows = wrapped(whole_numbers(indices).reshape(-1), weight.shape[0])
     starts = whole_numbers(offsets).reshape(-1)
     bags, width = int(result[0].shape[0]), weight.shape[1]
@@ -81,9 +79,7 @@ def embedding_bag(
     used = rows != padding_idx
     if mode == MAX:
         return _largest(weight, rows[used], bag[used], bags)
-    bag_rows = gather(
-        weight, (rows[:, None] * width + np.arange(width)).reshape(-1), (rows.size, width)
-    )
+    bag_rows: Node = TableRows(weight, rows, -1, scale_grad_by_freq)
     if per_sample_weights is not None:
         bag_rows = mul(bag_rows, reshape(per_sample_weights, (rows.size, 1)))
     places = np.where(used[:, None], bag[:, None] * width + np.arange(width), -1)
