@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..core.recipe import Arg, DType
+from . import documented
 from .declare import (
     EVERY,
     EXACT,
@@ -153,7 +154,7 @@ OPERATORS = [
     op("eye", eye, complex=True),
     op("tril_indices", triangle, dtypes=("int32", "int64")),
     op("triu_indices", triangle, dtypes=("int32", "int64")),
-    op("arange", arange, STEPS, NUMERIC),
+    op("arange", arange, STEPS, NUMERIC, reference=documented.arange),
     op("linspace", linspace, STEPS, FLOATS),
     op("logspace", logspace, accumulated(of_powers, one), FLOATS),
 ]

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..core.recipe import TensorRecipe
+from . import documented
 from .declare import (
     EVERY,
     EXACT,
@@ -233,7 +234,7 @@ OPERATORS = [
     ),
     op("nanmedian", middle, extremum_along, NUMERIC, observe_gradients=tied("dim", 1, None)),
     op("mode", frequent, frequency, differentiable=False),
-    op("unique", unique, differentiable=False, method=True),
+    op("unique", unique, differentiable=False, method=True, reference=documented.unique),
     op("unique_consecutive", unique, differentiable=False),
     *(
         op(
@@ -247,5 +248,14 @@ OPERATORS = [
         )
         for name in ("quantile", "nanquantile")
     ),
-    op("histc", histogram, None, FLOATS, differentiable=False, traits=frozenset(), out=True),
+    op(
+        "histc",
+        histogram,
+        None,
+        FLOATS,
+        differentiable=False,
+        traits=frozenset(),
+        out=True,
+        reference=documented.histc,
+    ),
 ]

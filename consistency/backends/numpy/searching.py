@@ -83,15 +83,15 @@ def bincount(input: Array, weights: Array | None = None, minlength: int = 0) -> 
 
 @implements("histc")
 def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Array:
-    """Counts in equal bins, the last of which includes its upper edge; without a range, over that
-    of the data."""
+    """Counts in equal bins, the last of which includes its upper edge; between bounds of 0, over
+    the range of the data. Numbers that are all at equal bounds lie in the middle."""
     low, high = constant(min, input), constant(max, input)
-    if low == high and input.size:
+    if low == high == 0 and input.size:
         low, high = input.min(), input.max()
-    if low == high:
-        low, high = low - 1, high + 1
     if not (np.isfinite(low) and np.isfinite(high)):
         raise NotImplementedError("a histogram over an infinite range")
     inside = input[(input >= low) & (input <= high)]
+    if low == high:
+        low, high = low - 1, high + 1
     bin = np.minimum(((inside - low) / (high - low) * bins).astype(INDEX), bins - 1)
     return np.bincount(bin, minlength=bins).astype(input.dtype)

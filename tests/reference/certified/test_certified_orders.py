@@ -104,6 +104,26 @@ def histogram(rng: random.Random) -> tuple[Any, Any]:
     return traced(lambda a: a.histc(5, -1, 1), x), [truth]
 
 
+def histogram_over_the_data(rng: random.Random) -> tuple[Any, Any]:
+    """Bounds of 0 are those of the numbers; one number lies in the middle."""
+    x = numbers(rng, (rng.choice((1, 9, 40)),), rng.choice(("few", "plain")))
+    values = list(fractions(x))
+    low, high = min(values), max(values)
+    truth = [0] * 5
+    for value in values:
+        truth[min(int((value - low) * 5 / (high - low)), 4) if low < high else 2] += 1
+    return traced(lambda a: a.histc(5), x), [truth]
+
+
+def histogram_at_a_number(rng: random.Random) -> tuple[Any, Any]:
+    """Between equal bounds what is less or greater is ignored; torch itself takes the data's."""
+    x = numbers(rng, (40,), "few")
+    at = x[rng.randrange(40)].item() or 3.0
+    truth = [0] * 5
+    truth[2] = list(fractions(x)).count(Fraction(at))
+    return traced(lambda a: a.histc(5, at, at), x), [truth]
+
+
 ROWS: dict[str, Row] = {
     "sort": per_row(lambda x: x.sort(stable=True), lambda v: at(v, ascending(v))),
     "sort descending": per_row(lambda x: x.sort(stable=True, descending=True),
@@ -124,6 +144,8 @@ ROWS: dict[str, Row] = {
     "searchsorted": bisected(False),
     "searchsorted to the right": bisected(True),
     "histc": histogram,
+    "histc over the data": histogram_over_the_data,
+    "histc at a number": histogram_at_a_number,
 }  # fmt: skip
 
 

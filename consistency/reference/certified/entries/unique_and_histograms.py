@@ -140,10 +140,39 @@ def _bin(x: Element, low: Element, high: Element, bins: int) -> int:
 
 @entry("histc")
 def histc(self: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
-    if min == max:
-        raise Unknowable("a histogram whose range is that of its numbers")
+    """Between equal bounds only what equals them counts, in the middle; bounds of 0 are those of
+    the numbers."""
     low, high = balls.element(float(min)), balls.element(float(max))
-    place = Function("bin", lambda x: _bin(balls.real(x), low, high, bins), kind="int")(
-        to_real(self)
-    )
+    numbers = to_real(self)
+    if min == max == 0:
+        low, high = _extremes(numbers)
+    if balls.less(low, high) is not True:
+        is_at = Function("at", lambda x: _at(balls.real(x), low, bins // 2), kind="int")
+        place = is_at(numbers)
+    else:
+        place = Function("bin", lambda x: _bin(balls.real(x), low, high, bins), kind="int")(numbers)
     return scatter(Constant(np.ones(self.shape)), lambda: whole_numbers(place).reshape(-1), (bins,))
+
+
+def _at(x: Element, number: Element, place: int) -> int:
+    """``place`` if a number equals ``number``, else −1."""
+    if type(x) is float and x - x != 0.0:
+        return -1
+    differs = balls.less(x, number), balls.less(number, x)
+    if None in differs:
+        raise Unsure("a bound that balls do not decide")
+    return -1 if True in differs else place
+
+
+def _extremes(numbers: Any) -> tuple[Element, Element]:
+    """The least and the greatest number."""
+    values = everything(numbers).reshape(-1).tolist()
+    if not values or any(type(v) is float and v - v != 0.0 for v in values):
+        raise Unknowable("a histogram whose range is that of no finite numbers")
+    low = high = balls.real(values[0])
+    for value in map(balls.real, values):
+        below, above = balls.less(value, low), balls.less(high, value)
+        if below is None or above is None:
+            raise Unsure("a least or greatest number that balls do not decide")
+        low, high = value if below else low, value if above else high
+    return low, high
