@@ -28,7 +28,9 @@ from .context import AttributionContext, FaultHypothesis
 
 MIN_SHARE = 0.9
 _FEW_ELEMENTS = 6  # wrong elements, which many hypotheses may explain by chance
-_MIN_SIZE = 1024.0  # units that a single element is off, for hypotheses that come by the dozen
+# Units that a single element is off, for hypotheses that come by the dozen; and in how many ways as
+# many truth values as are wrong could be.
+_MIN_SIZE = 1024.0
 _BY_THE_DOZEN = frozenset({"terms-dropped", "shifted", "flipped"})
 _ROUNDING = 2.0  # ulp + G·u·S that may remain per element after the simulation
 _CLEAR_MARGIN = 0.02  # by which a later hypothesis must be better
@@ -92,6 +94,7 @@ def _best(
         if wrong > _FEW_ELEMENTS or context.special
         else max(MIN_SHARE, 1.0 - _ROUNDING * math.sqrt(wrong) / max(context.size, 1e-300))
     )
+    surprise = _surprise(context, wrong)
     sources = [
         precision.hypotheses,
         formulas.hypotheses,
@@ -115,7 +118,7 @@ def _best(
                 break
             if only is not None and hypothesis.name not in only:
                 continue
-            if wrong == 1 and context.size < _MIN_SIZE and hypothesis.name in _BY_THE_DOZEN:
+            if hypothesis.name in _BY_THE_DOZEN and surprise < math.log2(_MIN_SIZE):
                 continue  # one of so many fits by chance
             try:
                 share = context.share(hypothesis.simulate())
@@ -134,6 +137,14 @@ def _best(
             if best[0] > 1.0 - _CLEAR_MARGIN and wrong >= WHOLE_CASE:
                 return _cause(*best)
     return _cause(*best) if best is not None else None
+
+
+def _surprise(context: AttributionContext, wrong: int) -> float:
+    """How many bits a hypothesis predicts that explains ``wrong`` elements: of truth values only
+    which they are, of one number its size; several numbers are enough."""
+    if context.truths:
+        return math.log2(math.comb(context.expected.size, wrong))
+    return math.log2(max(context.size, 1.0)) if wrong == 1 else math.inf
 
 
 _INPUTS = frozenset({"tf32-inputs", "bfloat16-inputs", "bfloat16x3-inputs"})

@@ -79,6 +79,7 @@ class AttributionContext:
         )
         self.actual, self.expected = flat(self.raw), self._in_range(flat(expected_tensor))
         self.whole = not self.raw.dtype.is_floating_point and not self.raw.is_complex()
+        self.truths = self.raw.dtype == torch.bool
         self.unit = self._unit()
         with np.errstate(all="ignore"):
             relative_error = np.abs(self.actual - self.expected) / self.unit
