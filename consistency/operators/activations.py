@@ -46,6 +46,10 @@ def near(*points: float, specials: tuple[str, ...] = EVERYWHERE) -> Domain:
     return Domain(points=points, specials=specials, wide=(-24, 24), tiny=True)
 
 
+# Where exp(x) overflows, is denormal and 0: in float32, float16 and float64.
+OVERFLOWS = (88.72, -87.34, -103.97, 11.09, -9.7, -17.33, 709.78, -708.4, -745.13)
+
+
 def moderate(d: Drawing, *points: float, tiny: bool = True) -> Domain:
     """Exponents from where exp(x) is normal to where exp(-x) is finite: beyond, x/(1 + exp(-x)) is
     a denormal or zero."""
@@ -55,17 +59,39 @@ def moderate(d: Drawing, *points: float, tiny: bool = True) -> Domain:
     )
 
 
+def exponents(d: Drawing, *points: float, specials: tuple[str, ...] = EVERYWHERE) -> Domain:
+    """:func:`moderate`, and one time in four all numbers: results that are denormal or 0, too."""
+    if d.integer(0, 3) < 3:
+        return replace(moderate(d, *points), specials=specials)
+    return near(*OVERFLOWS, *points, specials=specials)
+
+
 def exponential(*points: float) -> Sample:
     """One tensor of exponents."""
-    return lambda d: call(d.tensor(shape_of(d), moderate(d, *points)))
+    return lambda d: call(d.tensor(shape_of(d), exponents(d, *points)))
 
 
 def gelu(d: Drawing) -> Call:
-    """oneDNN makes infinities NaN, and denormals of bfloat16 zero."""
-    domain = replace(
-        moderate(d, 0.0, -5.5, 5.5, -13.0, tiny=False), specials=("0", "-0", "1", "-1", "nan")
-    )
+    """Mostly without infinities, which oneDNN makes NaN, and denormals, which it makes zero in
+    bfloat16; one time in eight with both."""
+    points = (0.0, -5.5, 5.5, -13.0)
+    domain = replace(moderate(d, *points, tiny=False), specials=("0", "-0", "1", "-1", "nan"))
+    if d.integer(0, 7) == 7:
+        domain = near(*points)
     return call(d.tensor(shape_of(d), domain), **optional_arguments(d, approximate=("tanh",)))
+
+
+def softplus(d: Drawing) -> Call:
+    """With thresholds before and beyond where exp overflows, at and below 0, and betas of either
+    sign; near the threshold, and near that overflow. Shrinks to the defaults."""
+    beta, threshold = 1.0, 20.0
+    options: dict[str, float] = {}
+    if d.flag():
+        options["beta"] = beta = d.choice(2.0, 0.5, 1.0, 64.0, 2.0**-10, -1.0, -0.25)
+    if d.flag():
+        options["threshold"] = threshold = d.choice(5.0, 40.0, 100.0, 20.0, 0.0, -2.0, 1000.0)
+    points = (threshold, 0.0, 8.0, 30.0, -88.72, 88.72, 11.09, 709.78, -103.97)
+    return call(d.tensor(shape_of(d), near(*(point / beta for point in points))), **options)
 
 
 def unary(domain: Domain, **options: tuple[Any, ...]) -> Sample:
@@ -78,33 +104,43 @@ def unary(domain: Domain, **options: tuple[Any, ...]) -> Sample:
 
 
 def bounded(d: Drawing) -> Call:
-    low, high = (
-        (d.number(-4.0, 0.0), d.number(0.0, 4.0))
-        if d.floating
-        else (d.integer(-4, 0), d.integer(0, 4))
-    )
+    """Bounds on both sides of 0, on one of them, equal, or infinite. Shrinks to the defaults."""
+    draw = d.number if d.floating else d.integer
+    low, high = draw(-4, 0), draw(0, 4)
+    match d.choice("around", "around", "around", "aside", "equal", *["open"] * d.floating):
+        case "aside":
+            low = draw(-4, 4)
+            high = low + draw(0, 4)
+        case "equal":
+            high = low
+        case "open":
+            low, high = d.choice((-math.inf, high), (low, math.inf))
+    points = [bound for bound in (low, high) if math.isfinite(bound)]
     return call(
-        d.tensor(shape_of(d), near(1.0, -1.0, low, high)),
+        d.tensor(shape_of(d), near(1.0, -1.0, *points)),
         **({"min_val": low, "max_val": high} if d.flag() else {}),
     )
 
 
 def threshold(d: Drawing) -> Call:
-    low, value = (
-        (d.number(-4.0, 4.0), d.number(-4.0, 4.0))
-        if d.floating
-        else (d.integer(-4, 4), d.integer(-4, 4))
-    )
-    return call(d.tensor(shape_of(d), near(low)), low, value)
+    """The bound and what takes the place of numbers below it, now and then infinite."""
+    draw = d.number if d.floating else d.integer
+    low, value = draw(-4, 4), draw(-4, 4)
+    if d.floating and d.integer(0, 7) == 7:
+        low = d.choice(low, -math.inf, math.inf)
+        value = d.choice(math.inf, -math.inf, math.nan)
+    return call(d.tensor(shape_of(d), near(low if math.isfinite(low) else 0.0)), low, value)
 
 
 def prelu(d: Drawing) -> Call:
-    """One slope for all, or one per channel (dimension 1)."""
-    shape = d.shape(1, 4)
+    """One slope for all, or one per channel (dimension 1); of either sign, 0, large or small. Now
+    and then with NaN and infinities."""
+    shape = d.shape(0, 4)
     channels = shape[1] if len(shape) > 1 and d.flag() else 1
+    specials = EVERYWHERE if d.integer(0, 3) == 3 else FINITE
     return call(
-        d.tensor(shape, near(0.0, specials=FINITE)),
-        d.tensor((channels,), Domain(-2.0, 2.0, specials=("0", "1"))),
+        d.tensor(shape, near(0.0, specials=specials)),
+        d.tensor((channels,), Domain(specials=("0", "1", "-0", "-1"), wide=(-10, 10))),
     )
 
 
@@ -112,7 +148,7 @@ def glu(d: Drawing) -> Call:
     shape = list(d.shape(1, 4, elements=2048))
     dim = d.dim(shape)
     shape[dim] *= 2
-    return call(d.tensor(shape, replace(moderate(d), specials=(*FINITE, "nan"))), dim)
+    return call(d.tensor(shape, exponents(d, specials=(*FINITE, "nan"))), dim)
 
 
 @hook
@@ -191,10 +227,9 @@ def activation(
 
 SELECTED = ErrorModel("exact", backward="output", moves=True)
 CANCELLING = accumulated(of_input, one, backward=of_tail)
-SLOPES = (0.25, 1.5, -0.5)
-NOT_LARGEST = tuple(
-    token for token in EVERYWHERE if "max" not in token
-)  # six times as much overflows
+SLOPES = (0.25, 1.5, -0.5, 0.0, 64.0, 2.0**-20, 1.0)
+BOUNDS = (1.0, 0.0, 2.0, 2.0**-10, 1000.0)  # of what becomes 0
+SCALES = (0.5, 2.0, -1.0, 64.0, 2.0**-10)  # alpha of elu and celu
 
 OPERATORS = [
     activation(
@@ -232,7 +267,7 @@ OPERATORS = [
     activation("threshold", threshold, SELECTED, NUMERIC, SELECTING),
     activation(
         "hardshrink",
-        unary(near(0.5, -0.5), lambd=(1.0, 0.0, 2.0)),
+        unary(near(0.5, -0.5, 1.0, -2.0), lambd=(*BOUNDS, -1.0)),
         SELECTED,
         traits=SELECTING,
         out=True,
@@ -240,14 +275,14 @@ OPERATORS = [
     ),
     activation(
         "softshrink",
-        unary(near(0.5, -0.5), lambd=(1.0, 0.0, 2.0)),
+        unary(near(0.5, -0.5, 1.0, -2.0), lambd=BOUNDS),
         traits=SELECTING,
         out=True,
         aten="softshrink",
     ),
     activation("leaky_relu", unary(near(0.0), negative_slope=SLOPES), aten="leaky_relu"),
-    activation("elu", unary(near(0.0, -87.33, -17.33), alpha=(0.5, 2.0)), aten="elu"),
-    activation("celu", unary(near(0.0, -87.33, -17.33), alpha=(0.5, 2.0)), aten="celu"),
+    activation("elu", unary(near(0.0, -87.33, -17.33), alpha=(*SCALES, 0.0)), aten="elu"),
+    activation("celu", unary(near(0.0, -87.33, -17.33), alpha=SCALES), aten="celu"),
     activation("selu", unary(near(0.0, -87.33, -17.33)), aten="selu"),
     activation(
         "gelu", gelu, accumulated(of_distribution, one, backward=of_tail), out=True, aten="gelu"
@@ -262,10 +297,12 @@ OPERATORS = [
         ),
         ranges=((0, -math.inf, -88.0),),
     ),
-    activation("mish", exponential(0.0, 20.0), aten="mish"),
+    replace(
+        activation("mish", exponential(0.0, 20.0), aten="mish"), ranges=((0, -math.inf, -87.0),)
+    ),
     activation(
         "softplus",
-        unary(near(0.0, 20.0, 8.0, 30.0, -88.72, 88.72), beta=(2.0, 0.5), threshold=(5.0, 40.0)),
+        softplus,
         out=True,
         aten="softplus",
     ),
@@ -278,7 +315,7 @@ OPERATORS = [
     activation("logsigmoid", unary(near(0.0, -88.72, 88.72, 103.97))),
     activation("tanhshrink", unary(near(0.0, 0.125, 9.01)), CANCELLING, NUMERIC),
     activation("hardsigmoid", unary(near(-3.0, 3.0)), traits=SELECTING, aten="hardsigmoid"),
-    activation("hardswish", unary(near(-3.0, 3.0, specials=NOT_LARGEST)), aten="hardswish"),
+    activation("hardswish", unary(near(-3.0, 3.0)), aten="hardswish"),
     activation("prelu", prelu, ErrorModel(backward=of_parametric), traits=frozenset()),
     activation("glu", glu, ErrorModel(backward=of_gate), traits=frozenset(), aten="glu"),
 ]

@@ -34,7 +34,10 @@ HIDDEN = replace(VECTORS, propagates=())
 
 
 def lengths(d: Drawing) -> tuple[int, int, int, int]:
-    """Queries, keys, and the widths of keys and values."""
+    """Queries, keys, and the widths of keys and values; one time in sixteen the width of a model's
+    head, and few queries beside many keys."""
+    if d.integer(0, 15) == 15:
+        return d.choice(1, 3), d.choice(33, 257), d.choice(64, 96, 128, 256), d.choice(64, 128)
     return d.size(1, 33), d.size(1, 65), d.size(1, 65), d.size(1, 33)
 
 
@@ -60,7 +63,10 @@ def visible(rows: int, columns: int, kept: int, *, hidden: int = 0) -> Literal:
 def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict[str, Any]:
     """None, causal, numbers to add, or booleans: that leave every query at least one key, or some
     queries none."""
-    match d.choice("none", "causal", "added", "padding", "window", "hidden", "hidden"):
+    match d.choice("none", "causal", "added", "padding", "window", "hidden", "hidden", "shared"):
+        case "shared":  # one row for all queries, or one number for each
+            shape = d.choice((1, keys), (queries, 1))
+            return {"attn_mask": d.tensor((*d.broadcastable(batch), *shape), BIAS)}
         case "hidden" if queries * keys <= 2145:
             kept, every = d.integer(1, keys), d.integer(2, 3) if queries > 1 else 1
             return {"attn_mask": visible(queries, keys, kept, hidden=every)}
@@ -96,9 +102,9 @@ def attention(d: Drawing) -> Call:
     queries, keys, width, out = lengths(d)
     batch = d.choice((d.size(1, 2), d.size(1, 3)), (d.size(1, 3),), ())
     shapes = ((queries, width), (keys, width), (keys, out if d.flag() else width))
-    scale = d.choice(
-        None, None, d.number(0.125, 2.0), 32.0 if d.dtype in FLOAT else 2.0
-    )  # 32: exp overflows without a shift
+    # 32: exp overflows without a shift
+    large = 32.0 if d.dtype in FLOAT else 2.0
+    scale = d.choice(None, None, d.number(0.125, 2.0), large, d.choice(-0.5, 0.0, 2.0**-10))
     mask = masking(d, queries, keys, batch)
     return call(
         *packed(d, batch, shapes, bool(mask)),
@@ -108,12 +114,14 @@ def attention(d: Drawing) -> Call:
 
 
 def grouped(d: Drawing) -> Call:
-    """Several query heads share one head of keys and values."""
+    """Several query heads share one head of keys and values, with any mask and scale."""
     queries, keys, width, _ = lengths(d)
     heads, batch = d.size(1, 2), d.size(1, 2)
-    shapes = ((heads * d.integer(1, 3), queries, width), (heads, keys, width), (heads, keys, width))
-    causal = d.flag()
-    return call(*packed(d, (batch,), shapes, causal), **({"is_causal": True} if causal else {}))
+    many = heads * d.integer(1, 4)
+    shapes = ((many, queries, width), (heads, keys, width), (heads, keys, width))
+    mask = masking(d, queries, keys, (batch, many))
+    scale = {"scale": d.choice(0.5, 2.0, -0.5)} if d.choice(False, False, True) else {}
+    return call(*packed(d, (batch,), shapes, bool(mask)), **mask, **scale)
 
 
 def grouped_attention(query: Any, key: Any, value: Any, **kwargs: Any) -> Any:
@@ -191,6 +199,11 @@ def shared(size: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return size.reshape(*like.shape[:2], -1, *like.shape[2:]).sum(2) if like.ndim == 4 else size
 
 
+def factor_of(scale: float | None, query: torch.Tensor) -> float:
+    """What scores are multiplied by: by default 1 ÷ √width."""
+    return float(query.shape[-1] ** -0.5) if scale is None else scale
+
+
 @hook
 def of_attention(
     outputs: Tensors, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
@@ -198,7 +211,7 @@ def of_attention(
     is_causal: bool = False, scale: float | None = None,
 ) -> torch.Tensor:  # fmt: skip
     key, value = in_groups(query, key, value)
-    weights, errors = weighing(query, key, attn_mask, is_causal, scale or query.shape[-1] ** -0.5)
+    weights, errors = weighing(query, key, attn_mask, is_causal, factor_of(scale, query))
     return (weights * errors) @ value.abs()
 
 
@@ -210,7 +223,7 @@ def of_gradients(
 ) -> list[torch.Tensor]:  # fmt: skip
     """The same for gradients, with cotangents of at most 1: of the value, of the scores, and so of
     query, key and mask."""
-    factor, (keys, values) = scale or query.shape[-1] ** -0.5, in_groups(query, key, value)
+    factor, (keys, values) = factor_of(scale, query), in_groups(query, key, value)
     weights, errors = weighing(query, keys, attn_mask, is_causal, factor)
     each = values.abs().sum(-1).unsqueeze(-2)  # |cotangent · value|
     mean = (weights * each).sum(-1, keepdim=True)

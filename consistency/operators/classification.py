@@ -33,20 +33,27 @@ from .declare import (
     call,
     one,
 )
-from .losses import LOG_PROBABILITIES, LOGITS, MARGINS, SCORES
+from .losses import EVERY_MARGIN, FAR, LOG_PROBABILITIES, SCORES, SHARES, logits
 from .parameter_sampling import optional_arguments
 from .regression_losses import REDUCTIONS
 
 WEIGHTS = Domain(0.125, 4.0)
+SOME_WEIGHTS = Domain(0.0, 4.0, specials=("0", "1"))
+# Of words that are as good as impossible, or are: a mask adds -inf to their logits.
+IMPROBABLE = Domain(-200.0, 0.0, specials=("-inf",), points=(-88.0,))
+IMPROBABLE_STEPS = Domain(-200.0, 0.0)
+MASKED = Domain(-60.0, 60.0, specials=("-inf",))
 
 
 def classes(
     d: Drawing, domain: Domain, *, positions: bool = True, images: bool = True
 ) -> tuple[TensorRecipe, tuple[int, ...], int]:
     """Scores of C classes in dimension 1 (or alone), the shape of a target of indices, and C;
-    ``images`` in any layout."""
+    ``images`` in any layout. One time in sixteen a single class or a thousand."""
     count, kind = d.size(2, 65), d.choice("batch", "single", *["positions"] * positions)
-    batch = () if kind == "single" else (d.size(1, 65),)
+    if d.integer(0, 15) == 15:
+        count = d.choice(1, 1000, 1025)
+    batch = () if kind == "single" else (d.size(1, 65 if count < 1000 else 9),)
     extra_shape = d.shape(1, 2, most=5, elements=9) if kind == "positions" else ()
     return (
         d.tensor((*batch, count, *extra_shape), domain, layout=images or len(extra_shape) < 2),
@@ -67,13 +74,16 @@ def labels_or_none(d: Drawing, shape: tuple[int, ...], count: int) -> tuple[Any,
 
 
 def weights(d: Drawing, count: int) -> dict[str, Any]:
-    return {"weight": d.tensor((count,), WEIGHTS)} if d.flag() else {}
+    """None, or one for each class; one time in four 0 among them."""
+    domain = SOME_WEIGHTS if d.integer(0, 3) == 3 else WEIGHTS
+    return {"weight": d.tensor((count,), domain)} if d.flag() else {}
 
 
 def likelihood(d: Drawing) -> Call:
     """Images are contiguous: of permuted ones, channels_last included, torch refuses the
     gradient."""
-    x, shape, count = classes(d, LOG_PROBABILITIES, images=False)
+    domain = IMPROBABLE if d.integer(0, 7) == 7 else LOG_PROBABILITIES
+    x, shape, count = classes(d, domain, images=False)
     target, ignored = labels_or_none(d, shape, count)
     return call(
         x, target, **weights(d, count), **ignored, **optional_arguments(d, reduction=REDUCTIONS)
@@ -81,14 +91,19 @@ def likelihood(d: Drawing) -> Call:
 
 
 def cross_entropy(d: Drawing) -> Call:
-    x, shape, count = classes(d, LOGITS if d.dtype != "float16" else Domain(-8.0, 8.0))
+    """Of logits, one time in eight far out or with -inf among them, as a mask leaves them."""
+    near = logits(d) if d.dtype != "float16" else Domain(-8.0, 8.0)
+    domain = d.choice(*[near] * 7, d.choice(MASKED, FAR))
+    x, shape, count = classes(d, domain)
+    smoothing = (0.125, 1.0, 2.0**-10) if domain is not MASKED else (0.0,)  # 0 · -inf is NaN
     options = weights(d, count) | optional_arguments(
-        d, label_smoothing=(0.125, 1.0), reduction=REDUCTIONS
+        d, label_smoothing=smoothing, reduction=REDUCTIONS
     )
-    if d.choice(False, False, True):
+    if domain is not MASKED and d.choice(False, False, True):
+        shares = SHARES if d.integer(0, 3) == 3 else PROBABILITY
         return call(
             x,
-            d.tensor((*shape[:1], count, *shape[1:]) if shape else (count,), PROBABILITY),
+            d.tensor((*shape[:1], count, *shape[1:]) if shape else (count,), shares),
             **options,
         )
     target, ignored = labels_or_none(d, shape, count)
@@ -101,7 +116,7 @@ def multi_margin(d: Drawing) -> Call:
         x,
         labels(d, shape, count),
         **weights(d, count),
-        **optional_arguments(d, p=(2,), margin=MARGINS, reduction=REDUCTIONS),
+        **optional_arguments(d, p=(2,), margin=EVERY_MARGIN, reduction=REDUCTIONS),
     )
 
 
@@ -115,17 +130,22 @@ def multilabel(d: Drawing) -> Call:
 
 def alignment(d: Drawing) -> Call:
     """Connectionist temporal classification with room for every label and the blanks between
-    them."""
+    them; one time in eight without, or without labels. Targets are rows, or stand one after the
+    other."""
     labels_each, batch, count = d.size(1, 6), d.size(1, 4), d.size(2, 17)
     steps = 2 * labels_each + d.integer(1, 6)
     blank = d.choice(0, 0, count - 1)
     first = 0 if blank else 1
     span = ("integers", first, first + count - 2)
     target = d.tensor((batch, labels_each), dtype="int64", values=span)
-    inputs = tuple(d.integer(2 * labels_each + 1, steps) for _ in range(batch))
-    label_counts = tuple(d.integer(1, labels_each) for _ in range(batch))
+    cramped = d.integer(0, 7) == 7
+    least, fewest = (1, 0) if cramped else (2 * labels_each + 1, 1)
+    inputs = tuple(d.integer(least, steps) for _ in range(batch))
+    label_counts = tuple(d.integer(fewest, labels_each) for _ in range(batch))
+    if d.integer(0, 3) == 3:
+        target = d.tensor((sum(label_counts),), dtype="int64", values=span)
     return call(
-        d.tensor((steps, batch, count), LOG_PROBABILITIES),
+        d.tensor((steps, batch, count), IMPROBABLE_STEPS if cramped else LOG_PROBABILITIES),
         target,
         inputs,
         label_counts,

@@ -63,11 +63,31 @@ def channels(d: Drawing, rank: int) -> tuple[int, int, int]:
     Now and then there are as many as in the middle of a network: only long sums show how they are
     accumulated.
     """
-    groups = d.choice(1, 1, 1, 2, 3, 8)
+    groups = d.choice(1, 1, 1, 2, 3, 8, 16)
     if groups == 1 and rank < 3 and not d.integer(0, 5):
         return 1, d.size(8, 64), d.size(4, 16)
     max_channels = max(1, CHANNELS[rank] // groups)
     return groups, d.size(1, max_channels), d.size(1, max_channels)
+
+
+def pointwise(d: Drawing, rank: int) -> Call:
+    """Kernels of one element, the middle of a network: many channels, of which the last block of 16
+    is half full, and in two dimensions up to thousands of pixels. Shrinks to the fewest."""
+    c_in, c_out = d.choice(8, 24, 104, 120), d.choice(16, 209, 208, 256)
+    spatial = [d.choice(1, 7, 8)] * rank
+    if rank == 2 and d.flag():
+        spatial = [d.choice(16, 65, 64), 64]
+        c_in, c_out = (c_in, 16) if d.flag() else (8, c_out)
+    domain = summed(d, c_in)
+    kwargs = {"padding": 1} if d.choice(False, False, True) else {}
+    bias = (d.tensor((c_out,), domain),) if d.flag() else ()
+    batch = () if d.flag() else (1,)
+    return call(
+        d.tensor((*batch, c_in, *spatial), domain),
+        d.tensor((c_out, c_in, *[1] * rank), weights(domain)),
+        *bias,
+        **kwargs,
+    )
 
 
 def weights(domain: Domain) -> Domain:
@@ -78,9 +98,11 @@ def weights(domain: Domain) -> Domain:
 
 def convolution(rank: int) -> Sample:
     """Batched and unbatched, with and without bias; padding as numbers, ``"same"`` or
-    ``"valid"``."""
+    ``"valid"``. One in sixteen has a kernel of one element and many channels."""
 
     def sample(d: Drawing) -> Call:
+        if d.integer(0, 15) == 15:
+            return pointwise(d, rank)
         groups, c_in, c_out = channels(d, rank)
         kernel, kwargs, min_sizes = windows(d, rank)
         word = d.choice(None, None, None, "same", "valid")
@@ -122,11 +144,13 @@ def transposed(rank: int) -> Sample:
             spread(kwargs.get("stride", 1), rank),
             spread(kwargs.get("dilation", 1), rank),
         )
+        spatial = [d.size(1, MOST[rank] // 2) for _ in kernel]
         if kwargs:
-            # at least one output element remains: a kernel of extent e allows a padding of (e - 1)
-            # / 2
+            # At least one output element remains: of n input elements and a kernel of extent e,
+            # (n - 1) · stride + e without padding.
             kwargs["padding"] = [
-                min(1, (k - 1) * s // 2) for k, s in zip(kernel, dilation, strict=True)
+                d.integer(0, min(2, ((n - 1) * step + (k - 1) * s) // 2))
+                for n, step, k, s in zip(spatial, stride, kernel, dilation, strict=True)
             ]
             kwargs["output_padding"] = [
                 d.integer(0, max(pair) - 1) for pair in zip(stride, dilation, strict=True)
@@ -134,7 +158,6 @@ def transposed(rank: int) -> Sample:
         if groups > 1:
             kwargs["groups"] = groups
         batch = () if d.flag() else (d.size(1, 3),)
-        spatial = [d.size(1, MOST[rank] // 2) for _ in kernel]
         domain = summed(d, c_in * math.prod(kernel))
         bias = (d.tensor((groups * c_out,), domain),) if d.flag() else ()
         # Cropping the result is leaving out products, or multiplying with zeros, too.

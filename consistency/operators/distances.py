@@ -19,6 +19,9 @@ VECTORS = Domain(wide=(-8, 8), sums=True, squares=True)
 NEARBY = Domain(-4.0, 4.0, wide=(-8, 2))
 APART = Domain(wide=(-8, 2), squares=True)
 EPSILON = 1e-6  # the default of pairwise_distance
+EPSILONS = (0.5, 2.0**-20, 64.0)
+# Simplest first; of the others the smallest is a power of a power, and 0 counts what is not 0.
+ORDERS = (1.0, 3.0, math.inf, 2.0, 0.5, 1.5, 0.25, 0.0)
 
 
 def rows(d: Drawing) -> tuple[int, int]:
@@ -31,53 +34,73 @@ def similarity(d: Drawing) -> Call:
     """Along any dim of two tensors that broadcast."""
     shape = (*d.shape(0, 2, most=9, elements=16), d.size(1, 512))
     if d.flag():
-        return call(d.tensor(shape, VECTORS), d.tensor(shape, VECTORS), dim=d.dim(shape))
+        return call(
+            d.tensor(shape, VECTORS),
+            d.tensor(shape, VECTORS),
+            dim=d.dim(shape),
+            **optional_arguments(d, eps=EPSILONS),
+        )
     return call(
         d.tensor(shape, VECTORS),
         d.tensor((*d.broadcastable(shape[:-1]), shape[-1]), VECTORS),
         dim=-1,
-        **optional_arguments(d, eps=(0.5,)),
+        **optional_arguments(d, eps=EPSILONS),
     )
 
 
 def row_distance(d: Drawing) -> Call:
+    """Rows, or a single one on either side; in any norm."""
     shape = rows(d)[d.integer(0, 1) :]
+    left, right = d.choice((shape, shape), (shape, shape[-1:]), (shape[-1:], shape))
     return call(
-        d.tensor(shape, APART),
-        d.tensor(shape, NEARBY),
-        **optional_arguments(d, p=(1.0, 3.0, 100.0), eps=(0.0,), keepdim=(True,)),
+        d.tensor(left, APART),
+        d.tensor(right, NEARBY),
+        **optional_arguments(
+            d, p=(*ORDERS, 100.0, -math.inf), eps=(0.0, 0.5, -1.0), keepdim=(True,)
+        ),
     )
 
 
 def cross_distance(d: Drawing) -> Call:
     """At most 25 rows, above which the default for p = 2 is a matrix product that cancels; or that
-    product declined, or points far from the origin, where it cancels."""
+    product declined or asked for, or points far from the origin, where it cancels. Batches
+    broadcast, one row in sixteen is empty or long. Shrinks to few short rows."""
     many = d.flag()
-    n, length = (d.size(1, 65 if many else 25) for _ in range(2)), d.size(1, 65)
+    n = [d.size(1, 65 if many else 25) for _ in range(2)]
+    length = d.choice(0, 1025) if d.integer(0, 15) == 15 else d.size(1, 65)
     batch = d.shape(0, 1, most=3)
     if d.choice(*[False] * 9, True):
         counts = (d.size(1, 65), d.size(26, 65))
         values = ("offset", 1024.0, 1.0)
         return call(*(d.tensor((*batch, k, length), values=values) for k in counts))
-    tensors = [d.tensor((*batch, count, length), NEARBY) for count in n]
+    batches = (batch, d.broadcastable(batch))
+    n = [min(count, 9) if length > 65 else count for count in n]
+    tensors = [
+        d.tensor((*each, count, length), NEARBY) for each, count in zip(batches, n, strict=True)
+    ]
     mode = {"compute_mode": "donot_use_mm_for_euclid_dist"} if many else {}
-    return call(*tensors, **optional_arguments(d, p=(1.0, 3.0, float("inf"))), **mode)
+    if not many and d.integer(0, 15) == 15:
+        mode = {"compute_mode": "use_mm_for_euclid_dist"}
+    return call(*tensors, **optional_arguments(d, p=ORDERS), **mode)
 
 
 def own_distances(d: Drawing) -> Call:
     return call(
         d.tensor((d.size(2, 33), d.size(1, 65)), NEARBY),
-        **optional_arguments(d, p=(1.0, 3.0, float("inf"))),
+        **optional_arguments(d, p=ORDERS),
     )
 
 
 def triplet(d: Drawing) -> Call:
+    """Any norm and eps; torch refuses margins at or below 0."""
     shape = rows(d)[d.integer(0, 1) :]
-    margin = {"margin": d.choice(*MARGINS)} if d.flag() else {}
+    margin = {"margin": d.choice(*MARGINS, 64.0, 2.0**-20)} if d.flag() else {}
     return call(
         *(d.tensor(shape, NEARBY) for _ in range(3)),
         **margin,
-        **optional_arguments(d, p=(1.0,), swap=(True,), reduction=REDUCTIONS, eps=(2.0**-10,)),
+        **optional_arguments(
+            d, p=ORDERS, swap=(True,), reduction=REDUCTIONS, eps=(2.0**-10, 0.0, 0.5)
+        ),
     )
 
 
@@ -88,16 +111,18 @@ def cosine_embedding(d: Drawing) -> Call:
         d.tensor(shape, VECTORS),
         d.tensor(shape, VECTORS),
         target,
-        **optional_arguments(d, margin=(0.25, -0.25), reduction=REDUCTIONS),
+        **optional_arguments(d, margin=(0.25, -0.25, 1.0, -1.0), reduction=REDUCTIONS),
     )
 
 
 @hook
 def of_norm(outputs: Tensors, *_: Any, p: float = 2.0, **__: Any) -> torch.Tensor:
     """|ref|; a root other than the square root carries the rounding of its exponent, times the
-    logarithm of what is under it."""
+    logarithm of what is under it, and one of p < 1 the p-th part of the sum's."""
     length = outputs[0].abs()
-    return length * (2.0 + finite(length.log()).abs()) if p == 3.0 else length
+    if p in (0.0, 1.0, 2.0, math.inf, -math.inf):
+        return length
+    return length * (2.0 + finite(length.log()).abs()) * max(1.0, 1.0 / p)
 
 
 def slope(x: torch.Tensor, y: torch.Tensor, dim: int, eps: float) -> torch.Tensor:

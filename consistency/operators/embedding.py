@@ -34,10 +34,15 @@ def table(d: Drawing, domain: Domain = REAL) -> tuple[Any, int]:
 
 
 def embedding(d: Drawing) -> Call:
+    """Indices of any shape, none at all now and then; one time in four as int32."""
     weight, rows = table(d)
     padding = {"padding_idx": d.integer(-rows, rows - 1)} if d.choice(False, False, True) else {}
+    shape = d.shape(0, 3, elements=128) if d.integer(0, 31) < 31 else (0,)
+    positions = d.index(shape, rows)
+    if d.integer(0, 3) == 3:
+        positions = d.tensor(shape, dtype="int32", values=("integers", 0, rows - 1))
     return call(
-        d.index(d.shape(0, 3, elements=128), rows),
+        positions,
         weight,
         **padding,
         **optional_arguments(d, scale_grad_by_freq=(True,)),
@@ -67,17 +72,21 @@ def embedding_bag(d: Drawing) -> Call:
     else:
         shape = (d.size(1, 9), d.size(1, 33))
     if mode == "sum" and d.flag():
-        kwargs["per_sample_weights"] = d.tensor(shape, Domain(-2.0, 2.0))
+        kwargs["per_sample_weights"] = d.tensor(
+            shape, Domain(-2.0, 2.0, specials=("0", "1"), wide=(-8, 0))
+        )
     if d.choice(False, False, True):
-        kwargs["padding_idx"] = d.integer(0, rows - 1)
+        kwargs["padding_idx"] = d.integer(-rows, rows - 1)
     if mode != "max" and d.choice(False, False, True):
         kwargs["scale_grad_by_freq"] = True
     return call(d.index(shape, rows), weight, **kwargs)
 
 
 def one_hot(d: Drawing) -> Call:
+    """As many classes as there are indices, more, or none given."""
     count = d.size(1, 33)
-    return call(d.index(d.shape(0, 3, elements=256), count), count if d.flag() else -1)
+    classes = d.choice(-1, count, count + d.integer(0, 9))
+    return call(d.index(d.shape(0, 3, elements=256), count), classes)
 
 
 @hook

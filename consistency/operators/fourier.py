@@ -29,14 +29,15 @@ from .parameter_sampling import optional_arguments
 
 SIGNAL = Domain(wide=(-10, 10), sums=True)
 NORMS = ("ortho", "forward")
-LENGTHS = (1, 8, 9, 31, 64, 100)  # of the result: cut off or padded with zeros
+LENGTHS = (1, 8, 9, 31, 64, 100, 127, 600, 1024)  # of the result: cut off or padded with zeros
 HALVES = frozenset(
     {"irfft", "hfft", "irfft2", "irfftn", "hfft2", "hfftn"}
 )  # take one half of a symmetric spectrum
 
 
 def along_one(name: str) -> Sample:
-    """Along one dim of any length, primes included; half spectra have at least two numbers."""
+    """Along one dim of any length, primes included; half spectra have at least two numbers. One
+    signal in sixteen is long."""
 
     def sample(d: Drawing) -> Call:
         length, before, after = (
@@ -44,6 +45,8 @@ def along_one(name: str) -> Sample:
             d.shape(0, 1, most=8),
             d.shape(0, 1, most=3),
         )
+        if d.integer(0, 15) == 15:
+            length, before = d.choice(2049, 4099, 8192, 6000), before[:0]
         shape, dim = (*before, length, *after), len(before)
         where = {} if not after and not d.flag() else {"dim": dim - (len(shape) if d.flag() else 0)}
         return call(
@@ -73,17 +76,26 @@ def grid(d: Drawing, name: str, rank: int) -> Call:
     shape = [d.size(min_size, 33 if rank < 3 else 13) for _ in range(rank)]
     batch = d.shape(0, 1, most=3)
     dims = list(range(-rank, 0))
+    orders = [dims, dims[::-1], [*dims[1:], dims[0]]]
+    if d.choice(False, False, True):  # counted from the front
+        orders = [[each + len(batch) + rank for each in order] for order in orders]
     size = {"s": [d.integer(min_size, 17) for _ in dims]} if d.choice(False, False, True) else {}
     implied = not size and (not batch or name.endswith("2")) and (rank == 2 or name[-1] == "n")
-    dim = {} if implied and d.flag() else {"dim": d.choice(dims, dims[::-1])}
+    dim = {} if implied and d.flag() else {"dim": d.choice(*orders)}
     return call(
         d.tensor((*batch, *shape), SIGNAL), **size, **dim, **optional_arguments(d, norm=NORMS)
     )
 
 
 def shifted(d: Drawing) -> Call:
-    shape = d.shape(1, 4)
-    return call(d.tensor(shape, REAL), **({"dim": list(d.dims(shape))} if d.flag() else {}))
+    """Along all dims, one, or several."""
+    shape = d.shape(0, 4)
+    match d.choice("all", "several", "one") if shape else "all":
+        case "several":
+            return call(d.tensor(shape, REAL), dim=list(d.dims(shape)))
+        case "one":
+            return call(d.tensor(shape, REAL), dim=d.dim(shape))
+    return call(d.tensor(shape, REAL))
 
 
 def short_time(d: Drawing) -> Call:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -29,13 +31,43 @@ from .pooling import of_adaptive_window
 
 MOST = {1: 129, 2: 17, 3: 7}
 SMOOTH = {1: "linear", 2: "bilinear", 3: "trilinear"}
+SCALES = (2.0, 0.5, 1.5, 2.25, 3.0, 120 / 88, 0.7, 1 / 3, 1.1)
 PIXELS = Domain(wide=(-8, 7), sums=True)
+
+
+def certain(size: int, wanted: int, scale: float | None, offset: float) -> bool:
+    """Whether the same pixels are the nearest ones in float32, in float64 and in exact arithmetic:
+    which side the rounding of a coordinate falls on, nothing promises."""
+    exact = Fraction(size, wanted) if scale is None else 1 / Fraction(scale)
+    positions = range(wanted)
+    truth = [min(math.floor((i + Fraction(offset)) * exact), size - 1) for i in positions]
+    for number in (np.float32, np.float64):
+        step = number(size) / number(wanted) if scale is None else number(1.0 / scale)
+        rounded = [number(i + offset) * step for i in positions]
+        if truth != [min(math.floor(float(at)), size - 1) for at in rounded]:
+            return False
+    return True
+
+
+def uneven(d: Drawing, mode: str, size: list[int]) -> dict[str, Any]:
+    """Any scale or size for the nearest pixel of which the coordinates are certain; else nothing.
+    Shrinks to a scale of 3."""
+    offset = 0.5 if mode == "nearest-exact" else 0.0
+    if d.flag():
+        wanted = [d.size(1, 2 * n) for n in size]
+        known = all(certain(n, w, None, offset) for n, w in zip(size, wanted, strict=True))
+        return {"size": wanted} if known else {}
+    scale = d.choice(3.0, 1.5, 120 / 88, 0.7, 1 / 3, 1.1, 5.0)
+    whole = [math.floor(n * scale) for n in size]
+    known = all(w and certain(n, w, scale, offset) for n, w in zip(size, whole, strict=True))
+    return {"scale_factor": scale} if known else {}
 
 
 def interpolate(d: Drawing) -> Call:
     """By size or by scale, a quarter of them in which a row is a single pixel with aligned corners.
-    A size may be a single pixel, which smooth modes bring together from others.
-    Where the nearest pixel is taken every coordinate is exact: powers of two as sizes or scales."""
+    A size may be a single pixel, which smooth modes bring together from others. Where the nearest
+    pixel is taken every coordinate is exact: powers of two as sizes or scales, or
+    :func:`uneven`."""
     rank = d.choice(2, 1, 3, 2)
     lone = d.integer(0, 3) == 3  # a single pixel, aligned: there is no neighbor to align it with
     modes = [
@@ -57,7 +89,7 @@ def interpolate(d: Drawing) -> Call:
     options: dict[str, Any] = {"mode": mode} if mode != "nearest" else {}
     if d.flag():
         options["scale_factor"] = (
-            d.choice(2.0, 4.0, *[0.5] * (rank == 1)) if exact else d.choice(2.0, 0.5, 1.5, 2.25)
+            d.choice(2.0, 4.0, *[0.5] * (rank == 1)) if exact else d.choice(*SCALES)
         )
         if not exact and d.flag():
             options["recompute_scale_factor"] = True
@@ -68,8 +100,12 @@ def interpolate(d: Drawing) -> Call:
             else d.size(1, MOST[rank])
             for i in range(rank)
         ]
-    if options.get("scale_factor") == 0.5:
-        size = [max(n, 2) for n in size]  # half a pixel is none
+    if exact and d.flag():
+        other = uneven(d, mode, size)
+        options = {"mode": mode, **other} if other else options
+    if options.get("scale_factor", 1.0) < 1.0:
+        least = math.ceil(1.0 / options["scale_factor"])
+        size = [max(n, least) for n in size]  # a part of a pixel is none
     if lone:
         options["align_corners"] = True
         if options.get("scale_factor", 1.0) >= 1.0:
@@ -84,9 +120,10 @@ def interpolate(d: Drawing) -> Call:
 
 
 def grid_sample(d: Drawing) -> Call:
-    """Sampling points within and a little outside of the image; whole pixels, and halves, where the
-    nearest one is taken. NaN is none of them where the gradient of torch's CPU would end the
-    process: between the pixels of images, unless padding is zeros (docs/coverage.md)."""
+    """Sampling points within and a little outside of the image, one time in eight far outside;
+    whole pixels, and halves, where the nearest one is taken. NaN is none of them where the gradient
+    of torch's CPU would end the process: between the pixels of images, unless padding is zeros
+    (docs/coverage.md)."""
     rank = d.choice(2, 3)
     mode = d.choice("bilinear", "nearest", *["bicubic"] * (rank == 2))
     if mode == "nearest":
@@ -104,7 +141,8 @@ def grid_sample(d: Drawing) -> Call:
     padding = d.choice("zeros", "border", "reflection")
     if padding == "zeros" and d.choice(*[False] * 5, True):
         points = {"values": ("beyond", 1)}  # no pixel, wherever it is rounded to
-    domain = Domain(-1.25, 1.25)
+    reach = 8.0 if mode != "nearest" and d.integer(0, 7) == 7 else 1.25
+    domain = Domain(-reach, reach)
     if (rank, mode) == (2, "bilinear") and padding != "zeros":
         domain = replace(domain, propagates=())
     grid = d.tensor((batch, *output_size, rank), domain, **points)

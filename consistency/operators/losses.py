@@ -33,21 +33,30 @@ from .loss_magnitudes import (
 )
 from .parameter_sampling import PLAIN, optional_arguments
 from .regression_losses import (
-    RATES,
     REDUCTIONS,
     WEIGHTED,
     absolute_errors,
     of_weighted_terms,
+    rates,
     regression,
     sized,
 )
 
 LOGITS = Domain(-60.0, 60.0, points=(0.0, 16.0, -16.0), wide=(-10, 4))
+# Where exp leaves the formats, and beyond.
+FAR = Domain(-1024.0, 1024.0, points=(0.0, 88.72, -88.72, 104.0, -104.0, 710.0, -746.0))
 SCORES = Domain(-4.0, 4.0, wide=(-10, 1))
 LOG_PROBABILITIES = Domain(-16.0, 0.0)
 SHARES = Domain(0.0, 1.0, specials=("0", "1"))
 SHARES_PREDICTED = Domain(2.0**-20, 1.0 - 2.0**-20, propagates=())  # torch refuses NaN
+CERTAIN = Domain(0.0, 1.0, specials=("0", "1"), points=(1.0, 0.0), propagates=())
 MARGINS = (0.5, 2.0)
+EVERY_MARGIN = (*MARGINS, 0.0, -1.0, 64.0)
+
+
+def logits(d: Drawing) -> Domain:
+    """Mostly within ±60, one time in eight far beyond."""
+    return FAR if d.integer(0, 7) == 7 else LOGITS
 
 
 def paired(*domains: Domain, weighted: bool = False, **options: tuple[Any, ...]) -> Sample:
@@ -56,7 +65,7 @@ def paired(*domains: Domain, weighted: bool = False, **options: tuple[Any, ...])
     def sample(d: Drawing) -> Call:
         shape = sized(d)
         weight = (
-            {"weight": d.tensor(d.broadcastable(shape), RATES)} if weighted and d.flag() else {}
+            {"weight": d.tensor(d.broadcastable(shape), rates(d))} if weighted and d.flag() else {}
         )
         return call(
             *(d.tensor(shape, domain) for domain in domains),
@@ -67,13 +76,27 @@ def paired(*domains: Domain, weighted: bool = False, **options: tuple[Any, ...])
     return sample
 
 
+def entropy(d: Drawing) -> Call:
+    """Predictions between 0 and 1, one time in eight 0 and 1 among them; perhaps a weight that
+    broadcasts."""
+    predicted = CERTAIN if d.integer(0, 7) == 7 else SHARES_PREDICTED
+    return paired(predicted, SHARES, weighted=True)(d)
+
+
+def gaussian(d: Drawing) -> Call:
+    """Variances above 0; one time in four 0 among them and close to it, where eps takes their
+    place."""
+    return paired(SCORES, SCORES, rates(d), full=(True,), eps=(0.25, 2.0**-20, 4.0))(d)
+
+
 def divergence(d: Drawing) -> Call:
     """Always with a reduction: the default one warns."""
     shape, log_target = (d.size(1, 33), *d.shape(0, 2, elements=64)), d.flag()
-    target = d.tensor(shape, LOG_PROBABILITIES if log_target else SHARES)
+    logarithms = Domain(-200.0, 0.0, points=(0.0, -88.0)) if d.flag() else LOG_PROBABILITIES
+    target = d.tensor(shape, logarithms if log_target else SHARES)
     kwargs: dict[str, Any] = {"log_target": True} if log_target else {}
     return call(
-        d.tensor(shape, LOG_PROBABILITIES),
+        d.tensor(shape, logarithms),
         target,
         reduction=d.choice("batchmean", "sum", "none"),
         **kwargs,
@@ -84,13 +107,15 @@ def poisson(d: Drawing) -> Call:
     """Rates or their logarithms; with and without Stirling's approximation, which begins at a
     target of 1."""
     shape, log_input = sized(d), not d.flag()
-    x = d.tensor(shape, Domain(-8.0, 8.0) if log_input else RATES)
-    target = d.tensor(shape, Domain(0.0, 64.0, points=(1.0,)))
+    reach = 100.0 if d.integer(0, 7) == 7 else 8.0  # exp(89) leaves float32
+    exponents = Domain(-reach, reach)
+    x = d.tensor(shape, exponents if log_input else rates(d))
+    target = d.tensor(shape, Domain(0.0, 64.0, points=(1.0,), specials=("0", "1")))
     return call(
         x,
         target,
         log_input=log_input,
-        **optional_arguments(d, full=(True,), reduction=REDUCTIONS, eps=(2.0**-10,)),
+        **optional_arguments(d, full=(True,), reduction=REDUCTIONS, eps=(2.0**-10, 1.0)),
     )
 
 
@@ -103,11 +128,12 @@ def signed(domain: Domain, count: int = 1, **options: tuple[Any, ...]) -> Sample
     def sample(d: Drawing) -> Call:
         shape = sized(d)
         exact: dict[str, Any] = {}
+        chosen = logits(d) if domain is LOGITS else domain
         if count > 1 and d.dtype in HALF:
             exact["values"] = ("integers", -16, 16)
         target = d.tensor(shape, PLAIN, values=("tokens", 1.0, 1.0, "-1", "-1", "1"))
         return call(
-            *(d.tensor(shape, domain, **exact) for _ in range(count)),
+            *(d.tensor(shape, chosen, **exact) for _ in range(count)),
             target,
             **optional_arguments(d, reduction=REDUCTIONS, **options),
         )
@@ -118,9 +144,9 @@ def signed(domain: Domain, count: int = 1, **options: tuple[Any, ...]) -> Sample
 def labeled(d: Drawing) -> Call:
     """One value per class for each target of 0 or 1."""
     shape = (d.size(1, 33), d.size(1, 65))
-    weight = {"weight": d.tensor((shape[1],), RATES)} if d.flag() else {}
+    weight = {"weight": d.tensor((shape[1],), rates(d))} if d.flag() else {}
     return call(
-        d.tensor(shape, LOGITS),
+        d.tensor(shape, logits(d)),
         d.tensor(shape, SHARES),
         **weight,
         **optional_arguments(d, reduction=REDUCTIONS),
@@ -131,9 +157,9 @@ def logistic(d: Drawing) -> Call:
     """Weights broadcast; ``pos_weight`` is one number per class."""
     shape = d.shape(1, 3, elements=2048)
     weights = {"weight": d.broadcastable(shape), "pos_weight": shape[-1:]}
-    chosen = {name: d.tensor(size, RATES) for name, size in weights.items() if d.flag()}
+    chosen = {name: d.tensor(size, rates(d)) for name, size in weights.items() if d.flag()}
     return call(
-        d.tensor(shape, LOGITS),
+        d.tensor(shape, logits(d)),
         d.tensor(shape, SHARES),
         **chosen,
         **optional_arguments(d, reduction=REDUCTIONS),
@@ -172,19 +198,12 @@ PREDICTION: dict[str, Any] = {"differentiable_inputs": (0,)}
 OPERATORS = [
     loss("mse_loss", regression(WEIGHTED), WEIGHTED_TERMS),
     loss("l1_loss", regression(WEIGHTED), WEIGHTED_TERMS, reference=absolute_errors),
-    loss("smooth_l1_loss", regression(beta=(0.5, 4.0)), POSITIVE_TERMS),
-    loss("huber_loss", regression(WEIGHTED, delta=(0.5, 4.0)), WEIGHTED_TERMS),
+    loss("smooth_l1_loss", regression(beta=(0.5, 4.0, 0.0, 2.0**-10, 64.0)), POSITIVE_TERMS),
+    loss("huber_loss", regression(WEIGHTED, delta=(0.5, 4.0, 2.0**-10, 64.0)), WEIGHTED_TERMS),
     loss("kl_div", divergence, of_divergence),
     loss("poisson_nll_loss", poisson, of_poisson),
-    loss(
-        "gaussian_nll_loss", paired(SCORES, SCORES, RATES, full=(True,), eps=(0.25,)), of_gaussian
-    ),
-    loss(
-        "binary_cross_entropy",
-        paired(SHARES_PREDICTED, SHARES, weighted=True),
-        of_entropy,
-        **PREDICTION,
-    ),
+    loss("gaussian_nll_loss", gaussian, of_gaussian),
+    loss("binary_cross_entropy", entropy, of_entropy, **PREDICTION),
     loss(
         "binary_cross_entropy_with_logits",
         logistic,
@@ -194,14 +213,14 @@ OPERATORS = [
     loss("multilabel_soft_margin_loss", labeled, of_labels, **PREDICTION),
     loss(
         "hinge_embedding_loss",
-        signed(SCORES, margin=MARGINS),
+        signed(SCORES, margin=EVERY_MARGIN),
         of_embedding,
         whole=(1,),
         **PREDICTION,
     ),
     loss(
         "margin_ranking_loss",
-        signed(SCORES, 2, margin=MARGINS),
+        signed(SCORES, 2, margin=EVERY_MARGIN),
         of_ranking,
         differentiable_inputs=(0, 1),
     ),

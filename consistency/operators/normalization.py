@@ -12,6 +12,7 @@ import torch
 from .declare import (
     FLOAT,
     FLOATS,
+    HALF,
     POSITIVE,
     SQUARED,
     Call,
@@ -44,14 +45,31 @@ from .normalization_magnitudes import (
 from .parameter_sampling import optional_arguments
 
 SCALE = Domain(-2.0, 2.0)
-EPSILONS = (1e-3, 1e-6, 2.0**-8)
+SCALES = Domain(specials=("0", "1", "-1"), wide=(-10, 10))
+VARIANCE = Domain(0.0, 2.0**10, specials=("0", "tiny"), wide=(-24, 9))
+EPSILONS = (1e-3, 1e-6, 2.0**-8, 1e-12, 1.0, 64.0)
+CLOSE = Domain(-(2.0**-12), 2.0**-12)  # variances far below the default eps
 
 
-def affine(d: Drawing, shape: Sequence[int], *, layout: bool = True) -> tuple[Any, ...]:
-    """Weight and bias, the weight alone, or neither."""
+def spread_out(d: Drawing) -> Domain:
+    """What is normalized: now and then numbers so close to each other that eps decides."""
+    return CLOSE if d.integer(0, 15) == 15 else SQUARED
+
+
+def parameters(d: Drawing) -> dict[str, Any]:
+    """The dtype of weights and statistics: one time in eight float32 beside the half formats."""
+    mixed = d.dtype in HALF and d.integer(0, 7) == 7
+    return {"dtype": "float32"} if mixed else {}
+
+
+def affine(
+    d: Drawing, shape: Sequence[int], *, layout: bool = True, **dtype: Any
+) -> tuple[Any, ...]:
+    """Weight and bias, the weight alone, or neither; one time in eight from 0 to a thousand."""
     kind = d.choice("neither", "both", "weight")
-    weight = d.tensor(shape, SCALE, layout=layout) if kind != "neither" else None
-    return weight, d.tensor(shape, SCALE, layout=layout) if kind == "both" else None
+    scale = SCALES if d.integer(0, 7) == 7 else SCALE
+    weight = d.tensor(shape, scale, layout=layout, **dtype) if kind != "neither" else None
+    return weight, d.tensor(shape, scale, layout=layout, **dtype) if kind == "both" else None
 
 
 def channelwise(d: Drawing, channels: int, *, running: bool = True) -> tuple[Any, ...]:
@@ -59,9 +77,10 @@ def channelwise(d: Drawing, channels: int, *, running: bool = True) -> tuple[Any
 
     All contiguous: torch's gradient of (N, C) inputs on the CPU reads strided ones as if they were.
     """
-    mean = d.tensor((channels,), SCALE, layout=False) if running else None
-    variance = d.tensor((channels,), POSITIVE, layout=False) if running else None
-    return mean, variance, *affine(d, (channels,), layout=False)
+    dtype, spread = parameters(d), VARIANCE if d.integer(0, 7) == 7 else POSITIVE
+    mean = d.tensor((channels,), SCALE, layout=False, **dtype) if running else None
+    variance = d.tensor((channels,), spread, layout=False, **dtype) if running else None
+    return mean, variance, *affine(d, (channels,), layout=False, **dtype)
 
 
 def pixels(d: Drawing, most: int) -> tuple[int, ...]:
@@ -78,7 +97,7 @@ def batch_norm(d: Drawing) -> Call:
         2 if training and math.prod(spatial) == 1 else 1,
         max(2, min(65, 8192 // (channels * math.prod(spatial)))),
     )
-    x = d.tensor((batch, channels, *spatial), SQUARED)
+    x = d.tensor((batch, channels, *spatial), spread_out(d))
     return call(
         x,
         *channelwise(d, channels),
@@ -90,25 +109,27 @@ def batch_norm(d: Drawing) -> Call:
 def instance_norm(d: Drawing) -> Call:
     """With the input's own statistics, running ones updated or not, or the running ones alone."""
     channels, spatial = d.size(1, 17), (d.size(2, 33), *d.shape(0, 2, most=9, elements=16))
-    x = d.tensor((d.size(1, 4), channels, *spatial), SQUARED)
+    x = d.tensor((d.size(1, 4), channels, *spatial), spread_out(d))
     kind = d.choice("own", "update", "running")
     switch = {"use_input_stats": False} if kind == "running" else {}
     return call(
         x,
         *channelwise(d, channels, running=kind != "own"),
         **switch,
-        **optional_arguments(d, momentum=(0.5,), eps=EPSILONS),
+        **optional_arguments(d, momentum=(0.5, 0.0, 1.0), eps=EPSILONS),
     )
 
 
 def layer_norm(d: Drawing) -> Call:
-    """Over one to three last dimensions, up to 2048 elements."""
-    normalized = (*d.shape(0, 2, most=5, elements=8), d.size(2, 2048))
+    """Over one to three last dimensions, up to 2048 elements; of a single one seldom, whose result
+    is the bias."""
+    least = 1 if d.integer(0, 15) == 15 else 2
+    normalized = (*d.shape(0, 2, most=5, elements=8), d.size(least, 2048))
     rows = d.shape(0, 2, most=17, elements=max(1, 8192 // math.prod(normalized)))
     return call(
-        d.tensor((*rows, *normalized), SQUARED),
+        d.tensor((*rows, *normalized), spread_out(d)),
         list(normalized),
-        *affine(d, normalized),
+        *affine(d, normalized, **parameters(d)),
         **optional_arguments(d, eps=EPSILONS),
     )
 
@@ -117,9 +138,9 @@ def rms_norm(d: Drawing) -> Call:
     """As :func:`layer_norm`; the default eps depends on the dtype."""
     normalized = (*d.shape(0, 1, most=5), d.size(1, 1024))
     rows = d.shape(0, 2, most=17, elements=max(1, 8192 // math.prod(normalized)))
-    weight = d.tensor(normalized, SCALE) if d.flag() else None
+    weight, _ = affine(d, normalized)
     return call(
-        d.tensor((*rows, *normalized), SQUARED),
+        d.tensor((*rows, *normalized), spread_out(d)),
         list(normalized),
         weight,
         d.choice(2.0**-16, *EPSILONS, None),
@@ -127,18 +148,26 @@ def rms_norm(d: Drawing) -> Call:
 
 
 def group_norm(d: Drawing) -> Call:
+    """Groups of one channel or several; those of a single number seldom, whose result is the bias,
+    and only several: torch refuses one."""
     groups, width, spatial = d.size(1, 8), d.size(1, 4), pixels(d, 9)
-    width = max(width, 2) if math.prod(spatial) == 1 else width
-    x = d.tensor((d.size(1, 4), groups * width, *spatial), SQUARED)
-    return call(x, groups, *affine(d, (groups * width,)), **optional_arguments(d, eps=EPSILONS))
+    batch = d.size(1, 4)
+    alone = width == math.prod(spatial) == 1
+    if alone and (d.integer(0, 7) < 7 or batch * groups == 1):
+        width = 2
+    x = d.tensor((batch, groups * width, *spatial), spread_out(d))
+    weights = affine(d, (groups * width,), **parameters(d))
+    return call(x, groups, *weights, **optional_arguments(d, eps=EPSILONS))
 
 
 def local_response_norm(d: Drawing) -> Call:
-    shape = (d.size(1, 3), d.size(1, 33), *d.shape(1, 2, most=9, elements=64))
-    x = d.tensor(shape, Domain(-8.0, 8.0))
-    return call(
-        x, d.size(1, 9), **optional_arguments(d, alpha=(1.0, 0.125), beta=(0.5, 1.0), k=(2.0,))
+    """Of images, rows or volumes; windows wider than there are channels, too."""
+    shape = (d.size(1, 3), d.size(1, 33), *d.shape(1, 3, most=9, elements=64))
+    x = d.tensor(shape, d.choice(Domain(-8.0, 8.0), Domain(wide=(-10, 10))))
+    options = optional_arguments(
+        d, alpha=(1.0, 0.125, 0.0), beta=(0.5, 1.0, 0.0, 2.0, -0.5), k=(2.0, 0.125)
     )
+    return call(x, d.size(1, 9), **options)
 
 
 def normalize(d: Drawing) -> Call:
@@ -149,8 +178,9 @@ def normalize(d: Drawing) -> Call:
     """
     shape = d.shape(1, 3, elements=4096)
     eps = {"eps": 2.0**-10} if d.dtype == "float16" else optional_arguments(d, eps=(2.0**-10, 1.0))
-    order = optional_arguments(d, p=(1.0, math.inf, 3.0))
-    domain = Domain(0.25, 8.0) if d.dtype == "float16" and order.get("p") == 3.0 else SQUARED
+    order = optional_arguments(d, p=(1.0, math.inf, 3.0, 0.5, 4.0))
+    powers = d.dtype == "float16" and order.get("p") in (3.0, 0.5, 4.0)
+    domain = Domain(0.25, 8.0) if powers else spread_out(d)
     return call(d.tensor(shape, domain), **order, dim=d.dim(shape), **eps)
 
 
@@ -159,11 +189,11 @@ def of_unit(
     outputs: Tensors, x: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12
 ) -> torch.Tensor:
     """|ref|; a root other than the square root carries the rounding of its exponent, times the
-    logarithm of what is under it."""
-    if p != 3.0:
+    logarithm of what is under it, and one of p < 1 the p-th part of the sum's."""
+    if p in (1.0, 2.0, math.inf):
         return outputs[0].abs()
     length = torch.linalg.vector_norm(x, p, dim, keepdim=True)
-    return outputs[0].abs() * (2.0 + finite(length.log()).abs())
+    return outputs[0].abs() * (2.0 + finite(length.log()).abs()) * max(1.0, 1.0 / p)
 
 
 def norm(

@@ -67,10 +67,10 @@ def windows(
     kwargs: dict[str, Any] = {"ceil_mode": True} if d.flag() else {}
     padding, dilation = [0] * rank, [1] * rank
     if d.flag():
-        kwargs["stride"] = per_dim(d, rank, 1, 3)
+        kwargs["stride"] = per_dim(d, rank, 1, d.choice(3, 9))
         kwargs["padding"] = padding = [d.integer(0, k // 2) for k in extent]
     if dilated and d.flag():
-        kwargs["dilation"] = per_dim(d, rank, 1, 2)
+        kwargs["dilation"] = per_dim(d, rank, 1, d.choice(2, 3))
         dilation = spread(kwargs["dilation"], rank)
         extent = [(k - 1) * s + 1 for k, s in zip(extent, dilation, strict=True)]
     # avg_pool3d forgets the padding. Where a window holds padding only, max_pool2d's gradient
@@ -92,7 +92,8 @@ def average(rank: int) -> Sample:
             lone = d.tensor((1, 1), summed(d, 1))
             return call(lone, [k], stride=[d.integer(1, 3)], padding=[k // 2])
         kernel, kwargs, size = windows(d, rank)
-        options: dict[str, tuple[Any, ...]] = {"divisor_override": (1, 3)} if rank > 1 else {}
+        divisors = (1, 3, -2, 1000)
+        options: dict[str, tuple[Any, ...]] = {"divisor_override": divisors} if rank > 1 else {}
         whole = None if d.floating else ("integers", *d.choice((1, 100), (-100, 100)))
         return call(
             image(d, size, summed(d, 64), whole),
@@ -122,7 +123,7 @@ def adaptive(rank: int, domain: Domain | None = None, **options: tuple[Any, ...]
 
     def sample(d: Drawing) -> Call:
         size = [d.size(1, MOST[rank]) for _ in range(rank)]
-        output_size: Any = per_dim(d, rank, 1, 9)
+        output_size: Any = per_dim(d, rank, 1, d.choice(9, 2 * MOST[rank]))
         if rank > 1 and isinstance(output_size, list) and d.flag():
             output_size[0] = None  # keep the input's size
         return call(
@@ -139,7 +140,7 @@ def power(rank: int) -> Sample:
     def sample(d: Drawing) -> Call:
         kernel = per_dim(d, rank, 1, KERNEL[rank]) if rank > 1 else d.integer(1, KERNEL[1])
         size = [d.size(KERNEL[rank], MOST[rank]) for _ in range(rank)]
-        order = d.choice(2.0, 1.0)
+        order = d.choice(2.0, 1.0, 3.0, 0.5, 4.0)
         domain = Domain(wide=(-6, 6)) if order == 2.0 else POSITIVE
         return call(
             image(d, size, domain),

@@ -21,21 +21,29 @@ Doubles = npt.NDArray[np.float64]
 # -103.97 (-17.33).
 LARGE, SMALL = (88.72, 11.09), (0.0, -9.7, -17.33, -87.33, -103.97)
 OVERFLOWING = Domain(points=LARGE, specials=("-inf", "inf", "nan", "-0"), wide=(-10, 5), sums=True)
+MIXED = Domain(-1024.0, 1024.0, specials=("-inf", "max", "-max", "nan"), wide=(-10, 9))
 UNDERFLOWING = Domain(points=SMALL, specials=("-inf", "-0"), wide=(-10, 7), sums=True)
 
 
 def along(d: Drawing) -> Call:
     """Along any dim, up to 4096 elements, seldom a single one: its share is 1.
 
-    Numbers are large or small, not both: of both in a row the largest alone would have a share.
-    Seldom one number expanded: shares are equal then.
+    Numbers are mostly large or small, not both: of both in a row the largest alone would have a
+    share. Seldom one number expanded: shares are equal then. One row in thirty-two is as long as a
+    vocabulary.
     """
+    if d.integer(0, 31) == 31:
+        return call(
+            d.tensor((d.choice(1, 2), d.choice(32768, 50257)), UNDERFLOWING), d.choice(-1, 1)
+        )
     shape = [*d.shape(0, 1, most=4), d.size(1, 4095)] if d.flag() else [*d.shape(0, 4)]
     dim = d.dim(shape)
     if shape and shape[dim] == 1 and d.integer(0, 7):
         shape[dim] = d.integer(2, 3)
     x = d.tensor(
-        shape, d.choice(OVERFLOWING, UNDERFLOWING), overlap=d.choice(False, False, False, True)
+        shape,
+        d.choice(*[OVERFLOWING, UNDERFLOWING] * 7, MIXED),
+        overlap=d.choice(False, False, False, True),
     )
     return call(x, dim)
 

@@ -110,6 +110,8 @@ def softplus(input: Array, beta: float = 1, threshold: float = 20) -> Array:
 def hardtanh(
     input: Array, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Array:
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
     low, high = constant(min_val, input), constant(max_val, input)
     return np.where(
         input < low, low, np.where(input > high, high, input)
