@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ..core.recipe import TensorRecipe
@@ -15,6 +16,7 @@ from .classification_magnitudes import (
     of_cross_entropy_slope,
     of_likelihood,
     of_margins,
+    of_margins_slope,
     of_multilabel,
     of_multilabel_slope,
     rows,
@@ -143,7 +145,11 @@ def alignment(d: Drawing) -> Call:
     inputs = tuple(d.integer(least, steps) for _ in range(batch))
     label_counts = tuple(d.integer(fewest, labels_each) for _ in range(batch))
     if d.integer(0, 3) == 3:
-        target = d.tensor((sum(label_counts),), dtype="int64", values=span)
+        # Neither expanded nor permuted: torch takes strided ones for contiguous ones, in part.
+        total = sum(label_counts)
+        target = d.tensor((2 * total,), dtype="int64", values=span, layout=False)
+        step = d.choice(1, 1, 1, 2)
+        target = replace(target, view=(("slice", 0, 0, step * total, step),))
     return call(
         d.tensor((steps, batch, count), IMPROBABLE_STEPS if cramped else LOG_PROBABILITIES),
         target,
@@ -182,7 +188,11 @@ OPERATORS = [
         frozenset({"constant"}),
     ),
     loss("cross_entropy", cross_entropy, CROSS_ENTROPY, FLOATS),
-    loss("multi_margin_loss", multi_margin, accumulated(of_margins, all_inputs)),
+    loss(
+        "multi_margin_loss",
+        multi_margin,
+        accumulated(of_margins, all_inputs, backward=of_margins_slope),
+    ),
     loss(
         "multilabel_margin_loss",
         multilabel,

@@ -116,10 +116,15 @@ def cosine_embedding(d: Drawing) -> Call:
 
 
 @hook
-def of_norm(outputs: Tensors, *_: Any, p: float = 2.0, **__: Any) -> torch.Tensor:
-    """|ref|; a root other than the square root carries the rounding of its exponent, times the
-    logarithm of what is under it, and one of p < 1 the p-th part of the sum's."""
+def of_norm(
+    outputs: Tensors, x: torch.Tensor, *_: Any, p: float = 2.0, eps: float = 0.0, **__: Any
+) -> torch.Tensor:
+    """|ref|, and the length of the eps that is added to every difference, which may cancel it; a
+    root other than the square root carries the rounding of its exponent, times the logarithm of
+    what is under it, and one of p < 1 the p-th part of the sum's."""
     length = outputs[0].abs()
+    if p != 0.0:
+        length = length + abs(eps) * (x.shape[-1] ** max(1.0 / p, 0.0) if x.shape[-1] else 0.0)
     if p in (0.0, 1.0, 2.0, math.inf, -math.inf):
         return length
     return length * (2.0 + finite(length.log()).abs()) * max(1.0, 1.0 / p)

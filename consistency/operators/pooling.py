@@ -27,7 +27,7 @@ from .declare import (
     products,
 )
 from .hooks import Tensors, hook
-from .magnitudes import peak
+from .magnitudes import finite, peak
 from .nonunique_results import gather_or_nan, plain_zeros
 from .parameter_sampling import optional_arguments, per_dim, spread, summed
 
@@ -215,6 +215,16 @@ def of_power_window(rank: int) -> Any:
     return terms
 
 
+@hook
+def of_root(outputs: Tensors, x: Any, p: float, *_: Any, **__: Any) -> Any:
+    """|ref|; a root other than the square root carries the rounding of its exponent, times the
+    logarithm of what is under it, and one of p < 1 the p-th part of the sum's."""
+    size = outputs[0].abs()
+    if p in (1.0, 2.0):
+        return size
+    return size * (2.0 + finite(size.log()).abs()) * max(1.0, 1.0 / p)
+
+
 def of_adaptive_window(rank: int) -> Any:
     """n: the largest window, from ⌊i·size/wanted⌋ to ⌈(i + 1)·size/wanted⌉ in each dimension."""
 
@@ -277,7 +287,7 @@ OPERATORS = [
         for n in (1, 2, 3)
     ),
     *(
-        pool(f"lp_pool{n}d", power(n), accumulated("products", of_power_window(n)), FLOAT)
+        pool(f"lp_pool{n}d", power(n), accumulated(of_root, of_power_window(n)), FLOAT)
         for n in (1, 2, 3)
     ),
     *(
