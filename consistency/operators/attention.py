@@ -175,7 +175,7 @@ def weighing(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The weights P, and their relative errors 1 + sᵢⱼ + Σₖ Pᵢₖ·sᵢₖ, with s the sizes of the
     scores."""
-    scores, sizes = (query @ key.mT) * scale, (query.abs() @ key.mT.abs()) * scale
+    scores, sizes = (query @ key.mT) * scale, (query.abs() @ key.mT.abs()) * abs(scale)
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if attn_mask is not None and attn_mask.dtype == torch.bool:
@@ -225,6 +225,7 @@ def of_gradients(
     query, key and mask."""
     factor, (keys, values) = factor_of(scale, query), in_groups(query, key, value)
     weights, errors = weighing(query, keys, attn_mask, is_causal, factor)
+    factor = abs(factor)
     each = values.abs().sum(-1).unsqueeze(-2)  # |cotangent · value|
     mean = (weights * each).sum(-1, keepdim=True)
     scores = weights * (errors * (each + mean) + (weights * errors * each).sum(-1, keepdim=True))

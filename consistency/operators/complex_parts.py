@@ -19,7 +19,8 @@ from .declare import (
 from .sampling import pointwise, shape_of, unary
 
 PART = Domain(specials=EVERYWHERE, wide=(-24, 24))
-RADIUS, ANGLE = Domain(0.0, 64.0, wide=(-10, 5)), Domain(-100.0, 100.0, points=(1.5, -3.0))
+RADIUS = Domain(specials=("0", "-0", "1", "-1"), wide=(-20, 20))
+ANGLE = Domain(points=(1.5, -3.0, 100.0), specials=("0", "-0"), wide=(-20, 16))
 
 
 def pairs(d: Drawing) -> Call:

@@ -18,6 +18,7 @@ EQUATIONS = (
     "ij,jk->ik", "ij,kj->ik", "i,i->", "i,j->ij", "ij,ij->i", "ij->ji", "ij->", "ii->i",
     "bij,bjk->bik", "bij,bjk->ik",
     "bhqd,bhkd->bhqk", "...ij,...jk->...ik", "ij,jk,kl->il", "bn,anm,bm->ba",
+    "ii->", "ij,ij->", "ij,jk->ki", "ij,k->ijk", "bij,bij->b", "ijk,kl->ijl", "i,ij,j->", "aab->b",
 )  # fmt: skip
 
 
@@ -74,8 +75,8 @@ def factor(d: Drawing, terms: int) -> Domain:
 
 
 def multi_dot(d: Drawing) -> Call:
-    """Two to four matrices; the first and the last may be vectors."""
-    inside = [d.size(1, 33) for _ in range(d.integer(1, 3))]
+    """Two to five matrices; the first and the last may be vectors."""
+    inside = [d.size(1, 33) for _ in range(d.integer(1, 4))]
     first = (inside[0],) if d.flag() else (d.size(1, 17), inside[0])
     last = (inside[-1],) if d.flag() else (inside[-1], d.size(1, 17))
     shapes = [first, *itertools.pairwise(inside), last]

@@ -4,44 +4,81 @@ products are compared."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from .declare import FLOAT, Call, Drawing, Operator, Sample, accumulated, call
+from ..core.recipe import TensorRecipe
+from .declare import FLOAT, Call, Domain, Drawing, Operator, Sample, accumulated, call
 from .hooks import Args, Kwargs, Tensors
-from .linear_algebra import ENTRIES, matrices, of_size
+from .linear_algebra import ENTRIES, matrices, of_size, order
 from .parameter_sampling import optional_arguments
 
+# Sizes beyond the blocks of LAPACK, wide and tall; more than 8192 numbers among them.
+LARGE = ((65, 64), (64, 129), (129, 64), (3, 257), (257, 3))
+# Magnitudes far apart, and whole numbers of which few are not 0: matrices of a lower rank.
+SCALED = Domain(wide=(-20, 20), propagates=())
 
-def rectangle(**options: tuple[Any, ...]) -> Sample:
-    """Any matrix, wide or tall."""
+
+def sides(d: Drawing) -> tuple[int, ...]:
+    """Mostly up to 33 rows and columns, one time in sixteen more. Shrinks to the former."""
+    large = d.choice(*LARGE) if d.integer(0, 15) == 15 else None
+    return large or (*d.shape(0, 1, most=3), d.size(1, 33), d.size(1, 33))
+
+
+def entries(d: Drawing, shape: tuple[int, ...]) -> TensorRecipe:
+    """Numbers within [-1, 1], one time in eight of magnitudes far apart or of a lower rank."""
+    match d.integer(0, 15):
+        case 14:
+            return d.tensor(shape, SCALED)
+        case 15:
+            return d.tensor(shape, ENTRIES, values=d.choice(("integers", -1, 1), ("sparse", 0.125)))
+    return d.tensor(shape, ENTRIES)
+
+
+def rectangle(*, degenerate: bool = True, **options: tuple[Any, ...]) -> Sample:
+    """Any matrix, wide or tall; ``degenerate`` ones, too, unless singular values are
+    differentiated, which needs distinct ones."""
 
     def sample(d: Drawing) -> Call:
-        shape = (*d.shape(0, 1, most=3), d.size(1, 33), d.size(1, 33))
-        return call(d.tensor(shape, ENTRIES), **optional_arguments(d, **options))
+        shape = sides(d)
+        matrix = entries(d, shape) if degenerate else d.tensor(shape, ENTRIES)
+        return call(matrix, **optional_arguments(d, **options))
 
     return sample
 
 
 def singular(d: Drawing) -> Call:
     """With thin factors or full ones."""
-    shape = (*d.shape(0, 1, most=3), d.size(1, 33), d.size(1, 33))
-    return call(d.tensor(shape, ENTRIES), full_matrices=d.flag())
+    return call(entries(d, sides(d)), full_matrices=d.flag())
 
 
 def symmetric(d: Drawing) -> Call:
-    """Symmetric matrices, of which one triangle is read."""
-    return call(matrices(d, d.size(1, 33), definite=True), **optional_arguments(d, UPLO=("U",)))
+    """Symmetric matrices, of which one triangle is read; now and then any matrix, whose triangle
+    stands for both."""
+    options = optional_arguments(d, UPLO=("U",))
+    if d.integer(0, 3) == 3:
+        n = d.size(1, 33)
+        return call(d.tensor((*d.shape(0, 1, most=3), n, n), ENTRIES), **options)
+    return call(matrices(d, order(d), definite=True), **options)
 
 
 def dominant(d: Drawing) -> Call:
+    """With a large diagonal, or any square matrix."""
+    if d.integer(0, 3) == 3:
+        n = d.size(1, 17)
+        return call(d.tensor((*d.shape(0, 1, most=3), n, n), ENTRIES))
     return call(matrices(d, d.size(1, 17)))
 
 
 def regular(d: Drawing) -> Call:
-    """Square or tall, with pivots other than zero."""
-    return call(matrices(d, d.size(1, 17), rows=d.integer(1, 2)))
+    """Square, tall or wide, with pivots other than zero."""
+    matrix = matrices(d, d.size(1, 17), rows=d.integer(1, 2))
+    rank = len(matrix.base)
+    if not matrix.view and d.choice(False, False, True):
+        return call(replace(matrix, view=(("transpose", rank - 2, rank - 1),)))
+    return call(matrix)
 
 
 def gram(q: torch.Tensor) -> torch.Tensor:
@@ -149,7 +186,7 @@ def factors(
 FACTORED = accumulated("normwise", of_size)
 OPERATORS = [
     factors("linalg.svd", singular, of_svd, complex=True),
-    factors("linalg.svdvals", rectangle(), differentiable=True, complex=True),
+    factors("linalg.svdvals", rectangle(degenerate=False), differentiable=True, complex=True),
     factors("linalg.eigh", symmetric, of_eigh, complex=True),
     factors("linalg.eigvalsh", symmetric, differentiable=True, complex=True),
     factors("linalg.eigvals", dominant, of_eigenvalues, complex=True),

@@ -116,11 +116,14 @@ def of_alpha_dropout(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 def sloping(d: Drawing) -> Call:
     """Half of the time training (the CPU has none in float16); in evaluation the slope is the mean
-    of both."""
+    of both, which may be negative, 0 or equal."""
     slopes: dict[str, Arg] = (
         {"lower": d.number(0.0, 0.25), "upper": d.number(0.25, 1.0)} if d.flag() else {}
     )
     training = d.dtype != "float16" and d.flag()
+    if slopes and not training and d.flag():
+        low = d.number(-2.0, 2.0)
+        slopes = {"lower": low, "upper": low + d.number(0.0, 8.0)}
     return call(
         d.tensor(sizes(d), NUMBERS) if training else d.tensor(shape_of(d), near(0.0)),
         training=training,

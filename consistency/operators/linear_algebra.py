@@ -48,7 +48,9 @@ def matrices(
 
     ``signed``: some have a negative diagonal, and with odd n a negative determinant.
     """
-    weight = d.choice(n + 1.0, 2.0 * math.ceil(math.sqrt(n)), *[-(n + 1.0)] * signed)
+    weight = d.choice(
+        n + 1.0, 2.0 * math.ceil(math.sqrt(n)), 2.0**12 * (n + 1.0), *[-(n + 1.0)] * signed
+    )
     values: tuple[Any, ...] = ("positive-definite", n) if definite else ("diagonal", n, weight)
     shape = (*d.shape(0, 1, most=most), rows * n, n)
     view: tuple[Any, ...] = ()
@@ -62,6 +64,12 @@ def matrices(
     return replace(d.tensor(shape, PLAIN, values=values, layout=False), view=view)
 
 
+def order(d: Drawing, most: int = 33) -> int:
+    """How many rows and columns: mostly up to ``most``, one time in sixteen more than the blocks of
+    LAPACK. Shrinks towards 1."""
+    return d.choice(65, 64, 129) if d.integer(0, 15) == 15 else d.size(1, most)
+
+
 def shape_of(matrix: TensorRecipe) -> tuple[int, ...]:
     """The batch and size of what :func:`matrices` drew."""
     taken = {"select": matrix.base[1:], "slice": (matrix.base[0] // 2, *matrix.base[1:])}
@@ -73,7 +81,12 @@ def square(
 ) -> Sample:
     def sample(d: Drawing) -> Call:
         return call(
-            matrices(d, d.size(1, most), definite=definite, signed=signed),
+            matrices(
+                d,
+                order(d, most) if most > 17 else d.size(1, most),
+                definite=definite,
+                signed=signed,
+            ),
             **optional_arguments(d, **options),
         )
 
@@ -96,7 +109,7 @@ def pseudoinverse(d: Drawing) -> Call:
 def solve(d: Drawing) -> Call:
     """A X = B, or X A = B; a vector on the right where A is a single matrix, and now and then one
     right side for a batch of matrices."""
-    a = matrices(d, d.size(1, 33))
+    a = matrices(d, order(d))
     if len(shape_of(a)) > 2 and d.choice(False, False, True):
         *batch, n, _ = shape_of(a)
         return call(a, d.tensor((*(1 for _ in batch), n, d.size(1, 9)), RIGHT))
@@ -111,7 +124,7 @@ def solve(d: Drawing) -> Call:
 def triangular(d: Drawing) -> Call:
     """Unit triangles stay small: their inverses grow exponentially."""
     unit = d.choice(False, False, True)
-    a = matrices(d, d.size(1, 6 if unit else 33))
+    a = matrices(d, d.size(1, 6) if unit else order(d))
     shape, left = shape_of(a), not d.choice(False, False, True)
     b = d.tensor(
         (*shape[:-1], d.size(1, 9)) if left else (*shape[:-2], d.size(1, 9), shape[-1]), RIGHT
@@ -123,18 +136,32 @@ def triangular(d: Drawing) -> Call:
 
 
 def least_squares(d: Drawing) -> Call:
-    """Full rank, as many equations as unknowns or a multiple."""
-    a = matrices(d, d.size(1, 17), rows=d.integer(1, 3))
+    """Full rank, as many equations as unknowns, a multiple, or a part: then the shortest of all
+    solutions."""
+    a = matrices(
+        d, d.choice(64, 65) if d.integer(0, 15) == 15 else d.size(1, 17), rows=d.integer(1, 3)
+    )
+    shape = shape_of(a)
+    if not a.view and d.choice(False, False, True):
+        *batch, _, equations = shape
+        wide = replace(a, view=(("transpose", len(batch), len(batch) + 1),))
+        return call(wide, d.tensor((*batch, equations, d.size(1, 9)), RIGHT))
     return call(a, right_side(d, a))
 
 
 def cholesky_solve(d: Drawing) -> Call:
-    a = matrices(d, d.size(1, 33))
-    return call(right_side(d, a), a, **optional_arguments(d, upper=(True,)))
+    """Now and then one right side for a batch of matrices."""
+    a = matrices(d, order(d))
+    *batch, n, _ = shape_of(a)
+    one_for_all = bool(batch) and d.choice(False, False, True)
+    b = d.tensor((*(1 for _ in batch), n, d.size(1, 9)), RIGHT) if one_for_all else right_side(d, a)
+    return call(b, a, **optional_arguments(d, upper=(True,)))
 
 
 def powers(d: Drawing) -> Call:
-    return call(matrices(d, d.size(1, 9)), d.choice(2, 3, 1, 5, -1, -2, 4, 3, 5, -1, -2, 2))
+    return call(
+        matrices(d, d.size(1, 9)), d.choice(2, 3, 1, 5, -1, -2, 4, 3, 5, -1, -2, 2, 8, -3, 0)
+    )
 
 
 def exponential(d: Drawing) -> Call:

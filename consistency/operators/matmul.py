@@ -55,15 +55,15 @@ def inner_added(outputs: Tensors, x: Any, first: Any, *_: Any, **__: Any) -> flo
 
 def sizes(d: Drawing, most: int = 65) -> tuple[int, int, int]:
     """m, k and n of a product: k up to 2048, and at most 6000 elements in an operand; seldom all
-    equal, and seldom many long sums, whose errors show how they are accumulated."""
+    equal, seldom many long sums, whose errors show how they are accumulated, and rarely none."""
     kind = d.integer(0, 9)
     if kind == 9:
         square = d.size(2, min(most, 33))
         return square, square, square
     if kind == 8:
         return d.size(9, 17), d.size(256, 1025), d.size(9, 17)
-    k = d.size(1, 2048)
-    most = max(1, min(most, 6000 // k))
+    k = 0 if kind == 7 and d.integer(0, 3) == 3 else d.size(1, 2048)
+    most = max(1, min(most, 6000 // max(k, 1)))
     return extent(d, most), k, d.size(1, most)
 
 
@@ -71,7 +71,19 @@ def matmul(d: Drawing) -> Call:
     """All combinations of ranks; batches broadcast."""
     m, k, n = sizes(d, 33)
     left, right = d.choice(
-        (2, 2), (1, 2), (2, 1), (1, 1), (3, 3), (3, 2), (2, 3), (3, 1), (1, 3), (4, 4)
+        (2, 2),
+        (1, 2),
+        (2, 1),
+        (1, 1),
+        (3, 3),
+        (3, 2),
+        (2, 3),
+        (3, 1),
+        (1, 3),
+        (4, 4),
+        (4, 3),
+        (2, 4),
+        (4, 1),
     )
     a = {1: (k,), 2: (m, k)}.get(left, (min(m, 8), k))
     b = {1: (k,), 2: (k, n)}.get(right, (k, min(n, 8)))
@@ -196,8 +208,11 @@ def addbmm(d: Drawing) -> Call:
 
 
 def linear(d: Drawing) -> Call:
+    """Up to three dimensions of rows; few results of many numbers, and the other way around."""
     k, out = d.size(1, 1024), d.size(1, 17)
-    before = d.shape(0, 2, most=17, elements=max(1, 6000 // k))
+    if d.integer(0, 7) == 7:
+        k, out = d.size(1, 17), d.size(1, 513)
+    before = d.shape(0, 3, most=17, elements=max(1, 6000 // max(k, out)))
     bias = (d.tensor((out,), summed(d, k)),) if d.flag() else ()
     return call(d.tensor((*before, k), summed(d, k)), d.tensor((out, k), summed(d, k)), *bias)
 

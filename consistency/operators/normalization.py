@@ -163,7 +163,8 @@ def group_norm(d: Drawing) -> Call:
 def local_response_norm(d: Drawing) -> Call:
     """Of images, rows or volumes; windows wider than there are channels, too."""
     shape = (d.size(1, 3), d.size(1, 33), *d.shape(1, 3, most=9, elements=64))
-    x = d.tensor(shape, d.choice(Domain(-8.0, 8.0), Domain(wide=(-10, 10))))
+    domain = d.choice(Domain(-8.0, 8.0), Domain(wide=(-10, 10)))
+    x = d.tensor(shape, domain, layout=len(shape) < 5)  # torch refuses permuted volumes
     options = optional_arguments(
         d, alpha=(1.0, 0.125, 0.0), beta=(0.5, 1.0, 0.0, 2.0, -0.5), k=(2.0, 0.125)
     )

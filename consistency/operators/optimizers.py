@@ -10,10 +10,12 @@ from typing import Any
 import torch
 
 from .declare import FLOAT, Call, Domain, Drawing, Operator, accumulated, call, one
+from .parameter_sampling import optional_arguments
 
 PARAMETER = Domain(-4.0, 4.0)
 GRADIENT = Domain(-2.0, 2.0)
 SQUARE = Domain(2.0**-4, 4.0)
+FRESH = Domain(0.0, 4.0, specials=("0",), wide=(-20, 1))  # squares before and after a first step
 MOST = 3
 # States of each optimizer, and whether they are squares.
 STATES: dict[str, dict[str, bool]] = {
@@ -104,32 +106,40 @@ def drawn(optimizer: str, d: Drawing) -> Call:
     )
     options |= {"foreach": how == "foreach"} if how != "fused" else {"fused": True}
     if d.flag():
-        options["weight_decay"] = 0.125
+        options["weight_decay"] = d.choice(0.125, 0.01)
+    if optimizer in ("Adam", "AdamW"):
+        options |= optional_arguments(
+            d, betas=((0.5, 0.75), (0.0, 0.999), (0.9, 0.5)), eps=(2.0**-10, 1.0)
+        )
+    if optimizer == "RMSprop":
+        options |= optional_arguments(d, alpha=(0.5, 0.0), eps=(2.0**-10, 1.0))
+    if optimizer == "Adagrad":
+        options |= optional_arguments(d, lr_decay=(0.125,), eps=(2.0**-10, 1.0))
     if d.flag():
         options["maximize"] = True
     if optimizer in ("Adam", "AdamW") and d.flag():
         options["amsgrad"] = True
     if optimizer in ("SGD", "RMSprop") and d.flag():
-        options["momentum"] = 0.5
+        options["momentum"] = d.choice(0.5, 0.9)
         if optimizer == "SGD" and d.flag():
-            options["nesterov"] = True
+            options |= d.choice({"nesterov": True}, {"dampening": 0.25})
     shapes = [d.shape(0, 3, elements=512) for _ in range(d.integer(1, MOST))]
     names = {name: square for name, square in STATES[optimizer].items()
              if options.get(USED_WITH.get(name, ""), name not in USED_WITH)}  # fmt: skip
-    views = how != "fused"
+    views, square_domain = how != "fused", FRESH if d.integer(0, 7) == 7 else SQUARE
     tensors: list[Any] = [
         [d.tensor(shape, PARAMETER, layout=views, overlap=False) for shape in shapes]
     ]
     tensors.append([d.tensor(shape, GRADIENT, layout=views) for shape in shapes])
     states = [
         [
-            d.tensor(shape, SQUARE if square else GRADIENT, layout=views, overlap=False)
+            d.tensor(shape, square_domain if square else GRADIENT, layout=views, overlap=False)
             for shape in shapes
         ]
         for square in names.values()
     ]
     if d.flag():
-        options["steps"] = d.integer(1, 100)
+        options["steps"] = d.choice(d.integer(1, 100), 10000)
     return call(*tensors, states, **options)
 
 

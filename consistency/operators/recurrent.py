@@ -11,6 +11,7 @@ from .hooks import Args, Kwargs, Tensors
 from .magnitudes import joint_maximum
 
 INPUTS = Domain(-2.0, 2.0)
+SATURATING = Domain(-64.0, 64.0)
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 
 
@@ -22,18 +23,22 @@ def weights(d: Drawing, gates: int, inputs: int, hidden: int, biases: bool) -> l
 
 
 def sequence(name: str) -> Sample:
-    """One or two layers, one or both directions, the batch first or second."""
+    """One to three layers, one or both directions, the batch first or second. One time in sixteen
+    wider than a vector, and one in eight with inputs that saturate the gates."""
 
     def sample(d: Drawing) -> Call:
         inputs, hidden = d.size(1, 17), d.size(1, 17)
-        steps, batch, layers = d.size(1, 33), d.size(1, 4), d.integer(1, 2)
+        steps, batch, layers = d.size(1, 33), d.size(1, 4), d.integer(1, 3)
+        if d.integer(0, 15) == 15:
+            inputs, hidden, steps = d.choice(33, 65), d.choice(64, 33), d.integer(1, 5)
+        drawn = SATURATING if d.integer(0, 7) == 7 else INPUTS
         biases, both, first = (
             not d.choice(False, False, True),
             d.choice(False, False, True),
             d.choice(False, False, True),
         )
         direction_count = 1 + both
-        x = d.tensor((batch, steps, inputs) if first else (steps, batch, inputs), INPUTS)
+        x = d.tensor((batch, steps, inputs) if first else (steps, batch, inputs), drawn)
         states = [
             d.tensor((layers * direction_count, batch, hidden), INPUTS, overlap=False)
             for _ in range(1 + (name == "lstm"))

@@ -23,6 +23,7 @@ def implements(
     integers: bool = True,
     pointwise: bool = False,
     native_half: bool = False,
+    as_first: bool = False,
 ) -> Callable[[Function], Function]:
     """Offer the function under PyTorch's `names`.
 
@@ -34,6 +35,7 @@ def implements(
         Python number into float64, a 1-d one not.)
     native_half: wants to see float16 itself; others see float32, and their float32 results are
     rounded once.
+    as_first: the first array decides on the format of the result; else all do, promoted.
     """
 
     def register(function: Function) -> Function:
@@ -44,7 +46,8 @@ def implements(
                 raise NotImplementedError(f"{names[0]} of complex numbers")
             if not integers and arrays and arrays[0].dtype.kind in "biu":
                 raise NotImplementedError(f"{names[0]} of integers")
-            steps = _Adapter(arrays, kwargs.get("dtype"), widen=not native_half, lift=pointwise)
+            deciding = arrays[:1] if as_first else arrays
+            steps = _Adapter(deciding, kwargs.get("dtype"), widen=not native_half, lift=pointwise)
             with np.errstate(all="ignore"):
                 return steps.after(function(*steps.before(args), **steps.before(kwargs)))
 

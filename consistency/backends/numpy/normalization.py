@@ -72,7 +72,7 @@ def _per_channel(x: Array) -> tuple[int, ...]:
     return (1, -1, *[1] * (x.ndim - 2)) if x.ndim > 1 else (-1,)
 
 
-@implements("nn.functional.layer_norm", wide=True, integers=False)
+@implements("nn.functional.layer_norm", wide=True, integers=False, as_first=True)
 def layer_norm(
     input: Array,
     normalized_shape: Sequence[int],
@@ -104,7 +104,7 @@ def rms_norm(
     return _affine(scaled, weight, None, normalized_shape)
 
 
-@implements("nn.functional.group_norm", wide=True, integers=False)
+@implements("nn.functional.group_norm", wide=True, integers=False, as_first=True)
 def group_norm(
     input: Array,
     num_groups: int,
@@ -117,7 +117,7 @@ def group_norm(
     return _affine(_standardized(rows, eps).reshape(input.shape), weight, bias, _per_channel(input))
 
 
-@implements("nn.functional.instance_norm", wide=True, integers=False)
+@implements("nn.functional.instance_norm", wide=True, integers=False, as_first=True)
 def instance_norm(
     input: Array,
     running_mean: Array | None = None,
@@ -135,7 +135,7 @@ def instance_norm(
     return group_norm(input, input.shape[1], weight, bias, eps)
 
 
-@implements("nn.functional.batch_norm", wide=True, integers=False)
+@implements("nn.functional.batch_norm", wide=True, integers=False, as_first=True)
 def batch_norm(
     input: Array,
     running_mean: Array | None,
