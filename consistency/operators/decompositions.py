@@ -65,10 +65,10 @@ def symmetric(d: Drawing) -> Call:
 
 
 def dominant(d: Drawing) -> Call:
-    """With a large diagonal, or any square matrix."""
+    """With a large diagonal, or any square matrix of distinct rows."""
     if d.integer(0, 3) == 3:
         n = d.size(1, 17)
-        return call(d.tensor((*d.shape(0, 1, most=3), n, n), ENTRIES))
+        return call(d.tensor((*d.shape(0, 1, most=3), n, n), ENTRIES, overlap=False))
     return call(matrices(d, d.size(1, 17)))
 
 

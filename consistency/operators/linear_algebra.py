@@ -42,15 +42,16 @@ def matrices(
     definite: bool = False,
     most: int = 3,
     signed: bool = False,
+    large: bool = False,
 ) -> TensorRecipe:
     """Well-conditioned n × n matrices, or ``rows`` of them below each other; batched, transposed,
     or a slice of others.
 
-    ``signed``: some have a negative diagonal, and with odd n a negative determinant.
+    ``signed``: some have a negative diagonal, and with odd n a negative determinant. ``large``:
+    some have a diagonal in the thousands, so that their singular values are close to each other.
     """
-    weight = d.choice(
-        n + 1.0, 2.0 * math.ceil(math.sqrt(n)), 2.0**12 * (n + 1.0), *[-(n + 1.0)] * signed
-    )
+    usual = (n + 1.0, 2.0 * math.ceil(math.sqrt(n)))
+    weight = d.choice(*usual, *[-(n + 1.0)] * signed, *[2.0**12 * (n + 1.0)] * large)
     values: tuple[Any, ...] = ("positive-definite", n) if definite else ("diagonal", n, weight)
     shape = (*d.shape(0, 1, most=most), rows * n, n)
     view: tuple[Any, ...] = ()
@@ -86,6 +87,7 @@ def square(
                 order(d, most) if most > 17 else d.size(1, most),
                 definite=definite,
                 signed=signed,
+                large=True,
             ),
             **optional_arguments(d, **options),
         )
@@ -109,7 +111,7 @@ def pseudoinverse(d: Drawing) -> Call:
 def solve(d: Drawing) -> Call:
     """A X = B, or X A = B; a vector on the right where A is a single matrix, and now and then one
     right side for a batch of matrices."""
-    a = matrices(d, order(d))
+    a = matrices(d, order(d), large=True)
     if len(shape_of(a)) > 2 and d.choice(False, False, True):
         *batch, n, _ = shape_of(a)
         return call(a, d.tensor((*(1 for _ in batch), n, d.size(1, 9)), RIGHT))
@@ -124,7 +126,7 @@ def solve(d: Drawing) -> Call:
 def triangular(d: Drawing) -> Call:
     """Unit triangles stay small: their inverses grow exponentially."""
     unit = d.choice(False, False, True)
-    a = matrices(d, d.size(1, 6) if unit else order(d))
+    a = matrices(d, d.size(1, 6) if unit else order(d), large=not unit)
     shape, left = shape_of(a), not d.choice(False, False, True)
     b = d.tensor(
         (*shape[:-1], d.size(1, 9)) if left else (*shape[:-2], d.size(1, 9), shape[-1]), RIGHT
@@ -252,8 +254,8 @@ def of_size(outputs: Tensors, x: Any, *_: Any, **__: Any) -> float:
 
 
 @hook
-def of_columns(outputs: Tensors, *_: Any, **__: Any) -> float:
-    """n: the factors of the last power."""
+def of_degree(outputs: Tensors, *_: Any, **__: Any) -> float:
+    """n: the factors of the highest power."""
     return float(outputs[0].shape[-1])
 
 
@@ -304,7 +306,13 @@ OPERATORS = [
     op("linalg.solve", solve, complex=True, out=True),
     op("linalg.solve_triangular", triangular, complex=True, out=True),
     op("linalg.lstsq", least_squares, function=solution, complex=True),
-    op("linalg.det", square(17, signed=True), complex=True, out=True),
+    op(
+        "linalg.det",
+        square(17, signed=True),
+        accumulated("normwise", of_size),  # the product of the pivots is rounded n times
+        complex=True,
+        out=True,
+    ),
     op("linalg.slogdet", square(signed=True), complex=True),
     op("logdet", square(definite=True), complex=True),
     op("linalg.cholesky", square(definite=True, upper=(True,)), complex=True, out=True),
@@ -329,7 +337,7 @@ OPERATORS = [
     op(
         "linalg.vander",
         vandermonde,
-        accumulated("output", of_columns),
+        accumulated("output", of_degree, growth="linear"),
         dtypes=(*FLOAT, *INTEGERS),
         complex=True,
     ),

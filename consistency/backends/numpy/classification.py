@@ -75,6 +75,8 @@ def cross_entropy(
     if label_smoothing:
         uniform_loss = -np.asarray(reduce_rows(weighted, -1, False, lambda rows: rows.sum(-1)))
         uniform_loss = np.where(target == ignore_index, constant(0, input), uniform_loss)
+        if reduction == "mean" and total(weights) == 0:
+            return constant(np.nan, input)  # the mean without smoothing is 0 ÷ 0
         loss = (1 - smooth) * loss + smooth / classes * uniform_loss
     if reduction == "mean":
         return ratio(reduced(loss, "sum", size_average, reduce), total(weights))
