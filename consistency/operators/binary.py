@@ -18,6 +18,7 @@ from .declare import (
     EXTREMUM,
     FLOAT,
     FLOATS,
+    HALF,
     INTEGERS,
     NUMERIC,
     POSITIVE,
@@ -63,7 +64,6 @@ FACTOR = Domain(specials=(*NICE, "tiny", "subnormal"), wide=(-10, 10), tiny=True
 DIVISOR = Domain(specials=NICE, wide=(-10, 10))
 PLANE = Domain(specials=NICE, wide=(-24, 24))
 FAR = Domain(specials=NICE, wide=(-70, 70))  # squares of such numbers leave float32
-SMALL_PLANE = Domain(2.0**-4, 100.0)
 LOGARITHMIC = Domain(
     -40.0, 40.0, points=(0.0, 17.0), specials=("inf", "-inf", "nan"), wide=(-10, 4)
 )
@@ -73,7 +73,7 @@ COUNTABLE = Domain(2.0**-3, 64.0, points=(0.5, 3.0))
 GAMMA = Domain(0.25, 16.0, points=(1.0, 10.0), specials=("nan", "inf", "0"))
 WEIGHT = Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10))
 ABOVE_MINUS_ONE = Domain(-0.9375, points=(0.0,))
-ZETA = Domain(1.25, 20.0, specials=("nan",))
+ZETA = Domain(1.25, 20.0, specials=("nan", "inf", "-inf", "1"))
 SHIFT = Domain(0.5, 40.0, specials=("nan", "inf"))
 
 BOUND = Domain(-4.0, 4.0)
@@ -279,8 +279,11 @@ def float_power(d: Drawing) -> Call:
 
 
 def scaled_by_exponent(d: Drawing) -> Call:
-    """Usual exponents, or so large ones that the power leaves the format and the result does
-    not."""
+    """Usual exponents, or so large ones that the power leaves the format and the result does not;
+    whole numbers of any dtype, or floats, whole or fractional, of the same dtype or another.
+
+    Shrinks towards small ones of int32.
+    """
     shape = shape_of(d)
     form = form_of(d.dtype)
     reach = form.max_exponent if form is not None else 12
@@ -289,16 +292,32 @@ def scaled_by_exponent(d: Drawing) -> Call:
     if d.choice(False, False, False, True):
         tiny = {"values": ("wide", 1 - reach, 4 - reach, 1)}
         ends = (reach + 1, reach + 4)
-    return call(
-        d.tensor(shape, REAL, **tiny),
-        d.tensor(d.broadcastable(shape), dtype="int32", values=("integers", *ends)),
-    )
+    x = d.tensor(shape, REAL, **tiny)
+    other_shape = d.broadcastable(shape)
+    kinds = ("int32", "int32", "int32", "int64", "int16", "whole", "fractional")
+    match d.choice(*kinds, *["float32", "float64", *HALF] * (d.dtype != "bool")):
+        case "whole" if d.floating:
+            return call(x, d.tensor(other_shape, Domain(propagates=()), values=("integers", *ends)))
+        case "fractional" if d.floating:
+            return call(x, d.tensor(other_shape, Domain(*map(float, ends))))
+        case "whole" | "fractional":
+            values: tuple[Any, ...] = ("uniform", -8.0, 8.0)
+            return call(x, d.tensor(other_shape, Domain(), dtype="float32", values=values))
+        case "int32" | "int64" | "int16" as dtype:
+            return call(x, d.tensor(other_shape, dtype=dtype, values=("integers", *ends)))
+        case dtype:
+            # Fractions of float64 would be judged by a reference that is no more precise.
+            fractions = dtype != "float64" or d.dtype == "float64"
+            values = d.choice(("integers", *ends), *[("uniform", *map(float, ends))] * fractions)
+            return call(x, d.tensor(other_shape, Domain(propagates=()), dtype=dtype, values=values))
 
 
 def times_a_power_of_two(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
-    """``ldexp`` with powers that are floats: those of torch 2.13's own gradient are whole numbers,
-    and so 0 below 1."""
-    return x * torch.exp2(exponent.to(x.dtype))
+    """``ldexp`` with powers that are floats (those of torch 2.13's own gradient are whole numbers,
+    and so 0 below 1), in two steps: the power alone may leave the format."""
+    exponent = exponent.to(x.dtype if x.is_floating_point() else torch.float64)
+    half = torch.trunc(exponent.detach() / 2)
+    return x * torch.exp2(half) * torch.exp2(exponent - half)
 
 
 def limited(d: Drawing) -> Call:
@@ -406,8 +425,8 @@ OPERATORS = [
     op("float_power", float_power, dtypes=EVERY,
        complex=AS_POWER, method=True, out=True),
     op("ldexp", scaled_by_exponent, dtypes=EVERY, reference=times_a_power_of_two, out=True),
-    op("hypot", pointwise(FAR, FAR, half=SMALL_PLANE), out=True),
-    op("atan2", pointwise(PLANE, PLANE, half=SMALL_PLANE), dtypes=EVERY, out=True, method=True),
+    op("hypot", pointwise(FAR, FAR), out=True),
+    op("atan2", pointwise(PLANE, PLANE), dtypes=EVERY, out=True, method=True),
     op("copysign", binary(), EXACT, EVERY, out=True),
     op("maximum", pointwise(REAL, REAL), SELECTION, EVERY, traits=PICKS, observe=zeros_aside,
        method=True),

@@ -3,11 +3,13 @@ tolerance."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 
 from ..core import dtypes
+from ..core.recipe import TensorRecipe
 from .declare import (
     EVERY,
     EVERYWHERE,
@@ -27,6 +29,7 @@ TRAITS = frozenset({"elementwise", "constant"})  # nothing but False is an answe
 SIMPLE = Domain(specials=("nan", "inf", "-inf", "0", "-0"))
 SPECIAL = Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True)
 CLASSES = Domain(specials=("nan", "inf", "-inf", *EVERYWHERE), wide=(-24, 24), tiny=True)
+EXACTLY = Domain(propagates=())
 MILLION = 1 << 20
 COLLIDING = {"int32": 1 << 26, "int64": 1 << 55}  # neighbors here are one number as floats
 ENDS = {"int32": (("powers", 32),), "int64": (("powers", 64),)}
@@ -105,20 +108,50 @@ def shifted(d: Drawing) -> Call:
 
 
 def membership(d: Drawing) -> Call:
-    """Which elements occur among a few others; or a number among these, or elements that are one
-    number."""
-    values = ("integers", 0, 1) if d.dtype == "bool" else ("integers", -4, 4)
-    elements, among = (
-        d.tensor(shape_of(d), values=values),
-        d.tensor((d.size(1, 16),), values=values),
-    )
-    number = d.integer(-4, 4)
-    match d.choice("tensors", "tensors", "tensors", "element", "one"):
+    """Which elements occur among others, few (each is compared) or many (both are sorted); or a
+    number among these, or elements that are one number; or numbers of two dtypes.
+
+    Shrinks towards few small numbers of one dtype.
+    """
+    kind = d.choice("tensors", "tensors", "tensors", "element", "one", "dtypes", "unique")
+    options = {"invert": d.flag()}
+    if kind == "unique":
+        # torch may take any two for different ones.
+        both = (d.tensor((d.size(1, 100),), values=("permutation",), layout=False, dtype=whole)
+                for whole in ("int64", "int64"))  # fmt: skip
+        return call(*both, **options, assume_unique=True)
+    if kind == "dtypes":
+        return call(*of_two_dtypes(d), **options)
+    reach = d.choice(4, 4, 30, 120)
+    values: tuple[Any, ...] = ("integers", 0 if d.dtype == "uint8" else -reach, reach)
+    if d.floating and d.choice(False, False, True):
+        values = ("tokens", -2.0, 2.0, "nan", "inf", "-inf", "0", "-0", "1", "subnormal")
+    elif d.dtype in ENDS and d.choice(False, False, True):
+        values = ENDS[d.dtype][0]
+    elements = d.tensor(shape_of(d), EXACTLY, values=values)
+    among = d.tensor(d.choice((d.size(1, 16),), d.shape(1, 3, most=4), d.shape(1, 2)), EXACTLY, values=values)
+    number = d.integer(0 if d.dtype == "uint8" else -4, 4)
+    if d.floating:
+        number = d.choice(number, number, -0.0, math.inf, math.nan)
+    match kind:
         case "element":
-            return call(number, among, invert=d.flag())
+            return call(number, among, **options)
         case "one":
-            return call(elements, number, invert=d.flag())
-    return call(elements, among, invert=d.flag())
+            return call(elements, number, **options)
+    return call(elements, among, **options)
+
+
+def of_two_dtypes(d: Drawing) -> tuple[TensorRecipe, TensorRecipe]:
+    """Whole numbers beside half precision, in which large ones are rounded to each other but to
+    none that is looked for; or small ones of any two dtypes, which all of them hold."""
+    if d.dtype in ("int16", "int32", "int64") and d.flag():
+        start = d.choice(4090, 2040, 260)
+        elements = d.tensor(shape_of(d), values=("integers", start, start + 20))
+        half = "bfloat16" if start == 260 else "float16"
+        return elements, d.tensor((d.size(1, 65),), dtype=half, values=("integers", -40, 40))
+    other = d.choice("int64", "float32", "float64", "uint8", "int8", "float16")
+    few = ("integers", 0, 9)
+    return d.tensor(shape_of(d), values=few), d.tensor((d.size(1, 33),), dtype=other, values=few)
 
 
 def isin_of_copies(elements: Any, among: Any, **options: Any) -> torch.Tensor:

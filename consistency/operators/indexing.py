@@ -121,40 +121,47 @@ def few_nonzero(d: Drawing) -> Call:
     return call(d.tensor(filled_shape(d, min_rank, 3), values=values))
 
 
+def sorter(shape: Shape) -> Literal:
+    """Positions of boundaries of this shape: in ascending order are also those of which each
+    second one stands twice."""
+    row = [i - i % 2 for i in range(shape[-1])]
+    positions = row * math.prod(shape[:-1])
+    strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+    return Literal(struct.pack(f"<{len(positions)}q", *positions), "int64", shape, strides)
+
+
 def looked_up(*, boundaries_first: bool) -> Sample:
     """Values that often hit a boundary exactly; boundaries ascend along the last dimension, from
-    -inf to NaN, which is last."""
+    -inf to NaN, which is last, in any layout: in a view, too, they stay in the order of their
+    base. ``searchsorted`` takes rows of them, each for a row of the values.
+
+    Shrinks towards one contiguous row."""
 
     def sample(d: Drawing) -> Call:
         low, high = (-8, 8) if d.flag() or not d.floating else (-3, 3)
         ends = (("-inf", "inf"), ("inf", "nan"), ("nan",))
         special = d.choice(*[()] * 7, *ends) if d.floating else ()
+        rows = d.shape(1, 2, most=4) if boundaries_first and d.choice(False, False, True) else ()
+        count = d.size(1, 65)
         boundaries = d.tensor(
-            (d.size(1, 65),),
-            FINITE,
-            values=("ascending", float(low), float(high), *special),
-            layout=False,
+            (*rows, count), FINITE, values=("ascending", float(low), float(high), *special)
         )
         integer_values: tuple[Any, ...] | None = (
             ("integers", low, high) if not d.floating or d.flag() else None
         )
         if special:
             integer_values = ("tokens", float(low), float(high), "inf", "nan", "-inf")
-        values: Arg = d.tensor(
-            filled_shape(d, 0, 3), Domain(float(low), float(high)), values=integer_values
-        )
+        shape = (*rows, d.size(1, 33)) if rows else filled_shape(d, 0, 3)
+        values: Arg = d.tensor(shape, Domain(float(low), float(high)), values=integer_values)
         if d.floating and d.integer(0, 3) == 3:
             values = boundaries  # each value is one
-        if boundaries_first and d.choice(False, False, False, True):
+        if not rows and d.choice(False, False, False, True):
             values = real_scalar(d, low, high)
         kwargs: dict[str, Any] = {"right": True} if d.flag() else {}
         if boundaries_first and d.choice(False, False, True):
             kwargs = {"side": d.choice("right", "left")}
-        if boundaries_first and boundaries.base[0] <= 32 and d.choice(False, False, True):
-            # In ascending order are also the boundaries of which each second one stands twice.
-            count = boundaries.base[0]
-            positions = struct.pack(f"<{count}q", *(i - i % 2 for i in range(count)))
-            kwargs["sorter"] = Literal(positions, "int64", (count,), (1,))
+        if boundaries_first and count <= 32 and d.choice(False, False, True):
+            kwargs["sorter"] = sorter((*rows, count))
         return call(
             *((boundaries, values) if boundaries_first else (values, boundaries)),
             **kwargs,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..core.dtypes import INTEGER_RANGE
 from ..core.recipe import DType, TensorRecipe
 from .declare import (
     ADDED,
@@ -110,21 +111,42 @@ def zeros_beside_large(d: Drawing) -> Call:
     return call(d.tensor(shape, Domain(propagates=()), values=numbers, overlap=False), dim=-1)
 
 
+def columns(d: Drawing) -> tuple[int, ...]:
+    """A shape as of :func:`reducible`, or one time in four a few long rows, of which the columns
+    are as short as to hold nothing but zeros now and then."""
+    if not d.choice(False, False, False, True):
+        return reducible(d)
+    return (*d.shape(0, 1, most=4), d.integer(2, 5), d.size(128, 300))
+
+
+def truth(d: Drawing, shape: Sequence[int]) -> TensorRecipe:
+    """Zeros beside ones, or beside anything else that is true: whole numbers whose last bits are
+    zeros, the ends of the dtype, fractions, subnormal numbers, NaN. Shrinks towards few ones."""
+    if d.dtype == "bool":
+        return d.tensor(shape, values=("integers", d.choice(0, 0, 1), 1))
+    if d.floating:
+        sparse, true = ("sparse", 1 / 256), ("nan", "-0", "subnormal", "tiny", "inf", "-inf")
+        options = (sparse, sparse, ("integers", 1, 1), ("tokens", 0.0, 0.0, *true),
+                   ("uniform", -1.0, 1.0), ("integers", -2, 2))  # fmt: skip
+        return d.tensor(shape, Domain(propagates=()), values=d.choice(*options))
+    low, high = INTEGER_RANGE[d.dtype]
+    width = high.bit_length() + (low < 0)
+    ends = (("integers", low, high), ("powers", width) if low < 0 else ("integers", 127, 129))
+    few = (("integers", 0, 1), ("integers", 0, 1), ("integers", 1, 1), ("integers", 0, 3))
+    return d.tensor(shape, values=d.choice(*few, ("integers", max(low, -2), 2), *ends))
+
+
 def truths(d: Drawing) -> Call:
-    """Mostly zeros, or no zeros at all, so that any and all depend on few elements."""
-    shape = reducible(d)
-    low = d.choice(0, 0, 1)
-    values = ("sparse", 1 / 256) if d.floating and not low else ("integers", low, 1)
-    return call(d.tensor(shape, values=values), **along(d, shape, several=False))
+    """What is mostly false, or true all over, so that any and all depend on few elements; of all
+    dims, one, or several."""
+    shape = columns(d)
+    return call(truth(d, shape), **along(d, shape))
 
 
 def counted(d: Drawing) -> Call:
-    shape = reducible(d)
+    shape = columns(d)
     kwargs = along(d, shape)
-    return call(
-        d.tensor(shape, values=("integers", 0, 1)),
-        **({"dim": kwargs["dim"]} if "dim" in kwargs else {}),
-    )
+    return call(truth(d, shape), **({"dim": kwargs["dim"]} if "dim" in kwargs else {}))
 
 
 def extreme(d: Drawing, shape: Sequence[int]) -> TensorRecipe:

@@ -31,7 +31,17 @@ def ldexp(input: Operand, other: Operand) -> Array:
     whole = np.asarray(other)
     if whole.dtype.kind == "i" and x.dtype.kind == "f":
         return np.asarray(np.ldexp(x, whole))  # exact, also where the power leaves the format
-    return x * np.exp2(y)
+    dtype = x.dtype
+    if dtype.kind != "f":
+        return x * np.exp2(y)
+    # np.exp2 errs by more than 2 ulp of float32.
+    wide = np.promote_types(x.dtype, np.float64)
+    x, y = x.astype(wide), y.astype(wide)
+    finite = np.isfinite(y)
+    floor = np.floor(np.where(finite, y, 0))
+    mantissa, exponent = np.frexp(x)
+    scaled = np.ldexp(mantissa * np.exp2(y - floor), exponent + floor.astype(np.int32))
+    return np.asarray(np.where(finite, scaled, x * np.exp2(y))).astype(dtype)
 
 
 @implements("nextafter", native_half=True, pointwise=True)
