@@ -95,17 +95,23 @@ def is_power_of_two(value: Any) -> bool:
     return not isinstance(value, complex) and math.frexp(abs(value))[0] in (0.0, 0.5)
 
 
+def is_short(number: float) -> bool:
+    """Whether a number has few digits, so that float32 holds it, or is none."""
+    return not math.isfinite(number) or number * 2.0**20 == math.floor(number * 2.0**20)
+
+
 def scaled_operand(position: int) -> Any:
     """S of ``x ± alpha·y``: the product may be rounded before the sum, unless alpha is a power of
     two (then S = 0)."""
 
     def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
         alpha = kwargs.get("alpha", 1)
-        return (
-            0.0
-            if is_power_of_two(alpha)
-            else (outputs[0].abs() * 0.0).nan_to_num() + abs(alpha) * abs(args[position])
-        )
+        zeros = (outputs[0].abs() * 0.0).nan_to_num()
+        # A number that float32 does not hold is rounded before the sum, too.
+        inexact = [abs(x) for x in args if isinstance(x, float) and not is_short(x)]
+        if is_power_of_two(alpha):
+            return zeros + sum(inexact) if inexact else 0.0
+        return zeros + sum(inexact) + abs(alpha) * abs(args[position])
 
     return magnitude
 
@@ -299,7 +305,7 @@ def scaled_by_exponent(d: Drawing) -> Call:
         case "whole" if d.floating:
             return call(x, d.tensor(other_shape, Domain(propagates=()), values=("integers", *ends)))
         case "fractional" if d.floating:
-            return call(x, d.tensor(other_shape, Domain(*map(float, ends))))
+            return call(x, d.tensor(other_shape, Domain(float(ends[0]), float(ends[1]))))
         case "whole" | "fractional":
             values: tuple[Any, ...] = ("uniform", -8.0, 8.0)
             return call(x, d.tensor(other_shape, Domain(), dtype="float32", values=values))

@@ -4,11 +4,13 @@ tolerance."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from ..core import dtypes
+from ..core.dtypes import INTEGER_RANGE
 from ..core.recipe import TensorRecipe
 from .declare import (
     EVERY,
@@ -22,7 +24,7 @@ from .declare import (
     call,
     family,
 )
-from .sampling import filled_shape, scalar, shape_of, unary
+from .sampling import filled_shape, of_other_dtype, scalar, shape_of, unary
 from .write_destinations import destination
 
 TRAITS = frozenset({"elementwise", "constant"})  # nothing but False is an answer like any other
@@ -38,7 +40,10 @@ INTEGRAL = (*INTEGERS, "bool")
 
 def comparable(d: Drawing) -> Call:
     """Two tensors, or a tensor and a number, that are often equal: both hold few distinct
-    numbers, some of them integers that float32 or float64 does not tell apart."""
+    numbers, some of them integers that float32 or float64 does not tell apart. The number may be
+    a fraction, NaN, an infinity, -0.0, or beyond the dtype; the second tensor of another dtype.
+
+    Shrinks towards two tensors of few numbers."""
     shape = shape_of(d)
     low, high = -1, 1
     if d.dtype in COLLIDING and d.choice(False, False, True):
@@ -50,8 +55,32 @@ def comparable(d: Drawing) -> Call:
     )
     left = d.tensor(shape, SPECIAL, **few)
     if d.choice(False, False, True):
-        return call(left, d.integer(low, high) if few or d.dtype == "bool" else scalar(d))
+        number = d.integer(low, high) if few or d.dtype == "bool" else scalar(d)
+        if not d.complex and (few or not d.floating) and d.choice(False, False, True):
+            beyond = INTEGER_RANGE[d.dtype][1] + 1 if d.dtype in INTEGER_RANGE else 2**40
+            ends = (beyond, -beyond) if d.dtype != "int64" else ()
+            number = d.choice(0.5, -0.0, math.inf, -math.inf, math.nan, 0.1, *ends)
+        return call(left, number)
+    if few and low == -1 and d.choice(False, False, False, True):
+        return call(left, of_other_dtype(d, d.broadcastable(shape), EXACTLY))
     return call(d.tensor(d.broadcastable(shape), SPECIAL, **few), left)
+
+
+def as_numbers(name: str) -> Callable[..., torch.Tensor]:
+    """A comparison of whole numbers by what they are: torch makes a number that is beyond the
+    dtype, such as a negative one beside uint8, another one of that dtype (docs/findings.md)."""
+    function: Callable[..., torch.Tensor] = getattr(torch, name)
+
+    def whole(x: Any) -> bool:
+        integral = isinstance(x, torch.Tensor) and str(x.dtype)[6:] in INTEGER_RANGE
+        return integral or isinstance(x, int)
+
+    def compared(x: Any, y: Any, **options: Any) -> torch.Tensor:
+        if whole(x) and whole(y):
+            x, y = (t.long() if isinstance(t, torch.Tensor) else t for t in (x, y))
+        return function(x, y, **options)
+
+    return compared
 
 
 def close(d: Drawing) -> Call:
@@ -75,13 +104,20 @@ def close(d: Drawing) -> Call:
 
 
 def logical(d: Drawing) -> Call:
+    """Two tensors of any numbers or of few, one of them perhaps of another dtype. Shrinks towards
+    few numbers of one dtype."""
     shape = shape_of(d)
     few: dict[str, Any] = {} if d.dtype == "bool" or d.flag() else {"values": ("integers", -1, 1)}
-    return call(*(d.tensor(d.broadcastable(shape), SPECIAL, **few) for _ in range(2)))
+    first = d.tensor(d.broadcastable(shape), SPECIAL, **few)
+    if d.choice(False, False, False, True):
+        other = of_other_dtype(d, d.choice(d.broadcastable(shape), ()), EXACTLY)
+        return call(other, first) if d.flag() else call(first, other)
+    return call(first, d.tensor(d.broadcastable(shape), SPECIAL, **few))
 
 
 def bits(d: Drawing) -> Call:
-    """Two integer tensors, or a tensor and a number on either side."""
+    """Two integer tensors, perhaps of two dtypes, or a tensor and a number on either side.
+    Shrinks towards two tensors of one dtype."""
     shape = shape_of(d)
     low, high = (0, 1) if d.dtype == "bool" else (-MILLION, MILLION)
     first = d.choice(("integers", low, high), *ENDS.get(d.dtype, ()))
@@ -90,6 +126,11 @@ def bits(d: Drawing) -> Call:
     if kind != "tensors":
         number = d.integer(-9, 9)
         return call(left, number) if kind == "right" else call(number, left)
+    if d.choice(False, False, False, True):
+        other = d.choice("int64", "uint8", "bool", "int8", "int32")
+        few = ("integers", 0, 1 if other == "bool" else 9)
+        right = d.tensor(d.choice(d.broadcastable(shape), ()), dtype=other, values=few)
+        return call(left, right)
     return call(left, d.tensor(d.broadcastable(shape), values=("integers", low, high)))
 
 
@@ -129,7 +170,8 @@ def membership(d: Drawing) -> Call:
     elif d.dtype in ENDS and d.choice(False, False, True):
         values = ENDS[d.dtype][0]
     elements = d.tensor(shape_of(d), EXACTLY, values=values)
-    among = d.tensor(d.choice((d.size(1, 16),), d.shape(1, 3, most=4), d.shape(1, 2)), EXACTLY, values=values)
+    count = d.choice((d.size(1, 16),), d.shape(1, 3, most=4), d.shape(1, 2))
+    among = d.tensor(count, EXACTLY, values=values)
     number = d.integer(0 if d.dtype == "uint8" else -4, 4)
     if d.floating:
         number = d.choice(number, number, -0.0, math.inf, math.nan)
@@ -174,12 +216,12 @@ op = family("comparison", error=EXACT, dtypes=EVERY, traits=TRAITS, differentiab
 
 NO_BOOL = tuple(dtype for dtype in EVERY if dtype != "bool")
 OPERATORS = [
-    op("eq", comparable, complex=True, out=True, method=True),
-    op("ne", comparable, complex=True, out=True, method=True),
-    op("lt", comparable, out=True, method=True),
-    op("le", comparable, out=True),
-    op("gt", comparable, out=True),
-    op("ge", comparable, out=True, method=True),
+    op("eq", comparable, reference=as_numbers("eq"), complex=True, out=True, method=True),
+    op("ne", comparable, reference=as_numbers("ne"), complex=True, out=True, method=True),
+    op("lt", comparable, reference=as_numbers("lt"), out=True, method=True),
+    op("le", comparable, reference=as_numbers("le"), out=True),
+    op("gt", comparable, reference=as_numbers("gt"), out=True),
+    op("ge", comparable, reference=as_numbers("ge"), out=True, method=True),
     op("isnan", unary(CLASSES), complex=True, method=True),
     op("isinf", unary(CLASSES), complex=True),
     op("isfinite", unary(CLASSES), complex=True, method=True),

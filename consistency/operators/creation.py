@@ -12,7 +12,6 @@ from . import documented
 from .declare import (
     EVERY,
     EXACT,
-    FLOATS,
     NUMERIC,
     STRUCTURE,
     Call,
@@ -30,6 +29,7 @@ from .hooks import Tensors, hook
 from .sampling import scalar
 
 CONSTANT = frozenset({"constant"})
+LARGE = {"int32": 1 << 25, "int64": 1 << 54}  # neighbors here are one number as floats
 
 
 def any_shape(d: Drawing) -> list[int]:
@@ -66,12 +66,19 @@ def new(*, value: bool = False) -> Sample:
 
 
 def arange(d: Drawing) -> Call:
-    """Up to 1000 steps; steps of floats are multiples of 1/64."""
+    """Up to 1000 steps; steps of floats are multiples of 1/64. The end is a step away from the
+    last number, or half a step; large integers begin where floats do not tell them apart.
+    Shrinks towards nothing from 0 on."""
     start, step = scalar(d), d.number(1 / 64, 2) if d.floating else d.integer(1, 4)
     sign, count = d.choice(1, -1), d.integer(0, 1000) if d.dtype != "float16" else d.integer(0, 100)
+    if d.dtype in LARGE and d.choice(False, False, True):
+        start = d.choice(-1, 1) * LARGE[d.dtype] + start
     if d.choice(False, False, True):  # in steps of 1
         return call(start, start + count, dtype=DType(d.dtype))
-    return call(start, start + sign * step * count, sign * step, dtype=DType(d.dtype))
+    end = start + sign * step * count
+    if count and (d.floating or abs(start) < 5) and d.choice(False, False, True):
+        end = end - sign * step / 2
+    return call(start, end, sign * step, dtype=DType(d.dtype))
 
 
 def ends(d: Drawing, low: float, high: float) -> tuple[Arg, Arg]:
@@ -84,17 +91,39 @@ def ends(d: Drawing, low: float, high: float) -> tuple[Arg, Arg]:
     return first, last
 
 
+def count_of(d: Drawing) -> int:
+    """How many points, now and then two, one or none. Shrinks towards 1."""
+    return d.choice(d.size(1, 257), d.size(1, 257), 2, 1, 0)  # type: ignore[no-any-return]
+
+
 def linspace(d: Drawing) -> Call:
-    return call(*ends(d, -8, 8), d.size(1, 257), dtype=DType(d.dtype))
+    """Up to 257 points between near or far ends, in either direction. Those of integers lie at
+    quarters, of which no rounding makes another integer. Shrinks towards one point between 0 and
+    0."""
+    if not d.floating:
+        low, high = (0, 120) if d.dtype == "uint8" else (-60, 60)
+        steps, quarters = 4 * d.integer(0, 12), d.integer(1, 5)
+        start = d.integer(low, high - steps * quarters // 4)
+        both = (start, start + steps * quarters // 4)
+        first, last = both if d.flag() or d.dtype == "uint8" else both[::-1]
+        return call(first, last, steps + 1, dtype=DType(d.dtype))
+    reach = d.choice(8, 8, 8, 60000)
+    if d.choice(False, False, True):  # multiples of no power of two
+        first, last = (reach * d.integer(-10, 10) / 10 for _ in range(2))
+        return call(first, last, count_of(d), dtype=DType(d.dtype))
+    return call(*ends(d, -reach, reach), count_of(d), dtype=DType(d.dtype))
 
 
 def logspace(d: Drawing) -> Call:
-    return call(
-        *ends(d, -3, 3),
-        d.size(1, 257),
-        base=d.choice(10.0, 2.0),
-        dtype=DType(d.dtype),
-    )
+    """Powers of a base above or below 1, or of 1; of integers whole powers of 2. Shrinks towards
+    one power of 10."""
+    if not d.floating:
+        first = d.integer(0, 5)
+        last = d.integer(first, 6)
+        both = (first, last) if d.flag() else (last, first)
+        return call(*both, last - first + 1, base=2.0, dtype=DType(d.dtype))
+    base = d.choice(10.0, 2.0, 0.5, 1.0, 3.5)
+    return call(*ends(d, -3, 3), count_of(d), base=base, dtype=DType(d.dtype))
 
 
 def eye(d: Drawing) -> Call:
@@ -155,6 +184,6 @@ OPERATORS = [
     op("tril_indices", triangle, dtypes=("int32", "int64")),
     op("triu_indices", triangle, dtypes=("int32", "int64")),
     op("arange", arange, STEPS, NUMERIC, reference=documented.arange),
-    op("linspace", linspace, STEPS, FLOATS),
-    op("logspace", logspace, accumulated(of_powers, one), FLOATS),
+    op("linspace", linspace, STEPS, NUMERIC),
+    op("logspace", logspace, accumulated(of_powers, one), NUMERIC),
 ]

@@ -11,6 +11,11 @@ from typing import Any
 from ..core.recipe import Arg, TensorRecipe
 from .declare import REAL, Call, Domain, Drawing, Sample, call
 
+SPECIAL_NUMBERS = {"-0": -0.0, "nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+# What a tensor of another dtype may have beside one of whole numbers, and beside floats.
+BESIDE_INTEGERS = ("int64", "uint8", "bool", "int8", "int32", "float32", "float16", "bfloat16")
+BESIDE_FLOATS = ("int64", "int32", "bool", "uint8", "float32", "float16", "bfloat16")
+
 
 def shape_of(d: Drawing, low: int = 0, high: int = 4, *, elements: int = 4096) -> tuple[int, ...]:
     """Mostly small shapes of every rank, now and then one long row, rarely an empty tensor. Shrinks
@@ -48,8 +53,15 @@ def real_scalar(d: Drawing, low: float = -4.0, high: float = 4.0) -> float | int
 
 
 def within(d: Drawing, domain: Domain, low: float = -4.0, high: float = 4.0) -> complex:
-    """A Python number in ``domain``."""
-    return scalar(d, max(low, domain.low), min(high, domain.high))
+    """A Python number in ``domain``; now and then, where special values are, one of these or one
+    that no format holds. Shrinks towards a plain one."""
+    plain = scalar(d, max(low, domain.low), min(high, domain.high))
+    if not d.floating or d.complex or not d.choice(False, False, False, True):
+        return plain
+    odd = [number for token, number in SPECIAL_NUMBERS.items() if token in domain.specials]
+    if domain.specials and domain.low <= 0.1 <= domain.high:
+        odd.append(0.1)
+    return d.choice(plain, *odd)  # type: ignore[no-any-return]
 
 
 def fitting(d: Drawing, domain: Domain, half: Domain | None) -> Domain:
@@ -120,8 +132,9 @@ def with_numbers(sample: Sample, left: Domain, right: Domain) -> Sample:
 def operands(
     d: Drawing, left: Domain, right: Domain, *, numbers: bool = True, mixed: bool = True
 ) -> tuple[Arg, Arg]:
-    """Two operands: tensors that broadcast, a 0-d tensor, a Python number on the right, or an
-    integer tensor beside floats."""
+    """Two operands: tensors that broadcast, a 0-d tensor, a Python number on the right (beside
+    whole numbers also a fraction, or one that is large), or a tensor of another dtype on either
+    side, which may be 0-d."""
     shape = shape_of(d)
     kind = d.choice(
         "tensors",
@@ -130,21 +143,45 @@ def operands(
         "broadcast",
         "0-d",
         *["number"] * numbers,
-        *["integers"] * mixed,
+        *["dtypes", "dtypes"] * mixed,
     )
     match kind:
         case "number":
+            if not d.floating and mixed and right.low <= 0.5 and d.choice(False, False, True):
+                return d.tensor(shape, small(left)), d.choice(0.5, 2.25, -0.5)
             return d.tensor(shape, left), within(d, right)
         case "0-d":
             return d.tensor(shape, left), d.tensor((), right)
         case "broadcast":
             return d.tensor(d.broadcastable(shape), left), d.tensor(d.broadcastable(shape), right)
-        case "integers" if d.floating:
-            low, high = math.ceil(max(right.low, -9)), math.floor(min(right.high, 9))
-            return d.tensor(shape, left), d.tensor(
-                shape, dtype=d.choice("int64", "int32"), values=("integers", low, high)
-            )
+        case "dtypes":
+            left, right = (left, right) if d.floating else (small(left), small(right))
+            zero_dim = d.choice(False, False, True)
+            if d.choice(False, False, True):
+                return of_other_dtype(d, () if zero_dim else shape, left), d.tensor(shape, right)
+            other_shape = () if zero_dim else d.broadcastable(shape)
+            return d.tensor(shape, left), of_other_dtype(d, other_shape, right)
     return d.tensor(shape, left), d.tensor(shape, right)
+
+
+def small(domain: Domain) -> Domain:
+    """The whole numbers of a domain that every dtype holds."""
+    return replace(domain, low=max(domain.low, -9.0), high=min(domain.high, 9.0))
+
+
+def of_other_dtype(d: Drawing, shape: Sequence[int], domain: Domain) -> TensorRecipe:
+    """A tensor of small whole numbers, which every dtype holds, in one that is probably not the
+    case's. Shrinks towards int64."""
+    if d.complex:
+        dtype = d.choice("int64", "int32")
+    else:
+        dtype = d.choice(*(BESIDE_FLOATS if d.floating else BESIDE_INTEGERS))
+    low, high = math.ceil(max(domain.low, -9)), math.floor(min(domain.high, 9))
+    if dtype in ("uint8", "bool"):
+        low, high = max(low, 0), min(high, 1) if dtype == "bool" else high
+    drawn = d.tensor(shape, domain, dtype=dtype, values=("integers", low, max(low, high)))
+    # A 0-d tensor does not widen the result, in whose dtype its gradient is summed.
+    return replace(drawn, leaf=bool(shape))
 
 
 def binary(

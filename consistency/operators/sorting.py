@@ -43,6 +43,9 @@ SORTED = Domain(
     specials=("nan", "-nan", "inf", "-inf", "0", "-0", "max", "-max"), wide=(-24, 24), tiny=True
 )
 PLAIN = Domain(wide=(-10, 9))
+MODERATE = Domain(wide=(-8, 7))
+INFINITE = Domain(specials=("inf", "-inf"), wide=(-8, 7))
+UNBOUNDED = Domain(specials=("nan", "inf", "-inf"), wide=(-8, 7))
 Shape = tuple[int, ...]
 
 
@@ -152,7 +155,8 @@ def unique(d: Drawing) -> Call:
 
 
 def quantile(d: Drawing) -> Call:
-    """Quantiles at multiples of 1/64 of rows up to 2049 long: their ranks are exact in float32."""
+    """Quantiles at multiples of 1/64 of rows up to 2049 long: their ranks are exact in float32.
+    One time in four of numbers with infinities. Shrinks towards finite numbers."""
     shape = reducible(d, 2049)
     kwargs = along(d, shape, several=False)
     if d.flag():
@@ -163,21 +167,42 @@ def quantile(d: Drawing) -> Call:
         else d.integer(0, 64) / 64
     )
     if isinstance(q, TensorRecipe):
-        kwargs["interpolation"] = "linear"
-    return call(d.tensor(shape, Domain(wide=(-8, 7))), q, **kwargs)
+        if d.flag():  # whose ranks are whole
+            q = d.tensor((d.size(1, 5),), PLAIN, values=("integers", 0, 1))
+        else:
+            kwargs["interpolation"] = "linear"
+    return call(d.tensor(shape, d.choice(MODERATE, MODERATE, MODERATE, INFINITE)), q, **kwargs)
 
 
 def histogram(d: Drawing) -> Call:
-    """Whole numbers in the middle of their bins, nine or (but in half formats) a hundred; or 0 and
-    1, which are the ends where none are given. No rounding changes a bin."""
+    """Whole numbers in the middle of their bins, from one to (but in half formats) a thousand,
+    around 0 or beside it, some of them outside, NaN and infinities among them; or 0 and 1, which
+    are the ends where none are given, or two equal ones. No rounding changes a bin.
+
+    Shrinks towards nine bins around 0.
+    """
     shape = d.shape(0, 2)
-    kind = d.choice("nine", "hundred" if d.dtype in FLOAT else "nine", "ends")
+    kinds = ["nine", "ends", "beside", "one", "outside"]
+    if d.dtype in FLOAT:
+        kinds[1:1] = ["hundred", "thousand"]
+    kind = d.choice(*kinds)
     if kind == "ends":
-        bins = {"bins": d.choice(4, 9)} if d.flag() else {}
-        return call(d.tensor(shape, PLAIN, values=("integers", 0, 1)), **bins)
-    values = d.tensor(shape, PLAIN, values=("integers", -6, 6))
-    if kind == "hundred":
-        return call(values, min=-50.5, max=49.5)
+        bins = {"bins": d.choice(4, 9, 1)} if d.flag() else {}
+        equal = d.choice(None, None, 0, 2.0, -1)
+        bounds = {} if equal is None else {"min": equal, "max": equal}
+        return call(d.tensor(shape, PLAIN, values=("integers", 0, 1)), **bins, **bounds)
+    if kind == "thousand":
+        values = d.tensor(shape, PLAIN, values=("integers", 0, 1030))
+        return call(values, bins=1024, min=-0.5, max=1023.5)
+    reach = 20 if kind in ("beside", "outside") else 6
+    values = d.tensor(shape, UNBOUNDED, values=("integers", -reach, reach))
+    match kind:
+        case "hundred":
+            return call(values, min=-50.5, max=49.5)
+        case "beside":
+            return call(values, bins=16, min=-2.5, max=13.5)
+        case "one":
+            return call(values, bins=1, min=d.choice(-4.5, 0.5), max=4.5)
     return call(values, bins=9, min=-4.5, max=4.5)
 
 
@@ -198,7 +223,8 @@ def of_quantile(
     x = x.detach()
     low, high = (torch.quantile(x, q, interpolation=how, **rest) for how in ("lower", "higher"))
     length = x.numel() if rest.get("dim") is None else x.shape[rest["dim"]] if x.ndim else 1
-    return low.abs() + high.abs() + length * (high - low)
+    size = low.abs() + high.abs() + length * (high - low)
+    return torch.nan_to_num(size, nan=0.0, posinf=0.0)
 
 
 def tied(name: str, position: int, default: int | None) -> Any:

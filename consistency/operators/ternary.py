@@ -10,6 +10,7 @@ import torch
 
 from . import write_destinations
 from .declare import (
+    EVERYWHERE,
     EXACT,
     EXTREMUM,
     FLOATS,
@@ -33,31 +34,42 @@ from .write_destinations import clamp_in_place, mixed, with_product
 
 ELEMENTWISE = frozenset({"elementwise"})
 TERM = Domain(specials=("0", "-0", "1", "nan", "inf", "-inf"), wide=(-8, 7))
+FAR = Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True)
 DIVISOR = Domain(2.0**-4, 16.0, wide=(-4, 3))
+NEGATIVE = Domain(-16.0, -(2.0**-4))
+SIGNED = Domain(specials=("0", "-0", "1", "-1", "nan", "inf", "-inf"), wide=(-8, 7))
 
 
-def added_product(left: Domain, right: Domain) -> Sample:
-    """``x + value·a·b`` or ``x + value·a/b``, with every operand broadcasting."""
+def added_product(left: Domain, *right: Domain) -> Sample:
+    """``x + value·a·b`` or ``x + value·a/b``, with every operand broadcasting; one time in four of
+    numbers far from 1. ``value`` may be no power of two, or so large or small that its product
+    with the first factor alone leaves the format. Shrinks towards moderate numbers."""
 
     def sample(d: Drawing) -> Call:
         shape = shape_of(d)
         value = d.choice(None, None, scalar(d))
-        tensors = (d.tensor(d.broadcastable(shape), domain) for domain in (TERM, left, right))
+        terms = (TERM, left)
+        if d.floating and not d.complex and d.choice(False, False, False, True):
+            terms = (FAR, FAR)
+            value = d.choice(value, 0.1, 3000.0, -0.0)
+        domains = (*terms, d.choice(*right))
+        tensors = (d.tensor(d.broadcastable(shape), domain) for domain in domains)
         return call(*tensors, **({} if value is None else {"value": value}))
 
     return sample
 
 
 def lerp(d: Drawing) -> Call:
+    """A weight between the ends or beyond, a number or a tensor of them; one time in four of ends
+    that are far from 1. Shrinks towards near ones."""
     shape = shape_of(d)
-    ends = d.tensor(d.broadcastable(shape), TERM), d.tensor(d.broadcastable(shape), TERM)
+    far = d.floating and not d.complex and d.choice(False, False, False, True)
+    domain = FAR if far else TERM
+    ends = d.tensor(d.broadcastable(shape), domain), d.tensor(d.broadcastable(shape), domain)
     points = (0.5, 0.0, 1.0)  # the formula changes at 0.5
-    return call(
-        *ends,
-        d.number(-1, 2)
-        if d.flag()
-        else d.tensor(d.broadcastable(shape), Domain(-1.0, 2.0, points=points)),
-    )
+    if d.flag():
+        return call(*ends, d.choice(d.number(-1, 2), d.number(-1, 2), 1.0, 0.1, -20.0))
+    return call(*ends, d.tensor(d.broadcastable(shape), Domain(-1.0, 2.0, points=points)))
 
 
 @hook
@@ -108,7 +120,7 @@ op = family("ternary", dtypes=FLOATS, traits=ELEMENTWISE)
 OPERATORS = [
     op(
         "addcmul",
-        added_product(TERM, TERM),
+        added_product(TERM, TERM, TERM, FAR),
         products(one),
         NUMERIC,
         complex=True,
@@ -118,7 +130,7 @@ OPERATORS = [
     ),
     op(
         "addcdiv",
-        added_product(TERM, DIVISOR),
+        added_product(TERM, DIVISOR, DIVISOR, NEGATIVE, SIGNED),
         products(one),
         complex=True,
         out=True,
