@@ -63,6 +63,7 @@ LONG_FAMILIES = frozenset(
 )  # fmt: skip
 LONG, BESIDE = ((1 << 20) + 7, (1 << 17) + 3, (1 << 16) + 9), 3
 MOST_LONG = 4  # long cases of an operator
+QUADRATIC = frozenset({"nn.functional.multilabel_margin_loss"})  # steps for the length of a row
 OF_MATRICES = ((257, 3), (129, 65), (65, 64))  # whose decompositions cost the third power
 ELEMENTS = 1 << 14, 1 << 22  # of all tensors of a case
 SECONDS, MOST_SECONDS = {"matmul": 0.4, "attention": 0.4}, 0.15  # of processor time, of a result
@@ -169,7 +170,7 @@ def candidates(operator: Operator) -> Iterator[list[Case]]:
 def long_candidates(operator: Operator) -> Iterator[list[Case]]:
     """Lists of variations of ordinary calls, one for each of their sizes, which is long beside few
     rows or columns: the longest first."""
-    if operator.family in UNCHECKED or operator.name in LEFT_OUT:
+    if operator.family in UNCHECKED or operator.name in LEFT_OUT | QUADRATIC:
         return
     drawn = search.batch(operator, DTYPE, DRAWN, SEED)
     several = [c for c in drawn if c.tensors and all(map(is_plain, c.tensors))]

@@ -24,6 +24,9 @@ LONG_CONSTANTS = (128, 512, 8192, 65535)
 ORDINARY = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "diagonal"})
 MANY_TIMES = 6
 HEADS, WIDE_HEAD, FEW_ROWS = 4, 64, 8  # dimensions of attention, and what few queries are
+INTEGERS = (1, 127, 255, 32767, 1 << 24)  # ends of what bool, int8, uint8, int16, float32 hold
+FAR = 20  # octaves
+LARGE_NUMBER, SMALL_NUMBER = 64, 1e-3
 ORDERED = 4  # dimensions whose order in memory is told
 
 
@@ -56,6 +59,8 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
         mixed = tensor.dtype != case.dtype and floats(tensor.dtype) and floats(case.dtype)
         if mixed and not shape and number:
             yield f"{told} is one number of a wider format", 3.0
+        if tensor.dtype != case.dtype:
+            yield f"{told} is {tensor.dtype}, {'a number' if not shape else 'more'}", 2.0
     yield from _of_pairs(case, known, options)
     yield from _of_cotangents(case, options if ordinary else [])
     first, *others = known or [None]
@@ -232,6 +237,11 @@ def _of_values(
         low, high = parameters
         if high <= 0 or low > 0:
             yield f"{told} of {'negative' if high <= 0 else 'positive'} numbers", 2.0
+    if kind == "integers":
+        reach = max(abs(parameters[0]), abs(parameters[1]))
+        yield from ((f"{told} of integers beyond {n}", 1.5) for n in INTEGERS if reach > n)
+    if kind == "wide" and max(map(abs, parameters[:2])) > FAR:
+        yield f"{told} of numbers far from 1", 1.5
     if kind == "wide" and parameters[0] > 0:
         yield f"{told} of numbers whose squares overflow", 2.0
     if kind == "wide" and parameters[1] < 0:
@@ -277,6 +287,11 @@ def _of_numbers(case: Case, shape: tuple[int, ...] | None) -> Iterator[tuple[str
     for name, value in named:
         if isinstance(value, bool):
             continue
+        if isinstance(value, (int, float)) and math.isfinite(value) and value:
+            if abs(value) >= LARGE_NUMBER:
+                yield f"{name} is a large number", 2.0
+            if abs(value) < SMALL_NUMBER:
+                yield f"{name} is a small number", 2.0
         if isinstance(value, float):
             yield f"{name} is a fraction beside {'whole numbers' if whole else 'floats'}", 2.0
             if value in (0.0, 1.0, -1.0):
