@@ -160,11 +160,11 @@ class Elements:
 
     def _at_overflow_of_float64(self, actual: Any) -> Any:
         """The results with the largest number in place of an infinity where the reference comes
-        close to it; the step between them goes to the tail."""
+        within some 32 units of it; the step between them goes to the tail."""
         largest = sys.float_info.max
         with np.errstate(invalid="ignore"):
             near = np.isinf(actual) & np.isfinite(self.expected) & (actual * self.expected > 0)
-        near &= np.abs(self.expected) >= largest * (1.0 - 2.0**-40)
+        near &= np.abs(self.expected) >= largest * (1.0 - 2.0**-48)
         if self.moves_only or not near.any():
             return actual
         tail = np.zeros(actual.shape) if self.tail is None else self.tail
