@@ -19,7 +19,8 @@ from .declare import (
 from .sampling import pointwise, shape_of, unary
 
 PART = Domain(specials=EVERYWHERE, wide=(-24, 24))
-RADIUS = Domain(specials=("0", "-0", "1", "-1"), wide=(-20, 20))
+RADIUS = Domain(0.0, 64.0, specials=("0", "-0", "1"), wide=(-20, 5))
+SIGNED = Domain(propagates=())
 ANGLE = Domain(points=(1.5, -3.0, 100.0), specials=("0", "-0"), wide=(-20, 16))
 
 
@@ -34,6 +35,15 @@ def in_one_piece(d: Drawing) -> Call:
     return call(d.tensor(shape_of(d), REAL, layout=False))
 
 
+def directions(d: Drawing) -> Call:
+    """Radii and angles that broadcast. Radii are positive or 0, one time in four of either sign,
+    which torch takes, too."""
+    shape = shape_of(d)
+    either = {"values": ("normal", 0.0, 64.0)} if d.integer(0, 3) == 3 else {}
+    radius = d.tensor(d.broadcastable(shape), SIGNED if either else RADIUS, **either)
+    return call(radius, d.tensor(d.broadcastable(shape), ANGLE))
+
+
 def op(name: str, sample: Sample, dtypes: tuple[str, ...] = COMPLEX) -> Operator:
     traits = frozenset({"elementwise", "linear"})
     return Operator(
@@ -46,7 +56,7 @@ def op(name: str, sample: Sample, dtypes: tuple[str, ...] = COMPLEX) -> Operator
 POLAR = Operator(
     name="polar",
     family="binary",
-    sample=pointwise(RADIUS, ANGLE),
+    sample=directions,
     error=ErrorModel("rounded", "output", backward="pointwise"),
     dtypes=FLOAT,
     traits=frozenset({"elementwise"}),

@@ -79,7 +79,9 @@ def pointwise(d: Drawing, rank: int) -> Call:
         spatial = [d.choice(16, 65, 64), 64]
         c_in, c_out = (c_in, 16) if d.flag() else (8, c_out)
     domain = summed(d, c_in)
-    kwargs = {"padding": 1} if d.choice(False, False, True) else {}
+    # oneDNN crashes where a window of bfloat16 holds padding only (docs/findings.md).
+    padded = d.choice(False, False, True) and d.dtype != "bfloat16"
+    kwargs = {"padding": 1} if padded else {}
     bias = (d.tensor((c_out,), domain),) if d.flag() else ()
     batch = () if d.flag() else (1,)
     return call(

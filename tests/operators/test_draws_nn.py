@@ -33,7 +33,7 @@ OPERATORS = [
     for operator in importlib.import_module(f"consistency.operators.{name}").OPERATORS
 ]
 EXAMPLES = 12
-MOST_ELEMENTS = 1 << 16  # of what lies behind the views, too
+MOST_ELEMENTS = 1 << 19  # of what lies behind the views, too
 CPU = resolve("cpu")
 CURRENT = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
 
