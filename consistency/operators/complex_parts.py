@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .declare import (
     COMPLEX,
     EVERYWHERE,
@@ -39,7 +41,9 @@ def directions(d: Drawing) -> Call:
     """Radii and angles that broadcast. Radii are positive or 0, one time in four of either sign,
     which torch takes, too."""
     shape = shape_of(d)
-    either = {"values": ("normal", 0.0, 64.0)} if d.integer(0, 3) == 3 else {}
+    either: dict[str, Any] = {}
+    if d.integer(0, 3) == 3:
+        either["values"] = ("normal", 0.0, 64.0)
     radius = d.tensor(d.broadcastable(shape), SIGNED if either else RADIUS, **either)
     return call(radius, d.tensor(d.broadcastable(shape), ANGLE))
 
