@@ -106,8 +106,8 @@ BY_HAND: dict[str, dict[str, Any]] = {
         for form in ("", *[".out"] * (name != "ihfft"))
     },
     **{
-        name: {LAYOUT: "writes at places in the memory of its input"}
-        for name in ("as_strided_scatter", "as_strided_scatter.out")
+        f"as_strided{form}": {LAYOUT: "names places in the memory of its input"}
+        for form in ("", "_copy", "_copy.out", "_scatter", "_scatter.out")
     },
     **{name: {BATCH: FEWER, "mode": "", "rank": 0} for name in _WRITING},
     **{f"special.{name}": {LAYOUT: "", LENGTH: ""} for name in _OF_NAN},

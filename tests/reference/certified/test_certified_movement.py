@@ -251,7 +251,11 @@ def test_special_numbers_are_moved_as_they_are() -> None:
 
 
 def test_what_is_written_twice_is_unsure() -> None:
-    from consistency.reference.certified.balls import Unknowable
+    from consistency.backends import resolve
+from consistency.core.model import Case
+from consistency.diagnose.evaluation import evaluate
+from consistency.judge.tolerances import load
+from consistency.reference.certified.balls import Unknowable
 
     x = torch.zeros(3, dtype=torch.float64)
     with pytest.raises(Unknowable, match="twice"):
@@ -261,3 +265,13 @@ def test_what_is_written_twice_is_unsure() -> None:
             ),
             x,
         )
+
+
+def test_gradients_of_places_in_strided_memory_are_not_proved() -> None:
+    """They are traced on contiguous copies, in which the places are others."""
+    x = {"tensor": {"base": [25], "dtype": "float64", "stop": 50, "values": ["normal", 0.0, 1.0],
+                    "view": [["slice", 0, 0, 25, 2]]}}  # fmt: skip
+    strided = {"operator": "as_strided", "dtype": "float64", "kwargs": {}, "cotangent": 7}
+    case = Case.from_json({**strided, "args": [x, [2, 2], [5, 3], 4]})
+    (result,) = evaluate(case, [resolve("cpu")], load(), directions=("backward",))
+    assert result.verdict.value == "inconclusive", result.explanation
