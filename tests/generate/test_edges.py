@@ -104,11 +104,12 @@ def test_each_has_a_case_around_its_edges() -> None:
         assert numbers.size == edges.NUMBERS
         assert np.isfinite(numbers).all()
         assert operator.name not in exhaustive.UNSIGNED or (numbers >= 0).all()
+        close = 2.0 ** -(FORMATS[dtype].precision // 2)
         for edge in edges.edges(operator.name, dtype):
             assert (numbers == edge).any()
             with np.errstate(over="ignore"):
                 far = np.abs(numbers / edge - 1.0)
-            for low, high in ((0.0, 2.0 ** (10 - FORMATS[dtype].precision)), (2.0**-9, 1.0)):
+            for low, high in ((0.0, close), (close, 1.0)):
                 apart = (far > low) & (far <= high)
                 assert (apart & (numbers > edge)).any(), (operator.name, dtype, edge)
                 assert (apart & (numbers < edge)).any(), (operator.name, dtype, edge)
