@@ -14,6 +14,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from consistency.backends import resolve
+from consistency.core.model import Case
+from consistency.diagnose.evaluation import evaluate
+from consistency.judge.tolerances import load
+from consistency.reference.certified.balls import Unknowable
 from tests.reference.certified.tracing_calls import (
     enclosure_tests,
     fractions,
@@ -251,12 +256,6 @@ def test_special_numbers_are_moved_as_they_are() -> None:
 
 
 def test_what_is_written_twice_is_unsure() -> None:
-    from consistency.backends import resolve
-from consistency.core.model import Case
-from consistency.diagnose.evaluation import evaluate
-from consistency.judge.tolerances import load
-from consistency.reference.certified.balls import Unknowable
-
     x = torch.zeros(3, dtype=torch.float64)
     with pytest.raises(Unknowable, match="twice"):
         traced(
