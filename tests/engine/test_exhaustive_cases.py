@@ -161,9 +161,9 @@ def _outputs(operator: consistency.Operator, case: Case) -> list[torch.Tensor]:
 def test_they_are_not_counted_as_examples_and_told() -> None:
     told = events(["sin"], ["cpu"], ["float16", "float32"], examples=3)
     started = next(event for event in told if isinstance(event, Started))
-    assert (started.cases, started.exhaustive) == (9, 3)
+    assert (started.cases, started.exhaustive) == (10, 4)
     judged = [event.case for event in told if isinstance(event, Judged)]
-    assert [exhaustive.is_exhaustive(case) for case in judged].count(True) == 3
+    assert [exhaustive.is_exhaustive(case) for case in judged].count(True) == 4
     assert [event.cases for event in told if isinstance(event, UnitDone)] == [3, 3]
 
 
