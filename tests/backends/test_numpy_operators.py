@@ -879,3 +879,27 @@ def test_hardtanh_keeps_the_sign_of_a_zero_within_bounds(low: float, high: float
         np.signbit(by_numpy("nn.functional.hardtanh", call)),
         np.signbit(by_torch("nn.functional.hardtanh", call)),
     )
+
+
+def test_hardtanh_refuses_bounds_in_the_wrong_order() -> None:
+    with pytest.raises(ValueError, match="min_val"):
+        IMPLEMENTATIONS["nn.functional.hardtanh"](np.zeros(2), 1.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("layer_norm", [4]), ("group_norm", 2), ("instance_norm", None)]
+)
+def test_the_result_of_normalization_has_the_format_of_its_input(name: str, shape: Any) -> None:
+    """float32 weights beside float16 numbers do not make it float32."""
+    x, weight = np.ones((2, 4, 4), np.float16), np.ones(4, np.float32)
+    args = (x, shape, weight) if shape is not None else (x, None, None, weight)
+    assert IMPLEMENTATIONS[f"nn.functional.{name}"](*args).dtype == np.float16
+
+
+def test_a_smoothed_mean_over_a_weight_of_zero_is_nan() -> None:
+    """As torch's: the mean without smoothing is 0 ÷ 0."""
+    scores, weight = np.asarray([[0.5, 1.0]]), np.asarray([0.0, 1.0])
+    loss = IMPLEMENTATIONS["nn.functional.cross_entropy"](
+        scores, np.asarray([0]), weight, label_smoothing=0.125
+    )
+    assert np.isnan(loss)

@@ -179,3 +179,20 @@ def test_a_small_batch_stays_as_it_was_drawn() -> None:
     operator = operators.get("exp")
     cases = search.batch(operator, "float32", PERIOD - 1)
     assert with_variations(operator, cases) == cases
+
+
+def test_grouped_images_one_pixel_wide_keep_their_layout() -> None:
+    """In another one torch's float64 mixes up their channels, going back."""
+    image, narrow, weight = (
+        TensorRecipe(shape, "float32", ("uniform", -1.0, 1.0), 99)
+        for shape in ((1, 4, 5, 5), (1, 4, 5, 1), (4, 2, 1, 1))
+    )
+    conv2d = operators.get("nn.functional.conv2d")
+    for first, kwargs, layouts in (
+        (image, {"groups": 2}, True),
+        (narrow, {}, True),
+        (narrow, {"groups": 2}, False),
+    ):
+        case = Case("nn.functional.conv2d", "float32", (first, weight), kwargs)
+        firsts = {other.tensors[0] for other in variations(conv2d, case)}
+        assert any(isinstance(t, TensorRecipe) and t.view for t in firsts) == layouts

@@ -85,3 +85,20 @@ def test_each_cotangent_is_added_once_at_most() -> None:
         drawn("float32", [50, 30], 9000, ["uniform", -1.0, 1.0]),
     )
     assert all(reference.terms(i) <= 40 * 30 for i in range(len(reference.outputs)))
+
+
+def test_a_negative_scale_of_attention_leaves_magnitudes_positive() -> None:
+    query, key, value = (
+        drawn("float32", [2, 5, 8], stop, ["uniform", -1.0, 1.0]) for stop in (400, 900, 1500)
+    )
+    name = "nn.functional.scaled_dot_product_attention"
+    sizes = gradient(name, "float32", query, key, value, scale=-0.5).magnitudes
+    assert all(bool((torch.as_tensor(size) > 0.0).all()) for size in sizes)
+
+
+def test_a_sum_of_equal_steps_admits_half_a_unit_for_each() -> None:
+    """The target's gradient of a multi-margin loss over many classes."""
+    scores = drawn("float32", [1024], 3000, ["uniform", -1.0, 1.0])
+    target = drawn("int64", [], 10, ["integers", 0, 1023])
+    (size,) = gradient("nn.functional.multi_margin_loss", "float32", scores, target).magnitudes
+    assert float(torch.as_tensor(size).max()) >= 1024 / 16
