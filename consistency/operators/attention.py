@@ -29,6 +29,7 @@ from .magnitudes import finite, joint_maximum
 
 VECTORS = Domain(-2.0, 2.0, wide=(-6, 1))
 BIAS = Domain(-4.0, 4.0)
+HIDING = Domain(-4.0, 4.0, specials=("-inf", "0"))  # a mask in numbers
 # 0 × NaN is NaN, but kernels may leave out the keys and values that a mask hides.
 HIDDEN = replace(VECTORS, propagates=())
 
@@ -61,8 +62,8 @@ def visible(rows: int, columns: int, kept: int, *, hidden: int = 0) -> Literal:
 
 
 def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict[str, Any]:
-    """None, causal, numbers to add, or booleans: that leave every query at least one key, or some
-    queries none."""
+    """None, causal, numbers to add, -inf among them now and then, or booleans: that leave every
+    query at least one key, or some queries none."""
     match d.choice("none", "causal", "added", "padding", "window", "hidden", "hidden", "shared"):
         case "shared":  # one row for all queries, or one number for each
             shape = d.choice((1, keys), (queries, 1))
@@ -73,7 +74,8 @@ def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict
         case "causal":
             return {"is_causal": True}
         case "added":
-            return {"attn_mask": d.tensor((*d.broadcastable(batch), queries, keys), BIAS)}
+            bias = HIDING if d.integer(0, 3) == 3 else BIAS
+            return {"attn_mask": d.tensor((*d.broadcastable(batch), queries, keys), bias)}
         case "padding":
             return {"attn_mask": visible(1, keys, d.integer(1, keys))}
         case "window" if queries * keys <= 512:

@@ -36,8 +36,8 @@ def windows(d: Drawing, rank: int) -> tuple[list[int], dict[str, int | list[int]
     kwargs: dict[str, int | list[int]] = {}
     if d.flag():
         kwargs = {
-            "stride": per_dim(d, rank, 1, 3),
-            "dilation": per_dim(d, rank, 1, 2),
+            "stride": per_dim(d, rank, 1, d.choice(3, 5)),
+            "dilation": per_dim(d, rank, 1, d.choice(2, 3)),
             "padding": per_dim(d, rank, 0, 2),
         }
     dilation, padding = (
