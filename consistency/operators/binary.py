@@ -207,13 +207,13 @@ def infinite_quotient(d: Drawing) -> tuple[Any, Any]:
 
 def integer_quotient(d: Drawing) -> tuple[Any, Any]:
     """Small numbers, or powers of two and the ends of the dtype divided by small, large and the
-    smallest ones; small numbers may be Python's. Shrinks towards small numbers."""
+    smallest ones; small numbers may be Python's, fractions, too. Shrinks towards small ones."""
     shape, bits = shape_of(d), 31 if d.dtype == "int32" else 62
     match d.choice("small", "far", "large", "huge"):
         case "small":
             ends = d.choice((1, 9), (-9, -1))
             divisor = (
-                d.integer(1, 9)
+                d.choice(d.integer(1, 9), d.integer(1, 9), 2.5, -0.75)
                 if d.flag()
                 else d.tensor(d.broadcastable(shape), values=("integers", *ends))
             )
@@ -344,8 +344,11 @@ def limited_above(d: Drawing) -> Call:
 def integers(low: int, high: int) -> Sample:
     def sample(d: Drawing) -> Call:
         shape = shape_of(d)
+        first = d.tensor(d.broadcastable(shape), values=("integers", low, high))
+        # The dtype of both is a wider one now and then.
+        other = d.choice(None, None, None, "int64") if d.dtype != "uint8" else None
         return call(
-            *(d.tensor(d.broadcastable(shape), values=("integers", low, high)) for _ in range(2))
+            first, d.tensor(d.broadcastable(shape), dtype=other, values=("integers", low, high))
         )
 
     return sample

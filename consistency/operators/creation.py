@@ -3,10 +3,12 @@ case's dtype."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 
+from ..core.dtypes import INTEGER_RANGE
 from ..core.recipe import Arg, DType
 from . import documented
 from .declare import (
@@ -37,11 +39,21 @@ def any_shape(d: Drawing) -> list[int]:
     return list(d.shape(0, 4, least=0 if d.integer(0, 7) == 7 else 1, most=16))
 
 
+def fill(d: Drawing) -> complex:
+    """A number to fill with: a plain one, an end of the dtype, or one that no format holds, NaN, an
+    infinity or -0.0. Shrinks towards a plain one."""
+    plain = scalar(d)
+    if d.complex or d.dtype == "bool" or not d.choice(False, False, True):
+        return plain
+    odd = (0.1, -0.0, math.inf, -math.inf, math.nan)
+    return d.choice(*(odd if d.floating else INTEGER_RANGE[d.dtype]))  # type: ignore[no-any-return]
+
+
 def made(*, value: bool = False) -> Sample:
     """From a shape alone, or a shape and a value."""
 
     def sample(d: Drawing) -> Call:
-        return call(any_shape(d), *[scalar(d)] * value, dtype=DType(d.dtype))
+        return call(any_shape(d), *[fill(d)] * value, dtype=DType(d.dtype))
 
     return sample
 
@@ -51,7 +63,7 @@ def like(*, value: bool = False) -> Sample:
 
     def sample(d: Drawing) -> Call:
         tensor = d.tensor(d.shape(0, 4))
-        return call(tensor, *[scalar(d)] * value)
+        return call(tensor, *[fill(d)] * value)
 
     return sample
 
@@ -60,7 +72,7 @@ def new(*, value: bool = False) -> Sample:
     """Of another shape, in the dtype of a tensor."""
 
     def sample(d: Drawing) -> Call:
-        return call(d.tensor(d.shape(0, 2)), any_shape(d), *[scalar(d)] * value)
+        return call(d.tensor(d.shape(0, 2)), any_shape(d), *[fill(d)] * value)
 
     return sample
 
@@ -136,7 +148,7 @@ def triangle(d: Drawing) -> Call:
 
 
 def single(d: Drawing) -> Call:
-    return call(scalar(d), dtype=DType(d.dtype))
+    return call(fill(d), dtype=DType(d.dtype))
 
 
 def strided(d: Drawing) -> Call:

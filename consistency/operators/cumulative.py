@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from ..core.dtypes import INTEGER_RANGE
+from ..core.recipe import DType
 from .declare import (
     ADDED,
     EVERY,
@@ -26,6 +28,7 @@ from .declare import (
 )
 from .hooks import Args, Kwargs, Tensors, hook
 from .nonunique_results import argument, extremum_along, tied_sums
+from .reductions import RESULT_DTYPES
 from .sampling import reducible
 from .write_destinations import scanned
 
@@ -35,11 +38,15 @@ EXTREME = Domain(specials=("nan", "inf", "-inf", "0", "max", "-max"), wide=(-24,
 EXPONENTS = Domain(-128.0, 128.0, specials=("-inf",), wide=(-10, 6))
 
 
-def scan(domain: Domain) -> Sample:
-    """A tensor and the dim of the scan."""
+def scan(domain: Domain, *, dtypes: bool = False) -> Sample:
+    """A tensor and the dim of the scan; with ``dtypes`` sometimes the dtype in which to add."""
 
     def sample(d: Drawing) -> Call:
         shape = reducible(d)
+        if dtypes and not d.complex and d.choice(False, False, False, True):
+            chosen = d.choice(*RESULT_DTYPES.get(d.dtype, ("float32", "int32", "uint8")))
+            numbers = domain if d.floating else replace(domain, low=-9.0, high=9.0)
+            return call(d.tensor(shape, numbers), d.dim(shape), dtype=DType(chosen))
         return call(d.tensor(shape, domain), d.dim(shape))
 
     return sample
@@ -53,9 +60,12 @@ def factors(d: Drawing) -> Call:
     """
     shape = reducible(d, 512)
     dim = d.dim(shape)
-    if not d.floating:
-        return call(d.tensor(shape, values=("integers", -1, 1)), dim)
     count = shape[dim] if shape else 1
+    if not d.floating:
+        values: tuple[Any, ...] = ("integers", -1, 1)
+        if d.dtype in ("uint8", "int8", "int16") and count <= 4 and d.flag():
+            values = ("integers", *INTEGER_RANGE[d.dtype])
+        return call(d.tensor(shape, values=values), dim)
     if d.dtype == "float16":
         domain = (
             Domain(0.25, 2.0)
@@ -71,17 +81,19 @@ def factors(d: Drawing) -> Call:
 
 
 def differences(d: Drawing) -> Call:
-    """diff: repeated up to three times, sometimes with numbers prepended or appended."""
+    """diff: repeated up to three times, or not at all, sometimes with numbers prepended, appended,
+    or both. Shrinks towards one difference of a row."""
     shape = [*d.shape(1, 3, least=1)]
     dim = d.dim(shape)
-    count = d.choice(1, 1, 2, 3)
+    count = d.choice(1, 1, 1, 2, 2, 3, 3, 0)
     if shape[dim] <= count and d.integer(0, 7):  # nothing would be left
         shape[dim] = count + d.integer(1, 2)
     kwargs: dict[str, Any] = {"n": count, "dim": dim}
-    if d.floating and d.choice(False, False, True):
-        edge = [*shape]
-        edge[dim] = d.size(1, 3)
-        kwargs[d.choice("prepend", "append")] = d.tensor(edge, ADDED)
+    if count and d.choice(False, False, True):
+        for name in d.choice(("prepend",), ("append",), ("prepend", "append")):
+            edge = [*shape]
+            edge[dim] = d.size(1, 3)
+            kwargs[name] = d.tensor(edge, ADDED)
     return call(d.tensor(shape, ADDED), **kwargs)
 
 
@@ -175,7 +187,7 @@ SUM = products(row, growth="linear", integers_exact=True)
 OPERATORS = [
     op(
         "cumsum",
-        scan(ADDED),
+        scan(ADDED, dtypes=True),
         SUM,
         EVERY,
         traits=LINEAR,

@@ -10,11 +10,24 @@ import torch
 
 from ..core.recipe import Arg, Index, Literal, TensorRecipe
 from . import definitions
-from .declare import EVERY, EXACT, INTEGERS, NUMERIC, Call, Domain, Drawing, Sample, call, family
-from .sampling import filled_shape, real_scalar, scalar
+from .declare import (
+    EVERY,
+    EXACT,
+    INTEGERS,
+    NUMERIC,
+    REAL,
+    Call,
+    Domain,
+    Drawing,
+    Sample,
+    call,
+    family,
+)
+from .sampling import filled_shape, of_other_dtype, real_scalar, small, within
 
 LINEAR = frozenset({"linear"})
 FINITE = Domain()
+EVERYTHING = Domain(specials=("0", "-0", "nan", "inf", "-inf"))
 Shape = tuple[int, ...]
 
 
@@ -28,6 +41,18 @@ def replaced(shape: Shape, dim: int, size: int) -> Shape:
     return (*shape[:dim], size, *shape[dim + 1 :])
 
 
+def either_end(d: Drawing, shape: Shape, dim: int) -> int:
+    """The same dimension, now and then counted from the end. Shrinks towards ``dim``."""
+    return d.choice(dim, dim, dim - len(shape))  # type: ignore[no-any-return]
+
+
+def narrow_index(d: Drawing, count: int, size: int) -> TensorRecipe:
+    """Positions for functions that take them as int32, too. Shrinks towards int64."""
+    if d.choice(False, False, False, True):
+        return d.tensor((count,), dtype="int32", values=("integers", 0, size - 1))
+    return d.index((count,), size)
+
+
 def mask(d: Drawing, shape: Shape) -> TensorRecipe:
     return d.tensor(shape, dtype="bool")
 
@@ -36,7 +61,8 @@ def gathered(d: Drawing) -> Call:
     """The index may be shorter than the input in the other dimensions."""
     shape, dim = somewhere(d)
     smaller = tuple(d.integer(1, size) if d.flag() else size for size in shape)
-    return call(d.tensor(shape), dim, d.index(replaced(smaller, dim, d.size(1, 17)), shape[dim]))
+    index = d.index(replaced(smaller, dim, d.size(1, 17)), shape[dim])
+    return call(d.tensor(shape), either_end(d, shape, dim), index)
 
 
 def taken_along(d: Drawing) -> Call:
@@ -46,7 +72,8 @@ def taken_along(d: Drawing) -> Call:
     if d.choice(False, False, True):
         return call(d.tensor(shape), d.index((d.size(1, 17),), math.prod(shape)))
     others = tuple(1 for _ in shape) if d.choice(False, False, True) else shape
-    return call(d.tensor(shape), d.index(replaced(others, dim, d.size(1, 17)), shape[dim]), dim)
+    index = d.index(replaced(others, dim, d.size(1, 17)), shape[dim])
+    return call(d.tensor(shape), index, either_end(d, shape, dim))
 
 
 def taken_of_contiguous(x: torch.Tensor, index: torch.Tensor, *dim: int) -> torch.Tensor:
@@ -56,7 +83,8 @@ def taken_of_contiguous(x: torch.Tensor, index: torch.Tensor, *dim: int) -> torc
 
 def selected(d: Drawing) -> Call:
     shape, dim = somewhere(d)
-    return call(d.tensor(shape), dim, d.index((d.size(1, 33),), shape[dim]))
+    index = narrow_index(d, d.size(1, 33), shape[dim])
+    return call(d.tensor(shape), either_end(d, shape, dim), index)
 
 
 def taken(d: Drawing) -> Call:
@@ -70,14 +98,20 @@ def masked_selected(d: Drawing) -> Call:
 
 
 def chosen(d: Drawing) -> Call:
-    """Everything broadcasts, the condition with strides of its own; one side may be a number."""
+    """Everything broadcasts, the condition with strides of its own; one side may be a number, -0.0,
+    NaN or an infinity, too, or a tensor of another dtype. Shrinks towards two tensors."""
     shape = filled_shape(d, 0, 4)
-    left: Arg = (
-        scalar(d)
-        if d.choice(False, False, True) and d.dtype != "bool"
-        else d.tensor(d.broadcastable(shape))
-    )
-    return call(mask(d, d.broadcastable(shape)), left, d.tensor(d.broadcastable(shape)))
+    condition, tensor = mask(d, d.broadcastable(shape)), d.tensor(d.broadcastable(shape))
+    other: Arg
+    match d.choice("tensors", "tensors", "number", "dtypes"):
+        case "number" if d.dtype != "bool":
+            other = within(d, EVERYTHING)
+        case "dtypes" if d.dtype != "uint8":
+            other = of_other_dtype(d, d.broadcastable(shape), EVERYTHING)
+            tensor = d.tensor(d.broadcastable(shape), REAL if d.floating else small(EVERYTHING))
+        case _:
+            other = d.tensor(d.broadcastable(shape))
+    return call(condition, *((tensor, other) if d.choice(False, False, True) else (other, tensor)))
 
 
 def key(d: Drawing, shape: Shape, *, positions: bool = True) -> tuple[Arg, ...]:

@@ -10,19 +10,30 @@ from typing import Any
 import torch
 
 from ..core.recipe import Arg
-from .declare import EVERY, EXACT, Call, Drawing, Operator, Sample, Tensors, call, hook
+from .declare import EVERY, EXACT, REAL, Call, Drawing, Operator, Sample, Tensors, call, hook
 from .movement import LINEAR, Arguments, Shape, moved, two_dims
-from .sampling import real_scalar
+from .sampling import of_other_dtype, real_scalar, small
 
 
 def several(
-    join: Callable[[Drawing, Shape], tuple[list[Shape], Sequence[Arg]]], low: int = 1, high: int = 4
+    join: Callable[[Drawing, Shape], tuple[list[Shape], Sequence[Arg]]],
+    low: int = 1,
+    high: int = 4,
+    *,
+    mixed: bool = False,
 ) -> Sample:
-    """A list of tensors with the shapes that ``join`` derives from a first one."""
+    """A list of tensors with the shapes that ``join`` derives from a first one; with ``mixed`` one
+    of them perhaps of another dtype. Shrinks towards one dtype."""
 
     def sample(d: Drawing) -> Call:
         shapes, arguments = join(d, d.shape(low, high, most=32, elements=1024))
-        return call([d.tensor(shape) for shape in shapes], *arguments)
+        tensors = [d.tensor(shape) for shape in shapes]
+        if mixed and len(shapes) > 1 and d.dtype != "uint8" and d.choice(False, False, False, True):
+            numbers = REAL if d.floating else small(REAL)
+            tensors = [d.tensor(shape, numbers) for shape in shapes]
+            at = d.integer(0, len(shapes) - 1)
+            tensors[at] = of_other_dtype(d, shapes[at], REAL)
+        return call(tensors, *arguments)
 
     return sample
 
@@ -157,8 +168,13 @@ def padded(d: Drawing) -> Call:
         pads += [d.integer(low, max_padding), d.integer(low, max_padding)]
     least = 0.0 if d.dtype == "uint8" else -4.0
     value = {"value": real_scalar(d, least)} if mode == "constant" and d.flag() else {}
+<<<<<<< HEAD
     if value and d.floating and d.integer(0, 7) == 7:
         value = {"value": d.choice(math.inf, -math.inf, math.nan)}
+=======
+    if value and d.floating and d.choice(False, False, False, True):
+        value = {"value": d.choice(0.1, -0.0, math.inf, -math.inf, math.nan)}
+>>>>>>> ec61c053 (Result dtypes of sums, dims from the end, joined tensors of two dtypes, narrow indices, numbers that no format holds to fill with)
     if value and d.dtype == "int64" and d.flag():
         value = {"value": 2**53 + 1 + 2 * d.integer(0, 2**20)}  # no float64
     return call(d.tensor(shape), pads, mode=mode, **value)
@@ -241,9 +257,9 @@ def op(name: str, sample: Sample, traits: frozenset[str] = LINEAR, **more: Any) 
 
 SPLIT = moved(split_up, 1)
 OPERATORS = [
-    op("cat", several(along_dim()), out=True),
-    op("stack", several(same, 0, 3), out=True),
-    op("hstack", several(along_dim(1), 2), out=True),
+    op("cat", several(along_dim(), mixed=True), out=True),
+    op("stack", several(same, 0, 3, mixed=True), out=True),
+    op("hstack", several(along_dim(1), 2, mixed=True), out=True),
     op("vstack", several(along_dim(0), 2), out=True),
     op("dstack", several(along_dim(2), 3), out=True),
     op("column_stack", several(along_dim(1), 2, 3), out=True),

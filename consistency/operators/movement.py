@@ -111,10 +111,15 @@ def quarter_turns(d: Drawing, shape: Shape) -> Sequence[Arg]:
 
 
 def rolled(d: Drawing, shape: Shape) -> Sequence[Arg]:
+    """By how much, also beyond the size: all elements in their order, or along each of several
+    dims, which may be counted from the end. Shrinks towards 0."""
+    far = d.choice(7, 7, 300)
     if not shape or not d.flag():
-        return (d.integer(-7, 7),)
-    dims = d.dims(shape)
-    return [d.integer(-7, 7) for _ in dims], list(dims)
+        return (d.integer(-far, far),)
+    dims = [*d.dims(shape)]
+    if d.choice(False, False, True):
+        dims = [dim - len(shape) for dim in reversed(dims)]
+    return [d.integer(-far, far) for _ in dims], dims
 
 
 def moved_dims(d: Drawing, shape: Shape) -> Sequence[Arg]:

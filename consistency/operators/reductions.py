@@ -42,31 +42,45 @@ EXTREME = Domain(
     specials=("nan", "inf", "-inf", "0", "-0", "max", "-max"), wide=(-24, 24), tiny=True
 )
 SOME_NAN = Domain(specials=("nan", "-nan"), wide=(-10, 9), sums=True)
+RESULT_DTYPES = {
+    "float16": ("float32", "float64"),
+    "bfloat16": ("float32", "float64"),
+    "float32": ("float64",),
+    "float64": ("float64",),
+}
 SMALL = Domain(wide=(-3, 3))
 # The gradient by a factor is a product of the others: where that factor is NaN, result / x is NaN,
 # too, and other formulas are not. So none is NaN, but some are 0.
 FACTORS = Domain(propagates=("0",))
 
 
-def over(domain: Domain, *, full: bool = True, half: Domain | None = None) -> Sample:
+def over(
+    domain: Domain, *, full: bool = True, half: Domain | None = None, empty: bool = False
+) -> Sample:
     """A tensor, and the dims to reduce: all, one, or several."""
 
     def sample(d: Drawing) -> Call:
         shape = reducible(d)
-        return call(d.tensor(shape, fitting(d, domain, half)), **along(d, shape, full=full))
+        kwargs = along(d, shape, full=full, empty=empty)
+        return call(d.tensor(shape, fitting(d, domain, half)), **kwargs)
 
     return sample
 
 
 def summing(domain: Domain) -> Sample:
-    """As :func:`over`; narrow floats sometimes ask for a float32 result."""
+    """As :func:`over`; sometimes with the dtype in which to add: a wider one, of whole numbers
+    any, in which small ones are exact."""
 
     def sample(d: Drawing) -> Call:
         shape = reducible(d)
-        kwargs = along(d, shape)
-        if d.dtype in ("float16", "bfloat16") and d.choice(False, False, True):
-            kwargs["dtype"] = DType("float32")
-        return call(d.tensor(shape, domain), **kwargs)
+        kwargs = along(d, shape, empty=True)
+        numbers = domain
+        if not d.complex and d.choice(False, False, True):
+            chosen = d.choice(*RESULT_DTYPES.get(d.dtype, ("float32", "int32", "float64", "uint8")))
+            kwargs["dtype"] = DType(chosen)
+            if not d.floating:
+                numbers = replace(domain, low=-9.0, high=9.0)
+        return call(d.tensor(shape, numbers), **kwargs)
 
     return sample
 
@@ -83,9 +97,13 @@ def product(d: Drawing) -> Call:
         return zeros_beside_large(d)
     shape = d.shape(0, 3, elements=128) if half else reducible(d, 512)
     kwargs = along(d, shape, several=False)
-    if not d.floating:
-        return call(d.tensor(shape, values=("integers", int(d.dtype != "bool"), 3)), **kwargs)
     dim = kwargs.get("dim")
+    if not d.floating:
+        row = shape[dim] if isinstance(dim, int) and shape else math.prod(shape)
+        values = ("integers", int(d.dtype != "bool"), 3)
+        if d.dtype in ("uint8", "int8", "int16") and row <= 4 and d.flag():
+            values = ("integers", *INTEGER_RANGE[d.dtype])
+        return call(d.tensor(shape, values=values), **kwargs)
     row = shape[dim] if isinstance(dim, int) and shape else math.prod(shape)
     if row <= 8 and not half and d.flag():
         reach = 96 // row
@@ -179,7 +197,7 @@ def place(d: Drawing) -> Call:
 def extremes(d: Drawing) -> Call:
     """Of all dims, one, or several."""
     shape = reducible(d)
-    return call(extreme(d, shape), **along(d, shape))
+    return call(extreme(d, shape), **along(d, shape, empty=True))
 
 
 def lowest_and_highest(d: Drawing) -> Call:
@@ -264,7 +282,11 @@ OPERATORS = [
         method=True,
     ),
     op("nansum", summing(SOME_NAN), STORED, EVERY, out=True),
-    op("nanmean", over(SOME_NAN, half=Domain(specials=("nan",))), replace(STORED, moves=False)),
+    op(
+        "nanmean",
+        over(SOME_NAN, half=Domain(specials=("nan",)), empty=True),
+        replace(STORED, moves=False),
+    ),
     op(
         "sum_to_size",
         smaller,

@@ -215,16 +215,27 @@ def reducible(d: Drawing, longest: int = 4096, *, low: int = 0) -> tuple[int, ..
 
 
 def along(
-    d: Drawing, shape: Sequence[int], *, several: bool = True, full: bool = True
+    d: Drawing,
+    shape: Sequence[int],
+    *,
+    several: bool = True,
+    full: bool = True,
+    empty: bool = False,
 ) -> dict[str, Arg]:
-    """``dim`` and ``keepdim`` of a reduction: none, one, or several dims."""
+    """``dim`` and ``keepdim`` of a reduction: none, one, or several dims, now and then counted
+    from the end, in descending order; or with ``empty`` an empty list, which is all of them."""
     options = ["none"] * full + ["one"] + ["several"] * (several and len(shape) > 0)
     kwargs: dict[str, Arg] = {}
     match d.choice(*options):
         case "one":
             kwargs["dim"] = d.dim(shape)
+        case "several" if empty and d.choice(*[False] * 5, True):
+            kwargs["dim"] = []
         case "several":
-            kwargs["dim"] = list(d.dims(shape))
+            dims = d.dims(shape)
+            kwargs["dim"] = [*dims]
+            if d.choice(False, False, True):
+                kwargs["dim"] = [dim - len(shape) for dim in reversed(dims)]
         case _:
             return kwargs
     if d.flag():

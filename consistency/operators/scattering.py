@@ -22,7 +22,7 @@ from .declare import (
     products,
 )
 from .hooks import Args, Kwargs, Tensors
-from .indexing import mask, op, replaced, somewhere
+from .indexing import either_end, mask, narrow_index, op, replaced, somewhere
 from .sampling import filled_shape, permuted_positions, scalar
 from .write_destinations import without_overlap
 
@@ -47,7 +47,7 @@ def scattered(d: Drawing, *, overlap: bool = True) -> Call:
     )
     positions = permuted_positions(d, index, dim, shape[dim])
     source: Arg = scalar(d) if d.choice(False, False, True) else d.tensor(index)
-    return call(d.tensor(shape, overlap=overlap), dim, positions, source)
+    return call(d.tensor(shape, overlap=overlap), either_end(d, shape, dim), positions, source)
 
 
 def scatter_summed(d: Drawing, *, overlap: bool = True) -> Call:
@@ -55,7 +55,7 @@ def scatter_summed(d: Drawing, *, overlap: bool = True) -> Call:
     index = replaced(shape, dim, many(d, 65))
     return call(
         d.tensor(shape, ADDED, overlap=overlap),
-        dim,
+        either_end(d, shape, dim),
         d.index(index, shape[dim]),
         d.tensor(index, ADDED),
     )
@@ -74,7 +74,7 @@ def scatter_reduced(d: Drawing) -> Call:
     positions = d.index(index, shape[dim])
     return call(
         d.tensor(shape, domain),
-        dim,
+        either_end(d, shape, dim),
         positions,
         d.tensor(index, domain),
         how,
@@ -89,7 +89,7 @@ def index_reduced(d: Drawing) -> Call:
     source = d.tensor(replaced(shape, dim, count), domain)
     return call(
         d.tensor(shape, domain),
-        dim,
+        either_end(d, shape, dim),
         d.index((count,), shape[dim]),
         source,
         how,
@@ -101,11 +101,13 @@ def index_added(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d, elements=1024)
     count = many(d, 65)
     alpha = {"alpha": scalar(d)} if d.flag() and d.dtype != "bool" else {}
+    if alpha and d.floating and not d.complex and d.choice(False, False, False, True):
+        alpha = {"alpha": 0.1}
     source = d.tensor(replaced(shape, dim, count), ADDED)
     return call(
         d.tensor(shape, ADDED, overlap=overlap),
-        dim,
-        d.index((count,), shape[dim]),
+        either_end(d, shape, dim),
+        narrow_index(d, count, shape[dim]),
         source,
         **alpha,
     )
@@ -115,15 +117,15 @@ def index_copied(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d)
     count = distinct(d, shape[dim])
     source = d.tensor(replaced(shape, dim, count))
-    return call(
-        d.tensor(shape, overlap=overlap), dim, d.index((count,), shape[dim], distinct=True), source
-    )
+    index = d.index((count,), shape[dim], distinct=True)
+    return call(d.tensor(shape, overlap=overlap), either_end(d, shape, dim), index, source)
 
 
 def index_filled(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d)
     value: Arg = d.tensor(()) if d.flag() else scalar(d)
-    return call(d.tensor(shape, overlap=overlap), dim, d.index((many(d, 9),), shape[dim]), value)
+    index = d.index((many(d, 9),), shape[dim])
+    return call(d.tensor(shape, overlap=overlap), either_end(d, shape, dim), index, value)
 
 
 def index_put(d: Drawing, *, overlap: bool = True) -> Call:
@@ -164,10 +166,16 @@ def put(d: Drawing) -> Call:
 
 
 def fill_value(d: Drawing) -> Arg:
-    """A value that attention masks are filled with, an ordinary number, or a 0-d tensor."""
+    """A value that attention masks are filled with, an ordinary number, one that no format holds,
+    NaN, or a 0-d tensor, beside floats also of whole numbers. Shrinks towards 0."""
     if d.flag():
+        if d.floating and d.choice(False, False, True):
+            return d.tensor((), dtype="int64", values=("integers", -9, 9))
         return d.tensor(())
-    return scalar(d) if not d.floating else d.choice(0.0, -math.inf, -65504.0, d.number(-4, 4))
+    if not d.floating:
+        return scalar(d)
+    usual = (0.0, -math.inf, -65504.0, d.number(-4, 4))
+    return d.choice(*usual, *usual, 0.1, -0.0, math.inf, math.nan)
 
 
 def masked_filled(d: Drawing, *, overlap: bool = True) -> Call:

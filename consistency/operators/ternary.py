@@ -3,6 +3,7 @@ twice: S is what was added."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +30,7 @@ from .declare import (
 )
 from .hooks import Tensors, hook
 from .nonunique_results import of_shares, zeros_aside
-from .sampling import scalar, shape_of
+from .sampling import of_other_dtype, scalar, shape_of, small
 from .write_destinations import clamp_in_place, mixed, with_product
 
 ELEMENTWISE = frozenset({"elementwise"})
@@ -88,11 +89,14 @@ def between(outputs: Tensors, *operands: Any) -> torch.Tensor:
 
 def clamp(d: Drawing) -> Call:
     """Numbers or tensors as bounds, either of which may be missing; also a lower bound above the
-    upper one."""
+    upper one, one of another dtype, and numbers that no format holds. Shrinks towards two
+    numbers."""
     shape = shape_of(d)
     x = d.tensor(shape, REAL)
     lowest = 0 if d.dtype == "uint8" else -4  # of upper bounds: no result lies below 0
-    kinds = ("numbers", "one", "one", "tensors", "crossed", *(() if d.floating else ("fraction",)))
+    kinds = ["numbers", "one", "one", "tensors", "crossed"]
+    kinds += ["odd"] if d.floating else ["fraction"]
+    kinds += ["dtypes"] * (d.dtype != "uint8")
     match d.choice(*kinds):
         case "fraction":  # makes floats of integers
             return call(x, **{d.choice("min", "max"): d.integer(-4, 3) + 0.25})
@@ -111,6 +115,12 @@ def clamp(d: Drawing) -> Call:
             return call(
                 x, d.tensor(d.broadcastable(shape), REAL), d.tensor(d.broadcastable(shape), REAL)
             )
+        case "dtypes":  # the widest of which the result has
+            x = d.tensor(shape, REAL if d.floating else small(REAL))
+            bound = of_other_dtype(d, d.broadcastable(shape), REAL)
+            return call(x, **{d.choice("min", "max"): bound})
+        case "odd":
+            return call(x, **{d.choice("min", "max"): d.choice(0.1, -0.0, math.inf, -math.inf)})
     return call(x, min=scalar(d, 1, 4), max=scalar(d, lowest, 0))
 
 

@@ -12,15 +12,15 @@ from .hooks import Args, Kwargs, Tensors, hook
 
 
 def window(**options: tuple[Any, ...]) -> Sample:
-    """Up to 257 points, symmetric or periodic; each option takes one of its values, or is left out
+    """Up to 257 points, seldom none, symmetric or periodic; each option takes one of its values, or
+    is left out
     where None is among them."""
 
     def sample(d: Drawing) -> Call:
         chosen = {name: d.choice(*values) for name, values in options.items()}
         given = {name: value for name, value in chosen.items() if value is not None}
-        return call(
-            d.size(1, 257), **given, **({} if d.flag() else {"sym": False}), dtype=DType(d.dtype)
-        )
+        size = d.choice(d.size(1, 257), d.size(1, 257), d.size(1, 257), 2, 1, 0)
+        return call(size, **given, **({} if d.flag() else {"sym": False}), dtype=DType(d.dtype))
 
     return sample
 
