@@ -70,12 +70,6 @@ def scatter(
     value: Scalar | None = None,
     reduce: str | None = None,
 ) -> Array:
-<<<<<<< HEAD
-    x, where = lifted(input, index)
-    if not where.size:  # torch does not compare the shapes then
-        return input.copy()
-=======
->>>>>>> ec61c053 (Result dtypes of sums, dims from the end, joined tensors of two dtypes, narrow indices, numbers that no format holds to fill with)
     source = src if src is not None else value
     if source is None:
         raise ValueError("scatter needs src or value")
