@@ -42,6 +42,19 @@ def zeta(x: Any, q: Any) -> Any:
     return torch.where(far & (torch.as_tensor(x) > 1), 0.0, result)
 
 
+def with_limits(function: Callable[[Tensor], Tensor], right: float, left: float) -> Function:
+    """``function``, with its limits at infinity and at minus infinity."""
+
+    @functools.wraps(function)
+    def limited(x: Tensor) -> Tensor:
+        result = function(x)
+        if not x.is_floating_point():
+            return result
+        return torch.where(x == math.inf, right, torch.where(x == -math.inf, left, result))
+
+    return limited
+
+
 def polygamma(n: int, x: Tensor) -> Tensor:
     """The derivatives of the digamma function: 0 at infinity (from below for even n), and infinite
     at a pole if the limits of both sides agree, as for odd n."""

@@ -32,11 +32,13 @@ CANCELLING = accumulated("pointwise", one, backward="pointwise")
 BESSEL = Domain(
     -60.0, 60.0, points=(5.0, 8.0, 2.4048, 3.8317), specials=("0", "nan"), wide=(-10, 4)
 )
+BESSEL_ENDS = replace(BESSEL, specials=("0", "nan", "inf", "-inf"))
 GROWING = Domain(-80.0, 80.0, points=(8.0, -8.0), specials=("0", "nan"), wide=(-10, 3))
 # Where e^|x| has left the format, and e^|x|/√(2π|x|) has not.
 OVERFLOWING = {"float32": (91.5, -91.5, 89.0, 8.0, -8.0), "float64": (713.5, -713.5, 8.0, -8.0)}
 BESSEL_SMALL = Domain(-9.0, 9.0, points=(8.0, -8.0))
 BESSEL_POSITIVE = Domain(2.0**-6, 60.0, points=(2.0, 5.0, 8.0))
+DECREASING = replace(BESSEL_POSITIVE, specials=("inf", "nan"))
 
 
 def logit(d: Drawing) -> Call:
@@ -122,31 +124,35 @@ OPERATORS = [
     op("polygamma", polygamma, CANCELLING, out=True, reference=definitions.polygamma),
     op("mvlgamma", mvlgamma, MVLGAMMA, NUMERIC),
     op("i0", unary(GROWING, OVERFLOWING, half=BESSEL_SMALL), out=True),
-    op("special.i0e", unary(BESSEL), out=True),
+    op("special.i0e", unary(BESSEL_ENDS), out=True),
     op("special.i1", unary(GROWING, OVERFLOWING), dtypes=FLOAT),
-    op("special.i1e", unary(BESSEL), dtypes=FLOAT),
+    op("special.i1e", unary(BESSEL_ENDS), dtypes=FLOAT),
     op("special.ndtr", unary(Domain(-5.0, 5.0, points=(0.7, -0.7), specials=("0", "inf", "-inf",
     "nan"))), CANCELLING),
     op("special.ndtri", unary(replace(PROBABILITY, propagates=("nan",))), CANCELLING, FLOAT),
-    op("special.log_ndtr", unary(Domain(-20.0, 8.0, points=(-1.0, -5.0))), CANCELLING, FLOAT),
-    op("special.entr", unary(Domain(0.0, 64.0, points=(1.0,), specials=("0", "1", "nan"), wide=(-20,
-    5))), out=True),
+    op("special.log_ndtr", unary(Domain(-20.0, 8.0, points=(-1.0, -5.0), specials=("0",
+    "nan"))), CANCELLING, FLOAT),
+    op("special.entr", unary(Domain(0.0, 64.0, points=(1.0,), wide=(-20, 5),
+    specials=("0", "1", "nan", "inf"))), out=True),
     op("special.erfcx", unary(Domain(-5.0, 200.0, points=(0.5, 50.0))), ERFCX, FLOAT, out=True),
     op("special.bessel_j0", unary(BESSEL), CANCELLING, FLOAT, differentiable=False),
     op("special.bessel_j1", unary(BESSEL), CANCELLING, FLOAT, differentiable=False),
     op("special.bessel_y0", unary(BESSEL_POSITIVE), CANCELLING, FLOAT, differentiable=False),
     op("special.bessel_y1", unary(BESSEL_POSITIVE), CANCELLING, FLOAT, differentiable=False),
-    op("special.modified_bessel_i0", unary(BESSEL), ROUNDED, FLOAT, differentiable=False),
-    op("special.modified_bessel_i1", unary(BESSEL), ROUNDED, FLOAT, differentiable=False),
-    op("special.modified_bessel_k0", unary(BESSEL_POSITIVE), ROUNDED, FLOAT, differentiable=False),
-    op("special.modified_bessel_k1", unary(BESSEL_POSITIVE), ROUNDED, FLOAT, differentiable=False),
-    op("special.scaled_modified_bessel_k0", unary(BESSEL_POSITIVE), ROUNDED, FLOAT,
+    op("special.modified_bessel_i0", unary(BESSEL_ENDS), ROUNDED, FLOAT, differentiable=False,
+       reference=definitions.with_limits(torch.special.modified_bessel_i0, math.inf, math.inf)),
+    op("special.modified_bessel_i1", unary(BESSEL_ENDS), ROUNDED, FLOAT, differentiable=False,
+       reference=definitions.with_limits(torch.special.modified_bessel_i1, math.inf, -math.inf)),
+    op("special.modified_bessel_k0", unary(DECREASING), ROUNDED, FLOAT, differentiable=False),
+    op("special.modified_bessel_k1", unary(DECREASING), ROUNDED, FLOAT, differentiable=False),
+    op("special.scaled_modified_bessel_k0", unary(DECREASING), ROUNDED, FLOAT,
     differentiable=False),
-    op("special.scaled_modified_bessel_k1", unary(BESSEL_POSITIVE), ROUNDED, FLOAT,
+    op("special.scaled_modified_bessel_k1", unary(DECREASING), ROUNDED, FLOAT,
     differentiable=False),
     op("special.spherical_bessel_j0", unary(Domain(-60.0, 60.0, points=(0.5,), specials=("0",
-    "nan"))), CANCELLING, FLOAT,
+    "nan", "inf", "-inf"))), CANCELLING, FLOAT,
        differentiable=False),
-    op("special.airy_ai", unary(Domain(-10.0, 8.0, points=(-2.09, 2.09))), CANCELLING, FLOAT,
-    differentiable=False),
+    op("special.airy_ai", unary(Domain(-10.0, 8.0, points=(-2.09, 2.09), specials=("inf",
+    "nan"))), CANCELLING, FLOAT, differentiable=False,
+       reference=definitions.with_limits(torch.special.airy_ai, 0.0, 0.0)),
 ]  # fmt: skip

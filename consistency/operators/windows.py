@@ -13,8 +13,7 @@ from .hooks import Args, Kwargs, Tensors, hook
 
 def window(**options: tuple[Any, ...]) -> Sample:
     """Up to 257 points, seldom none, symmetric or periodic; each option takes one of its values, or
-    is left out
-    where None is among them."""
+    is left out where None is among them."""
 
     def sample(d: Drawing) -> Call:
         chosen = {name: d.choice(*values) for name, values in options.items()}
