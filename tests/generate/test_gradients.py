@@ -50,7 +50,9 @@ def test_of_every_five_cases_one_leaves_a_gradient_out(name: str) -> None:
     operator = operators.get(name)
     drawn = batch(operator, "float32", 15)
     without = [case for case in drawn if not all(tensor.leaf for tensor in case.tensors)]
-    assert len(without) == 3
+    fives = [drawn[start : start + 5] for start in (0, 5, 10)]
+    assert len(without) == sum(any(len(case.tensors) > 1 for case in five) for five in fives)
+    assert len(without) > 1
     assert not without[0].tensors[0].leaf
     assert all(leaves(case, operator.leaves) for case in without)
 
