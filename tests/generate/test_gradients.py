@@ -50,9 +50,9 @@ def test_of_every_five_cases_one_leaves_a_gradient_out(name: str) -> None:
     operator = operators.get(name)
     drawn = batch(operator, "float32", 15)
     without = [case for case in drawn if not all(tensor.leaf for tensor in case.tensors)]
-    fives = [drawn[start : start + 5] for start in (0, 5, 10)]
-    assert len(without) == sum(any(len(case.tensors) > 1 for case in five) for five in fives)
-    assert len(without) > 1
+    for five in (drawn[:5], drawn[5:10], drawn[10:]):
+        several = any(len(case.tensors) > 1 for case in five)
+        assert sum(case in without for case in five) == several
     assert not without[0].tensors[0].leaf
     assert all(leaves(case, operator.leaves) for case in without)
 
@@ -115,14 +115,19 @@ def test_another_layout_is_refused(wrong: object) -> None:
 
 @pytest.mark.parametrize("name", ["nn.functional.layer_norm", "nn.functional.prelu", "mul"])
 def test_a_gradient_that_is_left_out_costs_the_others_nothing(name: str) -> None:
-    """The healthy CPU passes, and a wrong gradient of the parameters is noticed."""
+    """The healthy CPU passes, and a wrong gradient of the parameters is noticed, other than in
+    cases whose gradient is known to be wrong."""
     operator, rules = operators.get(name), tolerances.load()
-    case = next(
-        case
+    healthy = (
+        (case, judge_case(case, operator, backends.resolve_all(["cpu"]), rules, ("backward",)))
         for case in batch(operator, "float32", 40)
         if not all(tensor.leaf for tensor in case.tensors)
     )
-    healthy = judge_case(case, operator, backends.resolve_all(["cpu"]), rules, ("backward",))
-    assert [result.verdict.value for result in healthy] == ["rounding"]
+    case, results = next(
+        (case, results)
+        for case, results in healthy
+        if [result.verdict.value for result in results] != ["known"]
+    )
+    assert [result.verdict.value for result in results] == ["rounding"]
     faulty = judge_case(case, operator, [Off()], rules, ("backward",))
     assert [result.verdict.fails for result in faulty] == [True]
