@@ -108,7 +108,8 @@ def chosen(d: Drawing) -> Call:
             other = within(d, EVERYTHING)
         case "dtypes" if d.dtype != "uint8":
             other = of_other_dtype(d, d.broadcastable(shape), EVERYTHING)
-            tensor = d.tensor(d.broadcastable(shape), REAL if d.floating else small(EVERYTHING))
+            # Of all dims: a 0-d tensor's gradient would be summed in the other one's dtype.
+            tensor = d.tensor(shape, REAL if d.floating else small(EVERYTHING))
         case _:
             other = d.tensor(d.broadcastable(shape))
     return call(condition, *((tensor, other) if d.choice(False, False, True) else (other, tensor)))

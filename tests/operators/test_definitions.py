@@ -14,6 +14,8 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from consistency.operators import definitions as d
+from consistency.operators.binary import times_a_power_of_two
+from consistency.operators.comparisons import as_numbers
 
 INF, NAN = math.inf, math.nan
 
@@ -112,6 +114,7 @@ def test_bags_end_at_the_last_offset() -> None:
     assert torch.equal(plain, functional.embedding_bag(indices, weight, torch.tensor([0, 2])))
 
 
+<<<<<<< HEAD
 @pytest.mark.parametrize("padding", [None, 2, -4])
 @pytest.mark.parametrize("mode", ["sum", "mean"])
 def test_gradients_of_bags_by_how_often_a_row_comes(mode: str, padding: int | None) -> None:
@@ -139,3 +142,22 @@ def test_weights_of_bags_have_gradients_that_no_frequency_divides() -> None:
     bags.sum().backward()
     assert scale.grad.tolist() == [[8.0, 8.0], [3.0, 8.0]]
     assert weight.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+=======
+def test_bessels_functions_have_their_limits() -> None:
+    ends = torch.tensor([torch.inf, -torch.inf, 1.0])
+    odd = d.with_limits(torch.special.modified_bessel_i1, torch.inf, -torch.inf)
+    assert odd(ends)[:2].tolist() == [torch.inf, -torch.inf]
+    assert odd(ends)[2] == torch.special.modified_bessel_i1(torch.tensor(1.0))
+
+
+def test_whole_numbers_are_compared_by_what_they_are() -> None:
+    small = torch.tensor([44, 200], dtype=torch.uint8)
+    assert as_numbers("lt")(small, 300).tolist() == [True, True]
+    assert as_numbers("lt")(small, torch.tensor(-3, dtype=torch.int8)).tolist() == [False, False]
+
+
+def test_ldexp_in_two_steps_reaches_beyond_the_power() -> None:
+    smallest = torch.tensor([2.0**-1022], dtype=torch.float64)
+    exponent = torch.tensor([1025.0], dtype=torch.float64)
+    assert times_a_power_of_two(smallest, exponent).item() == 8.0
+>>>>>>> 80f75e6a (where beside another dtype keeps all dims; tests of the definitions)
