@@ -114,7 +114,6 @@ def test_bags_end_at_the_last_offset() -> None:
     assert torch.equal(plain, functional.embedding_bag(indices, weight, torch.tensor([0, 2])))
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("padding", [None, 2, -4])
 @pytest.mark.parametrize("mode", ["sum", "mean"])
 def test_gradients_of_bags_by_how_often_a_row_comes(mode: str, padding: int | None) -> None:
@@ -142,7 +141,6 @@ def test_weights_of_bags_have_gradients_that_no_frequency_divides() -> None:
     bags.sum().backward()
     assert scale.grad.tolist() == [[8.0, 8.0], [3.0, 8.0]]
     assert weight.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
-=======
 def test_bessels_functions_have_their_limits() -> None:
     ends = torch.tensor([torch.inf, -torch.inf, 1.0])
     odd = d.with_limits(torch.special.modified_bessel_i1, torch.inf, -torch.inf)
@@ -160,4 +158,3 @@ def test_ldexp_in_two_steps_reaches_beyond_the_power() -> None:
     smallest = torch.tensor([2.0**-1022], dtype=torch.float64)
     exponent = torch.tensor([1025.0], dtype=torch.float64)
     assert times_a_power_of_two(smallest, exponent).item() == 8.0
->>>>>>> 80f75e6a (where beside another dtype keeps all dims; tests of the definitions)
