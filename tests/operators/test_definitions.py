@@ -141,6 +141,8 @@ def test_weights_of_bags_have_gradients_that_no_frequency_divides() -> None:
     bags.sum().backward()
     assert scale.grad.tolist() == [[8.0, 8.0], [3.0, 8.0]]
     assert weight.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
 def test_bessels_functions_have_their_limits() -> None:
     ends = torch.tensor([torch.inf, -torch.inf, 1.0])
     odd = d.with_limits(torch.special.modified_bessel_i1, torch.inf, -torch.inf)
