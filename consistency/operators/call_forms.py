@@ -107,6 +107,9 @@ def with_destination(original: Operator, d: Drawing) -> Call:
     """The operator's arguments after a destination: a fresh tensor, a view that fits, or an empty
     tensor that is resized."""
     call = original.sample(d)
+    if original.name == "bucketize" and isinstance(call.args[0], (int, float)):
+        # torch has no form with out= that takes a number.
+        call = Call((d.tensor((), values=("integers", -8, 8)), *call.args[1:]), call.kwargs)
     expected = shape_of(call, original)
     shape, dtype = expected if expected is not None else ((0,), d.dtype)
     kind = d.choice("fresh", "view", "view", "empty") if expected is not None else "empty"

@@ -11,8 +11,8 @@ import torch
 
 from ..core.recipe import TensorRecipe
 from .declare import FLOAT, Call, Domain, Drawing, Operator, Sample, accumulated, call
-from .hooks import Args, Kwargs, Tensors
-from .linear_algebra import ENTRIES, matrices, of_size, order
+from .hooks import Args, Kwargs, Tensors, hook
+from .linear_algebra import ENTRIES, matrices, order
 from .parameter_sampling import optional_arguments
 
 # Sizes beyond the blocks of LAPACK, wide and tall; more than 8192 numbers among them.
@@ -183,7 +183,13 @@ def factors(
     )
 
 
-FACTORED = accumulated("normwise", of_size)
+@hook
+def of_longer_side(outputs: Tensors, x: Any, *_: Any, **__: Any) -> float:
+    """n: the rows or columns of a matrix, whichever are more: reflections have as many numbers."""
+    return float(max(x.shape[-2:]))
+
+
+FACTORED = accumulated("normwise", of_longer_side)
 OPERATORS = [
     factors("linalg.svd", singular, of_svd, complex=True),
     factors("linalg.svdvals", rectangle(degenerate=False), differentiable=True, complex=True),

@@ -258,3 +258,18 @@ LATER: tuple[Still, ...] = (
         lambda: _signs(torch.minimum(_filled(0.0), _filled(-0.0))),
     ),
 )  # fmt: skip
+
+# What is not judged as failing or known when it is handed to a run, and why.
+_BOTH_INFINITE = "float64 has no finite number there either"
+_ZEROS = "the sign of a zero is not compared where numbers are added or chosen"
+MISSED_LATER: dict[str, str] = {
+    f"187178 {F}triplet_margin_loss forward": _BOTH_INFINITE,
+    "127978 addr forward": _BOTH_INFINITE,
+    f"173796 {F}poisson_nll_loss forward": "complex numbers are not declared",
+    "192406 expm1 backward": "torch's formula, result + 1, has this error; no other is demanded",
+    "82242 logspace forward": "torch does not document how whole numbers are made of ends",
+    f"96236 {F}interpolate forward": "the size is the documented floor of the product",
+    "195851 cumsum forward": _ZEROS,
+    "193781 maximum forward": _ZEROS,
+    "193781 minimum forward": _ZEROS,
+}
