@@ -128,14 +128,14 @@ their size, and reductions of nothing. All of these are variations of every oper
 too. {seventh} of the 24 are noticed by a quick run since.
 
 An eighth list, of 24 reports of 2024 to 2026 (PyTorch, MLX, burn, TT-NN, JAX, OpenVINO, Paddle,
-FlagGems and others), was chosen in the same way: a quick run noticed 12, **50%**, and 50 fresh cases
-14. Missed were, for the greater part, domains that operators' own declarations left narrow: whole
-numbers other than 0 and 1 in `any`, exponents of `ldexp` that are floats, rows of boundaries and
-slices of them, thresholds beyond the overflow of the exponential, wide least squares; then long rows
-beside options, channels and pixels of published models, and broadcasting both ways in bfloat16. The
-declarations of all operators were gone through and widened, long rows and layers of models
-are among the cases of every run, and a gradient that could not be proved now is. {eighth} of the 24
-are noticed by a quick run since.
+FlagGems and others), was chosen in the same way: a quick run noticed 12, **50%**, and 50 fresh
+cases 14. Missed were, for the greater part, domains that operators' own declarations left narrow:
+whole numbers other than 0 and 1 in `any`, exponents of `ldexp` that are floats, rows of boundaries
+and slices of them, thresholds beyond the overflow of the exponential, wide least squares; then long
+rows beside options, channels and pixels of published models, and broadcasting both ways in
+bfloat16. The declarations of all operators were gone through and widened, long rows and layers of
+models are among the cases of every run, and a gradient that could not be proved now is. {eighth} of
+the 24 are noticed by a quick run since.
 
 A new row is a function with a header in one of the modules of `tests/real_bugs/`;
 [adding a fault](adding-a-fault.md) explains what a deed is. What is not noticed stays listed, with
