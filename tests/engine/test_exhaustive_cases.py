@@ -134,7 +134,8 @@ def test_the_minimizer_ends_at_one_element() -> None:
 def test_parts_keep_numbers_and_cotangents(name: str, dtype: str) -> None:
     """Each part gives the elements that the whole gives there."""
     operator = operators.get(name)
-    case, *_ = exhaustive.cases(operator, dtype, all_kinds=dtype == "float16")
+    cases = exhaustive.cases(operator, dtype, all_kinds=dtype == "float16")
+    case = cases[-1 if dtype == "float16" else 0]  # the pairs of landmarks come last
     whole = _outputs(operator, case)
     flat = 0x3C40
     pairs = name == "atan2" and dtype == "float16"
@@ -183,7 +184,7 @@ def test_all_kinds_are_asked_for() -> None:
     blocks = (1 << 32) // exhaustive.BLOCK
     assert counts == {
         ("exp", "float16"): 1, ("exp", "float32"): blocks,
-        ("add", "float16"): 1, ("add", "float32"): 2,
+        ("add", "float16"): 2, ("add", "float32"): 2,
     }  # fmt: skip
 
 
