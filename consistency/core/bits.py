@@ -32,6 +32,8 @@ def to_array(tensor: torch.Tensor) -> Array:
 
 def to_tensor(array: Array, dtype: str) -> torch.Tensor:
     """The tensor of ``dtype`` with the bits of an array; it shares the array's memory."""
+    if not array.size:  # NumPy's empty arrays have other strides than torch's tensors
+        return torch.empty(array.shape, dtype=TORCH[dtype])
     tensor = torch.from_numpy(array)
     return tensor.view(TORCH[dtype]) if dtype in _IN_NUMPY else tensor
 

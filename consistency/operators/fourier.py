@@ -43,7 +43,7 @@ def along_one(name: str) -> Sample:
         length, before, after = (
             d.size(2 if name in HALVES else 1, 513),
             d.shape(0, 1, most=8),
-            d.shape(0, 1, most=3),
+            (d.integer(1, 3),) if d.flag() else (),
         )
         if d.integer(0, 15) == 15:
             length, before = d.choice(2049, 4099, 8192, 6000), before[:0]

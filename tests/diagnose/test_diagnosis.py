@@ -322,7 +322,9 @@ def test_a_work_around_is_printed_only_if_it_helped() -> None:
     found = failures("sum", each(without_strides))
     assert found
     tried = [r for r in found if r.evidence is not None and r.evidence.trials]
-    assert len(tried) == 3, "of each kind the first three"
+    kinds = [[r for r in found if r.verdict == kind] for kind in {r.verdict for r in found}]
+    first = [r for kind in kinds for r in kind[:3]]
+    assert {id(r) for r in tried} == {id(r) for r in first}, "of each kind the first three"
     assert all(r.workaround == ".contiguous() on the inputs" for r in tried)
     assert all(".contiguous() on the inputs makes it vanish" in r.explanation for r in tried)
     assert not any("vanish" in r.explanation for r in failures("sum", off_by(1.01)))

@@ -99,8 +99,8 @@ def test_wide_cases_are_wide_and_small_enough() -> None:
     assert len(wide) > 100
     for case in wide:
         sizes = sorted(size for t in case.tensors for size in t.base)  # type: ignore[union-attr]
-        assert sizes[-2] >= 16, case
-        assert 1 << 14 <= sum(math.prod(t.base) for t in case.tensors) <= 3 << 19  # type: ignore[union-attr]
+        assert sizes[-1] >= 512 or sizes[-2] >= 14, case  # one is long, or two are large
+        assert 1 << 14 <= sum(math.prod(t.base) for t in case.tensors) <= 1 << 22  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

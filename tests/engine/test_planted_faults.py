@@ -79,7 +79,7 @@ def in_another_order(operator: str, run: Run, args: list[Any], kwargs: dict[str,
 
 def one_after_another(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Sums without blocks or trees, as a simple loop computes them."""
-    if operator == "matmul":
+    if operator == "matmul" and args[0].shape[-1]:
         a, b = (
             (args[0].unsqueeze(0) if args[0].ndim == 1 else args[0]),
             (args[1].unsqueeze(1) if args[1].ndim == 1 else args[1]),
@@ -130,7 +130,7 @@ def truncating(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any])
         a, b = args[0].double(), args[1].double()
         a, b = (a.unsqueeze(0) if a.ndim == 1 else a), (b.unsqueeze(1) if b.ndim == 1 else b)
         terms = (a.unsqueeze(-1) * b.unsqueeze(-3)).movedim(-2, 0)
-    elif operator == "sum" and args[0].ndim:
+    elif operator == "sum" and args[0].ndim and "dtype" not in kwargs:
         dims = summed_dims(args, kwargs)
         terms = args[0].double().movedim(dims, list(range(len(dims)))).flatten(0, len(dims) - 1)
     else:
@@ -139,7 +139,7 @@ def truncating(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any])
     for term in terms.detach():
         total = toward_zero(total.double() + term)
     result = run(args, kwargs)
-    return Straight.apply(result, total.reshape(result.shape))
+    return Straight.apply(result, total.reshape(result.shape).to(result.dtype))
 
 
 def one_element_off(operator: str, run: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -204,7 +204,7 @@ def in_float64(run: Any, args: Args, kwargs: Kwargs) -> Any:
     def wide(t: Tensor) -> Tensor:
         return t.double() if t.is_floating_point() else t
 
-    dtype = next(tensors_in(args)).dtype
+    dtype = kwargs.get("dtype") or next(tensors_in(args)).dtype
     result = run(list(map_tensors(wide, args)), map_tensors(wide, kwargs))
     return map_tensors(lambda t: t.to(dtype) if t.is_floating_point() else t, result)
 
@@ -218,7 +218,8 @@ def written_twice(run: Any, args: Args, kwargs: Kwargs) -> Any:
 
 def in_the_order_of_the_input(run: Any, args: Args, kwargs: Kwargs) -> Any:
     """As one formula of elementwise steps, whose results keep the layout of their input."""
-    return torch.empty_like(args[0]).copy_(run(args, kwargs))
+    result = run(args, kwargs)
+    return torch.empty_like(args[0], dtype=result.dtype).copy_(result)
 
 
 def from_transposed(run: Any, args: Args, kwargs: Kwargs) -> Any:

@@ -129,8 +129,8 @@ def test_an_item_per_operator_dtype_direction_and_backend(project: pytest.Pytest
         "forward",
         "cpu",
     )
-    assert properties["cases"] == "5"  # two of them sweep the exponents
-    assert sum(int(part.partition(":")[2]) for part in properties["verdicts"].split()) == 5
+    assert properties["cases"] == "6"  # two of them sweep the exponents
+    assert sum(int(part.partition(":")[2]) for part in properties["verdicts"].split()) == 6
     assert 0.0 <= float(properties["rho_max"]) <= 1.0
     skipped = {
         p.get("name"): p.get("value", "")
@@ -171,7 +171,7 @@ def test_items_on_several_workers(project: pytest.Pytester) -> None:
         for name in ("one", "two")
     )
     assert sorted(one) == sorted(two)
-    assert len(set(one)) == len(one) == 10
+    assert len(set(one)) == len(one) == 12
     # The same as everywhere else.
     here = engine.configure(["exp"], ["cpu"], ["float32"], examples=3)
     drawn = [*engine.draw(here.operators[0], "float32", 3, 0)[0]]
@@ -179,9 +179,9 @@ def test_items_on_several_workers(project: pytest.Pytester) -> None:
     assert {line.split()[1] for line in one} == {case.id for case in drawn}
     result.stdout.fnmatch_lines([
         "*- expectations -*",
-        "expected: exp forward on off: ? results of 5*: planted (known.yaml:3; T-1)",
+        "expected: exp forward on off: ? results of 6*: planted (known.yaml:3; T-1)",
         ("no longer happens: remove expectation exp on one when numel(arg0) > 0 (known.yaml:5; "
-        "T-2): all of 10 results pass"),
+        "T-2): all of 12 results pass"),
         "expectation known.yaml:7: operator 'expp' matches none that is known; did you mean exp*",
     ])  # fmt: skip
     assert "tolerances.yaml" not in result.stdout.str()
@@ -213,7 +213,7 @@ def test_failing_and_absent_backends(project: pytest.Pytester) -> None:
     assert re.match(r"  worst .* of out/0: got .*, float64 says ", worst)
     again = next(line for line in lines if line.startswith("  again:   consistency repro '{"))
     assert "Traceback" not in result.stdout.str()
-    assert "  5 of 5 cases fail" in lines
+    assert "  6 of 6 cases fail" in lines
     command = shlex.split(again.removeprefix("  again:   consistency "))
     assert command[-4:] == ["--backend", "users.py:Off", "--direction", "forward"]
     done = CliRunner().invoke(main.main, command)
@@ -284,7 +284,7 @@ def test_items_begin_with_the_shipped_cases(project: pytest.Pytester) -> None:
     (item,) = ET.parse(project.path / "junit.xml").iter("testcase")
     properties = {p.get("name"): p.get("value", "") for p in item.iter("property")}
     begin = shipped.cases(operators.get("exp"), "float32")
-    assert properties["cases"] == str(len(begin) + 4)
+    assert properties["cases"] == str(len(begin) + 5)
 
 
 @pytest.mark.nightly

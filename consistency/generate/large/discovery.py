@@ -31,6 +31,7 @@ MANY = (5, 6)  # repetitions in trials: a product of signs repeats with an odd n
 COTANGENT = 1 << 20  # the end of its window in the bitstream
 _MOST_CANDIDATES = 12
 _TOLERANCE = 1e-9  # relative, of float64 results in another order of summation
+_MOST_ELEMENTS = 1 << 19  # of a tensor of a candidate: trials repeat it several times, in float64
 _ROUNDING, _VANISHED = 1e-14, 1e-18  # of the largest number
 _RESTS = (0, 100, 255)  # what is left over in trials
 # Declared to learn of programs and of formulas; their operators have large cases themselves.
@@ -126,7 +127,8 @@ def _candidates(
         except REFUSALS:  # it needs other sizes or options
             continue
         case = Case(operator.name, dtype, call.args, call.kwargs)
-        if case.digest in seen:
+        sizes = [math.prod(_shape(tensor)) for tensor in case.tensors]
+        if case.digest in seen or max(sizes, default=0) > _MOST_ELEMENTS:
             continue
         seen.add(case.digest)
         for dims in _dims(case, complete=reduced):
