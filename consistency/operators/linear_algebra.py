@@ -300,6 +300,7 @@ def op(
 
 # A factor of a positive definite matrix, whose diagonal is real.
 REAL_DIAGONAL = ComplexVariant(sample=square(17, definite=True, upper=(True,)))
+OF_ALL_NUMBERS = accumulated("normwise")  # n: the numbers that a norm is of
 OPERATORS = [
     op("linalg.inv", square(), complex=True, out=True),
     op("linalg.inv_ex", square(), complex=True),
@@ -328,8 +329,8 @@ OPERATORS = [
         reference=exponential_beside_another,
         complex=True,
     ),
-    op("linalg.matrix_norm", matrix_norm, complex=True),
-    op("linalg.norm", norm, complex=True),
+    op("linalg.matrix_norm", matrix_norm, OF_ALL_NUMBERS, complex=True),
+    op("linalg.norm", norm, OF_ALL_NUMBERS, complex=True),
     op("linalg.cond", condition, complex=True),
     op("linalg.tensorinv", tensor_inverse, complex=True, out=True),
     op("linalg.tensorsolve", tensor_solve, complex=True, out=True),
