@@ -160,6 +160,9 @@ def gammas(d: Drawing) -> Call:
             for names in (("nan",), ("inf", "0"))
         ]
         return call(*(tensors if d.flag() else reversed(tensors)))
+    if d.dtype in FLOAT and d.choice(False, False, False, True):  # another expansion from 20 on
+        far = Domain(16.0, 250.0, points=(20.0, 61.0))
+        return pointwise(far, far)(d)
     return pointwise(GAMMA, GAMMA)(d)
 
 
