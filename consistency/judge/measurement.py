@@ -103,6 +103,8 @@ class Floating(GroupedElements):
         counts = (sums.positive, sums.negative, sums.outward)
         if not _leans(*counts):
             return counts
+        if self._shares_products():
+            return 0, 0, 0  # the error of a shared product leans all of its elements
         counts = self._signs_where_results_do_not_vanish(counts)
         positive, negative, outward = counts
         signed = positive + negative

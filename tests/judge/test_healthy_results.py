@@ -11,6 +11,7 @@ import functools
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -395,4 +396,21 @@ def test_equal_results_have_equal_errors() -> None:
         mask=mask, cotangent=4,
     )  # fmt: skip
     for result in judged(mean, "cpu", "cpu+onednn=off", directions=("backward",)):
+        assert result.verdict.value == "rounding", result.explanation
+
+
+def test_elements_that_share_a_product_share_its_error() -> None:
+    """Of a chain with a column times a row, all elements of a gradient have one product in common:
+    that all errors lie on one side says nothing of rounding."""
+    unit = ["uniform", -1.0, 1.0]
+    factors = [
+        drawn("float16", [300, 26], 19050, unit),
+        drawn("float16", [17, 26], 9719, unit, ["transpose", 0, 1]),
+        drawn("float16", [17, 1], 284, unit),
+        drawn("float16", [1, 15], 7212, unit),
+        drawn("float16", [15, 17], 173, unit),
+    ]
+    chain = case("linalg.multi_dot", "float16", factors, cotangent=5)
+    chain = replace(chain, cotangent_layout="transposed")
+    for result in judged(chain, "cpu", "cpu+onednn=off", directions=("backward",)):
         assert result.verdict.value == "rounding", result.explanation

@@ -50,8 +50,8 @@ def _offer_comparison(name: str, function: Callable[[Array, Array], Array]) -> N
     @implements(name, wide=True, complex=name in _ALSO_COMPLEX, pointwise=True)
     def call(input: Operand, other: Operand) -> Array:
         x = np.asarray(input)
-        if x.dtype.kind == "u" and isinstance(other, int):
-            return function(x.astype(INDEX), np.asarray(other))  # a uint8 may be above −1
+        if x.dtype.kind in "iu" and isinstance(other, int):
+            return function(x.astype(INDEX), np.asarray(other))  # which may lie beyond the dtype
         return function(*unify(input, other))
 
 

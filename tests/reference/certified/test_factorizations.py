@@ -15,6 +15,7 @@ from consistency.generate.materialize import prepare
 from consistency.reference import Reference, quiet
 from consistency.reference.certified.certificate import Certifier
 
+LARGE = 64
 NAMES = [
     f"linalg.{name}"
     for name in ("svd", "eigh", "eigvals", "eig", "qr", "lu", "lu_factor", "lu_factor_ex")
@@ -25,7 +26,9 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES)
 def test_observed_quantities_are_those_of_torch(name: str, dtype: str) -> None:
     operator = operators.registry()[name]
-    for case in search.batch(operator, dtype, 3, 0):
+    small = [c for c in search.batch(operator, dtype, 8, 0) if max(c.tensors[0].base) < LARGE]
+    assert len(small) > 3
+    for case in small[:3]:  # of larger matrices nothing is proved: it would take too long
         materials = prepare(case)
         with quiet(), warnings.catch_warnings():
             reference = Reference(operator, materials, "forward")
