@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from ..core.recipe import Literal, TensorRecipe
-from .call_forms import also_written, behind, out_form
+from .call_forms import also_written, behind, empty, out_form
 from .declare import Call, Drawing, Operator, Sample, resolve
 from .nonunique_results import of_memory_too
 from .variants import NO_VARIANTS, SHARED_TRAITS, DistinctElements, copied_back, declared
@@ -122,6 +122,8 @@ def written_first(sample: Sample, d: Drawing) -> Call:
     """The operator's arguments, a tensor to be written to as the first one."""
     call = sample(_WholeFirst(d))
     first, *others = call.args
+    if isinstance(first, TensorRecipe) and first.dtype != d.dtype:  # may not hold the result
+        return Call((DistinctElements(d).tensor(empty(first).shape), *others), call.kwargs)
     if isinstance(first, (TensorRecipe, Literal)):
         return call
     return Call((others[0], first, *others[1:]), call.kwargs)  # a number that stood to the left

@@ -45,9 +45,10 @@ FORMATS = ("float32", *HALF, *INTEGERS)
 
 def shape_of(call: Call, original: Operator) -> tuple[tuple[int, ...], str] | None:
     """Shape and dtype of a call's result, found without numbers; None if they depend on the
-    numbers."""
+    numbers. An empty list of dims means all of them; torch's shape functions take it for none."""
+    kwargs = {name: value for name, value in call.kwargs.items() if value != []}
     try:
-        result = called_without_numbers(original, call.args, call.kwargs)
+        result = called_without_numbers(original, call.args, kwargs)
     except (RuntimeError, NotImplementedError, ValueError, IndexError, TypeError):
         return None
     return (
