@@ -46,7 +46,9 @@ FORMATS = ("float32", *HALF, *INTEGERS)
 def shape_of(call: Call, original: Operator) -> tuple[tuple[int, ...], str] | None:
     """Shape and dtype of a call's result, found without numbers; None if they depend on the
     numbers. An empty list of dims means all of them; torch's shape functions take it for none."""
-    kwargs = {name: value for name, value in call.kwargs.items() if value != []}
+    kwargs = dict(call.kwargs)
+    if kwargs.get("dim") == []:
+        kwargs["dim"] = list(range(empty(call.args[0]).ndim))
     try:
         result = called_without_numbers(original, call.args, kwargs)
     except (RuntimeError, NotImplementedError, ValueError, IndexError, TypeError):
