@@ -18,7 +18,7 @@ import torch
 
 from consistency.core.process_setup import freeze_garbage
 from consistency.generate import search
-from consistency.generate.search import no_local_constants
+from consistency.generate.hypothesis_settings import no_local_constants
 
 # Registered by name, because under CI=true Hypothesis would silently choose a profile of its own.
 hypothesis.settings.register_profile(

@@ -12,29 +12,22 @@ import contextlib
 import hashlib
 import math
 import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import hypothesis
-from hypothesis import HealthCheck, Phase
+from hypothesis import Phase
 
 from ..core.dtypes import PARTS, floats
 from ..core.model import Case
 from ..core.recipe import Literal, TensorRecipe, tensors
 from ..operators.declare import Operator
 from .gradients import with_cotangent_layouts, with_untracked_inputs
+from .hypothesis_settings import hypothesis_alone, settings
 from .memory_formats import with_channels_last
 from .scalar_pairs import with_scalar_pair
 from .strategies import cases
 from .variations import with_variations
-
-_QUIET: dict[str, Any] = {
-    # Explicit, because under CI=true Hypothesis silently selects a profile of its own.
-    "database": None, "deadline": None, "derandomize": False,
-    "suppress_health_check": list(HealthCheck), "print_blob": False,
-}  # fmt: skip
 
 
 def seed_for(seed: int, operator: str, dtype: str) -> int:
@@ -45,8 +38,7 @@ def seed_for(seed: int, operator: str, dtype: str) -> int:
 def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[Case]:
     """Up to ``examples`` distinct cases; the same for the same arguments and versions.
 
-    Cases with mostly blank numbers (Hypothesis often starts with the simplest) are left out: they
-    would be inconclusive.
+    Cases with mostly blank numbers are left out: they would be inconclusive.
     """
     if operator.cases is not None:
         return operator.cases(dtype, examples, seed)
@@ -54,9 +46,7 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
     similar: dict[str, Case] = {}
 
     @hypothesis.seed(seed_for(seed, operator.name, dtype))
-    @hypothesis.settings(
-        max_examples=2 * examples + 8, phases=[Phase.generate], report_multiple_bugs=False, **_QUIET
-    )
+    @settings(2 * examples + 8, Phase.generate)
     @hypothesis.given(cases(operator, dtype))
     def collect(case: Case) -> None:
         if _blank(case):
@@ -81,11 +71,8 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
 
 
 def plan(case: Case) -> str:
-    """The case without its positions in the bitstream: two cases with the same plan are similar.
-
-    Half of Hypothesis's draws are slight mutations of earlier ones, which as test data are
-    repetitions.
-    """
+    """The case without its positions in the bitstream: two cases with the same plan are similar,
+    and as test data the second one is a repetition."""
     recipes = (*tensors(case.args), *tensors(case.kwargs))
     parts = [replace(t, stop=0, special=()) if isinstance(t, TensorRecipe) else t for t in recipes]
     scalars = [repr(a) for a in case.args if not list(tensors(a))]
@@ -155,12 +142,7 @@ def smallest(
     until = time.monotonic() + seconds
 
     @hypothesis.seed(seed_for(seed, operator.name, dtype))
-    @hypothesis.settings(
-        max_examples=2 * examples + 8,
-        phases=[Phase.generate, Phase.shrink],
-        report_multiple_bugs=False,
-        **_QUIET,
-    )
+    @settings(2 * examples + 8, Phase.generate, Phase.shrink)
     @hypothesis.given(cases(operator, dtype))
     def search(case: Case) -> None:
         if case.digest not in verdicts:
@@ -172,46 +154,3 @@ def smallest(
     with hypothesis_alone(), contextlib.suppress(_MatchFoundError, hypothesis.errors.Flaky):
         search()
     return best[0] if best else None
-
-
-@contextlib.contextmanager
-def hypothesis_alone() -> Iterator[None]:
-    """Keep Hypothesis's remarks about nested or slow use from becoming errors, and imports from
-    changing inputs."""
-    with warnings.catch_warnings(), no_local_constants():
-        warnings.simplefilter("ignore", hypothesis.errors.HypothesisWarning)
-        yield
-
-
-_constants_cache: Any = None  # Hypothesis's own belongs to the tests of the program around us
-
-
-@contextlib.contextmanager
-def no_local_constants() -> Iterator[None]:
-    """Prevent Hypothesis from drawing constants of the surrounding source code.
-
-    Since 6.131 it collects them from every local module imported so far: the same seed would give
-    other cases after a lazy import, with another user's backend, in a worker, or in an installed
-    copy. There is no setting for it.
-    """
-    global _constants_cache
-    from hypothesis.internal.conjecture import providers as _providers
-
-    providers: Any = _providers
-    if not all(
-        hasattr(providers, name)
-        for name in ("_get_local_constants", "CONSTANTS_CACHE", "Constants", "LRUCache")
-    ):
-        yield
-        return
-    before = providers._get_local_constants, providers.CONSTANTS_CACHE
-    if _constants_cache is None:
-        _constants_cache = providers.LRUCache(1024)
-    providers._get_local_constants, providers.CONSTANTS_CACHE = (
-        providers.Constants,
-        _constants_cache,
-    )
-    try:
-        yield
-    finally:
-        providers._get_local_constants, providers.CONSTANTS_CACHE = before

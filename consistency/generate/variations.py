@@ -18,8 +18,8 @@ import torch
 
 from ..core.model import Case
 from ..core.recipe import TensorRecipe
-from ..operators.call_forms import empty
-from ..operators.declare import Operator
+from ..operators.call_forms import empty, shape_of
+from ..operators.declare import Call, Operator
 from .gradients import CRASHES_IN_CHANNELS_LAST
 from .layouts import inverse
 from .materialize import prepare
@@ -78,7 +78,7 @@ def is_possible(operator: Operator, case: Case) -> bool:
     """Whether torch's CPU takes the call, returns no more than 2¹⁸ numbers, and resizes no
     destination that has elements, which is deprecated. (Shape functions alone take a bias of the
     wrong size.)"""
-    if _results(operator, case) > MOST_RESULTS:
+    if not _destination_fits(operator, case) or _results(operator, case) > MOST_RESULTS:
         return False
     try:
         arguments = prepare(case).build()
@@ -90,6 +90,17 @@ def is_possible(operator: Operator, case: Case) -> bool:
         return False
     pairs = zip(before, arguments.tensors, strict=True)
     return all(0 in shape or shape == tensor.shape for shape, tensor in pairs)
+
+
+def _destination_fits(operator: Operator, case: Case) -> bool:
+    """Whether a destination that has elements has the result's shape, as far as that is known
+    without a call: torch tells of a resized one on the screen of the program."""
+    if operator.form_of is None or not operator.leading:
+        return True
+    given = empty(case.args[0])
+    others = Call(case.args[operator.leading :], dict(case.kwargs))
+    expected = shape_of(others, operator.form_of) if given.numel() else None
+    return expected is None or expected[0] == tuple(given.shape)
 
 
 def _results(operator: Operator, case: Case) -> int:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 
 from consistency.core.model import Case
-from consistency.generate.search import hypothesis_alone
+from consistency.generate.hypothesis_settings import hypothesis_alone
 from consistency.generate.strategies import cases
 from consistency.operators.declare import Operator
 
