@@ -4,21 +4,20 @@ come first, one family after another in turn; the others after them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from ..core.model import Case
 from ..operators.declare import Operator
 from .config import RunConfig, examples_of, operator_dtypes
 from .family_order import by_turns
 from .unit_cases import (
-    UnitCases,
-    cases_of,
     draw,
     exhaustive_cases,
     first_shipped_cases,
-    fresh_cases,
+    fresh_after,
     shipped_cases,
     shipped_count,
-    without,
+    undrawn,
 )
 from .unit_cases import long_and_large_cases as long_cases
 from .work_unit import NOT_BEGUN, WorkUnit
@@ -46,26 +45,28 @@ def best_first(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[W
                     parts[key] = 1
                     yield WorkUnit(operator, dtype, (), NOT_BEGUN)
                 continue
-            found = stage(config, operator, dtype)
-            if found.all or (found.problem and not parts[key]):
+            unit = stage(config, operator, dtype)
+            if unit is not None:
                 more = number < 2 and _in_parts(config, operator, dtype)
-                yield WorkUnit(
-                    operator, dtype, found.all, found.problem, seed=config.seed, part=parts[key],
-                    more=more,
-                )  # fmt: skip
+                yield replace(unit, seed=config.seed, part=parts[key], more=more)
                 parts[key] += 1
 
 
-def _first(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:
+def _first(config: RunConfig, operator: Operator, dtype: str) -> WorkUnit | None:
     """The best cases; where the package brings none a few, or everything without a time budget."""
     swept = _swept_first(config, operator, dtype)
     begin = first_shipped_cases(config, operator, dtype, FIRST)
     if begin:
-        return UnitCases(begin, further=swept)
+        return WorkUnit(operator, dtype, (*begin, *swept))
     if not _in_parts(config, operator, dtype):
-        return cases_of(config, operator, dtype)
-    few, problem = draw(operator, dtype, min(FEW, examples_of(config, dtype)), config.seed)
-    return UnitCases((), tuple(few), swept, problem)
+        return undrawn(config, operator, dtype)
+    few, problem = _few(config, operator, dtype)
+    return WorkUnit(operator, dtype, (*few, *swept), problem)
+
+
+def _few(config: RunConfig, operator: Operator, dtype: str) -> tuple[list[Case], str]:
+    """What is drawn first where nothing is shipped, or why nothing can be."""
+    return draw(operator, dtype, min(FEW, examples_of(config, dtype)), config.seed)
 
 
 def _swept_first(config: RunConfig, operator: Operator, dtype: str) -> tuple[Case, ...]:
@@ -80,17 +81,18 @@ def _in_parts(config: RunConfig, operator: Operator, dtype: str) -> bool:
     return config.time_budget is not None or shipped_count(config, operator, dtype) > 0
 
 
-def _rest(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:
+def _rest(config: RunConfig, operator: Operator, dtype: str) -> WorkUnit | None:
     if not _in_parts(config, operator, dtype):
-        return UnitCases()
-    begin = shipped_cases(config, operator, dtype)
+        return None
+    begin = shipped_cases(config, operator, dtype)[FIRST:]
     first = _swept_first(config, operator, dtype)
-    return UnitCases(begin[FIRST:], further=exhaustive_cases(config, operator, dtype)[len(first) :])
+    cases = (*begin, *exhaustive_cases(config, operator, dtype)[len(first) :])
+    return WorkUnit(operator, dtype, cases) if cases else None
 
 
-def _further(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:
+def _further(config: RunConfig, operator: Operator, dtype: str) -> WorkUnit | None:
     if not _in_parts(config, operator, dtype):
-        return UnitCases()
-    begin = shipped_cases(config, operator, dtype) or _first(config, operator, dtype).fresh
-    fresh: tuple[Case, ...] = tuple(without(fresh_cases(config, operator, dtype)[0], begin))
-    return UnitCases((), fresh, long_cases(config, operator, dtype))
+        return None
+    begin = shipped_cases(config, operator, dtype) or _few(config, operator, dtype)[0]
+    fresh = fresh_after(config, dtype, begin, long_cases(config, operator, dtype))
+    return WorkUnit(operator, dtype, (), fresh=fresh)

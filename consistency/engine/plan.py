@@ -21,11 +21,12 @@ from .config import RunConfig, examples_of, operator_dtypes
 from .family_order import by_turns, round_robin
 from .unit_cases import (
     NO_LARGE_CASE,
-    cases_of,
     draw,
+    drawn,
     further_cases,
     large_cases,
     shipped_cases,
+    undrawn,
 )
 from .work_unit import WorkUnit
 
@@ -47,6 +48,17 @@ def plan(
     up, with a time limit the best cases come first. Each case is followed by its fills, which share
     a graph with it; those of a corpus stay as they are. ``testable``: whether any backend is there;
     otherwise every operator × dtype has one unit without cases, so that it is counted."""
+    for unit in outline(config, out_of_time, testable):
+        whole = drawn(unit)
+        if whole.cases or whole.problem or whole is unit:
+            yield whole
+
+
+def outline(
+    config: RunConfig, out_of_time: Callable[[], bool], testable: bool = True
+) -> Iterator[WorkUnit]:
+    """The units of :func:`plan`, fresh cases of most still to be drawn: drawing takes longer than
+    everything else that a plan does, and may be done where the unit is judged."""
     if not testable:
         for operator, dtype in by_turns(operator_dtypes(config)):
             yield WorkUnit(operator, dtype, (), seed=config.seed)
@@ -55,6 +67,7 @@ def plan(
         if config.fills == 1 or unit.origin == REPLAYED:
             yield unit
         else:
+            unit = drawn(unit)
             filled = (fills(case, config.fills) for case in unit.cases)
             yield replace(unit, cases=tuple(itertools.chain.from_iterable(filled)))
 
@@ -64,7 +77,7 @@ def _units(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkU
         yield from large(config, out_of_time)
         return
     if config.corpus is None:
-        order = drawn if config.seconds == math.inf else best_first
+        order = in_order if config.seconds == math.inf else best_first
         yield from order(config, out_of_time)
         if config.time_budget is not None:
             yield from again(config, out_of_time)
@@ -80,11 +93,10 @@ def _units(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkU
         yield from explored(config, out_of_time, drawn_ids, begun)
 
 
-def drawn(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
+def in_order(config: RunConfig, out_of_time: Callable[[], bool]) -> Iterator[WorkUnit]:
     """The units of a run that nothing ends: one of each operator × dtype, in registry order."""
     for operator, dtype in operator_dtypes(config):
-        found = cases_of(config, operator, dtype)
-        yield WorkUnit(operator, dtype, found.all, found.problem, seed=config.seed)
+        yield undrawn(config, operator, dtype)
         if out_of_time():
             return
 

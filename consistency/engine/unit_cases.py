@@ -4,6 +4,7 @@ package brings, freshly drawn ones, exhaustive and long ones."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..core.model import Case
@@ -14,6 +15,7 @@ from ..generate.large import shipped as long_cases
 from ..generate.shipped import cases as shipped
 from ..operators.declare import Operator
 from .config import SOURCES, RunConfig, examples_of
+from .work_unit import Fresh, WorkUnit
 
 NO_LARGE_CASE = "no large case of it is known, or memory allows none"
 
@@ -39,6 +41,37 @@ def cases_of(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:
     if not (begin or fresh or further or problem):
         problem = NO_LARGE_CASE
     return UnitCases(begin, tuple(without(fresh, begin)), further, "" if begin else problem)
+
+
+def undrawn(config: RunConfig, operator: Operator, dtype: str) -> WorkUnit:
+    """The unit of :func:`cases_of`, whose fresh cases are still to be drawn."""
+    if not config.examples:
+        found = cases_of(config, operator, dtype)
+        return WorkUnit(operator, dtype, found.all, found.problem, seed=config.seed)
+    begin = shipped_cases(config, operator, dtype)
+    further = further_cases(config, operator, dtype)
+    fresh = fresh_after(config, dtype, begin, further)
+    return WorkUnit(operator, dtype, begin, seed=config.seed, fresh=fresh)
+
+
+def fresh_after(
+    config: RunConfig, dtype: str, begin: Sequence[Case], further: tuple[Case, ...]
+) -> Fresh:
+    """As many examples as the run asks for, other than those that it begins with."""
+    return Fresh(examples_of(config, dtype), tuple(case.id for case in begin), further)
+
+
+def drawn(unit: WorkUnit) -> WorkUnit:
+    """The unit with its fresh cases, or why there are none where it has no others."""
+    if unit.fresh is None:
+        return unit
+    fresh = unit.fresh
+    cases, problem = draw(unit.operator, unit.dtype, fresh.examples, unit.seed)
+    others = (case for case in cases if case.id not in fresh.excluded)
+    return replace(
+        unit, cases=(*unit.cases, *others, *fresh.further), fresh=None,
+        problem="" if unit.cases or fresh.excluded else problem,
+    )  # fmt: skip
 
 
 def fresh_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[list[Case], str]:

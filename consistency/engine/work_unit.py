@@ -11,12 +11,23 @@ NOT_BEGUN = "the time of the run was over before its first case"  # a unit's ``p
 
 
 @dataclass(frozen=True)
+class Fresh:
+    """What is still to be drawn of a unit: so many ``examples``, without the cases whose ids are
+    ``excluded``; ``further`` cases follow them."""
+
+    examples: int
+    excluded: tuple[str, ...] = ()
+    further: tuple[Case, ...] = ()
+
+
+@dataclass(frozen=True)
 class WorkUnit:
     """Cases of one operator × dtype, or the ``problem`` that prevents any. ``round`` counts from 0.
 
     ``origin``: in a run with a corpus, whether the cases are ``replayed`` or ``explored``;
     ``seed``: what they were drawn with; ``part`` counts the rounds of a corpus; ``more``: whether
-    further rounds follow for the same operator × dtype.
+    further rounds follow for the same operator × dtype. ``fresh`` cases follow ``cases``
+    (:func:`~consistency.engine.unit_cases.drawn`).
     """
 
     operator: Operator
@@ -28,6 +39,13 @@ class WorkUnit:
     seed: int = 0
     part: int = 0
     more: bool = False
+    fresh: Fresh | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of its cases; of those that are not drawn yet, the most there can be."""
+        fresh = self.fresh
+        return len(self.cases) + (fresh.examples + len(fresh.further) if fresh else 0)
 
     @property
     def first(self) -> bool:

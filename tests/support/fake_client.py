@@ -17,9 +17,10 @@ from consistency.engine.executors.workers.crashing_cases import (
 )
 from consistency.engine.executors.workers.environments import Member
 from consistency.engine.executors.workers.judging_process import JudgingProcess
+from consistency.engine.executors.workers.serialization import Drawn, unpack_message
 
 
-class _DeathError(BaseException):
+class DeathError(BaseException):
     """Not to be caught by what judges."""
 
 
@@ -42,6 +43,7 @@ class Process:
         crashed = {(case, backend) for case, backend, *_ in header.get("crashed", ())}
 
         def reply(frame: dict[str, Any], rest: Sequence[bytes]) -> None:
+            waiting[:] = frame.get("ids", waiting)  # drawn there
             for case in set(frame.get("judged", ())) & set(waiting):
                 waiting.remove(case)
             self.replies.append(({**frame}, list(rest)))
@@ -51,7 +53,7 @@ class Process:
             self._die(waiting, header, crashed)
             self._accept = reply
             self._judging.answer(json.loads(json.dumps(header)), blobs)
-        except _DeathError:
+        except DeathError:
             self.replies.append(LostError("crash", "the process ended (SIGSEGV)"))
 
     def _die(
@@ -61,12 +63,12 @@ class Process:
         case = waiting[0] if waiting else ""
         if case in self.flaky and header["kind"] == "judge":
             self.flaky.discard(case)
-            raise _DeathError
+            raise DeathError
         if any(
             (case, name) in self.killers and (case, name) not in crashed
             for name in header.get("backends", ())
         ):
-            raise _DeathError
+            raise DeathError
 
     def reply(self, until: float, meanwhile: Callable[[], None] | None = None) -> Any:
         found = self.replies.popleft()
@@ -135,9 +137,10 @@ class FakeClient:
             lambda n, events: mails.append(EventBatch(token, n, tuple(events), address)),
             list,
         )
-        if self.groups in self.lose_at or self.deadly & set(header["ids"]):
+        events = [event for mail in mails for event in mail.events]
+        cases = {*header["ids"], *_drawn(events)}
+        if self.groups in self.lose_at or self.deadly & cases:
             self._lose(address)
-            events = [event for mail in mails for event in mail.events]
             self.messages.append(EventBatch(token, 0, tuple(events[: len(events) // 3]), address))
             return
         self.messages.extend(mails)
@@ -175,3 +178,12 @@ class FakeClient:
 
     def close(self) -> None:
         self.messages.clear()
+
+
+def _drawn(events: Sequence[bytes]) -> list[str]:
+    """The ids of the cases that a process drew and told first."""
+    if not events or b'"drawn"' not in events[0][:40]:
+        return []
+    message = unpack_message(events[0], {}, "")
+    assert isinstance(message, Drawn)
+    return [case.id for case in message.cases]

@@ -1,9 +1,10 @@
 """The coordinator of a run on several workers: it distributes the cases and yields the events of
 every environment.
 
-Cases are drawn here, and every environment gets all of them. A job is one whole work unit, as for
-the inline executor, because the diagnosis of failures and the comparison of float32 with float64
-errors depend on the unit's earlier cases. The workers of an environment share the units.
+Every environment gets all cases; where there is one, its workers draw the fresh ones. A job is one
+whole work unit, as for the inline executor, because the diagnosis of failures and the comparison of
+float32 with float64 errors depend on the unit's earlier cases. The workers of an environment share
+the units.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from ....errors import BundleError
 from ....probes.fingerprint.cache import LONG_SECONDS
 from ...config import RunConfig, operator_dtypes
 from ...events import Event, Finished, Minimized, ResumeState, UnitDone, numbered
-from ...plan import plan
+from ...plan import outline
+from ...unit_cases import drawn
 from ...unit_runner import started_event, untested_results
 from ...work_unit import NOT_BEGUN, WorkUnit
 from ..protocol import ResumeFrom
@@ -33,7 +35,7 @@ from .environments import WorkerEnvironment
 from .job import LOSSES, Job
 from .job_queue import JobQueue
 from .membership import Membership
-from .serialization import unpack_event
+from .serialization import Drawn, unpack_message
 
 GRACE_SECONDS = 90.0  # for a worker to return before its environment is given up
 LATE_SECONDS = 60.0  # for the last batches of a unit
@@ -85,7 +87,7 @@ class Coordinator(Membership):
                 ),
             )
         present = any(environment.backend_groups for environment in self.environments)
-        planned = plan(self.config, lambda: self._out_of_time, present)
+        planned = outline(self.config, lambda: self._out_of_time, present)
         while True:
             yield from self._update_members()
             yield from self._assign_jobs(planned)
@@ -136,11 +138,15 @@ class Coordinator(Membership):
         return sum(len(environment.workers) for environment in self.environments)
 
     def _draw(self, planned: Iterator[WorkUnit]) -> Iterator[WorkerEvent]:
-        """Draw one more unit and queue it for every environment."""
+        """Queue one more unit for every environment."""
         unit = next(planned, None)
         if unit is None:
             self._more = False
             return
+        if unit.fresh is not None and not self._is_drawn_elsewhere(unit):
+            unit = drawn(unit)
+            if not (unit.cases or unit.problem):
+                return
         self._drawn.add((unit.operator.name, unit.dtype))
         serial = next(self._serials)
         for environment in self.environments:
@@ -158,6 +164,17 @@ class Coordinator(Membership):
                 for group in environment.backend_groups
             ]
             self.jobs.add(jobs)
+
+    def _is_drawn_elsewhere(self, unit: WorkUnit) -> bool:
+        """Whether the worker that judges a unit draws its cases: where no other worker needs the
+        same ones, no earlier result of theirs exists, and none has to stand for the unit in what is
+        told of absent backends."""
+        if len(self.environments) > 1:
+            return False
+        (environment,) = self.environments
+        told = bool(unit.cases) or not unit.first or not environment.absent
+        alone = len(environment.backend_groups) == 1
+        return told and alone and not environment.resume.results
 
     def _assign_jobs(self, planned: Iterator[WorkUnit]) -> Iterator[WorkerEvent]:
         """Send jobs to every worker that has room for more, the least busy one first."""
@@ -192,11 +209,7 @@ class Coordinator(Membership):
                 job = self.jobs.running.get(message.token)
                 if job is not None:
                     job.received += 1
-                    cases = job.known
-                    for text in message.events:
-                        event = job.accept(unpack_event(text, cases, message.sender))
-                        if event is not None:
-                            yield job.environment, event
+                    yield from self._take_events(job, message)
                     yield from self._close_if_complete(job)
             case Reply() if message.token.startswith("describe."):
                 self.joined(message)
@@ -204,6 +217,18 @@ class Coordinator(Membership):
                 job = self.jobs.running.get(message.token)
                 if job is not None:
                     yield from self._take_reply(job, message)
+
+    def _take_events(self, job: Job, message: EventBatch) -> Iterator[WorkerEvent]:
+        cases = job.known
+        for text in message.events:
+            event = unpack_message(text, cases, message.sender)
+            if isinstance(event, Drawn):
+                job.unit = dataclasses.replace(
+                    job.unit, cases=event.cases, problem=event.problem, fresh=None
+                )
+                cases = job.known
+            elif (new := job.accept(event)) is not None:
+                yield job.environment, new
 
     def _take_reply(self, job: Job, answer: Reply) -> Iterator[WorkerEvent]:
         if answer.failed:
@@ -227,6 +252,7 @@ class Coordinator(Membership):
         if job.end is None or job.received < int(job.end["messages"]):
             return
         if job.end["kind"] == "wrong":
+            job.leave_undrawn()
             yield from self._give_up(
                 job,
                 f"{JUDGING_FAILED} ({str(job.end['text'])[:200]}); please report it",
@@ -315,10 +341,11 @@ class Coordinator(Membership):
         self.jobs.remove(job)
         job.losses += 1
         job.restart()
-        remaining = tuple(case for case in job.unit.cases if case.id not in job.settled)
         if job.losses < LOSSES:
             self.jobs.add([job], first=True)
-        elif len(remaining) > 1:
+            return
+        remaining = tuple(case for case in job.whole().cases if case.id not in job.settled)
+        if len(remaining) > 1:
             self.jobs.add(job.split((next(self._numbers), next(self._numbers))), first=True)
             self.jobs.replaced(job)
         else:

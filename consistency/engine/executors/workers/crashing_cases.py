@@ -144,16 +144,20 @@ def judge_with_restarts(
     crashed: list[list[str]] = []
     tries: Counter[str] = Counter()
     plain, quiet = header["plain"], max(SILENCE_SECONDS, 10.0 * process.case_timeout)
+    ids: list[str] = [] if header["fresh"] else header["ids"]
     while True:
         judged: set[str] = set()
         process.send({**header, "crashed": crashed, "plain": plain}, blobs)
         try:
-            end = _forward_events(process, batches, judged, quiet, cancelled, bounds)
+            end = _forward_events(process, batches, ids, judged, quiet, cancelled, bounds)
             batches.flush()
             return {**end, "messages": batches.sent, "crashed": len(crashed)}
         except LostError as lost:
             process.drop()
-            case = next((case for case in header["ids"] if case not in judged), None)
+            if not ids:
+                text = f"it ended while cases were drawn: {lost}"
+                return {"kind": "wrong", "text": text, "messages": batches.sent}
+            case = next((case for case in ids if case not in judged), None)
             if case is None:  # during a repetition, scaling or minimization
                 if plain:
                     return {
@@ -188,12 +192,13 @@ def _everywhere(header: Header, case: str, status: str, text: str) -> list[list[
 def _forward_events(
     process: RestartableProcess,
     batches: _EventBatches,
+    ids: list[str],
     judged: set[str],
     quiet: float,
     cancelled: Callable[[], None],
     bounds: Bounds | None,
 ) -> Header:
-    """Forward events until the unit is done."""
+    """Forward events until the unit is done; what the process draws becomes its ``ids``."""
     watch = None if bounds is None else TimeWatch(process.connection(), bounds.seconds)
 
     def meanwhile() -> None:
@@ -210,6 +215,7 @@ def _forward_events(
         if reply["kind"] != "event":
             return reply
         judged.update(reply["judged"])
+        ids[:] = reply.get("ids", ids)
         batches.add(blobs[0])
 
 

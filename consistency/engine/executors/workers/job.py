@@ -13,6 +13,7 @@ from ....core.model import Case, Key, Result
 from ....core.verdict import Verdict, VerdictKind
 from ...config import directions_of
 from ...events import Event, Judged, numbered
+from ...unit_cases import drawn
 from ...work_unit import WorkUnit
 from .environments import BackendGroup, WorkerEnvironment
 from .serialization import Json, rows_of
@@ -64,7 +65,8 @@ class Job:
         """The unit as sent to a worker, without the configuration of the run; ``seconds`` remain of
         the time budget."""
         unit, earlier = self.unit, self.environment.resume.results
-        packed, blobs = pack_cases(unit.cases)
+        further = unit.fresh.further if unit.fresh else ()
+        packed, blobs = pack_cases((*unit.cases, *further))
         keys = [
             (case.id, name, d)
             for case in unit.cases
@@ -78,6 +80,10 @@ class Job:
             "problem": unit.problem, "backends": list(self.backend_group.backends),
             "directions": list(self.directions),
             "origin": unit.origin, "seed": unit.seed, "part": unit.part, "more": unit.more,
+            "fresh": None if unit.fresh is None else {
+                "examples": unit.fresh.examples, "excluded": unit.fresh.excluded,
+                "after": len(unit.cases),
+            },
             "ids": [case.id for case in unit.cases], "plain": self.plain, "seconds": seconds,
             "effort": self.environment.effort,
             "searched": [
@@ -102,6 +108,19 @@ class Job:
         self.refused.update((r.backend, r.direction) for r in new if _refused(r))
         self.settled.update(r.case.id for r in new if r.comparison is not None or r.verdict.tested)
         return replace(event, results=new, unit=self.serial) if new else None
+
+    def whole(self) -> WorkUnit:
+        """The unit with its fresh cases, drawn here where no worker has drawn them."""
+        self.unit = drawn(self.unit)
+        return self.unit
+
+    def leave_undrawn(self) -> None:
+        """Do without fresh cases, whose drawing ended a process: a case without arguments stands
+        for them where the unit has no others."""
+        unit = self.unit
+        if unit.fresh is not None:
+            cases = (*unit.cases, *unit.fresh.further) or (Case(unit.operator.name, unit.dtype),)
+            self.unit = replace(unit, cases=cases, fresh=None)
 
     def restart(self) -> None:
         """Discard what this attempt has reported."""
@@ -132,7 +151,7 @@ class Job:
     def rows(self, verdict: str, why: str, detail: Detail | None = None) -> list[Event]:
         """Every missing result, with the same verdict."""
         family, events = self.unit.operator.family, []
-        for case in self.unit.cases:
+        for case in self.whole().cases:
             keys = [
                 (case.id, name, d) for d in self.directions for name in self.backend_group.backends
             ]

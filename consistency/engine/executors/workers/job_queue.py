@@ -50,7 +50,7 @@ class JobQueue:
         """Whether a worker may get one more job. One that was lost with a worker has the next
         worker for itself, so that no other job is lost with it again."""
         jobs = self._of_worker.get(address, [])
-        few = len(jobs) < MOST_JOBS and sum(len(job.unit.cases) for job in jobs) < FEW_CASES
+        few = len(jobs) < MOST_JOBS and sum(job.unit.size for job in jobs) < FEW_CASES
         return few and not any(job.losses for job in jobs)
 
     def add(self, jobs: Iterable[Job], *, first: bool = False) -> None:

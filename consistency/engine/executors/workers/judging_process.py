@@ -148,7 +148,8 @@ class JudgingProcess:
     def _unit(self, header: framing.Header, blobs: Sequence[bytes]) -> Any:
         from ....core.codec import unpack_cases
         from ...plan import REPLAYED, operator_in
-        from ...work_unit import WorkUnit
+        from ...unit_cases import drawn
+        from ...work_unit import Fresh, WorkUnit
 
         cases = tuple(unpack_cases(header, blobs))
         if header["origin"] == REPLAYED:
@@ -158,15 +159,23 @@ class JudgingProcess:
         if operator is None:
             raise UsageError(f"the operator {header['operator']} is unknown there")
         more = {key: header[key] for key in ("problem", "round", "origin", "seed", "part", "more")}
-        return WorkUnit(operator, header["dtype"], cases, **more)
+        asked = header["fresh"]
+        if asked is None:
+            return WorkUnit(operator, header["dtype"], cases, **more)
+        after, excluded = asked["after"], tuple(asked["excluded"])
+        fresh = Fresh(asked["examples"], excluded, cases[after:])
+        return drawn(WorkUnit(operator, header["dtype"], cases[:after], **more, fresh=fresh))
 
     def _judge(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
         from ....diagnose.diagnosis import DiagnosisBudget
         from ...events import Judged
         from ...unit_runner import RunState, judge_unit
-        from .serialization import pack_event
+        from .serialization import pack_drawn, pack_event
 
         unit = self._unit(header, blobs)
+        if header["fresh"] is not None:
+            ids = [case.id for case in unit.cases]
+            self._reply({"kind": "event", "judged": [], "ids": ids}, (pack_drawn(unit),))
         cases = {case.id: case for case in unit.cases}
         requested = tuple(b for b in self._config.backends if b.name in header["backends"])
         config = replace(self._config, backends=requested)

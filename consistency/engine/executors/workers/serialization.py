@@ -11,6 +11,7 @@ import binascii
 import json
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from ...events import (
     PrecisionScalingMeasured,
     UnitDone,
 )
+from ...work_unit import WorkUnit
 
 MAX_EVENT = 1 << 26  # bytes; a result has a few thousand
 Json = dict[str, Any]
@@ -112,6 +114,20 @@ def pack_event(event: Event, known: Collection[str]) -> bytes:
     return "\n".join((json.dumps(data, default=str), *rows)).encode("utf-8")
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """The cases of a unit whose fresh ones a worker drew, or the ``problem`` that prevents any."""
+
+    cases: tuple[Case, ...]
+    problem: str
+
+
+def pack_drawn(unit: WorkUnit) -> bytes:
+    """A message with the cases of a unit, or why there are none."""
+    data = {"kind": "drawn", "problem": unit.problem} | _unknown_cases(unit.cases, ())
+    return json.dumps(data).encode("utf-8")
+
+
 def _unknown_cases(cases: Sequence[Case], sent: Collection[str]) -> Json:
     """The cases that the receiver does not have, with their literal tensors."""
     strange = {case.id: case for case in cases if case.id not in sent}
@@ -126,6 +142,15 @@ def _unknown_cases(cases: Sequence[Case], sent: Collection[str]) -> Json:
 
 def unpack_event(text: bytes, known: Mapping[str, Case], sender: str) -> Event:
     """What :func:`pack_event` wrote. Raises BundleError, naming the ``sender``."""
+    event = unpack_message(text, known, sender)
+    if isinstance(event, Drawn):
+        raise BundleError(f"{sender} sent cases where results were expected")
+    return event
+
+
+def unpack_message(text: bytes, known: Mapping[str, Case], sender: str) -> Event | Drawn:
+    """What :func:`pack_event` or :func:`pack_drawn` wrote. Raises BundleError, naming the
+    ``sender``."""
     try:
         if len(text) > MAX_EVENT:
             raise ValueError(f"an event of {len(text)} bytes")
@@ -148,14 +173,12 @@ def unpack_event(text: bytes, known: Mapping[str, Case], sender: str) -> Event:
 
 def _event(
     data: Json, lines: Sequence[bytes], cases_by_id: Mapping[str, Case], sender: Path
-) -> Event:
-    cases = cases_by_id
+) -> Event | Drawn:
+    further: list[Case] = []
     if "unknown_cases" in data:
         literals = [base64.b64decode(item, validate=True) for item in data["blobs"]]
-        cases = {
-            **cases_by_id,
-            **{case.id: case for case in unpack_cases(data["unknown_cases"], literals)},
-        }
+        further = unpack_cases(data["unknown_cases"], literals)
+    cases = {**cases_by_id, **{case.id: case for case in further}} if further else cases_by_id
 
     def results(rows: Iterable[Json]) -> tuple[Result, ...]:
         return tuple(
@@ -163,6 +186,8 @@ def _event(
         )
 
     match data["kind"]:
+        case "drawn":
+            return Drawn(tuple(further), str(data["problem"]))
         case "judged":
             judged = results(map(parse_json, lines))
             rows = {
