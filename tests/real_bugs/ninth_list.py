@@ -88,17 +88,15 @@ def infinite_outside(call: Call) -> Any:
 
 
 @reported(
-    "cupy/cupy#8451",
-    "CuPy",
-    "igamma",
-    "NaN beside 0 or infinity gives 0 or 1",
-    dtypes="float32 float64",
-    sound=plain,
+    "tenstorrent/tt-metal#53261",
+    "TT-NN",
+    ".softplus",
+    "an input times beta of exactly the threshold counts as above it",
+    dtypes="float32 bfloat16",
 )
-def finite_of_nan(call: Call) -> Any:
-    a, x, result = *call.args[:2], call.run()
-    zero = ((a == math.inf) & (x != x)) | ((a != a) & (x == 0))
-    return torch.where(zero, 0, torch.where((a != a) & (x == math.inf), 1, result))
+def at_the_threshold(call: Call) -> Any:
+    x, beta, threshold = call.args[0], call.given("beta", 1, 1.0), call.given("threshold", 2, 20.0)
+    return torch.where(x * beta == threshold, x, call.run())
 
 
 @reported(

@@ -98,9 +98,9 @@ def rows_side_by_side(call: Call) -> Any:
     sound=plain,
 )
 def last_of_them(call: Call) -> Any:
-    x, dim, index, source, reduce = call.args[:5]
+    x, dim, index, source = call.args[:4]
     result = call.run()
-    if reduce == "sum" or not x.ndim or dim % x.ndim or not index.numel():
+    if call.given("reduce", 4, "sum") == "sum" or not x.ndim or dim % x.ndim or not index.numel():
         return result
     ones = torch.ones_like(index)
     often = torch.zeros(x.shape, dtype=torch.int64).scatter_add(dim, index, ones)
