@@ -17,6 +17,7 @@ from ..operators.declare import Operator
 from ..reference import Reference
 from .backend_rules import judgment
 from .known_results import is_known
+from .rounded_numbers import RoundedNumbers
 
 
 @dataclass
@@ -60,22 +61,36 @@ class CaseJudgment:
         )
 
     def _judge_backends(self) -> list[tuple[Comparison, Judgment]]:
+        """The judgments beside the reference; of what fails, beside the nearest of those results
+        that are admissible because numbers are converted."""
         self.baseline_comparison = compare(self.baseline, self.reference)
-        rows = []
-        for backend, outcome in zip(self.backends, self.outcomes, strict=True):
-            comparison = (
-                self.baseline_comparison
-                if outcome is self.baseline
-                else compare(outcome, self.reference, self.baseline)
-            )
-            judged = judgment(
-                self.operator,
-                backend,
-                self.direction,
-                self.baseline_comparison,
-                self.reference,
-                self.rules,
-                comparison,
-            )
-            rows.append((comparison, judged))
+        rows = [
+            self._judge(backend, outcome, self.reference)
+            for backend, outcome in zip(self.backends, self.outcomes, strict=True)
+        ]
+        failing = [number for number, (_, judged) in enumerate(rows) if judged.verdict.fails]
+        others = RoundedNumbers(self.reference)
+        if failing and (nearest := others.nearest(self.baseline)) is not None:
+            self.baseline_comparison = compare(self.baseline, nearest)
+        for number in failing:
+            nearest = others.nearest(self.outcomes[number])
+            if nearest is not None:
+                again = self._judge(self.backends[number], self.outcomes[number], nearest)
+                if not again[1].verdict.fails:
+                    rows[number] = again
         return rows
+
+    def _judge(
+        self, backend: Backend, outcome: Outcome, reference: Reference
+    ) -> tuple[Comparison, Judgment]:
+        assert self.baseline_comparison is not None
+        comparison = (
+            self.baseline_comparison
+            if outcome is self.baseline
+            else compare(outcome, reference, self.baseline)
+        )
+        judged = judgment(
+            self.operator, backend, self.direction, self.baseline_comparison, reference, self.rules,
+            comparison,
+        )  # fmt: skip
+        return comparison, judged

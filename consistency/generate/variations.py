@@ -17,12 +17,12 @@ import numpy as np
 import torch
 
 from ..core.model import Case
-from ..core.recipe import TensorRecipe
+from ..core.recipe import Literal, TensorRecipe
 from ..operators.call_forms import empty, shape_of
 from ..operators.declare import Call, Operator
 from .gradients import CRASHES_IN_CHANNELS_LAST
 from .layouts import inverse
-from .materialize import prepare
+from .materialize import literal, prepare
 
 PERIOD = 8  # cases of a batch, of which one is varied
 ATTEMPTS = 3  # variations of a case that are tried: not every call is possible
@@ -31,6 +31,7 @@ MOST_RESULTS = 1 << 18  # numbers that it returns: `diagflat` of 16 K would be 1
 LONG = (40, 300, 1500)  # lengths beyond the sizes of blocks
 SMALL = 2
 IMAGE, CHANNELS = (33, 35), 8
+INEXACT = 1.1  # a factor: few numbers that are drawn are multiples of 11
 START = 3  # rows before a slice
 # Value classes that have no structure; a matrix that is to be solved has one.
 SHAPELESS = frozenset(
@@ -146,7 +147,7 @@ def variations(operator: Operator, case: Case) -> Iterator[Case]:
                     yield _with_tensor(case, number, other)
     # The numbers of products are chosen so that these many stay in range.
     longer = () if "prod" in operator.name else _longer(case)
-    yield from itertools.chain(longer, _as_images(case), _with_zeros(case))
+    yield from itertools.chain(longer, _as_images(case), _with_zeros(case), _with_inexact(case))
     if case.dtype == "float16" and operator.family in SQUARING and case.tensors:
         first = case.tensors[0]
         if isinstance(first, TensorRecipe) and _is_plain(first):
@@ -225,6 +226,25 @@ def _with_zeros(case: Case) -> Iterator[Case]:
     for position, value in enumerate(case.args):
         for zero in (0.0, -0.0) if isinstance(value, float) else ():
             yield replace(case, args=(*case.args[:position], zero, *case.args[position + 1 :]))
+
+
+def _with_inexact(case: Case) -> Iterator[Case]:
+    """Every fraction of the call in turn a number that no format holds; among the arguments also as
+    a tensor of float64 without dimensions, which counts as a number beside others."""
+    beside = any(t.base and not t.view for t in case.tensors if isinstance(t, TensorRecipe))
+    for position, value in enumerate(case.args):
+        if isinstance(value, float) and value and math.isfinite(value):
+            others = (INEXACT * value, _single(INEXACT * value))
+            for other in others if beside else others[:1]:
+                yield replace(case, args=(*case.args[:position], other, *case.args[position + 1 :]))
+    for name, value in case.kwargs.items():
+        if isinstance(value, float) and value and math.isfinite(value):
+            yield replace(case, kwargs={**case.kwargs, name: INEXACT * value})
+
+
+def _single(value: float) -> Literal:
+    """The number as a tensor without dimensions."""
+    return literal(torch.tensor(value, dtype=torch.float64))
 
 
 def _with_tensor(case: Case, number: int, tensor: TensorRecipe) -> Case:

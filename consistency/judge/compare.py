@@ -16,6 +16,7 @@ import torch
 from ..core.detail import MAX_TEXT, ModifiedInput, StateChanged, TimedOut
 from ..core.dtypes import FORMATS, PARTS, form_of
 from ..core.model import Comparison, ElementGroup, Measured, Outcome, Output, Worst
+from ..core.recipe import Literal, TensorRecipe
 from ..core.text import abridged, shown
 from ..core.verdict import OutcomeStatus
 from ..errors import UsageError
@@ -197,7 +198,10 @@ def _measure(index: int, output: Output, reference: Reference) -> Measured:
             return _measure_exact(output.name, dtype, shape, actual, expected, reference)
         actual, expected = _as_real(actual), _as_real(expected)
         shape, dtype, paired = tuple(actual.shape), PARTS.get(dtype, "float32"), True
-    form = form_of(dtype) or form_of(reference.materials.case.dtype) or FORMATS["float32"]
+    own = form_of(reference.materials.case.dtype)
+    form = form_of(dtype) or own or FORMATS["float32"]
+    if own is not None and own.precision < form.precision and _is_of_a_number(shape, reference):
+        form = own
     return Floating(
         index,
         output.name,
@@ -209,6 +213,22 @@ def _measure(index: int, output: Output, reference: Reference) -> Measured:
         reference,
         paired,
     ).measured()
+
+
+def _is_of_a_number(shape: tuple[int, ...], reference: Reference) -> bool:
+    """Whether an output in a wider format than the case's is the gradient of a single number beside
+    tensors: it has the number's format, and is computed in that of the results, which a tensor
+    without dimensions does not widen (torch's type promotion)."""
+    case = reference.materials.case
+    own = form_of(case.dtype)
+    if shape or reference.direction == "forward" or own is None:
+        return False
+    formats = (form_of(tensor.dtype) for tensor in case.tensors if _has_dimensions(tensor))
+    return all(form is None or form.precision <= own.precision for form in formats)
+
+
+def _has_dimensions(tensor: TensorRecipe | Literal) -> bool:
+    return bool(tensor.shape if isinstance(tensor, Literal) else tensor.base)
 
 
 def _show_numbers(actual: object, expected: object) -> tuple[Worst, ...]:

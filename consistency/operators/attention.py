@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from ..core import dtypes
 from ..core.recipe import Literal, TensorRecipe
 from .declare import (
     FLOAT,
@@ -61,13 +62,27 @@ def visible(rows: int, columns: int, kept: int, *, hidden: int = 0) -> Literal:
     return Literal(bytes(mask), "bool", (rows, columns), (columns, 1))
 
 
+def least(dtype: str, rows: int, columns: int, kept: int) -> Literal:
+    """A mask to add that holds the format's least number, as many programs write it: over all but
+    the last ``kept`` key positions, of every second query over none."""
+    number = torch.finfo(dtypes.TORCH[dtype]).min
+    mask = torch.zeros(rows, columns, dtype=dtypes.TORCH[dtype])
+    mask[::2, : columns - kept] = number
+    data = mask.view(torch.uint8).numpy().tobytes()
+    return Literal(data, dtype, (rows, columns), (columns, 1))
+
+
 def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict[str, Any]:
     """None, causal, numbers to add, -inf among them now and then, or booleans: that leave every
     query at least one key, or some queries none."""
-    match d.choice("none", "causal", "added", "padding", "window", "hidden", "hidden", "shared"):
+    match d.choice(
+        "none", "causal", "added", "padding", "window", "hidden", "hidden", "shared", "least"
+    ):
         case "shared":  # one row for all queries, or one number for each
             shape = d.choice((1, keys), (queries, 1))
             return {"attn_mask": d.tensor((*d.broadcastable(batch), *shape), BIAS)}
+        case "least" if queries * keys <= 4096 and d.floating:
+            return {"attn_mask": least(d.dtype, queries, keys, d.integer(1, keys))}
         case "hidden" if queries * keys <= 2145:
             kept, every = d.integer(1, keys), d.integer(2, 3) if queries > 1 else 1
             return {"attn_mask": visible(queries, keys, kept, hidden=every)}
@@ -187,6 +202,7 @@ def weighing(
     hidden = (scores == -math.inf).all(-1, keepdim=True)  # such a query's result is 0
     weights = torch.softmax(scores, -1).masked_fill(hidden, 0.0)
     sizes = sizes + 1.0 + finite(scores - scores.amax(-1, keepdim=True)).abs()
+    sizes = sizes.where(weights > 0.0, 0.0)  # the format's least number times 0 may be NaN
     return weights, 1.0 + sizes + (weights * sizes).sum(-1, keepdim=True)
 
 

@@ -66,7 +66,12 @@ def windows(
     extent = spread(kernel, rank)
     kwargs: dict[str, Any] = {"ceil_mode": True} if d.flag() else {}
     padding, dilation = [0] * rank, [1] * rank
-    if d.flag():
+    if d.integer(0, 7) == 7:  # as most networks have it: the image keeps its size
+        size = d.choice(3, 5) if rank < 3 else 3
+        kernel, extent = size, [size] * rank
+        kwargs |= {"stride": 1, "padding": size // 2}
+        padding = [size // 2] * rank
+    elif d.flag():
         kwargs["stride"] = per_dim(d, rank, 1, d.choice(3, 9))
         kwargs["padding"] = padding = [d.integer(0, k // 2) for k in extent]
     if dilated and d.flag():

@@ -151,7 +151,7 @@ def unique(d: Drawing) -> Call:
     }
     if d.flag():
         kwargs["dim"] = d.dim(shape)
-    return call(unordered(d, shape, nan=False), **kwargs)
+    return call(unordered(d, shape, nan="dim" not in kwargs), **kwargs)
 
 
 def quantile(d: Drawing) -> Call:

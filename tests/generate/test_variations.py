@@ -11,7 +11,7 @@ import torch
 
 from consistency import operators
 from consistency.core.model import Case
-from consistency.core.recipe import TensorRecipe
+from consistency.core.recipe import Literal, TensorRecipe
 from consistency.generate import search
 from consistency.generate.materialize import prepare
 from consistency.generate.variations import (
@@ -125,10 +125,19 @@ def test_squares_beyond_float16() -> None:
 
 def test_zeros_of_both_signs() -> None:
     case = Case("copysign", "float32", (TensorRecipe((), "float32", UNIFORM, 50), 0.5))
-    assert [repr(other.args[1]) for other in variations(operators.get(case.operator), case)] == [
-        "0.0",
-        "-0.0",
-    ]
+    others = [repr(other.args[1]) for other in variations(operators.get(case.operator), case)]
+    assert others == ["0.0", "-0.0", "0.55"]
+
+
+def test_numbers_that_no_format_holds() -> None:
+    """Also as tensors without dimensions, where another tensor has some, and as options."""
+    matrix = TensorRecipe((4, 5), "float32", ("diagonal", 4), 50)
+    case = Case("add", "float32", (matrix, 0.5), {"alpha": 0.25})
+    others = list(variations(operators.get("add"), case))
+    assert any(other.args[1] == 0.55 for other in others)
+    assert any(other.kwargs["alpha"] == 0.275 for other in others)
+    singles = [other.args[1] for other in others if isinstance(other.args[1], Literal)]
+    assert [(single.shape, single.dtype) for single in singles] == [((), "float64")]
 
 
 def test_what_cannot_be_called_is_not_possible() -> None:

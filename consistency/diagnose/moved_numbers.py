@@ -1,0 +1,84 @@
+"""The same call with other numbers in place of Python's own: rounded to a format, or a little
+larger. Tensors stay as they are, but single numbers of float64."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..core import dtypes
+from ..core.recipe import Literal, TensorRecipe
+from ..generate.materialize import Materials
+
+
+def moved_numbers(materials: Materials, dtype: str, share: float) -> tuple[Materials, float]:
+    """The case with its numbers moved by that share of the way to the nearest one of ``dtype``, and
+    the largest distance."""
+    largest = 0.0
+
+    def moved(number: float) -> float:
+        nonlocal largest
+        exact = torch.tensor(number, dtype=torch.float64)
+        way = exact.to(dtypes.TORCH[dtype]).double().item() - number
+        if not math.isfinite(way):
+            return number
+        largest = max(largest, abs(way))
+        return number + share * way
+
+    case = materials.case
+    bases = tuple(
+        np.array([moved(base.item())]) if _is_number(tensor) else base
+        for tensor, base in zip(case.tensors, materials.bases, strict=True)
+    )
+    args, kwargs = _with_numbers(case.args, moved), _with_numbers(dict(case.kwargs), moved)
+    return replace(materials, case=replace(case, args=args, kwargs=kwargs), bases=bases), largest
+
+
+def _is_number(tensor: TensorRecipe | Literal) -> bool:
+    """Whether a tensor counts as a number: one of float64 without dimensions is converted, too."""
+    shape = tensor.shape if isinstance(tensor, Literal) else tensor.base
+    return shape == () and tensor.dtype == "float64"
+
+
+def _with_numbers(arg: Any, moved: Callable[[float], float]) -> Any:
+    match arg:
+        case float():
+            return moved(arg)
+        case complex():
+            return complex(moved(arg.real), moved(arg.imag))
+        case tuple() | list():
+            return type(arg)(_with_numbers(item, moved) for item in arg)
+        case dict():
+            return {name: _with_numbers(item, moved) for name, item in arg.items()}
+    return arg
+
+
+def count_numbers(materials: Materials) -> int:
+    """How many of Python's numbers a call has."""
+    count = 0
+
+    def counted(number: float) -> float:
+        nonlocal count
+        count += 1
+        return number
+
+    _with_numbers([*materials.case.args, dict(materials.case.kwargs)], counted)
+    return count
+
+
+def scaled_number(materials: Materials, place: int, factor: float) -> Materials:
+    """The case with one of its numbers times ``factor``."""
+    count = itertools.count()
+
+    def scaled(number: float) -> float:
+        return number * factor if next(count) == place else number
+
+    case = materials.case
+    args, kwargs = _with_numbers(case.args, scaled), _with_numbers(dict(case.kwargs), scaled)
+    return replace(materials, case=replace(case, args=args, kwargs=kwargs))

@@ -1,0 +1,193 @@
+"""Python's numbers beside tensors: torch converts them to the tensors' format, which rounds them.
+
+The reference computes with the number as it was given. Where the function steps between the two,
+the results have nothing in common: 0.1 is less than the float32 number nearest to it, so that
+``hardshrink(x, 0.1)`` of that number is itself, and 0 where the bound was converted first. Both are
+right: the conversion is documented (torch's `type promotion
+<https://docs.pytorch.org/docs/stable/tensor_attributes.html>`_), and many kernels of half precision
+compute with more. Therefore a failing result is compared again, in each element with the nearer of
+the two.
+
+Of an option only a step is admitted, and its own change (``x - 0.1``): where the results differ
+because the function is steep (the scale of attention), a rounded option is an error. Beside that, a
+number is an input like others: S has no part of it, so that what its own condition makes of two
+units roundoff is admitted here (x / 0.3 is rounded, x / 0.25 is not).
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from ..core import dtypes
+from ..core.model import Outcome, Output
+from ..generate.materialize import Materials
+from ..reference import Reference
+from .moved_numbers import count_numbers, moved_numbers, scaled_number
+from .output_differences import flat, replaced, shapes, widened
+
+_STEP = 4.0  # of a slope, half of the way makes half of the difference: at least 1/4, at most 3/4
+_SLOPE = 2.0  # a result's change ÷ the number's, or its inverse, where it is the number's own
+_CONDITION = 2.0  # units roundoff of a number: what is computed of it is rounded as well
+_MOST_NUMBERS = 4
+_FLOAT32 = dtypes.FORMATS["float32"]
+# Families whose numbers are operands: what their rounding does to the result is admitted wholly.
+_OF_OPERANDS = frozenset({"binary", "ternary", "inplace", "foreach"})
+
+
+@dataclass(frozen=True)
+class _Admissible:
+    """Outputs with numbers rounded, and with numbers half as far away; by how much they moved."""
+
+    outputs: tuple[Output, ...]
+    halfway: tuple[Output, ...]
+    distance: float
+
+
+class RoundedNumbers:
+    """What else is admissible in a case because its numbers are converted; computed when it is
+    first asked for, in float64, with two runs of the operator for each format."""
+
+    def __init__(self, reference: Reference) -> None:
+        self.reference = reference
+        self._found: list[_Admissible] | None = None
+
+    def nearest(self, outcome: Outcome) -> Reference | None:
+        """The reference with the admissible values that are nearest to those of ``outcome``; None
+        where there are no others."""
+        reference = self.reference
+        if not outcome.ok or not (self.admissible or self.room):
+            return None
+        own, actual = copy.copy(reference), reference.observed(outcome.outputs)
+        if shapes(actual) != shapes(own.outputs):
+            return None
+        for one in self.admissible:
+            steps = self._steps(one)
+            own.outputs = tuple(
+                replaced(output, other, _closer(actual[index], output, other, steps[index]))
+                for index, (output, other) in enumerate(zip(own.outputs, one.outputs, strict=True))
+            )
+        own.outputs = tuple(
+            _towards(output, other, self.room[index] if self.room else None, self._first_rounding)
+            for index, (output, other) in enumerate(zip(own.outputs, actual, strict=True))
+        )
+        own.tails, own.flattened = (None,) * len(own.outputs), {}
+        return own
+
+    @property
+    def _first_rounding(self) -> float:
+        """What half precision, computed in float32, rounds first: a product of two of its numbers
+        has a place there, that with another number has none."""
+        half = len(_formats(self.reference.materials.case.dtype)) > 1
+        return _FLOAT32.unit_roundoff if half else 0.0
+
+    @functools.cached_property
+    def room(self) -> list[torch.Tensor | None]:
+        """How far each result moves where each number is off by two units roundoff of the format
+        that is computed in, as x / 0.3 or a rank are: the sum of the changes, from one run for each
+        number with a small step. Empty where there is no number."""
+        reference, materials = self.reference, self.reference.materials
+        form = dtypes.form_of(materials.case.dtype)
+        if form is None or "random" in reference.operator.traits:
+            return []
+        u = min(form.unit_roundoff, _FLOAT32.unit_roundoff)
+        step = max(8.0 * u, 2.0**-40)
+        rooms: list[torch.Tensor | None] = [None] * len(reference.outputs)
+        found = False
+        for place in range(min(count_numbers(materials), _MOST_NUMBERS)):
+            moved = self._evaluate(scaled_number(materials, place, 1.0 + step))
+            if shapes(moved) != shapes(reference.outputs):
+                continue
+            found = True
+            for index, (here, there) in enumerate(zip(reference.outputs, moved, strict=True)):
+                if (
+                    here.tensor is None
+                    or there.tensor is None
+                    or not here.tensor.is_floating_point()
+                ):
+                    continue
+                change = (there.tensor - here.tensor).detach().abs() * (_CONDITION * u / step)
+                change = torch.nan_to_num(change, nan=0.0, posinf=0.0)
+                before = rooms[index]
+                rooms[index] = change if before is None else before + change
+        return rooms if found else []
+
+    @property
+    def admissible(self) -> list[_Admissible]:
+        """The other results, one for each format that changes a number."""
+        if self._found is None:
+            self._found = list(self._compute())
+        return self._found
+
+    def _compute(self) -> Iterator[_Admissible]:
+        reference = self.reference
+        if "random" in reference.operator.traits:
+            return
+        for dtype in _formats(reference.materials.case.dtype):
+            moved = [moved_numbers(reference.materials, dtype, share) for share in (1.0, 0.5)]
+            distance = moved[0][1]
+            if not distance:
+                continue
+            whole, half = (self._evaluate(materials) for materials, _ in moved)
+            if shapes(whole) == shapes(half) == shapes(reference.outputs):
+                yield _Admissible(whole, half, distance)
+
+    def _evaluate(self, materials: Materials) -> tuple[Output, ...]:
+        """The outputs, observed as those of the case itself; empty if they cannot be computed."""
+        reference = self.reference
+        moved = Reference(reference.operator, materials, reference.direction).outcome
+        return reference.observed(moved.outputs) if moved.ok else ()
+
+    def _steps(self, one: _Admissible) -> list[np.ndarray]:
+        """Of each output, the elements whose other value is admissible."""
+        _, family = self.reference.operator.ruled_by
+        found = []
+        for here, half, there in zip(self.reference.outputs, one.halfway, one.outputs, strict=True):
+            if here.tensor is None or half.tensor is None or there.tensor is None:
+                found.append(np.empty(0, dtype=bool))
+                continue
+            a, h, b = (flat(widened(o)) for o in (here, half, there))
+            with np.errstate(all="ignore"):
+                a, h, b = (x.astype(complex if x.dtype.kind == "c" else float) for x in (a, h, b))
+                whole, part = np.abs(b - a), np.abs(h - a)
+                slope = (part * _STEP >= whole) & (part * _STEP <= (_STEP - 1.0) * whole)
+                own = (whole * _SLOPE >= one.distance) & (whole <= _SLOPE * one.distance)
+            found.append(~slope | own | (family in _OF_OPERANDS))
+        return found
+
+
+def _formats(dtype: str) -> tuple[str, ...]:
+    """Where numbers beside tensors of this dtype may be rounded: half precision computes in
+    float32, or not."""
+    real = dtypes.PARTS.get(dtype, dtype)
+    if real == "float64" or not dtypes.floats(dtype):
+        return ()
+    return (real,) if real == "float32" else (real, "float32")
+
+
+def _towards(
+    output: Output, actual: Output, room: torch.Tensor | None, first_rounding: float
+) -> Output:
+    """The output, nearer to ``actual`` by the room that there is."""
+    if output.tensor is None or actual.tensor is None or not output.tensor.is_floating_point():
+        return output
+    here, there = output.tensor.detach(), actual.tensor.detach().to(output.tensor.dtype)
+    space = first_rounding * here.abs() + (0.0 if room is None else room)
+    moved = torch.maximum(torch.minimum(there, here + space), here - space)
+    return replace(output, tensor=torch.where(moved.isfinite() & here.isfinite(), moved, here))
+
+
+def _closer(actual: Output, here: Output, there: Output, admissible: np.ndarray) -> list[int]:
+    """The elements that are nearer to the other admissible value."""
+    if actual.tensor is None or here.tensor is None or there.tensor is None:
+        return []
+    x, a, b = (flat(widened(output)) for output in (actual, here, there))
+    with np.errstate(all="ignore"):
+        x, a, b = (v.astype(complex if v.dtype.kind == "c" else float) for v in (x, a, b))
+        closer = (np.abs(x - b) < np.abs(x - a)) | ((x == b) & (x != a))
+    return np.flatnonzero(closer & admissible).tolist()

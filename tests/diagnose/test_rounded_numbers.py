@@ -1,0 +1,170 @@
+"""Python's numbers are converted to the tensors' format: where the function steps, both results are
+right; where it is steep, or elsewhere, a wrong one is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from consistency import backends, operators
+from consistency.backends.base import Backend
+from consistency.core.model import DIRECTIONS, Case
+from consistency.diagnose.case_runner import judge_case
+from consistency.diagnose.rounded_numbers import RoundedNumbers
+from consistency.generate.materialize import literal, prepare
+from consistency.judge import tolerances
+from consistency.reference import Reference
+
+F = "nn.functional."
+NUMBER = 0.3
+HALVES = ("float16", "bfloat16")
+
+
+class Faulty(Backend):
+    """Computes something else."""
+
+    name = "faulty"
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+def near(dtype: str) -> torch.Tensor:
+    """The number as the format has it, its neighbors, and others."""
+    form = getattr(torch, dtype)
+    number, up = torch.tensor(NUMBER, dtype=form), torch.tensor(9.0, dtype=form)
+    neighbors = [torch.nextafter(number, up), torch.nextafter(number, -up)]
+    others = torch.tensor([0.5, 1.25, -2.0], dtype=form)
+    return torch.cat([torch.stack([number, -number, *neighbors]), others])
+
+
+def calls(dtype: str) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
+    x = near(dtype)
+    one, zero = torch.ones_like(x), torch.zeros_like(x)
+    number = torch.tensor(NUMBER, dtype=torch.float64)
+    return {
+        F + "hardshrink": ((x,), {"lambd": NUMBER}),
+        F + "softshrink": ((x,), {"lambd": NUMBER}),
+        F + "threshold": ((x, NUMBER, 2.0), {}),
+        F + "hardtanh": ((x, -NUMBER, NUMBER), {}),
+        F + "softplus": ((x,), {"threshold": NUMBER}),
+        F + "margin_ranking_loss": ((x, zero, one), {"margin": NUMBER}),
+        F + "hinge_embedding_loss": ((x, -one), {"margin": NUMBER}),
+        "clamp": ((x, -NUMBER, NUMBER), {}),
+        "gt": ((x, NUMBER), {}),
+        "eq": ((x, NUMBER), {}),
+        "maximum": ((x, number), {}),
+        "remainder": ((x, NUMBER), {}),
+        "fmod": ((8 * x, NUMBER), {}),
+        "histc": ((x.clamp(-1, 1),), {"bins": 4, "min": -NUMBER, "max": NUMBER}),
+        "isclose": ((x, x + x[0]), {"atol": NUMBER, "rtol": 0.0}),
+    }
+
+
+def judged(
+    name: str, dtype: str, args: tuple[Any, ...], kwargs: dict[str, Any], backend: Backend
+) -> list[str]:
+    given = tuple(literal(arg) if isinstance(arg, torch.Tensor) else arg for arg in args)
+    case, operator = Case(name, dtype, given, kwargs, 90), operators.get(name)
+    directions = DIRECTIONS if operator.differentiable else DIRECTIONS[:1]
+    results = judge_case(case, operator, [backend], tolerances.load(), directions)
+    return [result.verdict.value for result in results]
+
+
+@pytest.mark.parametrize("dtype", ["float32", *HALVES])
+@pytest.mark.parametrize("name", sorted(calls("float32")))
+def test_a_converted_number_is_no_error(name: str, dtype: str) -> None:
+    (cpu,) = backends.resolve_all(["cpu"])
+    found = judged(name, dtype, *calls(dtype)[name], cpu)
+    assert set(found) <= {"rounding", "exact", "unsupported"}, found
+
+
+@pytest.mark.parametrize("dtype", ["float32", *HALVES])
+def test_neither_is_a_number_that_is_not_converted(dtype: str) -> None:
+    """A kernel that compares in float64 is as right."""
+
+    def wide(x: torch.Tensor, number: float) -> torch.Tensor:
+        return x.double() > number
+
+    assert judged("gt", dtype, (near(dtype), NUMBER), {}, Faulty(wide)) == ["exact"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", *HALVES])
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        (F + "hardshrink", lambda x, lambd: torch.where(x.abs() > 1.01 * lambd, x, 0)),
+        (F + "hardshrink", lambda x, lambd: x),
+        ("gt", lambda x, number: x > number * 1.02),
+        ("gt", lambda x, number: ~(x > number)),
+        ("remainder", lambda x, number: torch.remainder(x, number * 1.01)),
+        (F + "threshold", lambda x, bound, value: torch.where(x > bound, x, 0)),
+    ],
+)
+def test_other_numbers_are_errors(name: str, function: Callable[..., Any], dtype: str) -> None:
+    first = judged(name, dtype, *calls(dtype)[name], Faulty(function))[0]
+    assert first in ("divergent", "special-values", "structure"), first
+
+
+def test_a_rounded_option_is_not_admitted_where_the_function_is_steep() -> None:
+    """exp(beta x) of a rounded beta is another function; only steps are admitted."""
+    x = torch.tensor([-200.0, -190.0, -150.0, -3.0], dtype=torch.bfloat16)
+    case = Case(F + "softplus", "bfloat16", (literal(x),), {"beta": NUMBER})
+    operator, materials = operators.get(case.operator), prepare(case)
+    reference = Reference(operator, materials, "forward")
+    near = torch.tensor(NUMBER, dtype=torch.bfloat16).item()
+    outcome = Faulty(lambda x, beta: torch.nn.functional.softplus(x, beta=near)).run(
+        operator, materials, "forward"
+    )
+    others = RoundedNumbers(reference)
+    assert others.admissible
+    nearest = others.nearest(outcome)
+    assert nearest is not None
+    here, there = (each.outputs[0].tensor[:3] for each in (nearest, reference))
+    torch.testing.assert_close(here, there, rtol=2**-16, atol=0.0)
+
+
+def test_an_exponent_is_an_operand() -> None:
+    """It is converted like every operand, as torch's CPU does."""
+    x = torch.tensor([1e38, 3e37, 1e30, 2.0, 0.5, 7.0], dtype=torch.bfloat16)
+    (cpu,) = backends.resolve_all(["cpu"])
+    assert judged("pow", "bfloat16", (x, NUMBER), {}, cpu)[0] in ("exact", "rounding")
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "sub", "div", "pow", "maximum"])
+@pytest.mark.parametrize("dtype", ["float32", *HALVES])
+def test_the_gradient_of_a_single_number_is_as_precise_as_the_results(
+    name: str, dtype: str
+) -> None:
+    """It has the number's format, float64, and is computed in that of the results."""
+    torch.manual_seed(0)
+    x = torch.randn(9).abs().to(getattr(torch, dtype))
+    number = torch.tensor(NUMBER, dtype=torch.float64)
+    (cpu,) = backends.resolve_all(["cpu"])
+    assert judged(name, dtype, (x, number), {}, cpu)[1] in ("exact", "rounding")
+
+    def off(x: torch.Tensor, number: torch.Tensor) -> Any:
+        result = getattr(torch, name)(x, number)
+        if number.requires_grad:
+            number.register_hook(lambda gradient: gradient * 2)
+        return result
+
+    assert judged(name, dtype, (x, number), {}, Faulty(off))[1] == "divergent"
+
+
+def test_the_gradient_of_a_float64_tensor_is_float64s() -> None:
+    """A tensor with dimensions widens the results."""
+    x, wide = torch.randn(9), torch.randn(9, dtype=torch.float64)
+    (cpu,) = backends.resolve_all(["cpu"])
+    assert judged("mul", "float32", (x, wide), {}, cpu)[1] in ("exact", "rounding")
+
+    def narrow(x: torch.Tensor, wide: torch.Tensor) -> Any:
+        return x * wide.float()
+
+    assert judged("mul", "float32", (x, wide), {}, Faulty(narrow))[0] == "structure"
