@@ -98,7 +98,10 @@ class Floating(GroupedElements):
         For numbers 2ᵐ + a that agree in all but their last digits, products are 2²ᵐ + 2ᵐ(a + b) +
         ab; a running sum keeps the first two terms exactly, and what is rounded away has the sign
         of ab. Healthy sums then have up to 86% of their errors on one side; truncation has all of
-        them. Equal results, such as the gradient of a mean, have equal errors.
+        them. Equal results, such as the gradient of a mean, have equal errors. Where one operand's
+        numbers agree and another's differ widely, the small ones make products below the last digit
+        of a running sum, of which about the same is rounded away in every result: up to all of
+        those that share the other operand's numbers err to one side.
         """
         counts = (sums.positive, sums.negative, sums.outward)
         if not _leans(*counts):
@@ -109,8 +112,10 @@ class Floating(GroupedElements):
         positive, negative, outward = counts
         signed = positive + negative
         if (
-            max(*counts, signed - outward) < _ALL * signed and self._operands_nearly_equal()
-        ) or self._results_repeat():
+            (max(*counts, signed - outward) < _ALL * signed and self._operands_nearly_equal())
+            or (self.reference.heavy_tailed and self._an_operand_nearly_equal())
+            or self._results_repeat()
+        ):
             return 0, 0, 0
         return counts
 
@@ -133,8 +138,14 @@ class Floating(GroupedElements):
 
     def _operands_nearly_equal(self) -> bool:
         """Whether the numbers of every operand agree in nearly half of their digits."""
-        max_range = _HALF_OF_THE_DIGITS * math.sqrt(self.form.unit_roundoff)
-        return self.reference.relative_range < max_range
+        return self.reference.relative_range < self._range_of_equal_halves()
+
+    def _an_operand_nearly_equal(self) -> bool:
+        """Whether those of one operand do."""
+        return self.reference.least_range < self._range_of_equal_halves()
+
+    def _range_of_equal_halves(self) -> float:
+        return _HALF_OF_THE_DIGITS * math.sqrt(self.form.unit_roundoff)
 
     def _term_count(self) -> float:
         """n, for charts of errors; 0 if nothing is accumulated, or counting would need another

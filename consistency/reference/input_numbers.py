@@ -105,13 +105,13 @@ class InputNumbers:
     def relative_range(self) -> float:
         """The largest range of an operand's numbers, relative to the largest of them; infinite
         where it is none."""
-        ranges = [0.0]
-        for numbers in self._numbers:
-            if numbers.size:
-                low, high = float(numbers.min()), float(numbers.max())
-                size = max(-low, high)
-                ranges.append((high - low) / size if 0.0 < size < math.inf else math.inf)
-        return max(ranges)
+        return max((_relative_range(numbers) for numbers in self._numbers), default=0.0)
+
+    @functools.cached_property
+    def least_range(self) -> float:
+        """The smallest such range of an operand of several numbers."""
+        several = (numbers for numbers in self._numbers if numbers.size > 1)
+        return min(map(_relative_range, several), default=math.inf)
 
     @functools.cached_property
     def heavy_tailed(self) -> bool:
@@ -123,6 +123,14 @@ class InputNumbers:
                 if float(size.max()) > _HEAVY * float(size.mean()):
                     return True
         return False
+
+
+def _relative_range(numbers: np.ndarray[Any, Any]) -> float:
+    if not numbers.size:
+        return 0.0
+    low, high = float(numbers.min()), float(numbers.max())
+    size = max(-low, high)
+    return (high - low) / size if 0.0 < size < math.inf else math.inf
 
 
 def _distinct_share(base: np.ndarray[Any, Any]) -> float:

@@ -414,3 +414,68 @@ def test_elements_that_share_a_product_share_its_error() -> None:
     chain = replace(chain, cotangent_layout="transposed")
     for result in judged(chain, "cpu", "cpu+onednn=off", directions=("backward",)):
         assert result.verdict.value == "rounding", result.explanation
+
+
+class OneByOne(consistency.TorchBackend):
+    """matmul whose products are added one after the other, each sum rounded to float32, or cut."""
+
+    def __init__(self, cut: bool) -> None:
+        super().__init__()
+        self.cut, self.name = cut, "cut" if cut else "rounded"
+
+    def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        a, b = (arg.double() for arg in args)
+        total = torch.zeros(len(a), b.shape[1], dtype=torch.float64)
+        for k in range(len(b)):
+            total += a[:, k : k + 1] * b[k : k + 1]
+            if self.cut:
+                total = (total.view(torch.int64) & -(1 << 29)).view(torch.float64)
+            total = total.float().double()
+        return total.float()
+
+
+def test_small_products_with_nearly_equal_numbers_err_alike() -> None:
+    """Numbers around 4,096 times numbers of magnitudes far apart: what a running sum rounds away of
+    a small product is about the same in all results that share a column. Most errors lie on one
+    side then, by chance. Cutting in place of rounding is found, because its errors are larger."""
+    for stop in (1000, 2600, 9000):
+        product = case(
+            "matmul", "float32", drawn("float32", [40, 24], stop, ["offset", 4096.0, 1.0]),
+            drawn("float32", [24, 8], stop + 700, ["wide", -10, 10, 1]),
+        )  # fmt: skip
+        for result in judged(product, OneByOne(cut=False), "cpu", "numpy"):
+            assert result.verdict.passes, result.explanation
+        (wrong,) = judged(product, OneByOne(cut=True))
+        assert wrong.verdict.fails, wrong.explanation
+
+
+@pytest.mark.parametrize(
+    ("length", "stops"), [(54, (2532, 1212, 2992)), (63, (2322, 1087, 1308))]
+)
+def test_so_do_those_of_complex_numbers(length: int, stops: Sequence[int]) -> None:
+    x = drawn("complex64", [15, length], stops[0], ["offset", 4096.0, 1.0], ["conj"])
+    weight = drawn("complex64", [4, 15, 5], stops[1], ["wide", -10, 10, 1], ["conj"])
+    bias = drawn("complex64", [4, 3], stops[2], ["uniform", -1.0, 1.0], ["select", 1, 1], ["conj"])
+    convolution = case("nn.functional.conv1d", "complex64", x, weight, bias)
+    for result in judged(convolution, "cpu", "cpu+onednn=off", "numpy"):
+        assert result.verdict.passes, result.explanation
+
+
+class Constant(consistency.TorchBackend):
+    """var that adds a small number."""
+
+    name = "constant"
+
+    def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        return operator(*args, **kwargs) + 3e-12
+
+
+def test_the_variance_of_equal_numbers_is_the_square_of_a_rounding() -> None:
+    """The mean of five equal numbers is rounded, and its distance from them squared."""
+    for stop in (1, 10319):
+        rows = drawn("float32", [4, 1], stop, ["uniform", 0.0, 1.0], ["expand", 4, 5])
+        variance = case("formula.var", "float32", rows, -1)
+        for result in judged(variance, "cpu", "cpu+onednn=off"):
+            assert not result.verdict.fails, result.explanation
+        (wrong,) = judged(variance, Constant())
+        assert wrong.verdict.fails, wrong.explanation
