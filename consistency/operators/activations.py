@@ -295,10 +295,11 @@ OPERATORS = [
             aten="silu",
             reference=definitions.silu,
         ),
-        ranges=((0, -math.inf, -88.0),),
+        ranges=((0, -math.inf, -708.0), (0, -708.0, -88.0)),
     ),
     replace(
-        activation("mish", exponential(0.0, 20.0), aten="mish"), ranges=((0, -math.inf, -87.0),)
+        activation("mish", exponential(0.0, 20.0), aten="mish"),
+        ranges=((0, -math.inf, -708.0), (0, -708.0, -87.0)),
     ),
     activation(
         "softplus",

@@ -271,7 +271,7 @@ OPERATORS = [
     "nan"), tiny=True)),
        ranges=AROUND_ZERO, complex=True, out=True),
     op("sigmoid", unary(MODERATE, SIGMOID), from_output(one_minus_sigmoid), dtypes=NUMERIC,
-       ranges=((0, -math.inf, -88.0), (0, -88.0, -15.0)),
+       ranges=((0, -math.inf, -708.0), (0, -708.0, -88.0), (0, -88.0, -15.0)),
        complex=COMPLEX_SIGMOID, out=True, method=True,
        inplace=InPlaceVariant("sigmoid_", destination(EXPONENT, HALF_EXPONENT), dtypes=FLOATS,
                               complex=COMPLEX_STEEP)),
