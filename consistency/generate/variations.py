@@ -254,19 +254,26 @@ def _with_tensor(case: Case, number: int, tensor: TensorRecipe) -> Case:
 
 def _with_sizes(case: Case, sizes: dict[int, int]) -> Case:
     """The case with other sizes."""
+    recipes = [t for t in case.tensors if isinstance(t, TensorRecipe)]
+    kept = {size for t in recipes if not _is_resizable(t) for size in t.base}
     return case.with_tensors(
-        _resized(t, sizes) if isinstance(t, TensorRecipe) else t for t in case.tensors
+        _resized(t, sizes, kept) if isinstance(t, TensorRecipe) else t for t in case.tensors
     )
 
 
-def _resized(tensor: TensorRecipe, sizes: dict[int, int]) -> TensorRecipe:
-    """Another shape; positions within a size reach to its new end."""
+def _is_resizable(tensor: TensorRecipe) -> bool:
+    return _is_plain(tensor) or (tensor.values[0] in SQUARE and not tensor.view)
+
+
+def _resized(tensor: TensorRecipe, sizes: dict[int, int], kept: set[int]) -> TensorRecipe:
+    """Another shape; positions within a size reach to its new end, but for those within a tensor
+    that keeps its size: some kernels do not check them, and read or write whatever is there."""
     values = tensor.values
-    if values[0] in SQUARE and not tensor.view:
-        values = (values[0], sizes.get(values[1], values[1]), *values[2:])
-    elif not _is_plain(tensor):
+    if not _is_resizable(tensor):
         return tensor
-    elif values[0] == "integers" and values[2] + 1 in sizes:
+    if values[0] in SQUARE:
+        values = (values[0], sizes.get(values[1], values[1]), *values[2:])
+    elif values[0] == "integers" and values[2] + 1 in sizes.keys() - kept:
         values = (values[0], values[1], sizes[values[2] + 1] - 1)
     base = tuple(sizes.get(size, size) for size in tensor.base)
     return _filled(replace(tensor, base=base, values=values), tensor)

@@ -250,9 +250,12 @@ def of_root_mean_square(
 def of_direction(
     outputs: Tensors, x: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12
 ) -> Any:
-    """The gradient of y = x/‖x‖ is (g − (g·y)·∂‖x‖)/‖x‖, and no element of ∂‖x‖ is above 1."""
+    """The gradient of y = x/‖x‖ is (g − (g·y)·∂‖x‖)/‖x‖. No element of ∂‖x‖ is above 1, unless p is
+    below 1: it is |y|ᵖ⁻¹ then."""
     length = torch.linalg.vector_norm(x, p, dim, keepdim=True).clamp(min=eps)
-    return (1.0 + (x / length).abs().sum(dim, keepdim=True)) / length.expand(x.shape)
+    y = (x / length).abs()
+    slope = y.pow(p - 1.0).clamp(min=1.0).where(y > 0.0, 1.0) if p < 1.0 else 1.0
+    return (1.0 + slope * y.sum(dim, keepdim=True)) / length.expand(x.shape)
 
 
 @hook

@@ -105,6 +105,21 @@ def test_positions_reach_to_the_new_end() -> None:
     assert longest.tensors[1].values == ("integers", 0, 1499)  # type: ignore[union-attr]
 
 
+def test_positions_within_a_tensor_that_keeps_its_size_keep_their_end() -> None:
+    """Labels beyond the classes make ctc_loss read and write other memory: a view keeps its size,
+    and so do the labels of its classes."""
+    log_probabilities = TensorRecipe(
+        (12, 3, 5, 3), "float32", ("uniform", -1.0, 0.0), 5000, (("select", 3, 1),)
+    )
+    labels = TensorRecipe((3, 4), "int64", ("integers", 1, 4), 5000)
+    case = Case(
+        "nn.functional.ctc_loss", "float32", (log_probabilities, labels, (12, 9, 9), (1, 4, 2))
+    )
+    found = [other.tensors[1] for other in variations(operators.get(case.operator), case)]
+    assert (3, 1500) in [other.base for other in found if isinstance(other, TensorRecipe)]
+    assert {other.values for other in found if isinstance(other, TensorRecipe)} == {labels.values}
+
+
 def test_an_image_that_is_no_toy() -> None:
     weight = TensorRecipe((2, 3, 3, 3), "float32", UNIFORM, 5000)
     case = Case("nn.functional.conv2d", "float32", (IMAGE, weight))

@@ -479,3 +479,44 @@ def test_the_variance_of_equal_numbers_is_the_square_of_a_rounding() -> None:
             assert not result.verdict.fails, result.explanation
         (wrong,) = judged(variance, Constant())
         assert wrong.verdict.fails, wrong.explanation
+
+
+class Steeper(consistency.TorchBackend):
+    """Gradients a thousandth too large."""
+
+    name = "steeper"
+
+    def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        x = args[0]
+        return operator(x + 0.001 * (x - x.detach()), *args[1:], **kwargs)
+
+
+@pytest.mark.parametrize("p", [0.25, 0.5])
+def test_the_slope_of_a_norm_of_small_order_is_steep(p: float) -> None:
+    """Numbers of magnitudes far apart: below order 1 the slope of the norm grows as they shrink."""
+    x = drawn("float32", [1500, 5], 19006, ["wide", -10, 10, 1])
+    rows = case("nn.functional.normalize", "float32", x, cotangent=12290, dim=-2, p=p)
+    for result in judged(rows, "cpu", "cpu+onednn=off", directions=("backward",)):
+        assert result.verdict.passes, result.explanation
+    (wrong,) = judged(rows, Steeper(), directions=("backward",))
+    assert wrong.verdict.fails, wrong.explanation
+
+
+def test_bounds_of_float64_hold_where_its_exponential_leaves_it() -> None:
+    """The sigmoid is 0 below -709.8, and few digits of it are right above. Beside numbers around
+    -100, whose errors are larger than those by hundreds of orders of magnitude."""
+    x = drawn("float64", [64], 500, ["uniform", -750.0, 0.0])
+    for name in ("sigmoid", "nn.functional.silu", "nn.functional.mish"):
+        for result in judged(case(name, "float64", x), "cpu", "cpu+onednn=off", "numpy"):
+            assert result.verdict.passes, result.explanation
+        (wrong,) = judged(case(name, "float64", x), Zeroed())
+        assert wrong.verdict.fails, wrong.explanation
+
+
+class Zeroed(consistency.TorchBackend):
+    """0 from -600 on."""
+
+    name = "zeroed"
+
+    def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        return operator(*args, **kwargs).where(args[0] > -600.0, 0.0)

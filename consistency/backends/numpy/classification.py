@@ -63,10 +63,11 @@ def cross_entropy(
     probabilities."""
     scores = log_softmax(_class_last(input), -1)
     smooth = constant(label_smoothing, input)
+    rest = constant(1, input) - smooth  # of whole numbers and float16, NumPy 1 makes float64
     classes = constant(scores.shape[-1], input)
     weighted = scores if weight is None else scores * weight
     if target.dtype.kind == "f" and target.shape == input.shape:
-        target_probabilities = _class_last(target) * (1 - smooth) + smooth / classes
+        target_probabilities = _class_last(target) * rest + smooth / classes
         loss = -np.asarray(
             reduce_rows(target_probabilities * weighted, -1, False, lambda rows: rows.sum(-1))
         )
@@ -77,7 +78,7 @@ def cross_entropy(
         uniform_loss = np.where(target == ignore_index, constant(0, input), uniform_loss)
         if reduction == "mean" and total(weights) == 0:
             return constant(np.nan, input)  # the mean without smoothing is 0 ÷ 0
-        loss = (1 - smooth) * loss + smooth / classes * uniform_loss
+        loss = rest * loss + smooth / classes * uniform_loss
     if reduction == "mean":
         return ratio(reduced(loss, "sum", size_average, reduce), total(weights))
     return reduced(loss, reduction, size_average, reduce)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from consistency.backends.numpy.dtypes import FLOAT, INDEX, Array, Operand, constant
+from consistency.backends.numpy.dtypes import FLOAT, INDEX, Array, Operand, constant, is_nan
 from consistency.backends.numpy.implementations import implements
 
 
@@ -16,11 +16,21 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """Sorted whether asked or not. Every NaN is different from every other."""
-    values, inverse, counts = np.unique(
-        input, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
-    )
-    # NumPy 1 and 2 disagree about the shape of the inverse.
+    """Sorted whether asked or not. Every NaN is different from every other; slices that hold one
+    come last, in their order."""
+    slices = input.reshape(-1) if dim is None else np.moveaxis(input, dim, 0)
+    unordered = is_nan(slices).reshape(len(slices), -1).any(1)
+    others, last = slices[~unordered], slices[unordered]
+    inverse = np.empty(len(slices), INDEX)
+    counts = np.zeros(0, INDEX)
+    if len(others):
+        # NumPy 1 and 2 disagree about the shape of the inverse.
+        others, found, counts = np.unique(others, return_inverse=True, return_counts=True, axis=0)
+        inverse[~unordered] = found.reshape(-1)
+    inverse[unordered] = len(others) + np.arange(len(last))
+    counts = np.concatenate((counts, np.ones(len(last), INDEX)))
+    values = np.concatenate((others, last))
+    values = values if dim is None else np.moveaxis(values, 0, dim)
     inverse = inverse.reshape(input.shape if dim is None else -1)
     results = [
         values,
