@@ -3,6 +3,10 @@ the value is worth."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from ..core.recipe import Arg
@@ -46,6 +50,19 @@ def steps(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(HIGH)
 
 
+def of_numbers(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """The polynomial, which is NaN at NaN from degree 1 on. That of degree 0 is 1 everywhere, as
+    torch documents it."""
+    kept = nan_kept(function, 1)  # a degree is no number of the line
+
+    @functools.wraps(function)
+    def polynomial(x: Any, n: Any) -> torch.Tensor:
+        result: torch.Tensor = kept(x, n)
+        return torch.where(n < 1, function(x, n), result) if isinstance(n, torch.Tensor) else result
+
+    return polynomial
+
+
 # On [-1, 1] these are bounded; Hermite's and Laguerre's grow, and nothing is drawn where they leave
 # the small numbers.
 BOUNDED, SHIFTED, NARROW = (
@@ -71,7 +88,7 @@ OPERATORS = [
         differentiable=False,
         traits=frozenset({"elementwise"}),
         whole=(1,),
-        reference=nan_kept(getattr(torch.special, name), 1),  # a degree is no number of the line
+        reference=of_numbers(getattr(torch.special, name)),
     )
     for name, domain in DOMAINS.items()
 ]

@@ -16,6 +16,7 @@ from torch import Tensor
 from consistency.operators import definitions as d
 from consistency.operators.binary import times_a_power_of_two
 from consistency.operators.comparisons import as_numbers
+from consistency.operators.polynomials import of_numbers
 
 INF, NAN = math.inf, math.nan
 
@@ -35,6 +36,14 @@ def test_nan_is_kept_in_either_place(function: Callable[..., Any], other: float)
 def test_nan_of_a_degree_is_left_alone() -> None:
     polynomial = d.nan_kept(lambda x, n: x + 0 * n.nan_to_num(), 1)
     assert polynomial(t(2.0, NAN), t(NAN, 1.0)).isnan().tolist() == [False, True]
+
+
+def test_the_polynomial_of_degree_0_is_1_at_nan_too() -> None:
+    polynomial = of_numbers(torch.special.chebyshev_polynomial_u)
+    found = polynomial(t(NAN, NAN, 0.5, 0.5), t(0.0, 2.0, 0.0, 1.0))
+    assert found.isnan().tolist() == [False, True, False, False]
+    assert found[[0, 2, 3]].tolist() == [1.0, 1.0, 1.0]
+    assert polynomial(t(NAN, 0.5), 1).isnan().tolist() == [True, False]
 
 
 def test_nothing_else_is_changed_by_keeping_nan() -> None:
