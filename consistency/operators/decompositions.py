@@ -10,10 +10,21 @@ from typing import Any
 import torch
 
 from ..core.recipe import TensorRecipe
-from .declare import FLOAT, Call, Domain, Drawing, Operator, Sample, accumulated, call
+from .declare import (
+    FLOAT,
+    Call,
+    Domain,
+    Drawing,
+    ErrorModel,
+    Operator,
+    Sample,
+    accumulated,
+    call,
+)
 from .hooks import Args, Kwargs, Tensors, hook
 from .linear_algebra import ENTRIES, matrices, order
 from .parameter_sampling import optional_arguments
+from .singular_vectors import of_singular_vectors
 
 # Sizes beyond the blocks of LAPACK, wide and tall; more than 8192 numbers among them.
 LARGE = ((65, 64), (64, 129), (129, 64), (3, 257), (257, 3))
@@ -117,6 +128,29 @@ def of_eigenvalues(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     )
 
 
+@hook
+def of_power_sums(outputs: Tensors, x: torch.Tensor, *_: Any, **__: Any) -> Any:
+    """Computed eigenvalues are those of A + E, with ‖E‖ of a few u·‖A‖ (Golub and Van Loan, 7.5.6);
+    the sum of their k-th powers is the trace of the matrix to that power, whose slope by E is
+    k·Aᵏ⁻¹. Perturbations of all elements by the same size may miss a trace: their signs cancel."""
+    size = torch.linalg.matrix_norm(x)
+    slope, product, sums = torch.eye(x.shape[-1], dtype=x.dtype), x, []
+    for power in (1, 2, 3):
+        bound = product.diagonal(dim1=-2, dim2=-1).sum(-1).abs()
+        bound = bound + power * torch.linalg.matrix_norm(slope) * size
+        sums.append(bound.unsqueeze(-1).expand(*bound.shape, 2))
+        slope, product = product, product @ x
+    return tuple(sums)
+
+
+@hook
+def of_eigenvectors(outputs: Tensors, x: torch.Tensor, *_: Any, **__: Any) -> Any:
+    """Those sums; the norm of the matrix, as no vector is longer than 1; and that length."""
+    sums = of_power_sums((x,), {}, outputs)
+    size = torch.linalg.matrix_norm(x)[..., None, None, None].expand(*x.shape, 2)
+    return (*sums, size, torch.ones(x.shape[:-1], dtype=torch.float64))
+
+
 def of_eig(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """The set of eigenvalues, A·V - V·diag(λ), and the length of each vector: order and phases are
     free."""
@@ -168,14 +202,20 @@ def of_lu_factor(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 
 def factors(
-    name: str, sample: Sample, observe: Any = None, *, differentiable: bool = False, **more: Any
+    name: str,
+    sample: Sample,
+    observe: Any = None,
+    *,
+    error: ErrorModel | None = None,
+    differentiable: bool = False,
+    **more: Any,
 ) -> Operator:
     """Gradients of factors depend on the choice made, so only unique results are differentiated."""
     return Operator(
         name=name,
         family="linalg",
         sample=sample,
-        error=FACTORED,
+        error=error or FACTORED,
         dtypes=FLOAT,
         differentiable=differentiable,
         observe=observe,
@@ -192,11 +232,29 @@ def of_longer_side(outputs: Tensors, x: Any, *_: Any, **__: Any) -> float:
 FACTORED = accumulated("normwise", of_longer_side)
 OPERATORS = [
     factors("linalg.svd", singular, of_svd, complex=True),
-    factors("linalg.svdvals", rectangle(degenerate=False), differentiable=True, complex=True),
+    factors(
+        "linalg.svdvals",
+        rectangle(degenerate=False),
+        error=replace(FACTORED, backward=of_singular_vectors),
+        differentiable=True,
+        complex=True,
+    ),
     factors("linalg.eigh", symmetric, of_eigh, complex=True),
     factors("linalg.eigvalsh", symmetric, differentiable=True, complex=True),
-    factors("linalg.eigvals", dominant, of_eigenvalues, complex=True),
-    factors("linalg.eig", dominant, of_eig, complex=True),
+    factors(
+        "linalg.eigvals",
+        dominant,
+        of_eigenvalues,
+        error=replace(FACTORED, magnitude=of_power_sums),
+        complex=True,
+    ),
+    factors(
+        "linalg.eig",
+        dominant,
+        of_eig,
+        error=replace(FACTORED, magnitude=of_eigenvectors),
+        complex=True,
+    ),
     factors("linalg.qr", rectangle(mode=("complete", "r")), of_qr, complex=True),
     factors("linalg.lu", rectangle(), of_lu, complex=True),
     factors("linalg.lu_factor", regular, of_lu_factor, complex=True),

@@ -37,7 +37,8 @@ class ErrorModel:
     and of float arguments), ``"output"`` (\\|ref\\|), ``"pointwise"`` (Σ \\|xᵢ·∂f/∂xᵢ\\|,
     elementwise operators only), ``"normwise"`` (the largest response of any output element to
     relative perturbations of the inputs' norms, plus max \\|ref\\|), or a function of the float64
-    ``(args, kwargs, outputs)`` that returns one tensor per output (or one for all). ``growth`` is
+    ``(args, kwargs, outputs)`` that returns one tensor per output (or one for all), or one of these
+    names where it has no closed form. ``growth`` is
     G: ``sqrt`` for sums in blocks or trees, ``linear`` for sequential scans and long recurrences.
     ``backward`` is S for gradients, in the same words. ``integers_exact``: integer-valued inputs
     give the exact answer. ``wide_accumulation``: float16 and bfloat16 results are accumulated in

@@ -28,6 +28,7 @@ from .declare import (
 )
 from .hooks import Tensors, hook
 from .parameter_sampling import PLAIN, optional_arguments
+from .singular_vectors import of_condition, of_matrix_norm
 
 # LAPACK refuses NaN, or does not say what it does with them.
 RIGHT = Domain(wide=(-6, 6), propagates=())
@@ -329,9 +330,14 @@ OPERATORS = [
         reference=exponential_beside_another,
         complex=True,
     ),
-    op("linalg.matrix_norm", matrix_norm, OF_ALL_NUMBERS, complex=True),
+    op(
+        "linalg.matrix_norm",
+        matrix_norm,
+        replace(OF_ALL_NUMBERS, backward=of_matrix_norm),
+        complex=True,
+    ),
     op("linalg.norm", norm, OF_ALL_NUMBERS, complex=True),
-    op("linalg.cond", condition, complex=True),
+    op("linalg.cond", condition, replace(NORMWISE, backward=of_condition), complex=True),
     op("linalg.tensorinv", tensor_inverse, complex=True, out=True),
     op("linalg.tensorsolve", tensor_solve, complex=True, out=True),
     op("linalg.householder_product", reflectors, complex=True, out=True),

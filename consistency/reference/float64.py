@@ -266,6 +266,8 @@ class Reference(InputNumbers):
             return tuple(s for s, i in zip(whole._magnitudes(), every, strict=True) if i in asked)
         raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
         magnitude = kind(tuple(self.arguments.args), self.arguments.kwargs, raw)
+        if isinstance(magnitude, str):  # no closed form for these arguments
+            return MAGNITUDES[magnitude](self, count)
         if isinstance(magnitude, torch.Tensor) and not magnitude.requires_grad:
             return (magnitude,) * count
         magnitude = (

@@ -449,9 +449,7 @@ def test_small_products_with_nearly_equal_numbers_err_alike() -> None:
         assert wrong.verdict.fails, wrong.explanation
 
 
-@pytest.mark.parametrize(
-    ("length", "stops"), [(54, (2532, 1212, 2992)), (63, (2322, 1087, 1308))]
-)
+@pytest.mark.parametrize(("length", "stops"), [(54, (2532, 1212, 2992)), (63, (2322, 1087, 1308))])
 def test_so_do_those_of_complex_numbers(length: int, stops: Sequence[int]) -> None:
     x = drawn("complex64", [15, length], stops[0], ["offset", 4096.0, 1.0], ["conj"])
     weight = drawn("complex64", [4, 15, 5], stops[1], ["wide", -10, 10, 1], ["conj"])

@@ -21,8 +21,8 @@ def unique(
     slices = input.reshape(-1) if dim is None else np.moveaxis(input, dim, 0)
     unordered = is_nan(slices).reshape(len(slices), -1).any(1)
     others, last = slices[~unordered], slices[unordered]
-    inverse = np.empty(len(slices), INDEX)
-    counts = np.zeros(0, INDEX)
+    inverse: Array = np.empty(len(slices), INDEX)
+    counts: Array = np.zeros(0, INDEX)
     if len(others):
         # NumPy 1 and 2 disagree about the shape of the inverse.
         others, found, counts = np.unique(others, return_inverse=True, return_counts=True, axis=0)
