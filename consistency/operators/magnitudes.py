@@ -9,6 +9,7 @@ import torch
 from .hooks import Args, Kwargs, Magnitude, Tensors, hook
 
 _MANY = 1 << 10  # terms of a sum
+_FEW_NUMBERS = 8  # of which √n and n hardly differ
 FEW = 1 << 13  # numbers up to which the number of calls decides the time, not memory
 
 
@@ -46,6 +47,16 @@ def joint_maximum(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
 def largest(tensor: torch.Tensor) -> float:
     """The largest finite magnitude; 0 for an empty tensor."""
     return float(finite(tensor.abs()).max()) if tensor.numel() else 0.0
+
+
+def repeats(x: torch.Tensor) -> bool:
+    """Whether one of many numbers is more than a tenth of all, or fewer than a quarter are
+    distinct: their roundings repeat, and add up."""
+    if x.numel() <= _FEW_NUMBERS:
+        return False
+    parts = torch.view_as_real(x.resolve_conj()) if x.is_complex() else x
+    counts = torch.unique(parts, return_counts=True)[1]
+    return bool(counts.max() * 10 > x.numel() or 4 * counts.numel() < x.numel())
 
 
 def finite(tensor: torch.Tensor) -> torch.Tensor:

@@ -28,7 +28,7 @@ from .declare import (
     reduced,
 )
 from .hooks import Args, Kwargs, Tensors, hook
-from .magnitudes import part_of_sum
+from .magnitudes import part_of_sum, repeats
 from .nonunique_results import argument, extremum_along, tied_sums, value_at_extremum, zeros_aside
 from .sampling import along, fitting, reducible
 
@@ -232,10 +232,12 @@ def of_product(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 
 
 def of_factors(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """Each gradient is a product of all the other factors."""
+    """Each gradient is a product of all n other factors: √n roundings, or n where the factors
+    repeat, and their roundings with them."""
     dims = dims_of(args, kwargs)
     count = math.prod(args[0].shape[dim] for dim in dims) if args[0].ndim else 1
-    return tuple(output.abs() * math.sqrt(count) for output in outputs)
+    growth = float(count) if repeats(args[0].detach()) else math.sqrt(count)
+    return tuple(output.abs() * growth for output in outputs)
 
 
 op = family("reduction", dtypes=FLOATS, traits=REDUCTION)

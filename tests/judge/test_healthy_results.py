@@ -518,3 +518,35 @@ class Zeroed(consistency.TorchBackend):
 
     def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
         return operator(*args, **kwargs).where(args[0] > -600.0, 0.0)
+
+
+def test_roundings_of_a_running_variance_add_up_where_one_number_is_frequent() -> None:
+    """Half of 3,920 numbers are 0: each step of the running sum is rounded alike."""
+    x = drawn("float64", [7, 7, 16, 5, 2], 6812, ["sparse", 0.5], ["select", 4, 1])
+    rows = case("std", "float64", x, cotangent=2272, correction=0)
+    results = evaluate(
+        rows, [resolve("cpu"), Shifted()], rules(), directions=("backward",), against="spot"
+    )
+    healthy, wrong = results
+    assert healthy.verdict.passes, healthy.explanation
+    assert wrong.verdict.fails, wrong.explanation
+
+
+class Shifted(consistency.TorchBackend):
+    """Gradients larger by 1e-11 of themselves."""
+
+    name = "shifted"
+
+    def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        x = args[0]
+        return operator(x + 1e-11 * (x - x.detach()), *args[1:], **kwargs)
+
+
+def test_roundings_of_equal_factors_repeat() -> None:
+    """51 equal rows: each of the 51 products of a column is rounded alike."""
+    rows = drawn("float32", [1, 40], 700, ["uniform", 0.96, 1.0], ["expand", 51, 40])
+    product = case("prod", "float32", rows, cotangent=60, dim=0)
+    for result in judged(product, "cpu", "cpu+onednn=off", directions=("backward",)):
+        assert result.verdict.passes, result.explanation
+    (wrong,) = judged(product, Steeper(), directions=("backward",))
+    assert wrong.verdict.fails, wrong.explanation

@@ -19,7 +19,7 @@ def unique(
     """Sorted whether asked or not. Every NaN is different from every other; slices that hold one
     come last, in their order."""
     slices = input.reshape(-1) if dim is None else np.moveaxis(input, dim, 0)
-    unordered = is_nan(slices).reshape(len(slices), -1).any(1)
+    unordered = is_nan(slices).any(axis=tuple(range(1, slices.ndim)))
     others, last = slices[~unordered], slices[unordered]
     inverse: Array = np.empty(len(slices), INDEX)
     counts: Array = np.zeros(0, INDEX)
