@@ -30,6 +30,7 @@ from ..operators.declare import Operator
 from .input_numbers import InputNumbers
 from .magnitudes import MAGNITUDES, Magnitudes, floats, unsigned, without_special_values
 from .moved_gradients import without_moved
+from .perturbation import largest
 from .proofs import Proofs
 
 LARGE = 1 << 15  # numbers from which on S is worth avoiding; fewer have the exact maximum
@@ -198,8 +199,21 @@ class Reference(InputNumbers):
         )
         if self.model.moves:  # each cotangent is added once at most
             spread = min(spread, float(max(sum(o.numel() for o in forward), 1)))
+            spread = max(spread, self._most_cotangents(index))
         # If the intermediates are themselves sums, each term has the error of such a sum.
         return max(spread, n) if "through-sums" in self.operator.traits else spread
+
+    def _most_cotangents(self, index: int) -> float:
+        """How many cotangents the element of a gradient adds up that adds most of them, as of a row
+        that is read again and again: the gradient of cotangents of 1. 0 where they are literal."""
+        if self.materials.case.cotangents:
+            return 0.0
+        first = len(self.materials.bases)
+        ones = self.evaluate(
+            lambda base, position: torch.ones_like(base) if position >= first else base
+        )
+        counts = ones[index].tensor if index < len(ones) else None
+        return largest(counts.abs()) if counts is not None else 0.0
 
     @functools.cached_property
     def forward_outputs(self) -> tuple[torch.Tensor, ...]:

@@ -550,3 +550,22 @@ def test_roundings_of_equal_factors_repeat() -> None:
         assert result.verdict.passes, result.explanation
     (wrong,) = judged(product, Steeper(), directions=("backward",))
     assert wrong.verdict.fails, wrong.explanation
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("reads", [32, 300])
+def test_a_row_that_is_read_again_and_again_adds_up_as_many_cotangents(
+    dtype: str, reads: int
+) -> None:
+    """Of 300 rows one is read; on average each is read once. Equal cotangents err alike."""
+    rows = drawn(dtype, [300, 3], 1800, ["uniform", -1.0, 1.0])
+    first = drawn("int64", [reads], 500, ["integers", 0, 0])
+    for layout in ("expanded", "constant"):
+        read = replace(
+            case("index_select", dtype, rows, 0, first, cotangent=700), cotangent_layout=layout
+        )
+        for result in judged(read, "cpu", directions=("backward",)):
+            assert result.verdict.passes, result.explanation
+        if dtype == "float32":
+            (wrong,) = judged(read, Steeper(), directions=("backward",))
+            assert wrong.verdict.fails, wrong.explanation
