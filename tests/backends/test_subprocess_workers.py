@@ -105,12 +105,12 @@ def test_each_bad_case_has_its_verdict_and_every_other_case_its_own(
     ["Sleeps", pytest.param("Spins", marks=pytest.mark.skipif(os.name != "posix", reason="libc"))],
 )
 def test_what_hangs_is_ended_after_the_time_limit(name: str) -> None:
-    check(run(name, examples=14, case_timeout=1.0), "timeout", "no answer within 1 s")
+    check(run(name, examples=16, case_timeout=1.0), "timeout", "no answer within 1 s")
 
 
 def test_what_takes_all_memory_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolated.Limits, "most_bytes", property(lambda self: 1 << 29))
-    check(run("Hoards", examples=14), "crash", "GiB of memory and was ended")
+    check(run("Hoards", examples=16), "crash", "GiB of memory and was ended")
 
 
 def test_noise_on_standard_output_disturbs_nobody(capfd: pytest.CaptureFixture[str]) -> None:

@@ -61,6 +61,9 @@ def failures(
     return tuple(r for r in collect.results if r.verdict.fails)
 
 
+EXAMPLES = {"one-pass-variance": 80}  # few cases have a mean far from 0, where it fails
+
+
 def ordinary_failures(
     operator: str, deed: Deed, dtype: str = "float32", examples: int = 40
 ) -> tuple[Result, ...]:
@@ -208,7 +211,7 @@ NAMED: list[tuple[str, str, Deed, str]] = [
 def test_the_cause_is_named_with_its_share(
     operator: str, cause: str, deed: Deed, words: str
 ) -> None:
-    found = ordinary_failures(operator, deed)
+    found = ordinary_failures(operator, deed, examples=EXAMPLES.get(cause, 40))
     assert sum(r.cause == cause for r in found) >= 0.6 * len(found) > 0, causes(found)
     named = [r for r in found if r.cause == cause]
     assert all(0.9 <= r.share <= 1.0 for r in named)

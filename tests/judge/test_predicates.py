@@ -168,11 +168,8 @@ def test_facts_are_those_of_the_tensors() -> None:
                 )
                 layout = facts.described("layout", tensor)
                 assert ("contiguous" in layout) == made.is_contiguous()
-                last = (
-                    made.ndim == 4
-                    and made.numel()
-                    and made.is_contiguous(memory_format=torch.channels_last)
-                )
+                form = {4: torch.channels_last, 5: torch.channels_last_3d}.get(made.ndim)
+                last = form and made.numel() and made.is_contiguous(memory_format=form)
                 assert ("channels_last" in layout) == bool(
                     last and not made.is_contiguous() and "overlapping" not in layout
                 )

@@ -270,7 +270,9 @@ def _toward_zero(context: AttributionContext) -> Predicted:
         return []
     largest = torch.finfo(context.raw.dtype).max
     given = context.reference.arguments.args[0].detach().to(torch.float64)
-    result = rounded(given, form.precision, truncate=True).clamp(-largest, largest)
+    normal = rounded(given, form.precision, truncate=True).clamp(-largest, largest)
+    step = 2.0 * form.smallest_normal * form.unit_roundoff
+    result = torch.where(given.abs() < form.smallest_normal, (given / step).trunc() * step, normal)
     return context.outputs(torch.where(torch.isfinite(given), result, given))
 
 
