@@ -232,11 +232,13 @@ class Reference(InputNumbers):
 
     @functools.cached_property
     def low_entropy(self) -> bool:
-        """As InputNumbers; also where cotangents that are all one number are moved and added: they
-        are the terms then."""
-        constant = self.materials.case.cotangent_layout in ("expanded", "constant")
-        moved = self.direction == "backward" and self.model.moves
-        return (constant and moved) or super().low_entropy
+        """As InputNumbers; also where cotangents that are all one number are moved and added, or
+        averaged: they are the terms then."""
+        case = self.materials.case
+        constant = case.cotangent_layout in ("expanded", "constant")
+        averaged = "linear" in self.operator.traits and len(case.tensors) == 1
+        added = self.direction == "backward" and (self.model.moves or averaged)
+        return (constant and added) or super().low_entropy
 
     @functools.cached_property
     def magnitudes(self) -> Magnitudes:

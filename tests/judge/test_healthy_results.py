@@ -569,3 +569,24 @@ def test_a_row_that_is_read_again_and_again_adds_up_as_many_cotangents(
         if dtype == "float32":
             (wrong,) = judged(read, Steeper(), directions=("backward",))
             assert wrong.verdict.fails, wrong.explanation
+
+
+def test_equal_cotangents_that_are_averaged_are_equal_terms() -> None:
+    """1,089 of them, one after another; a gradient 1% off is noticed."""
+    image = drawn("float32", [4, 3, 1], 959, ["integers", -4, 4], ["slice", 1, 1, 2, None])
+    pooled = replace(
+        case("nn.functional.adaptive_avg_pool2d", "float32", image, 33, cotangent=6332),
+        cotangent_layout="expanded",
+    )
+    (result,) = judged(pooled, "cpu", directions=("backward",))
+    assert not result.verdict.fails, result.explanation
+
+    class Off(consistency.Backend):
+        name = "off"
+
+        def call(self, operator: Any, args: Any, kwargs: Any) -> Any:
+            args[0].register_hook(lambda gradient: gradient * 1.01)
+            return super().call(operator, args, kwargs)
+
+    given = evaluate(pooled, [Off()], rules(), directions=("backward",))
+    assert [result.verdict.fails for result in given] == [True]
