@@ -229,17 +229,30 @@ def _with_zeros(case: Case) -> Iterator[Case]:
 
 
 def _with_inexact(case: Case) -> Iterator[Case]:
-    """Every fraction of the call in turn a number that no format holds; among the arguments also as
-    a tensor of float64 without dimensions, which counts as a number beside others."""
+    """Every fraction of the call in turn a number that no format holds, also beside elements that
+    lie around it; among the arguments also as a tensor of float64 without dimensions, which counts
+    as a number beside others."""
     beside = any(t.base and not t.view for t in case.tensors if isinstance(t, TensorRecipe))
     for position, value in enumerate(case.args):
         if isinstance(value, float) and value and math.isfinite(value):
-            others = (INEXACT * value, _single(INEXACT * value))
-            for other in others if beside else others[:1]:
-                yield replace(case, args=(*case.args[:position], other, *case.args[position + 1 :]))
+            number = INEXACT * value
+            for other in (number, _single(number)) if beside else (number,):
+                before, after = case.args[:position], case.args[position + 1 :]
+                yield from _beside_elements(replace(case, args=(*before, other, *after)), number)
     for name, value in case.kwargs.items():
         if isinstance(value, float) and value and math.isfinite(value):
-            yield replace(case, kwargs={**case.kwargs, name: INEXACT * value})
+            number = INEXACT * value
+            yield from _beside_elements(replace(case, kwargs={**case.kwargs, name: number}), number)
+
+
+def _beside_elements(case: Case, number: float) -> Iterator[Case]:
+    """The case, and with its first tensor's elements around a number and its negative."""
+    yield case
+    first = case.tensors[0] if case.tensors else None
+    if isinstance(first, TensorRecipe) and _is_plain(first) and first.dtype == case.dtype:
+        size = abs(number)
+        values = ("near", -4.0 * size, 4.0 * size, -size, size)
+        yield _with_tensor(case, 0, replace(first, values=values))
 
 
 def _single(value: float) -> Literal:

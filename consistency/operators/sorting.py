@@ -221,7 +221,7 @@ def of_quantile(
 ) -> torch.Tensor:
     """|lower| + |upper| neighbor, and rank · distance between them, as the rank is rounded."""
     x = x.detach()
-    low, high = (torch.quantile(x, q, interpolation=how, **rest) for how in ("lower", "higher"))
+    low, high = (torch.nanquantile(x, q, interpolation=how, **rest) for how in ("lower", "higher"))
     length = x.numel() if rest.get("dim") is None else x.shape[rest["dim"]] if x.ndim else 1
     size = low.abs() + high.abs() + length * (high - low)
     return torch.nan_to_num(size, nan=0.0, posinf=0.0)

@@ -141,7 +141,7 @@ def test_squares_beyond_float16() -> None:
 def test_zeros_of_both_signs() -> None:
     case = Case("copysign", "float32", (TensorRecipe((), "float32", UNIFORM, 50), 0.5))
     others = [repr(other.args[1]) for other in variations(operators.get(case.operator), case)]
-    assert others == ["0.0", "-0.0", "0.55"]
+    assert others == ["0.0", "-0.0", "0.55", "0.55"]
 
 
 def test_numbers_that_no_format_holds() -> None:
@@ -152,7 +152,19 @@ def test_numbers_that_no_format_holds() -> None:
     assert any(other.args[1] == 0.55 for other in others)
     assert any(other.kwargs["alpha"] == 0.275 for other in others)
     singles = [other.args[1] for other in others if isinstance(other.args[1], Literal)]
-    assert [(single.shape, single.dtype) for single in singles] == [((), "float64")]
+    assert {(single.shape, single.dtype) for single in singles} == {((), "float64")}
+
+
+def test_elements_lie_around_a_number_that_no_format_holds() -> None:
+    """A quarter of them are the number as the format has it."""
+    case = Case("nn.functional.hardshrink", "float32", (MATRIX,), {"lambd": 0.25})
+    operator = operators.get(case.operator)
+    (around,) = [v for v in variations(operator, case) if v.tensors[0].values[0] == "near"]
+    (x,) = prepare(around).build().tensors
+    assert around.kwargs["lambd"] == 0.275
+    assert int((x.abs() == torch.tensor(0.275)).sum()) >= 2
+    assert (x.abs() > 0.275).any()
+    assert (x.abs() < 0.275).any()
 
 
 def test_what_cannot_be_called_is_not_possible() -> None:
