@@ -175,8 +175,11 @@ AROUND_ZERO = ((0, -1.0, 1.0),)
 ANGLE = Domain(points=(math.pi, math.pi / 2), specials=EVERYWHERE, wide=(-24, 16), tiny=True)
 TURNS = ((0, -100 * math.pi, 100 * math.pi),)
 
-# Of complex numbers the other part is an exponential: times a zero, its overflow is NaN.
-CIRCULAR = ComplexVariant(sample=unary(MODERATE))
+# Of complex numbers the other part is an exponential: times a zero, its overflow is NaN. Up to 89
+# half of it is finite where it is infinite itself.
+CIRCULAR = ComplexVariant(
+    sample=unary(Domain(-89.25, 89.25, points=(89.0, -89.0), wide=(-24, 5), tiny=True))
+)
 COMPLEX_TAN = ComplexVariant(
     sample=unary(STEEP), error=sloping(lambda x: 2.0 * torch.cos(x).abs() ** 2 + x.abs())
 )
@@ -253,8 +256,8 @@ OPERATORS = [
     op("acos", unary(UNIT_CLOSED), complex=True, out=True),
     op("atan", unary(Domain(points=(1.0, -1.0), specials=EVERYWHERE, wide=(-24, 24), tiny=True)),
        complex=True, out=True),
-    op("sinh", unary(MODERATE, SINH), ranges=AROUND_ZERO, complex=True, out=True),
-    op("cosh", unary(MODERATE, SINH), complex=True, out=True),
+    op("sinh", unary(MODERATE, SINH), ranges=AROUND_ZERO, complex=CIRCULAR, out=True),
+    op("cosh", unary(MODERATE, SINH), complex=CIRCULAR, out=True),
     op("tanh", unary(Domain(points=(0.625, 9.01, -0.55), specials=EVERYWHERE, wide=(-24, 5),
     tiny=True)),
        from_output(one_minus_tanh_squared), dtypes=NUMERIC,
