@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from ..core import dtypes
 from ..core.recipe import Literal, TensorRecipe
 from .declare import (
     FLOAT,
@@ -62,14 +61,13 @@ def visible(rows: int, columns: int, kept: int, *, hidden: int = 0) -> Literal:
     return Literal(bytes(mask), "bool", (rows, columns), (columns, 1))
 
 
-def least(dtype: str, rows: int, columns: int, kept: int) -> Literal:
-    """A mask to add that holds the format's least number, as many programs write it: over all but
-    the last ``kept`` key positions, of every second query over none."""
-    number = torch.finfo(dtypes.TORCH[dtype]).min
-    mask = torch.zeros(rows, columns, dtype=dtypes.TORCH[dtype])
-    mask[::2, : columns - kept] = number
-    data = mask.view(torch.uint8).numpy().tobytes()
-    return Literal(data, dtype, (rows, columns), (columns, 1))
+def least(d: Drawing, queries: int, keys: int) -> TensorRecipe:
+    """A mask to add that holds the format's least number for the first keys, as many programs write
+    it, and ordinary numbers for the others."""
+    hidden = d.integer(0, keys - 1)
+    values = ("leading", -4.0, 4.0, hidden * queries, "-max")
+    of_keys = d.tensor((keys, queries), BIAS, values=values, layout=False)
+    return replace(of_keys, view=(("transpose", 0, 1),))
 
 
 def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict[str, Any]:
@@ -81,8 +79,8 @@ def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict
         case "shared":  # one row for all queries, or one number for each
             shape = d.choice((1, keys), (queries, 1))
             return {"attn_mask": d.tensor((*d.broadcastable(batch), *shape), BIAS)}
-        case "least" if queries * keys <= 4096 and d.floating:
-            return {"attn_mask": least(d.dtype, queries, keys, d.integer(1, keys))}
+        case "least":
+            return {"attn_mask": least(d, queries, keys)}
         case "hidden" if queries * keys <= 2145:
             kept, every = d.integer(1, keys), d.integer(2, 3) if queries > 1 else 1
             return {"attn_mask": visible(queries, keys, kept, hidden=every)}
