@@ -63,8 +63,12 @@ class RoundedNumbers:
         reference = self.reference
         if not outcome.ok or not (self.admissible or self.room):
             return None
-        own, actual = copy.copy(reference), reference.observed(outcome.outputs)
-        if shapes(actual) != shapes(own.outputs):
+        own = copy.copy(reference)
+        try:
+            actual = reference.observed(outcome.outputs)
+        except (RuntimeError, IndexError, ValueError, TypeError):  # outputs of another kind
+            return None
+        if not _comparable(actual, own.outputs):
             return None
         for one in self.admissible:
             steps = self._steps(one)
@@ -159,6 +163,20 @@ class RoundedNumbers:
                 own = (whole * _SLOPE >= one.distance) & (whole <= _SLOPE * one.distance)
             found.append(~slope | own | (family in _OF_OPERANDS))
         return found
+
+
+def _comparable(outputs: tuple[Output, ...], others: tuple[Output, ...]) -> bool:
+    """Whether numbers of one can be put in the other's place: the same shapes, both real or both
+    complex, none sparse."""
+    if shapes(outputs) != shapes(others):
+        return False
+    pairs = [(a.tensor, b.tensor) for a, b in zip(outputs, others, strict=True)]
+    return all(
+        a is None
+        or b is None
+        or (a.is_complex() == b.is_complex() and a.layout == b.layout == torch.strided)
+        for a, b in pairs
+    )
 
 
 def _formats(dtype: str) -> tuple[str, ...]:

@@ -168,3 +168,22 @@ def test_the_gradient_of_a_float64_tensor_is_float64s() -> None:
         return x * wide.float()
 
     assert judged("mul", "float32", (x, wide), {}, Faulty(narrow))[0] == "structure"
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        lambda x, lambd: x[:1],
+        lambda x, lambd: torch.complex(x, x),
+        lambda x, lambd: x.to_sparse(),
+        lambda x, lambd: (x, x),
+        lambda x, lambd: 0.0,
+        lambda x, lambd: None,
+    ],
+    ids=["shape", "complex", "sparse", "two", "number", "none"],
+)
+def test_outputs_of_another_kind_fail_as_before(strange: Callable[..., Any]) -> None:
+    found = judged(
+        F + "hardshrink", "float32", (near("float32"),), {"lambd": NUMBER}, Faulty(strange)
+    )
+    assert found[0] in ("structure", "error"), found
