@@ -4,7 +4,6 @@ that stays as it was."""
 from __future__ import annotations
 
 import datetime
-import re
 from pathlib import Path
 from typing import Any
 
@@ -303,7 +302,8 @@ def test_a_recording_holds_cases_enough(
     monkeypatch.chdir(home)
     recorded, path = tmp_path / "recording", tmp_path / "known.yaml"
     record(
-        ["matmul"], Faulty(), out=recorded, dtypes=["float32"], directions=("forward",), examples=30
+        ["matmul"], Faulty(), out=recorded, dtypes=["float32"], directions=("forward",), examples=30,
+        seed=1,
     )
     failing = judge_recordings(recorded).failures[0]
     told = invoke(
@@ -321,14 +321,8 @@ def test_a_recording_holds_cases_enough(
     ((entry,), _) = load([path])
     assert str(entry.when).startswith("layout(arg0) != contiguous")
     assert "none of " in told.output
-    covered = re.search(r"covers (\d+) of (\d+) failing cases", told.output)
-    assert covered is not None
-    some, every = map(int, covered.groups())
-    assert every == len(judge_recordings(recorded).failures)
-    assert 0.8 * every <= some
-    assert len(judge_recordings(recorded, expectations=path).failures) == every - some
-    judged = command("judge {} --expectations {}", recorded, path)
-    assert judged.exit_code == (some < every)
+    assert not judge_recordings(recorded, expectations=path).failures
+    assert command("judge {} --expectations {}", recorded, path).exit_code == 0
 
 
 @pytest.mark.parametrize(("arguments", "words"), [

@@ -14,7 +14,7 @@ from consistency.generate.materialize import prepare
 from consistency.generate.search import batch
 from consistency.operators.nonunique_results import quotient_neighbors
 
-SEEDS = range(12)  # a situation may be missing from the five cases of one seed
+SEEDS = range(24)  # a situation may be missing from the five cases of one seed
 Test = Callable[..., Any]
 
 
@@ -82,7 +82,7 @@ def test_it_comes_up_in_the_first_five_cases(name: str, dtype: str, situation: T
         any(situation(*args, **kwargs) for args, kwargs in cases(name, dtype, seed))
         for seed in SEEDS
     ]
-    assert sum(seen) >= 2, seen
+    assert sum(seen) >= len(SEEDS) / 3, seen
 
 
 def test_a_quotient_by_an_infinity_has_no_neighbor() -> None:
