@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -69,16 +70,20 @@ class CaseJudgment:
             for backend, outcome in zip(self.backends, self.outcomes, strict=True)
         ]
         failing = [number for number, (_, judged) in enumerate(rows) if judged.verdict.fails]
-        others = RoundedNumbers(self.reference)
-        if failing and (nearest := others.nearest(self.baseline)) is not None:
+        if failing and (nearest := self._converted.nearest(self.baseline)) is not None:
             self.baseline_comparison = compare(self.baseline, nearest)
         for number in failing:
-            nearest = others.nearest(self.outcomes[number])
+            nearest = self._converted.nearest(self.outcomes[number])
             if nearest is not None:
                 again = self._judge(self.backends[number], self.outcomes[number], nearest)
                 if not again[1].verdict.fails:
                     rows[number] = again
         return rows
+
+    @functools.cached_property
+    def _converted(self) -> RoundedNumbers:
+        """What proofs change of the reference does not change what numbers are converted to."""
+        return RoundedNumbers(self.reference)
 
     def _judge(
         self, backend: Backend, outcome: Outcome, reference: Reference

@@ -24,9 +24,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from .. import operators
 from ..core import dtypes
 from ..core.model import Outcome, Output
 from ..generate.materialize import Materials
+from ..operators.declare import Operator
 from ..reference import Reference
 from .moved_numbers import count_numbers, moved_numbers, scaled_number
 from .output_differences import flat, replaced, shapes, widened
@@ -37,7 +39,7 @@ _CONDITION = 2.0  # units roundoff of a number: what is computed of it is rounde
 _MOST_NUMBERS = 4
 _FLOAT32 = dtypes.FORMATS["float32"]
 # Families whose numbers are operands: what their rounding does to the result is admitted wholly.
-_OF_OPERANDS = frozenset({"binary", "ternary", "inplace", "foreach"})
+_OF_OPERANDS = frozenset({"binary", "ternary"})
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,6 @@ class RoundedNumbers:
 
     def __init__(self, reference: Reference) -> None:
         self.reference = reference
-        self._found: list[_Admissible] | None = None
 
     def nearest(self, outcome: Outcome) -> Reference | None:
         """The reference with the admissible values that are nearest to those of ``outcome``; None
@@ -121,12 +122,10 @@ class RoundedNumbers:
                 rooms[index] = change if before is None else before + change
         return rooms if found else []
 
-    @property
+    @functools.cached_property
     def admissible(self) -> list[_Admissible]:
         """The other results, one for each format that changes a number."""
-        if self._found is None:
-            self._found = list(self._compute())
-        return self._found
+        return list(self._compute())
 
     def _compute(self) -> Iterator[_Admissible]:
         reference = self.reference
@@ -149,7 +148,7 @@ class RoundedNumbers:
 
     def _steps(self, one: _Admissible) -> list[np.ndarray]:
         """Of each output, the elements whose other value is admissible."""
-        _, family = self.reference.operator.ruled_by
+        of_operands = _takes_operands(self.reference.operator)
         found = []
         for here, half, there in zip(self.reference.outputs, one.halfway, one.outputs, strict=True):
             if here.tensor is None or half.tensor is None or there.tensor is None:
@@ -161,8 +160,15 @@ class RoundedNumbers:
                 whole, part = np.abs(b - a), np.abs(h - a)
                 slope = (part * _STEP >= whole) & (part * _STEP <= (_STEP - 1.0) * whole)
                 own = (whole * _SLOPE >= one.distance) & (whole <= _SLOPE * one.distance)
-            found.append(~slope | own | (family in _OF_OPERANDS))
+            found.append(~slope | own | of_operands)
         return found
+
+
+def _takes_operands(operator: Operator) -> bool:
+    """Whether a number is an operand: as that of the plain operator, in place and of lists."""
+    name, family = operator.ruled_by
+    plain = operators.registry().get(name.removeprefix("_foreach_").rstrip("_"))
+    return (plain.family if plain is not None else family) in _OF_OPERANDS
 
 
 def _comparable(outputs: tuple[Output, ...], others: tuple[Output, ...]) -> bool:

@@ -23,7 +23,6 @@ from .result_collector import Collect, Run
 from .smallest_case import smallest_failure
 from .unit_cases import (
     NO_LARGE_CASE,
-    cases_of,
     draw,
     further_cases,
     shipped_cases,
@@ -66,7 +65,6 @@ __all__ = [
     "Run",
     "RunConfig",
     "WorkUnit",
-    "cases_of",
     "configure",
     "draw",
     "drive",

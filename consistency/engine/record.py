@@ -33,7 +33,7 @@ from ..storage.recording.header import (
 )
 from ..storage.recording.writing import RecordingWriter
 from .config import RunConfig, directions_of, operator_dtypes
-from .engine import cases_of
+from .unit_cases import drawn, undrawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,9 @@ def entries(
     """The cases of ``config`` by operator × dtype: (group number, number of groups, cases)."""
     pairs = operator_dtypes(config)
     for number, (operator, dtype) in enumerate(pairs, start=1):
-        found = cases_of(config, operator, dtype)
-        cases = [*found.shipped, *found.fresh]
+        unit = undrawn(config, operator, dtype)
+        fresh = unit.fresh and replace(unit.fresh, further=())
+        cases = drawn(replace(unit, fresh=fresh)).cases if fresh else ()
         directions = directions_of(config, operator, dtype)
         yield (
             number,

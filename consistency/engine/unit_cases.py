@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from ..core.model import Case
 from ..errors import Untestable
@@ -20,36 +19,14 @@ from .work_unit import Fresh, WorkUnit
 NO_LARGE_CASE = "no large case of it is known, or memory allows none"
 
 
-class UnitCases(NamedTuple):
-    """The cases of one operator × dtype, or the ``problem`` that prevents any."""
-
-    shipped: tuple[Case, ...] = ()
-    fresh: tuple[Case, ...] = ()
-    further: tuple[Case, ...] = ()
-    problem: str = ""
-
-    @property
-    def all(self) -> tuple[Case, ...]:
-        return (*self.shipped, *self.fresh, *self.further)
-
-
-def cases_of(config: RunConfig, operator: Operator, dtype: str) -> UnitCases:
-    """All cases of one operator × dtype in a run without a corpus."""
-    begin = shipped_cases(config, operator, dtype)
-    fresh, problem = fresh_cases(config, operator, dtype)
-    further = further_cases(config, operator, dtype)
-    if not (begin or fresh or further or problem):
-        problem = NO_LARGE_CASE
-    return UnitCases(begin, tuple(without(fresh, begin)), further, "" if begin else problem)
-
-
 def undrawn(config: RunConfig, operator: Operator, dtype: str) -> WorkUnit:
-    """The unit of :func:`cases_of`, whose fresh cases are still to be drawn."""
-    if not config.examples:
-        found = cases_of(config, operator, dtype)
-        return WorkUnit(operator, dtype, found.all, found.problem, seed=config.seed)
+    """All cases of one operator × dtype in a run without a corpus; fresh ones are still to be
+    drawn (:func:`drawn`)."""
     begin = shipped_cases(config, operator, dtype)
     further = further_cases(config, operator, dtype)
+    if not config.examples:
+        problem = "" if further else NO_LARGE_CASE
+        return WorkUnit(operator, dtype, further, problem, seed=config.seed)
     fresh = fresh_after(config, dtype, begin, further)
     return WorkUnit(operator, dtype, begin, seed=config.seed, fresh=fresh)
 
@@ -72,12 +49,6 @@ def drawn(unit: WorkUnit) -> WorkUnit:
         unit, cases=(*unit.cases, *others, *fresh.further), fresh=None,
         problem="" if unit.cases or fresh.excluded else problem,
     )  # fmt: skip
-
-
-def fresh_cases(config: RunConfig, operator: Operator, dtype: str) -> tuple[list[Case], str]:
-    """As many freshly drawn cases as the run asks for, or none and why."""
-    examples = examples_of(config, dtype)
-    return draw(operator, dtype, examples, config.seed) if examples else ([], "")
 
 
 def large_cases(

@@ -22,7 +22,7 @@ from consistency.engine.events import Judged
 from consistency.engine.executors.process_count import CASES, process_count
 from consistency.engine.executors.processes import ProcessExecutor
 from consistency.engine.run_options import TIME_LIMIT, RunOptions
-from consistency.engine.unit_cases import cases_of, exhaustive_cases, shipped_cases
+from consistency.engine.unit_cases import drawn, exhaustive_cases, shipped_cases, undrawn
 from consistency.engine.work_unit import NOT_BEGUN
 from consistency.generate.exhaustive import is_exhaustive
 from consistency.report.run_notes import not_reached
@@ -71,7 +71,7 @@ def test_without_haste_it_tests_what_a_run_without_a_limit_tests() -> None:
         tested.setdefault(key, []).extend(case.id for case in unit.cases)
         parts.setdefault(key, []).append((unit.part, unit.first))
     for (name, dtype), ids in tested.items():
-        whole = cases_of(config, operators.get(name), dtype).all
+        whole = drawn(undrawn(config, operators.get(name), dtype)).cases
         assert sorted(ids) == sorted(case.id for case in whole), (name, dtype)
         assert [first for _, first in parts[name, dtype]].count(True) == 1
         assert [part for part, _ in parts[name, dtype]] == list(range(len(parts[name, dtype])))
@@ -197,7 +197,7 @@ def test_a_corpus_is_replayed_in_turns_where_time_may_end_it() -> None:
     cases = [
         case
         for name in chosen
-        for case in cases_of(config_of(*chosen), operators.get(name), "float32").all
+        for case in drawn(undrawn(config_of(*chosen), operators.get(name), "float32")).cases
     ]
     config = engine.configure(
         chosen, ["cpu"], corpus=Corpus("mine", tuple(cases)), explore=False, time_budget=60.0

@@ -18,7 +18,7 @@ from consistency.core.model import Case, Result
 from consistency.diagnose.case_runner import judge_case
 from consistency.diagnose.shrink import minimize
 from consistency.engine import engine
-from consistency.engine.unit_cases import cases_of
+from consistency.engine.unit_cases import drawn, undrawn
 from consistency.generate import exhaustive
 from consistency.generate.materialize import prepare
 from consistency.judge import tolerances
@@ -133,10 +133,13 @@ def test_a_failure_shrinks_to_one_number() -> None:
 
 def test_it_comes_after_the_sweep_and_is_no_example() -> None:
     config = engine.configure(["exp"], ["cpu"], ["float32"], examples=3)
-    found = cases_of(config, operators.get("exp"), "float32")
-    assert len(found.fresh) <= 3
+    unit = undrawn(config, operators.get("exp"), "float32")
+    assert unit.fresh is not None
+    further = unit.fresh.further
+    fresh = drawn(unit).cases[len(unit.cases) : -len(further)]
+    assert len(fresh) <= 3
     case = around("exp", "float32")
-    assert case in found.further
-    assert case not in (*found.fresh, *found.shipped)
-    assert [exhaustive.is_exhaustive(c) for c in found.further[:3]] == [True] * 3
-    assert found.further[2] == case
+    assert case in further
+    assert case not in (*fresh, *unit.cases)
+    assert [exhaustive.is_exhaustive(c) for c in further[:3]] == [True] * 3
+    assert further[2] == case

@@ -302,7 +302,12 @@ def test_a_recording_holds_cases_enough(
     monkeypatch.chdir(home)
     recorded, path = tmp_path / "recording", tmp_path / "known.yaml"
     record(
-        ["matmul"], Faulty(), out=recorded, dtypes=["float32"], directions=("forward",), examples=30,
+        ["matmul"],
+        Faulty(),
+        out=recorded,
+        dtypes=["float32"],
+        directions=("forward",),
+        examples=30,
         seed=1,
     )
     failing = judge_recordings(recorded).failures[0]
