@@ -22,10 +22,11 @@ from ..events import ResumeState
 from .early_processes import EarlyProcesses
 from .protocol import ResumeFrom
 from .workers.client import EventBatch, Reply
-from .workers.coordinator import Coordinator, WorkerEvent
+from .workers.coordinator import Coordinator
 from .workers.crashing_cases import CancelledError, RestartableProcess, judge_with_restarts
 from .workers.environments import Member, WorkerEnvironment
 from .workers.start import start_process
+from .workers.untested_units import WorkerEvent
 
 Task = Callable[[RestartableProcess], str]
 

@@ -18,16 +18,15 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from ....core.detail import Detail, HarnessFailed
-from ....core.model import Case
 from ....diagnose.case_runner import JUDGING_FAILED
 from ....errors import BundleError
 from ....probes.fingerprint.cache import LONG_SECONDS
 from ...config import RunConfig, operator_dtypes
-from ...events import Event, Finished, Minimized, ResumeState, UnitDone, numbered
+from ...events import Finished, Minimized, ResumeState, UnitDone
 from ...plan import outline
 from ...unit_cases import drawn
-from ...unit_runner import started_event, untested_results
-from ...work_unit import NOT_BEGUN, WorkUnit
+from ...unit_runner import started_event
+from ...work_unit import WorkUnit
 from ..protocol import ResumeFrom
 from . import fingerprints, membership
 from .client import EventBatch, Reply, WorkerClient
@@ -36,12 +35,11 @@ from .job import LOSSES, Job
 from .job_queue import JobQueue
 from .membership import Membership
 from .serialization import Drawn, unpack_message
+from .untested_units import WorkerEvent, not_begun, told_once, untested
 
 GRACE_SECONDS = 90.0  # for a worker to return before its environment is given up
 LATE_SECONDS = 60.0  # for the last batches of a unit
 AHEAD = 2  # units drawn for each worker
-
-WorkerEvent = tuple[WorkerEnvironment, Event]
 
 
 class Coordinator(Membership):
@@ -115,19 +113,9 @@ class Coordinator(Membership):
         for unit in units:
             if not unit.first:
                 continue
-            unbegun = dataclasses.replace(unit, cases=(), problem=NOT_BEGUN)
-            case = unit.cases[0] if unit.cases else Case(unit.operator.name, unit.dtype)
             serial = next(self._serials)
             for environment in self.environments:
-                present = [
-                    backend
-                    for backend in environment.config.backends
-                    if backend.name not in environment.absent
-                ]
-                for event in untested_results(
-                    environment.config, unit.operator, case, {}, present, unbegun
-                ):
-                    yield environment, numbered(event, serial)
+                yield from not_begun(environment, unit, serial)
 
     @property
     def _out_of_time(self) -> bool:
@@ -151,14 +139,9 @@ class Coordinator(Membership):
         serial = next(self._serials)
         for environment in self.environments:
             if environment.lost:
-                yield from _untested(environment, unit, serial)
+                yield from untested(environment, unit, serial)
                 continue
-            if unit.first:
-                case = unit.cases[0] if unit.cases else Case(unit.operator.name, unit.dtype)
-                for event in untested_results(
-                    environment.config, unit.operator, case, environment.absent, (), unit
-                ):
-                    yield environment, numbered(event, serial)
+            yield from told_once(environment, unit, serial, environment.absent)
             jobs = [
                 Job(next(self._numbers), serial, environment, group, unit)
                 for group in environment.backend_groups
@@ -330,9 +313,7 @@ class Coordinator(Membership):
             for operator, dtype in operator_dtypes(self.config):
                 if (operator.name, dtype) not in self._drawn:
                     for one in self.environments:
-                        yield from _untested(
-                            one, WorkUnit(operator, dtype, ()), next(self._serials)
-                        )
+                        yield from untested(one, WorkUnit(operator, dtype, ()), next(self._serials))
 
     def _handle_loss(self, job: Job) -> Iterator[WorkerEvent]:
         """Handle a lost worker: another one judges its unit; after several losses the unit is split
@@ -353,12 +334,3 @@ class Coordinator(Membership):
             yield from self._give_up(
                 job, f"{job.losses} workers were lost while this case ran there", "crash"
             )
-
-
-def _untested(environment: WorkerEnvironment, unit: WorkUnit, serial: int) -> Iterator[WorkerEvent]:
-    """The results of a unit in a lost environment: not tested, with the reason."""
-    if unit.first:
-        absent = {backend.name: environment.lost for backend in environment.config.backends}
-        case = unit.cases[0] if unit.cases else Case(unit.operator.name, unit.dtype)
-        for event in untested_results(environment.config, unit.operator, case, absent, (), unit):
-            yield environment, numbered(event, serial)
