@@ -245,7 +245,8 @@ def ulp_distance(a: torch.Tensor, b: torch.Tensor) -> float:
 
 def gamma(e: Evidence) -> bool:
     with quiet():
-        magnitudes = e.reference.magnitudes if e.reference.operator.observe is None else ()
+        plain = e.reference.outcome.ok and e.reference.operator.observe is None
+        magnitudes = e.reference.magnitudes if plain else ()
     for index, (a, _, w) in enumerate(e.triples):
         s = magnitudes[index] if index < len(magnitudes) else None
         if s is None or (isinstance(s, torch.Tensor) and s.numel() != w.numel()):

@@ -24,6 +24,9 @@ def flushed_pareto_front(
     if outputs is not None and outputs[elements.index].tensor is not None:
         flushed = flat(outputs[elements.index].tensor, wide=True)  # type: ignore[arg-type]
         flushed = flushed[elements.keep] if elements.keep is not None else flushed
+        # An infinity counts as the power of two that overflows, as among the results.
+        limit = elements.form.overflow
+        flushed = np.clip(flushed, -limit, limit)
         flushed_error = np.abs(elements.actual.astype(np.float64) - flushed)
         terms = elements.reference.flushed_terms()
         if len(terms) == len(outputs) and terms[elements.index].tensor is not None:

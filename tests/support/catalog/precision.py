@@ -3,6 +3,7 @@ accumulators, other formats."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -69,7 +70,7 @@ def computed_in(dtype: torch.dtype) -> Deed:
     """Everything floating is converted to ``dtype`` first, and the results back."""
 
     def deed(call: Call) -> Any:
-        own = next((a.dtype for a in _floats(call)), torch.float32)
+        own = result_dtype(_floats(call))
         result = call.each(lambda x: x.to(dtype) if x.is_floating_point() else x).run()
         return _back(result, dtype, call.kwargs.get("dtype", own))
 
@@ -78,8 +79,13 @@ def computed_in(dtype: torch.dtype) -> Deed:
 
 def computed_wider(call: Call) -> Any:
     """In the next wider format, rounded once."""
-    own = next((a.dtype for a in _floats(call)), torch.float32)
-    return computed_in(WIDER[own])(call)
+    return computed_in(WIDER[result_dtype(_floats(call))])(call)
+
+
+def result_dtype(tensors: list[Tensor]) -> torch.dtype:
+    """The format of a result by torch's type promotion: tensors with dimensions decide, if any."""
+    deciding = [t.dtype for t in tensors if t.ndim] or [t.dtype for t in tensors]
+    return functools.reduce(torch.promote_types, deciding) if deciding else torch.float32
 
 
 def _floats(call: Call) -> list[Tensor]:

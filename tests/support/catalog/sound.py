@@ -24,6 +24,7 @@ from .sound_formulas import (
     huber,
     kahan,
     online_softmax,
+    rounded_quotient,
     shifted_log_softmax,
     shifted_logsumexp,
     shifted_softmax,
@@ -191,11 +192,11 @@ SOUND: tuple[Sound, ...] = (
         "lerp",
         "from both ends",
         lambda a, b, w: (
-            a + w * (b - a) if isinstance(w, float) and abs(w) < 0.5 else torch.lerp(a, b, w)
+            a * (1.0 - w) + b * w if isinstance(w, float) and 0 < w < 1 else torch.lerp(a, b, w)
         ),
     ),
     ("addcmul", "product rounded", lambda a, b, c, value=1: a + value * (b * c)),
-    ("addcdiv", "quotient rounded", lambda a, b, c, value=1: a + value * (b / c)),
+    ("addcdiv", "quotient rounded", rounded_quotient),
     (f"{N}cross_entropy", "in two steps", entropy),
     (
         f"{N}mse_loss",

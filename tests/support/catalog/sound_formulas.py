@@ -89,8 +89,8 @@ def welford(x: Tensor, dim: Any = None, **options: Any) -> Tensor:
 
 def halves(x: Tensor, **options: Any) -> Tensor:
     """A sum of even and odd positions."""
-    dim = options.pop("dim", None)
-    if dim is None:
+    x, dim = x.to(options.get("dtype") or x.dtype), options.pop("dim", None)
+    if dim is None or dim == []:
         x, dim = x.reshape(-1), 0
     last = dim if isinstance(dim, int) else dim[-1]
     if not x.ndim:
@@ -104,7 +104,7 @@ def halves(x: Tensor, **options: Any) -> Tensor:
 
 def kahan(x: Tensor, **options: Any) -> Tensor:
     """Compensated, one term after another."""
-    dim = options.get("dim")
+    x, dim = x.to(options.get("dtype") or x.dtype), options.get("dim")
     dims = [dim] if isinstance(dim, int) else list(dim or range(x.ndim))
     if not x.ndim or not x.numel():
         return x.sum(**options)
@@ -207,3 +207,11 @@ def half_split_mm(a: Tensor, b: Tensor) -> Tensor:
     return a[..., :k] @ (b[..., :k, :] if b.ndim > 1 else b[:k]) + a[..., k:] @ (
         b[..., k:, :] if b.ndim > 1 else b[k:]
     )
+
+
+def rounded_quotient(a: Tensor, b: Tensor, c: Tensor, value: Any = 1) -> Tensor:
+    """addcdiv whose quotient is rounded before it is multiplied, where it is a normal number."""
+    quotient = b / c
+    size = quotient.detach().abs()
+    normal = (size >= torch.finfo(quotient.dtype).tiny) & size.isfinite()
+    return torch.where(normal, a + value * quotient, torch.addcdiv(a, b, c, value=value))
