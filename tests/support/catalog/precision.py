@@ -3,7 +3,6 @@ accumulators, other formats."""
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -70,7 +69,7 @@ def computed_in(dtype: torch.dtype) -> Deed:
     """Everything floating is converted to ``dtype`` first, and the results back."""
 
     def deed(call: Call) -> Any:
-        own = result_dtype(_floats(call))
+        own = result_dtype(call)
         result = call.each(lambda x: x.to(dtype) if x.is_floating_point() else x).run()
         return _back(result, dtype, call.kwargs.get("dtype", own))
 
@@ -79,13 +78,17 @@ def computed_in(dtype: torch.dtype) -> Deed:
 
 def computed_wider(call: Call) -> Any:
     """In the next wider format, rounded once."""
-    return computed_in(WIDER[result_dtype(_floats(call))])(call)
+    return computed_in(WIDER[result_dtype(call)])(call)
 
 
-def result_dtype(tensors: list[Tensor]) -> torch.dtype:
-    """The format of a result by torch's type promotion: tensors with dimensions decide, if any."""
-    deciding = [t.dtype for t in tensors if t.ndim] or [t.dtype for t in tensors]
-    return functools.reduce(torch.promote_types, deciding) if deciding else torch.float32
+def result_dtype(call: Call) -> torch.dtype:
+    """The format of the plain call's result, which is run where its tensors' formats differ."""
+    formats = {t.dtype for t in _floats(call)}
+    if len(formats) < 2:
+        return next(iter(formats), torch.float32)
+    plain = call.run()
+    first = plain[0] if isinstance(plain, (tuple, list)) else plain
+    return first.dtype if isinstance(first, Tensor) else torch.float32
 
 
 def _floats(call: Call) -> list[Tensor]:
