@@ -44,6 +44,9 @@ TOPICS = {
     "ninth list": "A ninth list, of various sources: values, dtypes, arguments, integers",
     "ninth list sizes": "A ninth list, of various sources: windows, sizes, layouts",
     "ninth list reductions": "A ninth list, of various sources: reductions and gradients",
+    "tenth list": "A tenth list, of various sources: values, dtypes, arguments, integers",
+    "tenth list sizes": "A tenth list, of various sources: windows, sizes, layouts",
+    "tenth list reductions": "A tenth list, of various sources: reductions and gradients",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 
