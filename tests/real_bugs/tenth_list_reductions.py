@@ -111,7 +111,8 @@ def infinite_gradient(call: Call) -> Any:
     sound=plain,
 )
 def exchanged(call: Call) -> Any:
-    base, seen = call.args[1], []
+    base = call.args[1]
+    seen: list[Tensor] = []
     if isinstance(base, (Tensor, complex)):
         return call.run()
 
@@ -173,8 +174,9 @@ def first_arrives_at_all(call: Call) -> Any:
     sound=plain,
 )
 def places_before_theirs(call: Call) -> Any:
-    parts, seen, hooks = call.args[0], [], []
-    dim = call.given("dim", 1, 0)
+    parts, dim = call.args[0], call.given("dim", 1, 0)
+    seen: list[Tensor] = []
+    hooks: list[Tensor] = []
     if not any(t.requires_grad for t in parts) or all(t.requires_grad for t in parts):
         return call.run()
     if any(t.ndim != parts[0].ndim for t in parts):
@@ -185,7 +187,7 @@ def places_before_theirs(call: Call) -> Any:
             hooks.append(t)
             continue
         y, start, length = t.view_as(t), before, t.shape[dim]
-        y.register_hook(lambda _, s=start, n=length: seen[-1].narrow(dim, s, n).to(_.dtype))
+        y.register_hook(lambda _, s=start, n=length: seen[-1].narrow(dim, s, n))
         hooks.append(y)
         before += length
     return watched(call.with_arg(0, hooks).run(), seen)
