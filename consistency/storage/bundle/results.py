@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,7 @@ _OLD_KEYS = {
     "random_rounding_ratio": "rounded", "float64_error_ratio": "wide",
     "backend_agreement": "company", "element_groups": "spans", "pareto_front": "hull",
 }  # fmt: skip
+_NEW_KEYS = {old: new for new, old in _OLD_KEYS.items()}
 
 
 def _value(data: Mapping[str, Any], key: str, default: Any = None) -> Any:
@@ -145,39 +146,40 @@ def _evidence(data: Any) -> Evidence:
     )  # fmt: skip
 
 
+def _cluster(data: Any) -> tuple[float, int, str] | None:
+    return (float(data[0]), int(data[1]), str(data[2])) if data else None
+
+
+def _of_steps(data: Any) -> tuple[float, float] | None:
+    return (float(data[0]), float(data[1])) if data else None
+
+
+def _element_groups(data: Any) -> tuple[ElementGroup, ...]:
+    return tuple(_element_group(item) for item in data)
+
+
+# How each key of a stored output is read; others are ignored.
+_READ: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("name", "dtype", "vacuous", "pattern"), str),
+    **dict.fromkeys(("exact", "independent", "at_end"), bool),
+    **dict.fromkeys(("elements", "differing", "positive", "negative", "outward"), int),
+    **dict.fromkeys(("rms", "sigma_rms", "sigma_max", "terms"), float),
+    "shape": lambda sizes: tuple(map(int, sizes)),
+    "element_groups": _element_groups,
+    "special": lambda counts: {str(kind): int(count) for kind, count in counts.items()},
+    "special_worst": _worst,
+    "cluster": _cluster,
+    "of_steps": _of_steps,
+}
+
+
 def _measured(data: Any) -> Measured:
-    plain = {
-        k: v
-        for k, v in data.items()
-        if k not in ("element_groups", "spans", "shape", "special_worst")
-    }
-    texts = {k: str(v) for k, v in plain.items() if k in ("name", "dtype", "vacuous", "pattern")}
-    special = {str(k): int(v) for k, v in plain.pop("special", {}).items()}
-    flags = {k: bool(v) for k, v in plain.items() if k in ("exact", "independent", "at_end")}
-    counts = {
-        k: int(v)
-        for k, v in plain.items()
-        if k in ("elements", "differing", "positive", "negative", "outward")
-    }
-    floats = {
-        k: float(v) for k, v in plain.items() if k in ("rms", "sigma_rms", "sigma_max", "terms")
-    }
-    values: dict[str, Any] = (
-        {"name": "", "dtype": "", "elements": 0} | texts | flags | counts | floats
-    )
-    element_groups = tuple(_element_group(item) for item in _value(data, "element_groups", ()))
-    special_worst = _worst(data["special_worst"]) if "special_worst" in data else None
-    cluster = data.get("cluster")
-    values["cluster"] = (float(cluster[0]), int(cluster[1]), str(cluster[2])) if cluster else None
-    of_steps = data.get("of_steps")
-    values["of_steps"] = (float(of_steps[0]), float(of_steps[1])) if of_steps else None
-    return Measured(
-        **values,
-        shape=tuple(map(int, data.get("shape", ()))),
-        element_groups=element_groups,
-        special=special,
-        special_worst=special_worst,
-    )
+    values: dict[str, Any] = {"name": "", "dtype": "", "shape": (), "elements": 0}
+    for key, item in data.items():
+        read = _READ.get(_NEW_KEYS.get(key, key))
+        if read is not None:
+            values[_NEW_KEYS.get(key, key)] = read(item)
+    return Measured(**values)
 
 
 def _element_group(data: Any) -> ElementGroup:
