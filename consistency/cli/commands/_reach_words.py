@@ -49,9 +49,12 @@ def table(found: Coverage) -> Iterator[str]:
     )
     yield (
         "the elements of the largest tensor, overloads of aten, and which share of the planted "
-        "faults that its drawn cases can show is noticed by its"
+        "faults that its drawn cases can show is noticed by"
     )
-    yield "shipped cases, forward and backward ([adequacy](adequacy.md))."
+    yield (
+        "the shipped cases that were chosen for that, forward and backward "
+        "([adequacy](adequacy.md)); those that were added later are not counted."
+    )
     yield from ("", "| operator | values | longest | elements | overloads | noticed |")
     yield "|---|---|---|---|---|---|"
     for r in found.reach:
