@@ -52,13 +52,16 @@ def steps(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
 
 def of_numbers(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     """The polynomial, which is NaN at NaN from degree 1 on. That of degree 0 is 1 everywhere, as
-    torch documents it."""
+    torch documents it. NaN and what leaves int64 are no degrees: torch takes them for a negative
+    one, and the polynomial is 0, at NaN as elsewhere."""
     kept = nan_kept(function, 1)  # a degree is no number of the line
 
     @functools.wraps(function)
     def polynomial(x: Any, n: Any) -> torch.Tensor:
         result: torch.Tensor = kept(x, n)
-        return torch.where(n < 1, function(x, n), result) if isinstance(n, torch.Tensor) else result
+        if not isinstance(n, torch.Tensor):
+            return result
+        return torch.where((n >= 1) & (n < 2.0**63), result, function(x, n))
 
     return polynomial
 

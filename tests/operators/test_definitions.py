@@ -46,6 +46,12 @@ def test_the_polynomial_of_degree_0_is_1_at_nan_too() -> None:
     assert polynomial(t(NAN, 0.5), 1).isnan().tolist() == [True, False]
 
 
+@pytest.mark.parametrize("degree", [NAN, INF, -INF, 1e300, -1.0])
+def test_what_is_no_degree_gives_0_at_nan_as_elsewhere(degree: float) -> None:
+    polynomial = of_numbers(torch.special.legendre_polynomial_p)
+    assert polynomial(t(NAN, 0.5), t(degree, degree)).tolist() == [0.0, 0.0]
+
+
 def test_nothing_else_is_changed_by_keeping_nan() -> None:
     x = torch.linspace(-4, 4, 33, dtype=torch.float64)
     assert torch.equal(d.nan_kept(torch.sign)(x), torch.sign(x))
