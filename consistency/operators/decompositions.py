@@ -180,6 +180,19 @@ def of_lu(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     return product, u.tril(-1), grown, p * (p - 1.0), p.sum(-1), p.sum(-2)
 
 
+@hook
+def of_elimination(outputs: Tensors, x: torch.Tensor, *_: Any, **__: Any) -> Any:
+    """P·|L|·|U| for the product, of which the error of an elimination is a part (Higham, *Accuracy
+    and Stability*, theorem 9.3): where pivots grow, it exceeds |A|. Shapes are exact."""
+    if not bool(x.isfinite().all()) or not x.numel():
+        return "normwise"
+    p, l, u = torch.linalg.lu(x)
+    size = p.abs() @ (l.abs() @ u.abs())
+    if x.is_complex():  # of either part
+        size = size.unsqueeze(-1).expand(*size.shape, 2)
+    return (size, 0.0, 0.0, 0.0, 1.0, 1.0)[: len(outputs)]
+
+
 def of_lu_factor(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """P·L·U, the pivots applied row by row; NaN where a pivot names no row."""
     factors, pivots = outputs[0], outputs[1]
@@ -256,6 +269,18 @@ OPERATORS = [
         complex=True,
     ),
     factors("linalg.qr", rectangle(mode=("complete", "r")), of_qr, complex=True),
-    factors("linalg.lu", rectangle(), of_lu, complex=True),
-    factors("linalg.lu_factor", regular, of_lu_factor, complex=True),
+    factors(
+        "linalg.lu",
+        rectangle(),
+        of_lu,
+        error=replace(FACTORED, magnitude=of_elimination),
+        complex=True,
+    ),
+    factors(
+        "linalg.lu_factor",
+        regular,
+        of_lu_factor,
+        error=replace(FACTORED, magnitude=of_elimination),
+        complex=True,
+    ),
 ]

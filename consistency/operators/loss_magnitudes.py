@@ -26,7 +26,7 @@ def xlogx(t: torch.Tensor) -> torch.Tensor:
 
 
 def weighted(terms: torch.Tensor, weight: Any) -> torch.Tensor:
-    return terms if weight is None else terms * weight.abs()
+    return terms if weight is None else terms * abs(weight)
 
 
 @hook
@@ -118,9 +118,13 @@ def of_logistic_slope(
 
 @hook
 def of_labels(
-    outputs: Tensors, x: torch.Tensor, t: torch.Tensor, weight: Any = None, reduction: str = "mean"
+    outputs: Tensors,
+    x: torch.Tensor,
+    t: torch.Tensor | float,
+    weight: Any = None,
+    reduction: str = "mean",
 ) -> torch.Tensor:
-    losses = weighted((1.0 + t.abs()) * x.abs() + 1.0, weight).mean(-1)
+    losses = weighted((1.0 + abs(t)) * x.abs() + 1.0, weight).mean(-1)
     return reduce(losses, reduction)
 
 

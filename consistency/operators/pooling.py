@@ -9,6 +9,8 @@ import math
 import struct
 from typing import Any
 
+import torch
+
 from ..core.recipe import Literal, TensorRecipe
 from .declare import (
     EXTREMUM,
@@ -220,14 +222,29 @@ def of_power_window(rank: int) -> Any:
     return terms
 
 
-@hook
-def of_root(outputs: Tensors, x: Any, p: float, *_: Any, **__: Any) -> Any:
-    """|ref|; a root other than the square root carries the rounding of its exponent, times the
-    logarithm of what is under it, and one of p < 1 the p-th part of the sum's."""
-    size = outputs[0].abs()
-    if p in (1.0, 2.0):
-        return size
-    return size * (2.0 + finite(size.log()).abs()) * max(1.0, 1.0 / p)
+# Where a signed sum cancels, its root errs by a root of the rounding: S is limited to that of
+# float32's, whose unit roundoff this is.
+_ROUNDOFF = 2.0**-24
+
+
+def of_root(rank: int) -> Any:
+    """|ref| for the root of a sum, and where powers have signs, what their sum responds to them:
+    y·(Σ|xᵖ| / |Σxᵖ|)/|p|. A root other than the square root carries the rounding of its exponent,
+    times the logarithm of what is under it, and one of |p| < 1 the p-th part of the sum's."""
+    pool = getattr(torch.nn.functional, f"lp_pool{rank}d")
+
+    @hook
+    def magnitude(outputs: Tensors, x: Any, p: float, *window: Any, **options: Any) -> Any:
+        size = outputs[0].abs()
+        total = pool(x.abs(), p, *window, **options)
+        steps = (2.0 + finite(size.log()).abs()) if p not in (1.0, 2.0) else 1.0
+        response = size * (total / size).pow(p) / abs(p)
+        if p > 0.0:
+            largest = total * max(_ROUNDOFF ** (1.0 / p - 1.0), 1.0)
+            response = torch.where(response < largest, response, largest)  # also of 0 / 0
+        return size * steps * max(1.0, 1.0 / abs(p)) + finite(response)
+
+    return magnitude
 
 
 def of_adaptive_window(rank: int) -> Any:
@@ -292,7 +309,7 @@ OPERATORS = [
         for n in (1, 2, 3)
     ),
     *(
-        pool(f"lp_pool{n}d", power(n), accumulated(of_root, of_power_window(n)), FLOAT)
+        pool(f"lp_pool{n}d", power(n), accumulated(of_root(n), of_power_window(n)), FLOAT)
         for n in (1, 2, 3)
     ),
     *(

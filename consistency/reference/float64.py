@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from ..backends.base import collect, failed
+from ..backends.batched_factors import one_thread
 from ..core import bits, dtypes
 from ..core.model import Outcome, Output
 from ..core.recipe import TensorRecipe, tensors
@@ -281,7 +282,8 @@ class Reference(InputNumbers):
             )
             return tuple(s for s, i in zip(whole._magnitudes(), every, strict=True) if i in asked)
         raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
-        magnitude = kind(tuple(self.arguments.args), self.arguments.kwargs, raw)
+        with one_thread(self.operator, self.arguments):
+            magnitude = kind(tuple(self.arguments.args), self.arguments.kwargs, raw)
         if isinstance(magnitude, str):  # no closed form for these arguments
             return MAGNITUDES[magnitude](self, count)
         if isinstance(magnitude, torch.Tensor) and not magnitude.requires_grad:
