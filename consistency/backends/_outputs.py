@@ -141,6 +141,8 @@ def _counted(result: Any) -> Iterator[Any]:
 
 def _output(name: str, item: Any) -> Output:
     if not isinstance(item, torch.Tensor):
+        if item is NotImplemented:  # for `x *= y` Python makes this error of it
+            raise TypeError("returned NotImplemented: it does not take these arguments")
         return Output(name, None, value=item)
     if type(item) is not torch.Tensor:
         item = _plain(item)

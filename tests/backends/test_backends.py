@@ -440,6 +440,13 @@ def test_results_of_every_kind() -> None:
     assert not conjugate.is_neg()
 
 
+def test_an_operator_that_does_not_take_its_arguments_raises() -> None:
+    """As Python does: ``x.__imul__("a")`` returns NotImplemented, ``x *= "a"`` raises."""
+    outcome = run(lambda a, b: NotImplemented)
+    assert (outcome.status, outcome.exception) == ("raised", "TypeError")
+    assert outcome.message.endswith("it does not take these arguments")
+
+
 def test_results_without_numbers(snapshot: Snapshot) -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
