@@ -29,6 +29,7 @@ ATTEMPTS = 3  # variations of a case that are tried: not every call is possible
 MOST_ELEMENTS = 1 << 14  # of a varied case, all tensors together
 MOST_RESULTS = 1 << 18  # numbers that it returns: `diagflat` of 16 K would be 1 GB
 LONG = (40, 300, 1500)  # lengths beyond the sizes of blocks
+ALONE = (2500, 9000)  # the length of a row, of all other sizes 1
 SMALL = 2
 IMAGE, CHANNELS = (33, 35), 8
 INEXACT = 1.1  # a factor: few numbers that are drawn are multiples of 11
@@ -197,13 +198,15 @@ def sliced(tensor: TensorRecipe) -> TensorRecipe:
 
 def _longer(case: Case) -> Iterator[Case]:
     """Every size of the case in turn made long, wherever it occurs; once more with all other sizes
-    small."""
+    small, and 1: a product of a row and a column, a single channel."""
     found = {size for t in case.tensors if isinstance(t, TensorRecipe) for size in t.base}
     sizes = found - {0, 1}
     for size in sorted(sizes):
         for length in LONG:
             yield _with_sizes(case, {size: length})
             yield _with_sizes(case, {size: length, **dict.fromkeys(sizes - {size}, SMALL)})
+        for length in ALONE if len(sizes) > 1 else ():
+            yield _with_sizes(case, {size: length, **dict.fromkeys(sizes - {size}, 1)})
 
 
 def _as_images(case: Case) -> Iterator[Case]:
@@ -239,7 +242,10 @@ def _with_inexact(case: Case) -> Iterator[Case]:
             for other in (number, _single(number)) if beside else (number,):
                 before, after = case.args[:position], case.args[position + 1 :]
                 yield from _beside_elements(replace(case, args=(*before, other, *after)), number)
+    nearest = str(case.kwargs.get("mode", "nearest")).startswith("nearest")
     for name, value in case.kwargs.items():
+        if name == "scale_factor" and nearest:
+            continue  # which pixel is nearest may hang on how a coordinate is rounded
         if isinstance(value, float) and value and math.isfinite(value):
             number = INEXACT * value
             yield from _beside_elements(replace(case, kwargs={**case.kwargs, name: number}), number)

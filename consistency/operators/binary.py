@@ -77,6 +77,7 @@ ZETA = Domain(1.25, 20.0, specials=("nan", "inf", "-inf", "1"))
 SHIFT = Domain(0.5, 40.0, specials=("nan", "inf"))
 
 BOUND = Domain(-4.0, 4.0)
+MOST_POWER = 100  # more than there are bits in a whole number
 SELECTION = replace(EXACT, backward=of_shares)
 PLAIN = ErrorModel("rounded")
 MONOMIAL = ErrorModel("rounded", backward="products")
@@ -167,7 +168,11 @@ def gammas(d: Drawing) -> Call:
 
 
 def raised(d: Drawing) -> Call:
-    """A positive number to the power of a tensor."""
+    """A positive number to the power of a tensor; a whole one to that of whole numbers, whose
+    powers may wrap."""
+    if not d.floating and d.flag():
+        most = d.choice(5, MOST_POWER)
+        return call(d.tensor(shape_of(d), values=("integers", 0, most)), d.choice(2, 3, -3))
     return call(
         d.tensor(shape_of(d), Domain(-4.0, 4.0)), d.choice(2.0, 0.5, 10.0, d.number(0.25, 4))
     )
@@ -254,11 +259,12 @@ def power(d: Drawing) -> Call:
     """Positive bases with any exponent, any base with the exponents that have code of their own, or
     a number as the base."""
     shape = shape_of(d)
-    if not d.floating:
+    if not d.floating:  # beyond the width of the format powers wrap, as products do
+        most = d.choice(5, 5, MOST_POWER)
         exponents = (
-            d.integer(0, 5)
+            d.integer(0, most)
             if d.flag()
-            else d.tensor(d.broadcastable(shape), values=("integers", 0, 5))
+            else d.tensor(d.broadcastable(shape), values=("integers", 0, most))
         )
         return call(d.tensor(shape), exponents)
     positive, reach = (Domain(0.25, 4.0), 1.0) if d.dtype == "float16" else (POSITIVE, 3.0)

@@ -80,7 +80,8 @@ def grid(d: Drawing, name: str, rank: int) -> Call:
     if d.choice(False, False, True):  # counted from the front
         orders = [[each + len(batch) + rank for each in order] for order in orders]
     size = {"s": [d.integer(min_size, 17) for _ in dims]} if d.choice(False, False, True) else {}
-    implied = not size and (not batch or name.endswith("2")) and (rank == 2 or name[-1] == "n")
+    # Sizes alone are those of the last dims.
+    implied = (rank == 2 or name[-1] == "n") and (not batch or name.endswith("2") or bool(size))
     dim = {} if implied and d.flag() else {"dim": d.choice(*orders)}
     return call(
         d.tensor((*batch, *shape), SIGNAL), **size, **dim, **optional_arguments(d, norm=NORMS)

@@ -55,6 +55,8 @@ def uneven(d: Drawing, mode: str, size: list[int]) -> dict[str, Any]:
     offset = 0.5 if mode == "nearest-exact" else 0.0
     if d.flag():
         wanted = [d.size(1, 2 * n) for n in size]
+        if offset and d.flag():  # the middle of an odd number lies between two of an even one
+            wanted = [n | 1 for n in wanted]
         known = all(certain(n, w, None, offset) for n, w in zip(size, wanted, strict=True))
         return {"size": wanted} if known else {}
     scale = d.choice(3.0, 1.5, 120 / 88, 0.7, 1 / 3, 1.1, 5.0)

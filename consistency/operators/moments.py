@@ -47,13 +47,21 @@ def moments(d: Drawing) -> Call:
         kwargs = dict(along(d, shape))
     match d.choice("default", "correction", "unbiased"):
         case "correction":
-            kwargs["correction"] = d.choice(0, 1, 2)
+            # As much as there are numbers, or more: what is divided by is 0, never negative.
+            count = math.prod(shape[at] for at in reduced_dims(kwargs, len(shape)))
+            kwargs["correction"] = d.choice(*[0, 1, 2] * 4, count, count + 2)
         case "unbiased":
             kwargs["unbiased"] = d.flag()
             kwargs.setdefault("dim", list(range(len(shape))))
     # The mean of one infinity and numbers is defined, however it is summed.
     values = ("tokens", -1.0, 1.0, "inf") if d.choice(*[False] * 9, True) else None
     return call(d.tensor(shape, SQUARED, values=values, overlap=False), **kwargs)
+
+
+def reduced_dims(kwargs: dict[str, Any], rank: int) -> list[int]:
+    """The dimensions that a call with these arguments reduces."""
+    given = kwargs.get("dim")
+    return list(range(rank)) if given is None else [given] if isinstance(given, int) else given
 
 
 def norms(*orders: Any) -> Sample:

@@ -42,7 +42,7 @@ def sizes_of(case: Case) -> list[int]:
 
 def thresholds(case: Case) -> Iterator[Case]:
     """Every size in turn at 1 (one channel, one row), at 0 and at every threshold, wherever it
-    occurs; all others as they are, and small."""
+    occurs; all others as they are, small, and 1."""
     sizes = sizes_of(case)
     for size in sizes:
         yield _with_sizes(case, {size: 1})
@@ -50,6 +50,7 @@ def thresholds(case: Case) -> Iterator[Case]:
     for size, length in itertools.product(sizes, THRESHOLDS):
         yield _with_sizes(case, {size: length})
         yield _with_sizes(case, {**dict.fromkeys(sizes, SMALL), size: length})
+        yield _with_sizes(case, {**dict.fromkeys(sizes, 1), size: length})
 
 
 def pairs(case: Case) -> Iterator[Case]:
