@@ -87,8 +87,10 @@ def is_possible(operator: Operator, case: Case) -> bool:
         before = [t.shape for t in arguments.tensors]
         with torch.no_grad(), torch.random.fork_rng(devices=()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            operator(*arguments.args, **arguments.kwargs)
+            result = operator(*arguments.args, **arguments.kwargs)
     except Exception:  # whatever an operator raises
+        return False
+    if result is NotImplemented:
         return False
     pairs = zip(before, arguments.tensors, strict=True)
     return all(0 in shape or shape == tensor.shape for shape, tensor in pairs)

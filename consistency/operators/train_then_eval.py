@@ -54,6 +54,13 @@ def per_channel(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(args[2].shape[0] * math.prod(args[2].shape[2:]))
 
 
+def seen(written: torch.Tensor, argument: torch.Tensor) -> torch.Tensor:
+    """Statistics that were written, as the call sees them: an argument may be a view of more."""
+    if written.shape == argument.shape:
+        return written
+    return written.as_strided(argument.shape, argument.stride(), argument.storage_offset())
+
+
 def sizes(instance: bool) -> Any:
     """S of both outputs in training, of the one in evaluation, and of the running statistics, which
     carry the batches' errors."""
@@ -64,12 +71,13 @@ def sizes(instance: bool) -> Any:
         second: torch.Tensor,
         last: torch.Tensor, weight: Any = None, bias: Any = None, momentum: float = 0.1,
     ) -> list[Any]:  # fmt: skip
+        means, variances = seen(outputs[3], mean), seen(outputs[4], variance)
         training = [channel_sizes(x, None, None, EPS, True, instance)[0] for x in (first, second)]
-        moved = [written(x, (x, outputs[3], outputs[4])) for x in (first, second)]
+        moved = [written(x, (x, means, variances)) for x in (first, second)]
         size_of_mean, size_of_variance = (moved[0][i] + moved[1][i] for i in (0, 1))
         shape = by_channel(last)
-        deviation = (outputs[4].reshape(shape) + EPS).sqrt()
-        unit = (last - outputs[3].reshape(shape)).abs() / deviation
+        deviation = (variances.reshape(shape) + EPS).sqrt()
+        unit = (last - means.reshape(shape)).abs() / deviation
         running = (last.abs() + size_of_mean) / deviation + unit * (
             1.0 + size_of_variance / deviation**2
         )
