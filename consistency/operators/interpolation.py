@@ -37,10 +37,13 @@ PIXELS = Domain(wide=(-8, 7), sums=True)
 
 def certain(size: int, wanted: int, scale: float | None, offset: float) -> bool:
     """Whether the same pixels are the nearest ones in float32, in float64 and in exact arithmetic:
-    which side the rounding of a coordinate falls on, nothing promises."""
+    which side the rounding of a coordinate falls on, nothing promises. Where the size stays, torch
+    copies, whatever the scale is."""
     exact = Fraction(size, wanted) if scale is None else 1 / Fraction(scale)
     positions = range(wanted)
     truth = [min(math.floor((i + Fraction(offset)) * exact), size - 1) for i in positions]
+    if size == wanted and truth != [*positions]:
+        return False
     for number in (np.float32, np.float64):
         step = number(size) / number(wanted) if scale is None else number(1.0 / scale)
         rounded = [number(i + offset) * step for i in positions]
