@@ -151,6 +151,16 @@ ordinary window of 3 x 3 pixels that keeps an image's size, a mask of the least 
 block of keys, four images of 180 channels side by side, and a margin that half precision rounds.
 {ninth} of the 26 are noticed by a quick run since.
 
+A tenth list, of 27 reports of 2023 to 2026 from eighteen programs (PyTorch, TensorFlow, JAX, MLX,
+TVM, OpenVINO, ONNX Runtime, ExecuTorch, TT-NN, CUDA.jl, dpnp, hipBLASLt, Liger, llama.cpp, burn and
+others), was chosen in the same way: a quick run noticed 19, **70%**, and 50 fresh cases 21, 78%;
+nothing healthy was accused. Missed were whole exponents beyond the bits of the result, sizes of a
+transform without its dimensions, a correction of more than the elements, a row times a column of
+more than 2,048, images in channels_last brought to twice their size, fillings that float32 does not
+hold, a pixel exactly between two, and a gradient at log 0. For all but the last, cases are shipped
+since, and the kinds that were not drawn are drawn; of the last, an infinity of the wrong sign, the
+judge says that neither is proved. {tenth} of the 27 are noticed by a quick run since.
+
 A new row is a function with a header in one of the modules of `tests/real_bugs/`;
 [adding a fault](adding-a-fault.md) explains what a deed is. What is not noticed stays listed, with
 the reason.
@@ -181,6 +191,7 @@ def page() -> str:
         seventh=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("seventh")),
         eighth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("eighth")),
         ninth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("ninth")),
+        tenth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("tenth")),
         fourth=sum(_quick(rows, topic) for topic in TOPICS if "frameworks" in topic),
         third=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("third")),
     )
