@@ -197,7 +197,7 @@ def of_parametric(
 ) -> list[torch.Tensor | float]:
     """1 or |w|, as the sign of x has it; of the weight the sum of what it is multiplied by, for all
     channels the largest."""
-    slopes = weight.reshape(-1, *(1,) * (x.ndim - 2)) if weight.numel() > 1 else weight
+    slopes = weight.reshape((-1, *(1,) * (x.ndim - 2)) if weight.numel() > 1 else ())
     factors = torch.where(x > 0.0, torch.ones_like(x), slopes.abs().expand_as(x))
     below = finite(x).clamp(max=0.0).abs()
     sums = below.transpose(0, 1).flatten(1).sum(1) if weight.numel() > 1 else below.sum()

@@ -101,6 +101,7 @@ def of_margins(
     weight: Any = None,
     reduction: str = "mean",
 ) -> torch.Tensor:
+    target = target.reshape(x.shape[:-1])
     chosen = x.gather(-1, target.unsqueeze(-1))
     size, gap = abs(margin) + chosen.abs() + x.abs(), (margin - chosen + x).clamp(min=0.0)
     each = (size if p == 1 else gap * (2.0 * size + gap)).mean(-1) * (

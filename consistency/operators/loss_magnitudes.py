@@ -64,12 +64,12 @@ def of_gaussian(
     outputs: Tensors,
     x: torch.Tensor,
     t: torch.Tensor,
-    var: torch.Tensor,
+    var: torch.Tensor | float,
     full: bool = False,
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> torch.Tensor:
-    var = var.clamp(min=eps)
+    var = torch.as_tensor(var, dtype=x.dtype).clamp(min=eps)
     return reduce(var.log().abs() + (x - t) ** 2 / var + (2.0 if full else 0.0), reduction)
 
 

@@ -191,7 +191,7 @@ def of_unit(
 ) -> torch.Tensor:
     """|ref|; a root other than the square root carries the rounding of its exponent, times the
     logarithm of what is under it, and one of p < 1 the p-th part of the sum's."""
-    if p in (1.0, 2.0, math.inf):
+    if p in (0.0, 1.0, 2.0, math.inf):
         return outputs[0].abs()
     length = torch.linalg.vector_norm(x, p, dim, keepdim=True)
     return outputs[0].abs() * (2.0 + finite(length.log()).abs()) * max(1.0, 1.0 / p)

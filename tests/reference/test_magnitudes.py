@@ -19,6 +19,13 @@ def drawn(dtype: str, base: list[int], stop: int, values: list[Any]) -> dict[str
     return {"tensor": {"base": base, "dtype": dtype, "stop": stop, "values": values}}
 
 
+def ordinary(base: list[int]) -> dict[str, Any]:
+    return drawn("float32", base, 4096, ["uniform", 0.25, 1.0])
+
+
+A_CLASS = drawn("int64", [], 12003, ["integers", 0, 3])
+
+
 def gradient(operator: str, dtype: str, *args: Any, **kwargs: Any) -> Reference:
     made = {
         "operator": operator,
@@ -102,3 +109,27 @@ def test_a_sum_of_equal_steps_admits_half_a_unit_for_each() -> None:
     target = drawn("int64", [], 10, ["integers", 0, 1023])
     (size,) = gradient("nn.functional.multi_margin_loss", "float32", scores, target).magnitudes
     assert float(torch.as_tensor(size).max()) >= 1024 / 16
+
+
+@pytest.mark.parametrize(
+    ("operator", "direction", "args", "kwargs"),
+    [
+        ("nn.functional.normalize", "forward", [ordinary([2, 3])], {"p": 0.0}),
+        ("nn.functional.gaussian_nll_loss", "forward", [ordinary([3]), ordinary([3]), 0.5], {}),
+        ("nn.functional.multi_margin_loss", "forward", [ordinary([1, 4]), A_CLASS], {}),
+        ("nn.functional.prelu", "backward", [ordinary([]), ordinary([1])], {}),
+    ],
+)
+def test_arguments_that_torch_takes_have_an_s(
+    operator: str, direction: str, args: list[Any], kwargs: dict[str, Any]
+) -> None:
+    """The number of what is not zero as a norm, one variance for all, a class without a dimension,
+    one slope for a single number."""
+    line = {"operator": operator, "dtype": "float32", "args": args, "kwargs": kwargs}
+    case = Case.from_line(json.dumps(line | {"cotangent": 7000}))
+    with quiet():
+        reference = Reference(operators.get(operator), prepare(case), direction)
+        assert reference.outcome.ok
+        sizes = [torch.as_tensor(size) for size in reference.magnitudes]
+    assert sizes
+    assert all(bool((size >= 0.0).all()) and bool(size.isfinite().all()) for size in sizes)
