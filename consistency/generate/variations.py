@@ -287,15 +287,16 @@ def _is_resizable(tensor: TensorRecipe) -> bool:
 
 
 def _resized(tensor: TensorRecipe, sizes: dict[int, int], kept: set[int]) -> TensorRecipe:
-    """Another shape; positions within a size reach to its new end, but for those within a tensor
-    that keeps its size: some kernels do not check them, and read or write whatever is there."""
+    """Another shape, if it may have one; positions within a size reach to its new end, but for
+    those within a tensor that keeps its size: some kernels do not check them, and read or write
+    whatever is there."""
     values = tensor.values
-    if not _is_resizable(tensor):
-        return tensor
     if values[0] in SQUARE:
         values = (values[0], sizes.get(values[1], values[1]), *values[2:])
     elif values[0] == "integers" and values[2] + 1 in sizes.keys() - kept:
         values = (values[0], values[1], sizes[values[2] + 1] - 1)
+    if not _is_resizable(tensor):
+        return replace(tensor, values=values) if values[0] == "integers" else tensor
     base = tuple(sizes.get(size, size) for size in tensor.base)
     return _filled(replace(tensor, base=base, values=values), tensor)
 

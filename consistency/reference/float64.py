@@ -28,6 +28,7 @@ from ..core.verdict import OutcomeStatus
 from ..generate.materialize import Adjust, Arguments, Materials, leaves
 from ..generate.value_classes import EXACT_CLASSES
 from ..operators.declare import Operator
+from .converted_integers import converted
 from .input_numbers import InputNumbers
 from .magnitudes import MAGNITUDES, Magnitudes, floats, unsigned, without_special_values
 from .moved_gradients import without_moved
@@ -102,6 +103,10 @@ class Reference(InputNumbers):
         )
         backward = direction == "backward"
         arguments = materials.build("float64", gradients=backward and operator.leaves)
+        as_computed = converted(operator, materials, [t.ndim for t in arguments.tensors])
+        if as_computed is not materials:
+            self.materials = as_computed
+            arguments = as_computed.build("float64", gradients=backward and operator.leaves)
         try:
             self.outcome = Outcome(OutcomeStatus.OK, _call(operator, arguments, backward))
         except Exception as error:  # reported as a case without a reference

@@ -239,3 +239,13 @@ def test_grouped_images_one_pixel_wide_keep_their_layout() -> None:
         case = Case("nn.functional.conv2d", "float32", (first, weight), kwargs)
         firsts = {other.tensors[0] for other in variations(conv2d, case)}
         assert any(isinstance(t, TensorRecipe) and t.view for t in firsts) == layouts
+
+
+def test_positions_in_a_view_stay_within_a_size_that_shrinks() -> None:
+    """torch 2.13 takes positions of ``take_along_dim`` modulo the size, and raises nothing."""
+    rows = TensorRecipe((5, 9), "float32", ("uniform", -1.0, 1.0), 100)
+    positions = TensorRecipe((2, 5), "int64", ("integers", 0, 8), 200, (("transpose", 0, 1),))
+    case = Case("take_along_dim", "float32", (rows, positions, 1))
+    for other in variations(operators.get("take_along_dim"), case):
+        arguments = prepare(other).build()
+        assert int(arguments.args[1].max()) < arguments.args[0].shape[1], other.line

@@ -140,7 +140,7 @@ def _refuse_zero(divisor: Array) -> None:
 def _offer_logical(name: str, function: Callable[[Array, Array], Array]) -> None:
     @implements(name, wide=True, pointwise=True)
     def call(input: Array, other: Array) -> Array:
-        return function(input, other)
+        return function(*unify(input, other))
 
 
 for _name, _function in {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}.items():

@@ -4,7 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from consistency.backends.numpy.dtypes import FLOAT, INDEX, Array, Operand, constant, is_nan
+from consistency.backends.numpy.dtypes import (
+    FLOAT,
+    INDEX,
+    Array,
+    Operand,
+    constant,
+    is_integer,
+    is_nan,
+    unify,
+)
 from consistency.backends.numpy.implementations import implements
 
 
@@ -51,6 +60,8 @@ def searchsorted(
     sorter: Array | None = None,
 ) -> Array:
     keys = np.asarray(input)
+    if is_integer(keys) and is_integer(sorted_sequence):
+        keys = unify(keys, sorted_sequence)[0]  # a single one is converted to the sequence's dtype
     from_right = right or side == "right"
     sequence = (
         sorted_sequence if sorter is None else np.take_along_axis(sorted_sequence, sorter, -1)
