@@ -120,10 +120,11 @@ def of_logistic_slope(
 def of_labels(
     outputs: Tensors,
     x: torch.Tensor,
-    t: torch.Tensor | float,
+    t: Any,
     weight: Any = None,
     reduction: str = "mean",
 ) -> torch.Tensor:
+    """Labels and weights may be numbers."""
     losses = weighted((1.0 + abs(t)) * x.abs() + 1.0, weight).mean(-1)
     return reduce(losses, reduction)
 

@@ -139,10 +139,10 @@ def _compact_fields(value: Any) -> dict[str, Any]:
     # dataclasses.asdict copies every value deeply first, which takes half of a small case's time;
     # plain values, which are most, need no further look
     data = {}
-    names, values = _fields(type(value))
+    kind: Any = type(value)
+    names, values = _fields(kind)
     for name, item in zip(names, values(value), strict=True):
-        kind = type(item)
-        if kind in _PLAIN:
+        if type(item) in _PLAIN:
             if item:
                 data[name] = item
         elif _is_not_default(name, item):
