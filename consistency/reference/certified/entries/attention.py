@@ -47,12 +47,17 @@ def scores_of(
     scores = e.mul(sums.matmul(query, transpose(key, -2, -1)), scaling(query.shape[-1], scale))
     if is_causal:
         visible = np.tri(*scores.shape[-2:], dtype=np.bool_)
-        scores = e.where(Constant(visible), scores, float("-inf"))
+        scores = _masked(scores, Constant(visible))
     if mask is not None:
-        scores = (
-            e.where(mask, scores, float("-inf")) if mask.kind == "bool" else e.add(scores, mask)
-        )
+        scores = _masked(scores, mask) if mask.kind == "bool" else e.add(scores, mask)
     return scores, value
+
+
+def _masked(scores: Node, visible: Node) -> Node:
+    """−∞ where nothing is visible; unknown where NaN is hidden, as a kernel may leave it out or add
+    −∞ to it."""
+    hidden = e.doubted(e.node_of(float("-inf")), e.is_nan(scores))
+    return e.where(visible, scores, hidden)
 
 
 def _shares(scores: Node) -> Node:
