@@ -207,12 +207,15 @@ def weighing(
 def in_groups(query: torch.Tensor, *shared: torch.Tensor) -> list[torch.Tensor]:
     """Keys or values repeated for every query head of their group."""
     heads = query.shape[1] if query.ndim == 4 else 0
-    return [t.repeat_interleave(heads // t.shape[1], 1) if heads else t for t in shared]
+    return [
+        t.repeat_interleave(heads // t.shape[1], 1) if heads and t.ndim == 4 else t for t in shared
+    ]
 
 
 def shared(size: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """The sum over the query heads that share a head of ``like``."""
-    return size.reshape(*like.shape[:2], -1, *like.shape[2:]).sum(2) if like.ndim == 4 else size
+    grouped = size.ndim == like.ndim == 4
+    return size.unflatten(1, (like.shape[1], -1)).sum(2) if grouped else size
 
 
 def factor_of(scale: float | None, query: torch.Tensor) -> float:
@@ -246,7 +249,8 @@ def of_gradients(
     mean = (weights * each).sum(-1, keepdim=True)
     scores = weights * (errors * (each + mean) + (weights * errors * each).sum(-1, keepdim=True))
     of_keys = shared(scores.mT @ query.abs() * factor, key)
-    of_values = shared((weights * errors).mT.sum(-1, keepdim=True).expand(values.shape), value)
+    rows = (weights * errors).mT.sum(-1, keepdim=True)
+    of_values = shared(rows.expand(torch.broadcast_shapes(rows.shape, values.shape)), value)
     sizes = [scores @ keys.abs() * factor, of_keys, of_values, scores]
     return [s.sum_to_size(g.shape) for s, g in zip(sizes, gradients, strict=False)]
 

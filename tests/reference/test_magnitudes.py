@@ -23,6 +23,8 @@ def ordinary(base: list[int]) -> dict[str, Any]:
     return drawn("float32", base, 4096, ["uniform", 0.25, 1.0])
 
 
+ATTENTION = "nn.functional.scaled_dot_product_attention"
+ONE = [1, 2, 6, 4]
 A_CLASS = drawn("int64", [], 12003, ["integers", 0, 3])
 
 
@@ -118,13 +120,15 @@ def test_a_sum_of_equal_steps_admits_half_a_unit_for_each() -> None:
         ("nn.functional.gaussian_nll_loss", "forward", [ordinary([3]), ordinary([3]), 0.5], {}),
         ("nn.functional.multi_margin_loss", "forward", [ordinary([1, 4]), A_CLASS], {}),
         ("nn.functional.prelu", "backward", [ordinary([]), ordinary([1])], {}),
+        (ATTENTION, "backward", [ordinary([1, 2, 2, 5, 4]), *[ordinary([2, 2, 6, 4])] * 2], {}),
+        (ATTENTION, "backward", [ordinary(s) for s in ([2, 2, 5, 4], [2, 2, 6, 4], ONE)], {}),
     ],
 )
 def test_arguments_that_torch_takes_have_an_s(
     operator: str, direction: str, args: list[Any], kwargs: dict[str, Any]
 ) -> None:
     """The number of what is not zero as a norm, one variance for all, a class without a dimension,
-    one slope for a single number."""
+    one slope for a single number, keys or values for several batches."""
     line = {"operator": operator, "dtype": "float32", "args": args, "kwargs": kwargs}
     case = Case.from_line(json.dumps(line | {"cotangent": 7000}))
     with quiet():
