@@ -215,7 +215,7 @@ def in_groups(query: torch.Tensor, *shared: torch.Tensor) -> list[torch.Tensor]:
 def shared(size: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """The sum over the query heads that share a head of ``like``."""
     grouped = size.ndim == like.ndim == 4
-    return size.unflatten(1, (like.shape[1], -1)).sum(2) if grouped else size
+    return size.reshape(len(size), like.shape[1], -1, *size.shape[2:]).sum(2) if grouped else size
 
 
 def factor_of(scale: float | None, query: torch.Tensor) -> float:
@@ -249,9 +249,8 @@ def of_gradients(
     mean = (weights * each).sum(-1, keepdim=True)
     scores = weights * (errors * (each + mean) + (weights * errors * each).sum(-1, keepdim=True))
     of_keys = shared(scores.mT @ query.abs() * factor, key)
-    rows = (weights * errors).mT.sum(-1, keepdim=True)
-    of_values = shared(rows.expand(torch.broadcast_shapes(rows.shape, values.shape)), value)
-    sizes = [scores @ keys.abs() * factor, of_keys, of_values, scores]
+    of_values = (weights * errors).mT.sum(-1, keepdim=True) * torch.ones_like(values)
+    sizes = [scores @ keys.abs() * factor, of_keys, shared(of_values, value), scores]
     return [s.sum_to_size(g.shape) for s, g in zip(sizes, gradients, strict=False)]
 
 

@@ -197,6 +197,8 @@ class Reference(InputNumbers):
             return n
         # All products of the forward pass, spread over the elements of this gradient.
         gradient = self.outcome.outputs[index].tensor
+        if self.operator.family == "foreach" and len(self.outputs) % len(forward) == 0:
+            forward = (forward[index % len(forward)],)  # the result at the same place
         spread = max(
             n
             * sum(o.numel() for o in forward)

@@ -80,6 +80,13 @@ def test_gradients_of_lists_belong_to_the_result_at_their_place() -> None:
     size = reference.magnitudes[1]
     assert isinstance(size, torch.Tensor)
     assert size.max() < 8.0
+    assert reference.terms(1) == 1.0  # not of the 603 results
+
+
+def test_the_terms_of_two_lists_are_those_of_results_at_the_same_places() -> None:
+    lists = [[ordinary([600]), ordinary([3])], [ordinary([600]), ordinary([1])]]
+    reference = gradient("_foreach_mul", "float32", *lists)
+    assert [reference.terms(i) for i in range(4)] == [1.0, 1.0, 1.0, 3.0]
 
 
 def test_each_cotangent_is_added_once_at_most() -> None:
