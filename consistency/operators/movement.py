@@ -112,13 +112,15 @@ def quarter_turns(d: Drawing, shape: Shape) -> Sequence[Arg]:
 
 def rolled(d: Drawing, shape: Shape) -> Sequence[Arg]:
     """By how much, also beyond the size: all elements in their order, or along each of several
-    dims, which may be counted from the end. Shrinks towards 0."""
+    dims, which may be counted from the end, or along one that is no list. Shrinks towards 0."""
     far = d.choice(7, 7, 300)
     if not shape or not d.flag():
         return (d.integer(-far, far),)
     dims = [*d.dims(shape)]
     if d.choice(False, False, True):
         dims = [dim - len(shape) for dim in reversed(dims)]
+    if len(dims) == 1 and d.flag():
+        return d.integer(-far, far), dims[0]
     return [d.integer(-far, far) for _ in dims], dims
 
 

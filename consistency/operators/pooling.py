@@ -35,6 +35,7 @@ from .parameter_sampling import optional_arguments, per_dim, spread, summed
 
 MOST = {1: 65, 2: 17, 3: 8}
 KERNEL = {1: 9, 2: 5, 3: 3}
+LARGE_KERNEL = {1: 40, 2: 11, 3: 5}
 # Torch refuses images with more pixels than the largest number of an eight-bit dtype.
 NARROW = {1: 65, 2: 11, 3: 5}
 VALUES = Domain(specials=("nan", "inf", "-inf", "max", "-max"), wide=(-24, 24), tiny=True)
@@ -64,7 +65,8 @@ def windows(
 ) -> tuple[int | list[int], dict[str, Any], list[int]]:
     """Kernel, keyword arguments and a spatial size that holds at least one window, in general no
     whole number of them."""
-    kernel = per_dim(d, rank, 1, KERNEL[rank])
+    large = d.dtype not in ("int8", "uint8") and d.choice(*[False] * 7, True)
+    kernel = per_dim(d, rank, 1, (LARGE_KERNEL if large else KERNEL)[rank])
     extent = spread(kernel, rank)
     kwargs: dict[str, Any] = {"ceil_mode": True} if d.flag() else {}
     padding, dilation = [0] * rank, [1] * rank
@@ -76,6 +78,10 @@ def windows(
     elif d.flag():
         kwargs["stride"] = per_dim(d, rank, 1, d.choice(3, 9))
         kwargs["padding"] = padding = [d.integer(0, k // 2) for k in extent]
+        if d.choice(False, False, True):  # one number for all; the window as the stride
+            kwargs["padding"] = min(padding)
+            padding = [min(padding)] * rank
+            del kwargs["stride"]
     if dilated and d.flag():
         kwargs["dilation"] = per_dim(d, rank, 1, d.choice(2, 3))
         dilation = spread(kwargs["dilation"], rank)
@@ -87,7 +93,7 @@ def windows(
         for k, s, p in zip(extent, dilation, padding, strict=True)
     ]
     most = NARROW if d.dtype in ("int8", "uint8") else MOST
-    return kernel, kwargs, [d.size(low, most[rank]) for low in min_sizes]
+    return kernel, kwargs, [d.size(low, max(low, most[rank])) for low in min_sizes]
 
 
 def average(rank: int) -> Sample:
