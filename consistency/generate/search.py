@@ -25,6 +25,7 @@ from ..operators.declare import Operator
 from .gradients import with_cotangent_layouts, with_untracked_inputs
 from .hypothesis_settings import hypothesis_alone, settings
 from .memory_formats import with_channels_last
+from .odd_options import with_odd_options
 from .scalar_pairs import with_scalar_pair
 from .strategies import cases
 from .variations import with_variations
@@ -63,7 +64,8 @@ def batch(operator: Operator, dtype: str, examples: int, seed: int = 0) -> list[
         collect()
     digests = {case.digest for case in distinct.values()}
     extra = (case for digest, case in similar.items() if digest not in digests)
-    drawn = with_variations(operator, [*distinct.values(), *extra][:examples])
+    ordinary = [*distinct.values(), *extra][:examples]
+    drawn = with_odd_options(operator, with_variations(operator, ordinary), ordinary)
     chosen = with_channels_last(operator, drawn)
     changed = [case for case in chosen if case not in drawn]
     paired = with_scalar_pair(operator, chosen, changed)

@@ -405,6 +405,7 @@ sample("take_along_dim", real(3, 5), index, 0)
 sample("take_along_dim", real(3, 5), whole(4, high=15))
 sample("take_along_dim", real(3, 5), whole(3, 5, high=15), 0)  # modulo the size
 sample("fft.fftn fft.ifftn mT", real())
+sample("fft.fftn fft.ifftn", real(3, 4), None, ())  # along no dimension
 sample("masked_fill", real(3, 5), truth(5), 2.5)
 sample("masked_select", real(3, 5), truth(5))
 sample("masked_scatter", real(3, 5), truth(3, 5), real(15))

@@ -46,7 +46,8 @@ def _offer_several(name: str, default: tuple[int, int] | None) -> None:
                 x.shape[d] if size == -1 else size for size, d in zip(lengths, over, strict=True)
             ]
         result = transform(x, lengths, over, norm)
-        if not x.ndim and name in ("fftn", "ifftn"):  # NumPy returns a number as it is
+        # Along no dimension NumPy returns what it was given.
+        if name in ("fftn", "ifftn") and not np.iscomplexobj(result):
             result = np.asarray(result, np.complex128)
         return _in_precision_of(x, result)
 
