@@ -16,7 +16,7 @@ from dataclasses import replace
 from ..core.dtypes import INTEGER_RANGE
 from ..core.model import Case
 from ..core.recipe import Arg, TensorRecipe
-from ..operators.declare import Operator
+from ..operators.declare import HALF, Operator
 from .variations import ATTEMPTS, PERIOD, is_possible
 
 FRACTIONS = (0.0, -0.0, 1.0, -1.5, 2.0)
@@ -151,7 +151,7 @@ def odd_options(operator: Operator, case: Case, others: Sequence[Case] = ()) -> 
     for name, value in case.kwargs.items():
         for other in (*_others(operator, case, name, value), *_spellings(operator, value, name)):
             yield replace(case, kwargs={**case.kwargs, name: other})
-        if _can_be_left_out(operator, name, value):
+        if _can_be_left_out(operator, case, name):
             yield replace(case, kwargs={k: v for k, v in case.kwargs.items() if k != name})
     for name in sorted(FLAGS & {name for other in (case, *others) for name in other.kwargs}):
         for flag in (False, True):
@@ -159,13 +159,14 @@ def odd_options(operator: Operator, case: Case, others: Sequence[Case] = ()) -> 
                 yield replace(case, kwargs={**case.kwargs, name: flag})
 
 
-def _can_be_left_out(operator: Operator, name: str, value: Arg) -> bool:
+def _can_be_left_out(operator: Operator, case: Case, name: str) -> bool:
     """Whether the option is one that stands beside others by chance."""
     known, family = operator.ruled_by
     options = (bool, int, float, str, list, tuple, type(None))
     kept = family in NEEDED or name == "dtype" or (known, name) in WARNED
+    kept |= _is_padded_half(operator, case) and name != "stride"
     kept |= any(known in whose and exceptions is None for whose, exceptions, _ in LEFT_OUT)
-    return isinstance(value, options) and not kept
+    return isinstance(case.kwargs[name], options) and not kept
 
 
 def _others(operator: Operator, case: Case, name: str, value: Arg) -> Iterator[Arg]:
@@ -180,6 +181,8 @@ def _stays(operator: Operator, case: Case, name: str) -> bool:
     """Whether the option is one of those left out. Names that are not in a list of exceptions are;
     of operators that are named, whole numbers beside whole ones."""
     known, family = operator.ruled_by
+    if _is_padded_half(operator, case) and name != "stride":
+        return True
     for whose, exceptions, _ in LEFT_OUT:
         if family in whose and (exceptions is None or name not in exceptions):
             return True
@@ -188,6 +191,12 @@ def _stays(operator: Operator, case: Case, name: str) -> bool:
                 return name not in exceptions
             return exceptions is None or case.dtype in INTEGER_RANGE
     return name == "dropout_p"
+
+
+def _is_padded_half(operator: Operator, case: Case) -> bool:
+    """Whether a window of padding only would end the process: in oneDNN's convolutions of half
+    formats (docs/findings.md)."""
+    return operator.ruled_by[1] == "convolution" and case.dtype in HALF
 
 
 def _spellings(operator: Operator, value: Arg, name: str = "") -> Iterator[Arg]:
@@ -213,7 +222,7 @@ def _dimensions(value: Arg) -> Iterator[Arg]:
         case list() | tuple():
             numbers = [item for item in value if isinstance(item, int)]
             yield from ([], None, numbers[::-1])
-            yield from ([*numbers[:1]], [*numbers[-1:], *numbers[:-1]])
+            yield from ([*numbers[:1]], [*numbers[-1:], *numbers[:-1]], [-1 - n for n in numbers])
 
 
 def _numbers(operator: Operator, case: Case, name: str, value: Arg) -> Iterator[Arg]:

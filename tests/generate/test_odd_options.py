@@ -64,6 +64,7 @@ def test_whole_numbers_around_sizes_and_powers_of_two() -> None:
 def test_dimensions_in_every_way() -> None:
     found = values(options("sum", IMAGE, dim=[1, 2, 3], keepdim=True), "dim")
     assert {"[]", "None", "[3, 2, 1]", "[1]", "[3, 1, 2]", "'left out'"} <= found
+    assert "[-2, -3, -4]" in found  # counted from the end
     assert {"[2]", "None"} <= values(options("sum", IMAGE, dim=2), "dim")
 
 
@@ -93,6 +94,16 @@ def test_what_is_not_defined_stays_out() -> None:
     names = {name for family, _, _ in LEFT_OUT for name in family}
     families = {operator.family for operator in operators.registry().values()}
     assert names <= families | {*operators.registry()}
+
+
+def test_windows_of_padding_only_stay_out_of_half_formats() -> None:
+    """There oneDNN ends the process."""
+    for dtype, wider in (("float32", True), ("bfloat16", False), ("float16", False)):
+        x = TensorRecipe((2, 3, 8, 8), dtype, UNIFORM, 5000)
+        found = options("nn.functional.conv2d", x, x, dtype=dtype, padding=1, dilation=2, stride=1)
+        assert ("128" in values(found, "padding")) == wider
+        assert ("'left out'" in values(found, "dilation")) == wider
+        assert "64" in values(found, "stride")
 
 
 def test_large_whole_numbers_stay_whole() -> None:

@@ -18,6 +18,7 @@ from consistency.generate.materialize import prepare
 from consistency.judge.tolerances import load
 from consistency.operators import registry
 from consistency.operators.declare import Operator
+from consistency.operators.parameter_sampling import spread
 from tests.support.drawing import assert_telling, draw
 
 MODULES = (
@@ -165,7 +166,7 @@ def test_convolutions_leave_out_what_crashes_or_has_no_right_reference() -> None
             for name, default in (("padding", 0), ("dilation", 1))
         )
         if case.dtype == "bfloat16" and not isinstance(padding, str):
-            padding, dilation = ([n, n] if isinstance(n, int) else n for n in (padding, dilation))
+            padding, dilation = (spread(n, 2) for n in (padding, dilation))
             padded += any(padding)
             assert all(
                 p <= (k - 1) * s
