@@ -5,7 +5,7 @@
 
 A budget that exceeds the result admits everything (``tests/support/budgets/``). ``measure`` appends
 a line per operator, dtype and direction to STORE, and goes on where an earlier run stopped; all of
-them take some three minutes of processor time.
+them take a quarter of an hour of processor time.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from consistency.generate.shipped.cases import cases
 from consistency.judge.tolerances import Tolerances, load
 from consistency.reference import quiet
 from tests.support.budgets.measure import LIMITS, budgets, rules
-from tests.support.budgets.page import NO_REASON, page, reason
+from tests.support.budgets.page import NO_REASON, TOO_WIDE, page, reason
 from tests.support.paths import ROOT
 
 WIDE = """extends: packaged
@@ -22,7 +22,7 @@ MOST_OF_A_GRADIENT = 256.0  # times u of the format, what cancels in the gradien
 HEALTHY = {"ratio": 1e-6, "largest": 1.0}
 EXCEEDS = {
     "ratio": 7.0, "largest": 1.0, "error": 1e-8, "rounding": 1e-7, "magnitude": 1.0, "terms": 2.0,
-    "judged": True, "stated": False,
+    "judged": True, "stated": False, "flushed": False,
 }  # fmt: skip
 
 
@@ -57,7 +57,8 @@ def test_a_rule_that_admits_everything_is_found(name: str, tmp_path: Any) -> Non
     [({}, NO_REASON), ({"largest": 1e-37}, "smallest normal"), ({"rounding": 0.2}, "at random"),
      ({"error": 0.2}, "the CPU itself"), ({"magnitude": 1e4}, "cancel"),
      ({"terms": 1e8}, "many terms"), ({"magnitude": None}, "no budget"),
-     ({"judged": False}, "no budget"), ({"magnitude": 0.0, "stated": True}, "source")],
+     ({"judged": False}, "no budget"), ({"flushed": True}, "taken for zero"),
+     ({"magnitude": 0.0, "stated": True}, "source")],
 )  # fmt: skip
 def test_what_explains_a_wide_budget(changes: dict[str, Any], words: str) -> None:
     assert words in reason(row(), EXCEEDS | changes)
@@ -72,6 +73,17 @@ def test_the_page_lists_what_exceeds_the_limit() -> None:
     assert "| `exp` | 1e-06 / 1e-06 | –" in text
     assert "empty" not in text
     assert NO_REASON not in page([row(HEALTHY)])
+
+
+def test_rules_that_are_too_wide_are_apart_from_reasons() -> None:
+    wide = [row(EXCEEDS, operator="exp"), row(EXCEEDS, operator="prod")]
+    text = page([*wide, row(EXCEEDS | {"magnitude": 1e4}, operator="mul")])
+    assert "3 of 3 cases exceed it; 1 have a reason" in text
+    assert "2 have none" in text
+    reasons, _, rest = text.partition("## Rules that are too wide")
+    assert "| 1 | **`mul` float32 forward** |" in reasons
+    assert f"| {TOO_WIDE['prod', 'forward']} | 1 | **`prod` float32 forward** |" in rest
+    assert "too wide" not in page([row(HEALTHY)])
 
 
 def test_every_wide_budget_of_the_page_has_a_reason() -> None:

@@ -26,6 +26,7 @@ from consistency.errors import ConsistencyError
 from consistency.generate.materialize import prepare
 from consistency.generate.shipped.cases import cases
 from consistency.judge.compare import compare
+from consistency.judge.judgment import Judgment
 from consistency.judge.tolerances import Tolerances, load
 from consistency.operators.declare import Operator
 from consistency.reference import Reference, perturbation, quiet
@@ -84,8 +85,9 @@ def budgets(operator: Operator, case: Case, direction: str, rules: Tolerances) -
     ``largest`` max|ref|. Beyond the limit, in the same unit: ``error``, the largest error of the
     CPU in this output; ``rounding``, how far it moves where every input, or every step, is rounded
     at random; ``magnitude``, the element's S, None where it has no bound. ``terms`` is n, a number;
-    ``judged``: whether the change of the element changes × budget; ``stated``: whether the rule has
-    a bound of its own, with its source."""
+    ``judged``: whether the change of the element changes × budget; ``flushed``: whether the changed
+    element is right where subnormal inputs are taken for zero; ``stated``: whether the rule has a
+    bound of its own, with its source."""
     reference = Reference(operator, prepare(case), direction)
     outcome = CPU.run(operator, reference.materials, direction)
     if not outcome.ok or not reference.outcome.ok:
@@ -106,7 +108,9 @@ def budgets(operator: Operator, case: Case, direction: str, rules: Tolerances) -
         for place in spots(case.digest, index, finite.size, ELEMENTS):
             position = int(finite[place])
             error = (-ERROR if numbers[position] > 0.0 else ERROR) * scale
-            found = ratio(outcome, index, position, numbers[position] + error, reference, rules)
+            wrong = numbers[position] + error
+            judged = judged_with(outcome, index, position, wrong, reference, rules)
+            found = ratio(judged)
             fact: Fact = {"ratio": found, "largest": scale, "output": index}
             if found > LIMITS[output.dtype]:
                 fact["stated"] = rule.absolute is not None or bool(rule.ranges)
@@ -115,7 +119,8 @@ def budgets(operator: Operator, case: Case, direction: str, rules: Tolerances) -
                 size = magnitude(reference, index, position)
                 fact["magnitude"] = None if size is None else size / scale
                 fact["terms"] = reference.terms(index)
-                unchanged = ratio(outcome, index, position, None, reference, rules)
+                fact["flushed"] = not judged.metrics.get("rho_max") and "flushed" in judged.metrics
+                unchanged = ratio(judged_with(outcome, index, position, None, reference, rules))
                 fact["judged"] = abs(found / unchanged - 1.0) > 1e-9 if unchanged else True
             yield fact
 
@@ -158,11 +163,11 @@ def rounded_at_random(reference: Reference, index: int, numbers: Doubles) -> flo
     return moved
 
 
-def ratio(
+def judged_with(
     outcome: Outcome, index: int, position: int, value: float | None, reference: Reference,
     rules: Tolerances,
-) -> float:  # fmt: skip
-    """¾ ÷ (× budget) of the outcome with ``value`` at one position of output ``index``; of the
+) -> Judgment:  # fmt: skip
+    """The judgment of the outcome with ``value`` at one position of output ``index``; of the
     unchanged one without."""
     output = outcome.outputs[index]
     assert output.tensor is not None
@@ -172,10 +177,14 @@ def ratio(
     outputs = list(outcome.outputs)
     outputs[index] = replace(output, tensor=changed)
     baseline = compare(outcome, reference)
-    judged = judgment(
+    return judgment(
         reference.operator, CPU, reference.direction, baseline, reference, rules,
         compare(replace(outcome, outputs=tuple(outputs)), reference),
     )  # fmt: skip
+
+
+def ratio(judged: Judgment) -> float:
+    """¾ ÷ (× budget)."""
     if judged.verdict.fails and not judged.metrics.get("rho_max"):
         return 0.0  # noticed without a budget: as a special value, or by its structure
     return ERROR / max(judged.metrics.get("rho_max", 0.0), _NO_ERROR)

@@ -22,16 +22,19 @@ LONG = 32.0  # × n·u: the largest λ of sums in half precision is 28
 # where subnormal intermediates, and inputs that may be taken for zero, are as large as the result
 NEXT_TO_NORMAL = {"float32": 2.0**-116, "float16": 2.0**-11, "bfloat16": 2.0**-116}
 NO_REASON = "**no reason is known**"
-# Of what no condition holds: (operator, direction): why its budget exceeds the limit.
-REASONS: dict[tuple[str, str], str] = {
-    (
-        "special.i0e",
-        "backward",
-    ): "i1e − sgn(x)·i0e nearly cancels far from 0 (at ±100 the CPU needs "
-    "λ = 109), and S, the response to the input, does not tell near from far",
-    ("logcumsumexp", "backward"): "exp(x − y) of the rounded y errs by u times y, which S does not "
-    "contain: λ is calibrated where y is large",
-}
+# Rules that no condition excuses, by operator and direction: why they are too wide.
+TOO_WIDE: dict[tuple[str, str], str] = {
+    ("special.i0e", "backward"):
+    "far from 0 i1e − sgn(x)·i0e nearly cancels (at ±100 the CPU needs λ = 109). S, the response "
+    "to the input, does not tell near from far, so λ is as large near 0, where nothing cancels",
+    ("logcumsumexp", "backward"):
+    "exp(x − y) of the rounded y errs by u times y, which S does not contain: λ is calibrated "
+    "where y is large, and is the same where y is small",
+    ("prod", "forward"):
+    "λ is calibrated on long products, whose roundings are counted as √n. Where few different "
+    "factors repeat, they are counted as n, and λ is the same: the budget is 64·n·u·S, where "
+    "n roundings err by ½·n·u·S",
+}  # fmt: skip
 OBSERVED = "what is compared is made of the elements, as a sum over ties: one of them counts little"
 
 
@@ -56,6 +59,10 @@ def _unbounded(fact: Fact, dtype: str) -> bool:
     return fact["magnitude"] is None or not fact["judged"]
 
 
+def _flushed(fact: Fact, dtype: str) -> bool:
+    return bool(fact["flushed"])
+
+
 def _stated(fact: Fact, dtype: str) -> bool:
     return bool(fact["stated"])
 
@@ -72,6 +79,7 @@ CONDITIONS: tuple[tuple[str, Callable[[Fact, str], bool]], ...] = (
      f"{LONG:.0f}·n·u·S", _long),
     ("the element has no budget: a pole, NaN among its inputs, an intermediate beyond the format",
      _unbounded),
+    ("subnormal inputs, each of which may be taken for zero, are the whole result", _flushed),
     ("a bound in units of the result, with its source in tolerances.yaml", _stated),
 )  # fmt: skip
 
@@ -86,8 +94,8 @@ budgets that is: so budget ÷ max|ref| is known without reading a tolerance. Of 
 {elements} elements per output counts. Forms of an operator (methods, `out=`) have its rules.
 
 The limit is 2⁻⁸ in float32 and ½ in half precision, where one rounding has 2⁻¹¹ or 2⁻⁸.
-{exceeding:,} of {cases:,} cases exceed it; each has a reason below, which is a condition on what
-was measured.
+{exceeding:,} of {cases:,} cases exceed it; {excused:,} have a reason below, which is a condition on
+what was measured.{unexcused}
 
 | dtype | direction | entries | median of medians | median case exceeds | some case exceeds |
 |---|---|---|---|---|---|
@@ -98,7 +106,7 @@ was measured.
 | condition | cases | entries, those whose median case exceeds in bold |
 |---|---|---|
 {conditions}
-
+{too_wide}
 ## Every entry
 
 budget ÷ max|ref|: median / largest case. A dash: not offered, or no case with a number to change.
@@ -108,17 +116,32 @@ budget ÷ max|ref|: median / largest case. A dash: not offered, or no case with 
 {entries}
 """
 
+TABLE_OF_TOO_WIDE = """
+## Rules that are too wide
+
+| why | cases | entries, those whose median case exceeds in bold |
+|---|---|---|
+{}
+"""
+UNEXCUSED = frozenset({NO_REASON, *TOO_WIDE.values()})
+
 
 def page(rows: Iterable[Row]) -> str:
     """The page of all rows that have cases."""
     rows = [row for row in rows if row["cases"]]
     facts = [(row, fact) for row in rows for fact in row["cases"]]
+    wide = [(row, fact) for row, fact in facts if _exceeds(row, fact)]
+    excused = [(row, fact) for row, fact in wide if reason(row, fact) not in UNEXCUSED]
+    unexcused = [(row, fact) for row, fact in wide if reason(row, fact) in UNEXCUSED]
     return PAGE.format(
         elements=ELEMENTS,
-        exceeding=sum(_exceeds(row, fact) for row, fact in facts),
+        exceeding=len(wide),
+        excused=len(excused),
+        unexcused=f" {len(unexcused):,} have none: rules that are too wide." * bool(unexcused),
         cases=len(facts),
         totals="\n".join(_totals(rows)),
-        conditions="\n".join(_conditions(facts)),
+        conditions="\n".join(_by_reason(excused)),
+        too_wide=TABLE_OF_TOO_WIDE.format("\n".join(_by_reason(unexcused))) * bool(unexcused),
         columns=" | ".join(f"{dtype} {direction}" for dtype, direction in COLUMNS),
         rules="---|" * len(COLUMNS),
         entries="\n".join(_entries(rows)),
@@ -134,7 +157,7 @@ def reason(row: Row, fact: Fact) -> str:
     forward = row["direction"] == "forward"
     if operator and (operator.observe if forward else operator.observe_gradients):
         return OBSERVED
-    return REASONS.get((row["operator"], row["direction"]), NO_REASON)
+    return TOO_WIDE.get((row["operator"], row["direction"]), NO_REASON)
 
 
 def _exceeds(row: Row, fact: Fact) -> bool:
@@ -159,11 +182,11 @@ def _totals(rows: list[Row]) -> Iterator[str]:
             yield f"| {dtype} | {direction} | {len(of):,} | {middle:.1e} | {often} | {once} |"
 
 
-def _conditions(facts: list[tuple[Row, Fact]]) -> Iterator[str]:
+def _by_reason(facts: list[tuple[Row, Fact]]) -> Iterator[str]:
+    """A line for each reason, in the order of the conditions."""
     found: dict[str, list[Row]] = defaultdict(list)
     for row, fact in facts:
-        if _exceeds(row, fact):
-            found[reason(row, fact)].append(row)
+        found[reason(row, fact)].append(row)
     order = [words for words, _ in CONDITIONS]
     for words in sorted(found, key=lambda words: order.index(words) if words in order else 99):
         counts = Counter(_name(row) for row in found[words])
