@@ -4,13 +4,18 @@
     python tools/shipped_cases.py select STATE --part 1/2   # every second one, beside another
     python tools/shipped_cases.py select STATE --only 'nn.*'
     python tools/shipped_cases.py shorten STATE             # after other limits in `selection`
-    python tools/shipped_cases.py write STATE               # the files of the package, the page
-    python tools/shipped_cases.py replace STATE             # only what STATE holds; not the page
+    python tools/shipped_cases.py write STATE               # the files of the package
+    python tools/shipped_cases.py replace STATE             # only what STATE holds
     python tools/shipped_cases.py count STATE               # after a change of the files by hand
-    python tools/shipped_cases.py one-off STATE             # one element 1% off, in quick runs
-    python tools/shipped_cases.py further STATE             # cases where that is not noticed
+    python tools/shipped_cases.py further STATE             # cases where `one-off` is not noticed
     python tools/shipped_cases.py reach STATE               # cases for conditions that none meets
-    python tools/shipped_cases.py add STATE                 # these into the files; the page
+    python tools/shipped_cases.py add STATE                 # these into the files
+
+What the package's cases are worth, without choosing any (docs/adequacy.md):
+
+    python tools/shipped_cases.py measure STATE --first 400 # planted faults; operators at random
+    python tools/shipped_cases.py one-off STATE             # one element 1% off, in quick runs
+    python tools/shipped_cases.py page STATE                # the page, of what both measured
 
 STATE is a folder outside of the package, where one line per operator × dtype is kept: a selection
 that was interrupted goes on. To choose again, delete it.
@@ -22,6 +27,7 @@ import argparse
 import fnmatch
 import gzip
 import json
+import random
 import sys
 import time
 import warnings
@@ -31,8 +37,11 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-COMMANDS = ("select", "shorten", "write", "replace", "count", "one-off", "further", "reach", "add")
-ONE_OFF, FURTHER = "one-off", "further"  # files of a state
+COMMANDS = (
+    "select", "shorten", "write", "replace", "count", "further", "reach", "add", "measure",
+    "one-off", "page",
+)  # fmt: skip
+ONE_OFF, FURTHER, MEASURED = "one-off", "further", "measured"  # files of a state
 # Those that most runs test come first.
 ORDER = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool", "complex64")
 
@@ -139,13 +148,11 @@ def write(state: Path) -> None:
     write_counts()
     count = sum(len(r["cases"]) for found in families.values() for r in found)
     pairs = sum(map(len, families.values()))
-    write_page(state)
     print(f"{count:,} cases of {pairs:,} operators × dtypes in {total:,} bytes")
 
 
 def replace_some(state: Path) -> None:
-    """Replaces the cases of what was selected in the package's files, and leaves the others and the
-    page, which is made of all selections."""
+    """Replaces the cases of what was selected in the package's files, and leaves the others."""
     from consistency import operators
     from consistency.core.reading import lines
     from consistency.generate.shipped.adequacy import FILE
@@ -163,18 +170,29 @@ def replace_some(state: Path) -> None:
         write_packed(path_of(name), [row for _, row in sorted(kept.items())])
 
 
-def one_off(state: Path, part: int, parts: int, only: str) -> None:
-    """Plants one element that is 1% off into the cases of quick runs."""
-    from tests.support.adequacy.one_element import measured
+def measure(state: Path, name: str, part: int, parts: int, only: str, first: int | None) -> None:
+    """Plants every fault (``MEASURED``), or one element that is 1% off (``ONE_OFF``), into the
+    package's cases of all operators × dtypes, or of the ``first`` of them in a random order."""
+    from tests.support.adequacy import one_element
+    from tests.support.adequacy.measure import compared
 
+    look = compared if name == MEASURED else one_element.measured
     state.mkdir(parents=True, exist_ok=True)
-    done = {(row["operator"], row["dtype"]) for row in lines_of(state, ONE_OFF)}
-    with (state / f"{ONE_OFF}-{part}.jsonl").open("a", encoding="utf-8") as stream:
-        for number, (operator, dtype) in enumerate(pairs()):
+    done = {(row["operator"], row["dtype"]) for row in lines_of(state, name)}
+    with (state / f"{name}-{part}.jsonl").open("a", encoding="utf-8") as stream:
+        for number, (operator, dtype) in enumerate(at_random()[:first]):
             chosen = number % parts == part - 1 and fnmatch.fnmatchcase(operator.name, only)
             if chosen and (operator.name, dtype) not in done:
-                stream.write(json.dumps(measured(operator, dtype)) + "\n")
+                stream.write(json.dumps(look(operator, dtype)) + "\n")
                 stream.flush()
+
+
+def at_random() -> list[tuple[Any, str]]:
+    """Every operator × dtype, in an order that is random and the same each time: whatever is
+    measured first is a sample of all."""
+    found = pairs()
+    random.Random(0).shuffle(found)
+    return found
 
 
 def further(state: Path, part: int, parts: int) -> None:
@@ -279,20 +297,19 @@ def write_packed(path: Path, rows: list[dict[str, Any]]) -> int:
 
 
 def write_page(state: Path) -> None:
-    """Writes docs/adequacy.md; without a selection in ``state``, the section of one element."""
+    """Writes docs/adequacy.md of what ``state`` measured; a part that it lacks stays as it is."""
     import torch
 
-    from consistency.generate.shipped import cases as shipped
     from tests.support.adequacy.page import FILE, SECTION, one_element, page
 
-    shipped._rows.cache_clear()
-    text = FILE.read_text(encoding="utf-8").partition(SECTION)[0]
-    selected = list(rows(state))
-    if selected:
-        text = "\n".join(page(selected, torch.__version__.partition("+")[0])) + "\n"
-    measured = {(row["operator"], row["dtype"]): row for row in lines_of(state, ONE_OFF)}
-    section = "\n".join(one_element(measured.values(), lines_of(state, FURTHER)))
-    FILE.write_text(f"{text}{section}\n", encoding="utf-8")
+    text, _, section = FILE.read_text(encoding="utf-8").partition(SECTION)
+    section, of = f"{SECTION}{section}", len(pairs())
+    if measured := list(lines_of(state, MEASURED)):
+        version = torch.__version__.partition("+")[0]
+        text = "\n".join(page(measured, version, of)) + "\n"
+    if single := list(lines_of(state, ONE_OFF)):
+        section = "\n".join(one_element(single, of)) + "\n"
+    FILE.write_text(text + section, encoding="utf-8")
 
 
 def without(cases: list[dict[str, Any]], dropped: Collection[str]) -> list[dict[str, Any]]:
@@ -338,21 +355,25 @@ def main() -> None:
     parser.add_argument(
         "--dtype", default="first", help="of `reach`: one, or each operator's first"
     )
+    parser.add_argument(
+        "--first", type=int, help="of `measure`, `one-off`: how many of a random order"
+    )
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     part, parts = map(int, chosen.part.split("/"))
     if chosen.command == "select":
         select(chosen.state, part, parts, chosen.only)
-    elif chosen.command == "one-off":
-        one_off(chosen.state, part, parts, chosen.only)
+    elif chosen.command in ("measure", ONE_OFF):
+        name = ONE_OFF if chosen.command == ONE_OFF else MEASURED
+        measure(chosen.state, name, part, parts, chosen.only, chosen.first)
+    elif chosen.command == "page":
+        write_page(chosen.state)
     elif chosen.command == "further":
         further(chosen.state, part, parts)
     elif chosen.command == "reach":
         reach(chosen.state, part, parts, chosen.only, chosen.dtype)
     elif chosen.command == "add":
         add(chosen.state)
-        if any(True for _ in lines_of(chosen.state, ONE_OFF)):  # what the page tells was measured
-            write_page(chosen.state)
     elif chosen.command == "shorten":
         shorten(chosen.state)
     elif chosen.command == "replace":

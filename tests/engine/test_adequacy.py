@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from consistency import operators
 from consistency.core.model import Case
 from consistency.engine.unit_cases import draw
+from consistency.generate.shipped import cases as shipped
 from tests.support.adequacy import (
     measure,
     noticing,
@@ -21,6 +23,8 @@ from tests.support.adequacy import (
 )
 from tests.support.adequacy.model import Healthy, same
 from tests.support.adequacy.properties import properties
+
+MANY = 0.1  # of the shipped cases: after so many changes the page is measured again
 
 
 def healthy(name: str, dtype: str = "float32", count: int = 12) -> list[Healthy]:
@@ -98,20 +102,47 @@ def test_properties_tell_layouts_values_and_arguments() -> None:
     assert properties(Case("sum", "float32")) == {"0 tensors"}
 
 
-def test_the_page_is_what_the_tool_writes() -> None:
-    row = {
-        "operator": "exp", "dtype": "float32", "cases": [{}],
-        "shown": [f"forward: {results.ONE_OFF}", f"backward: {results.ONE_OFF}"],
-        "noticed": [f"forward: {results.ONE_OFF}"],
+def row(noticed: int, shown: int) -> dict[str, object]:
+    return {
+        "operator": "exp", "dtype": "float32", "cases": 1, "drawn cases": 1,
+        "shown": [f"forward: {n}" for n in range(shown)],
+        "noticed": [f"forward: {n}" for n in range(noticed)],
+        "noticed by drawn": [],
     }  # fmt: skip
-    text = "\n".join(page.page([row], "2.13.0"))
+
+
+def test_the_page_is_what_the_tool_writes() -> None:
+    text = "\n".join(page.page([row(1, 2)], "2.13.0", 7000))
+    assert "Measured on 1 of 7,000" in text
     written = Path(page.FILE).read_text(encoding="utf-8")
     assert written.startswith(text[:200])
     measured = {"operator": "exp", "dtype": "float32", "forward": "noticed", "backward": "missed"}
-    section = "\n".join(page.one_element([measured], []))
+    section = "\n".join(page.one_element([measured], 1))
     assert "1 of 2 groups" in section
     assert "`exp` float32 backward" in section
     assert written.count(page.SECTION) == 1
+    cases = re.search(r"shipped cases \| ([\d,]+) of", written)
+    assert cases is not None
+    now = sum(shipped.count(o, d) for o in operators.registry().values() for d in o.dtypes)
+    assert int(cases[1].replace(",", "")) == pytest.approx(now, rel=MANY), (
+        "run: tools/shipped_cases.py measure, one-off and page"
+    )
+
+
+def test_what_the_shipped_cases_notice_is_measured_beside_drawn_ones() -> None:
+    operator = operators.get("relu_")
+    found = measure.compared(operator, "int32")
+    assert found["cases"] == shipped.count(operator, "int32")
+    assert 0 < found["drawn cases"] <= measure.FRESH
+    assert f"forward: {results.ONE_OFF}" in found["noticed"]
+    assert {*found["noticed"], *found["noticed by drawn"]} <= {*found["shown"]}
+
+
+def test_the_interval_of_a_sample_is_that_of_its_operators() -> None:
+    assert page.interval([row(1, 2), row(2, 2)], "noticed", 2) == "75.0%"
+    assert page.interval([row(1, 2)] * 50, "noticed", 7000) == "50.0%; 50.0% to 50.0%"
+    rows = [row(10, 10)] * 90 + [row(0, 10)] * 10  # as 100 tosses of one coin: 2 · 0.03
+    assert page.interval(rows, "noticed", 10**9) == "90.0%; 84.1% to 95.9%"
 
 
 def test_a_returned_answer_is_off_too() -> None:

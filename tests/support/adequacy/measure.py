@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from consistency.core.model import Case
 from consistency.engine import engine
@@ -42,6 +43,26 @@ def look(operator: Operator, cases: Iterable[Case], only: str = "") -> Noticed:
             found.shown |= candidate.shown
             found.noticed |= candidate.noticed
     return found
+
+
+def compared(operator: Operator, dtype: str) -> dict[str, Any]:
+    """One row: which faults show in the shipped cases or in some drawn ones, and which are
+    ``noticed`` by the shipped ones, and by the drawn ones alone."""
+    begin = look(operator, shipped.cases(operator, dtype))
+    drawn = look(operator, fresh(operator, dtype, FRESH))
+    return {
+        "operator": operator.name,
+        "dtype": dtype,
+        "cases": begin.cases,
+        "shown": _texts(begin.shown | drawn.shown),
+        "noticed": _texts(begin.noticed),
+        "drawn cases": drawn.cases,
+        "noticed by drawn": _texts(drawn.noticed),
+    }
+
+
+def _texts(items: Iterable[Item]) -> list[str]:
+    return sorted(map(": ".join, items))
 
 
 def fresh(operator: Operator, dtype: str, count: int) -> list[Case]:

@@ -32,27 +32,37 @@ def fault() -> Fault:
 
 def measured(operator: Operator, dtype: str) -> dict[str, Any]:
     """One row: by direction that torch offers, whether the fault shows in a case of a quick run,
-    and whether it is noticed in one."""
+    and whether it is noticed in one; ``failing`` where torch's CPU itself passes none of them."""
     expected = directions_of(operator, dtype)
-    shown, noticed, offered, ran = set[str](), set[str](), set[str](), False
+    shown, passed, noticed = set[str](), set[str](), set[str]()
+    failing, offered, ran = set[str](), set[str](), False
     for case in quick(operator, dtype):
         candidate = candidate_of(operator, case, [fault()])
         if candidate is None:
             continue
         ran = True
         offered |= {item.direction for item in candidate.items}
-        known = {(direction, ONE_OFF) for direction in noticed}
-        if set(candidate.likely) - known and play(candidate, known):
-            noticed |= {direction for direction, _ in candidate.noticed}
-        shown |= {item.direction for item in candidate.items if one_off(item, 0) is not None}
+        for item in candidate.items:
+            direction = item.direction
+            likely = {i: f for i, f in candidate.likely.items() if i[0] == direction}
+            if not likely or direction in noticed:
+                continue
+            shown.add(direction)
+            trial = Candidate(case, [item], likely)  # torch may be wrong in the other direction
+            played = play(trial, set())
+            noticed |= {direction for direction, _ in trial.noticed}
+            (passed if played or CaseJudge(item).passes else failing).add(direction)
         if noticed == set(expected):
             break
     row: dict[str, Any] = {"operator": operator.name, "dtype": dtype}
     for direction in expected:
         if direction in offered or not ran:
             row[direction] = (
-                "noticed" if direction in noticed else "missed" if direction in shown else "none"
-            )
+                "noticed" if direction in noticed
+                else "none" if direction not in shown
+                else "failing" if direction in failing - passed
+                else "missed"
+            )  # fmt: skip
     return row
 
 

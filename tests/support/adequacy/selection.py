@@ -4,6 +4,7 @@ that may notice the most of what is not noticed yet is judged with these faults 
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -200,7 +201,11 @@ def _gain(candidate: Candidate, selection: Selection, misses: Counter[Item]) -> 
 def play(candidate: Candidate, known: Container[Item]) -> bool:
     """Judges the case with each of its faults that is not ``known``. Returns whether a healthy
     backend passes and one that is wrong everywhere is noticed."""
-    judges = [(item, CaseJudge(item)) for item in candidate.items]
+    try:
+        judges = [(item, CaseJudge(item)) for item in candidate.items]
+    except Exception as error:  # a run would call the case inconclusive
+        print(f"  judging failed: {candidate.case.line[:300]}: {error!r:.200}", file=sys.stderr)
+        return False
     if not all(judge.passes for _, judge in judges) or not _tells(judges):
         return False
     for item, judge in judges:
