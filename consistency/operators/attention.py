@@ -226,8 +226,8 @@ def factor_of(scale: float | None, query: torch.Tensor) -> float:
 @hook
 def of_attention(
     outputs: Tensors, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
-    attn_mask: Any = None,
-    is_causal: bool = False, scale: float | None = None,
+    attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> torch.Tensor:  # fmt: skip
     key, value = in_groups(query, key, value)
     weights, errors = weighing(query, key, attn_mask, is_causal, factor_of(scale, query))
@@ -237,8 +237,8 @@ def of_attention(
 @hook
 def of_gradients(
     gradients: Tensors, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
-    attn_mask: Any = None,
-    is_causal: bool = False, scale: float | None = None,
+    attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> list[torch.Tensor]:  # fmt: skip
     """The same for gradients, with cotangents of at most 1: of the value, of the scores, and so of
     query, key and mask."""

@@ -157,8 +157,8 @@ def strided(d: Drawing) -> Call:
 
 
 @hook
-def of_ends(outputs: Tensors, start: Any, end: Any, *_: Any, **__: Any) -> torch.Tensor:
-    """start + i·step: both ends are rounded."""
+def of_ends(outputs: Tensors, start: Any = 0, end: Any = 0, *_: Any, **__: Any) -> torch.Tensor:
+    """start + i·step: both ends are rounded. A single one is the end."""
     return torch.full_like(outputs[0], abs(float(start)) + abs(float(end)))
 
 

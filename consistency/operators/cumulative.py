@@ -27,6 +27,7 @@ from .declare import (
     products,
 )
 from .hooks import Args, Kwargs, Tensors, hook
+from .magnitudes import finite
 from .nonunique_results import argument, extremum_along, tied_sums
 from .reductions import RESULT_DTYPES
 from .sampling import reducible
@@ -114,8 +115,14 @@ def row(outputs: Tensors, x: Any, dim: int = 0, *_: Any, **__: Any) -> float:
 
 
 @hook
+def slots(outputs: Tensors, x: Any, n: int = 1, dim: int = -1, *_: Any, **__: Any) -> float:
+    """n of a difference: the length of the dim."""
+    return float(x.shape[dim]) if x.ndim else 1.0
+
+
+@hook
 def of_differences(
-    outputs: Tensors, x: Any, *, n: int, dim: int, prepend: Any = None, append: Any = None
+    outputs: Tensors, x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
 ) -> torch.Tensor:
     parts = [part for part in (prepend, x, append) if part is not None]
     size = torch.cat([part.detach().abs() for part in parts], dim)
@@ -133,33 +140,59 @@ def of_logcumsumexp(outputs: Tensors, x: Any, dim: Any, *_: Any, **__: Any) -> t
 
 
 @hook
-def differences_of_one(outputs: Tensors, *_: Any, n: int, **__: Any) -> float:
+def of_logcumsumexp_slopes(outputs: Tensors, x: Any, dim: Any, *_: Any, **__: Any) -> torch.Tensor:
+    """Σ exp(xᵢ − yⱼ)·(2 + 3·|yⱼ|) over j ≥ i, with cotangents of at most 1: the exponential of a
+    difference has the absolute errors of its terms. yⱼ was rounded as a result, and again beside a
+    logarithm; xᵢ is as large, or its exponential vanishes."""
+    x = x.detach()
+    if not x.ndim or not x.numel():
+        return finite(2.0 + 3.0 * x.abs())
+    y = torch.logcumsumexp(x, dim)
+    later = ((2.0 + 3.0 * finite(y).abs()).log() - y).flip(dim)
+    size = torch.exp(x + torch.logcumsumexp(later, dim).flip(dim))
+    return finite(size)
+
+
+@hook
+def differences_of_one(outputs: Tensors, x: Any, n: int = 1, *_: Any, **__: Any) -> float:
     """S of gradients: an n-th difference adds up 2ⁿ cotangents of at most 1."""
     return 2.0**n
 
 
 @hook
 def of_areas(
-    outputs: Tensors, y: Any, *_: Any, dim: int, dx: float = 1.0, **__: Any
+    outputs: Tensors, y: Any, x: Any = None, *, dim: int = -1, dx: float = 1.0
 ) -> torch.Tensor:
     """(Σ y − (first + last)/2)·dx as torch computes it: both ends are added in full, then half of
-    them is taken away."""
+    them is taken away. Where the points are given, their differences are rounded."""
+    if x is not None:
+        return of_running_areas((y, x), {"dim": dim}, outputs).select(dim, -1)
     y = y.detach().abs()
     ends = y.select(dim, 0) + y.select(dim, -1) if y.shape[dim] else 0.0
     return (y.sum(dim) + 0.5 * ends) * abs(dx)  # type: ignore[no-any-return]
 
 
-def sum_of_areas(y: torch.Tensor, *, dim: int = -1, dx: float = 1.0) -> torch.Tensor:
-    """The documented sum over neighbors. torch takes half of both ends from the sum of all, which
-    is NaN where an end is infinite (docs/findings.md)."""
+def sum_of_areas(
+    y: torch.Tensor, x: torch.Tensor | None = None, *, dim: int = -1, dx: float = 1.0
+) -> torch.Tensor:
+    """The documented sum over neighbors; with points, torch's own. Otherwise torch takes half of
+    both ends from the sum of all, which is NaN where an end is infinite (docs/findings.md)."""
+    if x is not None:
+        return torch.trapezoid(y, x, dim=dim)
     count = max(y.shape[dim] - 1, 0)
     first, second = y.narrow(dim, 0, count), y.narrow(dim, y.shape[dim] - count, count)
     return ((0.5 * first + 0.5 * second) * dx).sum(dim)
 
 
+@hook
+def of_points(outputs: Tensors, y: Any, *_: Any, dim: int = -1, **__: Any) -> float:
+    """n: the points along the dim."""
+    return float(y.shape[dim]) if y.ndim else 1.0
+
+
 def of_edges_too(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     """n: all elements, both ends once more, and the product with dx."""
-    return float(row(args, kwargs, outputs)) + 3.0
+    return float(of_points(args, kwargs, outputs)) + 3.0
 
 
 def of_running_areas(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
@@ -169,13 +202,50 @@ def of_running_areas(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tens
     points = kwargs.get("x", args[1] if len(args) > 1 else None)
     if points is None:
         return torch.cumulative_trapezoid(y, dx=abs(kwargs.get("dx", 1.0)), dim=dim)
-    if points.ndim != y.ndim:
-        raise TypeError("points along one dimension only")
     ends = points.detach().abs()
+    if ends.ndim == 1:
+        ends = ends.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
+    elif ends.ndim != y.ndim:
+        raise TypeError("points of fewer dimensions")
     steps = y.shape[dim] - 1
     shaped = torch.broadcast_tensors(y, ends)  # type: ignore[no-untyped-call]
     pair = (t.narrow(dim, 0, steps) + t.narrow(dim, 1, steps) for t in shaped)
     return (next(pair) * next(pair)).cumsum(dim) / 2.0  # type: ignore[no-any-return]
+
+
+def _beside(sizes: torch.Tensor, dim: int) -> torch.Tensor:
+    """Half of what lies before and behind each, and it itself."""
+    total, count = sizes.clone(), max(sizes.shape[dim] - 1, 0)
+    if count:
+        total.narrow(dim, 1, count).add_(sizes.narrow(dim, 0, count), alpha=0.5)
+        total.narrow(dim, 0, count).add_(sizes.narrow(dim, 1, count), alpha=0.5)
+    return total
+
+
+def areas_slopes(running: bool) -> Any:
+    """S of the gradients where points are given, with cotangents of at most 1: of the heights the
+    distances of points, whose ends cancel, of the points those of heights. Of ``running`` sums each
+    takes part in all that come after it."""
+
+    @hook
+    def size(
+        gradients: Tensors, y: torch.Tensor, x: Any = None, *, dim: int = -1, dx: float = 1.0
+    ) -> Any:
+        if x is None:
+            return "products"
+        points, along = x.detach().abs(), [1] * y.ndim
+        along[dim] = -1
+        points = points.reshape(along) if points.ndim == 1 else points
+        heights = y.detach().abs()
+        shape = (heights + 0.0 * points).shape
+        later = torch.arange(shape[dim], 0, -1, dtype=y.dtype).reshape(along) if running else 1.0
+        sizes = [
+            (_beside(t, dim) * later).expand(shape).sum_to_size(own.shape)
+            for t, own in ((points, y), (heights, points))
+        ]
+        return [s.reshape(g.shape) for s, g in zip(sizes, gradients, strict=False)]
+
+    return size
 
 
 op = family("cumulative", dtypes=FLOATS, traits=SCAN)
@@ -208,7 +278,11 @@ OPERATORS = [
     op(
         "logcumsumexp",
         scan(EXPONENTS),
-        replace(accumulated(of_logcumsumexp, row), growth="linear"),
+        replace(
+            accumulated(of_logcumsumexp, row),
+            growth="linear",
+            backward=of_logcumsumexp_slopes,
+        ),
         out=True,
     ),
     op(
@@ -233,7 +307,7 @@ OPERATORS = [
     op(
         "diff",
         differences,
-        accumulated(of_differences, row, backward=differences_of_one),
+        accumulated(of_differences, slots, backward=differences_of_one),
         EVERY,
         traits=LINEAR,
         complex=True,
@@ -243,7 +317,7 @@ OPERATORS = [
     op(
         "trapezoid",
         areas,
-        accumulated(of_areas, of_edges_too, backward="products"),
+        accumulated(of_areas, of_edges_too, backward=areas_slopes(False)),
         NUMERIC,
         traits=LINEAR,
         complex=True,
@@ -252,7 +326,12 @@ OPERATORS = [
     op(
         "cumulative_trapezoid",
         areas,
-        replace(products(row), magnitude=of_running_areas, growth="linear"),
+        replace(
+            products(of_points),
+            magnitude=of_running_areas,
+            growth="linear",
+            backward=areas_slopes(True),
+        ),
         NUMERIC,
         traits=LINEAR,
         complex=True,

@@ -141,6 +141,7 @@ def slope(x: torch.Tensor, y: torch.Tensor, dim: int, eps: float) -> torch.Tenso
 def of_cosine(
     gradients: Tensors, x: torch.Tensor, y: torch.Tensor, dim: int = 1, eps: float = 1e-8
 ) -> list[torch.Tensor]:
+    x, y = torch.atleast_1d(x, y)  # type: ignore[no-untyped-call]
     sizes = (slope(x, y, dim, eps), slope(y, x, dim, eps))
     return [size.sum_to_size(g.shape) for size, g in zip(sizes, gradients, strict=True)]
 
@@ -198,7 +199,7 @@ def last(outputs: Tensors, x: Any, *_: Any, reduction: str = "mean", **__: Any) 
 
 @hook
 def along_dim(outputs: Tensors, x: Any, *_: Any, dim: int = 1, **__: Any) -> float:
-    return float(x.shape[dim])
+    return float(x.shape[dim]) if x.ndim else 1.0
 
 
 distance = family("loss", dtypes=FLOAT)

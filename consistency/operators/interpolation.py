@@ -185,21 +185,30 @@ def extents(x: torch.Tensor) -> float:
 def of_pixels(
     outputs: Tensors,
     x: torch.Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
     mode: str = "nearest",
     align_corners: Any = None,
+    recompute_scale_factor: Any = None,
     antialias: bool = False,
-    **size: Any,
 ) -> Any:
     """Bicubic weights are negative in part and add up to less than 2 in magnitude."""
+    scaling: dict[str, Any] = {
+        "size": size,
+        "scale_factor": scale_factor,
+        "recompute_scale_factor": recompute_scale_factor,
+    }
     if mode.startswith("nearest"):
         return outputs[0].abs()
     if mode == "area":
-        return F.interpolate(x.abs(), mode="area", **size)
+        return F.interpolate(x.abs(), mode="area", **scaling)
     smooth, around = SMOOTH[x.ndim - 2], neighborhood(x)
     if antialias:
-        return F.interpolate(around, mode=smooth, antialias=True, **size) * 2.0 * extents(x)
+        return F.interpolate(around, mode=smooth, antialias=True, **scaling) * 2.0 * extents(x)
     return (
-        F.interpolate(around, mode=smooth, align_corners=align_corners, **size) * 2.0 * extents(x)
+        F.interpolate(around, mode=smooth, align_corners=align_corners, **scaling)
+        * 2.0
+        * extents(x)
     )
 
 
@@ -273,17 +282,20 @@ def op(
     )
 
 
-def resized(x: torch.Tensor, **options: Any) -> torch.Tensor:
+def resized(
+    x: torch.Tensor, size: Any = None, scale_factor: Any = None, *others: Any, **options: Any
+) -> torch.Tensor:
     """``interpolate``, transposed where it smooths into a column of one pixel: torch's CPU gives
     every row what the first one has then (docs/findings.md)."""
-    if options.get("antialias"):
-        factor = options.get("scale_factor")
-        width = int(x.shape[-1] * factor) if factor is not None else options["size"][-1]
-        if width == 1 and factor is None and options["size"][0] > 1:
-            return F.interpolate(x.mT, **options | {"size": options["size"][::-1]}).mT
-        if width == 1 and factor is not None and int(x.shape[-2] * factor) > 1:
-            return F.interpolate(x.mT, **options).mT
-    return F.interpolate(x, **options)
+    whole = F.interpolate(x, size, scale_factor, *others, **options)
+    if x.ndim != 4 or whole.shape[-1] != 1 or whole.shape[-2] == 1:
+        return whole
+    if not (options.get("antialias") or (len(others) > 3 and others[3])):
+        return whole
+    size, scale_factor = (
+        pair[::-1] if isinstance(pair, (list, tuple)) else pair for pair in (size, scale_factor)
+    )
+    return F.interpolate(x.mT, size, scale_factor, *others, **options).mT
 
 
 DISCONTINUOUS: dict[str, Any] = {"traits": frozenset({"discontinuous"})}

@@ -97,7 +97,7 @@ def filled(inner: Magnitude, value: float) -> Magnitude:
 
     def size(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
         more = {name: item for name, item in kwargs.items() if name != "mask"}
-        if "mask" not in kwargs:
+        if kwargs.get("mask") is None:
             return inner(args, more, outputs)
         mask = torch.as_tensor(kwargs["mask"])
         return inner((args[0].masked_fill(~mask, value), *args[1:]), more, outputs)

@@ -96,6 +96,7 @@ def distance(d: Drawing) -> Call:
 def spread(args: Args, kwargs: Kwargs) -> tuple[torch.Tensor, torch.Tensor]:
     """|mean| and the standard deviation about it, with the reduced dims kept or not as the caller
     asked."""
+    args, kwargs = by_name(args, kwargs)
     x, dims = args[0].detach(), dims_of(args, kwargs)
     mean = x.mean(dims, keepdim=True)
     deviation = ((x - mean) ** 2).mean(dims, keepdim=True).sqrt()
@@ -120,6 +121,7 @@ def of_deviation(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
 def of_slope(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     """∂var = 2(x − mean)/(n − c), for cotangents up to 1; with var_mean also 1/n, which is
     smaller."""
+    args, kwargs = by_name(args, kwargs)
     x, dims = args[0].detach(), dims_of(args, kwargs)
     mean = x.mean(dims, keepdim=True)
     count = x.numel() / max(mean.numel(), 1)
@@ -132,6 +134,7 @@ def of_steep_slope(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor
     """∂std = (x − mean)/((n − c)·std). A running computation of n numbers (Welford) has errors of
     √n·u/4 in std, so many more than going in and out, whose n is 1; where numbers repeat, their
     roundings add up: n·u/10."""
+    args, kwargs = by_name(args, kwargs)
     _, deviation = spread(args, {**kwargs, "keepdim": True})
     x, dims = args[0].detach(), dims_of(args, kwargs)
     count = x.numel() / max(deviation.numel(), 1)
@@ -146,10 +149,20 @@ def of_steep_slope(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor
 
 
 def correction(kwargs: Kwargs) -> int:
-    return int(kwargs.get("correction", int(kwargs.get("unbiased", True))))
+    """Taken from the count: 1, if nothing else is asked for by either name."""
+    asked = kwargs.get("correction")
+    return int(kwargs.get("unbiased", True) if asked is None else asked)
+
+
+def by_name(args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+    """The call with options by name: ``var(x, unbiased)``, ``var(x, dim, unbiased, keepdim)``."""
+    whole = len(args) > 1 and isinstance(args[1], bool)
+    names = ("unbiased",) if whole else ("dim", "unbiased", "keepdim")
+    return args[:1], {**kwargs, **dict(zip(names, args[1:], strict=False))}
 
 
 def summed_mean(args: Args, kwargs: Kwargs) -> torch.Tensor:
+    args, kwargs = by_name(args, kwargs)
     return args[0].detach().abs().mean(dims_of(args, kwargs), keepdim=kwargs.get("keepdim", False))  # type: ignore[no-any-return]
 
 

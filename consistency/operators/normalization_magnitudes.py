@@ -234,7 +234,11 @@ def of_groups_slopes(
 
 @hook
 def of_root_mean_square(
-    outputs: Tensors, x: torch.Tensor, shape: list[int], weight: Any, eps: float | None
+    outputs: Tensors,
+    x: torch.Tensor,
+    shape: list[int],
+    weight: Any = None,
+    eps: float | None = None,
 ) -> Any:
     """Gradients: no mean is taken away, so x̂ is as precise as x. None stands for float64's eps."""
     eps = torch.finfo(torch.float64).eps if eps is None else eps
@@ -283,7 +287,7 @@ def per_group(outputs: Tensors, x: Any, groups: Any, *_: Any, **__: Any) -> floa
 
 @hook
 def along_dim(outputs: Tensors, x: Any, *_: Any, dim: int = 1, **__: Any) -> float:
-    return float(x.shape[dim])
+    return float(x.shape[dim]) if x.ndim else 1.0
 
 
 @hook

@@ -60,8 +60,9 @@ def searchsorted(
     sorter: Array | None = None,
 ) -> Array:
     keys = np.asarray(input)
-    if is_integer(keys) and is_integer(sorted_sequence):
-        keys = unify(keys, sorted_sequence)[0]  # a single one is converted to the sequence's dtype
+    if isinstance(input, np.ndarray) and is_integer(keys) and is_integer(sorted_sequence):
+        # An array without dimensions is converted to the sequence's dtype, unlike a number.
+        keys = unify(keys, sorted_sequence)[0]
     from_right = right or side == "right"
     sequence = (
         sorted_sequence if sorter is None else np.take_along_axis(sorted_sequence, sorter, -1)

@@ -24,6 +24,7 @@ from ...errors import UsageError
 from ...operators.declare import EXACT, ErrorModel, Operator, call
 from ..materialize import prepare
 from .generic_error import BY_SENSITIVITY, GENERIC
+from .kernels import kernel_named
 from .opinfo_samples import NAME as NAME
 from .opinfo_samples import sample_cases
 
@@ -122,7 +123,10 @@ def _plain(entry: Any) -> Operator:
         cases=functools.partial(sample_cases, entry),
     )  # fmt: skip
     if declared is None:
-        return source
+        kernel = kernel_named(entry.name)  # native_layer_norm and its like
+        if kernel is None or not kernel.rules:
+            return source
+        return replace(source, error=kernel.error, form_of=operators.get(kernel.rules))
     fields = {name: getattr(declared, name) for name in _DECLARED_FIELDS}
     # Of other dtypes our declaration says nothing.
     fields["dtypes"] = tuple(name for name in source.dtypes if name in declared.dtypes)

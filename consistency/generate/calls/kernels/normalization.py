@@ -37,6 +37,11 @@ def _magnitude_of_layer_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> li
     )
 
 
+def _slopes_of_layer_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
+    slopes: Any = operators.get("nn.functional.layer_norm").error.backward
+    return slopes(args[:5], {}, outputs)
+
+
 def _terms_of_layer_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(math.prod(args[1]))
 
@@ -100,6 +105,15 @@ def _magnitude_of_batch_norm(base: str) -> Callable[..., Any]:
     return size
 
 
+def _slopes_of_batch_norm(base: str) -> Callable[..., Any]:
+    def slopes(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
+        x, weight, bias, mean, variance, *others = batch_norm_arguments(args, base)
+        of_gradients: Any = operators.get("nn.functional.batch_norm").error.backward
+        return of_gradients((x, mean, variance, weight, bias, *others), {}, outputs)
+
+    return slopes
+
+
 def _terms_of_batch_norm(base: str) -> Terms:
     def terms(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
         x = args[0]
@@ -119,7 +133,11 @@ def batch_norm_in_float64(read: Callable[..., Any], *args: Any) -> tuple[torch.T
 
 
 def batch_norm(base: str) -> KernelDeclaration:
-    error = accumulated(_magnitude_of_batch_norm(base), _terms_of_batch_norm(base))
+    error = accumulated(
+        _magnitude_of_batch_norm(base),
+        _terms_of_batch_norm(base),
+        backward=_slopes_of_batch_norm(base),
+    )
     needs_float64 = base not in (
         "batch_norm",
         "native_batch_norm",
@@ -151,7 +169,9 @@ def kernels() -> dict[str, KernelDeclaration]:
         )
     }  # fmt: skip
     result["native_layer_norm"] = KernelDeclaration(
-        accumulated(_magnitude_of_layer_norm, _terms_of_layer_norm), "nn.functional.layer_norm", 3
+        accumulated(_magnitude_of_layer_norm, _terms_of_layer_norm, backward=_slopes_of_layer_norm),
+        "nn.functional.layer_norm",
+        3,
     )
     result["native_group_norm"] = KernelDeclaration(
         accumulated(_magnitude_of_group_norm, _terms_of_group_norm), "nn.functional.group_norm", 3
