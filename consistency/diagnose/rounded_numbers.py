@@ -187,9 +187,11 @@ def _comparable(outputs: tuple[Output, ...], others: tuple[Output, ...]) -> bool
 
 def _formats(dtype: str) -> tuple[str, ...]:
     """Where numbers beside tensors of this dtype may be rounded: half precision computes in
-    float32, or not."""
+    float32, or not. A fraction beside whole numbers gives the default dtype."""
     real = dtypes.PARTS.get(dtype, dtype)
-    if real == "float64" or not dtypes.floats(dtype):
+    if not dtypes.floats(dtype):
+        return ("float32",)
+    if real == "float64":
         return ()
     return (real,) if real == "float32" else (real, "float32")
 

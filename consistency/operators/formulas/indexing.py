@@ -69,7 +69,7 @@ def scatter_add(call: Run, x: Any, dim: int, index: Any, source: Any) -> Any:
 
 
 def gather(call: Run, x: Any, dim: int, index: Any) -> Any:
-    rows = torch.arange(x.shape[0], device=x.device).unsqueeze(1)
+    rows = torch.arange(index.shape[0], device=x.device).unsqueeze(1)  # an index may have fewer
     return x[rows, index]
 
 
