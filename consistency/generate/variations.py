@@ -77,9 +77,9 @@ def _varied(operator: Operator, case: Case) -> Case | None:
 
 
 def is_possible(operator: Operator, case: Case) -> bool:
-    """Whether torch's CPU takes the call, returns no more than 2¹⁸ numbers, and resizes no
-    destination that has elements, which is deprecated. (Shape functions alone take a bias of the
-    wrong size.)"""
+    """Whether torch's CPU takes the call, returns no more than 2¹⁸ numbers, draws none (dropout in
+    an attention), and resizes no destination that has elements, which is deprecated. (Shape
+    functions alone take a bias of the wrong size.)"""
     if not _destination_fits(operator, case) or _results(operator, case) > MOST_RESULTS:
         return False
     try:
@@ -87,10 +87,12 @@ def is_possible(operator: Operator, case: Case) -> bool:
         before = [t.shape for t in arguments.tensors]
         with torch.no_grad(), torch.random.fork_rng(devices=()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            state = torch.get_rng_state()
             result = operator(*arguments.args, **arguments.kwargs)
+            is_random = not torch.equal(state, torch.get_rng_state())
     except Exception:  # whatever an operator raises
         return False
-    if result is NotImplemented:
+    if result is NotImplemented or is_random:
         return False
     pairs = zip(before, arguments.tensors, strict=True)
     return all(0 in shape or shape == tensor.shape for shape, tensor in pairs)

@@ -249,3 +249,11 @@ def test_positions_in_a_view_stay_within_a_size_that_shrinks() -> None:
     for other in variations(operators.get("take_along_dim"), case):
         arguments = prepare(other).build()
         assert int(arguments.args[1].max()) < arguments.args[0].shape[1], other.line
+
+
+def test_a_call_that_draws_numbers_is_not_possible() -> None:
+    query = TensorRecipe((1, 3, 4), "float32", ("uniform", -1.0, 1.0), 100)
+    case = Case("nn.functional.scaled_dot_product_attention", "float32", (query, query, query))
+    operator = operators.get(case.operator)
+    assert is_possible(operator, replace(case, kwargs={"dropout_p": 0.0}))
+    assert not is_possible(operator, replace(case, kwargs={"dropout_p": 0.5}))
