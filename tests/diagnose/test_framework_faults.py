@@ -45,12 +45,16 @@ def tile_of_zeros(operator: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def pooled_with_zeros(operator: Any, x: Any, size: Any, **kwargs: Any) -> Any:
-    padding = kwargs.get("padding", 0)
-    rows, columns = (padding, padding) if isinstance(padding, int) else padding
+    padding, right = kwargs.get("padding", 0), operator(x, size, **kwargs)
+    rows, *others = (padding,) if isinstance(padding, int) else padding
+    columns = others[0] if others else rows
     if (not rows and not columns) or x.dtype != torch.float32:
-        return operator(x, size, **kwargs)
+        return right
     image = torch.nn.functional.pad(x, (columns, columns, rows, rows))
-    return operator(image, size, **{**kwargs, "padding": 0})
+    wrong = operator(image, size, **{**kwargs, "padding": 0})
+    pairs = zip(*(r if isinstance(r, tuple) else (r,) for r in (right, wrong)), strict=True)
+    # With ceil_mode a last window begins in the padding here, which is none there.
+    return wrong if all(a.shape == b.shape for a, b in pairs) else right
 
 
 def largest_for_infinity(operator: Any, x: Any, dim: int) -> Any:
@@ -90,7 +94,7 @@ FAULTS: list[tuple[str, Call, str, str, float]] = [
     ("diagonal", in_line, "float32", "strides-ignored", 0.6),
     ("fft.irfft", reversed_in_time, "complex64", "flipped", 0.6),
     ("amax", tile_of_zeros, "float32", "zero", 0.6),
-    ("nn.functional.max_pool2d", pooled_with_zeros, "float32", "zero", 0.4),
+    ("nn.functional.max_pool2d", pooled_with_zeros, "float32", "zero", 0.5),
     ("cummax", largest_for_infinity, "float32", "saturated", 0.6),
     ("nn.functional.rms_norm", squares_in_float16, "float16", "early-overflow", 0.6),
     ("fft.ifft", factor_in_float32, "complex128", "float32-instead-of-float64", 0.6),
