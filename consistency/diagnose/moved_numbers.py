@@ -26,8 +26,11 @@ def moved_numbers(materials: Materials, dtype: str, share: float) -> tuple[Mater
         nonlocal largest
         exact = torch.tensor(number, dtype=torch.float64)
         way = exact.to(dtypes.TORCH[dtype]).double().item() - number
-        if not math.isfinite(way):
+        if not math.isfinite(number):
             return number
+        if not math.isfinite(way):  # beyond the format it is infinite: there is no half of the way
+            largest = max(largest, abs(number))
+            return math.copysign(math.inf, number)
         largest = max(largest, abs(way))
         return number + share * way
 

@@ -22,7 +22,7 @@ from .variations import ATTEMPTS, PERIOD, is_possible
 FRACTIONS = (0.0, -0.0, 1.0, -1.5, 2.0)
 INFINITE = (math.inf, -math.inf)
 INEXACT = (0.3, 1e-12)  # which float32 does not hold
-HUGE = 1e6  # whose square float32 holds
+HUGE = 1e6  # whose square float32 holds, and whose float16 is infinite
 KINDS = (2, 1, 0, True)  # what is no fraction, in the place of one
 WHOLE = (0, 1, -1, -2, 5, 8, 17, 33, 64, 127, 128)
 SMALL = 128  # what every format of floats holds, as are all whole numbers below
@@ -65,16 +65,6 @@ LEFT_OUT: tuple[tuple[frozenset[str], frozenset[str] | None, str], ...] = (
         frozenset({"pooling"}),
         frozenset({"stride", "divisor_override"}),  # but for these
         "where a window holds padding only, gradients are written beyond their memory",
-    ),
-    (
-        frozenset({"addbmm", "addmm", "addmv", "addr", "baddbmm"}),
-        frozenset(),
-        "torch refuses fractions as factors of whole numbers, or cuts them to whole ones",
-    ),
-    (
-        frozenset({"cross"}),
-        None,
-        "without a dimension torch takes the first of size 3, and calls that deprecated",
     ),
     (
         frozenset({"bitwise_left_shift", "bitwise_right_shift"}),
@@ -242,9 +232,7 @@ def _numbers(operator: Operator, case: Case, name: str, value: Arg) -> Iterator[
         case float() if _are_small(case):
             # What is left of a division hangs on how the divisor is rounded.
             inexact = () if "discontinuous" in operator.traits else INEXACT
-            # What becomes of a number that the format does not hold, nothing tells.
-            huge = () if case.dtype == "float16" else (HUGE,)
-            options = (*FRACTIONS, *inexact, *huge, *KINDS, *_infinite(operator))
+            options: tuple[float, ...] = (*FRACTIONS, *inexact, HUGE, *KINDS, *_infinite(operator))
             yield from (x for x in options if repr(x) != repr(value))
         case int():
             yield from (x for x in _whole(case) if x != value)

@@ -107,9 +107,11 @@ def cross(d: Drawing) -> Call:
 
 @hook
 def cross_magnitude(
-    outputs: Tensors, input: torch.Tensor, other: torch.Tensor, *, dim: int = -1
+    outputs: Tensors, input: torch.Tensor, other: torch.Tensor, dim: int | None = -1
 ) -> torch.Tensor:
+    """Of the products that are subtracted. Without a dimension it is the first of size 3."""
     a, b = input.abs(), other.abs()
+    dim = list(outputs[0].shape).index(3) if dim is None else dim
     return a.roll(1, dim) * b.roll(2, dim) + a.roll(2, dim) * b.roll(1, dim)
 
 
