@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..core import dtypes
+from ..core import bits, dtypes
 from ..core.model import Output
 
 if TYPE_CHECKING:
@@ -84,9 +84,14 @@ class Proofs:
         return self._replace_elements(index, new) if new else False
 
     def _is_of_zeros(self, index: int, position: int, certificate: Certificate) -> bool:
-        """Whether the definition has a number where the CPU has NaN, and either is right."""
+        """Whether the definition has a number where the CPU has NaN, and either is right: beside
+        NaN or an infinity in a kernel, or in the image of a transposed convolution."""
         tensor, number = self.reference.outputs[index].tensor, certificate.high
-        if tensor is None or self.reference.operator.ruled_by[1] not in _WITH_ZEROS:
+        name, family = self.reference.operator.ruled_by
+        if tensor is None or family not in _WITH_ZEROS:
+            return False
+        multiplied = self.reference.materials.bases[0 if "transpose" in name else 1 : 2]
+        if all(bool(bits.finite(base).all()) for base in multiplied):
             return False
         return number == number and bool(tensor.reshape(-1)[position].isnan())
 
