@@ -202,15 +202,22 @@ def of_running_areas(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tens
     points = kwargs.get("x", args[1] if len(args) > 1 else None)
     if points is None:
         return torch.cumulative_trapezoid(y, dx=abs(kwargs.get("dx", 1.0)), dim=dim)
-    ends = points.detach().abs()
-    if ends.ndim == 1:
-        ends = ends.reshape([-1 if d == dim % y.ndim else 1 for d in range(y.ndim)])
-    elif ends.ndim != y.ndim:
-        raise TypeError("points of fewer dimensions")
+    ends = _placed(points, y, dim)
     steps = y.shape[dim] - 1
     shaped = torch.broadcast_tensors(y, ends)  # type: ignore[no-untyped-call]
     pair = (t.narrow(dim, 0, steps) + t.narrow(dim, 1, steps) for t in shaped)
     return (next(pair) * next(pair)).cumsum(dim) / 2.0  # type: ignore[no-any-return]
+
+
+def _placed(points: torch.Tensor, y: torch.Tensor, dim: int) -> torch.Tensor:
+    """|points|, which may be one row for all, with the dimensions of the heights."""
+    sizes = points.detach().abs()
+    return sizes.reshape(_shape_along(y, dim)) if sizes.ndim == 1 else sizes
+
+
+def _shape_along(y: torch.Tensor, dim: int) -> list[int]:
+    """The shape of one row along the dim."""
+    return [-1 if axis == dim % y.ndim else 1 for axis in range(y.ndim)]
 
 
 def _beside(sizes: torch.Tensor, dim: int) -> torch.Tensor:
@@ -233,12 +240,10 @@ def areas_slopes(running: bool) -> Any:
     ) -> Any:
         if x is None:
             return "products"
-        points, along = x.detach().abs(), [1] * y.ndim
-        along[dim] = -1
-        points = points.reshape(along) if points.ndim == 1 else points
-        heights = y.detach().abs()
+        points, heights = _placed(x, y, dim), y.detach().abs()
         shape = (heights + 0.0 * points).shape
-        later = torch.arange(shape[dim], 0, -1, dtype=y.dtype).reshape(along) if running else 1.0
+        after = torch.arange(shape[dim], 0, -1, dtype=y.dtype).reshape(_shape_along(y, dim))
+        later = after if running else 1.0
         sizes = [
             (_beside(t, dim) * later).expand(shape).sum_to_size(own.shape)
             for t, own in ((points, y), (heights, points))
