@@ -35,9 +35,13 @@ def converted(operator: Operator, materials: Materials, dims: Sequence[int]) -> 
     if not wide or any(dtype.is_floating_point or dtype.is_complex for dtype in wide):
         return materials
     common = functools.reduce(torch.promote_types, wide)
+    if common == torch.bool:  # whole numbers outrank truth values
+        return materials
     narrow = np.dtype(str(common).removeprefix("torch."))
     bases: list[Any] = list(materials.bases)
     for place in range(first, len(dims)):
-        if not dims[place] and bases[place].dtype.kind in "iu" and narrow.kind in "iu":
+        # By torch's dtype: NumPy holds the bits of bfloat16 as whole numbers.
+        dtype = dtypes[place]
+        if not (dims[place] or dtype.is_floating_point or dtype.is_complex or dtype == torch.bool):
             bases[place] = bases[place].astype(narrow).astype(bases[place].dtype)
     return replace(materials, bases=tuple(bases))

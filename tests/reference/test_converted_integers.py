@@ -78,6 +78,8 @@ def test_only_single_numbers_of_a_wider_integer_dtype_change() -> None:
         (TensorRecipe((3,), "bool", ("integers", 0, 1), 9), WIDE),  # an integer outranks booleans
         (TensorRecipe((3,), "float32", ("uniform", -1.0, 1.0), 9), WIDE),
         (TensorRecipe((3,), "int64", ("integers", -9, 9), 9), WIDE),
+        (NUMBERS, TensorRecipe((), "bfloat16", ("integers", -5, -5), 9)),  # held as bits
+        (NUMBERS, TensorRecipe((), "float32", ("uniform", 256.0, 257.0), 9)),
     ],
 )
 def test_others_stay(args: tuple[Any, ...]) -> None:
