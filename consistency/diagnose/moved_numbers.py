@@ -44,9 +44,9 @@ def moved_numbers(materials: Materials, dtype: str, share: float) -> tuple[Mater
 
 
 def _is_number(tensor: TensorRecipe | Literal) -> bool:
-    """Whether a tensor counts as a number: one of float64 without dimensions is converted, too."""
+    """Whether a tensor counts as a number: one without dimensions is converted, too."""
     shape = tensor.shape if isinstance(tensor, Literal) else tensor.base
-    return shape == () and tensor.dtype == "float64"
+    return shape == () and tensor.dtype in ("float64", "float32")
 
 
 def _with_numbers(arg: Any, moved: Callable[[float], float]) -> Any:

@@ -26,9 +26,10 @@ import torch
 
 from .. import operators
 from ..core import dtypes
-from ..core.model import Outcome, Output
+from ..core.model import Case, Outcome, Output
+from ..core.recipe import TensorRecipe
 from ..generate.materialize import Materials
-from ..operators.declare import Operator
+from ..operators.declare import HALF, Operator
 from ..reference import Reference
 from .moved_numbers import count_numbers, moved_numbers, scaled_number
 from .output_differences import flat, replaced, shapes, widened
@@ -88,7 +89,7 @@ class RoundedNumbers:
     def _first_rounding(self) -> float:
         """What half precision, computed in float32, rounds first: a product of two of its numbers
         has a place there, that with another number has none."""
-        half = len(_formats(self.reference.materials.case.dtype)) > 1
+        half = len(_formats(self.reference.materials.case)) > 1
         return _FLOAT32.unit_roundoff if half else 0.0
 
     @functools.cached_property
@@ -131,7 +132,7 @@ class RoundedNumbers:
         reference = self.reference
         if "random" in reference.operator.traits:
             return
-        for dtype in _formats(reference.materials.case.dtype):
+        for dtype in _formats(reference.materials.case):
             moved = [moved_numbers(reference.materials, dtype, share) for share in (1.0, 0.5)]
             distance = moved[0][1]
             if not distance:
@@ -185,9 +186,17 @@ def _comparable(outputs: tuple[Output, ...], others: tuple[Output, ...]) -> bool
     )
 
 
-def _formats(dtype: str) -> tuple[str, ...]:
-    """Where numbers beside tensors of this dtype may be rounded: half precision computes in
-    float32, or not. A fraction beside whole numbers gives the default dtype."""
+def _formats(case: Case) -> tuple[str, ...]:
+    """Where numbers beside the case's tensors may be rounded: in the format of one that has
+    dimensions, if it is half precision, and in that of the case."""
+    beside = [t.dtype for t in case.tensors if isinstance(t, TensorRecipe) and t.base]
+    half = [dtype for dtype in beside if dtype in HALF]
+    return tuple(dict.fromkeys([*half, *_formats_of(case.dtype)]))
+
+
+def _formats_of(dtype: str) -> tuple[str, ...]:
+    """Half precision computes in float32, or not. A fraction beside whole numbers gives the default
+    dtype."""
     real = dtypes.PARTS.get(dtype, dtype)
     if not dtypes.floats(dtype):
         return ("float32",)

@@ -38,6 +38,7 @@ from .declare import (
 )
 from .definitions import nan_kept, zeta
 from .hooks import Args, Kwargs, Tensors
+from .magnitudes import largest
 from .nonunique_results import of_shares, quotient_neighbors, remainder_neighbors, zeros_aside
 from .sampling import (
     binary,
@@ -117,9 +118,21 @@ def scaled_operand(position: int) -> Any:
     return magnitude
 
 
+def in_place(magnitude: Any) -> Any:
+    """The same S for a result and what it was written into, which may be a view of more."""
+
+    def size(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
+        s = magnitude(args, kwargs, outputs)
+        if not isinstance(s, torch.Tensor):
+            return s
+        return tuple(s if o.shape == s.shape else largest(s) for o in outputs)
+
+    return size
+
+
 MOVES: dict[str, Any] = {"backward": "products", "wide_accumulation": False, "moves": True}
-ADDED_TO = replace(ROUND, moves=True)
 ADD = accumulated(scaled_operand(1), one, **MOVES)
+ADD_IN_PLACE = accumulated(in_place(scaled_operand(1)), one, **{**MOVES, "backward": "pointwise"})
 RSUB = accumulated(scaled_operand(0), one, **MOVES)
 REFLECTED = replace(ROUNDED, moves=True)
 
@@ -413,10 +426,10 @@ LEFT = from_left(FACTOR)
 OPERATORS = [
     op("add", added, ADD, EVERY, traits=LINEAR,
        complex=True, out=True, method=True,
-       inplace=InPlaceVariant("add_", shifted, error=ADDED_TO, dtypes=NUMERIC)),
+       inplace=InPlaceVariant("add_", shifted, error=ADD_IN_PLACE, dtypes=NUMERIC)),
     op("sub", added, ADD, NUMERIC, traits=LINEAR,
        complex=True, out=True, method=True,
-       inplace=InPlaceVariant("sub_", shifted, error=ADDED_TO)),
+       inplace=InPlaceVariant("sub_", shifted, error=ADD_IN_PLACE)),
     op("rsub", added, RSUB, NUMERIC, traits=LINEAR, complex=True),
     op("mul", binary(FACTOR), MONOMIAL, EVERY,
        complex=True, out=True, method=True,

@@ -198,7 +198,7 @@ def fold(d: Drawing) -> Call:
 def of_fold(
     outputs: Tensors, x: Any, output_size: Any, kernel_size: Any, *_: Any, **__: Any
 ) -> float:
-    return float(math.prod(kernel_size))
+    return float(math.prod(spread(kernel_size, 2)))
 
 
 def conv(rank: int) -> Operator:

@@ -141,8 +141,13 @@ def _parts(numbers: torch.Tensor) -> torch.Tensor:
 
 
 def dims_of(name: str, args: Args, kwargs: Kwargs) -> list[int]:
-    x, rank = args[0], 2 if name.endswith("2") else 1
-    dims = kwargs.get("dim", list(range(x.ndim)) if name.endswith("n") else list(range(-rank, 0)))
+    """Those that are named; else the last ones, as many as there are sizes, or all of n-dimensional
+    transforms."""
+    x, dims = args[0], kwargs.get("dim")
+    if dims is None:
+        every = len(kwargs.get("s") or x.shape)
+        count = every if name.endswith("n") else 2 if name.endswith("2") else 1
+        dims = list(range(-count, 0))
     return [dim % x.ndim for dim in (dims if isinstance(dims, Sequence) else [dims])]
 
 
@@ -160,9 +165,9 @@ def of_transform(name: str) -> Any:
         x = x if x.is_floating_point() or x.is_complex() else x.double()
         lengths = [out.shape[dim] for dim in dims]
         if name.startswith(("rfft", "ihfft")):  # the result is the half spectrum
-            lengths[-1] = kwargs.get("n", (kwargs.get("s") or [x.shape[dim] for dim in dims])[-1])
+            lengths[-1] = kwargs.get("n") or (kwargs.get("s") or [x.shape[dim] for dim in dims])[-1]
         n = math.prod(lengths)
-        norm = kwargs.get("norm", "backward")
+        norm = kwargs.get("norm") or "backward"
         factor = n**-0.5 if norm == "ortho" else 1.0 / n if (norm == "backward") == inverse else 1.0
         energy = (x.abs() ** 2).sum(dims, keepdim=True).sqrt() * math.sqrt(2.0)
         peak = out.abs().amax(dims, keepdim=True) if out.numel() else 0.0

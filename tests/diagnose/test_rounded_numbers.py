@@ -12,6 +12,7 @@ import torch
 from consistency import backends, operators
 from consistency.backends.base import Backend
 from consistency.core.model import DIRECTIONS, Case
+from consistency.core.recipe import TensorRecipe
 from consistency.diagnose.case_runner import judge_case
 from consistency.diagnose.rounded_numbers import RoundedNumbers
 from consistency.generate.materialize import literal, prepare
@@ -187,3 +188,29 @@ def test_outputs_of_another_kind_fail_as_before(strange: Callable[..., Any]) -> 
         F + "hardshrink", "float32", (near("float32"),), {"lambd": NUMBER}, Faulty(strange)
     )
     assert found[0] in ("structure", "error"), found
+
+
+@pytest.mark.parametrize(
+    ("operator", "dtype", "number"),
+    [
+        ("xlogy", "float16", 1e6),  # infinite in float16
+        ("logical_and", "float32", TensorRecipe((), "float32", ("constant", "tiny"), 3)),
+        ("mul", "int32", 0.55),
+    ],
+)
+def test_numbers_of_a_wider_format_are_converted(operator: str, dtype: str, number: Any) -> None:
+    """Beyond the format, below it, and to the default dtype beside whole numbers."""
+    beside = "int32" if dtype == "int32" else "float16"
+    values = ("integers", -9, 9) if dtype == "int32" else ("uniform", -1.0, 1.0)
+    case = Case(operator, dtype, (TensorRecipe((7, 4), beside, values, 9387), number))
+    declared = operators.get(operator)
+    healthy = backends.resolve_all(["cpu", "cpu+onednn=off"])
+    for result in judge_case(case, declared, healthy, tolerances.load(), ("forward",)):
+        assert not result.verdict.fails, result.explanation
+
+
+def test_a_fraction_beside_whole_numbers_admits_a_rounding_only() -> None:
+    case = Case("mul", "int32", (TensorRecipe((7, 4), "int32", ("integers", 1, 9), 9387), 0.55))
+    faulty = Faulty(lambda x, y: torch.mul(x, y) * (1.0 + 2.0**-18))
+    (result,) = judge_case(case, operators.get("mul"), [faulty], tolerances.load(), ("forward",))
+    assert result.verdict.fails, result.explanation

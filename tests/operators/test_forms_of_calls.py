@@ -52,6 +52,16 @@ FORMS: list[tuple[str, tuple[Any, ...], tuple[Any, ...], dict[str, Any]]] = [
     (N + "cosine_similarity", (x(), x(stop=4001), 0), (x(), x(stop=4001)), {"dim": 0}),
     (N + "normalize", (x(), 2.0, 0), (x(),), {"p": 2.0, "dim": 0}),
     (N + "multi_margin_loss", (x(5, 4), LABELS), (x(5, 4), LABELS), {"p": 1, "margin": 1.0}),
+    (N + "fold", (x(1, 8, 9), [4, 4], 2), (x(1, 8, 9), [4, 4], [2, 2]), {}),
+    (N + "normalize", (x(4, 6), 2.0, [1]), (x(4, 6),), {"dim": 1}),
+    ("fft.fftn", (x(2, 4, 6),), (x(2, 4, 6),), {"dim": None, "norm": None}),
+    ("fft.irfftn", (x(2, 4, 6),), (x(2, 4, 6),), {"dim": [0, 1, 2]}),
+    (
+        "cross",
+        (x(4, 3, stop=3001), x(4, 3, stop=4001)),
+        (x(4, 3), x(4, 3, stop=4001)),
+        {"dim": None},
+    ),
     ("masked.softmax", (x(4, 6), 1), (x(4, 6), 1), {"mask": None}),
 ]
 
