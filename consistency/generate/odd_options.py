@@ -40,10 +40,11 @@ FLAGS = frozenset(
         "unbiased", "zero_infinity",
     }
 )  # fmt: skip
-# Families whose options belong to the numbers of their tensors, which decide what is defined.
+# Families whose options belong to the numbers of their tensors, which decide what is defined; and
+# formulas, whose own defaults need not be those of their function.
 NEEDED = frozenset(
-    {"attention", "cast", "embedding", "indexing", "interpolate", "linalg", "masked", "optimizers",
-     "programs", "random", "rnn", "sequences", "signal"}
+    {"attention", "cast", "embedding", "formulas", "indexing", "interpolate", "linalg", "masked",
+     "optimizers", "programs", "random", "rnn", "sequences", "signal"}
 )  # fmt: skip
 # What torch warns of where it is left out.
 WARNED = frozenset(

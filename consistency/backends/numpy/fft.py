@@ -47,7 +47,7 @@ def _offer_several(name: str, default: tuple[int, int] | None) -> None:
             ]
         result = transform(x, lengths, over, norm)
         # Along no dimension NumPy returns what it was given.
-        if name in ("fftn", "ifftn") and not np.iscomplexobj(result):
+        if name in ("fft2", "fftn", "ifft2", "ifftn") and not np.iscomplexobj(result):
             result = np.asarray(result, np.complex128)
         return _in_precision_of(x, result)
 
