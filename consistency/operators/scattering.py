@@ -4,6 +4,7 @@ overwritten."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -23,6 +24,7 @@ from .declare import (
 )
 from .hooks import Args, Kwargs, Tensors
 from .indexing import either_end, mask, narrow_index, op, replaced, somewhere
+from .magnitudes import finite
 from .sampling import filled_shape, permuted_positions, scalar
 from .write_destinations import without_overlap
 
@@ -214,11 +216,20 @@ def longest_side(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     )
 
 
+def of_factors_written(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
+    """S of gradients: a product's holds the roundings of all factors that were written there."""
+    if "prod" not in (*[arg for arg in args if isinstance(arg, str)], kwargs.get("reduce")):
+        return "products"
+    return tuple(longest_side(args, kwargs, outputs) * finite(output.abs()) for output in outputs)
+
+
 # One after the other into the same place, which in the half formats is rounded each time.
 SCATTERED = products(
     longest_side, growth="linear", integers_exact=True, wide_accumulation=False, moves=True
 )
-REDUCED = products(longest_side, growth="linear", wide_accumulation=False)
+REDUCED = products(
+    longest_side, growth="linear", wide_accumulation=False, backward=of_factors_written
+)
 
 
 OPERATORS = [

@@ -65,7 +65,10 @@ def index_add(call: Run, x: Any, dim: int, index: Any, source: Any) -> Any:
 
 def scatter_add(call: Run, x: Any, dim: int, index: Any, source: Any) -> Any:
     hot = functional.one_hot(index, x.shape[-1]).to(x.dtype)
-    return call("add", x, call("sum", call("mul", hot, source.unsqueeze(-1)), -2))
+    rows, columns = index.shape  # an index may have fewer than the source, and than the input
+    added = call("sum", call("mul", hot, source[:rows, :columns].unsqueeze(-1)), -2)
+    rest = x.shape[0] - rows
+    return call("add", x, functional.pad(added, (0, 0, 0, rest)) if rest else added)
 
 
 def gather(call: Run, x: Any, dim: int, index: Any) -> Any:
