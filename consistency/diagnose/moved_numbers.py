@@ -36,7 +36,7 @@ def moved_numbers(materials: Materials, dtype: str, share: float) -> tuple[Mater
 
     case = materials.case
     bases = tuple(
-        np.array([moved(base.item())]) if _is_number(tensor) else base
+        _moved_base(tensor, base, moved) if _is_number(tensor) else base
         for tensor, base in zip(case.tensors, materials.bases, strict=True)
     )
     args, kwargs = _with_numbers(case.args, moved), _with_numbers(dict(case.kwargs), moved)
@@ -47,6 +47,16 @@ def _is_number(tensor: TensorRecipe | Literal) -> bool:
     """Whether a tensor counts as a number: one without dimensions is converted, too."""
     shape = tensor.shape if isinstance(tensor, Literal) else tensor.base
     return shape == () and tensor.dtype in ("float64", "float32")
+
+
+def _moved_base(
+    tensor: TensorRecipe | Literal, base: np.ndarray[Any, Any], moved: Callable[[float], float]
+) -> np.ndarray[Any, Any]:
+    """The storage with its one number moved: a literal copy of a view has others beside it."""
+    place = tensor.offset if isinstance(tensor, Literal) else 0
+    changed = base.astype(np.float64).reshape(-1)
+    changed[place] = moved(float(changed[place]))
+    return changed
 
 
 def _with_numbers(arg: Any, moved: Callable[[float], float]) -> Any:

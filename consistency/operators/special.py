@@ -46,6 +46,15 @@ def logit(d: Drawing) -> Call:
     return call(d.tensor(shape_of(d), Domain(2.0**-8, 1.0 - 2.0**-8, points=(0.5,))), **kwargs)
 
 
+@hook
+def logit_magnitude(
+    outputs: Tensors, x: Any, eps: float | None = None, *_: Any, **__: Any
+) -> torch.Tensor:
+    """The size of x·f'(x), 1/(1 − x): the bound 1 − eps is rounded like a number of its own."""
+    inside = x.detach() if eps is None else x.detach().clamp(eps, 1.0 - eps)
+    return torch.nan_to_num(1.0 / (1.0 - inside), nan=0.0, posinf=0.0).abs()
+
+
 def polygamma(d: Drawing) -> Call:
     """In float16 where ζ(n + 1, x), which is rounded before it is multiplied by n!, is neither
     large nor subnormal."""
@@ -106,10 +115,11 @@ def of_erfcx(x: torch.Tensor) -> torch.Tensor:
 
 SINC = replace(CANCELLING, backward=gradient_of(of_sinc))
 ERFCX = replace(CANCELLING, backward=gradient_of(of_erfcx))
+LOGIT = replace(CANCELLING, magnitude=logit_magnitude)
 LGAMMA = replace(CANCELLING, magnitude=lgamma_magnitude)
 MVLGAMMA = replace(CANCELLING, magnitude=summed_lgamma)
 OPERATORS = [
-    op("logit", logit, CANCELLING, out=True),
+    op("logit", logit, LOGIT, out=True),
     op("sinc", unary(Domain(-30.0, 30.0, points=(1.0, 2.0, -1.0), specials=("0", "nan"))), SINC,
        out=True),
     op("erf", unary(Domain(points=(0.84375, 1.25, 3.92, -3.0), specials=EVERYWHERE, wide=(-24, 4),

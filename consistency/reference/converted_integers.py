@@ -3,7 +3,8 @@
 A tensor without dimensions does not widen the common dtype of those that have some (torch's `type
 promotion <https://docs.pytorch.org/docs/stable/tensor_attributes.html>`_): 256 beside int8 is
 computed as 0, as the conversion to int8 makes of it, in every kernel. The reference takes the
-converted number, so that nobody is told that the maximum of int8 and 256 is 256.
+converted number, so that nobody is told that the maximum of int8 and 256 is 256. Where whole numbers
+give a float, both are converted to that, and 256 stays.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from ..operators.declare import Operator
 
 _FAMILIES = frozenset({"binary", "ternary", "comparison"})
 _NAMES = frozenset({"where", "searchsorted"})
+_OF_FLOATS = frozenset({
+    "__rdiv__", "atan2", "copysign", "float_power", "ldexp", "special.xlog1py", "special.zeta",
+    "true_divide", "xlogy",
+})  # fmt: skip
 
 
 def converted(operator: Operator, materials: Materials, dims: Sequence[int]) -> Materials:
@@ -29,6 +34,10 @@ def converted(operator: Operator, materials: Materials, dims: Sequence[int]) -> 
     name, family = operator.ruled_by
     first = operator.leading
     if len(dims) < first + 2 or all(dims) or not (family in _FAMILIES or name in _NAMES):
+        return materials
+    plain = name.removeprefix("_foreach_").rstrip("_")
+    floats = {name, plain} & _OF_FLOATS
+    if floats or (plain == "div" and not materials.case.kwargs.get("rounding_mode")):
         return materials
     dtypes = [getattr(torch, tensor.dtype) for tensor in materials.case.tensors]
     wide = [dtype for dtype, count in zip(dtypes[first:], dims[first:], strict=True) if count]

@@ -14,6 +14,7 @@ from consistency.backends.base import Backend
 from consistency.core.model import DIRECTIONS, Case
 from consistency.core.recipe import TensorRecipe
 from consistency.diagnose.case_runner import judge_case
+from consistency.diagnose.moved_numbers import moved_numbers
 from consistency.diagnose.rounded_numbers import RoundedNumbers
 from consistency.generate.materialize import literal, prepare
 from consistency.judge import tolerances
@@ -214,3 +215,16 @@ def test_a_fraction_beside_whole_numbers_admits_a_rounding_only() -> None:
     faulty = Faulty(lambda x, y: torch.mul(x, y) * (1.0 + 2.0**-18))
     (result,) = judge_case(case, operators.get("mul"), [faulty], tolerances.load(), ("forward",))
     assert result.verdict.fails, result.explanation
+
+
+def test_a_literal_number_stands_in_a_storage_of_others() -> None:
+    """A recording keeps what lies beside a view: the number alone is moved."""
+    storage = torch.tensor([7.0, 8.0, 0.1, 9.0], dtype=torch.float64)
+    number = literal(storage[2], before=2)
+    materials = prepare(Case("mul", "float32", (TensorRecipe((3,), "float32"), number)))
+    moved, distance = moved_numbers(materials, "float32", 1.0)
+    place = number.offset
+    assert moved.bases[1][place] == float(torch.tensor(0.1))
+    assert distance == abs(float(torch.tensor(0.1)) - 0.1)
+    others = [*range(place), *range(place + 1, len(moved.bases[1]))]
+    assert moved.bases[1][others].tolist() == materials.bases[1][others].tolist()

@@ -87,6 +87,48 @@ def test_others_stay(args: tuple[Any, ...]) -> None:
     assert before == after
 
 
+FLOATS = [
+    "__rdiv__", "atan2", "copysign", "div", "float_power", "ldexp", "special.xlog1py",
+    "special.zeta", "true_divide", "xlogy",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_what_gives_floats_converts_to_them(name: str) -> None:
+    numbers = TensorRecipe((8, 4), "uint8", ("integers", 2, 9), 3723)
+    below = TensorRecipe((), "int64", ("integers", -3, -3), 6)  # 253 as a uint8
+    case = Case(name, "uint8", (numbers, below))
+    (result,) = evaluate(case, [resolve("cpu")], rules(), directions=("forward",))
+    assert not result.verdict.fails, result.explanation
+
+
+def test_whole_quotients_are_those_of_the_converted_number() -> None:
+    case = Case("div", "int32", (NUMBERS, WIDE), {"rounding_mode": "floor"})
+    operator, materials = operators.get("div"), prepare(case)
+    assert [b.tolist() for b in converted(operator, materials, [2, 0]).bases][1] == [0]
+
+
+def test_each_operator_converts_as_torch_does() -> None:
+    """Of every operator whose numbers are converted here, the CPU is right beside one that another
+    dtype cannot hold."""
+    numbers = TensorRecipe((4,), "int8", ("integers", 1, 9), 3723)
+    wide = TensorRecipe((), "int32", ("integers", 300, 300), 6)
+    seen, failed = 0, []
+    for name, operator in operators.registry().items():
+        if operator.form_of is not None or operator.ruled_by[1] not in ("binary", "comparison"):
+            continue
+        for args in ((numbers, wide), (wide, numbers)):
+            results = evaluate(
+                Case(name, "int32", args), [resolve("cpu")], rules(), directions=("forward",)
+            )
+            seen += any(result.verdict.passes for result in results)
+            # An error is that of a few, which take one dtype only.
+            wrong = (r for r in results if r.verdict.fails and r.verdict.value != "error")
+            failed += [f"{name}: {r.explanation}" for r in wrong]
+    assert not failed
+    assert seen > 60
+
+
 def test_an_index_is_no_operand() -> None:
     index = TensorRecipe((), "int64", ("integers", 200, 200), 6)
     rows = TensorRecipe((256, 2), "int8", ("integers", -9, 9), 3723)

@@ -104,6 +104,12 @@ def rms_norm(
     return _affine(scaled, weight, None, normalized_shape)
 
 
+def _refuse_one_value(others: int, spatial: tuple[int, ...]) -> None:
+    """torch standardizes no single value, whose deviation from itself is 0."""
+    if others * count(spatial) == 1:
+        raise ValueError("a single value for each channel cannot be standardized")
+
+
 @implements("nn.functional.group_norm", wide=True, integers=False, as_first=True)
 def group_norm(
     input: Array,
@@ -113,6 +119,7 @@ def group_norm(
     eps: float = 1e-5,
 ) -> Array:
     batch, channels = input.shape[:2]
+    _refuse_one_value(batch * (channels // num_groups), input.shape[2:])
     rows = input.reshape(batch * num_groups, channels // num_groups * count(input.shape[2:]))
     return _affine(_standardized(rows, eps).reshape(input.shape), weight, bias, _per_channel(input))
 
@@ -132,6 +139,7 @@ def instance_norm(
         raise NotImplementedError("running statistics would have to be updated in place")
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    _refuse_one_value(1, input.shape[2:])
     return group_norm(input, input.shape[1], weight, bias, eps)
 
 
@@ -150,6 +158,7 @@ def batch_norm(
     if training:
         if running_mean is not None or running_var is not None:
             raise NotImplementedError("running statistics would have to be updated in place")
+        _refuse_one_value(input.shape[0], input.shape[2:])
         rows = np.moveaxis(input, 1, 0)
         scaled = _standardized(rows.reshape(rows.shape[0], count(rows.shape[1:])), eps).reshape(
             rows.shape
