@@ -3,8 +3,8 @@
 A tensor without dimensions does not widen the common dtype of those that have some (torch's `type
 promotion <https://docs.pytorch.org/docs/stable/tensor_attributes.html>`_): 256 beside int8 is
 computed as 0, as the conversion to int8 makes of it, in every kernel. The reference takes the
-converted number, so that nobody is told that the maximum of int8 and 256 is 256. Where whole numbers
-give a float, both are converted to that, and 256 stays.
+converted number, so that nobody is told that the maximum of int8 and 256 is 256. Where whole
+numbers give a float, both are converted to that, and 256 stays.
 """
 
 from __future__ import annotations
