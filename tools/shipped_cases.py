@@ -9,6 +9,7 @@
     python tools/shipped_cases.py count STATE               # after a change of the files by hand
     python tools/shipped_cases.py further STATE             # cases where `one-off` is not noticed
     python tools/shipped_cases.py reach STATE               # cases for conditions that none meets
+    python tools/shipped_cases.py plain STATE               # plain calls that none is
     python tools/shipped_cases.py add STATE                 # these into the files
 
 What the package's cases are worth, without choosing any (docs/adequacy.md):
@@ -38,8 +39,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 COMMANDS = (
-    "select", "shorten", "write", "replace", "count", "further", "reach", "add", "measure",
-    "one-off", "page",
+    "select", "shorten", "write", "replace", "count", "further", "reach", "plain", "add",
+    "measure", "one-off", "page",
 )  # fmt: skip
 ONE_OFF, FURTHER, MEASURED = "one-off", "further", "measured"  # files of a state
 # Those that most runs test come first.
@@ -215,10 +216,12 @@ def further(state: Path, part: int, parts: int) -> None:
             stream.flush()
 
 
-def reach(state: Path, part: int, parts: int, only: str, dtypes: str) -> None:
-    """Seeks cases that meet conditions on which defects depend, where those of a quick run do
-    not; forms of other operators (``.out``, ``.method``) come last."""
-    from tests.support.adequacy.reach import further as seek
+def reach(state: Path, part: int, parts: int, only: str, dtypes: str, plain: bool) -> None:
+    """Seeks cases that meet conditions on which defects depend, or ``plain`` calls, where those of
+    a quick run do not; forms of other operators (``.out``, ``.method``) come last."""
+    from tests.support.adequacy import reach as search
+
+    seek = search.plain if plain else search.further
 
     state.mkdir(parents=True, exist_ok=True)
     done = {(row["operator"], row["dtype"]) for row in lines_of(state, FURTHER)}
@@ -370,8 +373,9 @@ def main() -> None:
         write_page(chosen.state)
     elif chosen.command == "further":
         further(chosen.state, part, parts)
-    elif chosen.command == "reach":
-        reach(chosen.state, part, parts, chosen.only, chosen.dtype)
+    elif chosen.command in ("reach", "plain"):
+        plain = chosen.command == "plain"
+        reach(chosen.state, part, parts, chosen.only, chosen.dtype, plain)
     elif chosen.command == "add":
         add(chosen.state)
     elif chosen.command == "shorten":

@@ -93,6 +93,11 @@ LEFT_OUT: tuple[tuple[frozenset[str], frozenset[str] | None, str], ...] = (
         "torch.nn.functional.cross_entropy: label_smoothing is 'a float in [0.0, 1.0]'",
     ),
     (
+        frozenset({"nn.functional.ctc_loss"}),
+        frozenset(),
+        "torch.nn.CTCLoss: 'the target index cannot be blank'",
+    ),
+    (
         frozenset({"combinations"}),
         None,
         "as many as there are tuples of the elements are made first",

@@ -96,7 +96,7 @@ def interpolate(d: Drawing) -> Call:
         options["scale_factor"] = (
             d.choice(2.0, 4.0, *[0.5] * (rank == 1)) if exact else d.choice(*SCALES)
         )
-        if not exact and d.flag():
+        if not exact and d.choice(False, False, True):
             options["recompute_scale_factor"] = True
     else:
         options["size"] = [
@@ -117,7 +117,7 @@ def interpolate(d: Drawing) -> Call:
             size[-1] = 1
     elif not exact and mode != "area":
         smoothed = mode in ("bilinear", "bicubic") and d.dtype in FLOAT
-        how = d.choice("", "align_corners", *["antialias"] * 2 * smoothed)
+        how = d.choice("", "", "align_corners", *["antialias"] * smoothed)
         options |= {how: True} if how else {}
         if "size" in options and d.choice(*[False] * 7, True):
             options["size"] = [1] * rank

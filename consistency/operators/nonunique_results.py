@@ -218,20 +218,26 @@ def quotient_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Ten
         return []
     quotient = torch.true_divide(args[0], args[1])
     near = beside(quotient, 0.0, unit_of(args)) & ~torch.isinf(torch.as_tensor(args[1]))
-    if isinstance(args[0], torch.Tensor) and isinstance(args[1], torch.Tensor):
-        near &= (quotient != quotient.round()) | (unit_of(args) <= _FLOAT64)
-    return neighbors(near, outputs[0], 1.0)
+    return neighbors(_without_whole(near, quotient, args), outputs[0], 1.0)
+
+
+def _without_whole(near: torch.Tensor, quotient: torch.Tensor, args: Args) -> torch.Tensor:
+    """Those whose quotient is not whole itself, where float64 tells that: two tensors whose format
+    is shorter."""
+    if not (isinstance(args[0], torch.Tensor) and isinstance(args[1], torch.Tensor)):
+        return near
+    return near & ((quotient != quotient.round()) | (unit_of(args) <= _FLOAT64))
 
 
 def remainder_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:
     """remainder, fmod: shifted by one divisor where the quotient is within rounding error of an
-    integer."""
+    integer, but is none itself, as :func:`quotient_neighbors` has it."""
     if not outputs[0].dtype.is_floating_point:
         return []
     divisor = args[1].abs() if isinstance(args[1], torch.Tensor) else abs(args[1])
-    return neighbors(
-        beside(torch.true_divide(args[0], args[1]), 0.0, unit_of(args)), outputs[0], divisor
-    )
+    quotient = torch.true_divide(args[0], args[1])
+    near = beside(quotient, 0.0, unit_of(args))
+    return neighbors(_without_whole(near, quotient, args), outputs[0], divisor)
 
 
 def decimal_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Tensors]:

@@ -287,10 +287,15 @@ def per_group(outputs: Tensors, x: Any, groups: Any, *_: Any, **__: Any) -> floa
 
 @hook
 def along_dim(
-    outputs: Tensors, x: Any, p: float = 2.0, dim: int | Sequence[int] = 1, *_: Any, **__: Any
+    outputs: Tensors,
+    x: Any,
+    p: float = 2.0,
+    dim: int | Sequence[int] | None = 1,
+    *_: Any,
+    **__: Any,
 ) -> float:
-    """n: the numbers along one dimension, or several."""
-    dims = [dim] if isinstance(dim, int) else dim
+    """n: the numbers along one dimension, or several; along all for None."""
+    dims = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     return float(math.prod(x.shape[d] for d in dims)) if x.ndim else 1.0
 
 

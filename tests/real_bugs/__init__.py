@@ -9,6 +9,8 @@ from . import (  # noqa: F401
     contract,
     eighth_list,
     eighth_list_sizes,
+    eleventh_list,
+    eleventh_list_reductions,
     fifth_list,
     fifth_list_sizes,
     gradients,

@@ -80,6 +80,8 @@ def msort(input: Array) -> Array:
 def topk(
     input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Array, Array]:
+    if not input.ndim:  # of a single number torch gives that, also for k = 0
+        return input, np.zeros((), dtype=np.int64)
     return along_to_pair(input, dim, lambda lines: _sorted(lines, largest, k))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
+
 from ..declare import Call, Domain, Drawing, call
 from .declaration import APART, FREE, THROUGH_SUMS, OperatorFormula, Run, tensors
 
@@ -56,6 +58,7 @@ def l1_loss(call: Run, x: Any, y: Any) -> Any:
 
 
 def cosine_similarity(call: Run, x: Any, y: Any) -> Any:
+    x, y = torch.broadcast_tensors(x, y)  # a number has the length of as many
     length = call(
         "sqrt", call("mul", call("sum", call("mul", x, x), -1), call("sum", call("mul", y, y), -1))
     )

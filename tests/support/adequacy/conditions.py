@@ -14,6 +14,9 @@ from consistency.core.recipe import TensorRecipe
 from consistency.generate.varied import values
 from consistency.judge.known.case_facts import UNKNOWN, Facts
 
+from . import plain_calls
+from .plain_calls import is_ordinary
+
 THRESHOLDS = (32, 64, 128, 256, 512, 1024, 2048, 4096, 1 << 14, 1 << 16)
 TILE = 32
 MOST_TENSORS, MOST_DIMS = 4, 3
@@ -21,7 +24,6 @@ LARGEST_RANK = 6
 CHANNELS = 16
 LONG_WITH_NAN = (256, 512)
 LONG_CONSTANTS = (128, 512, 8192, 65535)
-ORDINARY = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "diagonal"})
 MANY_TIMES = 6
 HEADS, WIDE_HEAD, FEW_ROWS = 4, 64, 8  # dimensions of attention, and what few queries are
 INTEGERS = (1, 127, 255, 32767, 1 << 24)  # ends of what bool, int8, uint8, int16, float32 hold
@@ -35,7 +37,7 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
     facts = Facts(case)
     shapes = [facts.described("shape", t) for t in case.tensors[:MOST_TENSORS]]
     known = [s if isinstance(s, tuple) else None for s in shapes]
-    ordinary = _is_ordinary(case, known)
+    ordinary = is_ordinary(case, known)
     options = list(_options(case))
     named = values.named_numbers(case)
     around = values.around(named) if named else ()
@@ -62,11 +64,18 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
         if tensor.dtype != case.dtype:
             yield f"{told} is {tensor.dtype}, {'a number' if not shape else 'more'}", 2.0
     yield from _of_pairs(case, known, options)
+    yield from plain_calls.conditions(case, known)
     yield from _of_cotangents(case, options if ordinary else [])
     first, *others = known or [None]
     for number, shape in enumerate(others, 1):
         if first is not None and shape is not None:
-            yield f"tensors 0 and {number} of the pattern {_pattern(first, shape)}", 1.5
+            related = _pattern(first, shape)
+            pattern = f"tensors 0 and {number} of the pattern {related}"
+            yield pattern, 1.5
+            for n in (0, number) if set(related) - {"="} else ():
+                for text, _ in _of_strides(f"tensor {n}", facts, case.tensors[n], known[n] or ()):
+                    if "in the order" in text:
+                        yield f"{plain_calls.CHANNELS} {pattern}, {text}", 1.0
     if known and ordinary:
         yield from _of_kernels(known)
     yield from _of_numbers(case, first)
@@ -95,16 +104,6 @@ def _options(case: Case) -> Iterator[str]:
                 even = {v == value[0] for v in value} == {True}
                 zero = "zeros" if not any(value) else "equal" if even else "unequal"
                 yield f"{name} is {len(value)} {zero}"
-
-
-def _is_ordinary(case: Case, shapes: list[tuple[int, ...] | None]) -> bool:
-    """Whether no tensor is degenerate: sizes of 1 and extreme numbers hide what else is wrong."""
-    plain = all(
-        isinstance(t, TensorRecipe) and t.values[0] in ORDINARY and not t.special
-        for t in case.tensors
-        if isinstance(t, TensorRecipe) and floats(t.dtype)
-    )
-    return plain and all(shape is not None and min(shape, default=0) > 1 for shape in shapes)
 
 
 def _of_pairs(

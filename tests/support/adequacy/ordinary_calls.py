@@ -71,6 +71,7 @@ RESIZED: tuple[tuple[tuple[int, ...], list[int], tuple[str, ...]], ...] = (
     ((2, 3, 9, 7), [4, 5], ("bilinear", "bicubic", "nearest-exact")),
     ((2, 3, 3, 4, 2), [5, 3, 4], ("trilinear", "nearest")),
 )
+SCALES = (1.5, 0.6)  # by which no size is a whole one
 ALIGNED = frozenset({"linear", "bilinear", "bicubic", "trilinear"})
 
 
@@ -91,6 +92,8 @@ def of(operator: str, dtype: str) -> Iterator[Case]:
                 if mode in ALIGNED:
                     options = {"size": size, "mode": mode, "align_corners": True}
                     yield Case(operator, dtype, image, options)
+                for scale in SCALES if mode in ALIGNED else ():
+                    yield Case(operator, dtype, image, {"scale_factor": scale, "mode": mode})
     if operator == f"{N}grid_sample":
         (image,) = tensors_of(((2, 3, 4, 4),), dtype)
         grid = replace(tensors_of(((2, 5, 3, 2),), dtype)[0], values=("integers", -1, 1))

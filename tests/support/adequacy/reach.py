@@ -13,7 +13,7 @@ import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from consistency.core import recipe
 from consistency.core.dtypes import floats
@@ -33,10 +33,11 @@ from consistency.generate.varied import (
 from consistency.judge.known.case_facts import UNKNOWN, Facts
 from consistency.operators.declare import Operator
 
-from . import ordinary_calls
+from . import ordinary_calls, plain_calls
 from .conditions import further as further_conditions
 from .measure import quick
 from .noticing import CaseJudge, healthy
+from .plain_calls import FULL, kind
 from .results import EVERYTHING
 from .selection import MOST_ELEMENTS, elements, planted
 
@@ -70,7 +71,6 @@ LEAST = 2.0  # what a case must reach anew, in the weights below
 TRIALS = 24  # candidates that are judged
 COUNTING = frozenset({"cumulative", "reduction", "sorting"})  # a count may leave the format
 COTANGENT = 1 << 20  # where cotangents lie in the bitstream, beyond all numbers
-FULL = 3  # in place of sizes of 1, where the plainest cases that are drawn have such
 ORDINARY = 2  # further ones, about which nothing is degenerate
 EVEN = frozenset({"uniform", "normal", "wide", "integers"})
 BASES, COMBINED = 5, 80  # cases that are varied in every way, and combinations of two ways
@@ -88,6 +88,9 @@ class Search(NamedTuple):
 # Of ordinary calls one condition is reason enough: a variation meets little else.
 OF_ORDINARY, OF_ORDINARY_IN_OTHERS = Search(40, 80, 0.9), Search(5, 24, 0.9)
 OF_DRAWN = Search(10, 30, 1.9)  # where the ordinary calls are drawn ones
+OF_PLAIN, PLAIN_IN_OTHERS = Search(28, 80, 0.9), Search(4, 12, 1.4)
+OF_IMAGES, IMAGES_IN_OTHERS = Search(10, 20, 0.9), Search(3, 6, 0.9)
+PLAIN_COUNT = 240  # draws among whose options combinations are looked for
 
 
 def reach(case: Case) -> dict[str, float]:
@@ -150,7 +153,7 @@ def _of_arguments(case: Case) -> Iterator[tuple[str, float]]:
     """Values of arguments that are no tensors, alone and in pairs, and those that are a size."""
     named = [(str(n), a) for n, a in enumerate(case.args)]
     named += [(name, value) for name, value in case.kwargs.items()]
-    told = [f"{name} = {text}" for name, value in named if (text := _kind(value))]
+    told = [f"{name} = {text}" for name, value in named if (text := kind(value))]
     yield from ((text, 2.0 if text.endswith("= -0.0") else 1.5) for text in told)
     yield from ((" and ".join(pair), 0.75) for pair in itertools.combinations(told, 2))
     sizes = Facts(case).described("shape", case.tensors[0]) if case.tensors else ()
@@ -158,23 +161,6 @@ def _of_arguments(case: Case) -> Iterator[tuple[str, float]]:
         if type(value) is int and value > 1 and isinstance(sizes, tuple) and value in sizes:
             yield f"{name} is a size", 1.5
             yield from ((f"{name} is a size and {text}", 1.0) for text in told if text[0] != name)
-
-
-def _kind(value: Any) -> str:
-    match value:
-        case bool() | None | str() | recipe.DType() | recipe.MemoryFormat():
-            return str(value)
-        case int():
-            return "0" if value == 0 else "1" if value == 1 else "less" if value < 0 else "more"
-        case float() if value == 0.0 or not math.isfinite(value):
-            return repr(value)
-        case float():
-            return "a fraction" if value != int(value) else "less" if value < 0 else "more"
-        case list() | tuple() if all(isinstance(item, int) for item in value) and value:
-            largest = max(value)
-            told = "ones" if largest == 1 else "zeros" if not largest else "more"
-            return f"{len(value)} of {told}"
-    return ""
 
 
 def candidates(operator: Operator, dtype: str) -> list[Case]:
@@ -265,6 +251,24 @@ def further(operator: Operator, dtype: str, failing: list[Case] | None = None) -
     return chosen + _chosen(operator, small, reached, search, failing)
 
 
+def plain(operator: Operator, dtype: str, failing: list[Case] | None = None) -> list[Case]:
+    """Cases that are plain calls of what no case of a quick run is, and images beside factors of
+    each channel; as :func:`further`."""
+    reached = {text for case in quick(operator, dtype) for text in reach(case)}
+    first = dtype == operator.dtypes[0] and operator.family != "forms"
+    drawn = draw(operator, dtype, PLAIN_COUNT if first else COUNT, SEEDS[0])[0]
+    found: list[Case] = []
+    ordinary = [_differentiated(operator, c) for c in ordinary_calls.of(operator.name, dtype)]
+    drawn = [*ordinary, *drawn]
+    for calls, told, search in (
+        (plain_calls.of, plain_calls.PLAIN, OF_PLAIN if first else PLAIN_IN_OTHERS),
+        (plain_calls.images, plain_calls.CHANNELS, OF_IMAGES if first else IMAGES_IN_OTHERS),
+    ):
+        small = [case for case in calls(operator, drawn) if elements(case) <= MOST_ELEMENTS]
+        found += _chosen(operator, small, reached, search, failing, told)
+    return found
+
+
 def _differentiated(operator: Operator, case: Case) -> Case:
     """The case with a cotangent, so that its gradients are compared, too."""
     return replace(case, cotangent=COTANGENT if operator.differentiable else 0)
@@ -287,6 +291,8 @@ def crossed(operator: Operator, case: Case, others: Sequence[Case]) -> Iterator[
     for other in arguments.of(case, others):
         yield from layouts.of(operator, other, overlap=not written)
         yield from cotangents.of(other)
+    for other in shapes.broadcast(case):
+        yield from layouts.of(operator, other, overlap=not written)
     most = MOST_OF_ALL if operator.family in COUNTING else MOST_OF_ALL // 8
     for other in shapes.thresholds(case):
         if elements(other) <= most:
@@ -310,9 +316,11 @@ def _chosen(
     reached: set[str],
     search: Search,
     failing: list[Case] | None,
+    only: str = "",
 ) -> list[Case]:
-    """Sound cases in the order of what they reach anew, which is added to ``reached``."""
-    waiting = {case.id: (case, reach(case)) for case in cases}
+    """Sound cases in the order of what they reach anew, which is added to ``reached``: ``only``
+    conditions that begin so count."""
+    waiting = {case.id: (case, _beginning(reach(case), only)) for case in cases}
     chosen: list[Case] = []
     judged = silent = 0  # where nothing can be told, another one is tried in its place
     for case, conditions in _by_gain(waiting, reached, search.least):
@@ -330,6 +338,10 @@ def _chosen(
         if judged == search.trials or len(chosen) == search.most:
             break
     return chosen
+
+
+def _beginning(conditions: dict[str, float], only: str) -> dict[str, float]:
+    return {text: weight for text, weight in conditions.items() if text.startswith(only)}
 
 
 def _by_gain(
