@@ -124,7 +124,7 @@ def slots(outputs: Tensors, x: Any, n: int = 1, dim: int = -1, *_: Any, **__: An
 def of_differences(
     outputs: Tensors, x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
 ) -> torch.Tensor:
-    parts = [part for part in (prepend, x, append) if part is not None]
+    parts = [part for part in (prepend, x, append) if part is not None] if n else [x]
     size = torch.cat([part.detach().abs() for part in parts], dim)
     for _ in range(n):
         length = max(size.shape[dim] - 1, 0)

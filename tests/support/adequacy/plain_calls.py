@@ -91,7 +91,9 @@ def of(operator: Operator, drawn: Sequence[Case]) -> Iterator[Case]:
             continue
         for options in _kept(operator, plain):
             other = replace(plain, kwargs=options)
-            for sized in (other, _with_sizes(other, {1: FULL})):
+            # Weights of gates have four times the size of a state, which torch does not check.
+            sizes = {} if operator.family in NEEDED else {1: FULL}
+            for sized in (other, _with_sizes(other, sizes)):
                 told = repr((sized.args, sized.kwargs))
                 if told not in seen:
                     seen.add(told)
