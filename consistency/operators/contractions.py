@@ -116,6 +116,15 @@ def cross_magnitude(
 
 
 @hook
+def cross_of_any_dimension(
+    outputs: Tensors, input: torch.Tensor, other: torch.Tensor, dim: int | None = None
+) -> torch.Tensor:
+    """As :func:`cross_magnitude`, whose default is another."""
+    size: torch.Tensor = cross_magnitude((input, other, dim), {}, outputs)
+    return size
+
+
+@hook
 def of_bilinear(outputs: Tensors, x: Any, y: Any, *_: Any, **__: Any) -> float:
     return float(x.shape[-1] * y.shape[-1] + 1)
 
@@ -126,6 +135,7 @@ def of_chain(outputs: Tensors, matrices: Any, *_: Any, **__: Any) -> float:
 
 
 CROSS = accumulated(cross_magnitude, one)
+CROSS_OF_ANY = accumulated(cross_of_any_dimension, one)
 CHAINED = LINEAR | {"chained"}
 OPERATORS = [
     declare(
@@ -160,6 +170,6 @@ OPERATORS = [
         complex=True,
         aten="bilinear",
     ),
-    declare("cross", cross, CROSS, complex=True, out=True),
+    declare("cross", cross, CROSS_OF_ANY, complex=True, out=True),
     declare("linalg.cross", cross, CROSS, complex=True, out=True),
 ]

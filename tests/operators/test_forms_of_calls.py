@@ -101,3 +101,12 @@ def test_one_row_of_one_class(name: str) -> None:
     for direction in ("forward", "backward"):
         sizes, _ = measured(N + name, (x(), target), {}, direction)
         assert len(sizes) == 1
+
+
+def test_a_cross_product_without_a_dimension_is_along_the_first_of_size_3() -> None:
+    """torch.cross; the default of torch.linalg.cross is the last."""
+    x, y = torch.randn(3, 8, dtype=torch.float64), torch.randn(3, 8, dtype=torch.float64)
+    function = operators.get("cross").error.magnitude
+    assert callable(function)
+    expected = function((x, y), {"dim": 0}, (torch.empty(3, 8),))
+    assert torch.equal(function((x, y), {}, (torch.empty(3, 8),)), expected)
