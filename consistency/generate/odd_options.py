@@ -98,6 +98,16 @@ LEFT_OUT: tuple[tuple[frozenset[str], frozenset[str] | None, str], ...] = (
         "torch.nn.CTCLoss: 'the target index cannot be blank'",
     ),
     (
+        frozenset({"formulas"}),
+        None,
+        "a formula is written for the dimensions that it draws",
+    ),
+    (
+        frozenset({"linalg.pinv"}),
+        frozenset({"hermitian"}),
+        "a singular value that is as large as the bound counts, or does not",
+    ),
+    (
         frozenset({"combinations"}),
         None,
         "as many as there are tuples of the elements are made first",

@@ -102,6 +102,7 @@ def of_margins(
 ) -> torch.Tensor:
     target = target.reshape(x.shape[:-1])
     chosen = x.gather(-1, target.unsqueeze(-1))
+    margin = float(margin)  # torch takes a flag, too
     size, gap = abs(margin) + chosen.abs() + x.abs(), (margin - chosen + x).clamp(min=0.0)
     each = (size if p == 1 else gap * (2.0 * size + gap)).mean(-1) * (
         1.0 if weight is None else weight.abs()[target]

@@ -165,7 +165,7 @@ def of_triplet(
     margin: float = 1.0, p: float = 2.0,
     eps: float = EPSILON, swap: bool = False, reduction: str = "mean",
 ) -> torch.Tensor:  # fmt: skip
-    near, far = (anchor - positive).norm(p, -1), (anchor - negative).norm(p, -1)
+    near, far = (((anchor - other).abs() + abs(eps)).norm(p, -1) for other in (positive, negative))
     return reduce(
         near + far + abs(margin) + ((positive - negative).norm(p, -1) if swap else 0.0), reduction
     )

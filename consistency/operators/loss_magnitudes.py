@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -133,7 +134,7 @@ def of_labels(
 def of_embedding(
     outputs: Tensors, x: torch.Tensor, t: torch.Tensor, margin: float = 1.0, reduction: str = "mean"
 ) -> torch.Tensor:
-    return reduce(x.abs() + abs(margin), reduction)
+    return reduce(x.abs() + (abs(margin) if math.isfinite(margin) else 0.0), reduction)
 
 
 @hook

@@ -229,14 +229,18 @@ def of_farthest(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
 
 
 def of_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """Gradients of norms: a few products and quotients, one of them with a power of the norm, a sum
-    of √n, or of n equal ones."""
-    if "nuc" in (*args[1:2], kwargs.get("p"), kwargs.get("ord")):
+    """Gradients of norms: a few products and quotients, one of them with a power of the norm, which
+    errs by p - 1 times as much, a sum of √n, or of n equal ones."""
+    order = next((o for o in (*args[1:2], kwargs.get("p"), kwargs.get("ord")) if o is not None), 2)
+    if order == "nuc":
         raise TypeError("the nuclear norm is made of singular values, and so is its gradient")
+    power = 1.0
+    if isinstance(order, (int, float)) and math.isfinite(order):
+        power = max(1.0, abs(order - 1.0) / 2.0)
     x, dims = args[0].detach(), dims_of(args, kwargs, 2)
     count = math.prod(x.shape[dim] for dim in dims) if x.ndim else 1
     growth = count if 16 * x.unique().numel() <= x.numel() else math.sqrt(count)
-    return tuple((4.0 + growth) * output.abs() for output in outputs)
+    return tuple((4.0 + growth) * power * output.abs() for output in outputs)
 
 
 COMPLEX_NORM = ComplexVariant(error=accumulated("output", reduced))

@@ -39,9 +39,12 @@ def of_angle(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
 
 
 @hook
-def of_position(outputs: Tensors, size: Any, *_: Any, **__: Any) -> torch.Tensor:
-    """Exponents made of positions up to half the length, each rounded."""
-    return torch.full_like(outputs[0], 8.0 + 0.5 * float(size))
+def of_position(
+    outputs: Tensors, size: Any, *_: Any, tau: float = 1.0, std: float = 1.0, **__: Any
+) -> torch.Tensor:
+    """Exponents made of positions up to half the length, in units of the width, each rounded."""
+    width = min(abs(tau), abs(std), 1.0) or 1.0
+    return torch.full_like(outputs[0], 8.0 + 0.5 * float(size) / width)
 
 
 WINDOWS: dict[str, Sample] = {
