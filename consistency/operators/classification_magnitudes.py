@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from .hooks import Tensors, hook
-from .loss_magnitudes import reduce
+from .loss_magnitudes import finite_size, reduce
 from .magnitudes import finite, largest
 from .softmax import precision
 
@@ -103,7 +103,7 @@ def of_margins(
     target = target.reshape(x.shape[:-1])
     chosen = x.gather(-1, target.unsqueeze(-1))
     margin = float(margin)  # torch takes a flag, too
-    size, gap = abs(margin) + chosen.abs() + x.abs(), (margin - chosen + x).clamp(min=0.0)
+    size, gap = finite_size(margin) + chosen.abs() + x.abs(), (margin - chosen + x).clamp(min=0.0)
     each = (size if p == 1 else gap * (2.0 * size + gap)).mean(-1) * (
         1.0 if weight is None else weight.abs()[target]
     )
@@ -122,7 +122,7 @@ def of_margins_slope(
 ) -> float:
     """The target's is a sum of C equal steps, added one by one: they err by C/2 in all, of which
     the rule's 8·S makes a sixteenth. With p = 2 each is twice the gap."""
-    step = 1.0 if p == 1 else 2.0 * (abs(margin) + 2.0 * largest(x))
+    step = 1.0 if p == 1 else 2.0 * (finite_size(margin) + 2.0 * largest(x))
     return step * (1.0 if weight is None else largest(weight)) * max(1.0, classes(x) / 16.0)
 
 

@@ -9,7 +9,7 @@ import torch
 
 from .declare import FLOAT, Call, Domain, Drawing, accumulated, call, family
 from .hooks import Args, Kwargs, Tensors, hook
-from .loss_magnitudes import reduce
+from .loss_magnitudes import finite_size, reduce
 from .losses import MARGINS
 from .magnitudes import finite, joint_maximum, peak
 from .parameter_sampling import PLAIN, optional_arguments
@@ -167,7 +167,8 @@ def of_triplet(
 ) -> torch.Tensor:  # fmt: skip
     near, far = (((anchor - other).abs() + abs(eps)).norm(p, -1) for other in (positive, negative))
     return reduce(
-        near + far + abs(margin) + ((positive - negative).norm(p, -1) if swap else 0.0), reduction
+        near + far + finite_size(margin) + ((positive - negative).norm(p, -1) if swap else 0.0),
+        reduction,
     )
 
 
@@ -181,7 +182,7 @@ def of_cosines(
     reduction: str = "mean",
 ) -> torch.Tensor:
     """At most 1 + Σ|x·y|/(‖x‖·‖y‖) + margin, and the middle term is at most 1."""
-    return reduce(torch.full_like(target, 2.0 + abs(margin)), reduction)
+    return reduce(torch.full_like(target, 2.0 + finite_size(margin)), reduction)
 
 
 def of_rows(args: Args, kwargs: Kwargs, gradients: Tensors) -> float:

@@ -30,6 +30,11 @@ def weighted(terms: torch.Tensor, weight: Any) -> torch.Tensor:
     return terms if weight is None else terms * abs(weight)
 
 
+def finite_size(margin: float) -> float:
+    """Its magnitude; an infinite one is no term of what is finite."""
+    return abs(margin) if math.isfinite(margin) else 0.0
+
+
 @hook
 def of_divergence(
     outputs: Tensors, x: torch.Tensor, t: torch.Tensor, reduction: str, log_target: bool = False
@@ -134,7 +139,7 @@ def of_labels(
 def of_embedding(
     outputs: Tensors, x: torch.Tensor, t: torch.Tensor, margin: float = 1.0, reduction: str = "mean"
 ) -> torch.Tensor:
-    return reduce(x.abs() + (abs(margin) if math.isfinite(margin) else 0.0), reduction)
+    return reduce(x.abs() + finite_size(margin), reduction)
 
 
 @hook
@@ -146,7 +151,7 @@ def of_ranking(
     margin: float = 0.0,
     reduction: str = "mean",
 ) -> torch.Tensor:
-    return reduce(x.abs() + y.abs() + abs(margin), reduction)
+    return reduce(x.abs() + y.abs() + finite_size(margin), reduction)
 
 
 @hook

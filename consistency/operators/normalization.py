@@ -35,6 +35,7 @@ from .normalization_magnitudes import (
     of_groups_slopes,
     of_layers,
     of_layers_slopes,
+    of_response,
     of_root_mean_square,
     per_channel,
     per_group,
@@ -221,6 +222,6 @@ OPERATORS = [
     norm("layer_norm", layer_norm, LAYER),
     norm("group_norm", group_norm, accumulated(of_groups, per_group, backward=of_groups_slopes)),
     norm("rms_norm", rms_norm, accumulated("output", per_layer, backward=of_root_mean_square)),
-    norm("local_response_norm", local_response_norm, accumulated("output", window), FLOAT),
+    norm("local_response_norm", local_response_norm, accumulated(of_response, window), FLOAT),
     norm("normalize", normalize, accumulated(of_unit, along_dim, backward=of_direction)),
 ]

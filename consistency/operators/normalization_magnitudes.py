@@ -302,3 +302,11 @@ def along_dim(
 @hook
 def window(outputs: Tensors, x: Any, size: Any, *_: Any, **__: Any) -> float:
     return float(size)
+
+
+@hook
+def of_response(
+    outputs: Tensors, x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, *_: Any, **__: Any
+) -> torch.Tensor:
+    """A quotient by a power: the base's own rounding is raised to it."""
+    return outputs[0].abs() * max(1.0, abs(beta))
