@@ -340,38 +340,3 @@ def summed_in_half(call: Call) -> Any:
     if bias is not None:
         total = total + bias.detach()[:, None]
     return straight(result, total.reshape(result.shape))
-
-
-# The input of each report.
-#
-# "openvinotoolkit/openvino#34638":
-#   call("bitwise_and", t(*range(64), dtype=I8).reshape(1, 64), t(15, dtype=I8), dtype="int8")
-# "tensorflow/tensorflow#120240":
-#   call(F + "interpolate", t([[[1, 4, 7], [10, 13, NAN], [19, 22, 25]]]), (5, 5), mode="bilinear")
-# "ROCm/MIOpen#2860":
-#   call("add", r(1, 2, 1, 5).to(memory_format=torch.channels_last), r(1, 2, 1, 1))
-# "tracel-ai/burn#2787":
-#   call("remainder", t(-1.4843, 1.1350, 0.5034, 3.6587), t(-1.4843, 1.1350, 0.5034, 3.6587))
-# "taichi-dev/taichi#7457":
-#   call("mul", t(-0.000082, dtype=HALF), t(0.7, dtype=HALF), dtype="float16")
-# "ROCm/clr#274":
-#   call("le", t(NAN, 1.0, dtype=HALF), t(1.0, 2.0, dtype=HALF), dtype="float16")
-# "pytorch/executorch#22949":
-#   call("add", t(1, 2, 3, dtype=I32), t(10, 20, 30, dtype=I32), dtype="int32")
-# "NVIDIA/warp#1918":
-#   call("floor_divide", t(-7, 7, -1, dtype=I32), t(2, -2, 2, dtype=I32), dtype="int32")
-# "arrayfire/arrayfire#3560":
-#   call("pow", r(64, 64, dtype=HALF) + 0.5, r(64, 64, dtype=HALF).flip(0) + 0.5, dtype="float16")
-# "ROCm/AMDMIGraphX#2244":
-#   call("round", t(0.5, 1.5, 2.5, -2.5, 2.3))
-# "aws-neuron/aws-neuron-sdk#791":
-#   call("take_along_dim", t([0, 1, 2], [3, 4, 5]), t([1, 2], [0, 1], dtype=I64), 1)
-# "Tencent/ncnn#6836":
-#   call(F + "interpolate", r(1, 3, 7, 7), scale_factor=1.5, mode="bilinear", align_corners=False)
-# "apple/coremltools#1733":
-#   call(F + "adaptive_avg_pool2d", r(1, 1, 8, 8), (6, 1))
-# "ggml-org/ggml#1532":
-#   call(F + "conv1d", r(1, 512, 32), r(8, 512, 3), padding=1)
-# "uxlfoundation/oneDNN#5106":
-#   call(F + "conv2d", r(1, 1, 3, 2, dtype=HALF), r(8, 1, 3, 3, dtype=HALF), padding=1,
-#        dtype="float16")
