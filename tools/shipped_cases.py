@@ -219,7 +219,7 @@ def further(state: Path, part: int, parts: int) -> None:
 def reach(state: Path, part: int, parts: int, only: str, dtypes: str, plain: bool) -> None:
     """Seeks cases that meet conditions on which defects depend, or ``plain`` calls, where those of
     a quick run do not; forms of other operators (``.out``, ``.method``) come last."""
-    from tests.support.adequacy import reach as search
+    from tests.support.adequacy import search
 
     seek = search.plain if plain else search.further
 

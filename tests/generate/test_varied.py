@@ -15,7 +15,7 @@ from consistency.generate.variations import is_possible
 from consistency.generate.varied import arguments, cotangents, layouts, shapes, values, wider
 from tests.support.adequacy import ordinary_calls
 from tests.support.adequacy.conditions import further
-from tests.support.adequacy.reach import soundness
+from tests.support.adequacy.search import soundness
 
 UNIFORM = ("uniform", -1.0, 1.0)
 MATRIX = TensorRecipe((4, 5), "float32", UNIFORM, 5000)

@@ -66,8 +66,11 @@ variations of small ones, were searched for conditions that none of its cases me
 added that meet the most of them. As much was done for *ordinary calls*, about which nothing is
 degenerate: those that are written down (`ordinary_calls.py`), or the plainest that are drawn, each
 in every layout beside every option, with sizes at thresholds, and with one value everywhere or in
-the first row (`tools/shipped_cases.py reach`, `tests/support/adequacy/reach.py`). 25,593 cases were
-chosen by what they notice; conditions and ordinary calls added the others. [Reported
+the first row (`tools/shipped_cases.py reach`, `tests/support/adequacy/search.py`). What programs
+call most is drawn rarely where there are many options: *plain calls* of every operator, with one or
+two options and ordinary tensors, and images in channels_last beside a number for each channel, were
+added (`tools/shipped_cases.py plain`). 25,593 cases were chosen by what they notice; conditions and
+calls of both kinds added the others. [Reported
 bugs](real-bugs.md) says what that changed.
 """
 
