@@ -20,27 +20,21 @@ LOW, HIGH = 4, 12
 
 def of_degree(domain: Domain) -> Sample:
     """A tensor of arguments, and one degree for all or a tensor of them, or a number and that: one
-    of few bits and of small degree, because S, made by perturbing tensors, misses its condition.
-
-    From 5 to 9 on, as the kind may be, torch takes sin((n + 1)·acos x)/sin(acos x) and its like,
-    which near the ends lose half of the digits or all (docs/findings.md): they are left out there.
-    """
+    of few bits and of small degree, because S, made by perturbing tensors, misses its condition."""
 
     def sample(d: Drawing) -> Call:
         kind = d.choice("degree", "tensors", "tensors", "argument")
         shape, max_degree = shape_of(d), d.choice(LOW, HIGH) if kind != "argument" else LOW
-        margin = 0.0625 * (domain.high - domain.low) if max_degree > LOW else 0.0
-        narrowed = domain if not margin else Domain(domain.low + margin, domain.high - margin)
         if d.floating and kind != "argument" and d.choice(*[False] * 7, True):
-            values = ("tokens", narrowed.low, narrowed.high, "nan")
+            values = ("tokens", domain.low, domain.high, "nan")
             return call(d.tensor(shape, values=values), d.integer(2, max_degree))
         degree: Arg = d.integer(1, max_degree)
         if kind != "degree":
             degree = d.tensor(d.broadcastable(shape), values=("integers", 1, max_degree))
         if kind == "argument":
-            x = d.integer(int(16 * narrowed.low), int(16 * narrowed.high)) / 16 if d.floating else 1
+            x = d.integer(int(16 * domain.low), int(16 * domain.high)) / 16 if d.floating else 1
             return call(x, degree)
-        return call(d.tensor(shape, narrowed), degree)
+        return call(d.tensor(shape, domain), degree)
 
     return sample
 

@@ -22,7 +22,7 @@ def nan_to_num(
     limits = np.finfo(input.dtype)
     highest = constant(limits.max if posinf is None else posinf, input)
     lowest = constant(limits.min if neginf is None else neginf, input)
-    result = np.where(is_nan(input), constant(nan or 0, input), input)
+    result = np.where(is_nan(input), constant(0.0 if nan is None else nan, input), input)
     return np.where(input == np.inf, highest, np.where(input == -np.inf, lowest, result))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
+import numpy as np
 
 from ..declare import Call, Domain, Drawing, call
 from .declaration import APART, FREE, THROUGH_SUMS, OperatorFormula, Run, tensors
@@ -58,7 +58,8 @@ def l1_loss(call: Run, x: Any, y: Any) -> Any:
 
 
 def cosine_similarity(call: Run, x: Any, y: Any) -> Any:
-    x, y = torch.broadcast_tensors(x, y)  # a number has the length of as many
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    x, y = x.expand(shape), y.expand(shape)  # a number has the length of as many
     length = call(
         "sqrt", call("mul", call("sum", call("mul", x, x), -1), call("sum", call("mul", y, y), -1))
     )

@@ -126,6 +126,14 @@ def test_special_cases(call: Any, data: list[float], wanted: list[Any]) -> None:
         same([call(x).item()], wanted)
 
 
+@pytest.mark.parametrize("function", [torch.any, torch.all])
+def test_truths_over_no_dimensions_are_those_of_each_element(function: Any) -> None:
+    """Unlike a sum, which is that of all."""
+    x = torch.tensor([0.0, 2.0, NAN], dtype=torch.float64)
+    same(elements(lambda x: function(x, dim=[]), x), [False, True, True])
+    assert function(x, dim=[]).tolist() == [False, True, True]
+
+
 def test_whole_numbers_wrap() -> None:
     x = torch.tensor([2**62, 2**62, 2**62], dtype=torch.int64)
     assert elements(torch.sum, x) == [x.sum().item()] == [3 * 2**62 - 2**64]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .. import complex_numbers as c
@@ -65,12 +66,19 @@ def _any(values: list[Element]) -> bool | None:
 
 @entry("all")
 def all_(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    return sums.reduce_rows(_all, truths(self), dim, keepdim, kind="bool")
+    return _reduced_truths(_all, self, dim, keepdim)
 
 
 @entry("any")
 def any_(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    return sums.reduce_rows(_any, truths(self), dim, keepdim, kind="bool")
+    return _reduced_truths(_any, self, dim, keepdim)
+
+
+def _reduced_truths(row: Callable[..., bool | None], self: Any, dim: Any, keepdim: bool) -> Any:
+    """Over an empty list of dimensions nothing is reduced, unlike a sum, which is that of all."""
+    if dim is not None and not isinstance(dim, int) and not len(dim):
+        return truths(self)
+    return sums.reduce_rows(row, truths(self), dim, keepdim, kind="bool")
 
 
 @entry("count_nonzero")
