@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 
 from .declare import FLOAT, Call, Domain, Drawing, accumulated, call, family
@@ -141,7 +142,8 @@ def slope(x: torch.Tensor, y: torch.Tensor, dim: int, eps: float) -> torch.Tenso
 def of_cosine(
     gradients: Tensors, x: torch.Tensor, y: torch.Tensor, dim: int = 1, eps: float = 1e-8
 ) -> list[torch.Tensor]:
-    x, y = torch.atleast_1d(x, y)  # type: ignore[no-untyped-call]
+    shape = np.broadcast_shapes(x.shape, y.shape, (1,))
+    x, y = x.expand(shape), y.expand(shape)
     sizes = (slope(x, y, dim, eps), slope(y, x, dim, eps))
     return [size.sum_to_size(g.shape) for size, g in zip(sizes, gradients, strict=True)]
 

@@ -152,10 +152,12 @@ def _name(operator: Operator) -> str:
 
 
 def _into(out: torch.Tensor, result: Any) -> Any:
-    """Write the result into the ``out=`` tensor if the shape fits; an empty one is replaced
-    instead."""
-    if not isinstance(result, torch.Tensor) or result.shape != out.shape:
+    """Write the result into the ``out=`` tensor if the shape fits; an empty one is replaced by
+    another of its dtype."""
+    if not isinstance(result, torch.Tensor):
         return result
+    if result.shape != out.shape:
+        return result.to(out.dtype)
     return out.copy_(result)
 
 
