@@ -320,6 +320,21 @@ def _diagonal(
     return numbers
 
 
+def _exchanged(
+    bits: bitstream.Bits, blanks: int, first: int, form: Format, size: int, weight: float
+) -> Array:
+    """As ``diagonal``, with the rows of each block in the opposite order and zeros where its
+    diagonal is now: well-conditioned matrices that cannot be eliminated without exchanging
+    rows."""
+    numbers = _diagonal(bits, blanks, first, form, size, weight)
+    if not numbers.size:
+        return numbers
+    blocks = numbers.reshape(-1, size, size)[:, ::-1].copy()
+    others = [row for row in range(size) if 2 * row != size - 1]  # the middle stays
+    blocks[:, others, others] = 0.0
+    return np.asarray(blocks.reshape(-1))
+
+
 def _positive_definite(
     bits: bitstream.Bits, blanks: int, first: int, form: Format, size: int
 ) -> Array:
@@ -341,7 +356,7 @@ CLASSES: dict[str, Callable[..., Raw]] = {
     "tokens": _tokens, "constant": _constant, "leading": _leading,
     "distinct": _distinct, "permutation": _permutation, "ascending": _ascending,
     "balanced": _balanced,
-    "diagonal": _diagonal,
+    "diagonal": _diagonal, "exchanged": _exchanged,
     "positive-definite": _positive_definite,
     "every": patterns.every, "landmarks": patterns.landmarks,
 }  # fmt: skip

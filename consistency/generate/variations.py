@@ -45,7 +45,7 @@ SHAPELESS = frozenset(
 LARGE = ("normal", 0.0, 300.0)
 SQUARING = frozenset({"normalization", "reduction"})
 UNCHECKED = frozenset({"optimizers", "rnn"})  # kernels that check little, and end the process
-SQUARE = frozenset({"diagonal", "positive-definite"})  # of n x n matrices, n first
+SQUARE = frozenset({"diagonal", "exchanged", "positive-definite"})  # of n x n matrices, n first
 
 
 def with_variations(operator: Operator, cases: list[Case]) -> list[Case]:

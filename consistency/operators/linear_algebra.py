@@ -44,16 +44,20 @@ def matrices(
     most: int = 3,
     signed: bool = False,
     large: bool = False,
+    exchanged: bool = False,
 ) -> TensorRecipe:
     """Well-conditioned n × n matrices, or ``rows`` of them below each other; batched, transposed,
     or a slice of others.
 
     ``signed``: some have a negative diagonal, and with odd n a negative determinant. ``large``:
     some have a diagonal in the thousands, so that their singular values are close to each other.
+    ``exchanged``: some have zeros on the diagonal, and cannot be eliminated without a pivot.
     """
     usual = (n + 1.0, 2.0 * math.ceil(math.sqrt(n)))
     weight = d.choice(*usual, *[-(n + 1.0)] * signed, *[2.0**12 * (n + 1.0)] * large)
     values: tuple[Any, ...] = ("positive-definite", n) if definite else ("diagonal", n, weight)
+    if exchanged and rows == 1 and d.choice(*[False] * 7, True):
+        values = ("exchanged", n, abs(weight))
     shape = (*d.shape(0, 1, most=most), rows * n, n)
     view: tuple[Any, ...] = ()
     match d.choice("plain", "plain", "transpose", "select", "slice"):
@@ -79,7 +83,12 @@ def shape_of(matrix: TensorRecipe) -> tuple[int, ...]:
 
 
 def square(
-    most: int = 33, *, definite: bool = False, signed: bool = False, **options: tuple[Any, ...]
+    most: int = 33,
+    *,
+    definite: bool = False,
+    signed: bool = False,
+    exchanged: bool = False,
+    **options: tuple[Any, ...],
 ) -> Sample:
     def sample(d: Drawing) -> Call:
         return call(
@@ -89,6 +98,7 @@ def square(
                 definite=definite,
                 signed=signed,
                 large=True,
+                exchanged=exchanged,
             ),
             **optional_arguments(d, **options),
         )
@@ -112,7 +122,7 @@ def pseudoinverse(d: Drawing) -> Call:
 def solve(d: Drawing) -> Call:
     """A X = B, or X A = B; a vector on the right where A is a single matrix, and now and then one
     right side for a batch of matrices."""
-    a = matrices(d, order(d), large=True)
+    a = matrices(d, order(d), large=True, exchanged=True)
     if len(shape_of(a)) > 2 and d.choice(False, False, True):
         *batch, n, _ = shape_of(a)
         return call(a, d.tensor((*(1 for _ in batch), n, d.size(1, 9)), RIGHT))
@@ -303,19 +313,19 @@ def op(
 REAL_DIAGONAL = ComplexVariant(sample=square(17, definite=True, upper=(True,)))
 OF_ALL_NUMBERS = accumulated("normwise")  # n: the numbers that a norm is of
 OPERATORS = [
-    op("linalg.inv", square(), complex=True, out=True),
-    op("linalg.inv_ex", square(), complex=True),
+    op("linalg.inv", square(exchanged=True), complex=True, out=True),
+    op("linalg.inv_ex", square(exchanged=True), complex=True),
     op("linalg.solve", solve, complex=True, out=True),
     op("linalg.solve_triangular", triangular, complex=True, out=True),
     op("linalg.lstsq", least_squares, function=solution, complex=True),
     op(
         "linalg.det",
-        square(17, signed=True),
+        square(17, signed=True, exchanged=True),
         accumulated("normwise", of_size),  # the product of the pivots is rounded n times
         complex=True,
         out=True,
     ),
-    op("linalg.slogdet", square(signed=True), complex=True),
+    op("linalg.slogdet", square(signed=True, exchanged=True), complex=True),
     op("logdet", square(definite=True), complex=True),
     op("linalg.cholesky", square(definite=True, upper=(True,)), complex=True, out=True),
     op("linalg.cholesky_ex", square(definite=True, upper=(True,)), complex=True),

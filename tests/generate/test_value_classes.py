@@ -46,12 +46,14 @@ BOUNDED: dict[tuple[Any, ...], tuple[float, float]] = {
     ("permutation",): (0.0, 1024.0),
     ("ascending", -2.0, 2.0): (-2.0, 2.0),
     ("diagonal", 4, 8.0): (-1.0, 9.0),
+    ("exchanged", 4, 8.0): (-1.0, 9.0),
     ("positive-definite", 4): (-4.5, 5.0),
 }
 EACH_BY_ITSELF = [
     v
     for v in BOUNDED
-    if v[0] not in ("distinct", "permutation", "ascending", "diagonal", "positive-definite")
+    if v[0]
+    not in ("distinct", "permutation", "ascending", "diagonal", "exchanged", "positive-definite")
 ]
 
 
@@ -80,7 +82,11 @@ every_format = pytest.mark.parametrize("dtype", FLOATING)
 @every_class
 @pytest.mark.parametrize("dtype", dtypes.ALL)
 def test_length_and_dtype(wanted: tuple[Any, ...], dtype: str) -> None:
-    for n in (0, 16, 144) if wanted[0] in ("diagonal", "positive-definite") else (0, 1, 2, 33):
+    for n in (
+        (0, 16, 144)
+        if wanted[0] in ("diagonal", "exchanged", "positive-definite")
+        else (0, 1, 2, 33)
+    ):
         tensor = fill(n, dtype, wanted)
         assert tensor.dtype == dtypes.TORCH[dtype]
         assert tensor.shape == (n,)
@@ -274,6 +280,11 @@ def test_matrices(dtype: str) -> None:
     dominant = numbers(5 * 64, dtype, ("diagonal", 8, 9.0)).reshape(5, 8, 8)
     rest = np.abs(dominant).sum(-1) - np.abs(dominant.diagonal(axis1=1, axis2=2))
     assert (dominant.diagonal(axis1=1, axis2=2) > rest).all()
+    exchanged = numbers(5 * 64, dtype, ("exchanged", 8, 9.0)).reshape(5, 8, 8)
+    assert (exchanged.diagonal(axis1=1, axis2=2) == 0).all()
+    assert (np.linalg.cond(exchanged) < 9.0).all()
+    middle = numbers(9, dtype, ("exchanged", 3, 4.0)).reshape(3, 3)
+    assert middle[0, 0] == middle[2, 2] == 0 != middle[1, 1]
     definite = numbers(5 * 64, dtype, ("positive-definite", 8)).reshape(5, 8, 8)
     assert np.array_equal(definite, definite.swapaxes(1, 2))
     assert (np.linalg.eigvalsh(definite) >= 1.0 - 1e-12).all()
@@ -392,6 +403,7 @@ NONSENSE = {
     ("ascending", 0.0, 1.0, "infinity"): "special values are: nan",
     ("diagonal", 5, 1.0): "cannot reshape array of size 16",
     ("diagonal", 10**9, 1.0): "cannot reshape array of size 16",
+    ("exchanged", 5, 1.0): "cannot reshape array of size 16",
     ("positive-definite", 0): "cannot reshape array of size 16",
 }
 
@@ -417,7 +429,11 @@ def test_other_nonsense(dtype: str, special: tuple[tuple[int, str], ...], words:
 
 
 def test_empty_matrices_of_any_size_cost_nothing() -> None:
-    for wanted in (("diagonal", 10**9, 1.0), ("positive-definite", 10**9)):
+    for wanted in (
+        ("diagonal", 10**9, 1.0),
+        ("exchanged", 10**9, 1.0),
+        ("positive-definite", 10**9),
+    ):
         assert fill_module.fill(0, "float32", wanted, 9).size == 0
 
 

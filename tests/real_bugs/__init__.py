@@ -38,6 +38,8 @@ from . import (  # noqa: F401
     third_arguments,
     third_layouts,
     third_sizes,
+    twelfth_list,
+    twelfth_list_reductions,
 )
 from .model import BUGS, Bug
 

@@ -49,6 +49,8 @@ TOPICS = {
     "tenth list reductions": "A tenth list, of various sources: reductions and gradients",
     "eleventh list": "An eleventh list, of various sources: values, layouts, windows, indices",
     "eleventh list reductions": "An eleventh list, of various sources: rows, products, gradients",
+    "twelfth list": "A twelfth list, of various sources: values, casts, windows, indices",
+    "twelfth list reductions": "A twelfth list, of various sources: rows, systems, gradients",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 
@@ -95,7 +97,7 @@ Variations of drawn cases helped little, because what else was odd about them hi
 those of ordinary calls helped more. The cases that reach most of what no other does are shipped,
 in half and double precision, too. {third} of the 45 are noticed since, with the list in view.
 **Of a new report, expect half to four fifths to be noticed by a quick run** (the fifth to the
-eleventh list), and more by a longer one.
+twelfth list), and more by a longer one.
 
 A fourth list, of 42 reports of compilers and other frameworks (Inductor, Triton, ONNX Runtime,
 OpenVINO, XLA, TensorFlow, MLX, Core ML, TVM and others), was measured when it was complete and
@@ -173,6 +175,12 @@ image in channels_last; a diagonal that stands before another index. For every o
 one or two options and ordinary tensors are shipped since, and images beside factors. {eleventh} of
 the 30 are noticed by a quick run since.
 
+A twelfth list, of 24 reports of 2023 to 2026 from 24 programs, was chosen in the same way after
+plain calls had come in: a quick run noticed 22, **92%**, and 50 fresh cases no more; nothing
+healthy was accused. Missed were a cast of floats that no byte holds, of which C defines nothing,
+and matrices that cannot be eliminated without exchanging rows. {twelfth} of the 24 are noticed by a
+quick run since.
+
 A new row is a function with a header in one of the modules of `tests/real_bugs/`;
 [adding a fault](adding-a-fault.md) explains what a deed is. What is not noticed stays listed, with
 the reason.
@@ -204,6 +212,7 @@ def page() -> str:
         eighth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("eighth")),
         ninth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("ninth")),
         tenth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("tenth")),
+        twelfth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("twelfth")),
         eleventh=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("eleventh")),
         fourth=sum(_quick(rows, topic) for topic in TOPICS if "frameworks" in topic),
         third=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("third")),
