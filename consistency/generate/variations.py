@@ -23,6 +23,7 @@ from ..operators.declare import Call, Operator
 from .gradients import CRASHES_IN_CHANNELS_LAST
 from .layouts import inverse
 from .materialize import literal, prepare
+from .memory_safety import writes_beyond
 
 PERIOD = 8  # cases of a batch, of which one is varied
 ATTEMPTS = 3  # variations of a case that are tried: not every call is possible
@@ -93,6 +94,8 @@ def is_possible(operator: Operator, case: Case) -> bool:
     except Exception:  # whatever an operator raises
         return False
     if result is NotImplemented or is_random:
+        return False
+    if writes_beyond(operator, arguments.args, arguments.kwargs):
         return False
     pairs = zip(before, arguments.tensors, strict=True)
     return all(0 in shape or shape == tensor.shape for shape, tensor in pairs)

@@ -16,6 +16,7 @@ from ...backends.base import collect
 from ...core import dtypes
 from ...core.model import Outcome, Output
 from ...generate.materialize import Adjust, Arguments
+from ...generate.memory_safety import writes_beyond
 from ...operators.declare import UNCHECKED
 from ...reference import Reference
 
@@ -293,6 +294,8 @@ class AttributionContext:
             raise ValueError(
                 "a kernel that does not check its arguments is not given other sizes or positions"
             )
+        if self.backward and function is None and writes_beyond(self.operator, args, kwargs):
+            raise ValueError("a gradient would be written beyond its memory")
         called = function or self.operator.reference or self.operator
         return self.reference.observed(
             collect(lambda _a, _k: called(*args, **kwargs), self.operator, arguments, self.backward)

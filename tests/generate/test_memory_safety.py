@@ -1,0 +1,56 @@
+"""Calls whose gradient torch writes beyond its memory are neither varied, explained nor made
+smaller."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from consistency import operators
+from consistency.backends import resolve
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.diagnose.shrink.failure_predicate import FailurePredicate
+from consistency.generate.memory_safety import is_unsafe
+from consistency.generate.variations import is_possible
+from consistency.judge import tolerances
+
+NAME = "nn.functional.max_pool2d"
+DILATED: dict[str, Any] = {"ceil_mode": True, "dilation": 3, "padding": [1, 0], "stride": 8}
+
+
+def pooled(*shape: int, **options: Any) -> Case:
+    image = TensorRecipe(shape, "float32", ("uniform", -1.0, 1.0), 9000)
+    return Case(NAME, "float32", (image, 3), options, 7)
+
+
+@pytest.mark.parametrize(
+    ("case", "unsafe"),
+    [
+        (pooled(2, 3, 5, 9, **DILATED), False),
+        (pooled(2, 3, 2, 9, **DILATED), True),  # rows -1, 2 and 5 of two
+        (pooled(2, 3, 5, 9, stride=2, padding=1), False),
+        (pooled(2, 3, 5, 9, dilation=9), False),  # torch refuses it
+    ],
+)
+def test_windows_of_padding_only(case: Case, unsafe: bool) -> None:
+    operator = operators.get(NAME)
+    assert is_unsafe(operator, case) == unsafe
+    if unsafe:
+        assert not is_possible(operator, case)
+
+
+def test_others_are_not_looked_at() -> None:
+    image = TensorRecipe((2, 3), "float32", ("uniform", -1.0, 1.0), 9000)
+    assert not is_unsafe(operators.get("exp"), Case("exp", "float32", (image,)))
+
+
+def test_a_smaller_case_that_is_unsafe_is_not_run() -> None:
+    predicate = FailurePredicate(
+        operators.get(NAME), resolve("cpu"), tolerances.load(), "backward", "all", math.inf
+    )
+    result = predicate.judged(pooled(2, 3, 2, 9, **DILATED))
+    assert result.verdict.value == "inconclusive"
+    assert result.explanation == "a gradient would be written beyond its memory"
