@@ -90,11 +90,11 @@ def welford(x: Tensor, dim: Any = None, **options: Any) -> Tensor:
 def halves(x: Tensor, **options: Any) -> Tensor:
     """A sum of even and odd positions."""
     x, dim = x.to(options.get("dtype") or x.dtype), options.pop("dim", None)
-    if dim is None or dim == []:
-        x, dim = x.reshape(-1), 0
-    last = dim if isinstance(dim, int) else dim[-1]
+    if x.ndim and (dim is None or dim in ([], ())):
+        dim = list(range(x.ndim))
     if not x.ndim:
         return x.clone()
+    last = dim if isinstance(dim, int) else dim[-1]
     even = torch.arange(0, x.shape[last], 2)
     odd = torch.arange(1, x.shape[last], 2)
     return x.index_select(last, even).sum(dim, **options) + x.index_select(last, odd).sum(
