@@ -157,8 +157,13 @@ def of_cosines_slope(
     margin: float = 0.0,
     reduction: str = "mean",
 ) -> list[torch.Tensor]:
-    share = 1.0 / max(target.numel(), 1) if reduction == "mean" else 1.0
-    return [slope(x, y, -1, EPSILON) * share, slope(y, x, -1, EPSILON) * share]
+    # Each row belongs to all targets that it is spread over.
+    shape = np.broadcast_shapes((*target.shape, 1), x.shape, y.shape)
+    rows = max(math.prod(shape[:-1]), 1)
+    x, y = x.expand(shape), y.expand(shape)
+    share = 1.0 / rows if reduction == "mean" else 1.0
+    sizes = (slope(x, y, -1, EPSILON) * share, slope(y, x, -1, EPSILON) * share)
+    return [size.sum_to_size(g.shape) for size, g in zip(sizes, gradients, strict=True)]
 
 
 @hook
