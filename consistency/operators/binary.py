@@ -108,14 +108,20 @@ def scaled_operand(position: int) -> Any:
 
     def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
         alpha = kwargs.get("alpha", 1)
-        zeros = (outputs[0].abs() * 0.0).nan_to_num()
+        zeros = (_size_of(outputs[0]) * 0.0).nan_to_num()
         # A number that float32 does not hold is rounded before the sum, too.
         inexact = [abs(x) for x in args if isinstance(x, float) and not is_short(x)]
         if is_power_of_two(alpha):
             return zeros + sum(inexact) if inexact else 0.0
-        return zeros + sum(inexact) + abs(alpha) * abs(args[position])
+        return zeros + sum(inexact) + abs(alpha) * _size_of(args[position])
 
     return magnitude
+
+
+def _size_of(value: Any) -> Any:
+    """Its magnitude; truth values have none in torch."""
+    is_truth = isinstance(value, torch.Tensor) and value.dtype == torch.bool
+    return value.double() if is_truth else abs(value)
 
 
 def in_place(magnitude: Any) -> Any:

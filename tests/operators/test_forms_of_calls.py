@@ -110,3 +110,12 @@ def test_a_cross_product_without_a_dimension_is_along_the_first_of_size_3() -> N
     assert callable(function)
     expected = function((x, y), {"dim": 0}, (torch.empty(3, 8),))
     assert torch.equal(function((x, y), {}, (torch.empty(3, 8),)), expected)
+
+
+def test_truth_values_are_added() -> None:
+    """A tensor of truth values beside numbers, and a factor that is a fraction."""
+    function = operators.get("add").error.magnitude
+    assert callable(function)
+    x, truths = torch.ones(3, dtype=torch.float64), torch.tensor([True, False, True])
+    size = function((x, truths), {"alpha": 0.75}, (x + 0.75 * truths,))
+    assert size.tolist() == [0.75, 0.0, 0.75]
