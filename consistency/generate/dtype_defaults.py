@@ -72,14 +72,10 @@ def _limits(dtype: torch.dtype, args: Args, kwargs: Kwargs) -> None:
 
 
 def _cut(dtype: torch.dtype, args: Args, kwargs: Kwargs) -> None:
-    tolerances = (
-        kwargs.get("atol"),
-        kwargs.get("rtol"),
-        kwargs.get("tol"),
-        kwargs.get("rcond"),
-        *args[1:2],
-    )
-    if all(tolerance is None or isinstance(tolerance, bool) for tolerance in tolerances):
+    named = (kwargs.get(name) for name in ("atol", "rtol", "tol", "rcond"))
+    # By position, a flag says that the matrix is Hermitian; by name it is a number.
+    second = (arg for arg in args[1:2] if not isinstance(arg, bool))
+    if all(tolerance is None for tolerance in (*named, *second)):
         kwargs["rtol"] = max(args[0].shape[-2:]) * torch.finfo(dtype).eps
 
 

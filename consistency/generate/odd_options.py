@@ -94,18 +94,13 @@ LEFT_OUT: tuple[tuple[frozenset[str], frozenset[str] | None, str], ...] = (
     ),
     (
         frozenset({"nn.functional.ctc_loss"}),
-        None,
+        frozenset({"reduction", "zero_infinity"}),
         "torch.nn.CTCLoss: 'the target index cannot be blank'",
     ),
     (
         frozenset({"formulas"}),
         None,
         "a formula is written for the dimensions that it draws",
-    ),
-    (
-        frozenset({"linalg.pinv"}),
-        frozenset({"hermitian"}),
-        "a singular value that is as large as the bound counts, or does not",
     ),
     (
         frozenset({"combinations"}),

@@ -178,11 +178,23 @@ def padded(d: Drawing) -> Call:
 def padded_exactly(
     x: torch.Tensor, pads: Any, mode: str = "constant", value: Any = None
 ) -> torch.Tensor:
-    """pad, whose fill value keeps all its digits in a tensor of whole numbers."""
+    """pad, whose fill value keeps all its digits in a tensor of whole numbers; going round, what is
+    left is repeated, of which torch copies memory that nobody wrote (docs/findings.md)."""
+    if mode == "circular" and min(pads) < 0:
+        return _padded_round(x, pads)
     if mode != "constant" or x.dtype != torch.int64 or not isinstance(value, int):
         return torch.nn.functional.pad(x, pads, mode, value)
     inside = torch.nn.functional.pad(torch.ones_like(x), pads).bool()
     return torch.where(inside, torch.nn.functional.pad(x, pads), torch.tensor(value))
+
+
+def _padded_round(x: torch.Tensor, pads: Sequence[int]) -> torch.Tensor:
+    """Each dimension cropped, then repeated, by the places of its elements."""
+    for dim, (before, after) in enumerate(zip(pads[::2], pads[1::2], strict=True), 1):
+        first, stop = max(-before, 0), x.shape[-dim] - max(-after, 0)
+        wanted = torch.arange(x.shape[-dim] + before + after) - max(before, 0)
+        x = x.index_select(-dim, first + wanted % (stop - first))
+    return x
 
 
 @hook

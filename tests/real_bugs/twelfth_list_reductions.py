@@ -11,21 +11,12 @@ from torch import Tensor
 
 from tests.support.catalog.model import Call, one_of, straight
 
+from .eleventh_list_reductions import first, floats
 from .gradients import BACK, hooked
 from .model import plain, reported
 
 NEAR_ZERO = 1e-10  # no row is divided by less
 TWO_TILES = 64  # the fewest numbers of a sorting network
-
-
-def floats(x: Any, *dtypes: torch.dtype) -> bool:
-    """Whether it is a tensor of one of these dtypes; of any real floating dtype for none given."""
-    return isinstance(x, Tensor) and (x.dtype in dtypes if dtypes else x.is_floating_point())
-
-
-def first(call: Call) -> Any:
-    """The first argument, None where it is given by its name."""
-    return call.args[0] if call.args else None
 
 
 @reported(
