@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 
-from ..core.dtypes import PARTS
 from .declare import (
     EVERY,
     EXACT,
@@ -37,12 +35,6 @@ HALVES = frozenset(
 )  # take one half of a symmetric spectrum
 
 
-def numbers(d: Drawing, name: str) -> Domain:
-    """Without NaN where real numbers are half a spectrum: some of their cosines are exactly 0, and
-    whether those are multiplied is the algorithm's choice."""
-    return replace(SIGNAL, propagates=()) if name in HALVES and d.dtype not in PARTS else SIGNAL
-
-
 def along_one(name: str) -> Sample:
     """Along one dim of any length, primes included; half spectra have at least two numbers. One
     signal in sixteen is long."""
@@ -58,7 +50,7 @@ def along_one(name: str) -> Sample:
         shape, dim = (*before, length, *after), len(before)
         where = {} if not after and not d.flag() else {"dim": dim - (len(shape) if d.flag() else 0)}
         return call(
-            d.tensor(shape, numbers(d, name)),
+            d.tensor(shape, SIGNAL),
             **where,
             **optional_arguments(d, n=LENGTHS[name in HALVES :], norm=NORMS),
         )
@@ -92,7 +84,7 @@ def grid(d: Drawing, name: str, rank: int) -> Call:
     implied = (rank == 2 or name[-1] == "n") and (not batch or name.endswith("2") or bool(size))
     dim = {} if implied and d.flag() else {"dim": d.choice(*orders)}
     return call(
-        d.tensor((*batch, *shape), numbers(d, name)),
+        d.tensor((*batch, *shape), SIGNAL),
         **size,
         **dim,
         **optional_arguments(d, norm=NORMS),

@@ -73,3 +73,12 @@ def test_what_was_said_stays() -> None:
     for name in ("aten.add.Tensor", "exp", "", "aten"):
         dtype_defaults.give(name, "float32", args, kwargs)
     assert len(args) == 3
+
+
+def test_a_tolerance_that_is_a_flag_is_kept() -> None:
+    """By name True is the number 1; by position it says that the matrix is Hermitian."""
+    x = torch.zeros(4, 3, dtype=torch.float64)
+    dtype_defaults.give("linalg.pinv", "float32", [x], named := {"rtol": True})
+    assert named == {"rtol": True}
+    dtype_defaults.give("linalg.pinv", "float32", [x, True], found := {})
+    assert found == {"rtol": 4 * torch.finfo(torch.float32).eps}

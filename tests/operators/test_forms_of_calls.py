@@ -119,3 +119,14 @@ def test_truth_values_are_added() -> None:
     x, truths = torch.ones(3, dtype=torch.float64), torch.tensor([True, False, True])
     size = function((x, truths), {"alpha": 0.75}, (x + 0.75 * truths,))
     assert size.tolist() == [0.75, 0.0, 0.75]
+
+
+def test_what_is_left_of_a_circle_is_repeated() -> None:
+    """torch copies memory that nobody wrote where one side is cropped and the other longer."""
+    reference = operators.get("nn.functional.pad").reference
+    assert reference is not None
+    x = torch.arange(4.0).reshape(1, 1, 4)
+    assert reference(x, [5, -2], "circular").flatten().tolist() == [1, 0, 1, 0, 1, 0, 1]
+    assert reference(x, [-1, 2], "circular").flatten().tolist() == [1, 2, 3, 1, 2]
+    whole = torch.nn.functional.pad(x, [2, 1], "circular")
+    assert torch.equal(reference(x, [2, 1], "circular"), whole)
