@@ -5,9 +5,11 @@ processes, and whether they give the same results.
 
 All of it happens on this machine; every process computes with one thread. Wall-clock times depend
 on how busy the machine is; CPU seconds hardly do. ``start`` is a run of one case: what it costs is
-taken away where CPU seconds of judging are compared. ``dispatch`` is the CPU time of the command's
-own process, which hands out the cases and writes the bundle; where it is a share p of all, 1/p
-processes could be kept busy.
+taken away where CPU seconds of judging are compared. ``in process`` is a run that may use one core
+only, where the command judges by itself (Linux; elsewhere with one more process). ``dispatch`` is
+the CPU time of the command's own process, which hands out the cases and writes the bundle; where it
+is a share p of all, 1/p processes could be kept busy. ``page`` is what writing the page takes after
+the last case, which is no part of it.
 """
 
 from __future__ import annotations
@@ -32,12 +34,28 @@ if __name__ == "__main__":
         sys.stdin.read()
 """
 _COMMAND = """
-import atexit, sys, time
+import atexit, os, sys, time
 from pathlib import Path
-atexit.register(lambda: Path(sys.argv[1] + ".own").write_text(str(time.process_time())))
+out, alone, *arguments = sys.argv[1:]
+if alone == "alone":
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+page_seconds = 0.0
+atexit.register(lambda: Path(out + ".own").write_text(f"{time.process_time()} {page_seconds}"))
+from consistency.report import page
+after = page.after
+def timed(folder):
+    handler = after(folder)
+    def handle(event):
+        global page_seconds
+        began = time.process_time()
+        handler(event)
+        page_seconds += time.process_time() - began
+    return handle
+page.after = timed
 from consistency.cli.main import main
-main(sys.argv[2:])
+main(arguments)
 """
+_CAN_BE_ALONE = hasattr(os, "sched_setaffinity")
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _ONE_CASE = ["exp", "-b", "cpu", "--dtype", "float32", "--examples", "1", "--no-shipped",
              "--no-exhaustive"]  # fmt: skip
@@ -45,27 +63,31 @@ _ONE_CASE = ["exp", "-b", "cpu", "--dtype", "float32", "--examples", "1", "--no-
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds of all processes of a command, those of its own one, and seconds."""
+    """CPU seconds of all processes of a command, those of its own one, and of its page; seconds."""
 
     total: float
     own: float
+    page: float
     wall: float
 
 
-def run(arguments: list[str], out: Path) -> Cost:
-    """Run the command; Dask's own processes are not among those that are counted."""
+def run(arguments: list[str], out: Path, alone: bool = False) -> Cost:
+    """Run the command, on one core if ``alone``; Dask's own processes are not among those that are
+    counted."""
+    if alone and not _CAN_BE_ALONE:
+        alone, arguments = False, [*arguments, "--jobs", "1"]
     began = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-c", _COMMAND, str(out), "run", *arguments, "--no-fingerprint",
-         "--out", str(out)],
+        [sys.executable, "-c", _COMMAND, str(out), "alone" if alone else "", "run", *arguments,
+         "--no-fingerprint", "--out", str(out)],
         env=os.environ | _ONE_THREAD, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode > 1:
         raise SystemExit(f"{' '.join(arguments)} ended with {process.returncode}")
-    own = float(Path(f"{out}.own").read_text(encoding="utf-8"))
-    return Cost(usage.ru_utime + usage.ru_stime, own, time.monotonic() - began)
+    own, page = map(float, Path(f"{out}.own").read_text(encoding="utf-8").split())
+    return Cost(usage.ru_utime + usage.ru_stime, own, page, time.monotonic() - began)
 
 
 def results(out: Path) -> list[str]:
@@ -77,11 +99,14 @@ def results(out: Path) -> list[str]:
 
 
 def told(name: str, cost: Cost, start: Cost, count: int, serial: float, same: bool) -> None:
-    total, own = max(cost.total - start.total, 1e-9), cost.own - start.own
-    share = f", dispatch {own / total:.1%} of it" if name != "one process" else ""
+    total = max(cost.total - start.total, 1e-9)
+    page = cost.page - start.page
+    own = cost.own - start.own - page
+    share = f", dispatch {own / total:.1%} of it" if name != "in process" else ""
+    share += f", page {page / total:.1%}"
     print(
         f"{name:<14}{cost.total:8.1f} s CPU{cost.wall:8.1f} s; without its start ({start.total:.1f}"
-        f" s) {total:.1f} s, {total / (serial or total):.3f} × one process, "
+        f" s) {total:.1f} s, {total / (serial or total):.3f} × in process, "
         f"{count / total:,.0f} results a CPU second{share}"
         f"{'' if same else '   OTHER RESULTS'}",
         flush=True,
@@ -104,10 +129,11 @@ def main() -> int:
     good = True
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        start, serial = run(_ONE_CASE, folder / "start"), run(asked, folder / "serial")
+        start = run(_ONE_CASE, folder / "start", alone=True)
+        serial = run(asked, folder / "serial", alone=True)
         expected = results(folder / "serial")
         print(f"{len(expected):,} results")
-        told("one process", serial, start, len(expected), 0.0, True)
+        told("in process", serial, start, len(expected), 0.0, True)
         alone = serial.total - start.total
         for many in chosen.jobs:
             jobs = ["--jobs", str(many)]

@@ -46,16 +46,17 @@ def long_literals(cases: Iterable[Case]) -> dict[str, bytes]:
 
 
 def pack_cases(cases: Sequence[Case]) -> tuple[Json, list[bytes]]:
-    """Cases as JSON data, and their long literal tensors, each once."""
+    """Cases as JSON data, each as its line, and their long literal tensors, each once."""
     literals = long_literals(cases)
-    data = {"cases": [case.to_json() for case in cases], "literals": list(literals)}
+    data = {"cases": [case.line for case in cases], "literals": list(literals)}
     return data, list(literals.values())
 
 
 def unpack_cases(data: Json, blobs: Sequence[bytes]) -> list[Case]:
-    """Raises RecipeError."""
+    """What :func:`pack_cases` of the same version wrote: the lines are taken for canonical. Raises
+    RecipeError."""
     literals = dict(zip(data["literals"], blobs, strict=True))
-    return [Case.from_json(item, literals) for item in data["cases"]]
+    return [Case.from_canonical(line, literals) for line in data["cases"]]
 
 
 def encode_outcome(outcome: Outcome, store: Store) -> Json:

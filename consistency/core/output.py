@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -78,36 +80,48 @@ class LineWriter:
     and a failed write leaves complete lines only. An incomplete last line is removed first.
 
     Raises BundleError for a link, OSError; FileNotFoundError if the file was removed or replaced
-    meanwhile.
+    more than ``UNCHECKED_SECONDS`` ago, at the latest when the writer is closed.
     """
+
+    UNCHECKED_SECONDS = 0.2  # a look at the folder takes as long as a short write
 
     def __init__(self, path: Path) -> None:
         self._path = path
         mend(path)
         self._file = open_to_change(path, append=True, create=True)
+        self._checked = -math.inf
 
     def check(self) -> None:
-        """Raise FileNotFoundError if the file was removed or replaced."""
+        """Raise FileNotFoundError if the file was removed or replaced; seldom looks."""
+        if time.monotonic() - self._checked >= self.UNCHECKED_SECONDS:
+            self._look()
+
+    def _look(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(self._file.fileno()), self._path.stat()):
+                self._checked = time.monotonic()
                 return
         told = "it was removed or replaced meanwhile"
         raise FileNotFoundError(errno.ENOENT, told, str(self._path))
 
-    def write(self, lines: str) -> None:
+    def write(self, lines: str | bytes) -> None:
         """Append complete lines."""
         self.check()
-        before = self._file.seek(0, os.SEEK_END)
-        left = memoryview(lines.encode("utf-8"))
+        every = left = memoryview(lines.encode("utf-8") if isinstance(lines, str) else lines)
         try:
             while left:
                 left = left[self._file.write(left) :]
         except OSError as error:
             with contextlib.suppress(OSError):
-                self._file.truncate(before)
+                end = self._file.seek(0, os.SEEK_END)
+                self._file.truncate(end - (len(every) - len(left)))
             error.filename = str(self._path)
             raise
 
     def close(self) -> None:
         """Safe to call twice. Raises OSError where a file system reports a failed write late."""
-        self._file.close()
+        if not self._file.closed:
+            try:
+                self._look()
+            finally:
+                self._file.close()

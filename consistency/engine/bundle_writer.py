@@ -25,6 +25,7 @@ from ..storage.bundle.naming import failure_id
 from ..storage.bundle.packing import unpack
 from ..storage.bundle.reading import cases_of
 from ..storage.bundle.rows import row_text
+from ..storage.cases import case_row
 from ..storage.literals import write_literals
 from .bundle_settings import check_same
 from .events import (
@@ -180,7 +181,7 @@ class BundleWriter:
         *,
         shrunk: bool = False,
         origin: str = "",
-        rows: Mapping[Key, str] = MappingProxyType({}),
+        rows: Mapping[Key, bytes] = MappingProxyType({}),
     ) -> None:
         """``rows``: the results' JSON text, as far as it exists already."""
         assert self._results is not None
@@ -189,19 +190,18 @@ class BundleWriter:
         cases = {r.case.id: r.case for r in results if r.case.id not in self._known}
         for case in cases.values():
             write_literals(self.folder, case)
-        named = [{"id": name, "case": case.to_json()} for name, case in cases.items()]
-        self._cases.write("".join(json.dumps(row) + "\n" for row in named))
-        self._known.update(cases)
+        if cases:
+            self._cases.write("".join(f"{case_row(case)}\n" for case in cases.values()))
+            self._known.update(cases)
         failures = 0
         for result in results:
             if result.verdict.fails and (shrunk or self._failures + failures < MAX_FAILURE_FOLDERS):
                 failures += not shrunk
                 self._write_failure(result, results)
         more = ({"shrunk": True} if shrunk else {}) | ({"origin": origin} if origin else {})
-        end = f", {json.dumps(more)[1:]}\n" if more else "}\n"
-        self._results.write(
-            "".join((rows.get(r.key) or row_text(r)).removesuffix("}") + end for r in results)
-        )
+        end = f", {json.dumps(more)[1:]}\n".encode() if more else b"}\n"
+        texts = [rows.get(r.key) or row_text(r).encode() for r in results]
+        self._results.write(b"".join(text.removesuffix(b"}") + end for text in texts))
         self._group.update(r.key for r in results)
         self._failures += failures
         self._rows += len(results)

@@ -35,7 +35,8 @@ class Judged:
 
     ``origin``: in a run with a corpus, whether the case was ``replayed`` or ``explored``. ``unit``
     is the number of the work unit in the plan, from 0. ``rows``: the lines that bundles store, of
-    results from a worker, which has written them already.
+    results from a worker, which has written them already; where handlers only count what passes,
+    such results have no measurements (:data:`~consistency.core.model.MEASURED_ELSEWHERE`).
     """
 
     case: Case
@@ -43,7 +44,7 @@ class Judged:
     fresh: bool = True
     origin: str = ""
     unit: int = 0
-    rows: Mapping[Key, str] = field(default_factory=dict)
+    rows: Mapping[Key, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from ..core.reading import lines
 from ..core.version import __version__
 from ..errors import ConsistencyError
 from ..operators.declare import Operator
+from ..storage.cases import case_row
 from ..storage.corpus.corpus import Corpus
 from ..storage.corpus.reading import STANDARD
 from .unit_cases import draw
@@ -84,7 +85,7 @@ def _write_cache(path: Path, cases: Sequence[Case]) -> None:
     """Write atomically: two runs may write the same file at once."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        rows = [json.dumps({"id": case.id, "case": case.to_json()}) for case in cases]
+        rows = [case_row(case) for case in cases]
         write_text(path, "".join(f"{row}\n" for row in (*rows, json.dumps({"end": len(rows)}))))
     except OSError:
         return  # continue without a cache

@@ -3,6 +3,7 @@ literal tensors are in a folder next to the file."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,11 @@ class CaseEntry:
         row: dict[str, Any] = {"id": self.case.id, "directions": list(self.directions)}
         row |= {"found": [list(kind) for kind in self.failures]} if self.failures else {}
         return row | {"case": self.case.to_json()}
+
+
+def case_row(case: Case) -> str:
+    """A line for a case of which nothing else is known, without its end."""
+    return f'{{"id": {json.dumps(case.id)}, "case": {case.line}}}'
 
 
 def read_cases(

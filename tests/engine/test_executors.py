@@ -11,7 +11,9 @@ from click.testing import CliRunner
 
 import consistency
 from consistency.cli.main import main
+from consistency.core.model import MEASURED_ELSEWHERE
 from consistency.engine import engine
+from consistency.engine.bundle_writer import BundleWriter
 from consistency.engine.engine import Collect, Executor
 from consistency.engine.events import Event, Judged, ResumeState
 from consistency.engine.executors.inline import InlineExecutor
@@ -20,6 +22,7 @@ from consistency.engine.executors.workers.coordinator import Coordinator
 from consistency.engine.resume import earlier_results
 from consistency.errors import UsageError
 from consistency.report import bundles
+from consistency.report.summary import RunSummary
 from consistency.storage import bundle
 from consistency.storage.bundle import row_of
 from tests.support.fake_client import FakeClient
@@ -36,6 +39,18 @@ class Deadly(consistency.Backend):
         if operator.name == "sign":
             os.kill(os.getpid(), 9)
         return super().call(operator, args, kwargs)
+"""
+
+# Its softmax is a hundredth too large.
+WRONG = """
+import consistency
+
+class Wrong(consistency.Backend):
+    name = "wrong"
+
+    def call(self, operator, args, kwargs):
+        out = super().call(operator, args, kwargs)
+        return out * 1.01 if operator.name == "softmax" else out
 """
 
 
@@ -149,3 +164,45 @@ def test_the_command_judges_in_processes(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, [*arguments, "--jobs", "1", "--cluster", "tcp://x:1"])
     assert result.exit_code == 2
     assert "--jobs is for this machine" in result.output
+
+
+def test_of_what_only_counts_the_measurements_stay_in_the_row(tmp_path: Path) -> None:
+    """A run that stores rows and counts gets the same bundle and the same table from results that
+    come without their measurements; what fails comes whole."""
+    chosen = config(backends=["cpu", f"{wrong_softmax(tmp_path)}:Wrong"])
+    bundles, summaries, taken = {}, {}, []
+    for brief in (False, True):
+        folder, summary = tmp_path / str(brief), RunSummary()
+
+        def handle(event: Event, summary: RunSummary = summary) -> None:
+            if isinstance(event, Judged):
+                taken.append(event)
+                for result in event.results:
+                    summary.add(result)
+
+        executor = ProcessExecutor(chosen, 2, brief=brief)
+        engine.drive(chosen, [BundleWriter(folder), handle], executor=executor)
+        text = (folder / "results.jsonl").read_text(encoding="utf-8")
+        stored = [json.loads(line) for line in text.splitlines()]
+        drawn = [row for row in stored if not row.get("shrunk")]
+        bundles[brief] = sorted(json.dumps(row, sort_keys=True) for row in drawn)
+        summaries[brief] = summary
+    assert bundles[True] == bundles[False]
+    whole, counted = summaries[False], summaries[True]
+    assert counted.verdicts == whole.verdicts
+    assert counted.verdicts["divergent"] > 0
+    assert counted.reasons == whole.reasons
+    assert {f: {b: c.text() for b, c in r.items()} for f, r in counted.cells.items()} == {
+        f: {b: c.text() for b, c in r.items()} for f, r in whole.cells.items()
+    }
+    results = [result for event in taken[len(taken) // 2 :] for result in event.results]
+    without = [r for r in results if r.comparison is MEASURED_ELSEWHERE]
+    assert without
+    assert not any(r.verdict.fails for r in without)
+    assert all(r.comparison is None or r.comparison.outputs for r in results if r.verdict.fails)
+
+
+def wrong_softmax(folder: Path) -> Path:
+    path = folder / "wrong.py"
+    path.write_text(WRONG, encoding="utf-8")
+    return path

@@ -111,6 +111,7 @@ def run_on_cluster(chosen: RunConfig, options: ClusterOptions, rows: IO[str] | N
             expectations=options.expectations,
             notify=lambda text: echo(text, err=True),
             fingerprints=options.fingerprints if options.folder is not None else False,
+            brief=rows is None,
         )  # fmt: skip
         shown: dict[str, Shown] = {}
         screens: list[Screen] = []

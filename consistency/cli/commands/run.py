@@ -178,7 +178,7 @@ def run(
             config, processes, bounds=None if own else Bounds(),
             expectations=options.expectations or (),
             fingerprints=probed if folder is not None else False, notify=screen.remark,
-            early=early,
+            early=early, brief=json_file is None,
         )  # fmt: skip
     earlier = earlier_results(folder) if resume and folder is not None else None
     with contextlib.ExitStack() as stack:

@@ -2,7 +2,7 @@
 frozen."""
 
 from .case import COTANGENT_LAYOUTS, Case
-from .comparison import Comparison, ElementGroup, Measured, Worst
+from .comparison import MEASURED_ELSEWHERE, Comparison, ElementGroup, Measured, Worst
 from .evidence import Cause, Evidence, Known, Origin, Proof
 from .outcome import Outcome, Output
 from .result import DIRECTIONS, Key, Result, kind
@@ -10,6 +10,7 @@ from .result import DIRECTIONS, Key, Result, kind
 __all__ = [
     "COTANGENT_LAYOUTS",
     "DIRECTIONS",
+    "MEASURED_ELSEWHERE",
     "Case",
     "Cause",
     "Comparison",

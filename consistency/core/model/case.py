@@ -177,6 +177,14 @@ class Case:
         )
 
     @staticmethod
+    def from_canonical(line: str, literals: Mapping[str, bytes] | None = None) -> Case:
+        """The case with this :attr:`line`, which is not made anew for its id. Raises
+        RecipeError."""
+        case = Case.from_line(line, literals)
+        case.__dict__["line"] = line
+        return case
+
+    @staticmethod
     def from_line(line: str, literals: Mapping[str, bytes] | None = None) -> Case:
         """The case in one line of JSON. Raises RecipeError."""
         try:

@@ -50,6 +50,7 @@ class ProcessExecutor(Coordinator):
         notify: Callable[[str], None] = lambda text: None,
         bounds: Bounds | None = None,
         early: EarlyProcesses | None = None,
+        brief: bool = False,
     ) -> None:
         if processes < 1:
             raise UsageError(f"{processes} processes cannot judge; at least 1 is needed")
@@ -67,7 +68,7 @@ class ProcessExecutor(Coordinator):
         super().__init__(
             config, ProcessPool(processes, bounds, early), wait_for=processes, alike=True,
             expectations=expectations,
-            fingerprints=fingerprints, notify=notify,
+            fingerprints=fingerprints, notify=notify, brief=brief,
             labels=dict.fromkeys(specs.values(), ""),  # every process may use every backend
         )  # fmt: skip
 

@@ -49,6 +49,7 @@ class JudgingProcess:
     def __init__(self, reply: SendReply) -> None:
         self._reply = reply
         self._config: Any = None
+        self._brief = False  # what of a result is sent back (serialization.pack_event)
         # remaining seconds of the whole run for diagnosing failures, as in a serial run
         self._effort: float | None = None
 
@@ -106,7 +107,7 @@ class JudgingProcess:
                 "its rules are others (tolerances.yaml); install the same version of "
                 "consistency there"
             )
-        self._config, self._effort = config, None
+        self._config, self._effort, self._brief = config, None, bool(config_json["brief"])
         freeze_garbage()
 
     def _description(self) -> dict[str, Any]:
@@ -201,7 +202,8 @@ class JudgingProcess:
                 r.comparison is not None or r.verdict.tested for r in event.results
             ):
                 half = event.case.id
-            self._reply({"kind": "event", "judged": through}, (pack_event(event, cases),))
+            packed = pack_event(event, cases, self._brief)
+            self._reply({"kind": "event", "judged": through}, (packed,))
         self._effort = diagnosis_budget.effort
         searched = [list(kind) for kind in state.searched]
         self._reply(

@@ -29,13 +29,16 @@ class Membership:
     resources by backend, instead of the default ones. ``wait_for``: the number of workers to wait
     for. ``alike``: all workers are known to form one environment, so that a run begins with the
     first that has described itself, and the others join. ``expectations`` are the files of
-    ``config``. ``notify`` receives messages for the user."""
+    ``config``. ``notify`` receives messages for the user. ``brief``: who handles the events only
+    counts results that pass, and stores their rows
+    (:func:`~.serialization.pack_event`)."""
 
     def __init__(
         self, config: RunConfig, client: WorkerClient, *, backends_named: bool = True,
         labels: Mapping[str,
         str] | None = None, wait_for: int = 1, alike: bool = False,
         expectations: Sequence[str] = (), notify: Callable[[str], None] = lambda text: None,
+        brief: bool = False,
     ) -> None:  # fmt: skip
         self.config, self.client, self.backends_named, self.labels, self.wait_for = (
             config,
@@ -46,7 +49,7 @@ class Membership:
         )
         self.notify, self.alike = notify, alike
         self.specs = {b.name: config.specs.get(b.name, b.name) for b in config.backends}
-        self.config_json = config_to_json(config, self.specs.values(), expectations)
+        self.config_json = config_to_json(config, self.specs.values(), expectations, brief)
         self.environments: list[WorkerEnvironment] = []
         self.joining: dict[str, Member] = {}  # whose description is requested
         self.refused: set[str] = set()  # workers that cannot take part

@@ -16,14 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from ....core.codec import pack_cases, unpack_cases
-from ....core.model import Case, Result
+from ....core.model import MEASURED_ELSEWHERE, Case, Result
 from ....core.reading import parse_json
+from ....core.text import one_line
+from ....core.verdict import VERDICTS, Verdict, VerdictKind
 from ....core.version import __version__
 from ....diagnose.determinism import Repeatability
 from ....diagnose.precision_scaling import Scaling
 from ....errors import BundleError, RecipeError
 from ....judge.known.schema import read_text
 from ....storage.bundle import result_from_json, row_of
+from ....storage.bundle.results import MAX_EXPLANATION
 from ....storage.bundle.rows import row_text
 from ...config import RunConfig
 from ...events import (
@@ -42,10 +45,10 @@ Json = dict[str, Any]
 
 
 def config_to_json(
-    config: RunConfig, specs: Iterable[str], expectations: Iterable[str] = ()
+    config: RunConfig, specs: Iterable[str], expectations: Iterable[str] = (), brief: bool = False
 ) -> Json:
     """The configuration as a worker needs it, without cases. ``specs`` name the backends,
-    ``expectations`` the files of known divergences.
+    ``expectations`` the files of known divergences. ``brief``: see :func:`pack_event`.
 
     Raises ConfigurationError if a file cannot be read.
     """
@@ -63,7 +66,7 @@ def config_to_json(
         "worker_memory": limits.memory, "memory": config.memory,
         "tolerances": None if path is None else read_text(path, "a tolerances file"),
         "expectations": [read_text(Path(name), "an expectations file") for name in expectations],
-        "digest": config.tolerances.digest,
+        "digest": config.tolerances.digest, "brief": brief,
     }  # fmt: skip
 
 
@@ -72,10 +75,13 @@ def rows_of(results: Iterable[Result]) -> list[Json]:
     return [row_of(result) for result in results]
 
 
-def pack_event(event: Event, known: Collection[str]) -> bytes:
+def pack_event(event: Event, known: Collection[str], brief: bool = False) -> bytes:
     """An event of a unit: a line of JSON text, and for a judged case the row of each result, as
     bundles store it, in a further line. Cases whose ids are ``known`` to the receiver are left
-    out."""
+    out.
+
+    ``brief``: the receiver only counts what does not fail, and writes its row as it came; of a case
+    that fails nowhere, the first line says what counting needs, so that few rows are parsed."""
     data: Json
     rows: list[str] = []
     match event:
@@ -87,6 +93,8 @@ def pack_event(event: Event, known: Collection[str]) -> bytes:
                 "origin": event.origin,
             }
             rows = [row_text(result) for result in event.results]
+            if brief and not any(result.verdict.fails for result in event.results):
+                data["counts"] = [_count(result, event.case) for result in event.results]
             data |= _unknown_cases([event.case, *(r.case for r in event.results)], known)
         case Minimized():
             data = {"kind": "shrunk", "rows": rows_of((event.original, event.result))}
@@ -112,6 +120,37 @@ def pack_event(event: Event, known: Collection[str]) -> bytes:
         case _:
             raise TypeError(f"{type(event).__name__} is no event of a work unit")
     return "\n".join((json.dumps(data, default=str), *rows)).encode("utf-8")
+
+
+_COUNTED = {
+    name: Verdict(name)
+    for name in VERDICTS
+    if not Verdict(name).fails and name != VerdictKind.KNOWN.value
+}
+
+
+def _count(result: Result, case: Case) -> list[Any] | None:
+    """What counting needs of a result of ``case``; None where its whole row is needed."""
+    verdict = result.verdict.value
+    passes = result.verdict.passes
+    told = passes or result.detail is None
+    if not told or verdict not in _COUNTED or result.case is not case or result.recorded_id:
+        return None
+    why = "" if passes else result.explanation
+    return [
+        result.backend, result.direction, verdict, result.family, result.metrics.get("rho_max"),
+        result.comparison is not None, why,
+    ]  # fmt: skip
+
+
+def _counted(case: Case, count: Sequence[Any]) -> Result:
+    """The result of which :func:`_count` was sent. Its measurements are in its row only."""
+    backend, direction, verdict, family, rho, compared, why = count
+    return Result(
+        case, str(backend), str(direction), _COUNTED[verdict], one_line(str(why), MAX_EXPLANATION),
+        {} if rho is None else {"rho_max": float(rho)}, str(family),
+        comparison=MEASURED_ELSEWHERE if compared else None,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -189,13 +228,16 @@ def _event(
         case "drawn":
             return Drawn(tuple(further), str(data["problem"]))
         case "judged":
-            judged = results(map(parse_json, lines))
-            rows = {
-                result.key: line.decode("utf-8") for result, line in zip(judged, lines, strict=True)
-            }
-            return Judged(
-                cases[data["case"]], judged, data["fresh"] is True, str(data["origin"]), rows=rows
+            case = cases[data["case"]]
+            counts = data.get("counts") or [None] * len(lines)
+            judged = tuple(
+                result_from_json(sender, number, parse_json(line), cases)
+                if count is None
+                else _counted(case, count)
+                for number, (count, line) in enumerate(zip(counts, lines, strict=True), start=1)
             )
+            rows = {result.key: line for result, line in zip(judged, lines, strict=True)}
+            return Judged(case, judged, data["fresh"] is True, str(data["origin"]), rows=rows)
         case "shrunk":
             original, small = results(data["rows"])
             return Minimized(original, small)
