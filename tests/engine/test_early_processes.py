@@ -43,9 +43,9 @@ def test_the_process_that_judges_is_the_one_started_early() -> None:
 def test_a_process_with_another_number_of_threads_is_not_taken() -> None:
     program = interpreter.LOAD + judging_program.PROGRAM
     with one_early() as early:
-        variables = interpreter.changed_environment(judging_program.thread_variables(2))
+        variables = interpreter.changed_environment(judging_program.process_variables(2))
         assert early.take(program, variables) is None
-        variables = interpreter.changed_environment(judging_program.thread_variables(1))
+        variables = interpreter.changed_environment(judging_program.process_variables(1))
         assert early.take("another program", variables) is None
         taken = early.take(program, variables)
         assert taken is not None
@@ -59,7 +59,7 @@ def test_one_that_ended_is_not_taken_and_those_left_are_ended() -> None:
         process.kill()
         process.communicate()
         program = interpreter.LOAD + judging_program.PROGRAM
-        variables = interpreter.changed_environment(judging_program.thread_variables(1))
+        variables = interpreter.changed_environment(judging_program.process_variables(1))
         assert early.take(program, variables) is None
     other = EarlyProcesses(1, 1)
     (waiting,) = other._waiting

@@ -19,14 +19,14 @@ from typing import Any
 import psutil
 
 from ...core import interpreter
-from .judging_program import MEMORY_OF_ONE, PROGRAM, thread_variables, usable_cores
+from .judging_program import MEMORY_OF_ONE, PROGRAM, process_variables, usable_cores
 
 
 class EarlyProcesses:
     """``count`` processes that compute with ``threads`` threads each."""
 
     def __init__(self, count: int, threads: int) -> None:
-        self._environment = interpreter.changed_environment(thread_variables(threads))
+        self._environment = interpreter.changed_environment(process_variables(threads))
         self._waiting: list[Any] = []
         with contextlib.suppress(OSError):  # the executor will meet it again, and tell it
             self._waiting = [

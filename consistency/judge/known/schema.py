@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
+import functools
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -136,22 +138,18 @@ class ExpectationEntry(FileModel):
         elsewhere = not in_range(torch_version, info.data.get("torch", ""))
         if not used or patterns is None or elsewhere:
             return when
-        declared = operators.registry()  # most entries name one of them, a few have a glob
-        operator_names = [
-            name
-            for pattern in patterns
-            for name in (
-                [pattern]
-                if pattern in declared
-                else [name for name in declared if fnmatchcase(name, pattern)]
-            )
-        ]
-        known = {
-            name
-            for operator in operator_names
-            for name in (*names_of(operator), *dimension_names(operator))
-        }
-        for name in sorted(used - known) if operator_names else ():
+        left, matched = used, False  # most are names of the first operator's arguments
+        for operator in itertools.chain.from_iterable(map(_declared_names, patterns)):
+            left, matched = left - names_of(operator), True
+            left = left - frozenset(dimension_names(operator)) if left else left
+            if not left:
+                return when
+        for name in sorted(left) if matched else ():
+            known = {
+                name
+                for operator in itertools.chain.from_iterable(map(_declared_names, patterns))
+                for name in (*names_of(operator), *dimension_names(operator))
+            }
             known_hint = f"; known: {', '.join(sorted(known)[:12])}" if known else ""
             raise mistake(
                 f"has {name!r:.40}, which is no argument or dimension of "
@@ -166,6 +164,16 @@ class ExpectationEntry(FileModel):
         if expires and since and expires < since:
             raise mistake(f"is {expires}; it must not lie before since")
         return expires
+
+
+@functools.cache
+def _declared_names(pattern: str) -> tuple[str, ...]:
+    """The declared operators that a pattern names: most name one, a few are globs."""
+    declared = operators.registry()
+    if pattern in declared:
+        return (pattern,)
+    matches = re.compile(fnmatch.translate(pattern)).match
+    return tuple(name for name in declared if matches(name))
 
 
 MAX_BYTES = 1 << 22  # of a configuration file

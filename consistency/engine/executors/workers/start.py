@@ -9,7 +9,7 @@ import psutil
 from ....backends.subprocess.process import ProgramSource, Worker
 from ....core.foreign import Bounds
 from ..early_processes import EarlyProcesses
-from ..judging_program import PROGRAM, thread_variables
+from ..judging_program import PROGRAM, process_variables
 
 
 def start_process(
@@ -24,7 +24,7 @@ def start_process(
     machine's memory, or the ``share``-th part of that; for cases from elsewhere, what their
     ``bounds`` say. One of ``early`` is taken if it is what would be started."""
     memory = psutil.virtual_memory().total * 3 // 4 // share
-    variables = thread_variables(threads)
+    variables = process_variables(threads)
     if bounds is not None:
         memory, variables = min(memory, bounds.bytes), variables | bounds.variable
     take = None if early is None else early.take
