@@ -3,6 +3,7 @@ perturbed, summed over the steps. For gradients, the steps are those of the form
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from .normalization import log_softmax, softmax
 # smaller step would show less than one rounding does.
 _STEP = 2.0**-24
 _PATTERNS = 3
+_FEW = 4096  # numbers of a sequence that is kept: each is asked for by every backend
 # Slopes that are differences of the rounded result, which cancel where it is near 1.
 _SLOPES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "sigmoid": lambda y: y * (1.0 - y),
@@ -30,8 +32,17 @@ def stirred(value: torch.Tensor, salt: float) -> torch.Tensor:
     return value * (1.0 + _STEP * signs(value.numel(), salt).reshape(value.shape))
 
 
+@functools.lru_cache(256)
+def _known_signs(count: int, salt: float) -> torch.Tensor:
+    return _signs(count, salt)
+
+
 def signs(count: int, salt: float) -> torch.Tensor:
-    """A sequence of ±1 of this length."""
+    """A sequence of ±1 of this length, not to be written to."""
+    return _known_signs(count, salt) if count <= _FEW else _signs(count, salt)
+
+
+def _signs(count: int, salt: float) -> torch.Tensor:
     return (
         torch.frac(torch.arange(1, count + 1, dtype=torch.float64) * (2.0**0.5 + 0.1 * salt))
         .sub_(0.5)

@@ -124,14 +124,17 @@ def _number(value: float) -> float | str:
 def _compact(value: Any) -> Any:
     """JSON data without empty and zero values, which are most of a comparison; reading restores
     them as defaults."""
+    kind = type(value)  # asked first: most values are numbers, text and their tuples
+    if kind in _PLAIN:
+        return value
+    if kind is tuple or isinstance(value, (list, tuple)):
+        return [item if type(item) in _PLAIN else _compact(item) for item in value]
     if isinstance(value, float):
         return _number(value)
-    if isinstance(value, Mapping):
-        return {key: _compact(item) for key, item in value.items() if _is_not_default(key, item)}
-    if isinstance(value, (list, tuple)):
-        return [_compact(item) for item in value]
     if is_dataclass(value):
         return _compact_fields(value)
+    if isinstance(value, Mapping):
+        return {key: _compact(item) for key, item in value.items() if _is_not_default(key, item)}
     return value
 
 
