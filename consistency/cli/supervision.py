@@ -26,10 +26,14 @@ import psutil
 
 from ..core.exit_status import death
 from ..core.foreign import Bounds, active
+from ..core.reading import read_bytes
+from ..core.verdict import VerdictKind
+from ..errors import ConsistencyError
 from ..storage import provenance
 from .echo import echo
 from .options import ARGUMENTS
 
+_MOST_OF_A_ROW = 1 << 24  # bytes
 CRASHED = 1  # the exit status: the case ends its process, which is a failure
 REFUSED = 2
 _NOTE = "CONSISTENCY_FOREIGN_NOTE"  # a file in which the process says what it runs
@@ -47,16 +51,30 @@ _WAIT_FACTOR = 6.0  # of the seconds, for a process that waits in place of compu
 def supervise(
     case: str, identifier: str | None = None, *, trust: bool, more_seconds: float = 0.0
 ) -> None:
-    """Run this command in a process with bounds, and exit with its status, if ``case`` is foreign.
+    """Run this command in a process with bounds, and exit with its status, if ``case`` is foreign,
+    or the folder of a failure that ended a process: the other one then says how it ended.
 
     Returns at once in that process, and for a case that is trusted or the user's own.
     ``more_seconds``: what the user gave the command beside the bounds.
     """
-    if trust or active() or provenance.names_own_case(case, identifier, _REPORTS):
+    if trust or active():
+        return
+    if provenance.names_own_case(case, identifier, _REPORTS) and not _ended_a_process(case):
         return
     if "\0" in case:
         return  # no process takes it, and it names neither a case nor a file: it will be refused
     sys.exit(_run(Bounds(), more_seconds))
+
+
+def _ended_a_process(case: str) -> bool:
+    """Whether ``case`` is the folder of such a failure."""
+    if "\0" in case:
+        return False
+    try:
+        text = read_bytes(Path(case) / "result.json", _MOST_OF_A_ROW)
+        return str(json.loads(text)["verdict"]) == VerdictKind.CRASH.value
+    except (ConsistencyError, OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False  # whatever else it is, it is read in its own way
 
 
 def supervise_file(bounds: Bounds, *, trust: bool) -> None:

@@ -14,11 +14,9 @@ from ..core.model import Case
 from ..operators.call_forms import empty
 from ..operators.declare import Operator
 from .materialize import leaves as leaves_of
+from .memory_safety import needs_every_gradient
 from .ordinary_cases import is_ordinary
 
-# torch 2.13's kernel for channels_last writes to the gradient of an input that tracks none, which
-# ends the process.
-CRASHES_IN_CHANNELS_LAST = frozenset({"nn.functional.group_norm"})
 PERIOD = 5  # cases
 # A batch of fewer stays as it was drawn: with every gradient in another layout, none would be in
 # the usual one. A quick run draws so few, after shipped cases that have them.
@@ -80,7 +78,6 @@ def _rank(case: Case) -> int:
 
 def _removable(operator: Operator, case: Case) -> list[int]:
     """The positions of the tensors that track gradients, unless that may not change."""
-    permuted = any(step[0] == "permute" for tensor in case.tensors for step in tensor.view)
-    if permuted and operator.name in CRASHES_IN_CHANNELS_LAST:
+    if needs_every_gradient(operator, case):
         return []
     return leaves_of(case, operator.leaves)

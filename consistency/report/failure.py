@@ -230,7 +230,8 @@ def unnamed_note(result: Result, spec: str | None) -> str:
 
 def tensors_of(result: Result) -> bytes:
     """The inputs (base storages) and the float64 reference of a failing case as safetensors;
-    nothing if they are large."""
+    nothing if they are large. There is no reference where the call ended a process, or did not
+    return: the CPU's may do so, too, and this process has others to write."""
     from safetensors.torch import save
 
     from .. import operators
@@ -244,7 +245,8 @@ def tensors_of(result: Result) -> bytes:
     tensors: dict[str, torch.Tensor] = {
         f"base/{i}": _parts(t) for i, t in enumerate(materials.build().bases)
     }
-    if result.case.source or result.operator in operators.registry():
+    returns = result.verdict.kind not in (VerdictKind.CRASH, VerdictKind.TIMEOUT)
+    if returns and (result.case.source or result.operator in operators.registry()):
         with quiet():
             reference = Reference(operator_of(result.case), materials, result.direction)
         for output in reference.outcome.outputs:

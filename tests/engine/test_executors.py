@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from click.testing import CliRunner
+from packaging.version import Version
 
 import consistency
+from consistency.backends.subprocess.process import LostError
 from consistency.cli.main import main
-from consistency.core.model import MEASURED_ELSEWHERE
+from consistency.core.model import MEASURED_ELSEWHERE, Case
+from consistency.core.recipe import TensorRecipe
 from consistency.engine import engine
 from consistency.engine.bundle_writer import BundleWriter
 from consistency.engine.engine import Collect, Executor
@@ -19,12 +24,17 @@ from consistency.engine.events import Event, Judged, ResumeState
 from consistency.engine.executors.inline import InlineExecutor
 from consistency.engine.executors.processes import ProcessExecutor
 from consistency.engine.executors.workers.coordinator import Coordinator
+from consistency.engine.executors.workers.crashing_cases import (
+    REFERENCE_ENDED,
+    _single_backend_crashes,
+)
 from consistency.engine.resume import earlier_results
 from consistency.errors import UsageError
 from consistency.report import bundles
 from consistency.report.summary import RunSummary
 from consistency.storage import bundle
 from consistency.storage.bundle import row_of
+from consistency.storage.corpus.corpus import Corpus
 from tests.support.fake_client import FakeClient
 
 # Ends its process on every call of one operator.
@@ -206,3 +216,68 @@ def wrong_softmax(folder: Path) -> Path:
     path = folder / "wrong.py"
     path.write_text(WRONG, encoding="utf-8")
     return path
+
+
+class Probed:
+    """A process in which a case dies, unless it is tried as ``survives`` says."""
+
+    def __init__(self, survives: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
+        self.survives = survives
+
+    def request(self, header: dict[str, Any], *more: Any) -> dict[str, Any]:
+        reply = self.survives(header)
+        if reply is None:
+            raise LostError("crash", "the process ended (SIGSEGV)")
+        return reply
+
+
+@pytest.mark.parametrize(
+    ("alone", "status", "text"),
+    [
+        (None, "crash", "the process ended (SIGSEGV), again when the case was tried by itself"),
+        ({"status": "crash", "text": "exp: the process ended (SIGSEGV)"}, "crash", "exp: the"),
+        ({"status": "ok", "text": ""}, "inconclusive", f"{REFERENCE_ENDED}: the process ended"),
+    ],
+)
+def test_whose_call_ends_the_process(alone: dict[str, Any] | None, status: str, text: str) -> None:
+    """A backend whose own call returns is not blamed for that of the CPU beside it."""
+    header = {"directions": ["forward"], "backends": ["one", "other"]}
+
+    def survives(probe: dict[str, Any]) -> dict[str, Any] | None:
+        if probe["backends"] == ["other"]:
+            return {"kind": "survived"}
+        return alone if probe["alone"] else None
+
+    process: Any = Probed(survives)
+    (row,) = _single_backend_crashes(header, (), process, "exp-1", 1.0, list)
+    assert row[:4] == ["exp-1", "one", "forward", status]
+    assert row[4].startswith(text)
+
+
+def test_a_call_that_ends_the_process_on_the_cpu_does_not_end_the_run(tmp_path: Path) -> None:
+    """Nothing about it is computed in the process that hands out the cases and writes them."""
+    image = TensorRecipe(
+        (2, 3, 5, 6), "float32", ("uniform", -1.0, 1.0), 9000,
+        view=(("permute", 0, 3, 1, 2),), leaf=False,
+    )  # fmt: skip
+    weight = TensorRecipe((6,), "float32", ("uniform", -1.0, 1.0), 500)
+    case = Case("nn.functional.group_norm", "float32", (image, 3, weight), {}, 7)
+    chosen = config(
+        operators=[case.operator], backends=["cpu"], dtypes=["float32"], explore=False,
+        exhaustive=False, corpus=Corpus("drawn", (case,)),
+    )  # fmt: skip
+    writer, collect = bundles.writer(tmp_path / "bundle"), Collect()
+    engine.drive(chosen, [writer, collect], executor=ProcessExecutor(chosen, 1))
+    found = {result.direction: result for result in collect.results}
+    assert found["forward"].verdict.passes
+    if found["backward"].verdict.passes:
+        assert Version(torch.__version__) >= Version("2.14"), "where it was corrected"
+        return
+    assert found["backward"].verdict.value == "crash"
+    (folder,) = (tmp_path / "bundle" / "failures").iterdir()
+    assert (folder / "result.json").is_file()
+    again = CliRunner().invoke(main, ["repro", str(folder), "--backend", "cpu"])
+    assert again.exit_code == 1
+    assert "nn.functional.group_norm · float32   crash: the process that ran it ended" in (
+        again.output
+    )

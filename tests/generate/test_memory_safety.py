@@ -13,8 +13,9 @@ from consistency.backends import resolve
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.diagnose.shrink.failure_predicate import FailurePredicate
+from consistency.generate.gradients import with_untracked_inputs
 from consistency.generate.memory_safety import is_unsafe
-from consistency.generate.variations import is_possible
+from consistency.generate.variations import is_possible, variations
 from consistency.judge import tolerances
 
 NAME = "nn.functional.max_pool2d"
@@ -54,3 +55,32 @@ def test_a_smaller_case_that_is_unsafe_is_not_run() -> None:
     result = predicate.judged(pooled(2, 3, 2, 9, **DILATED))
     assert result.verdict.value == "inconclusive"
     assert result.explanation == "a gradient would be written beyond its memory"
+
+
+LAST = (("permute", 0, 3, 1, 2),)
+TWICE = (("transpose", 2, 3), ("transpose", 1, 2))  # the same strides in two steps
+
+
+def grouped(leaf: bool, view: tuple[tuple[Any, ...], ...]) -> Case:
+    image = TensorRecipe(
+        (2, 3, 5, 6), "float32", ("uniform", -1.0, 1.0), 9000, view=view, leaf=leaf
+    )
+    channels = 6 if view else 3
+    weight = TensorRecipe((channels,), "float32", ("uniform", -1.0, 1.0), 500)
+    return Case("nn.functional.group_norm", "float32", (image, 3, weight), {}, 7)
+
+
+@pytest.mark.parametrize(
+    ("leaf", "view", "unsafe"),
+    [(False, LAST, True), (False, TWICE, True), (True, TWICE, False), (False, (), False)],
+)
+def test_a_gradient_that_is_not_there_is_not_written(
+    leaf: bool, view: tuple[tuple[Any, ...], ...], unsafe: bool
+) -> None:
+    operator = operators.get("nn.functional.group_norm")
+    case = grouped(leaf, view)
+    assert is_unsafe(operator, case) == unsafe
+    assert not any(is_unsafe(operator, other) for other in variations(operator, grouped(leaf, ())))
+    if leaf:
+        changed = with_untracked_inputs(operator, [case] * 5)
+        assert all(other.tensors[0].leaf for other in changed)

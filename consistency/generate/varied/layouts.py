@@ -9,7 +9,7 @@ from dataclasses import replace
 from ...core.model import Case
 from ...core.recipe import TensorRecipe
 from ...operators.declare import Operator
-from ..gradients import CRASHES_IN_CHANNELS_LAST
+from ..memory_safety import ends_the_process
 from ..variations import SHAPELESS
 
 MOST_TENSORS = 5
@@ -19,10 +19,13 @@ Change = Callable[[TensorRecipe], TensorRecipe | None]
 
 def of(operator: Operator, case: Case, *, overlap: bool) -> Iterator[Case]:
     """Every tensor in turn in every further layout, then all tensors together."""
-    changes = [*WITHOUT_OVERLAP, *(OVERLAPPING if overlap else ())]
-    if operator.name in CRASHES_IN_CHANNELS_LAST and not all(t.leaf for t in case.tensors):
-        changes = [change for change in changes if change not in PERMUTED]
-    for change in changes:
+    for changed in _further(case, overlap):
+        if not ends_the_process(operator, changed):
+            yield changed
+
+
+def _further(case: Case, overlap: bool) -> Iterator[Case]:
+    for change in (*WITHOUT_OVERLAP, *(OVERLAPPING if overlap else ())):
         found = [_changed(tensor, change) for tensor in case.tensors]
         for number, other in enumerate(found[:MOST_TENSORS]):
             if other is not None:
@@ -132,8 +135,8 @@ def inner_expanded(tensor: TensorRecipe) -> TensorRecipe | None:
     return replace(tensor, base=base, view=(("expand", *tensor.base),))
 
 
-PERMUTED: tuple[Change, ...] = (reversed_dimensions, channels_innermost, channels_of_more)
 WITHOUT_OVERLAP: tuple[Change, ...] = (
-    shifted, inner_column, among_columns, outer_transposed, heads_behind_rows, *PERMUTED,
+    shifted, inner_column, among_columns, outer_transposed, heads_behind_rows,
+    reversed_dimensions, channels_innermost, channels_of_more,
 )  # fmt: skip
 OVERLAPPING: tuple[Change, ...] = (first_expanded, last_expanded, inner_expanded)

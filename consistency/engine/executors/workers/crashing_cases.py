@@ -26,6 +26,9 @@ Send = Callable[[int, list[bytes]], None]  # the number of a batch, and its even
 Start = Callable[[], Any]  # a backends.subprocess.process.Worker or an equivalent
 
 
+REFERENCE_ENDED = "the CPU's own call, with which it would be compared, ended the process"
+
+
 class CancelledError(Exception):
     """The work unit was cancelled."""
 
@@ -227,27 +230,27 @@ def _single_backend_crashes(
     quiet: float,
     cancelled: Callable[[], None],
 ) -> list[list[str]]:
-    """On which single backends a case ends the process, and how."""
+    """What is known of a case on every backend that ends the process, with what it is compared with
+    and alone: a backend that survives alone is not to blame for the reference."""
     crashes = []
     for direction in header["directions"]:
         for backend in header["backends"]:
-            probe = {
-                **header,
-                "kind": "probe",
-                "backends": [backend],
-                "case": case,
-                "direction": direction,
-            }
+            about = {"backends": [backend], "case": case, "direction": direction}
+            probe = {**header, "kind": "probe", **about}
             try:
-                process.request(probe, blobs, quiet, cancelled)
+                process.request({**probe, "alone": False}, blobs, quiet, cancelled)
+                continue
             except LostError as lost:
-                crashes.append(
-                    [
-                        case,
-                        backend,
-                        direction,
-                        lost.status,
-                        f"{lost}, again when the case was tried by itself",
-                    ]
-                )
+                status, text = lost.status, f"{lost}, again when the case was tried by itself"
+                compared = str(lost)
+            try:
+                reply = process.request({**probe, "alone": True}, blobs, quiet, cancelled)
+            except LostError:
+                pass
+            else:
+                if reply["status"] == status:  # in a process of the backend's own
+                    text = str(reply["text"])
+                else:
+                    status, text = "inconclusive", f"{REFERENCE_ENDED}: {compared}"
+            crashes.append([case, backend, direction, status, text])
     return crashes

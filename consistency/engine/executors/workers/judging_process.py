@@ -238,12 +238,20 @@ class JudgingProcess:
         return ResumeState({result.key: result for result in results}, ended)
 
     def _probe(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
-        """Run one case on one backend to see whether this process survives."""
+        """Run one case on one backend to see whether this process survives: as it is judged, or
+        the backend's call alone."""
+        from ....backends import attempt
         from ....diagnose.case_runner import judge_case
+        from ....generate.materialize import prepare
 
         unit = self._unit(header, blobs)
         backends = [b for b in self._config.backends if b.name in header["backends"]]
         case = next(case for case in unit.cases if case.id == header["case"])
+        if header["alone"]:
+            outcome = attempt(backends[0], unit.operator, prepare(case), header["direction"])
+            survived = {"status": str(outcome.status), "text": outcome.message}
+            self._reply({"kind": "survived", **survived}, ())
+            return
         judge_case(
             case,
             unit.operator,
