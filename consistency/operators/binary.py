@@ -39,6 +39,7 @@ from .declare import (
 from .definitions import nan_kept, zeta
 from .hooks import Args, Kwargs, Tensors
 from .magnitudes import largest
+from .neighbors import next_number
 from .nonunique_results import of_shares, quotient_neighbors, remainder_neighbors, zeros_aside
 from .sampling import (
     binary,
@@ -465,6 +466,9 @@ OPERATORS = [
     op("hypot", pointwise(FAR, FAR), out=True),
     op("atan2", pointwise(PLANE, PLANE), dtypes=EVERY, out=True, method=True),
     op("copysign", binary(), EXACT, EVERY, out=True),
+    op("nextafter", pointwise(REAL, REAL), EXACT, differentiable=False, reference=next_number,
+       traits=ELEMENTWISE | {"own-format"}, out=True, method=True,
+       inplace=InPlaceVariant("nextafter_", write_destinations.paired())),
     op("maximum", pointwise(REAL, REAL), SELECTION, EVERY, traits=PICKS, observe=zeros_aside,
        method=True),
     op("minimum", pointwise(REAL, REAL), SELECTION, EVERY, traits=PICKS, observe=zeros_aside,

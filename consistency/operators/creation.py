@@ -110,14 +110,16 @@ def count_of(d: Drawing) -> int:
 
 def linspace(d: Drawing) -> Call:
     """Up to 257 points between near or far ends, in either direction. Those of integers lie at
-    quarters, of which no rounding makes another integer. Shrinks towards one point between 0 and
-    0."""
+    quarters, of which no rounding makes another integer; their ends may be fractions, which are cut
+    first. Shrinks towards one point between 0 and 0."""
     if not d.floating:
         low, high = (0, 120) if d.dtype == "uint8" else (-60, 60)
         steps, quarters = 4 * d.integer(0, 12), d.integer(1, 5)
         start = d.integer(low, high - steps * quarters // 4)
         both = (start, start + steps * quarters // 4)
         first, last = both if d.flag() or d.dtype == "uint8" else both[::-1]
+        if d.choice(False, False, True):
+            first, last = (math.copysign(abs(end) + d.integer(1, 15) / 16, end) for end in both)
         return call(first, last, steps + 1, dtype=DType(d.dtype))
     reach = d.choice(8, 8, 8, 60000)
     if d.choice(False, False, True):  # multiples of no power of two

@@ -108,7 +108,8 @@ class Operator:
     largest or smallest), ``discontinuous``, ``random``, ``cast`` (the first argument in another
     dtype), ``through-sums`` (gradients made of intermediates that are sums), ``chained`` (products
     of three factors or more, whose elements share products of some of them), ``inplace``, ``view``,
-    ``constant`` (a constant or mostly zero result is normal: no vacuity check) … ``observe`` turns
+    ``constant`` (a constant or mostly zero result is normal: no vacuity check), ``own-format`` (the
+    answer belongs to a number format, so that the reference is computed in the case's own) … ``observe`` turns
     ``(float64 args, kwargs, outputs)`` into the quantities that are unique and so can be compared:
     the value at an argmax, U·S·Vᴴ for an SVD. ``observe_gradients`` does so for gradients, such as
     their sums over tied elements. ``alternatives`` gives further admissible outputs for
@@ -171,6 +172,11 @@ class Operator:
     def leaves(self) -> bool | tuple[int, ...]:
         """The tensors whose gradients are computed, as :meth:`Materials.build` takes it."""
         return True if self.differentiable_inputs is None else self.differentiable_inputs
+
+    @property
+    def reference_dtype(self) -> str | None:
+        """The dtype that the reference is computed in; None: the case's own."""
+        return None if "own-format" in self.traits else "float64"
 
     @property
     def directions(self) -> tuple[str, ...]:

@@ -66,13 +66,14 @@ def unordered(d: Drawing, shape: Shape, *, nan: bool = True, overlap: bool = Tru
 
 def to_sort(d: Drawing) -> tuple[Shape, TensorRecipe]:
     """A shape and its numbers; one time in three a row that is too long for the kernels of short
-    ones, with NaN of either sign. Shrinks towards few numbers without NaN."""
+    ones, with NaN of either sign, or with subnormal numbers between zeros. Shrinks towards few
+    numbers without NaN."""
     if not d.floating or not d.choice(False, False, True):
         shape = rows(d)
         return shape, unordered(d, shape)
     shape = (*d.shape(0, 1, most=3), d.choice(129, 200, 257, 513, 1025))
-    signed = ("tokens", -8.0, 8.0, "-nan", "nan", "inf", "-inf", "-0", "0")
-    return shape, d.tensor(shape, SORTED, values=signed)
+    odd = d.choice(("-nan", "nan", "inf", "-inf", "-0", "0"), ("subnormal", "-0", "0", "tiny"))
+    return shape, d.tensor(shape, SORTED, values=("tokens", -8.0, 8.0, *odd))
 
 
 def rows(d: Drawing) -> Shape:

@@ -19,7 +19,8 @@ NO_VARIANTS: dict[str, Any] = {
     "complex": False, "inplace": "", "out": False, "method": False, "aten": ""
 }  # fmt: skip
 _GATHERING = ("inplace", "call_forms", "aten_forms")  # made of what the other modules declare
-SHARED_TRAITS = frozenset({"elementwise", "extremum"})  # of an operator and its in-place form
+# Of an operator and its in-place form.
+SHARED_TRAITS = frozenset({"elementwise", "extremum", "own-format"})
 
 
 def declared() -> Iterator[Operator]:

@@ -51,6 +51,16 @@ def combined(left: Domain = REAL, right: Domain | None = None) -> Sample:
     return sample
 
 
+def paired(domain: Domain = REAL) -> Sample:
+    """A destination and a tensor that broadcasts into it."""
+
+    def sample(d: Drawing) -> Call:
+        shape = d.shape(0, 4)
+        return call(target(d, shape, domain), d.tensor(d.broadcastable(shape), domain))
+
+    return sample
+
+
 def with_product(divisor: Domain) -> Sample:
     def sample(d: Drawing) -> Call:
         shape = d.shape(0, 4)

@@ -97,16 +97,19 @@ class Reference(InputNumbers):
         # By output: flattened arrays that comparisons share (judge.elements):
         self.flattened: dict[int, tuple[Any, ...]] = {}
         self.model = operator.error.of(materials.case.dtype)
-        self.independent = dtypes.floats(materials.case.dtype) and materials.case.dtype not in (
-            "float64",
-            "complex128",
+        wide = operator.reference_dtype
+        self.independent = (
+            dtypes.floats(materials.case.dtype)
+            and materials.case.dtype not in ("float64", "complex128")
+            if wide is not None
+            else operator.reference is not None
         )
         backward = direction == "backward"
-        arguments = materials.build("float64", gradients=backward and operator.leaves)
+        arguments = materials.build(wide, gradients=backward and operator.leaves)
         as_computed = converted(operator, materials, [t.ndim for t in arguments.tensors])
         if as_computed is not materials:
             self.materials = as_computed
-            arguments = as_computed.build("float64", gradients=backward and operator.leaves)
+            arguments = as_computed.build(wide, gradients=backward and operator.leaves)
         try:
             self.outcome = Outcome(OutcomeStatus.OK, _call(operator, arguments, backward))
         except Exception as error:  # reported as a case without a reference

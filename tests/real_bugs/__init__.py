@@ -38,6 +38,8 @@ from . import (  # noqa: F401
     third_arguments,
     third_layouts,
     third_sizes,
+    thirteenth_list,
+    thirteenth_list_reductions,
     twelfth_list,
     twelfth_list_reductions,
 )

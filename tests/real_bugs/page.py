@@ -51,6 +51,8 @@ TOPICS = {
     "eleventh list reductions": "An eleventh list, of various sources: rows, products, gradients",
     "twelfth list": "A twelfth list, of various sources: values, casts, windows, indices",
     "twelfth list reductions": "A twelfth list, of various sources: rows, systems, gradients",
+    "thirteenth list": "A thirteenth list, of various sources: values, integers, windows, indices",
+    "thirteenth list reductions": "A thirteenth list, of various sources: rows and gradients",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 
@@ -212,6 +214,7 @@ def page() -> str:
         eighth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("eighth")),
         ninth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("ninth")),
         tenth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("tenth")),
+        thirteenth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("thirteenth")),
         twelfth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("twelfth")),
         eleventh=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("eleventh")),
         fourth=sum(_quick(rows, topic) for topic in TOPICS if "frameworks" in topic),

@@ -35,7 +35,7 @@ from ..search import seed_for
 NAME = "opinfo"
 MAX_BYTES = 1 << 20  # of a case's tensors: a bundle holds thousands of cases
 MAX_SAMPLES = 400  # of one kind that are looked at, unless more examples are asked for
-_DTYPE_DEPENDENT = ("nextafter", "hash_tensor", "linalg.matrix_rank")
+_DTYPE_DEPENDENT = ("hash_tensor", "linalg.matrix_rank")
 
 
 def sample_cases(entry: Any, dtype: str, examples: int, seed: int) -> list[Case]:

@@ -172,6 +172,8 @@ class Certifier:
     def _function(self) -> Callable[..., Any]:
         """The function to trace: a definition for operators that compute with Python numbers, whose
         rounding cannot be traced."""
+        if self.operator.reference_dtype is None:
+            return self.operator  # the entry of the operator is exact; its reference counts in bits
         definition = DEFINITIONS.get(self.operator.name) if self._declared else None
         return definition or self.operator.reference or self.operator
 
@@ -183,7 +185,8 @@ class Certifier:
 
     def _build(self, gradients: bool = False) -> Arguments:
         leaves = gradients and self.operator.leaves
-        return self.materials.build("float64", gradients=leaves, integers_too=self.integers_too)
+        wide = self.operator.reference_dtype
+        return self.materials.build(wide, gradients=leaves, integers_too=self.integers_too)
 
     def _forward(self) -> list[Tensor]:
         ours = self._declared or self.operator.name.startswith("aten.")

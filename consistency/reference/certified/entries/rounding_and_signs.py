@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-import torch
 from flint import arb
 
+from ....core.dtypes import FORMATS, Format, name_of
 from .. import balls
 from .. import complex_numbers as c
 from .. import elementwise as e
@@ -132,23 +133,48 @@ def heaviside(self: Any, values: Any) -> Any:
     return doubted(result, is_nan(self))
 
 
-def _after(x: Element, y: Element) -> Element:
-    """The float64 next to x in the direction of y, for exact elements."""
-    numbers = [float(z) if type(z) is float else float(z.mid()) for z in (x, y)]
-    for z, number in zip((x, y), numbers, strict=True):
-        if type(z) is not float and not (z.is_exact() and z == number):
-            return balls.UNSURE
-    return balls.element(math.nextafter(*numbers))
+def _after(form: Format) -> Callable[[Element, Element], Element]:
+    """The number of a format next to x in the direction of y, for exact elements that it holds."""
+
+    def after(x: Element, y: Element) -> Element:
+        numbers = [float(z) if type(z) is float else float(z.mid()) for z in (x, y)]
+        for z, number in zip((x, y), numbers, strict=True):
+            if type(z) is not float and not (z.is_exact() and z == number):
+                return balls.UNSURE
+        return balls.element(_neighbor(*numbers, form))
+
+    return after
 
 
-_next_after = Function("next after", on_numbers(_after))
+def _neighbor(x: float, y: float, form: Format) -> float:
+    if form is FORMATS["float64"] or x != x or y != y or x == y:
+        return math.nextafter(x, y)
+    away = (y > x) == (x > 0.0) or x == 0.0  # from zero
+    _, exponent = math.frexp(x)
+    # Toward zero, the step below a power of two is that of the binade below.
+    lower = not away and abs(x) == math.ldexp(0.5, exponent)
+    smallest = form.smallest_normal * 2.0 ** (1 - form.precision)
+    step = max(math.ldexp(1.0, exponent - lower - form.precision), smallest)
+    if math.isinf(x):
+        return math.copysign(form.overflow * (1.0 - form.unit_roundoff), x)
+    if x == 0.0:
+        return math.copysign(smallest, y)
+    size = abs(x) + step if away else abs(x) - step
+    return math.copysign(math.inf if size >= form.overflow else size, x)
+
+
+_next_after = {
+    name: Function(f"next after in {name}", on_numbers(_after(form)))
+    for name, form in FORMATS.items()
+}
 
 
 @entry("nextafter")
 def nextafter(self: Any, other: Any, result: Any) -> Any:
-    if result.dtype != torch.float64:
+    function = _next_after.get(name_of(result.dtype))
+    if function is None:
         raise Unsure("the next number of another dtype")
-    return _next_after(self, other)
+    return function(self, other)
 
 
 @entry("signbit")

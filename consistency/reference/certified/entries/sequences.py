@@ -3,6 +3,7 @@ functions."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from ..balls import Element, Unknowable
-from ..elementwise import add, mul, sub
+from ..elementwise import add, doubted, is_nan, mul, sub
 from ..functions import pow_
 from ..nodes import Constant, Node, Positions
 from ..rationals import Fractions, of_fraction
@@ -46,7 +47,10 @@ def arange(result: Any, end: Any, start: Any = 0, step: Any = 1) -> Any:
 
 @entry("linspace")
 def linspace(start: Any, end: Any, steps: int, result: Any) -> Any:
-    """start + i·(end − start)/(steps − 1)."""
+    """start + i·(end − start)/(steps − 1), of finite ends: torch counts half of the points from
+    either end, and nothing says which of them an infinity reaches."""
+    if any(isinstance(x, float) and not math.isfinite(x) for x in (start, end)):
+        raise Unknowable("points between two ends of which one is no number")
     if _whole(result):
         raise Unknowable("how whole numbers between two others are rounded")
     if steps == 1:
@@ -57,7 +61,9 @@ def linspace(start: Any, end: Any, steps: int, result: Any) -> Any:
             [Fraction(start) + (Fraction(end) - Fraction(start)) * share for share in shares],
             (steps,),
         )
-    return add(start, mul(sub(end, start), Fractions(shares, (steps,))))
+    distance = sub(end, start)
+    points = add(start, mul(distance, Fractions(shares, (steps,))))
+    return doubted(points, is_nan(mul(distance, 0.0)))
 
 
 @entry("logspace")
