@@ -17,9 +17,15 @@ from ..core.recipe import Literal, TensorRecipe
 from ..generate.materialize import Materials
 
 
-def moved_numbers(materials: Materials, dtype: str, share: float) -> tuple[Materials, float]:
+_BEYOND = 1 << 53  # integers that float64 does not hold
+
+
+def moved_numbers(
+    materials: Materials, dtype: str, share: float, *, whole: bool = False
+) -> tuple[Materials, float]:
     """The case with its numbers moved by that share of the way to the nearest one of ``dtype``, and
-    the largest distance."""
+    the largest distance. ``whole``: integers, too, which are operands, such as an exponent, and no
+    sizes."""
     largest = 0.0
 
     def moved(number: float) -> float:
@@ -39,7 +45,8 @@ def moved_numbers(materials: Materials, dtype: str, share: float) -> tuple[Mater
         _moved_base(tensor, base, moved) if _is_number(tensor) else base
         for tensor, base in zip(case.tensors, materials.bases, strict=True)
     )
-    args, kwargs = _with_numbers(case.args, moved), _with_numbers(dict(case.kwargs), moved)
+    args = _with_numbers(case.args, moved, whole)
+    kwargs = _with_numbers(dict(case.kwargs), moved, whole)
     return replace(materials, case=replace(case, args=args, kwargs=kwargs), bases=bases), largest
 
 
@@ -59,16 +66,21 @@ def _moved_base(
     return changed
 
 
-def _with_numbers(arg: Any, moved: Callable[[float], float]) -> Any:
+def _with_numbers(arg: Any, moved: Callable[[float], float], whole: bool = False) -> Any:
     match arg:
+        case bool():
+            return arg
+        case int() if whole and abs(arg) < _BEYOND:
+            number = moved(float(arg))
+            return arg if number == arg else number
         case float():
             return moved(arg)
         case complex():
             return complex(moved(arg.real), moved(arg.imag))
         case tuple() | list():
-            return type(arg)(_with_numbers(item, moved) for item in arg)
+            return type(arg)(_with_numbers(item, moved, whole) for item in arg)
         case dict():
-            return {name: _with_numbers(item, moved) for name, item in arg.items()}
+            return {name: _with_numbers(item, moved, whole) for name, item in arg.items()}
     return arg
 
 

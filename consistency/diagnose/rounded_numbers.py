@@ -132,8 +132,12 @@ class RoundedNumbers:
         reference = self.reference
         if "random" in reference.operator.traits:
             return
+        whole_too = _takes_operands(reference.operator)
         for dtype in _formats(reference.materials.case):
-            moved = [moved_numbers(reference.materials, dtype, share) for share in (1.0, 0.5)]
+            moved = [
+                moved_numbers(reference.materials, dtype, share, whole=whole_too)
+                for share in (1.0, 0.5)
+            ]
             distance = moved[0][1]
             if not distance:
                 continue

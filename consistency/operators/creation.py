@@ -118,9 +118,10 @@ def linspace(d: Drawing) -> Call:
         start = d.integer(low, high - steps * quarters // 4)
         both = (start, start + steps * quarters // 4)
         first, last = both if d.flag() or d.dtype == "uint8" else both[::-1]
+        ends_given: list[float] = [first, last]
         if d.choice(False, False, True):
-            first, last = (math.copysign(abs(end) + d.integer(1, 15) / 16, end) for end in both)
-        return call(first, last, steps + 1, dtype=DType(d.dtype))
+            ends_given = [math.copysign(abs(end) + d.integer(1, 15) / 16, end) for end in both]
+        return call(*ends_given, steps + 1, dtype=DType(d.dtype))
     reach = d.choice(8, 8, 8, 60000)
     if d.choice(False, False, True):  # multiples of no power of two
         first, last = (reach * d.integer(-10, 10) / 10 for _ in range(2))

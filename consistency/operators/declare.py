@@ -109,8 +109,9 @@ class Operator:
     dtype), ``through-sums`` (gradients made of intermediates that are sums), ``chained`` (products
     of three factors or more, whose elements share products of some of them), ``inplace``, ``view``,
     ``constant`` (a constant or mostly zero result is normal: no vacuity check), ``own-format`` (the
-    answer belongs to a number format, so that the reference is computed in the case's own) … ``observe`` turns
-    ``(float64 args, kwargs, outputs)`` into the quantities that are unique and so can be compared:
+    answer belongs to a number format, so that the reference is computed in the case's own) …
+    ``observe`` turns ``(float64 args, kwargs, outputs)`` into the quantities that are unique and so
+    can be compared:
     the value at an argmax, U·S·Vᴴ for an SVD. ``observe_gradients`` does so for gradients, such as
     their sums over tied elements. ``alternatives`` gives further admissible outputs for
     discontinuous operators. ``edges`` are the positions of tensors at whose edges the gradient

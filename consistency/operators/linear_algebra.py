@@ -265,6 +265,12 @@ def of_size(outputs: Tensors, x: Any, *_: Any, **__: Any) -> float:
 
 
 @hook
+def of_rows(outputs: Tensors, a: torch.Tensor, *_: Any, **__: Any) -> float:
+    """n: the equations, whose products with a column are added up."""
+    return float(a.shape[-2])
+
+
+@hook
 def of_degree(outputs: Tensors, *_: Any, **__: Any) -> float:
     """n: the factors of the highest power."""
     return float(outputs[0].shape[-1])
@@ -317,7 +323,8 @@ OPERATORS = [
     op("linalg.inv_ex", square(exchanged=True), complex=True),
     op("linalg.solve", solve, complex=True, out=True),
     op("linalg.solve_triangular", triangular, complex=True, out=True),
-    op("linalg.lstsq", least_squares, function=solution, complex=True),
+    op("linalg.lstsq", least_squares, accumulated("normwise", of_rows), function=solution,
+       complex=True),
     op(
         "linalg.det",
         square(17, signed=True, exchanged=True),

@@ -13,7 +13,8 @@ def next_number(input: torch.Tensor, other: torch.Tensor, **kwargs: Any) -> torc
     """``torch.nextafter`` in the format of the operands (IEEE 754-2019, 5.3.1: as nextUp and
     nextDown; C23, F.10.8.3: equal numbers give the second one, zeros too)."""
     dtype = torch.promote_types(input.dtype, other.dtype)
-    x, y = torch.broadcast_tensors(input.to(dtype), other.to(dtype))
+    shape = (input.to(dtype) + other.to(dtype)).shape
+    x, y = (operand.to(dtype).expand(shape) for operand in (input, other))
     whole = _INTEGERS[dtype.itemsize]
     lowest = torch.iinfo(whole).min
     bits = x.contiguous().view(whole)

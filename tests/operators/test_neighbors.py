@@ -18,7 +18,7 @@ from consistency.core.recipe import TensorRecipe
 from consistency.diagnose.evaluation import evaluate
 from consistency.judge import tolerances
 from consistency.operators.neighbors import next_number
-from consistency.reference.certified.entries.rounding_and_signs import _neighbor
+from consistency.reference.certified.entries.rounding_and_signs import _next_toward
 
 INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -48,7 +48,7 @@ def test_it_is_torchs(name: str) -> None:
         found.reshape(-1)[::7].tolist(),
         strict=True,
     ):
-        proved = _neighbor(a, b, FORMATS[name])
+        proved = _next_toward(a, b, FORMATS[name])
         assert proved == c or (proved != proved and c != c)
         assert c != c or math.copysign(1.0, proved) == math.copysign(1.0, c)
 

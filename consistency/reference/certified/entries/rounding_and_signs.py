@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from flint import arb
 
 from ....core.dtypes import FORMATS, Format, name_of
@@ -141,12 +142,13 @@ def _after(form: Format) -> Callable[[Element, Element], Element]:
         for z, number in zip((x, y), numbers, strict=True):
             if type(z) is not float and not (z.is_exact() and z == number):
                 return balls.UNSURE
-        return balls.element(_neighbor(*numbers, form))
+        first, second = numbers
+        return balls.element(_next_toward(first, second, form))
 
     return after
 
 
-def _neighbor(x: float, y: float, form: Format) -> float:
+def _next_toward(x: float, y: float, form: Format) -> float:
     if form is FORMATS["float64"] or x != x or y != y or x == y:
         return math.nextafter(x, y)
     away = (y > x) == (x > 0.0) or x == 0.0  # from zero
