@@ -54,7 +54,7 @@ def certain(size: int, wanted: int, scale: float | None, offset: float) -> bool:
 
 def uneven(d: Drawing, mode: str, size: list[int]) -> dict[str, Any]:
     """Any scale or size for the nearest pixel of which the coordinates are certain; else nothing.
-    33/32 leaves the size of an image as it is. Shrinks to a scale of 3."""
+    Shrinks to a scale of 3."""
     offset = 0.5 if mode == "nearest-exact" else 0.0
     if d.flag():
         wanted = [d.size(1, 2 * n) for n in size]
@@ -62,7 +62,7 @@ def uneven(d: Drawing, mode: str, size: list[int]) -> dict[str, Any]:
             wanted = [n | 1 for n in wanted]
         known = all(certain(n, w, None, offset) for n, w in zip(size, wanted, strict=True))
         return {"size": wanted} if known else {}
-    scale = d.choice(3.0, 1.5, 120 / 88, 0.7, 1 / 3, 1.1, 5.0, 33 / 32)
+    scale = d.choice(3.0, 1.5, 120 / 88, 0.7, 1 / 3, 1.1, 5.0)
     whole = [math.floor(n * scale) for n in size]
     known = all(w and certain(n, w, scale, offset) for n, w in zip(size, whole, strict=True))
     return {"scale_factor": scale} if known else {}

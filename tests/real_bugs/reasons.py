@@ -47,6 +47,8 @@ REASONS: dict[str, str] = {
     "pytorch/pytorch#189495": "no batch is larger than 4,096",
     "pytorch/pytorch#194922": "no plane has 2^16 elements",
     "pytorch/pytorch#195163": "no product has more than 4,096 terms",
+    "pytorch/pytorch#198201": "its pixels are proved right by the formula; torch's CPU copies",
+    "pytorch/pytorch#137635": "torch does not say whether fractions at the ends are cut first",
     "pytorch/pytorch#196745": "no batch is larger than 4,096",
     "pytorch/pytorch#197815": "strides are not compared",
     "pytorch/pytorch#96225": "no batch is larger than 4,096",

@@ -282,6 +282,19 @@ TRIGGERS: dict[str, Callable[[], Call]] = {
         padding_mode="border",
         align_corners=True,
     ),
+    "openvinotoolkit/openvino#35826": call(
+        "eq",
+        lambda: t(1, (1 << 32) + 1, 5, 7, dtype=I64),
+        lambda: t((1 << 32) + 1, 1, 5, 8, dtype=I64),
+        dtype="int64",
+    ),
+    "jax-ml/jax#24280": call("argsort", lambda: t(0.0, 1e-40, 0.0, -1e-40, 3.0, 0.0)),
+    "numpy/numpy#31472": call(
+        "nextafter",
+        lambda: t(0.0, -0.0, 1.0, 0.0, dtype=HALF),
+        lambda: t(-0.0, 0.0, 2.0, -1.0, dtype=HALF),
+        dtype="float16",
+    ),
 }
 
 
