@@ -25,13 +25,18 @@ def given_first(call: Call, name: str = "input") -> Any:
     return call.given(name, 0, None)
 
 
+def of_copies(call: Call) -> Any:
+    """Torch's own result of contiguous tensors: its median reads beyond one that is expanded."""
+    return call.each(torch.Tensor.contiguous).run()
+
+
 @reported(
     "numba/numba#10095",
     "Numba",
     "median",
     "NaN is sorted behind all numbers and does not make the median NaN",
     dtypes="float32 float64",
-    sound=plain,
+    sound=of_copies,
 )
 def median_beside_nan(call: Call) -> Any:
     x, dim, result = given_first(call), call.given("dim", 1, None), call.run()
