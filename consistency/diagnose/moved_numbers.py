@@ -16,7 +16,6 @@ from ..core import dtypes
 from ..core.recipe import Literal, TensorRecipe
 from ..generate.materialize import Materials
 
-
 _BEYOND = 1 << 53  # integers that float64 does not hold
 
 

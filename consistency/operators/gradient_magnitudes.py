@@ -13,12 +13,14 @@ from .hooks import Tensors, hook
 def gradient_of(step: Any) -> Any:
     """S of a gradient |cotangent|·step(x)·|f'(x)|, where ``step(x)`` is the relative error of f'.
 
-    Where all digits are lost, as in 1 − y at y = 1, S is 1: no cotangent is larger.
+    Where all digits are lost, as in 1 − y at y = 1, S is 1: no cotangent is larger. A complex
+    gradient has its own modulus in S, too: a part errs by roundings of the other one.
     """
 
     @hook
     def magnitude(outputs: Tensors, x: Any, *_: Any, **__: Any) -> torch.Tensor:
-        size = torch.nan_to_num(outputs[0].abs() * step(x.detach()).abs(), nan=0.0, posinf=0.0)
+        relative = step(x.detach()).abs() + float(outputs[0].is_complex())
+        size = torch.nan_to_num(outputs[0].abs() * relative, nan=0.0, posinf=0.0)
         return torch.where(outputs[0] == 0.0, 1.0, size)
 
     return magnitude

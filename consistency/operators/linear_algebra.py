@@ -323,8 +323,13 @@ OPERATORS = [
     op("linalg.inv_ex", square(exchanged=True), complex=True),
     op("linalg.solve", solve, complex=True, out=True),
     op("linalg.solve_triangular", triangular, complex=True, out=True),
-    op("linalg.lstsq", least_squares, accumulated("normwise", of_rows), function=solution,
-       complex=True),
+    op(
+        "linalg.lstsq",
+        least_squares,
+        accumulated("normwise", of_rows),
+        function=solution,
+        complex=True,
+    ),
     op(
         "linalg.det",
         square(17, signed=True, exchanged=True),
