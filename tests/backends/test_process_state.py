@@ -241,3 +241,17 @@ def test_switches_of_our_own_backends_are_no_leaks(spec: str) -> None:
     found = judged(spec)
     assert told(found) == []
     assert others(found) == undisturbed()
+
+
+@pytest.mark.skipif(
+    not hasattr(torch._C.DispatchKeySet, "raw_repr"), reason="this torch gives no numbers of sets"
+)
+def test_a_key_that_was_taken_back_leaves_nothing_to_tell() -> None:
+    """Its backend's bit stays in the set, in which it says nothing any more."""
+    from consistency.backends.process_state import torch_modes
+
+    before, key = torch_modes._keys(), torch._C.DispatchKey.AutogradCPU
+    torch._C._dispatch_tls_set_dispatch_key_excluded(key, True)
+    assert torch_modes._keys() != before
+    torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
+    assert torch_modes._keys() == before

@@ -7,6 +7,7 @@ version of torch does not have is left out.
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Any
 
 import torch
@@ -158,8 +159,24 @@ def _write_forward_level(before: int) -> None:
 _included, _excluded = _C._dispatch_tls_local_include_set, _C._dispatch_tls_local_exclude_set
 
 
+_BACKEND_BITS = 0xFFFF  # the lowest bits of a set of keys say for which backends the others hold
+
+
 def _keys() -> tuple[int, int]:
-    return (_included().raw_repr(), _excluded().raw_repr())
+    included, excluded = _included().raw_repr(), _excluded().raw_repr()
+    if (included | excluded) & _BACKEND_BITS:  # seldom
+        return _without_idle_bits(included), _without_idle_bits(excluded)
+    return included, excluded
+
+
+@functools.lru_cache(256)
+def _without_idle_bits(raw: int) -> int:
+    """The set without the bits of backends for which no key holds: setting a key of one backend and
+    taking it back, as is done below, leaves its bit, which the next guard of torch takes away."""
+    shorter = raw & ~_BACKEND_BITS
+    whole, left = (_C.DispatchKeySet.from_raw_repr(bits) for bits in (raw, shorter))
+    same = all(whole.has(key) == left.has(key) for key in _C.DispatchKey.__members__.values())
+    return shorter if same else raw
 
 
 def _write_keys(before: tuple[int, int]) -> None:
