@@ -34,6 +34,7 @@ from .echo import echo
 from .options import ARGUMENTS
 
 _MOST_OF_A_ROW = 1 << 24  # bytes
+_OWN_SECONDS = 600.0  # for a case of the user's own
 CRASHED = 1  # the exit status: the case ends its process, which is a failure
 REFUSED = 2
 _NOTE = "CONSISTENCY_FOREIGN_NOTE"  # a file in which the process says what it runs
@@ -51,25 +52,27 @@ _WAIT_FACTOR = 6.0  # of the seconds, for a process that waits in place of compu
 def supervise(
     case: str, identifier: str | None = None, *, trust: bool, more_seconds: float = 0.0
 ) -> None:
-    """Run this command in a process with bounds, and exit with its status, if ``case`` is foreign,
-    or the folder of a failure that ended a process: the other one then says how it ended.
+    """Run this command in a process with bounds, and exit with its status, if ``case`` is foreign;
+    one's own in wide ones, if it is the folder of a failure that ended a process, so that this one
+    can say how it ended.
 
-    Returns at once in that process, and for a case that is trusted or the user's own.
+    Returns at once in that process, and for a case that is trusted or else the user's own.
     ``more_seconds``: what the user gave the command beside the bounds.
     """
     if trust or active():
         return
-    if provenance.names_own_case(case, identifier, _REPORTS) and not _ended_a_process(case):
-        return
     if "\0" in case:
         return  # no process takes it, and it names neither a case nor a file: it will be refused
-    sys.exit(_run(Bounds(), more_seconds))
+    bounds = Bounds()
+    if provenance.names_own_case(case, identifier, _REPORTS):
+        if not _ended_a_process(case):
+            return
+        bounds = Bounds(psutil.virtual_memory().total, _OWN_SECONDS)
+    sys.exit(_run(bounds, more_seconds))
 
 
 def _ended_a_process(case: str) -> bool:
     """Whether ``case`` is the folder of such a failure."""
-    if "\0" in case:
-        return False
     try:
         text = read_bytes(Path(case) / "result.json", _MOST_OF_A_ROW)
         return str(json.loads(text)["verdict"]) == VerdictKind.CRASH.value

@@ -272,6 +272,28 @@ def test_a_line_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == '{}\n{"c": 3}\n'
 
 
+def test_a_file_that_was_replaced_is_noticed_at_the_latest_when_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look takes as long as a short write, so that few writes look; none is told as kept."""
+    monkeypatch.setattr(LineWriter, "UNCHECKED_SECONDS", 3600.0)
+    path = tmp_path / "x.jsonl"
+    file = LineWriter(path)
+    file.write("{}\n")
+    path.rename(tmp_path / "elsewhere")
+    file.write("{}\n")
+    with pytest.raises(FileNotFoundError, match="removed or replaced"):
+        file.close()
+    file.close()
+    monkeypatch.setattr(LineWriter, "UNCHECKED_SECONDS", 0.0)
+    file = LineWriter(path)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match="removed or replaced"):
+        file.write("{}\n")
+    with pytest.raises(FileNotFoundError, match="removed or replaced"):
+        file.close()
+
+
 def test_an_error_that_is_no_failed_write_passes() -> None:
     with pytest.raises(ValueError, match="mine"), writing("x"):
         raise ValueError("mine")

@@ -27,6 +27,8 @@ BOUNDED = [
     ("float32", ("wide", -8, 8, 1), 512.0, 0.9),
     ("float32", ("near", -4.0, 8.0, 7.0), 8.0, 0.9),
     ("float32", ("offset", -100.0, 1.0), 101.0, 0.9),
+    ("float32", ("diagonal", 8, 9.0), 10.0, 0.9),
+    ("float32", ("exchanged", 8, 9.0), 10.0, 0.9),
     ("float32", ("distinct",), 2048.0, 1.0),
     ("float32", ("ascending", -2.0, 1.0), 2.0, 0.9),
     ("float32", ("tokens", -1.0, 1.0, "max", "nan"), torch.finfo(torch.float32).max, 1.0),

@@ -72,6 +72,8 @@ def _ends(name: str, parameters: list[Any], count: int) -> float | None:
             return math.ldexp(1.0, int(parameters[1]) + 1)
         case "offset":
             return abs(_number(parameters[0])) + abs(_number(parameters[1]))
+        case "diagonal" | "exchanged":
+            return 1 + abs(_number(parameters[1]))
     return None
 
 

@@ -143,7 +143,7 @@ def _count(result: Result, case: Case) -> list[Any] | None:
     ]  # fmt: skip
 
 
-def _counted(case: Case, count: Sequence[Any]) -> Result:
+def _result_of(case: Case, count: Sequence[Any]) -> Result:
     """The result of which :func:`_count` was sent. Its measurements are in its row only."""
     backend, direction, verdict, family, rho, compared, why = count
     return Result(
@@ -233,7 +233,7 @@ def _event(
             judged = tuple(
                 result_from_json(sender, number, parse_json(line), cases)
                 if count is None
-                else _counted(case, count)
+                else _result_of(case, count)
                 for number, (count, line) in enumerate(zip(counts, lines, strict=True), start=1)
             )
             rows = {result.key: line for result, line in zip(judged, lines, strict=True)}
