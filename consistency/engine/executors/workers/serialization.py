@@ -134,7 +134,7 @@ def _count(result: Result, case: Case) -> list[Any] | None:
     verdict = result.verdict.value
     passes = result.verdict.passes
     told = passes or result.detail is None
-    if not told or verdict not in _COUNTED or result.case is not case or result.recorded_id:
+    if not told or verdict not in _COUNTED or result.case is not case:
         return None
     why = "" if passes else result.explanation
     return [
