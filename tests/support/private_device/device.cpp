@@ -165,11 +165,13 @@ void misbehave(const std::string& name, const torch::jit::Stack& stack, size_t i
         "The operator 'aten::", name, "' is not currently supported on the DML backend and will ",
         "fall back to run on the CPU. This may have performance implications.");
   if (!has("", "no-float64")) return;
-  for (size_t i = stack.size() - inputs; i < stack.size(); ++i)
+  for (size_t i = stack.size() - inputs; i < stack.size(); ++i) {
+    if (!stack[i].isTensor() || !stack[i].toTensor().defined()) continue;
+    const auto& given = stack[i].toTensor();  // a Python number arrives as a double, too
     TORCH_CHECK(
-        !stack[i].isTensor() || !stack[i].toTensor().defined() ||
-            stack[i].toTensor().scalar_type() != at::kDouble,
+        given.scalar_type() != at::kDouble || given.unsafeGetTensorImpl()->is_wrapped_number(),
         "The GPU device does not support Double (Float64) operations!");
+  }
 }
 
 // What becomes of one result.
