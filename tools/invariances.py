@@ -105,6 +105,8 @@ BY_HAND: dict[str, dict[str, Any]] = {
         for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
         for form in ("", *[".out"] * (name != "ihfft"))
     },
+    # Of rank 1 the first dimension is the signal; few cases have that and a result of its shape.
+    **{f"fft.{name}.out": {"rank": 2} for name in ("fft", "ifft", "rfft", "irfft", "hfft")},
     **{
         f"as_strided{form}": {LAYOUT: "names places in the memory of its input"}
         for form in ("", "_copy", "_copy.out", "_scatter", "_scatter.out")

@@ -79,7 +79,9 @@ def grid(d: Drawing, name: str, rank: int) -> Call:
     orders = [dims, dims[::-1], [*dims[1:], dims[0]]]
     if d.choice(False, False, True):  # counted from the front
         orders = [[each + len(batch) + rank for each in order] for order in orders]
-    size = {"s": [d.integer(min_size, 17) for _ in dims]} if d.choice(False, False, True) else {}
+    size = {}
+    if d.choice(False, False, True):  # -1 leaves a dimension as it is
+        size = {"s": [d.integer(min_size, 17) if d.integer(0, 4) < 4 else -1 for _ in dims]}
     # Sizes alone are those of the last dims.
     implied = (rank == 2 or name[-1] == "n") and (not batch or name.endswith("2") or bool(size))
     dim = {} if implied and d.flag() else {"dim": d.choice(*orders)}
@@ -154,6 +156,12 @@ def dims_of(name: str, args: Args, kwargs: Kwargs) -> list[int]:
     return [dim % x.ndim for dim in (dims if isinstance(dims, Sequence) else [dims])]
 
 
+def length_of_last(x: torch.Tensor, dims: Sequence[int], kwargs: Kwargs) -> int:
+    """The length that the last transform takes of the signal; None and -1 say all of it."""
+    asked = kwargs.get("n") or (kwargs.get("s") or (-1,))[-1]
+    return int(x.shape[dims[-1]] if asked == -1 else asked)
+
+
 def of_transform(name: str) -> Any:
     """log₂ n · (‖x‖₂ × the norm's factor + |ref|) + max |ref|; n is the product of the lengths; a
     half spectrum counts twice.
@@ -168,7 +176,7 @@ def of_transform(name: str) -> Any:
         x = x if x.is_floating_point() or x.is_complex() else x.double()
         lengths = [out.shape[dim] for dim in dims]
         if name.startswith(("rfft", "ihfft")):  # the result is the half spectrum
-            lengths[-1] = kwargs.get("n") or (kwargs.get("s") or [x.shape[dim] for dim in dims])[-1]
+            lengths[-1] = length_of_last(x, dims, kwargs)
         n = math.prod(lengths)
         norm = kwargs.get("norm") or "backward"
         factor = n**-0.5 if norm == "ortho" else 1.0 / n if (norm == "backward") == inverse else 1.0

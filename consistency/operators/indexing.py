@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -53,21 +54,59 @@ def narrow_index(d: Drawing, count: int, size: int) -> TensorRecipe:
     return d.index((count,), size)
 
 
+def row_index(d: Drawing, shape: Shape, dim: int, size: int) -> TensorRecipe:
+    """Positions along ``dim``, one time in four the same for all numbers behind it: a column that
+    is expanded, as programs select whole rows. Shrinks towards positions of their own."""
+    behind = len(shape) - dim - 1
+    if not behind or d.integer(0, 3) < 3:
+        return d.index(shape, size)
+    column = (*shape[: dim + 1], *[1] * behind)
+    return expanded(d, column, size, shape)
+
+
+def expanded(d: Drawing, column: Shape, size: int, shape: Shape) -> TensorRecipe:
+    """Positions in the shape ``column``, repeated without a copy to ``shape``."""
+    index = d.tensor(column, dtype="int64", values=("integers", 0, size - 1), layout=False)
+    return replace(index, view=(("expand", *shape),)) if shape != column else index
+
+
+def rows_of_members(d: Drawing) -> tuple[Shape, Shape, Shape]:
+    """The shape of a batch of rows, a whole number of 16 bytes each, and those of a column of
+    positions and of the index that it is expanded to. Shrinks towards one row of one member."""
+    width = 4 * d.integer(1, 8)
+    members = tuple(d.integer(1, 5) for _ in range(d.choice(1, 1, 2)))
+    count = d.choice(1, 1, d.size(1, 9))
+    return (
+        (*members, d.size(1, 9), width),
+        (*members, count, 1),
+        (*members, count, width),
+    )
+
+
 def mask(d: Drawing, shape: Shape) -> TensorRecipe:
     return d.tensor(shape, dtype="bool")
 
 
 def gathered(d: Drawing) -> Call:
-    """The index may be shorter than the input in the other dimensions."""
+    """The index may be shorter than the input in the other dimensions. One time in eight whole rows
+    of the last dimension, mostly one of each member of the batch."""
+    if d.integer(0, 7) == 7:
+        shape, column, wide = rows_of_members(d)
+        return call(d.tensor(shape, layout=d.flag()), -2, expanded(d, column, shape[-2], wide))
     shape, dim = somewhere(d)
     smaller = tuple(d.integer(1, size) if d.flag() else size for size in shape)
-    index = d.index(replaced(smaller, dim, d.size(1, 17)), shape[dim])
+    if d.flag():
+        smaller = shape
+    index = row_index(d, replaced(smaller, dim, d.size(1, 17)), dim, shape[dim])
     return call(d.tensor(shape), either_end(d, shape, dim), index)
 
 
 def taken_along(d: Drawing) -> Call:
     """Along a dim, with indices that broadcast in the others (one for all rows, say), or of all
-    elements in their order."""
+    elements in their order. One time in eight whole rows, as of :func:`gathered`."""
+    if d.integer(0, 7) == 7:
+        shape, column, _ = rows_of_members(d)
+        return call(d.tensor(shape, layout=d.flag()), d.index(column, shape[-2]), -2)
     shape, dim = somewhere(d)
     if d.choice(False, False, True):
         return call(d.tensor(shape), d.index((d.size(1, 17),), math.prod(shape)))

@@ -32,6 +32,9 @@ from .pooling import of_adaptive_window
 MOST = {1: 129, 2: 17, 3: 7}
 SMOOTH = {1: "linear", 2: "bilinear", 3: "trilinear"}
 SCALES = (2.0, 0.5, 1.5, 2.25, 3.0, 120 / 88, 0.7, 1 / 3, 1.1)
+# Sizes before and after of which a coordinate lies halfway between two pixels: times the quotient
+# of the sizes it does so in float32 and in float64, divided by the float32 inverse it does not.
+HALFWAY = ((14, 1), (20, 6), (26, 7), (30, 9), (28, 39), (40, 12), (42, 11), (50, 27), (60, 47))
 PIXELS = Domain(wide=(-8, 7), sums=True)
 
 
@@ -54,14 +57,15 @@ def certain(size: int, wanted: int, scale: float | None, offset: float) -> bool:
 
 def uneven(d: Drawing, mode: str, size: list[int]) -> dict[str, Any]:
     """Any scale or size for the nearest pixel of which the coordinates are certain; else nothing.
-    Shrinks to a scale of 3."""
+    In a dimension where they are not, the size stays. Shrinks to a scale of 3."""
     offset = 0.5 if mode == "nearest-exact" else 0.0
     if d.flag():
         wanted = [d.size(1, 2 * n) for n in size]
         if offset and d.flag():  # the middle of an odd number lies between two of an even one
             wanted = [n | 1 for n in wanted]
-        known = all(certain(n, w, None, offset) for n, w in zip(size, wanted, strict=True))
-        return {"size": wanted} if known else {}
+        sure = [certain(n, w, None, offset) for n, w in zip(size, wanted, strict=True)]
+        kept = [w if yes else n for n, w, yes in zip(size, wanted, sure, strict=True)]
+        return {"size": kept} if any(sure) else {}
     scale = d.choice(3.0, 1.5, 120 / 88, 0.7, 1 / 3, 1.1, 5.0)
     whole = [math.floor(n * scale) for n in size]
     known = all(w and certain(n, w, scale, offset) for n, w in zip(size, whole, strict=True))
@@ -108,6 +112,9 @@ def interpolate(d: Drawing) -> Call:
     if exact and d.flag():
         other = uneven(d, mode, size)
         options = {"mode": mode, **other} if other else options
+    if mode == "nearest-exact" and d.choice(False, False, True):
+        size[-1], after = d.choice(*HALFWAY)
+        options = {"mode": mode, "size": [*size[:-1], after]}
     if options.get("scale_factor", 1.0) < 1.0:
         least = math.ceil(1.0 / options["scale_factor"])
         size = [max(n, least) for n in size]  # a part of a pixel is none

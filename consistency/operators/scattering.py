@@ -23,7 +23,7 @@ from .declare import (
     products,
 )
 from .hooks import Args, Kwargs, Tensors
-from .indexing import either_end, mask, narrow_index, op, replaced, somewhere
+from .indexing import either_end, mask, narrow_index, op, replaced, row_index, somewhere
 from .magnitudes import finite
 from .sampling import filled_shape, permuted_positions, scalar
 from .write_destinations import without_overlap
@@ -58,7 +58,7 @@ def scatter_summed(d: Drawing, *, overlap: bool = True) -> Call:
     return call(
         d.tensor(shape, ADDED, overlap=overlap),
         either_end(d, shape, dim),
-        d.index(index, shape[dim]),
+        row_index(d, index, dim, shape[dim]),
         d.tensor(index, ADDED),
     )
 
@@ -73,7 +73,7 @@ def scatter_reduced(d: Drawing) -> Call:
     shape, dim = somewhere(d, elements=512)
     index = replaced(shape, dim, many(d, 9))
     how, domain = ("sum", NARROW) if d.flag() else reduction(d)
-    positions = d.index(index, shape[dim])
+    positions = row_index(d, index, dim, shape[dim])
     return call(
         d.tensor(shape, domain),
         either_end(d, shape, dim),

@@ -114,11 +114,19 @@ def rounding(d: Drawing) -> Call:
     )
 
 
+# Numbers from -1 to 1, and among them what nan_to_num replaces, and what it replaces that by.
+REPLACED = (-1.0, 1.0, "nan", "-nan", "inf", "-inf", "max", "-max", "0")
+
+
 def replacing(d: Drawing) -> Call:
-    """nan_to_num; each replacement is given or left to the dtype. Shrinks towards all given."""
+    """nan_to_num, half of it of tensors with many of the numbers that it replaces; each replacement
+    is given or left to the dtype, now and then all are. Shrinks towards all given."""
     names = [name for name in ("nan", "posinf", "neginf") if not d.choice(False, False, True)]
     given = {name: scalar(d) for name in names}
-    return call(d.tensor(shape_of(d), REAL), **given)
+    if d.choice(*[False] * 3, True):
+        given = {}
+    values = ("tokens", *REPLACED) if d.floating and d.flag() else None
+    return call(d.tensor(shape_of(d), REAL, values=values), **given)
 
 
 # Exact of real numbers; of complex ones the result of a square root, a quotient or an arctangent.

@@ -13,6 +13,8 @@ from . import (  # noqa: F401
     eleventh_list_reductions,
     fifth_list,
     fifth_list_sizes,
+    fourteenth_list,
+    fourteenth_list_reductions,
     gradients,
     held_out,
     held_out_frameworks,

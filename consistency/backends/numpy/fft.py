@@ -42,9 +42,10 @@ def _offer_several(name: str, default: tuple[int, int] | None) -> None:
         if lengths is not None:
             if over is None:
                 over = range(x.ndim - len(lengths), x.ndim)
-            lengths = [
-                x.shape[d] if size == -1 else size for size, d in zip(lengths, over, strict=True)
-            ]
+            whole = [x.shape[d] for d in over]
+            if name.startswith("irfft"):  # what is given is half of a symmetric spectrum
+                whole[-1] = 2 * (whole[-1] - 1)
+            lengths = [whole[i] if size == -1 else size for i, size in enumerate(lengths)]
         result = transform(x, lengths, over, norm)
         # Along no dimension NumPy returns what it was given.
         if name in ("fft2", "fftn", "ifft2", "ifftn") and not np.iscomplexobj(result):

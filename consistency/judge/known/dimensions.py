@@ -112,9 +112,11 @@ def _transformed(case: Shapes) -> Sizes:
     if not all(type(d) is int and -len(x) <= d < len(x) for d in dims):
         return {}
     given_sizes = size if isinstance(size, tuple) else (size,) if type(size) is int else ()
-    lengths = list(given_sizes) if len(given_sizes) == len(dims) else [x[d] for d in dims]
-    if name in _HALF_SPECTRUM and not given_sizes:
-        lengths[-1] = 2 * (lengths[-1] - 1)
+    whole = [x[d] for d in dims]
+    if name in _HALF_SPECTRUM and whole:
+        whole[-1] = 2 * (whole[-1] - 1)
+    lengths = list(given_sizes) if len(given_sizes) == len(dims) else whole
+    lengths = [size if n == -1 else n for n, size in zip(lengths, whole, strict=True)]
     if not all(type(n) is int and n > 0 for n in lengths):
         return {}
     factors = [(n, _largest_prime(n)) for n in lengths]
