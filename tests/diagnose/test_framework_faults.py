@@ -19,9 +19,9 @@ def factors_in_tf32(operator: Any, x: Any, y: Any, *rest: Any, **kwargs: Any) ->
     return operator(to_bits(x, 11), to_bits(y, 11), *rest, **kwargs)
 
 
-def rounded_scan(operator: Any, x: Any, dim: int) -> Any:
-    if not x.ndim or not x.numel():
-        return operator(x, dim)
+def rounded_scan(operator: Any, x: Any, dim: int, dtype: Any = None) -> Any:
+    if not x.ndim or not x.numel() or dtype is not None:
+        return operator(x, dim, dtype=dtype)
     rows = [x.select(dim, 0)]
     for row in x.unbind(dim)[1:]:
         rows.append(rows[-1] + row)

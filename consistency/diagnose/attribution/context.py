@@ -84,8 +84,10 @@ class AttributionContext:
         self.unit = self._unit()
         with np.errstate(all="ignore"):
             relative_error = np.abs(self.actual - self.expected) / self.unit
-        self.mismatch = ~_same_class(self.actual, self.expected)
         finite = np.isfinite(self.actual) & np.isfinite(self.expected)
+        self.mismatch = ~_same_class(self.actual, self.expected)
+        if (self.mismatch & ~finite).any():  # signs of zeros say nothing of why NaN differs
+            self.mismatch &= ~finite
         if np.isinf(
             self.actual[np.isfinite(self.expected)]
         ).any():  # infinities are explained as special values
@@ -251,7 +253,9 @@ class AttributionContext:
         return float(products.sum()) / size if size > 0.0 else 0.0
 
     def _special_share(self, prediction: Doubles) -> float:
-        is_near = np.abs(self.actual - prediction) <= 0.01 * np.abs(self.actual) + 4.0 * self.unit
+        # Of an infinity the unit is infinite, too, and any number would be near any other.
+        unit = np.where(np.isfinite(self.expected), self.unit, 0.0)
+        is_near = np.abs(self.actual - prediction) <= 0.01 * np.abs(self.actual) + 4.0 * unit
         matches = _same_class(self.actual, prediction) & (~np.isfinite(prediction) | is_near)
         # Elements that the fault leaves correct do not contradict it.
         harmless = _same_class(self.expected, prediction) & (
