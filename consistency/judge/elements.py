@@ -178,12 +178,14 @@ class Elements:
         return overflows & (self.actual.astype(np.float64) == np.copysign(largest, self.expected))
 
     def _ignores_nan(self, missing: Any) -> Any:
-        """Which elements with a ``missing`` NaN hold the result for the other numbers."""
+        """Which elements with a ``missing`` NaN hold the result for the other numbers, in the
+        result's format: a bound that is a Python number may lie between two of its numbers."""
         matches = np.zeros_like(missing)
         for outputs in self.reference.without_nan if missing.any() else ():
             tensor = outputs[self.index].tensor if self.index < len(outputs) else None
             if tensor is not None and tensor.numel() == missing.size:
-                matches |= missing & (self.actual == flat(tensor, wide=True))
+                rounded = tensor.to(dtypes.TORCH[self.dtype]) if self.dtype else tensor
+                matches |= missing & (self.actual == flat(rounded, wide=True))
         return matches
 
     def _matches_flushed(self, wrong: Any) -> Any:

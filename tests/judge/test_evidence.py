@@ -125,7 +125,9 @@ def test_a_wrong_reference_is_recognized_and_nobody_else_accused(
     assert accused, "nobody noticed"
     assert all(r.explanation.startswith(ITSELF_OFF) and r.proof is not None for r in accused)
     others, _ = judged(operator, aten, direction, "float32")
-    assert [r for r in others if r.verdict.fails and not wrong_itself(r)] == []
+    accused = [r for r in others if r.verdict.fails and not wrong_itself(r)]
+    # torch's own float32, which is the honest backend's, too, may have a defect of its own.
+    assert [r for r in accused if " gives this answer too" not in r.explanation] == []
 
 
 def test_a_failure_shows_what_is_true() -> None:
