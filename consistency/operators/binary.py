@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..core.dtypes import INTEGER_RANGE, form_of
+from ..core.dtypes import INTEGER_RANGE
 from . import write_destinations
 from .declare import (
     EVERY,
@@ -18,7 +18,6 @@ from .declare import (
     EXTREMUM,
     FLOAT,
     FLOATS,
-    HALF,
     INTEGERS,
     NUMERIC,
     POSITIVE,
@@ -37,10 +36,27 @@ from .declare import (
     one,
 )
 from .definitions import nan_kept, zeta
+from .domains import EITHER_SIGN
 from .hooks import Args, Kwargs, Tensors
 from .magnitudes import largest
 from .neighbors import next_number
 from .nonunique_results import of_shares, quotient_neighbors, remainder_neighbors, zeros_aside
+from .powers import (
+    BOUND,
+    complex_power,
+    float_power,
+    power,
+    raised,
+    scaled_by_exponent,
+    times_a_power_of_two,
+)
+from .quotients import (
+    complex_quotient,
+    divided,
+    reflected_quotient,
+    truly_divided,
+    wholly_divided,
+)
 from .sampling import (
     binary,
     fitting,
@@ -59,27 +75,19 @@ TIES = frozenset({"elementwise", "ties"})
 PICKS = TIES | EXTREMUM
 STEPS = frozenset({"elementwise", "discontinuous"})
 
-NICE = ("0", "-0", "1", "-1", "nan", "-nan", "inf", "-inf")
-SIMPLE = Domain(specials=NICE)
-SCALED = Domain(specials=NICE, wide=(-24, 24), tiny=True)
-FACTOR = Domain(specials=(*NICE, "tiny", "subnormal"), wide=(-10, 10), tiny=True)
-DIVISOR = Domain(specials=NICE, wide=(-10, 10))
-PLANE = Domain(specials=NICE, wide=(-24, 24))
-FAR = Domain(specials=NICE, wide=(-70, 70))  # squares of such numbers leave float32
+SCALED = Domain(specials=EITHER_SIGN, wide=(-24, 24), tiny=True)
+FACTOR = Domain(specials=(*EITHER_SIGN, "tiny", "subnormal"), wide=(-10, 10), tiny=True)
+PLANE = Domain(specials=EITHER_SIGN, wide=(-24, 24))
+FAR = Domain(specials=EITHER_SIGN, wide=(-70, 70))  # squares of such numbers leave float32
 LOGARITHMIC = Domain(
     -40.0, 40.0, points=(0.0, 17.0), specials=("inf", "-inf", "nan"), wide=(-10, 4)
 )
-NUMERATOR = Domain(-1000.0, 1000.0, points=(3.0, -3.0, 1.5), wide=(-10, 10))
-BOUNDLESS = ("inf", "-inf", "0", "-0")
-COUNTABLE = Domain(2.0**-3, 64.0, points=(0.5, 3.0))
 GAMMA = Domain(0.25, 16.0, points=(1.0, 10.0), specials=("nan", "inf", "0"))
 WEIGHT = Domain(specials=("0", "-0", "1", "nan", "inf"), wide=(-10, 10))
 ABOVE_MINUS_ONE = Domain(-0.9375, points=(0.0,))
 ZETA = Domain(1.25, 20.0, specials=("nan", "inf", "-inf", "1"))
 SHIFT = Domain(0.5, 40.0, specials=("nan", "inf"))
 
-BOUND = Domain(-4.0, 4.0)
-MOST_POWER = 100  # more than there are bits in a whole number
 SELECTION = replace(EXACT, backward=of_shares)
 PLAIN = ErrorModel("rounded")
 MONOMIAL = ErrorModel("rounded", backward="products")
@@ -162,16 +170,6 @@ def from_left(domain: Domain = REAL, half: Domain | None = None) -> Sample:
     return sample
 
 
-def reflected_quotient(d: Drawing) -> Call:
-    """A number divided by a tensor; subnormal divisors beside a number that is as small."""
-    if d.dtype in ("float32", "float64") and d.choice(*[False] * 7, True):
-        smallest = -126 if d.dtype == "float32" else -1022
-        return call(
-            d.tensor(shape_of(d), values=("subnormal",)), d.number(0.5, 1.0) * 2.0 ** (smallest + 1)
-        )
-    return from_left(DIVISOR, half=COUNTABLE)(d)
-
-
 def gammas(d: Drawing) -> Call:
     """Positive numbers; or NaN beside the ends 0 and infinity, which functions ask for first."""
     if d.choice(*[False] * 7, True):
@@ -185,174 +183,6 @@ def gammas(d: Drawing) -> Call:
         far = Domain(16.0, 250.0, points=(20.0, 61.0))
         return pointwise(far, far)(d)
     return pointwise(GAMMA, GAMMA)(d)
-
-
-def raised(d: Drawing) -> Call:
-    """A positive number to the power of a tensor; a whole one to that of whole numbers, whose
-    powers may wrap."""
-    if not d.floating and d.flag():
-        most = d.choice(5, MOST_POWER)
-        return call(d.tensor(shape_of(d), values=("integers", 0, most)), d.choice(2, 3, -3))
-    return call(
-        d.tensor(shape_of(d), Domain(-4.0, 4.0)), d.choice(2.0, 0.5, 10.0, d.number(0.25, 4))
-    )
-
-
-def quotient(d: Drawing, *, modest: bool) -> tuple[Any, Any]:
-    """Dividend and divisor: any floats, or ``modest`` ones whose quotients are countable, and half
-    of the time zeros and infinities of either sign. Integer divisors are never 0.
-
-    Shrinks towards ordinary numbers.
-    """
-    if d.floating and modest and d.flag():
-        return infinite_quotient(d)
-    if d.floating:
-        return (
-            operands(d, NUMERATOR, COUNTABLE)
-            if modest or d.dtype == "float16"
-            else operands(d, DIVISOR, DIVISOR)
-        )
-    if d.dtype in ("int32", "int64"):
-        return integer_quotient(d)
-    shape = shape_of(d)
-    if d.dtype == "bool":
-        return d.tensor(shape), d.tensor(d.broadcastable(shape)) if d.flag() else d.integer(1, 9)
-    low, high = INTEGER_RANGE[d.dtype]
-    dividend = d.tensor(shape, values=("integers", *d.choice((-100, 100), (low, high))))
-    if d.flag():
-        return dividend, d.integer(1, 9)
-    ends = d.choice((1, 9), *[(-9, -2), (low, low + 1)] * (low < 0), (high - 1, high))
-    return dividend, d.tensor(d.broadcastable(shape), values=("integers", *ends))
-
-
-def infinite_quotient(d: Drawing) -> tuple[Any, Any]:
-    """Numbers of either sign, a quarter of them infinite, 0 or NaN; no divisor is near 0."""
-    shape = shape_of(d)
-    low, high = d.choice((0.25, 8.0), (-8.0, -0.25))
-    right = d.tensor(d.broadcastable(shape), values=("tokens", low, high, *BOUNDLESS, "1"))
-    return d.tensor(shape, values=("tokens", -8.0, 8.0, *BOUNDLESS, "nan", "1")), right
-
-
-def integer_quotient(d: Drawing) -> tuple[Any, Any]:
-    """Small numbers, or powers of two and the ends of the dtype divided by small, large and the
-    smallest ones; small numbers may be Python's, fractions, too. Shrinks towards small ones."""
-    shape, bits = shape_of(d), 31 if d.dtype == "int32" else 62
-    match d.choice("small", "far", "large", "huge"):
-        case "small":
-            ends = d.choice((1, 9), (-9, -1))
-            divisor = (
-                d.choice(d.integer(1, 9), d.integer(1, 9), 2.5, -0.75)
-                if d.flag()
-                else d.tensor(d.broadcastable(shape), values=("integers", *ends))
-            )
-            return d.tensor(shape, values=("integers", -100, 100)), divisor
-        case "far":
-            ends = (1 << 20, 1 << bits - 1)
-        case "large":  # the smallest integer divided by -1 ends the process
-            ends = d.choice((1, 9), (-9, -2))
-        case _:
-            ends = d.choice((-(1 << bits), -(1 << bits) + 1), (1 << 20, 1 << 24))
-    least = INTEGER_RANGE[d.dtype][0]
-    dividends = ("powers", bits + 1 if bits == 31 else 64), ("integers", least, least + 2)
-    dividend = d.tensor(shape, values=d.choice(*dividends))
-    if max(ends) < 10 and d.choice(False, False, True):
-        return dividend, d.choice(-3, 3, 7, 32, 1000) if min(ends) < 0 else d.integer(*ends)
-    return dividend, d.tensor(d.broadcastable(shape), values=("integers", *ends))
-
-
-def divided(d: Drawing) -> Call:
-    mode = d.choice(None, None, "floor", "trunc") if d.dtype != "bool" else None
-    if mode is None:
-        return truly_divided(d)
-    return call(*quotient(d, modest=True), rounding_mode=mode)
-
-
-def truly_divided(d: Drawing) -> Call:
-    return call(*quotient(d, modest=False))
-
-
-def wholly_divided(d: Drawing) -> Call:
-    return call(*quotient(d, modest=True))
-
-
-def power(d: Drawing) -> Call:
-    """Positive bases with any exponent, any base with the exponents that have code of their own, or
-    a number as the base."""
-    shape = shape_of(d)
-    if not d.floating:  # beyond the width of the format powers wrap, as products do
-        most = d.choice(5, 5, MOST_POWER)
-        exponents = (
-            d.integer(0, most)
-            if d.flag()
-            else d.tensor(d.broadcastable(shape), values=("integers", 0, most))
-        )
-        return call(d.tensor(shape), exponents)
-    positive, reach = (Domain(0.25, 4.0), 1.0) if d.dtype == "float16" else (POSITIVE, 3.0)
-    match d.choice("whole", "root", "tensors", "base", "corners"):
-        case "whole":
-            return call(
-                d.tensor(shape, fitting(d, Domain(specials=NICE, wide=(-8, 7)), positive)),
-                d.choice(2, 3, -1, -2, 0, 1, 2.0),
-            )
-        case "root":
-            return call(d.tensor(shape, positive), d.choice(0.5, -0.5, 2.5))
-        case "base":
-            return call(d.choice(2.0, 0.5, 10.0, 1.0), d.tensor(shape, Domain(-4.0, 4.0)))
-        case "corners":
-            integer_exponents = d.tensor(d.broadcastable(shape), SIMPLE, values=("integers", -3, 3))
-            return call(d.tensor(shape, fitting(d, SIMPLE, positive)), integer_exponents)
-    return call(d.tensor(shape, positive), d.tensor(d.broadcastable(shape), Domain(-reach, reach)))
-
-
-def float_power(d: Drawing) -> Call:
-    shape = shape_of(d)
-    base = d.tensor(shape, POSITIVE) if d.floating else d.tensor(shape, values=("integers", 1, 9))
-    return call(
-        base,
-        d.choice(2, 0.5, -1.5) if d.flag() else d.tensor(d.broadcastable(shape), Domain(-4.0, 4.0)),
-    )
-
-
-def scaled_by_exponent(d: Drawing) -> Call:
-    """Usual exponents, or so large ones that the power leaves the format and the result does not;
-    whole numbers of any dtype, or floats, whole or fractional, of the same dtype or another.
-
-    Shrinks towards small ones of int32.
-    """
-    shape = shape_of(d)
-    form = form_of(d.dtype)
-    reach = form.max_exponent if form is not None else 12
-    tiny: dict[str, Any] = {}
-    ends = (-12, 12)
-    if d.choice(False, False, False, True):
-        tiny = {"values": ("wide", 1 - reach, 4 - reach, 1)}
-        ends = (reach + 1, reach + 4)
-    x = d.tensor(shape, REAL, **tiny)
-    other_shape = d.broadcastable(shape)
-    kinds = ("int32", "int32", "int32", "int64", "int16", "whole", "fractional")
-    match d.choice(*kinds, *["float32", "float64", *HALF] * (d.dtype != "bool")):
-        case "whole" if d.floating:
-            return call(x, d.tensor(other_shape, Domain(propagates=()), values=("integers", *ends)))
-        case "fractional" if d.floating:
-            return call(x, d.tensor(other_shape, Domain(float(ends[0]), float(ends[1]))))
-        case "whole" | "fractional":
-            values: tuple[Any, ...] = ("uniform", -8.0, 8.0)
-            return call(x, d.tensor(other_shape, Domain(), dtype="float32", values=values))
-        case "int32" | "int64" | "int16" as dtype:
-            return call(x, d.tensor(other_shape, dtype=dtype, values=("integers", *ends)))
-        case dtype:
-            # Fractions of float64 would be judged by a reference that is no more precise.
-            fractions = dtype != "float64" or d.dtype == "float64"
-            values = d.choice(("integers", *ends), *[("uniform", *map(float, ends))] * fractions)
-            return call(x, d.tensor(other_shape, Domain(propagates=()), dtype=dtype, values=values))
-
-
-def times_a_power_of_two(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
-    """``ldexp`` with powers that are floats (those of torch 2.13's own gradient are whole numbers,
-    and so 0 below 1), in two steps: the power alone may leave the format."""
-    exponent = exponent.to(x.dtype if x.is_floating_point() else torch.float64)
-    half = torch.trunc(exponent.detach() / 2)
-    return x * torch.exp2(half) * torch.exp2(exponent - half)
 
 
 def limited(d: Drawing) -> Call:
@@ -407,26 +237,6 @@ def common_multiple(d: Drawing) -> Call:
 op = family("binary", error=ROUNDED, dtypes=FLOATS, traits=ELEMENTWISE)
 
 
-def complex_quotient(d: Drawing) -> Call:
-    """Without rounding modes, which complex numbers do not have."""
-    return call(*operands(d, COMPLEX_PLANE, COMPLEX_PLANE))
-
-
-def complex_power(d: Drawing) -> Call:
-    """Any base with a whole exponent, a root or a square; or both tensors. No powers of zero."""
-    shape = shape_of(d)
-    base = Domain(wide=(-3, 2))
-    match d.choice("whole", "root", "tensors", "base"):
-        case "whole":
-            return call(d.tensor(shape, base), d.choice(2, 3, -1, -2, 0, 1, 2.0))
-        case "root":
-            return call(d.tensor(shape, base), d.choice(0.5, -0.5, 2.5, complex(1.0, 0.5)))
-        case "base":
-            return call(d.choice(2.0, 0.5, complex(0.5, 1.0)), d.tensor(shape, BOUND))
-    return call(d.tensor(shape, base), d.tensor(d.broadcastable(shape), BOUND))
-
-
-COMPLEX_PLANE = Domain(wide=(-10, 10))
 # Through logarithm and exponential: the error is relative to the exponent.
 AS_POWER = ComplexVariant(error=ROUNDED)
 LEFT = from_left(FACTOR)

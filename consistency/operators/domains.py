@@ -70,6 +70,7 @@ class Domain:
         return tuple(token for token in tokens if reached.get(token, True))
 
 
+EITHER_SIGN = ("0", "-0", "1", "-1", "nan", "-nan", "inf", "-inf")
 REAL = Domain(specials=EVERYWHERE, wide=(-24, 24), tiny=True)
 SUMMED = Domain(wide=(-10, 10), sums=True)
 SQUARED = Domain(wide=(-10, 10), sums=True, squares=True)

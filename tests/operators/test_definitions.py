@@ -14,9 +14,9 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from consistency.operators import definitions as d
-from consistency.operators.binary import times_a_power_of_two
 from consistency.operators.comparisons import as_numbers
 from consistency.operators.polynomials import of_numbers
+from consistency.operators.powers import times_a_power_of_two
 
 INF, NAN = math.inf, math.nan
 
