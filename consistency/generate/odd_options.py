@@ -252,6 +252,18 @@ def _numbers(operator: Operator, case: Case, name: str, value: Arg) -> Iterator[
             if isinstance(value[0], int):
                 yield [value[0] + 1, *value[1:]]
                 yield from ([number] * len(value) for number in _whole(case) if number > 2)
+        case list() | tuple() if value and all(type(item) is int for item in value):
+            yield from _with_another(value)
+
+
+def _with_another(value: Sequence[Arg]) -> Iterator[Arg]:
+    """A list of whole numbers, sizes or lengths or shifts, with the first or the last one negative,
+    0 or another."""
+    for place in sorted({0, len(value) - 1}):
+        item = value[place]
+        for other in (-1, 0, item + 1 if isinstance(item, int) else 1):
+            if other != item:
+                yield [*value[:place], other, *value[place + 1 :]]
 
 
 def _infinite(operator: Operator) -> tuple[float, ...]:

@@ -77,9 +77,9 @@ def _varied(operator: Operator, case: Case) -> Case | None:
 
 
 def is_possible(operator: Operator, case: Case) -> bool:
-    """Whether torch's CPU takes the call, returns no more than 2¹⁸ numbers, draws none (dropout in
-    an attention), and resizes no destination that has elements, which is deprecated. (Shape
-    functions alone take a bias of the wrong size.)"""
+    """Whether torch's CPU takes the call, returns no more than 2¹⁸ numbers and no negative size,
+    draws none (dropout in an attention), and resizes no destination that has elements, which is
+    deprecated. (Shape functions alone take a bias of the wrong size.)"""
     if not _destination_fits(operator, case) or _results(operator, case) > MOST_RESULTS:
         return False
     try:
@@ -92,12 +92,17 @@ def is_possible(operator: Operator, case: Case) -> bool:
             is_random = not torch.equal(state, torch.get_rng_state())
     except Exception:  # whatever an operator raises
         return False
-    if result is NotImplemented or is_random:
+    if result is NotImplemented or is_random or _has_negative_size(result):
         return False
     if writes_beyond(operator, arguments.args, arguments.kwargs):
         return False
     pairs = zip(before, arguments.tensors, strict=True)
     return all(0 in shape or shape == tensor.shape for shape, tensor in pairs)
+
+
+def _has_negative_size(result: object) -> bool:
+    """``torch.tensor(1).expand(0, -1)`` is such a tensor (docs/findings.md)."""
+    return isinstance(result, torch.Tensor) and min(result.shape, default=0) < 0
 
 
 def _destination_fits(operator: Operator, case: Case) -> bool:
