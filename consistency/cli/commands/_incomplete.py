@@ -30,8 +30,6 @@ def completion_told(
         if out is None:
             raise
         where = quote(str(out))
-        if not all(writer.finished for writer in writers):
-            raise error.then(f"complete it with --resume --out {where}") from None
-        if error.what == STANDARD_OUTPUT:
+        if error.what == STANDARD_OUTPUT and all(writer.finished for writer in writers):
             raise error.then(f"show the bundle with `consistency report --text {where}`") from None
-        raise
+        raise error.then(f"complete it with --resume --out {where}") from None
