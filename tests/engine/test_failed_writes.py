@@ -66,8 +66,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(folder: Path, out: Path, *more: object, backend: str = "Off") -> Any:
     return command(
-        "run exp --dtype float32 --examples 2 --no-shipped --no-exhaustive --backend cpu --repeat 1 "
-        "--no-fingerprint --backend {} --expectations {} --out {}",
+        "run exp --dtype float32 --examples 2 --no-shipped --no-exhaustive --repeat 1 "
+        "--no-fingerprint --backend cpu --backend {} --expectations {} --out {}",
         f"{folder / 'users.py'}:{backend}", folder / "known.yaml", out, *more,
     )  # fmt: skip
 
