@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from ..core.recipe import DType
 from .declare import FLOAT, Call, Drawing, Operator, Sample, accumulated, call, one
-from .hooks import Args, Kwargs, Tensors, hook
+from .hooks import Tensors, hook
 
 
 def window(**options: tuple[Any, ...]) -> Sample:
@@ -32,10 +34,16 @@ def exponential(d: Drawing) -> Call:
     return call(*drawn.args, **drawn.kwargs, center=d.choice(0.0, 3.0))
 
 
-def of_angle(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-    """Terms of at most 1, of arguments up to 2π (or a few deviations), that are rounded before the
-    function is taken."""
-    return torch.full_like(outputs[0], 8.0)
+@hook
+def of_angle(
+    outputs: Tensors, size: Any, *_: Any, a: Sequence[float] = (), alpha: float = 0.5,
+    beta: float = 0.0, **__: Any,
+) -> torch.Tensor:  # fmt: skip
+    """Terms of at most 1, or of the weights that are given, of arguments up to 2π (or a few
+    deviations), that are rounded before the function is taken; of exponents up to ``beta``."""
+    weights = max(sum(map(abs, a)), abs(alpha) + abs(1.0 - alpha), 1.0)
+    s = 8.0 * weights + abs(beta)
+    return torch.full_like(outputs[0], s if math.isfinite(s) else 8.0)
 
 
 @hook

@@ -19,7 +19,7 @@ from consistency.judge.tolerances import load
 from consistency.operators import registry
 from consistency.operators.declare import Operator
 from consistency.operators.parameter_sampling import spread
-from tests.support.drawing import assert_telling, draw
+from tests.support.drawing import REFUSED, assert_telling, draw
 
 MODULES = (
     "matmul", "contractions", "convolution", "normalization", "softmax", "activations", "pooling",
@@ -42,9 +42,10 @@ every = pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: oper
 
 
 def succeeded(outcome: Outcome, case: Case) -> bool:
-    """Whether the call returned; False where this version of torch lacks a kernel. Everything else
-    that raises is a bad draw."""
+    """Whether the call returned; False where this version of torch lacks a kernel, or is known to
+    refuse. Everything else that raises is a bad draw."""
     lacking = outcome.status == "unsupported" and not CURRENT
+    lacking = lacking or bool(REFUSED.search(outcome.message or ""))
     assert lacking or outcome.status == "ok", (
         f"{outcome.exception}: {outcome.message} in {case.line}"
     )
