@@ -241,12 +241,13 @@ def of_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
         power = max(1.0, abs(order - 1.0) / 2.0)
     x, dims = args[0].detach(), dims_of(args, kwargs, 2)
     count = math.prod(x.shape[dim] for dim in dims) if x.ndim else 1
-    growth = count if 16 * x.unique().numel() <= x.numel() else math.sqrt(count)
+    parts = torch.view_as_real(x.resolve_conj()) if x.is_complex() else x
+    growth = count / 4.0 if 16 * parts.unique().numel() <= parts.numel() else math.sqrt(count)
     return tuple((4.0 + growth) * power * output.abs() for output in outputs)
 
 
-COMPLEX_NORM = ComplexVariant(error=accumulated("output", reduced))
 NORM = accumulated("output", reduced, backward=of_norm)
+COMPLEX_NORM = ComplexVariant(error=NORM)
 
 
 OPERATORS = [

@@ -199,11 +199,13 @@ def _tails_by_part(exact: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArr
 
 
 def _integers(reference: Reference) -> None:
+    """NumPy's result, where it has torch's shapes and dtypes: in a narrower one numbers wrap that
+    do not in torch's."""
     outcome = _numpy().run(reference.operator, reference.materials)
-    shapes = [(o.tensor.shape if o.tensor is not None else None) for o in reference.outputs]
-    if (
-        not outcome.ok
-        or [(o.tensor.shape if o.tensor is not None else None) for o in outcome.outputs] != shapes
-    ):
-        return
-    reference.outputs, reference.independent, reference.by_numpy = outcome.outputs, True, True
+    if outcome.ok and _kinds(outcome.outputs) == _kinds(reference.outputs):
+        reference.outputs, reference.independent = outcome.outputs, True
+        reference.by_numpy = True
+
+
+def _kinds(outputs: tuple[Output, ...]) -> list[tuple[torch.Size, torch.dtype] | None]:
+    return [(o.tensor.shape, o.tensor.dtype) if o.tensor is not None else None for o in outputs]
