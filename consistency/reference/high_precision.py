@@ -199,13 +199,19 @@ def _tails_by_part(exact: npt.NDArray[Any], high: npt.NDArray[Any]) -> npt.NDArr
 
 
 def _integers(reference: Reference) -> None:
-    """NumPy's result, where it has torch's shapes and dtypes: in a narrower one numbers wrap that
+    """NumPy's result, where it has torch's shapes and no narrower dtype, in which numbers wrap that
     do not in torch's."""
     outcome = _numpy().run(reference.operator, reference.materials)
-    if outcome.ok and _kinds(outcome.outputs) == _kinds(reference.outputs):
-        reference.outputs, reference.independent = outcome.outputs, True
-        reference.by_numpy = True
-
-
-def _kinds(outputs: tuple[Output, ...]) -> list[tuple[torch.Size, torch.dtype] | None]:
-    return [(o.tensor.shape, o.tensor.dtype) if o.tensor is not None else None for o in outputs]
+    if not outcome.ok or len(outcome.outputs) != len(reference.outputs):
+        return
+    for found, right in zip(outcome.outputs, reference.outputs, strict=True):
+        if (found.tensor is None) != (right.tensor is None):
+            return
+        if found.tensor is None or right.tensor is None:
+            continue
+        if found.tensor.shape != right.tensor.shape:
+            return
+        if found.tensor.element_size() < right.tensor.element_size():
+            return
+    reference.outputs, reference.independent = outcome.outputs, True
+    reference.by_numpy = True

@@ -79,7 +79,15 @@ def _products(reference: Reference, count: int) -> Magnitudes:
     outputs = reference.evaluate(lambda base, position: base.abs(), absolute=True)
     if len(outputs) != count:
         return _output(reference, count)
-    return tuple(_moduli(outputs))
+    sizes = tuple(_moduli(outputs))
+    if reference.direction == "forward":
+        return sizes
+    # No sum is larger than that of its terms' moduli, unless torch wrote these to another place, as
+    # its gradient of `gather` by an expanded index does (docs/findings.md).
+    return tuple(
+        torch.fmax(s, o) if s is not None and o is not None and s.shape == o.shape else s
+        for s, o in zip(sizes, _moduli(reference.outputs), strict=True)
+    )
 
 
 def _pointwise(reference: Reference, count: int) -> Magnitudes:

@@ -63,15 +63,20 @@ def without_moved(reference: Reference, magnitudes: Magnitudes) -> Magnitudes:
     observed = reference.observed(raw)
     if len(observed) != len(magnitudes):
         return magnitudes
-    return tuple(_cleared(s, o, marks) for s, o in zip(magnitudes, observed, strict=True))
+    rows = zip(magnitudes, observed, reference.outputs, strict=False)
+    return tuple(_cleared(s, o, right.tensor, marks) for s, o, right in rows)
 
 
 def _cleared(
-    magnitude: torch.Tensor | float | None, output: Output, marks: _Marks
-) -> torch.Tensor | float | None:
+    magnitude: torch.Tensor | float | None, output: Output, right: torch.Tensor | None,
+    marks: _Marks,
+) -> torch.Tensor | float | None:  # fmt: skip
     if magnitude is None or output.tensor is None or not output.tensor.numel():
         return magnitude
     moved = marks.bear(output.tensor)
+    if right is not None and right.shape == output.tensor.shape == moved.shape:
+        # Sums that torch writes elsewhere (`gather` by an expanded index) are 0 here, not moved.
+        moved &= ~((output.tensor == 0.0) & (right != 0.0))
     if not moved.any():
         return magnitude
     sizes = torch.as_tensor(magnitude, dtype=torch.float64)
