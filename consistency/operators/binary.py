@@ -161,11 +161,11 @@ def added(d: Drawing) -> Call:
     return call(*operands(d, SCALED, SCALED), alpha=alpha)
 
 
-def from_left(domain: Domain = REAL, half: Domain | None = None) -> Sample:
+def from_left(domain: Domain = REAL) -> Sample:
     """Reflected operators: a tensor, and the number that stands to its left."""
 
     def sample(d: Drawing) -> Call:
-        return call(d.tensor(shape_of(d), fitting(d, domain, half)), scalar(d))
+        return call(d.tensor(shape_of(d), domain), scalar(d))
 
     return sample
 

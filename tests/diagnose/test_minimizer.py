@@ -59,7 +59,8 @@ class Planted(consistency.Backend):
 @dataclass(frozen=True)
 class Fault:
     """A fault, and how small its minimal case must be: numbers, numbers that are not 0, and a
-    sentence about its threshold. It is made small from the first case that ``suits``."""
+    sentence about its threshold. It is made small from the first case of ``seed``
+    that ``suits``: what a case shrinks to depends on the cause that it shows."""
 
     name: str
     operator: str
@@ -70,6 +71,7 @@ class Fault:
     direction: str = "forward"
     threshold: str = ""
     suits: Callable[[Case], bool] = lambda case: True
+    seed: int = 0
 
 
 def of_a_transposed_view(result: Tensor, x: Tensor, *rest: Any) -> Tensor:
@@ -133,7 +135,7 @@ MORE = (
     listed(3, 1, "bfloat16 inputs / baddbmm float32"),
     listed(2, 2, "bfloat16 in three products / bmm float32"),
     listed(1, 1, "float16 accumulator / mean float32"),
-    listed(30, 20, "truncating every 1 / mm float32"),
+    listed(20, 20, "truncating every 1 / mm float32"),
     listed(2, 1, "computed in float32 / var float64"),
     listed(4, 2, "offset ignored / gather float32"),
     listed(6, 2, "strides ignored / matmul float32"),
@@ -144,8 +146,8 @@ MORE = (
     listed(1, 1, "int64 in 32 bits / abs int64"),
     listed(0, 0, "empty / eye float32"),
     listed(1, 1, "times 1.02 / mean float16"),
-    listed(5, 2, "one element times 1.001 at 0.5 / matmul float32"),  # of the second item
-    listed(33, 6, "body of 16 with 14 bits / sigmoid float32"),
+    listed(2, 2, "one element times 1.001 at 0.5 / matmul float32", seed=1),
+    listed(16, 3, "body of 16 with 14 bits / sigmoid float32", seed=1),
     listed(2, 1, "shifted by one / stack int64"),
     listed(2, 2, "subnormals flushed / mul float32"),
     listed(1, 0, "constantly true / all bool"),
@@ -157,19 +159,19 @@ MORE = (
     listed(2, 1, "atan(y / x) / atan2 float32"),
     listed(2, 0, "less or equal / lt float32"),
     listed(2, 2, "-inf twice is NaN / logcumsumexp float32"),
-    listed(3, 1, "side ignored / searchsorted float32"),
-    listed(2, 1, "diagonal ignored / tril float32"),
+    listed(3, 1, "side ignored / searchsorted float32", seed=1),
+    listed(1, 1, "diagonal ignored / tril float32", seed=3),
     listed(2, 2, "one pass / nn.functional.group_norm float32"),
     listed(4, 1, "statistics of the batch / nn.functional.instance_norm float32"),
     listed(2, 2, "edge repeated / nn.functional.conv1d float32"),
     listed(1, 1, "slope ignored / nn.functional.leaky_relu float32"),
-    listed(4, 1, "swap ignored / nn.functional.triplet_margin_loss float32"),
-    listed(2, 1, "norm ignored / fft.fft float32"),
+    listed(3, 1, "swap ignored / nn.functional.triplet_margin_loss float32", seed=1),
+    listed(2, 1, "norm ignored / fft.fft float32"),  # one padded to two is a longer call
 )
 
 
 @functools.cache
-def found(fault: Fault, seed: int = 0) -> tuple[Result, consistency.Backend]:
+def found(fault: Fault) -> tuple[Result, consistency.Backend]:
     """The first failure of a run in a case that suits, and the backend that failed."""
     for examples in (25, 100, 400):
         backend = fault.make()
@@ -179,7 +181,7 @@ def found(fault: Fault, seed: int = 0) -> tuple[Result, consistency.Backend]:
             [fault.dtype],
             [fault.direction],
             examples,
-            seed,
+            fault.seed,
             shrink=False,
         )
         for event in engine.run(chosen):
@@ -527,7 +529,7 @@ def test_what_depends_on_the_calls_before_is_confirmed_or_left() -> None:
 
 
 def test_what_is_told_of_a_case() -> None:
-    minimal = small(*found(SOME[1], 2))
+    minimal = small(*found(replace(SOME[1], seed=2)))
     assert minimal.steps[1].endswith("→ 4 numbers")
     assert "1 of 4 numbers not 0" in minimal.steps
     assert "layout still needed: tensor 0 strides [1, 2]" in minimal.steps

@@ -134,7 +134,7 @@ def check_place(folder: Path, undisturbed: Any, disk: Disk) -> None:
 
 @pytest.mark.nightly
 def test_a_full_disk_at_every_kind_of_place(folder: Path, undisturbed: Any) -> None:
-    """One of each kind, the last one, and a first one."""
+    """One of each kind, the last one, and a first one; all of them by night."""
     counted = places(folder, errno.ENOSPC)
     first = {place_kind(place): number for number, place in reversed([*enumerate(counted, 1)])}
     assert {name.partition(" ")[2] for name in first} == {
@@ -159,9 +159,14 @@ def test_other_errors_at_some_places(folder: Path, undisturbed: Any, number: str
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("once", [False, True])
-def test_a_full_disk_at_every_place(folder: Path, undisturbed: Any, once: bool) -> None:
-    for first in range(1, len(places(folder, errno.ENOSPC)) + 1):
-        disk = Disk(folder / f"n{first}", first, errno.ENOSPC, once=once)
+@pytest.mark.parametrize("number", ERRORS)
+def test_every_error_at_every_place(
+    folder: Path, undisturbed: Any, number: str, once: bool
+) -> None:
+    """Some minutes each."""
+    code = getattr(errno, number)
+    for first in range(1, len(places(folder, code)) + 1):
+        disk = Disk(folder / f"n{first}", first, code, once=once)
         check_place(folder, undisturbed, disk)
 
 

@@ -307,9 +307,9 @@ def test_what_a_run_found_is_added_small_and_as_drawn(
     again = consistency.run(
         ["exp", "sinh"], [Off()], ["float32"], ["forward"], corpus=tmp_path / "m"
     )
-    assert {r.case.digest for r in again.failures} >= {line.case.digest for line in found}, (
-        "and they fail again"
-    )
+    # Verdicts come back as they were found: of `sinh` some are those of a known defect.
+    verdicts = {(r.case.digest, r.verdict.value) for r in again.results}
+    assert verdicts >= {(line.case.digest, kind[3]) for line in found for kind in line.failures}
 
 
 @pytest.mark.nightly
