@@ -126,8 +126,13 @@ def test_a_wrong_reference_is_recognized_and_nobody_else_accused(
     assert all(r.explanation.startswith(ITSELF_OFF) and r.proof is not None for r in accused)
     others, _ = judged(operator, aten, direction, "float32")
     accused = [r for r in others if r.verdict.fails and not wrong_itself(r)]
-    # torch's own float32, which is the honest backend's, too, may have a defect of its own.
-    assert [r for r in accused if " gives this answer too" not in r.explanation] == []
+    assert [r for r in accused if not left_the_format(r)] == []
+
+
+def left_the_format(result: Result) -> bool:
+    """Whether a backend is proved wrong by the formula that it really has: the exponential of
+    `soft_margin_loss` is infinite in torch's own float64, too, if nothing is planted."""
+    return result.cause == "evaluated-otherwise" and result.proof is not None
 
 
 def test_a_failure_shows_what_is_true() -> None:
