@@ -31,7 +31,6 @@ DIMENSIONS = frozenset({"dim", "dims", "axis"})
 SINGLE = frozenset({"dim0", "dim1", "dim2", "start_dim", "end_dim", "source", "destination"})
 PER_DIMENSION = frozenset({"stride", "padding", "dilation", "output_padding"})
 WITH_NAN = frozenset({"binary", "comparison", "matmul", "ternary"})
-IN_PLACE_PRODUCTS = frozenset({"addbmm_", "addmm_", "addmv_", "addr_", "baddbmm_"})
 WINDOWS = frozenset({"convolution", "pooling"})
 # Flags that every call takes with every other option, whatever its tensors hold.
 FLAGS = frozenset(
@@ -268,13 +267,8 @@ def _with_another(value: Sequence[Arg]) -> Iterator[Arg]:
 
 
 def _infinite(operator: Operator) -> tuple[float, ...]:
-    """Infinities, but as factors of matrices: those are multiplied part by part, and the parts'
-    infinities cancel. NaN, but for a bound or a size, on neither side of which any number lies."""
-    known, family = operator.ruled_by
-    return (
-        *(INFINITE if family != "matmul" and known not in IN_PLACE_PRODUCTS else ()),
-        *((math.nan,) if family in WITH_NAN else ()),
-    )
+    """Infinities, and NaN, but for a bound or a size, on neither side of which any number lies."""
+    return (*INFINITE, *((math.nan,) if operator.ruled_by[1] in WITH_NAN else ()))
 
 
 def _are_small(case: Case) -> bool:
