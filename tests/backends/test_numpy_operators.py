@@ -276,6 +276,8 @@ for norm in (None, "ortho", "forward"):
         norm=norm,
     )
 sample("fft.fft2 fft.rfftn", real(3, 4, 6), (4, -1), (0, 2))
+sample("fft.fft2 fft.rfft2 fft.irfft2 fft.rfftn fft.irfftn", real(4, 6), (-1, -1))
+sample("fft.ifftn fft.irfftn", real(3, 4, 6), (5, -1), (0, 2))
 sample("fft.fftshift fft.ifftshift", real(4, 5), 1)
 
 # --- neural

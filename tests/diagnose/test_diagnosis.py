@@ -4,6 +4,7 @@ changes a verdict."""
 from __future__ import annotations
 
 import functools
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -539,3 +540,15 @@ def test_what_the_format_rounds_to_infinity_is_no_early_overflow() -> None:
     )  # fmt: skip
     assert result.verdict.fails
     assert result.cause == "scaled"
+
+
+def in_place_of_infinities(number: float) -> Deed:
+    return lambda run, args, kwargs: run(args, kwargs).nan_to_num(math.nan, number, -number)
+
+
+def test_not_every_number_is_near_an_infinity() -> None:
+    """The unit of an infinity is infinite: 0 was explained by the largest number, to 100%."""
+    assert (zeros_found := failures("clone", in_place_of_infinities(0.0), examples=120))
+    assert "saturated" not in causes(zeros_found)
+    largest = failures("clone", in_place_of_infinities(3.4028234663852886e38), examples=120)
+    assert causes(largest)["saturated"] >= 0.6 * len(largest) > 0

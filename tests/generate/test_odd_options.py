@@ -143,3 +143,23 @@ def test_corrections_that_are_fractions_are_possible() -> None:
              if is_possible(operator, c)}  # fmt: skip
     assert {1.5, 8, 9, 10, 128} <= found
     assert all(isinstance(x, (int, float)) and math.isfinite(x) for x in found if x is not None)
+
+
+def test_lists_take_another_first_or_last_number() -> None:
+    found = values(options("fft.fft2", MATRIX, s=[4, 9]), "s")
+    assert {"[-1, 9]", "[4, -1]", "[0, 9]", "[5, 9]", "[4, 10]"} <= found
+    assert {"[-1, 9]", "[4, -1]"} <= values(options("expand", MATRIX, [4, 9]), 1)
+
+
+def test_a_size_of_minus_one_is_no_result() -> None:
+    one = TensorRecipe((), "float32", UNIFORM, 5000)
+    assert not is_possible(operators.get("expand"), Case("expand", "float32", (one, [0, -1]), {}))
+    assert is_possible(operators.get("expand"), Case("expand", "float32", (one, [0, 1]), {}))
+
+
+@pytest.mark.parametrize("name", ["addmm", "addmm_", "baddbmm.out"])
+def test_products_take_infinite_factors(name: str) -> None:
+    drawn = search.batch(operators.get(name), "float32", 40, 3)
+    case = next(c for c in drawn if isinstance(c.kwargs.get("alpha"), float))
+    found = odd_options(operators.get(name), case)
+    assert {"inf", "-inf"} <= values(list(found), "alpha")

@@ -390,3 +390,12 @@ def test_the_worst_that_fits_costs_next_to_nothing() -> None:
     for _ in range(100):
         found.holds(facts)
     assert (time.process_time() - began) / 100 < 5e-3
+
+
+def test_a_length_of_minus_one_is_that_of_the_signal() -> None:
+    x = TensorRecipe((6, 9), "float32")
+    for name, lengths in (("fft.fft2", {"N": 9, "P": 3}), ("fft.irfft2", {"N": 16, "P": 2})):
+        case = Case(name, "float32", (x,), {"s": [6, -1]})
+        assert dimensions_of(name, Facts(case)) == dimensions_of(
+            name, Facts(Case(name, "float32", (x,), {"s": [6, lengths["N"]]}))
+        )

@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 import consistency
+from consistency.backends import resolve
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from consistency.diagnose.case_runner import judge_case
 from consistency.engine import engine
 from consistency.engine.run_options import PROFILES, UNSHIPPED
 from consistency.generate.search import batch
+from consistency.judge.tolerances import load
 from consistency.operators import get
 
 SPREADS = ["var", "std", "var_mean", "std_mean", "var.method", "std.method"]
@@ -59,3 +64,36 @@ def test_calls_without_arguments_are_drawn_with_few_elements() -> None:
     silent = [case for case in cases if not case.kwargs]
     small = [case for case in silent if all(max(t.base, default=1) <= 64 for t in case.tensors)]
     assert len(small) >= len(cases) / 8
+
+
+class Scaled(consistency.Backend):
+    """The CPU, all results and gradients a hundredth too large."""
+
+    name = "scaled"
+
+    def call(
+        self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        return super().call(operator, args, kwargs) * 1.01
+
+
+def fails(case: Case) -> dict[str, bool]:
+    """Whether the gradient fails, on the CPU and on the scaled one."""
+    operator, backends = get(case.operator), [resolve("cpu"), Scaled()]
+    results = judge_case(case, operator, backends, load(), ("backward",))
+    return {result.backend: result.verdict.fails for result in results}
+
+
+def test_the_gradient_of_a_standard_deviation_that_rounding_makes() -> None:
+    """Of three equal numbers the mean is rounded: float32 has a deviation, float64 has none."""
+    x = TensorRecipe((1,), "float32", ("wide", -10, 10, 1), 5421, (("expand", 3),))
+    assert not fails(Case("std", "float32", (x,), {}, 7339))["cpu"]
+    ordinary = TensorRecipe((3, 5), "float32", ("uniform", -1.0, 1.0), 5421)
+    assert fails(Case("std", "float32", (ordinary, 1), {}, 7339)) == {"cpu": False, "scaled": True}
+
+
+def test_gradients_of_norms_of_complex_numbers_that_repeat() -> None:
+    """Their roundings add up; a hundredth is still too much."""
+    x = TensorRecipe((1, 5, 4), "complex64", ("uniform", -1.0, 1.0), 908,
+                     (("transpose", 1, 2), ("expand", 305, 4, 5)))  # fmt: skip
+    assert fails(Case("norm", "complex64", (x, 3), {}, 1)) == {"cpu": False, "scaled": True}

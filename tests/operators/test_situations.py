@@ -12,6 +12,7 @@ import torch
 from consistency import operators
 from consistency.generate.materialize import prepare
 from consistency.generate.search import batch
+from consistency.operators.interpolation import HALFWAY, certain
 from consistency.operators.nonunique_results import quotient_neighbors
 
 SEEDS = range(24)  # a situation may be missing from the five cases of one seed
@@ -91,3 +92,14 @@ def test_a_quotient_by_an_infinity_has_no_neighbor() -> None:
     for (other,) in quotient_neighbors((x.double(), y.double()), {}, (result,)):
         assert other[0] == -1.0
         assert abs(other[1] - 6.0) == 1.0
+
+
+@pytest.mark.parametrize(("before", "after"), HALFWAY)
+def test_pixels_exactly_halfway_tell_a_quotient_from_a_product(before: int, after: int) -> None:
+    """… and torch's own formula is certain of them in every precision."""
+    assert certain(before, after, None, 0.5)
+    places = (torch.arange(after) + 0.5) / torch.tensor(after / before) - 0.5
+    divided = torch.floor(places.double() + 0.5).clamp(0, before - 1)
+    pixels = torch.arange(float(before))[None, None]
+    taken = torch.nn.functional.interpolate(pixels, size=[after], mode="nearest-exact")
+    assert not torch.equal(divided, taken[0, 0].double())

@@ -10,6 +10,7 @@ from consistency.core.model import Case
 from consistency.core.recipe import Literal, TensorRecipe
 from consistency.generate.materialize import literal, prepare
 from consistency.reference import Reference, quiet
+from consistency.reference.high_precision import refine
 
 
 def numbers(*values: float) -> Literal:
@@ -64,3 +65,31 @@ def test_a_literal_cotangent_keeps_its_room() -> None:
     with quiet():
         (size,) = Reference(operators.get("clone"), prepare(case), "backward").magnitudes
     assert float(torch.as_tensor(size).min()) > 0.0
+
+
+def test_no_size_of_a_sum_is_smaller_than_the_sum() -> None:
+    """torch writes the gradient of `gather` by a wide expanded index to other places, where the
+    cotangent is contiguous: with marks in its place, and with moduli."""
+    x = TensorRecipe((5, 33, 5), "float32", ("uniform", 0.0, 1.0), 5303)
+    index = TensorRecipe((8, 1, 1), "int64", ("integers", 0, 4), 4460, (("expand", 8, 8, 3),))
+    case = Case("gather", "float32", (x, 0, index), {}, 8489, cotangent_layout="transposed")
+    with quiet():
+        found = Reference(operators.get("gather"), prepare(case), "backward")
+        (size,), (right,) = found.magnitudes, found.outputs
+    assert right.tensor is not None
+    places = prepare(case).build().tensors[1][:, 0, 0]
+    summed = [place for place in range(5) if (places == place).sum() > 1]
+    assert summed
+    assert (torch.as_tensor(size) >= right.tensor.abs())[summed].all()
+
+
+def test_whole_numbers_of_which_sizes_decide_the_dtype() -> None:
+    """Where `einsum` adds with sum it returns int64, in which nothing wraps that does in int32."""
+    one = literal(torch.ones(1, 1, 1, dtype=torch.int32))
+    many = literal(torch.full((4, 3, 5), 1 << 28, dtype=torch.int32))
+    case = Case("einsum", "int32", ("bij,bjk->ik", one, many), {}, 0)
+    with quiet():
+        found = Reference(operators.get("einsum"), prepare(case), "forward")
+        refine(found)
+    assert found.outputs[0].tensor is not None
+    assert found.outputs[0].tensor.unique().tolist() == [12 << 28]

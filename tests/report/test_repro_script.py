@@ -695,3 +695,16 @@ def test_the_folder_holds_what_is_promised(tmp_path: Path) -> None:
     answer = run(folder / "repro.py")
     assert (answer.returncode, answer.stderr) == (0, "")
     prepare(faulty().case)
+
+
+def test_a_passing_script_asserts_no_sign_that_a_policy_admits(tmp_path: Path) -> None:
+    """-0 where float64 has 0: what `softshrink` returns for small numbers of either sign."""
+    out = TensorRecipe((8,), "float32", ("uniform", -1.0, 1.0), 683)
+    x = TensorRecipe((8,), "float32", ("uniform", -1.0, 1.0), 2281)
+    result = judged(Case("nn.functional.softshrink.out", "float32", (out, x), {"lambd": 1.0}))
+    assert result.verdict.passes
+    text = repro_script.script_of(result).text
+    assert "copysign" not in text
+    path = tmp_path / "repro.py"
+    path.write_text(text, encoding="utf-8")
+    assert run(path).returncode == 0

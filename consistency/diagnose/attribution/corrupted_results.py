@@ -196,13 +196,13 @@ def _out_of_range(context: AttributionContext) -> Hypotheses:
         wrong = context.failing & np.isfinite(a)
         if np.count_nonzero(wrong) >= 2:
             top = float(np.max(np.abs(a[wrong])))
-            saturated = np.clip(r, -top, top)
-            yield FaultHypothesis(
-                "saturated",
-                f"values beyond {top:.4g} cut off",
-                functools.partial(context.outputs, saturated),
-                1,
-            )
+            if top > 0.0:  # nothing is cut off at 0
+                yield FaultHypothesis(
+                    "saturated",
+                    f"values beyond {top:.4g} cut off",
+                    functools.partial(context.outputs, np.clip(r, -top, top)),
+                    1,
+                )
         nan = np.isnan(r) & ~np.isnan(a)
         if nan.any():
             yield FaultHypothesis(
