@@ -59,7 +59,6 @@ from .quotients import (
 )
 from .sampling import (
     binary,
-    fitting,
     operands,
     pointwise,
     scalar,

@@ -55,7 +55,8 @@ MOVES = frozenset(
 )  # fmt: skip
 # The numbers of their arguments belong together, or make sense only as they are.
 _COUPLED = re.compile(
-    r".*(attention|pool\dd|rnn|lstm|gru|ctc|cum|prod|logsumexp|weight_norm|grid_sampler).*backward.*|"
+    r".*(attention|pool\dd|rnn|lstm|gru|ctc|cum|prod|logsumexp|weight_norm|grid_sampler)"
+    r".*backward.*|"
     r"_?linalg_(?!vector_norm|norm|vecdot|matmul|multi_dot|cross|diagonal).*|_?cholesky.*|_?lu_.*|"
     r"geqrf.*|ormqr.*|triangular_solve.*|.*inverse.*|_?embedding_bag.*|segment_reduce.*|"
     r"_?unique.*|_?(pack|pad)_pa.*|histc.*|_?histogram.*|bucketize.*|searchsorted.*|"
