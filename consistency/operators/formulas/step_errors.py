@@ -50,71 +50,138 @@ def _signs(count: int, salt: float) -> torch.Tensor:
     )
 
 
-class _Stirring:
-    """Runs the steps of a formula with one operand or result perturbed: number ``chosen``, counted
-    over all of them.
+class _Steps:
+    """Runs the steps of a formula and keeps them: ``values`` are their operands and results in
+    order, each a tensor of its own, so that its gradient is that of this use alone; ``steps`` are
+    the results, each with how many values there were after it."""
 
-    Higher numbers are the gradients of these, in the same order. ``pattern`` selects the sequence:
-    with few numbers, one of them may happen to cancel.
-    """
-
-    def __init__(self, chosen: int, last: int = 0, pattern: int = 0) -> None:
-        self.chosen, self.last, self.pattern, self.seen = chosen, last, pattern, 0
+    def __init__(self) -> None:
+        self.values: list[torch.Tensor] = []
+        self.steps: list[tuple[int, Any]] = []
 
     def touch(self, value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return type(value)(self.touch(item) for item in value)
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             return value
-        self.seen += 1
-        return stirred(value, self._salt) if self.seen == self.chosen else self._hooked(value)
+        return self.touched(value)
 
-    @property
-    def _salt(self) -> float:
-        return self.seen + 0.37 * self.pattern
+    def touched(self, value: torch.Tensor) -> torch.Tensor:
+        self.values.append(value.view_as(value) if value.requires_grad else value)
+        return self.values[-1]
 
-    def _hooked(self, value: torch.Tensor) -> torch.Tensor:
-        if self.seen + self.last != self.chosen or not value.requires_grad:
-            return value
-        value, salt = (
-            value.view_as(value),
-            self._salt,
-        )  # a hook on the argument itself would see the gradients of all uses
-        value.register_hook(lambda gradient: stirred(gradient, salt))  # type: ignore[no-untyped-call]
-        return value
+    def sloped(self, rounded: torch.Tensor) -> torch.Tensor:
+        """A rounded result, whose gradient was added after it was touched."""
+        self.values[-1] = rounded
+        return rounded
 
     def __call__(self, name: str, *args: Any, **kwargs: Any) -> Any:
         if name in _OF_STEPS:
             return _OF_STEPS[name](self, *args, **kwargs)
+        result = self.step(name, *args, **kwargs)
+        self.steps.append((len(self.values), result))
+        return result
+
+    def step(self, name: str, *args: Any, **kwargs: Any) -> Any:
         touched = [self.touch(arg) for arg in args]
         result = run(name, *touched, **kwargs)
         if name not in _SLOPES or not result.requires_grad:
             return self.touch(result)
         rounded = self.touch(result.detach())  # the gradient is that of the rounded result
-        return self._hooked(rounded + (touched[0] - touched[0].detach()) * _SLOPES[name](rounded))
+        return self.sloped(rounded + (touched[0] - touched[0].detach()) * _SLOPES[name](rounded))
 
 
-def responses(evaluate: Callable[[_Stirring], list[torch.Tensor]], backward: bool) -> list[float]:
-    """Per output: the sum of the largest responses to each step's operands and results (and
-    gradients)."""
-    counting = _Stirring(0)
-    plain = evaluate(counting)
+class _Stirring(_Steps):
+    """Runs the steps again with one value perturbed, number ``chosen``; those before it are taken
+    from ``kept``.
+
+    ``pattern`` selects the sequence of signs: with few numbers, one of them may happen to cancel.
+    """
+
+    def __init__(self, chosen: int, pattern: int, kept: _Steps) -> None:
+        super().__init__()
+        self.chosen, self.pattern, self.kept, self.seen = chosen, pattern, iter(kept.steps), 0
+
+    def touched(self, value: torch.Tensor) -> torch.Tensor:
+        self.seen += 1
+        return stirred(value, _salt(*self._place)) if self.seen == self.chosen else value
+
+    def sloped(self, rounded: torch.Tensor) -> torch.Tensor:
+        return rounded
+
+    @property
+    def _place(self) -> tuple[int, int]:
+        return self.seen, self.pattern
+
+    def __call__(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        if name in _OF_STEPS:
+            return _OF_STEPS[name](self, *args, **kwargs)
+        after, result = next(self.kept)
+        if after >= self.chosen:
+            return self.step(name, *args, **kwargs)
+        self.seen = after
+        return result
+
+
+def _salt(place: int, pattern: int) -> float:
+    return place + 0.37 * pattern
+
+
+Evaluate = Callable[[_Steps], list[torch.Tensor]]
+
+
+def _largest(response: torch.Tensor | None) -> float:
+    if response is None or not response.numel():
+        return 0.0
+    return float(torch.nan_to_num(response.abs(), posinf=0.0).max())
+
+
+def responses(evaluate: Evaluate) -> list[float]:
+    """Per output: the sum of the largest responses to each step's operands and results."""
+    return _responses(evaluate, kept := _Steps(), evaluate(kept))
+
+
+def _responses(evaluate: Evaluate, kept: _Steps, plain: list[torch.Tensor]) -> list[float]:
     totals = [0.0] * len(plain)
-    for chosen in range(1, counting.seen * (1 + backward) + 1):
-        largest = [0.0] * len(plain)
-        for pattern in range(_PATTERNS):
-            for i, moved in enumerate(evaluate(_Stirring(chosen, counting.seen, pattern))):
-                response = torch.nan_to_num((moved - plain[i]).abs() / _STEP, posinf=0.0)
-                largest[i] = max(largest[i], float(response.max()) if response.numel() else 0.0)
-        totals = [a + b for a, b in zip(totals, largest, strict=True)]
+    for chosen in range(1, len(kept.values) + 1):
+        moved = [evaluate(_Stirring(chosen, pattern, kept)) for pattern in range(_PATTERNS)]
+        for i, before in enumerate(plain):
+            totals[i] += max(_largest((after[i] - before) / _STEP) for after in moved)
     return totals
+
+
+def _responses_to_gradients(
+    kept: _Steps, result: torch.Tensor, against: torch.Tensor, leaves: list[torch.Tensor]
+) -> list[float]:
+    """Per leaf: the sum of the largest responses of its gradient to the gradient of each value,
+    which is the gradient of ``result`` against this perturbation: what is linear needs no
+    difference."""
+    totals = [0.0] * len(leaves)
+    values = [(i, value) for i, value in enumerate(kept.values, 1) if value.requires_grad]
+    passed = _gradients(result, [value for _, value in values], against)
+    for (place, value), gradient in zip(values, passed, strict=True):
+        if gradient is None:
+            continue
+        moved = []
+        for pattern in range(_PATTERNS):
+            change = signs(gradient.numel(), _salt(place, pattern)).reshape(gradient.shape)
+            moved.append(_gradients(value, leaves, gradient * change))
+        for i, responses_of_leaf in enumerate(zip(*moved, strict=True)):
+            totals[i] += max(map(_largest, responses_of_leaf))
+    return totals
+
+
+def _gradients(
+    result: torch.Tensor, values: list[torch.Tensor], against: torch.Tensor
+) -> tuple[torch.Tensor | None, ...]:
+    return torch.autograd.grad(result, values, against, retain_graph=True, allow_unused=True)
 
 
 def of_steps(formula: Formula) -> Callable[..., Any]:
     """S: |result|, plus the sum of the largest responses to each step's operands and results."""
 
     def magnitude(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
-        return outputs[0].abs() + responses(lambda how: [formula(how, *args, **kwargs)], False)[0]
+        return outputs[0].abs() + responses(lambda how: [formula(how, *args, **kwargs)])[0]
 
     return magnitude
 
@@ -128,18 +195,24 @@ def of_gradients(formula: Formula) -> Callable[..., Any]:
             leaves: list[torch.Tensor] = []
             tracked = _tracking(args, leaves)
 
-            def gradients(how: _Stirring) -> list[torch.Tensor]:
+            def result(how: _Steps) -> torch.Tensor:
                 # What only moves numbers forward sums gradients: so arguments and result are
                 # stirred, too.
-                result = how.touch(formula(how, *how.touch(tracked), **kwargs))
-                against = signs(result.numel(), 0.5).reshape(result.shape)
-                computed = torch.autograd.grad(result, leaves, against, allow_unused=True)
+                computed: torch.Tensor = how.touch(formula(how, *how.touch(tracked), **kwargs))
+                return computed
+
+            def gradients(result: torch.Tensor) -> list[torch.Tensor]:
+                computed = _gradients(result, leaves, against)
                 return [
                     torch.zeros_like(leaf) if one is None else one
                     for leaf, one in zip(leaves, computed, strict=True)
                 ]
 
-            moved = responses(gradients, True)
+            plain = result(kept := _Steps())
+            against = signs(plain.numel(), 0.5).reshape(plain.shape)
+            of_values = _responses(lambda how: gradients(result(how)), kept, gradients(plain))
+            of_gradients = _responses_to_gradients(kept, plain, against, leaves)
+        moved = [a + b for a, b in zip(of_values, of_gradients, strict=True)]
         return [output.abs() + total for output, total in zip(outputs, moved, strict=True)]
 
     return magnitude
