@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +14,9 @@ from ..core.bits import to_tensor
 from ..core.tiling import repeated
 from ..generate.fill import fill
 from ..generate.materialize import Arguments
+from ..generate.value_classes import Raw
+
+_FEW = 1 << 14  # numbers that are kept
 
 
 def differentiated(
@@ -85,9 +89,8 @@ def _contiguous_cotangent(
     ):
         format_name = kind
     parts = 2 if root.is_complex() else 1
-    raw = fill(root.numel() * parts, format_name, ("uniform", -1.0, 1.0), stop)
-    if constant:
-        raw = np.tile(raw[-parts:], root.numel())
+    raw = _uniform(root.numel() * parts, format_name, stop)
+    raw = np.tile(raw[-parts:], root.numel()) if constant else raw.copy()
     flat = to_tensor(raw, format_name)
     if arguments.adjust is not None:
         flat = arguments.adjust(flat.to(torch.float64), len(arguments.tensors))
@@ -96,13 +99,25 @@ def _contiguous_cotangent(
     return flat.to(root.dtype).reshape(root.shape).to(root.device)
 
 
+def _uniform(count: int, dtype: str, stop: int) -> Raw:
+    """Numbers in [-1, 1), not to be written to: each backend and the reference ask for them."""
+    return (_few if count <= _FEW else _drawn)(count, dtype, stop)
+
+
+def _drawn(count: int, dtype: str, stop: int) -> Raw:
+    return fill(count, dtype, ("uniform", -1.0, 1.0), stop)
+
+
+_few = functools.lru_cache(16)(_drawn)
+
+
 def _complex_cotangent(
     root: torch.Tensor, dtype: str, stop: int, arguments: Arguments, constant: bool
 ) -> torch.Tensor:
     """The same for a complex case. A real result takes the real parts; real moduli take the
     moduli."""
-    raw = fill(root.numel(), dtype, ("uniform", -1.0, 1.0), stop)
-    flat = torch.from_numpy(np.tile(raw[-1:], root.numel()) if constant else raw)
+    raw = _uniform(root.numel(), dtype, stop)
+    flat = torch.from_numpy(np.tile(raw[-1:], root.numel()) if constant else raw.copy())
     if arguments.adjust is not None:
         flat = arguments.adjust(flat.to(torch.complex128), len(arguments.tensors))
     if flat.is_complex() and not root.is_complex():

@@ -64,9 +64,9 @@ class CaseJudgment:
     def _judge_backends(self) -> list[tuple[Comparison, Judgment]]:
         """The judgments beside the reference; of what fails, beside the nearest of those results
         that are admissible because numbers are converted."""
-        self.baseline_comparison = compare(self.baseline, self.reference)
+        known = self.baseline_comparison = compare(self.baseline, self.reference)
         rows = [
-            self._judge(backend, outcome, self.reference)
+            self._judge(backend, outcome, self.reference, known)
             for backend, outcome in zip(self.backends, self.outcomes, strict=True)
         ]
         failing = [number for number, (_, judged) in enumerate(rows) if judged.verdict.fails]
@@ -86,13 +86,17 @@ class CaseJudgment:
         return RoundedNumbers(self.reference)
 
     def _judge(
-        self, backend: Backend, outcome: Outcome, reference: Reference
+        self,
+        backend: Backend,
+        outcome: Outcome,
+        reference: Reference,
+        known: Comparison | None = None,
     ) -> tuple[Comparison, Judgment]:
         assert self.baseline_comparison is not None
         comparison = (
             self.baseline_comparison
             if outcome is self.baseline
-            else compare(outcome, reference, self.baseline)
+            else compare(outcome, reference, self.baseline, known)
         )
         judged = judgment(
             self.operator, backend, self.direction, self.baseline_comparison, reference, self.rules,

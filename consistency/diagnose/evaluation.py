@@ -96,21 +96,23 @@ def _evaluate_direction(
         if doubt is not None:
             doubt.settle(reference)
             rows = case_judgment.settle()
-    results = []
+    results, shapes = [], _shapes(reference)
     for backend, outcome, row in zip(backends, outcomes, rows, strict=True):
         verdict = BackendVerdict(case_judgment, backend, outcome, *row, doubt)
         verdict.settle(diagnosis_budget)
-        results.append(_result(case_judgment, verdict))
+        results.append(_result(case_judgment, verdict, shapes))
     return results
 
 
-def _result(case_judgment: CaseJudgment, verdict: BackendVerdict) -> Result:
+def _result(
+    case_judgment: CaseJudgment, verdict: BackendVerdict, shapes: tuple[str, ...]
+) -> Result:
     judged, reference = verdict.judged, case_judgment.reference
     backend, rules = verdict.backend, case_judgment.rules
     result = Result(
         case_judgment.case, backend.name, case_judgment.direction, judged.verdict,
         judged.explanation, MappingProxyType(dict(judged.metrics)), case_judgment.operator.family,
-        judged.worst, judged.output, _shapes(reference), verdict.comparison,
+        judged.worst, judged.output, shapes, verdict.comparison,
         reference.materials.sha256, verdict.evidence, proof=verdict.proof, detail=judged.detail,
     )  # fmt: skip
     return expected(result, rules, backend) if result.verdict.fails else result

@@ -5,6 +5,7 @@ Arguments are rebuilt for every backend, so that unexpected writes affect only t
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Callable, Mapping
@@ -31,7 +32,7 @@ Gradients = (
 )  # which floating tensors are leaves: all, none, or those at these positions
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Materials:
     """The base arrays of a case's tensors, drawn once; every backend builds its own tensors from
     copies of them."""
@@ -40,7 +41,7 @@ class Materials:
     bases: tuple[np.ndarray[Any, Any], ...]
     cotangents: tuple[np.ndarray[Any, Any] | None, ...] = ()  # the literal ones
 
-    @property
+    @functools.cached_property
     def sha256(self) -> str:
         """Hash over every base's bytes (little endian), dtype, and the recipe's own line."""
         total = hashlib.sha256(self.case.line.encode("utf-8"))

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from ..core.bits import integers
 from ..core.detail import MAX_TEXT, ModifiedInput, StateChanged, TimedOut
 from ..core.dtypes import FORMATS, PARTS, form_of
 from ..core.model import Comparison, ElementGroup, Measured, Outcome, Output, Worst
@@ -26,15 +27,21 @@ from .contract import breach
 from .measurement import Floating
 
 
-def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = None) -> Comparison:
+def compare(
+    outcome: Outcome,
+    reference: Reference,
+    baseline: Outcome | None = None,
+    known: Comparison | None = None,
+) -> Comparison:
     """Measure ``outcome`` against ``reference``; ``baseline`` (the CPU in the same dtype) gives the
-    expected dtypes.
+    expected dtypes. ``known`` is the baseline's own comparison: the same bits are measured once.
 
     NumPy emits floating-point warnings: call it under :func:`consistency.reference.quiet`.
     """
     if outcome.unsteady:
         return replace(
-            compare(replace(outcome, unsteady=""), reference, baseline), unsteady=outcome.unsteady
+            compare(replace(outcome, unsteady=""), reference, baseline, known),
+            unsteady=outcome.unsteady,
         )
     if outcome.state_changes:
         # What it computed is not compared: no program gets these numbers from a single call.
@@ -44,7 +51,7 @@ def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = N
         return replace(comparison, structure=text)
     if outcome.status == OutcomeStatus.FALLBACK and outcome.outputs and reference.outcome.ok:
         # A fallback is not tested, but its result may be wrong or empty.
-        comparison = compare(replace(outcome, status=OutcomeStatus.OK), reference, baseline)
+        comparison = compare(replace(outcome, status=OutcomeStatus.OK), reference, baseline, known)
         return replace(comparison, status=OutcomeStatus.FALLBACK, note=abridged(outcome.message))
     if not outcome.ok:
         # A reference that refuses by NotImplementedError, as that of mean(int64) does in torch
@@ -64,7 +71,7 @@ def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = N
             OutcomeStatus.NO_REFERENCE,
             note=f"{reference.outcome.exception}: {reference.outcome.message}",
         )
-    comparison = _compare_outputs(outcome, reference, baseline)
+    comparison = _compare_outputs(outcome, reference, baseline, known)
     found = (
         breach(reference.operator, reference.materials, reference.direction, outcome, baseline)
         if baseline is not None and not comparison.structure
@@ -74,7 +81,7 @@ def compare(outcome: Outcome, reference: Reference, baseline: Outcome | None = N
 
 
 def _compare_outputs(
-    outcome: Outcome, reference: Reference, baseline: Outcome | None
+    outcome: Outcome, reference: Reference, baseline: Outcome | None, known: Comparison | None
 ) -> Comparison:
     """The outputs of a call that returned, as its reference did."""
     mismatch = _structure_mismatch(outcome, reference, baseline)
@@ -89,6 +96,13 @@ def _compare_outputs(
             OutcomeStatus.OK,
             tuple(Measured(o.name, o.dtype, _shape(o), 0) for o in outcome.outputs),
         )
+    measured = (
+        known.outputs
+        if known is not None and baseline is not None and baseline.ok and not known.structure
+        else ()
+    )
+    if measured and _same_bits(outcome.outputs, baseline.outputs if baseline is not None else ()):
+        return Comparison(OutcomeStatus.OK, measured)
     if reference.operator.family == "user":
         _check_returned(reference.operator.name, outcome.outputs)
     try:
@@ -102,6 +116,23 @@ def _compare_outputs(
         OutcomeStatus.OK,
         tuple([_measure(i, output, reference) for i, output in enumerate(outputs)]),
     )
+
+
+def _same_bits(outputs: Sequence[Output], others: Sequence[Output]) -> bool:
+    """Whether two calls returned tensors of the same dtypes, shapes and bits."""
+    return len(outputs) == len(others) and all(
+        a.tensor is not None
+        and b.tensor is not None
+        and a.dtype == b.dtype
+        and a.tensor.shape == b.tensor.shape
+        and torch.equal(_integers(a.tensor), _integers(b.tensor))
+        for a, b in zip(outputs, others, strict=True)
+    )
+
+
+def _integers(tensor: torch.Tensor) -> torch.Tensor:
+    parts = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    return integers(parts.contiguous())
 
 
 def _check_returned(name: str, outputs: Sequence[Output]) -> None:
