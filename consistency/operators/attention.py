@@ -35,10 +35,11 @@ HIDDEN = replace(VECTORS, propagates=())
 
 
 def lengths(d: Drawing) -> tuple[int, int, int, int]:
-    """Queries, keys, and the widths of keys and values; one time in sixteen the width of a model's
-    head, and few queries beside many keys."""
-    if d.integer(0, 15) == 15:
-        return d.choice(1, 3), d.choice(33, 257), d.choice(64, 96, 128, 256), d.choice(64, 128)
+    """Queries, keys, and the widths of keys and values; one time in eight the width of a model's
+    head, and few queries beside many keys, as a decoder has them."""
+    if d.integer(0, 7) == 7:
+        keys = d.choice(33, 257, 513, 1025, 2049)
+        return d.choice(1, 3), keys, d.choice(64, 96, 128, 256), d.choice(64, 128)
     return d.size(1, 33), d.size(1, 65), d.size(1, 65), d.size(1, 33)
 
 
@@ -59,6 +60,17 @@ def visible(rows: int, columns: int, kept: int, *, hidden: int = 0) -> Literal:
             for column in range(columns)
         ]
     return Literal(bytes(mask), "bool", (rows, columns), (columns, 1))
+
+
+def padded(d: Drawing, keys: int, batch: tuple[int, ...]) -> Literal:
+    """A boolean mask of all dimensions, one row for all queries and heads: the first keys of each
+    item of the batch are visible, another number of them for each; or of one row for all."""
+    items = 1 if not batch or d.flag() else batch[0]
+    kept = [d.integer(1, keys) for _ in range(items)]
+    mask = bytes(column < seen for seen in kept for column in range(keys))
+    shape = (items, *[1] * len(batch), keys) if batch else (1, keys)
+    strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    return Literal(mask, "bool", shape, strides)
 
 
 def least(d: Drawing, queries: int, keys: int) -> TensorRecipe:
@@ -90,6 +102,8 @@ def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict
             bias = HIDING if d.integer(0, 3) == 3 else BIAS
             return {"attn_mask": d.tensor((*d.broadcastable(batch), queries, keys), bias)}
         case "padding":
+            if d.flag():
+                return {"attn_mask": padded(d, keys, batch)}
             return {"attn_mask": visible(1, keys, d.integer(1, keys))}
         case "window" if queries * keys <= 512:
             return {
@@ -113,10 +127,12 @@ def packed(
 
 
 def attention(d: Drawing) -> Call:
-    """(batch, heads, length, width), or fewer dimensions."""
+    """(batch, heads, length, width), or fewer dimensions; values as wide as keys, or of another
+    width."""
     queries, keys, width, out = lengths(d)
     batch = d.choice((d.size(1, 2), d.size(1, 3)), (d.size(1, 3),), ())
-    shapes = ((queries, width), (keys, width), (keys, out if d.flag() else width))
+    wide = d.choice(width, out, width + d.choice(1, 8, 16))
+    shapes = ((queries, width), (keys, width), (keys, wide))
     # 32: exp overflows without a shift
     large = 32.0 if d.dtype in FLOAT else 2.0
     scale = d.choice(None, None, d.number(0.125, 2.0), large, d.choice(-0.5, 0.0, 2.0**-10))

@@ -27,6 +27,7 @@ from .declare import (
 )
 from .hooks import Tensors, hook
 from .magnitudes import largest
+from .parameter_sampling import channels
 from .pooling import of_adaptive_window
 
 MOST = {1: 129, 2: 17, 3: 7}
@@ -128,7 +129,9 @@ def interpolate(d: Drawing) -> Call:
         options |= {how: True} if how else {}
         if "size" in options and d.choice(*[False] * 7, True):
             options["size"] = [1] * rank
-    return call(d.tensor((d.size(1, 3), d.size(1, 5), *size), PIXELS), **options)
+        elif options.get("scale_factor", 1.0) >= 1.0 and d.integer(0, 7) == 7:
+            size = [1] * rank  # every neighbor of a pixel is the pixel itself
+    return call(d.tensor((d.size(1, 3), channels(d), *size), PIXELS), **options)
 
 
 def grid_sample(d: Drawing) -> Call:
@@ -159,7 +162,7 @@ def grid_sample(d: Drawing) -> Call:
         domain = replace(domain, propagates=())
     grid = d.tensor((batch, *output_size, rank), domain, **points)
     return call(
-        d.tensor((batch, d.size(1, 4), *size), PIXELS),
+        d.tensor((batch, channels(d), *size), PIXELS),
         grid,
         mode=mode,
         padding_mode=padding,

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..core.recipe import TensorRecipe
+from ..core.recipe import Step, TensorRecipe
 from .declare import (
     FLOAT,
     INTEGERS,
@@ -111,8 +111,20 @@ def right_side(d: Drawing, matrix: TensorRecipe, *, vector: bool = False) -> Ten
     return d.tensor(shape[:-1] if vector else (*shape[:-1], d.size(1, 9)), RIGHT)
 
 
+def repeated_row(d: Drawing) -> TensorRecipe:
+    """A matrix of rank 1, however its numbers are rounded: one row, again and again; or one
+    column."""
+    rows, columns = d.size(2, 17), d.size(1, 17)
+    row = d.tensor((1, columns), ENTRIES, layout=False)
+    view: tuple[Step, ...] = (("expand", rows, columns),)
+    return replace(row, view=(*view, ("transpose", 0, 1)) if d.flag() else view)
+
+
 def pseudoinverse(d: Drawing) -> Call:
-    """Nothing is cut off: every singular value is above each tolerance."""
+    """Every singular value lies above each tolerance, or all but one are 0, of which rounding
+    leaves less than any tolerance."""
+    if d.integer(0, 4) == 4:
+        return call(repeated_row(d))
     if d.choice(False, False, True):
         return call(matrices(d, d.size(1, 17), definite=True), hermitian=True)
     (matrix,) = square(17)(d).args

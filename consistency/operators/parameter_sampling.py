@@ -26,6 +26,12 @@ def extent(d: Drawing, most: int = 64) -> int:
     return 0 if d.integer(0, 39) == 39 else d.size(1, most)
 
 
+def channels(d: Drawing) -> int:
+    """Few, one time in four up to 17: kernels take four, eight or sixteen of them at once, and what
+    is left over."""
+    return d.size(1, 17) if d.integer(0, 3) == 3 else d.size(1, 5)
+
+
 def per_dim(d: Drawing, rank: int, low: int, high: int) -> int | list[int]:
     """One integer for all dimensions, or a list with one for each. Shrinks towards ``low``."""
     return [d.integer(low, high) for _ in range(rank)] if d.flag() else d.integer(low, high)

@@ -31,7 +31,7 @@ from .declare import (
 from .hooks import Tensors, hook
 from .magnitudes import finite, peak
 from .nonunique_results import gather_or_nan, plain_zeros
-from .parameter_sampling import optional_arguments, per_dim, spread, summed
+from .parameter_sampling import channels, optional_arguments, per_dim, spread, summed
 
 MOST = {1: 65, 2: 17, 3: 8}
 KERNEL = {1: 9, 2: 5, 3: 3}
@@ -53,7 +53,7 @@ def image(
     images with channels last."""
     batch = () if d.flag() else (d.size(1, 3),)
     return d.tensor(
-        (*batch, d.size(1, 5), *spatial),
+        (*batch, channels(d), *spatial),
         domain,
         values=values,
         layout=bool(batch) or len(spatial) < 3,

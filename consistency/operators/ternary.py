@@ -89,13 +89,13 @@ def between(outputs: Tensors, *operands: Any) -> torch.Tensor:
 
 def clamp(d: Drawing) -> Call:
     """Numbers or tensors as bounds, either of which may be missing; also a lower bound above the
-    upper one, one of another dtype, and numbers that no format holds. Shrinks towards two
-    numbers."""
+    upper one, infinite ones, one of another dtype, and numbers that no format holds. Shrinks
+    towards two numbers."""
     shape = shape_of(d)
     x = d.tensor(shape, REAL)
     lowest = 0 if d.dtype == "uint8" else -4  # of upper bounds: no result lies below 0
     kinds = ["numbers", "one", "one", "tensors", "crossed"]
-    kinds += ["odd"] if d.floating else ["fraction"]
+    kinds += ["odd", "open"] if d.floating else ["fraction"]
     kinds += ["dtypes"] * (d.dtype != "uint8")
     match d.choice(*kinds):
         case "fraction":  # makes floats of integers
@@ -121,6 +121,12 @@ def clamp(d: Drawing) -> Call:
             return call(x, **{d.choice("min", "max"): bound})
         case "odd":
             return call(x, **{d.choice("min", "max"): d.choice(0.1, -0.0, math.inf, -math.inf)})
+        case "open":
+            return call(
+                x,
+                d.choice(-math.inf, scalar(d, -4, 0)),
+                d.choice(math.inf, scalar(d, 0, 4), -math.inf),
+            )
     return call(x, min=scalar(d, 1, 4), max=scalar(d, lowest, 0))
 
 

@@ -7,6 +7,7 @@ of its elements share memory.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 from ..core.recipe import Arg, TensorRecipe
@@ -76,8 +77,10 @@ def with_product(divisor: Domain) -> Sample:
 
 
 def clamp_in_place(d: Drawing) -> Call:
-    """Both bounds, or one of them."""
+    """Both bounds, infinite ones among them, or one of them."""
     bounds = {"min": scalar(d, -4, 0), "max": scalar(d, 0, 4)}
+    if d.floating and d.integer(0, 7) == 7:
+        bounds = {"min": d.choice(-math.inf, bounds["min"]), "max": math.inf}
     if d.choice(False, False, True):
         bounds.pop(d.choice("max", "min"))
     return call(target(d, d.shape(0, 4)), **bounds)
