@@ -233,19 +233,29 @@ def of_samples(
 ) -> Any:
     if mode == "nearest":
         return outputs[0].abs()
-    return (
-        F.grid_sample(neighborhood(x), grid, "bilinear", "border", align_corners) * 2.0 * extents(x)
-    )
+    near = F.grid_sample(neighborhood(x), grid, "bilinear", "border", align_corners)
+    return near * 2.0 * extents(x) * reach(grid, padding_mode).unsqueeze(1)
+
+
+def reach(grid: torch.Tensor, padding_mode: str) -> torch.Tensor:
+    """How many times as far from the first pixel as the last one a sampling point lies before it is
+    reflected, at least 1: the coordinate of that place is what is rounded."""
+    far = (1.0 + torch.nan_to_num(grid.detach().abs(), 0.0, 0.0, 0.0).amax(-1)) / 2.0
+    return far.clamp_min(1.0) if padding_mode == "reflection" else torch.ones_like(far)
 
 
 @hook
 def of_gradients(gradients: Tensors, x: torch.Tensor, *args: Any, **kwargs: Any) -> list[float]:
     """Of the pixels, some cotangents of at most 1; of sampling points, differences of pixels in
     every channel: n / 2 times the slope between pixels, which lie n to the interval [-1, 1]. The
-    slope changes with the position, whose rounding is n · u / 2 pixels."""
+    slope changes with the position, whose rounding is n · u / 2 pixels, and more where it is
+    reflected."""
     half_side = max(max(x.shape[2:]) / 2.0, 1.0)
     sizes = (largest(gradients[0]) + 1.0, largest(x) * x.shape[1] * half_side)
-    return [2.0 * size * extents(x) for size, _ in zip(sizes, gradients, strict=False)]
+    factor = 2.0 * extents(x)
+    if len(gradients) > 1:
+        factor *= largest(reach(args[0], kwargs["padding_mode"]))
+    return [factor * size for size, _ in zip(sizes, gradients, strict=False)]
 
 
 @hook
