@@ -29,7 +29,7 @@ def folded(
     last, incomplete one. What does not repeat as the tiling says stays as it is, and has no
     positions.
     """
-    leaves = [i for i, tensor in enumerate(arguments.tensors) if tensor.requires_grad]
+    leaves = arguments.leaves
     result: list[Output] = []
     for place, output in enumerate(outputs):
         dim = _dim(output, place, tiling, leaves if backward else None)

@@ -110,7 +110,7 @@ def _collect(
             result = list(limited(result))
             observer.returned(result)
         pairs = differentiated(limited(result), arguments)
-        leaves = [tensor for tensor in arguments.tensors if tensor.requires_grad]
+        leaves = [arguments.tensors[i] for i in arguments.leaves]
         gradients: Sequence[torch.Tensor | None] = [None] * len(leaves)
         if pairs:
             roots, cotangents = zip(*pairs, strict=True)

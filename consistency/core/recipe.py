@@ -11,8 +11,8 @@ import hashlib
 import json
 import math
 import reprlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import RecipeError
@@ -38,7 +38,8 @@ class TensorRecipe:
     1, None, 2), ("transpose", 0, 1))``. ``values`` names the value class and its parameters (see
     :mod:`consistency.generate.value_classes`), ``special`` puts single tokens such as ``"nan"`` or
     ``"-0"`` at flat positions of the base. ``leaf=False``: its gradient is not asked for, as that
-    of a model's input is not.
+    of a model's input is not. ``shared``: it lies in the memory of an earlier tensor of the same
+    numbers (:func:`owner`), of which it is a view, and through which its gradient goes.
     """
 
     base: tuple[int, ...]
@@ -48,6 +49,11 @@ class TensorRecipe:
     view: tuple[Step, ...] = ()
     special: tuple[tuple[int, str], ...] = ()
     leaf: bool = True
+    shared: bool = False
+
+    def again(self, *further: Step) -> TensorRecipe:
+        """The same memory once more, with further views."""
+        return replace(self, view=(*self.view, *further), leaf=False, shared=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +128,20 @@ def tensors(args: Any) -> Iterator[TensorRecipe | Literal]:
             yield from tensors(item)
 
 
+def owner(recipes: Sequence[TensorRecipe | Literal], position: int) -> int | None:
+    """The position of the tensor in whose memory the one at ``position`` lies; None for its own."""
+    tensor = recipes[position]
+    if not isinstance(tensor, TensorRecipe) or not tensor.shared:
+        return None
+    for earlier, other in enumerate(recipes[:position]):
+        if not isinstance(other, TensorRecipe) or other.shared:
+            continue
+        same = replace(other, view=tensor.view, leaf=tensor.leaf, shared=True) == tensor
+        if same and tensor.view[: len(other.view)] == other.view:
+            return earlier
+    return None
+
+
 def encode(arg: Arg) -> Any:
     """An argument as JSON data."""
     match arg:
@@ -134,6 +154,8 @@ def encode(arg: Arg) -> Any:
                 body["special"] = [list(pair) for pair in arg.special]
             if not arg.leaf:
                 body["leaf"] = False
+            if arg.shared:
+                body["shared"] = True
             return {"tensor": body}
         case Literal():
             body = {"sha256": arg.digest, "dtype": arg.dtype, "bytes": len(arg.data)}
@@ -215,7 +237,9 @@ def decode(data: Any, literals: Mapping[str, bytes] | None = None, *, depth: int
 
 def _decode_tensor(body: Any) -> TensorRecipe:
     _check_keys(
-        body, ("base", "dtype", "values", "stop", "view", "special", "leaf"), "a tensor recipe"
+        body,
+        ("base", "dtype", "values", "stop", "view", "special", "leaf", "shared"),
+        "a tensor recipe",
     )
     base = sizes(body["base"])
     values = tuple(_parameter(v) for v in _items(body.get("values", ["uniform", -1.0, 1.0])))
@@ -223,15 +247,20 @@ def _decode_tensor(body: Any) -> TensorRecipe:
     special = tuple(
         (_integer(i), _text(token)) for i, token in map(_items, _items(body.get("special", [])))
     )
-    stop, leaf = position(body.get("stop", 0)), _leaf(body)
-    return TensorRecipe(base, _text(body["dtype"]), values, stop, view, special, leaf)
+    stop, leaf, shared = position(body.get("stop", 0)), _leaf(body), body.get("shared", False)
+    return TensorRecipe(
+        base, _text(body["dtype"]), values, stop, view, special, leaf, _boolean(shared)
+    )
 
 
 def _leaf(body: Any) -> bool:
-    leaf = body.get("leaf", True)
-    if not isinstance(leaf, bool):
-        raise RecipeError(f"expected true or false, not {_brief(leaf)}")
-    return leaf
+    return _boolean(body.get("leaf", True))
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise RecipeError(f"expected true or false, not {_brief(value)}")
+    return value
 
 
 def _chain(body: Any) -> tuple[Step, ...]:

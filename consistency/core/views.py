@@ -10,8 +10,9 @@ import torch
 
 from ..errors import RecipeError
 from . import recipe
-from .recipe import Literal, TensorRecipe
+from .recipe import Literal, Step, TensorRecipe
 
+_WRONG = (RuntimeError, IndexError, TypeError, ValueError, OverflowError)  # views that do not fit
 _VIEWS = frozenset(
     {
         "transpose",
@@ -37,11 +38,7 @@ def view_of(base: torch.Tensor, arg: TensorRecipe | Literal) -> torch.Tensor:
             _check_extent(base.numel(), arg.shape, arg.stride, arg.offset)
             if not arg.view:
                 return torch.as_strided(base, arg.shape, arg.stride, arg.offset)
-        tensor = base.view(arg.base)
-        for name, *parameters in arg.view:
-            tensor = _step(tensor, name, parameters)
-            if tensor.numel() > recipe.MAX_ELEMENTS:
-                raise RecipeError(f"view {name!r:.80} makes a tensor larger than a recipe may be")
+        tensor = _through(base.view(arg.base), arg.view)
         if (
             isinstance(arg, Literal)
             and (tuple(tensor.shape), tensor.stride(), tensor.storage_offset()) != arg.strided
@@ -50,13 +47,33 @@ def view_of(base: torch.Tensor, arg: TensorRecipe | Literal) -> torch.Tensor:
                 "the chain of views of a literal tensor leads to another shape, other strides or "
                 "another offset"
             )
-    except (RuntimeError, IndexError, TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, RecipeError):
-            raise
-        raise RecipeError(
-            f"the chain of views does not fit its base: {str(error).splitlines()[0][:120]}"
-        ) from None
+    except _WRONG as error:
+        raise _refused(error) from None
     return tensor
+
+
+def further_view(tensor: torch.Tensor, steps: tuple[Step, ...]) -> torch.Tensor:
+    """A view of an argument. Raises RecipeError."""
+    try:
+        return _through(tensor, steps)
+    except _WRONG as error:
+        raise _refused(error) from None
+
+
+def _through(tensor: torch.Tensor, steps: tuple[Step, ...]) -> torch.Tensor:
+    for name, *parameters in steps:
+        tensor = _step(tensor, name, parameters)
+        if tensor.numel() > recipe.MAX_ELEMENTS:
+            raise RecipeError(f"view {name!r:.80} makes a tensor larger than a recipe may be")
+    return tensor
+
+
+def _refused(error: Exception) -> RecipeError:
+    if isinstance(error, RecipeError):
+        return error
+    return RecipeError(
+        f"the chain of views does not fit its base: {str(error).splitlines()[0][:120]}"
+    )
 
 
 def written(base: torch.Tensor, view: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

@@ -19,7 +19,7 @@ from ..core import bits, dtypes, recipe
 from ..core.model import Case
 from ..core.recipe import Literal, TensorRecipe
 from ..core.tiling import repeated, same_bits
-from ..core.views import view_of
+from ..core.views import further_view, view_of
 from ..errors import RecipeError, did_you_mean
 from . import dtype_defaults
 from .fill import fill
@@ -152,6 +152,8 @@ class Arguments:
         self._source = iter(materials.bases)
         self.bases: list[torch.Tensor] = []
         self.tensors: list[torch.Tensor] = []
+        # The positions of views of earlier tensors, with these and how they are viewed.
+        self.shared: dict[int, tuple[int, tuple[recipe.Step, ...]]] = {}
         self.args: list[Any] = [self._make(arg) for arg in materials.case.args]
         self.kwargs: dict[str, Any] = {
             name: self._make(arg) for name, arg in materials.case.kwargs.items()
@@ -192,8 +194,18 @@ class Arguments:
                 return [self._make(item) for item in arg]
         return arg
 
+    @property
+    def leaves(self) -> list[int]:
+        """The positions of the tensors whose gradients are asked for."""
+        return [i for i, t in enumerate(self.tensors) if t.requires_grad and i not in self.shared]
+
     def _tensor(self, arg: TensorRecipe | Literal) -> torch.Tensor:
         raw = next(self._source)
+        if isinstance(arg, TensorRecipe) and arg.shared and self.materials.case.tiling is None:
+            recipes = self.materials.case.tensors
+            owner = recipe.owner(recipes, len(self.tensors))
+            if owner is not None:
+                return self._in_the_memory_of(owner, recipes[owner].view, arg)
         base = bits.to_tensor(raw.copy(), arg.dtype)
         floats = base.dtype.is_floating_point or base.is_complex()
         if self._convert:
@@ -209,6 +221,17 @@ class Arguments:
         self.bases.append(base)
         if self._tracks(len(self.tensors)) and arg.leaf and floats:
             view = view.detach().requires_grad_(True)
+        self.tensors.append(view)
+        return view
+
+    def _in_the_memory_of(
+        self, owner: int, before: tuple[recipe.Step, ...], arg: TensorRecipe
+    ) -> torch.Tensor:
+        """A view of an earlier tensor, whose gradient goes through it."""
+        steps = arg.view[len(before) :]
+        view = further_view(self.tensors[owner], steps)
+        self.shared[len(self.tensors)] = owner, steps
+        self.bases.append(self.bases[owner])
         self.tensors.append(view)
         return view
 

@@ -96,7 +96,7 @@ def _slice_without_offset(context: AttributionContext) -> Predicted:
     """The gradients of ``x[index] = value`` if the slice is taken from the start of the memory: its
     shape and strides are right."""
     arguments = context.reference.materials.build("float64", gradients=context.operator.leaves)
-    leaves = [i for i, tensor in enumerate(arguments.tensors) if tensor.requires_grad]
+    leaves = arguments.leaves
     x, index, value = arguments.args[:3]
     key = tuple(index) if isinstance(index, list) else index
     result = x * 1.0

@@ -114,7 +114,7 @@ def _drop_duplicate_gradients(context: AttributionContext, first: bool) -> Predi
     """The gradient of an operator that only moves numbers, where each element gets only one of
     its cotangents."""
     arguments = context.reference.materials.build("float64", gradients=context.operator.leaves)
-    leaves = [i for i, tensor in enumerate(arguments.tensors) if tensor.requires_grad]
+    leaves = arguments.leaves
     ((_, cotangent),) = differentiated(
         limited(context.operator(*arguments.args, **arguments.kwargs)), arguments
     )

@@ -266,7 +266,7 @@ def _gradients(operator: Operator, case: Case) -> Sequence[torch.Tensor | None]:
     with torch.enable_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         arguments = prepare(case).build("float64", gradients=operator.leaves)
-        leaves = [t for t in arguments.tensors if t.requires_grad]
+        leaves = [arguments.tensors[i] for i in arguments.leaves]
         args = list(arguments.args)
         for i in operator.mutates:
             args = [a.clone() if a is arguments.tensors[i] else a for a in args]

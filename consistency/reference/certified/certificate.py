@@ -17,6 +17,7 @@ from ...backends._cotangents import differentiated
 from ...backends._outputs import collect, limited
 from ...core.model import Output
 from ...core.trees import map_leaves
+from ...core.views import further_view
 from ...generate.materialize import Arguments, Materials
 from ...operators.declare import Operator
 from . import balls, factorizations
@@ -211,7 +212,7 @@ class Certifier:
     def _backward(self) -> list[Tensor]:
         arguments = self._build(gradients=True)
         trace = CallTrace(gradients=True)
-        leaves = [t for t in arguments.tensors if t.requires_grad]
+        leaves = [arguments.tensors[i] for i in arguments.leaves]
         names_places = self.operator.name.startswith("as_strided")
         if names_places and any(t.storage_offset() or not t.is_contiguous() for t in leaves):
             raise Unknowable("places in memory are others in the contiguous copies used here")
@@ -220,11 +221,15 @@ class Certifier:
             for t in leaves
         }
         nodes = [trace.leaf(copies[id(t)]) for t in leaves]
-        swapped = map_leaves(
-            lambda x: copies.get(id(x), x), (tuple(arguments.args), arguments.kwargs)
-        )
         function = self._function()
         with torch.enable_grad(), trace:
+            for position, (owner, steps) in arguments.shared.items():
+                if arguments.tensors[position].requires_grad:
+                    copy = further_view(copies[id(arguments.tensors[owner])], steps)
+                    copies[id(arguments.tensors[position])] = copy
+            swapped = map_leaves(
+                lambda x: copies.get(id(x), x), (tuple(arguments.args), arguments.kwargs)
+            )
             args = _copy_written(swapped[0], self.operator, arguments, copies)
             result = list(limited(function(*args, **swapped[1])))
         roots = []

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from ...core.model import Output
+from ...core.recipe import TensorRecipe
 from ...core.views import written
 from ...errors import RecipeError
 from ...generate.literal_copies import Change, literal_copy
@@ -117,6 +118,8 @@ def companions(
     case = materials.case
     if case.source or case.tiling is not None or not case.tensors:
         return
+    if any(isinstance(tensor, TensorRecipe) and tensor.shared for tensor in case.tensors):
+        return  # copies do not share their memory, through which gradients go
     tensors = materials.build().tensors
     if held.get(LAYOUT) == "":
         yield from in_another_layout(materials, tensors)

@@ -16,6 +16,7 @@ from ...backends._cotangents import differentiated
 from ...backends._outputs import limited, on_copies, seeded
 from ...core import dtypes
 from ...core.case_source import ATEN, CALL, parse_source
+from ...core.recipe import owner
 from ...generate.materialize import Materials
 from ...operators import optimizers
 from ...operators.declare import Operator
@@ -107,6 +108,9 @@ class Caller:
             zip(self.case.tensors, self.materials.bases, strict=True)
         ):
             name, views = self.lines.variables[position], chain(recipe)
+            if position in self.own.shared:
+                self.lines.inputs.append(f"{name} = {self._shared(position)}")
+                continue
             target = self._target(dtypes.TORCH[recipe.dtype])
             made = f"{flat(raw, recipe.dtype, name, self.sheet)}.to({target})"
             repetition = self._repetition(position)
@@ -131,6 +135,14 @@ class Caller:
                 )
             leaf = ".requires_grad_()" if self.own.tensors[position].requires_grad else ""
             self.lines.inputs.append(f"{name} = {made}{views}{leaf}")
+
+    def _shared(self, position: int) -> str:
+        """The view of an earlier variable."""
+        recipes = self.case.tensors
+        earlier = owner(recipes, position)
+        assert earlier is not None
+        before, after = chain(recipes[earlier]), chain(recipes[position])
+        return f"{self.lines.variables[earlier]}{after.removeprefix(before)}"
 
     def _repetition(self, position: int) -> str:
         """What repeats a tensor of a large case. Raises UnscriptableError for gradients, whose
@@ -270,11 +282,7 @@ class Caller:
             against.append(
                 self._cotangent(root, cotangent, str(len(against)) if len(pairs) > 1 else "")
             )
-        leaves = [
-            name
-            for name, t in zip(self.lines.variables, self.own.tensors, strict=True)
-            if t.requires_grad
-        ]
+        leaves = [self.lines.variables[position] for position in self.own.leaves]
         if not roots or not leaves:
             raise UnscriptableError("nothing here has a gradient")
         several = ", allow_unused=True" if len(leaves) > 1 or self.unused else ""

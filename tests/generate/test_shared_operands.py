@@ -1,0 +1,107 @@
+"""Operands in the memory of another one: drawn, built, differentiated, judged and written down."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from consistency import Backend, operators
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe, owner
+from consistency.core.verdict import VerdictKind
+from consistency.diagnose.evaluation import evaluate
+from consistency.errors import RecipeError
+from consistency.generate import search
+from consistency.generate.materialize import prepare
+from consistency.generate.shared_operands import ATTENTION, ELEMENTWISE, LISTS, PRODUCTS
+from consistency.judge import tolerances
+from consistency.operators.declare import Operator
+from consistency.report.repro_script import script
+
+FACTOR = TensorRecipe((4, 6), "float32", ("uniform", -1.0, 1.0), 600)
+TRANSPOSED = FACTOR.again(("transpose", 0, 1))
+SQUARE = Case("mm", "float32", (FACTOR, TRANSPOSED), {}, 900)
+
+
+@pytest.mark.parametrize("name", sorted({*ELEMENTWISE, *PRODUCTS, *LISTS, ATTENTION}))
+def test_a_share_of_the_calls_of_every_such_operator(name: str) -> None:
+    drawn = search.batch(operators.get(name), "float32", 80)
+    count = sum(bool(prepare(case).build().shared) for case in drawn)
+    assert 1 <= count <= 40
+
+
+def test_its_memory_is_that_of_the_other() -> None:
+    arguments = prepare(SQUARE).build(gradients=True)
+    x, y = arguments.tensors
+    assert y.data_ptr() == x.data_ptr()
+    assert torch.equal(x.T, y)
+    assert arguments.leaves == [0]
+    assert arguments.changed(prepare(SQUARE)) == ()
+    with torch.no_grad():
+        y[0, 0] = 5.0
+    assert arguments.changed(prepare(SQUARE)) == (0, 1)
+
+
+@pytest.mark.parametrize("change", [{"stop": 601}, {"base": (6, 4)}, {"dtype": "float64"}])
+def test_other_numbers_have_memory_of_their_own(change: Mapping[str, Any]) -> None:
+    other = replace(TRANSPOSED, **change)
+    arguments = prepare(replace(SQUARE, args=(FACTOR, other))).build(gradients=True)
+    x, y = arguments.tensors
+    assert y.data_ptr() != x.data_ptr()
+    assert not y.requires_grad
+
+
+def test_an_earlier_view_has_to_lead_to_it() -> None:
+    first = replace(FACTOR, view=(("transpose", 0, 1),))
+    assert owner([first, TRANSPOSED], 1) == 0
+    assert owner([first, FACTOR.again()], 1) is None
+
+
+def test_it_is_part_of_the_case() -> None:
+    assert Case.from_line(SQUARE.line) == SQUARE
+    assert SQUARE.digest != replace(SQUARE, args=(FACTOR, replace(TRANSPOSED, shared=False))).digest
+    with pytest.raises(RecipeError, match="expected true or false, not 1"):
+        Case.from_line(SQUARE.line.replace('"shared":true', '"shared":1'))
+    far = replace(SQUARE, args=(FACTOR, FACTOR.again(("transpose", 0, 5))))
+    with pytest.raises(RecipeError, match="chain of views does not fit"):
+        prepare(far).build()
+
+
+class HalfOfTheGradient(Backend):
+    """Forgets that a product with the own transposed view moves twice."""
+
+    name = "half"
+
+    def call(self, operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        x, y = args
+        is_same = x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
+        return operator(x, y.detach() if is_same else y, **kwargs)
+
+
+class Sound(Backend):
+    name = "sound"
+
+
+def test_a_lost_half_of_the_gradient_is_noticed() -> None:
+    rules = tolerances.load()
+    half = evaluate(SQUARE, [HalfOfTheGradient()], rules)
+    assert [r.verdict.kind for r in half if r.verdict.fails] == [VerdictKind.DIVERGENT]
+    assert [r.direction for r in half if r.verdict.fails] == ["backward"]
+    sound = evaluate(SQUARE, [Sound()], rules)
+    assert all(r.verdict.passes for r in sound)
+    own = replace(SQUARE, args=(FACTOR, replace(TRANSPOSED, shared=False, leaf=True)))
+    assert not any(r.verdict.fails for r in evaluate(own, [HalfOfTheGradient()], rules))
+
+
+def test_a_script_says_it() -> None:
+    result = evaluate(SQUARE, [HalfOfTheGradient()], tolerances.load())[-1]
+    text = script(result)
+    assert "y = x.transpose(0, 1)" in text
+    assert "torch.autograd.grad(out, x, g)" in text
+    subprocess.run([sys.executable, "-c", text], check=True, capture_output=True)
