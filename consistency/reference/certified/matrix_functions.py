@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from . import balls, movement, spectra
 from . import complex_numbers as c
-from .balls import Unsure
+from . import movement, spectra
 from .complex_numbers import Pair, Tensor
 from .matrices import MatrixFunction, MatrixResult, adjoint, lower, masked, reshaped
 from .matrix_rank import exact_rank
@@ -181,32 +180,3 @@ singular_values = MatrixFunction(
     _singular,
     (_pull_singular, None),
 )
-
-
-def full_rank(a: Tensor, absolute: Any, relative: Any) -> Tensor:
-    """1 for each matrix whose singular values all certainly exceed max(absolute, relative × the
-    largest)."""
-    return MatrixFunction(
-        "rank",
-        lambda a: (MatrixResult(1, 1, "real"),),
-        lambda a: ([[_certify_full_rank(a, absolute, relative)]],),
-    )(a)[0]
-
-
-def _certify_full_rank(a: Any, absolute: float, relative: float) -> arb:
-    """From σ_min² ≥ 1/‖(A·Aᴴ)⁻¹‖ and σ_max ≤ ‖A‖ in the Frobenius norm."""
-    adjoint_matrix = spectra.conjugate_transposed(a)
-    small = a * adjoint_matrix if a.nrows() <= a.ncols() else adjoint_matrix * a
-    min_singular = 1 / _frobenius(small.inv()).sqrt()
-    max_singular = _frobenius(a)
-    if not (min_singular > relative * max_singular and min_singular > absolute):
-        raise Unsure("singular values near the tolerance below which they are taken as zero")
-    return arb(1)
-
-
-def _frobenius(a: Any) -> arb:
-    total = balls.ZERO
-    for row in a.tolist():
-        for x in row:
-            total += spectra.square_modulus(x)
-    return total.sqrt()

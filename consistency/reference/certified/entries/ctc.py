@@ -13,7 +13,7 @@ from .. import functions as f
 from .. import sums
 from ..balls import Unsure
 from ..movement import cat, gather, reshape, view
-from ..nodes import Node, Unknown, WithoutGradient, whole_numbers
+from ..nodes import Constant, Node, Unknown, WithoutGradient, whole_numbers
 from ..python_functions import whole
 from . import entry
 
@@ -51,23 +51,22 @@ def _probability(frames: Node, target: list[int], blank: int) -> Node:
     return last if count == 1 else e.add(last, view(alpha, (), (), count - 2))
 
 
+def _frames_needed(target: Any) -> int:
+    """One for each label, and for the blank between two that are equal."""
+    return len(target) + int(np.count_nonzero(target[1:] == target[:-1]))
+
+
 def _losses(
     log_probs: Node, targets: Node, input_lengths: Any, target_lengths: Any, blank: int,
     zero_infinity: bool
 ) -> Node:  # fmt: skip
     """One loss per sequence; targets are rows of a matrix, or concatenated."""
-    # torch's gradient is with respect to the inputs of a preceding log_softmax, and not the
-    # derivative of the loss.
-    log_probs = WithoutGradient(
-        log_probs, "the gradient of the ctc loss is one by what stands before a softmax"
-    )
     steps, classes = log_probs.shape[0], log_probs.shape[-1]
     batch = 1 if log_probs.ndim == 2 else log_probs.shape[1]
     frames, numbers = _lengths(input_lengths), whole_numbers(targets)
     counts = _lengths(target_lengths)
     begins = np.concatenate([[0], np.cumsum(counts)])
-    probabilities = f.exp(log_probs)
-    values = []
+    values: list[Node] = []
     for n in range(batch):
         target = (
             numbers[n, : counts[n]]
@@ -76,10 +75,17 @@ def _losses(
         )
         if frames[n] > steps:
             raise Unsure("a sequence longer than its frames")
-        own = view(probabilities, (frames[n], classes), (batch * classes, 1), n * classes)
-        values.append(
-            reshape(e.neg(f.log(_probability(own, [int(x) for x in target], blank))), (1,))
+        if zero_infinity and _frames_needed(target) > frames[n]:
+            values.append(Constant(np.zeros(1)))  # and its gradient is 0, as torch documents it
+            continue
+        own = view(log_probs, (frames[n], classes), (batch * classes, 1), n * classes)
+        # torch's gradient is with respect to the inputs of a preceding log_softmax, and not the
+        # derivative of the loss.
+        own = WithoutGradient(
+            own, "the gradient of the ctc loss is one by what stands before a softmax"
         )
+        likely = _probability(f.exp(own), [int(x) for x in target], blank)
+        values.append(reshape(e.neg(f.log(likely)), (1,)))
     losses = cat(values, 0)
     return e.where(e.is_infinite(losses), 0.0, losses) if zero_infinity else losses
 

@@ -16,7 +16,8 @@ from ..elementwise import to_real
 from ..matrices import adjoint, expanded, lower, masked, reshaped, stack, transposed, upper
 from ..movement import labeled
 from ..nested_nodes import nodes_in, unknown
-from ..nodes import Constant, Detached
+from ..nodes import Constant
+from ..pseudo_inverses import pseudo_inverse
 from . import entry
 
 NOT_UNIQUE = "factors and pivots are not unique"
@@ -157,19 +158,6 @@ def _exact(x: Any) -> float | None:
     return float(x.data.reshape(-1)[0])
 
 
-def pseudo_inverse(a: Any, absolute: float, relative: float) -> Any:
-    """For matrices that certainly have full rank: (Aᴴ·A)⁻¹·Aᴴ or Aᴴ·(A·Aᴴ)⁻¹."""
-    a = stack(a)
-    sure = c.each(Detached, m.full_rank(a, absolute, relative))
-    if a.shape[1] == a.shape[2]:
-        inverted = m.inverse(a)[0]
-    elif a.shape[1] > a.shape[2]:
-        inverted = m.solution(c.matmul(adjoint(a), a), adjoint(a))[0]
-    else:
-        inverted = adjoint(m.solution(c.matmul(a, adjoint(a)), a)[0])
-    return c.mul(inverted, sure)
-
-
 @entry("linalg_pinv")
 def pinv(
     self: Any,
@@ -185,7 +173,9 @@ def pinv(
     relative = _exact(rcond if rtol is None else rtol)
     if relative is None:
         relative = 0.0 if absolute else max(self.shape[-2:]) * torch.finfo(result.dtype).eps
-    return reshaped(pseudo_inverse(real(self), absolute or 0.0, relative), tuple(result.shape))
+    return reshaped(
+        pseudo_inverse(stack(real(self)), absolute or 0.0, relative), tuple(result.shape)
+    )
 
 
 @entry("linalg_lstsq")
@@ -197,7 +187,7 @@ def lstsq(self: Any, b: Any, result: Any, rcond: Any = None, driver: Any = None)
         max(self.shape[-2:]) * torch.finfo(result[0].dtype).eps if rcond is None else float(rcond)
     )
     a, b = real(self), real(b)
-    inverted = pseudo_inverse(a, 0.0, max(relative, 0.0))
+    inverted = pseudo_inverse(stack(a), 0.0, max(relative, 0.0), full=True)
     solutions = c.matmul(reshaped(inverted, (*a.shape[:-2], *reversed(a.shape[-2:]))), b)
     return reshaped(solutions, tuple(result[0].shape)), *[
         unfollowed(r, "they are not unique, or not looked at", self, b) for r in result[1:]
