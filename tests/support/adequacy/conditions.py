@@ -10,7 +10,7 @@ from typing import Any
 
 from consistency.core.dtypes import floats
 from consistency.core.model import Case
-from consistency.core.recipe import TensorRecipe
+from consistency.core.recipe import TensorRecipe, owner
 from consistency.generate.varied import values
 from consistency.judge.known.case_facts import UNKNOWN, Facts
 
@@ -22,6 +22,7 @@ TILE = 32
 MOST_TENSORS, MOST_DIMS = 4, 3
 LARGEST_RANK = 6
 CHANNELS = 16
+FEW_CHANNELS = (4, 8)
 LONG_WITH_NAN = (256, 512)
 LONG_CONSTANTS = (128, 512, 8192, 65535)
 MANY_TIMES = 6
@@ -80,6 +81,7 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
         yield from _of_kernels(known)
     yield from _of_numbers(case, first)
     yield from _of_results(case, first)
+    yield from _of_lengths(case)
 
 
 def _of_cotangents(case: Case, options: list[str]) -> Iterator[tuple[str, float]]:
@@ -120,8 +122,12 @@ def _of_pairs(
         yield f"two operands are equal, {'numbers' if not shape else 'tensors'}", 2.0
         if first.leaf and floats(first.dtype):
             yield f"two operands are equal and have gradients, {len(shape) > 0}", 2.0
+    yield from _of_shared(case)
     if shape is None:
         return
+    for number, other in enumerate(shapes[1:], 1):
+        if shape and other and len(shape) == len(other) > 1 and other[-1] > shape[-1]:
+            yield f"tensor {number} is wider than the first", 2.0
     for place, value in enumerate(case.args):
         whole = isinstance(value, list) and all(isinstance(item, int) for item in value)
         window = value if whole else []
@@ -134,6 +140,20 @@ def _of_pairs(
             padding = case.kwargs.get("padding", 0)
             told = padding if isinstance(padding, str) else "some" if padding else "none"
             yield f"a kernel of even size, padding: {told}", 2.0
+
+
+def _of_shared(case: Case) -> Iterator[tuple[str, float]]:
+    """Operands that lie in the memory of another one, and how they are viewed."""
+    recipes = case.tensors
+    for position, tensor in enumerate(recipes):
+        first = owner(recipes, position)
+        if first is None or not isinstance(tensor, TensorRecipe):
+            continue
+        further = [step[0] for step in tensor.view[len(recipes[first].view) :]]
+        told = f"tensor {position} lies in the memory of tensor {first}, {further or 'as it is'}"
+        yield told, 3.0
+        if recipes[first].leaf and floats(tensor.dtype):
+            yield f"{told}, and has gradients", 2.0
 
 
 def _of_kernels(shapes: list[tuple[int, ...] | None]) -> Iterator[tuple[str, float]]:
@@ -161,6 +181,13 @@ def _of_sizes(told: str, shape: tuple[int, ...]) -> Iterator[tuple[str, float]]:
         yield f"{told} has as many channels as columns", 1.5
     if len(shape) > 2 and shape[1] == 1 < max(shape):
         yield f"{told} has one channel", 1.5
+    if len(shape) > 2 and math.prod(shape[2:]) == 1:
+        yield f"{told} is an image of one pixel, rank {len(shape)}", 1.5
+    yield from (
+        (f"{told} has more than {n} channels, rank {len(shape)}", 1.0)
+        for n in FEW_CHANNELS
+        if len(shape) > 2 and shape[1] > n
+    )
     fits = []
     for dim, size in enumerate(reversed(shape[-MOST_DIMS:]), 1):
         beyond = max((n for n in THRESHOLDS if size > n), default=0)
@@ -283,6 +310,9 @@ def _of_numbers(case: Case, shape: tuple[int, ...] | None) -> Iterator[tuple[str
     """The kinds of numbers beside the dtype, and dimensions by their place."""
     named = [(str(n), a) for n, a in enumerate(case.args)] + list(case.kwargs.items())
     whole = not floats(case.dtype)
+    infinite = {name: v for name, v in named if isinstance(v, float) and math.isinf(v)}
+    if len(infinite) > 1:
+        yield f"infinite: {infinite}", 3.0
     for name, value in named:
         if isinstance(value, bool):
             continue
@@ -328,6 +358,18 @@ def _of_results(case: Case, shape: tuple[int, ...] | None) -> Iterator[tuple[str
             told = "many times larger"
         yield f"a result of {told} size", 1.5
         yield from ((f"a result of {told} size, {option}", 1.0) for option in options)
+        if len(shape) > 2 and math.prod(shape[2:]) == 1:
+            yield from ((f"a result of {told} size than a pixel, {o}", 1.0) for o in options)
+
+
+def _of_lengths(case: Case) -> Iterator[tuple[str, float]]:
+    """Lists of lengths of which one is below that of the next list."""
+    lists = [a for a in case.args if isinstance(a, tuple) and all(type(n) is int for n in a)]
+    for before, after in itertools.pairwise(lists):
+        if len(before) == len(after) and any(a < b for a, b in zip(before, after, strict=True)):
+            yield "a length below that of the next list", 2.0
+            for name, value in case.kwargs.items():
+                yield f"a length below that of the next list, {name} = {value}", 1.5
 
 
 def _place(dim: int, rank: int) -> str:
