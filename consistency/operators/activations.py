@@ -114,7 +114,7 @@ def bounded(d: Drawing) -> Call:
         case "equal":
             high = low
         case "open":
-            low, high = d.choice((-math.inf, high), (low, math.inf))
+            low, high = d.choice((-math.inf, high), (low, math.inf), (-math.inf, math.inf))
     points = [bound for bound in (low, high) if math.isfinite(bound)]
     return call(
         d.tensor(shape_of(d), near(1.0, -1.0, *points)),

@@ -122,11 +122,9 @@ def clamp(d: Drawing) -> Call:
         case "odd":
             return call(x, **{d.choice("min", "max"): d.choice(0.1, -0.0, math.inf, -math.inf)})
         case "open":
-            return call(
-                x,
-                d.choice(-math.inf, scalar(d, -4, 0)),
-                d.choice(math.inf, scalar(d, 0, 4), -math.inf),
-            )
+            low, high = scalar(d, -4, 0), scalar(d, 0, 4)
+            infinite = (-math.inf, math.inf)
+            return call(x, *d.choice(infinite, (low, math.inf), (-math.inf, high), infinite[::-1]))
     return call(x, min=scalar(d, 1, 4), max=scalar(d, lowest, 0))
 
 
