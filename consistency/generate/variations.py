@@ -18,6 +18,7 @@ import torch
 
 from ..core.model import Case
 from ..core.recipe import Literal, TensorRecipe
+from ..operators import registry
 from ..operators.call_forms import empty, shape_of
 from ..operators.declare import Call, Operator
 from .layouts import inverse
@@ -45,6 +46,7 @@ SHAPELESS = frozenset(
 LARGE = ("normal", 0.0, 300.0)
 SQUARING = frozenset({"normalization", "reduction"})
 UNCHECKED = frozenset({"optimizers", "rnn"})  # kernels that check little, and end the process
+NUMBERS_ONLY = frozenset({"pooling"})  # orders of norms: their gradient is nobody's promise
 SQUARE = frozenset({"diagonal", "exchanged", "positive-definite"})  # of n x n matrices, n first
 
 
@@ -245,11 +247,13 @@ def _with_inexact(case: Case) -> Iterator[Case]:
     """Every fraction of the call in turn a number that no format holds, also beside elements that
     lie around it; among the arguments also as a tensor of float64 without dimensions, which counts
     as a number beside others."""
+    operator = registry().get(case.operator)
+    leaf = operator is None or operator.family not in NUMBERS_ONLY
     beside = any(t.base and not t.view for t in case.tensors if isinstance(t, TensorRecipe))
     for position, value in enumerate(case.args):
         if isinstance(value, float) and value and math.isfinite(value):
             number = INEXACT * value
-            for other in (number, _single(number)) if beside else (number,):
+            for other in (number, _single(number, leaf)) if beside else (number,):
                 before, after = case.args[:position], case.args[position + 1 :]
                 yield from _beside_elements(replace(case, args=(*before, other, *after)), number)
     nearest = str(case.kwargs.get("mode", "nearest")).startswith("nearest")
@@ -271,9 +275,9 @@ def _beside_elements(case: Case, number: float) -> Iterator[Case]:
         yield _with_tensor(case, 0, replace(first, values=values))
 
 
-def _single(value: float) -> Literal:
+def _single(value: float, leaf: bool) -> Literal:
     """The number as a tensor without dimensions."""
-    return literal(torch.tensor(value, dtype=torch.float64))
+    return replace(literal(torch.tensor(value, dtype=torch.float64)), leaf=leaf)
 
 
 def _with_tensor(case: Case, number: int, tensor: TensorRecipe) -> Case:

@@ -22,6 +22,9 @@ from .matrix_rank import exact_rank
 from .nodes import Constant
 
 Matrix = Any  # arb_mat or acb_mat
+# × the rows or columns: the tolerance that `pinv` has by default in float32, the narrowest format
+# that it takes. A kernel in that format may be asked for the pseudo-inverse that is proved.
+_ROUNDED = 0.99 * 2.0**-23
 
 
 def pseudo_inverse(a: Tensor, absolute: float, relative: float, *, full: bool = False) -> Tensor:
@@ -40,6 +43,8 @@ def _certain(a: Matrix, absolute: float, relative: float, full: bool) -> Matrix 
     rank = exact_rank(a)
     if full and rank < min(a.nrows(), a.ncols()):
         raise Unsure("a matrix that is not of full rank, whose solution depends on the driver")
+    if rank < min(a.nrows(), a.ncols()) and relative < _ROUNDED * max(a.nrows(), a.ncols()):
+        raise Unsure("a tolerance that what rounding leaves of a singular value of 0 may exceed")
     if not rank:
         return [[balls.ZERO] * a.nrows() for _ in range(a.ncols())]
     inverted = _inverse_of_rank(a, rank)

@@ -16,6 +16,10 @@ from .enclosing import enclosed, enclosed_gradients
 L = torch.linalg
 
 
+def pinv(a: torch.Tensor) -> torch.Tensor:
+    return L.pinv(a, rtol=1e-4)
+
+
 def of_rank(rank: int, rows: int, columns: int, dtype: torch.dtype) -> torch.Tensor:
     """A product of small whole numbers."""
     generator = torch.Generator().manual_seed(100 * rank + 10 * rows + columns)
@@ -48,7 +52,7 @@ SIZES = [(0, 3, 2), (1, 4, 3), (1, 2, 5), (2, 4, 4), (2, 3, 5), (3, 6, 4), (3, 3
 def test_penrose(size: tuple[int, int, int], dtype: torch.dtype) -> None:
     rank, rows, columns = size
     a = of_rank(rank, rows, columns, dtype)
-    inverted = middle(enclosed(L.pinv, a), (columns, rows), dtype)
+    inverted = middle(enclosed(pinv, a), (columns, rows), dtype)
     for matrix, other in (
         (a @ inverted @ a, a),
         (inverted @ a @ inverted, inverted),
@@ -67,8 +71,8 @@ def test_gradients(size: tuple[int, int, int], dtype: torch.dtype) -> None:
     against = (0.25 * against).to(dtype).reshape(columns, rows)
     if dtype.is_complex:
         against = against * (1 - 0.5j)
-    parts = enclosed_gradients(L.pinv, [against], a.detach())
-    (expected,) = torch.autograd.grad(L.pinv(a), a, against)
+    parts = enclosed_gradients(pinv, [against], a.detach())
+    (expected,) = torch.autograd.grad(pinv(a), a, against)
     found = middle(parts, (rows, columns), dtype)
     assert torch.allclose(found, expected, rtol=1e-9, atol=1e-9)
 
@@ -76,7 +80,13 @@ def test_gradients(size: tuple[int, int, int], dtype: torch.dtype) -> None:
 def test_a_singular_value_near_the_tolerance_is_unsure() -> None:
     a = of_rank(1, 3, 3, torch.float64)
     with pytest.raises(balls.Unsure, match="near the tolerance"):
-        enclosed(lambda x: L.pinv(x, atol=1e6), a)
+        enclosed(lambda x: L.pinv(x, atol=1e6, rtol=1e-4), a)
+
+
+def test_a_tolerance_below_rounding_leaves_what_is_no_zero() -> None:
+    a = of_rank(1, 3, 3, torch.float64)
+    with pytest.raises(balls.Unsure, match="what rounding leaves"):
+        enclosed(lambda x: torch.pinverse(x, rcond=1e-15), a)
 
 
 def test_what_a_least_squares_driver_does_without_full_rank_is_unsure() -> None:
