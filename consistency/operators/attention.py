@@ -284,8 +284,9 @@ def declare(
     function: Any = None,
 ) -> Operator:
     return Operator(
-        name=name, family="attention", sample=sample, error=error, dtypes=dtypes, function=function
-    )
+        name=name, family="attention", sample=sample, error=error, dtypes=dtypes, function=function,
+        traits=frozenset({"through-sums"}),  # weights are functions of scores, which are sums
+    )  # fmt: skip
 
 
 ATTENTION = accumulated(of_attention, of_keys, backward=of_gradients)
