@@ -109,7 +109,8 @@ class Operator:
     dtype), ``through-sums`` (gradients made of intermediates that are sums), ``chained`` (products
     of three factors or more, whose elements share products of some of them), ``inplace``, ``view``,
     ``constant`` (a constant or mostly zero result is normal: no vacuity check), ``own-format`` (the
-    answer belongs to a number format, so that the reference is computed in the case's own) …
+    answer belongs to a number format, so that the reference is computed in the case's own),
+    ``any-signs`` (no sign or phase of a factor within it matters) …
     ``observe`` turns ``(float64 args, kwargs, outputs)`` into the quantities that are unique and so
     can be compared: the value at an argmax, U·S·Vᴴ for an SVD. ``observe_gradients`` does so for
     gradients, such as their sums over tied elements. ``alternatives`` gives further admissible

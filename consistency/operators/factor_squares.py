@@ -111,6 +111,7 @@ OPERATORS = [
         dtypes=FLOAT,
         error=accumulated("normwise", of_longer_side, backward=of_differences),
         complex=True,
+        traits=frozenset({"any-signs"}),
     )
     for name, sample, function in (("eigh", square, eigh), ("svd", tall, svd), ("qr", tall, qr))
 ]

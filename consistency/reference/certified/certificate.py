@@ -26,6 +26,7 @@ from .complex_numbers import Pair, Tensor
 from .definitions import DEFINITIONS
 from .elementwise import node_of
 from .entries import load
+from .factor_signs import TRAIT, free_signs
 from .gradients import gradients
 from .movement import reshape, view
 from .nodes import Constant, Deadline, Node, evaluate, evaluate_all
@@ -100,7 +101,8 @@ class Certifier:
     def _trace_outputs(self) -> list[Tensor]:
         if "random" in self.operator.traits:
             raise Unknowable("its numbers are drawn at random")
-        return self._backward() if self.direction == "backward" else self._forward()
+        with free_signs(TRAIT in self.operator.traits):
+            return self._backward() if self.direction == "backward" else self._forward()
 
     def prove(
         self, output: int, positions: Sequence[int], seconds: float = 1.0, work: float = math.inf

@@ -15,8 +15,9 @@ from flint import arb
 from . import complex_numbers as c
 from . import movement, spectra
 from .complex_numbers import Pair, Tensor
-from .matrices import MatrixFunction, MatrixResult, adjoint, lower, masked, reshaped
+from .matrices import MatrixFunction, MatrixResult, adjoint, expanded, lower, masked, reshaped
 from .matrix_rank import exact_rank
+from .nodes import Constant
 
 Shape = tuple[int, int]
 
@@ -145,6 +146,27 @@ eigen = MatrixFunction(
     lambda a: (MatrixResult(a[0], 1, "real"), MatrixResult(*a)),
     _values_and_vectors,
     (_pull_eigenvalues, None),
+)
+
+
+def _pull_eigenvectors(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], g: Tensor
+) -> Sequence[Tensor | None]:
+    """dvⱼ = Σ vᵢ·(vᵢᴴ·dA·vⱼ) / (λⱼ − λᵢ) over i ≠ j, for simple eigenvalues and up to a phase, of
+    which nothing may depend."""
+    values, vectors = outputs
+    batch, n, _ = vectors.shape
+    eye = np.eye(n)
+    shape = (batch, n, n)
+    higher = expanded(reshaped(values, (batch, 1, n)), shape)
+    lower_ones = expanded(reshaped(values, (batch, n, 1)), shape)
+    apart = c.add(c.sub(higher, lower_ones), Constant(eye))
+    inner = masked(c.div(c.matmul(adjoint(vectors), g), apart), eye == 0.0)
+    return (c.matmul(c.matmul(vectors, inner), adjoint(vectors)),)
+
+
+eigenvectors = MatrixFunction(
+    "eigenvectors", eigen.results, _values_and_vectors, (_pull_eigenvalues, _pull_eigenvectors)
 )
 
 
