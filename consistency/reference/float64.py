@@ -30,7 +30,7 @@ from ..generate.value_classes import EXACT_CLASSES
 from ..operators.declare import Operator
 from .converted_integers import converted
 from .input_numbers import InputNumbers
-from .magnitudes import MAGNITUDES, Magnitudes, floats, unsigned, without_special_values
+from .magnitudes import MAGNITUDES, Magnitudes, floats, of_owners, unsigned, without_special_values
 from .moved_gradients import without_moved
 from .perturbation import largest
 from .proofs import Proofs
@@ -290,7 +290,11 @@ class Reference(InputNumbers):
             asked, every = (
                 leaves(each.materials.case, self.operator.leaves) for each in (self, whole)
             )
-            return tuple(s for s, i in zip(whole._magnitudes(), every, strict=True) if i in asked)
+            return of_owners(
+                self.materials.case.tensors,
+                dict(zip(every, whole._magnitudes(), strict=True)),
+                asked,
+            )
         raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
         with one_thread(self.operator, self.arguments):
             magnitude = kind(tuple(self.arguments.args), self.arguments.kwargs, raw)
@@ -305,12 +309,19 @@ class Reference(InputNumbers):
 
     @functools.cached_property
     def _with_every_leaf(self) -> Reference | None:
-        """The same with the gradients that the case does not ask for; None where it asks for all,
-        or where they have none."""
+        """The same with the gradients that the case does not ask for, of tensors with memory of
+        their own; None where it asks for all, or where they have none."""
         case = self.materials.case
         if self.direction == "forward" or all(tensor.leaf for tensor in case.tensors):
             return None
-        case = case.with_tensors([replace(tensor, leaf=True) for tensor in case.tensors])
+        case = case.with_tensors(
+            [
+                replace(tensor, leaf=True, shared=False)
+                if isinstance(tensor, TensorRecipe)
+                else replace(tensor, leaf=True)
+                for tensor in case.tensors
+            ]
+        )
         whole = Reference(self.operator, replace(self.materials, case=case), self.direction)
         return whole if whole.outcome.status is OutcomeStatus.OK else None
 

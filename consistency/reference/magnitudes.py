@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..core.model import Output
+from ..core.recipe import Literal, TensorRecipe, owner
 from .float32_magnitudes import is_large, upper_bound
 from .perturbation import change_signs, largest, responses, scale_one, shift_by_norm
 
@@ -187,6 +188,30 @@ def without_special_values(reference: Reference, magnitudes: Magnitudes) -> Magn
     if len(others) != len(magnitudes):
         return magnitudes
     return tuple(_mended(m, other) for m, other in zip(magnitudes, others, strict=True))
+
+
+def of_owners(
+    recipes: Sequence[TensorRecipe | Literal],
+    magnitudes: Mapping[int, torch.Tensor | float | None],
+    asked: Sequence[int],
+) -> Magnitudes:
+    """The S of the gradients at the positions ``asked``: each with those of the tensors in its
+    memory, through which gradients go, too; the largest one where they are viewed otherwise."""
+    owned = {position: owner(recipes, position) for position in magnitudes}
+    sums = []
+    for position in asked:
+        total = magnitudes[position]
+        for other, first in owned.items():
+            size = magnitudes[other]
+            if first != position or total is None or size is None:
+                continue
+            if isinstance(size, torch.Tensor) and not (
+                isinstance(total, torch.Tensor) and total.shape == size.shape
+            ):
+                size = largest(size)
+            total = total + size
+        sums.append(total)
+    return tuple(sums)
 
 
 def _settled(magnitude: torch.Tensor | float | None) -> bool:

@@ -12,6 +12,8 @@ import pytest
 import torch
 
 from consistency import Backend, operators
+from consistency.backends import resolve
+from consistency.core.detail import HarnessFailed
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe, owner
 from consistency.core.verdict import VerdictKind
@@ -22,6 +24,7 @@ from consistency.generate.materialize import prepare
 from consistency.generate.shared_operands import ATTENTION, ELEMENTWISE, LISTS, PRODUCTS
 from consistency.judge import tolerances
 from consistency.operators.declare import Operator
+from consistency.reference import Reference
 from consistency.report.repro_script import script
 
 FACTOR = TensorRecipe((4, 6), "float32", ("uniform", -1.0, 1.0), 600)
@@ -105,3 +108,28 @@ def test_a_script_says_it() -> None:
     assert "y = x.transpose(0, 1)" in text
     assert "torch.autograd.grad(out, x, g)" in text
     subprocess.run([sys.executable, "-c", text], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("name", sorted({*ELEMENTWISE, *PRODUCTS, *LISTS, ATTENTION}))
+def test_healthy_results_are_judged_and_pass(name: str) -> None:
+    rules = tolerances.load()
+    drawn = search.batch(operators.get(name), "float32", 80)
+    cases = [case for case in drawn if prepare(case).build().shared][:4]
+    for case in cases:
+        for result in evaluate(case, [resolve("cpu")], rules):
+            assert not result.verdict.fails, (case.line, result.explanation)
+            assert not isinstance(result.detail, HarnessFailed), (case.line, result.explanation)
+
+
+def test_the_budget_of_a_gradient_counts_both_ways() -> None:
+    query = TensorRecipe((6, 8), "float32", ("uniform", -1.0, 1.0), 900)
+    attention = operators.get(ATTENTION)
+
+    def sizes(*args: TensorRecipe) -> list[torch.Tensor]:
+        materials = prepare(Case(ATTENTION, "float32", args, {}, 700))
+        found = Reference(attention, materials, "backward").magnitudes
+        return [torch.as_tensor(s) for s in found]
+
+    (together,) = sizes(query, query.again(), query.again())
+    apart = sizes(query, query, query)
+    assert torch.equal(together, sum(apart, torch.zeros(())))
