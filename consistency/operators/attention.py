@@ -34,6 +34,9 @@ HIDING = Domain(-4.0, 4.0, specials=("-inf", "0"))  # a mask in numbers
 HIDDEN = replace(VECTORS, propagates=())
 
 
+MANY_KEYS = 256  # more than a literal mask in the line of a case may have
+
+
 def lengths(d: Drawing) -> tuple[int, int, int, int]:
     """Queries, keys, and the widths of keys and values; one time in eight the width of a model's
     head, and few queries beside many keys, as a decoder has them."""
@@ -62,10 +65,14 @@ def visible(rows: int, columns: int, kept: int, *, hidden: int = 0) -> Literal:
     return Literal(bytes(mask), "bool", (rows, columns), (columns, 1))
 
 
-def padded(d: Drawing, keys: int, batch: tuple[int, ...]) -> Literal:
+def padded(d: Drawing, keys: int, batch: tuple[int, ...]) -> Literal | TensorRecipe:
     """A boolean mask of all dimensions, one row for all queries and heads: the first keys of each
-    item of the batch are visible, another number of them for each; or of one row for all."""
+    item of the batch are visible, another number of them for each, or any keys of many; or one
+    row for all."""
     items = 1 if not batch or d.flag() else batch[0]
+    if keys > MANY_KEYS:
+        shape = (items, *[1] * len(batch), keys) if batch else (1, keys)
+        return d.tensor(shape, dtype="bool", layout=False)
     kept = [d.integer(1, keys) for _ in range(items)]
     mask = bytes(column < seen for seen in kept for column in range(keys))
     shape = (items, *[1] * len(batch), keys) if batch else (1, keys)
@@ -85,6 +92,8 @@ def least(d: Drawing, queries: int, keys: int) -> TensorRecipe:
 def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict[str, Any]:
     """None, causal, numbers to add, -inf among them now and then, or booleans: that leave every
     query at least one key, or some queries none."""
+    if keys > MANY_KEYS and d.flag():  # a long sequence, of which some keys are padding
+        return {"attn_mask": padded(d, keys, batch)}
     match d.choice(
         "none", "causal", "added", "padding", "window", "hidden", "hidden", "shared", "least"
     ):

@@ -11,6 +11,8 @@ from . import (  # noqa: F401
     eighth_list_sizes,
     eleventh_list,
     eleventh_list_reductions,
+    fifteenth_list,
+    fifteenth_list_reductions,
     fifth_list,
     fifth_list_sizes,
     fourteenth_list,

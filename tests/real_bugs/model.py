@@ -66,7 +66,8 @@ class Bug:
             (name, dtype)
             for name in self.operators
             for dtype in operators.get(name).dtypes
-            if not self.dtypes or dtype in self.dtypes
+            if (not self.dtypes or dtype in self.dtypes)
+            and ("forward" in self.directions or operators.get(name).differentiable)
         ]
 
     def backend(self) -> Played:
