@@ -61,7 +61,7 @@ def test_of_every_five_cases_one_leaves_a_gradient_out(name: str) -> None:
     without = [case for case in drawn if not _has_all(case)]
     for five in (drawn[:5], drawn[5:10], drawn[10:]):
         floats = [sum(t.dtype == case.dtype for t in case.tensors) for case in five]
-        left_out = sum(case in without for case in five if case.tensors[-1].base)
+        left_out = sum(case in without for case in five if all(t.base for t in case.tensors))
         assert left_out == (max(floats) > 1), "numbers beside tensors may track none, too"
     assert not without[0].tensors[0].leaf
     assert all(leaves(case, operator.leaves) for case in without)
@@ -135,6 +135,6 @@ def test_a_gradient_that_is_left_out_costs_the_others_nothing(name: str) -> None
         and all(t.values[0] != "beyond" for t in case.tensors if isinstance(t, TensorRecipe))
     )
     results = judge_case(case, operator, backends.resolve_all(["cpu"]), rules, ("backward",))
-    assert [result.verdict.value for result in results] == ["rounding"]
+    assert [result.verdict.passes for result in results] == [True]
     faulty = judge_case(case, operator, [Off()], rules, ("backward",))
     assert [result.verdict.fails for result in faulty] == [True]
