@@ -81,7 +81,9 @@ class InputNumbers:
     @functools.cached_property
     def repeats(self) -> bool:
         """Whether an operand's numbers repeat (one frequent number, few integers, overlapping
-        views): the errors of results are then correlated."""
+        views, two operands in the same memory): the errors of results are then correlated."""
+        if self.arguments.shared:
+            return True
         for base, tensor in zip(self.materials.bases, self.arguments.tensors, strict=True):
             # Narrow formats have few distinct numbers in any case.
             wide = base.dtype.kind in "fc" and base.itemsize >= 4

@@ -163,7 +163,7 @@ def test_each_vice_is_blamed_on_the_device_by_name(plug: Plug) -> None:
 
 def test_integers_that_pass_through_float32(plug: Plug) -> None:
     plug("mul=int-as-float32")
-    found = results("mul", dtypes=["int64"], examples=6)
+    found = results("mul", dtypes=["int64"], examples=16)
     failing = [r for r in found if r.verdict.fails]
     assert {r.verdict.value for r in failing} == {"divergent"}
     assert any("integer arithmetic goes through float32" in r.explanation for r in failing)

@@ -35,13 +35,15 @@ class Faulty(consistency.Backend):
         )
 
 
-def results(operator: str, fault: Call | None, dtype: str, direction: str) -> list[Result]:
+def results(
+    operator: str, fault: Call | None, dtype: str, direction: str, examples: int = 40
+) -> list[Result]:
     run = unshrunk(
         [operator],
         ["cpu", Faulty(fault)],
         [dtype],
         [direction],
-        examples=40,
+        examples=examples,
         tolerances=None,
         reference="float64",
         exhaustive=False,

@@ -112,7 +112,8 @@ FAULTS: list[tuple[str, Call, str, str, float]] = [
 def test_a_fault_of_frameworks_is_named(
     operator: str, fault: Call, dtype: str, cause: str, share: float
 ) -> None:
-    failing = [r for r in results(operator, fault, dtype, "forward") if r.verdict.fails]
+    many = 150 if "pool" in operator else 40  # few windows hold negative numbers and padding
+    failing = [r for r in results(operator, fault, dtype, "forward", many) if r.verdict.fails]
     named = [r for r in failing if r.cause == cause]
     assert named
     assert len(named) >= share * len(failing), [

@@ -170,7 +170,7 @@ def test_a_wrong_formula_does_not_shrink() -> None:
 
 
 def test_a_degraded_float32_path_shows_in_the_mean() -> None:
-    one = scaled("matmul", tf32, 20)
+    one = scaled("matmul", tf32, 40)
     assert not one.violations
     assert one.ratio > precision_scaling.HIGHEST
     assert "the float32 path is degraded" in one.problem

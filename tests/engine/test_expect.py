@@ -308,7 +308,7 @@ def test_a_recording_holds_cases_enough(
         dtypes=["float32"],
         directions=("forward",),
         examples=30,
-        seed=1,
+        seed=2,
     )
     failing = judge_recordings(recorded).failures[0]
     told = invoke(

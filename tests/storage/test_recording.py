@@ -190,7 +190,7 @@ class Counting(consistency.Backend):
 
 def corpus(folder: Path, **more: Any) -> Path:
     chosen = {
-        "operators": ["exp", "matmul", "add_", "nn.functional.conv2d"],
+        "operators": ["exp", "mv", "add_", "nn.functional.conv2d"],
         "dtypes": ["float32", "int64"],
         "examples": 4,
     } | more
@@ -214,7 +214,7 @@ def test_recorded_in_one_step_or_from_a_corpus_or_from_its_literal_tensors(tmp_p
     recipes, literal = corpus(tmp_path / "c"), corpus(tmp_path / "l", literal=True)
     first = consistency.record(backend="cpu", corpus=recipes, out=tmp_path / "a")
     arguments: dict[str, Any] = {
-        "operators": ["exp", "matmul", "add_", "nn.functional.conv2d"],
+        "operators": ["exp", "mv", "add_", "nn.functional.conv2d"],
         "dtypes": ["float32", "int64"],
     }
     assert consistency.record(**arguments, examples=4, backend="cpu", out=tmp_path / "b") == first
