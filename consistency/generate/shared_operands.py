@@ -15,8 +15,18 @@ from ..operators.declare import Call, Drawing, Operator
 
 ONE_IN = 12  # calls of an operator that can be called so
 # The places of the operands that may be the same.
-ELEMENTWISE = {"add": (0, 1), "sub": (0, 1), "mul": (0, 1), "maximum": (0, 1), "minimum": (0, 1),
-               "where": (1, 2), "addcmul": (1, 2)}  # fmt: skip
+PLACES = {"where": (1, 2), "addcmul": (1, 2), "addcdiv": (1, 2)} | dict.fromkeys(
+    (
+        "add", "sub", "mul", "div", "true_divide", "remainder", "fmod", "maximum", "minimum",
+        "fmax", "fmin", "hypot", "atan2", "copysign", "logaddexp", "xlogy", "lerp",
+        "eq", "ne", "lt", "le", "gt", "ge", "isclose",
+        "dot", "vdot", "outer", "kron", "cross", "linalg.cross", "linalg.vecdot",
+        "nn.functional.mse_loss", "nn.functional.l1_loss", "nn.functional.smooth_l1_loss",
+        "nn.functional.huber_loss", "nn.functional.cosine_similarity",
+        "nn.functional.pairwise_distance",
+    ),
+    (0, 1),
+)  # fmt: skip
 PRODUCTS = frozenset({"mm", "matmul", "bmm", "nn.functional.linear", "inner"})
 LISTS = frozenset({"cat", "stack", "hstack", "vstack"})
 ATTENTION = "nn.functional.scaled_dot_product_attention"
@@ -27,8 +37,8 @@ def with_shared_operand(d: Drawing, operator: Operator, call: Call) -> Call:
     """The call, one time in twelve with an operand in the memory of an earlier one. Shrinks towards
     operands of their own."""
     name = operator.name.removesuffix(METHOD)
-    places = ELEMENTWISE.get(name, (0, 1))
-    known = name in ELEMENTWISE or name in PRODUCTS or name in LISTS or name == ATTENTION
+    places = PLACES.get(name, (0, 1))
+    known = name in PLACES or name in PRODUCTS or name in LISTS or name == ATTENTION
     if not known or d.integer(0, ONE_IN - 1) != ONE_IN - 1:
         return call
     args = call.args
@@ -41,7 +51,7 @@ def with_shared_operand(d: Drawing, operator: Operator, call: Call) -> Call:
         return call
     if name == ATTENTION:
         return call if call.kwargs.get("attn_mask") is not None else _to_itself(call, first)
-    if name in ELEMENTWISE:
+    if name in PLACES:
         return _replaced(call, places[1], first.again())
     return _product(d, name, call, first)
 

@@ -283,10 +283,10 @@ class Reference(InputNumbers):
     def _magnitudes(self) -> Magnitudes:
         kind = self.model.magnitude if self.direction == "forward" else self.model.backward
         count = len(self.outputs)
-        if not callable(kind):
-            return MAGNITUDES[kind](self, count)
-        if (whole := self._with_every_leaf) is not None:
-            # Error models give S of every gradient, in the order of the arguments.
+        ways = callable(kind) or bool(self.arguments.shared)
+        if ways and (whole := self._with_every_leaf) is not None:
+            # Error models give S of every gradient, in the order of the arguments, and what comes
+            # through memory in several ways may cancel.
             asked, every = (
                 leaves(each.materials.case, self.operator.leaves) for each in (self, whole)
             )
@@ -295,6 +295,8 @@ class Reference(InputNumbers):
                 dict(zip(every, whole._magnitudes(), strict=True)),
                 asked,
             )
+        if not callable(kind):
+            return MAGNITUDES[kind](self, count)
         raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
         with one_thread(self.operator, self.arguments):
             magnitude = kind(tuple(self.arguments.args), self.arguments.kwargs, raw)
