@@ -103,7 +103,7 @@ Variations of drawn cases helped little, because what else was odd about them hi
 those of ordinary calls helped more. The cases that reach most of what no other does are shipped,
 in half and double precision, too. {third} of the 45 are noticed since, with the list in view.
 **Of a new report, expect half to four fifths to be noticed by a quick run** (the fifth to the
-fourteenth list), and more by a longer one.
+fifteenth list), and more by a longer one.
 
 A fourth list, of 42 reports of compilers and other frameworks (Inductor, Triton, ONNX Runtime,
 OpenVINO, XLA, TensorFlow, MLX, Core ML, TVM and others), was measured when it was complete and
