@@ -210,9 +210,18 @@ class Reference(InputNumbers):
         )
         if self.model.moves:  # each cotangent is added once at most
             spread = min(spread, float(max(sum(o.numel() for o in forward), 1)))
+        if self._adds_cotangents:
             spread = max(spread, self._most_cotangents(index))
         # If the intermediates are themselves sums, each term has the error of such a sum.
         return max(spread, n) if "through-sums" in self.operator.traits else spread
+
+    @property
+    def _adds_cotangents(self) -> bool:
+        """Whether gradients are sums of cotangents, as they come or, between two neighbors of a
+        quantile, in shares."""
+        return self.model.moves or (
+            self.operator.family == "sorting" and self.model.kind == "accumulated"
+        )
 
     def _most_cotangents(self, index: int) -> float:
         """How many cotangents the element of a gradient adds up that adds most of them, as of a row
@@ -248,7 +257,7 @@ class Reference(InputNumbers):
         case = self.materials.case
         constant = case.cotangent_layout in ("expanded", "constant")
         averaged = "linear" in self.operator.traits and len(case.tensors) == 1
-        added = self.direction == "backward" and (self.model.moves or averaged)
+        added = self.direction == "backward" and (self._adds_cotangents or averaged)
         return (constant and added) or super().low_entropy
 
     @functools.cached_property
