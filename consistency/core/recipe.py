@@ -39,7 +39,8 @@ class TensorRecipe:
     :mod:`consistency.generate.value_classes`), ``special`` puts single tokens such as ``"nan"`` or
     ``"-0"`` at flat positions of the base. ``leaf=False``: its gradient is not asked for, as that
     of a model's input is not. ``shared``: it lies in the memory of an earlier tensor of the same
-    numbers (:func:`owner`), of which it is a view, and through which its gradient goes.
+    numbers (:func:`owner`), of which it is a view, and through which its gradient goes; literal
+    copies of a case give it memory of its own.
     """
 
     base: tuple[int, ...]

@@ -46,7 +46,7 @@ SHAPELESS = frozenset(
 LARGE = ("normal", 0.0, 300.0)
 SQUARING = frozenset({"normalization", "reduction"})
 UNCHECKED = frozenset({"optimizers", "rnn"})  # kernels that check little, and end the process
-NUMBERS_ONLY = frozenset({"pooling"})  # orders of norms: their gradient is nobody's promise
+NUMBERS_ONLY = frozenset({"pooling"})  # torch takes an int or a float there
 SQUARE = frozenset({"diagonal", "exchanged", "positive-definite"})  # of n x n matrices, n first
 
 

@@ -227,9 +227,9 @@ def of_samples(
     outputs: Tensors,
     x: torch.Tensor,
     grid: torch.Tensor,
-    mode: str,
-    padding_mode: str,
-    align_corners: bool,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
 ) -> Any:
     if mode == "nearest":
         return outputs[0].abs()
@@ -248,14 +248,24 @@ def reach(grid: torch.Tensor, padding_mode: str) -> torch.Tensor:
 def of_gradients(gradients: Tensors, x: torch.Tensor, *args: Any, **kwargs: Any) -> list[float]:
     """Of the pixels, some cotangents of at most 1; of sampling points, differences of pixels in
     every channel: n / 2 times the slope between pixels, which lie n to the interval [-1, 1]. The
-    slope changes with the position, whose rounding is n · u / 2 pixels, and more where it is
-    reflected."""
+    slope changes with the position, whose rounding is n · u / 2 pixels."""
     half_side = max(max(x.shape[2:]) / 2.0, 1.0)
     sizes = (largest(gradients[0]) + 1.0, largest(x) * x.shape[1] * half_side)
-    factor = 2.0 * extents(x)
-    if len(gradients) > 1:
-        factor *= largest(reach(args[0], kwargs["padding_mode"]))
-    return [factor * size for size, _ in zip(sizes, gradients, strict=False)]
+    return [2.0 * size * extents(x) for size, _ in zip(sizes, gradients, strict=False)]
+
+
+@hook
+def of_reflected_gradients(
+    gradients: Tensors,
+    x: torch.Tensor,
+    grid: torch.Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> list[float]:
+    """As :func:`of_gradients`, at positions that are rounded before they are reflected."""
+    factor = largest(reach(grid, padding_mode))
+    return [factor * size for size in of_gradients((x,), {}, gradients)]
 
 
 @hook
@@ -329,6 +339,14 @@ OPERATORS = [
         reference=resized,
         **DISCONTINUOUS,
     ),
-    op("grid_sample", grid_sample, of_samples, of_gradients, FLOAT, edges=(1,), **DISCONTINUOUS),
+    op(
+        "grid_sample",
+        grid_sample,
+        of_samples,
+        of_reflected_gradients,
+        FLOAT,
+        edges=(1,),
+        **DISCONTINUOUS,
+    ),
     op("affine_grid", affine_grid, of_affine, of_points, traits=frozenset({"linear"})),
 ]

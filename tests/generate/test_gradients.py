@@ -128,13 +128,18 @@ def test_a_gradient_that_is_left_out_costs_the_others_nothing(name: str) -> None
     """The healthy CPU passes, and a wrong gradient of the parameters is noticed, other than in
     cases in which a wrong one is expected: of numbers whose squares leave the format."""
     operator, rules = operators.get(name), tolerances.load()
-    case = next(
-        case
+    judged = [
+        (case, *judge_case(case, operator, backends.resolve_all(["cpu"]), rules, ("backward",)))
         for case in batch(operator, "float32", 40)
         if not _has_all(case)
         and all(t.values[0] != "beyond" for t in case.tensors if isinstance(t, TensorRecipe))
+    ]
+    assert not [case.line for case, found in judged if found.verdict.fails]
+    case = next(
+        case
+        for case, found in judged
+        # The gradient of one number in half precision is a sum that may cancel.
+        if found.verdict.value == "rounding" and {t.dtype for t in case.tensors} == {"float32"}
     )
-    results = judge_case(case, operator, backends.resolve_all(["cpu"]), rules, ("backward",))
-    assert [result.verdict.passes for result in results] == [True]
     faulty = judge_case(case, operator, [Off()], rules, ("backward",))
     assert [result.verdict.fails for result in faulty] == [True]

@@ -104,14 +104,10 @@ class _Stirring(_Steps):
 
     def touched(self, value: torch.Tensor) -> torch.Tensor:
         self.seen += 1
-        return stirred(value, _salt(*self._place)) if self.seen == self.chosen else value
+        return stirred(value, _salt(self.seen, self.pattern)) if self.seen == self.chosen else value
 
     def sloped(self, rounded: torch.Tensor) -> torch.Tensor:
         return rounded
-
-    @property
-    def _place(self) -> tuple[int, int]:
-        return self.seen, self.pattern
 
     def __call__(self, name: str, *args: Any, **kwargs: Any) -> Any:
         if name in _OF_STEPS:
