@@ -10,6 +10,7 @@
     python tools/shipped_cases.py further STATE             # cases where `one-off` is not noticed
     python tools/shipped_cases.py reach STATE               # cases for conditions that none meets
     python tools/shipped_cases.py plain STATE               # plain calls that none is
+    python tools/shipped_cases.py called STATE              # other programs' calls (calls-*.jsonl)
     python tools/shipped_cases.py add STATE                 # these into the files
 
 What the package's cases are worth, without choosing any (docs/adequacy.md):
@@ -39,10 +40,11 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 COMMANDS = (
-    "select", "shorten", "write", "replace", "count", "further", "reach", "plain", "add",
-    "measure", "one-off", "page",
+    "select", "shorten", "write", "replace", "count", "further", "reach", "plain", "called",
+    "add", "measure", "one-off", "page",
 )  # fmt: skip
-ONE_OFF, FURTHER, MEASURED = "one-off", "further", "measured"  # files of a state
+# Files of a state. Other programs' calls are lines of an operator, a dtype and a case.
+ONE_OFF, FURTHER, MEASURED, CALLS = "one-off", "further", "measured", "calls"
 # Those that most runs test come first.
 ORDER = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool", "complex64")
 
@@ -243,6 +245,32 @@ def reach(state: Path, part: int, parts: int, only: str, dtypes: str, plain: boo
                 stream.flush()
 
 
+def called(state: Path, part: int, parts: int, only: str) -> None:
+    """Chooses among calls that other people's programs and tests make, by what no case meets."""
+    from consistency import operators
+    from consistency.core.model import Case
+    from tests.support.adequacy.search import called as chosen
+
+    calls: dict[tuple[str, str], list[Case]] = {}
+    for row in lines_of(state, CALLS):
+        operator = operators.get(row["operator"])
+        usable = row["dtype"] in operator.dtypes and "random" not in operator.traits
+        if usable and operator.cases is None and fnmatch.fnmatchcase(operator.name, only):
+            case = Case.from_json(row["case"])
+            calls.setdefault((operator.name, row["dtype"]), []).append(case)
+    done = {(row["operator"], row["dtype"]) for row in lines_of(state, FURTHER)}
+    with (state / f"{FURTHER}-called-{part}.jsonl").open("a", encoding="utf-8") as stream:
+        for key in sorted(calls)[part - 1 :: parts]:
+            if key not in done:
+                failing: list[Case] = []
+                found = chosen(operators.get(key[0]), key[1], calls[key], failing)
+                row = {"operator": key[0], "dtype": key[1], "missed": []}
+                row |= {"found": [{"case": case.to_json()} for case in found]}
+                row |= {"failing": [case.line for case in failing]}
+                stream.write(json.dumps(row) + "\n")
+                stream.flush()
+
+
 def lines_of(state: Path, name: str) -> Iterator[dict[str, Any]]:
     """The rows of the files of one kind."""
     for path in sorted(state.glob(f"{name}-*.jsonl")):
@@ -376,6 +404,8 @@ def main() -> None:
     elif chosen.command in ("reach", "plain"):
         plain = chosen.command == "plain"
         reach(chosen.state, part, parts, chosen.only, chosen.dtype, plain)
+    elif chosen.command == "called":
+        called(chosen.state, part, parts, chosen.only)
     elif chosen.command == "add":
         add(chosen.state)
     elif chosen.command == "shorten":

@@ -13,6 +13,8 @@ from . import (  # noqa: F401
     eleventh_list_reductions,
     fifteenth_list,
     fifteenth_list_reductions,
+    sixteenth_list,
+    sixteenth_list_reductions,
     fifth_list,
     fifth_list_sizes,
     fourteenth_list,

@@ -72,6 +72,7 @@ OF_ORDINARY, OF_ORDINARY_IN_OTHERS = Search(40, 80, 0.9), Search(5, 24, 0.9)
 OF_DRAWN = Search(10, 30, 1.9)  # where the ordinary calls are drawn ones
 OF_PLAIN, PLAIN_IN_OTHERS = Search(28, 80, 0.9), Search(4, 12, 1.4)
 OF_IMAGES, IMAGES_IN_OTHERS = Search(10, 20, 0.9), Search(3, 6, 0.9)
+OF_CALLED, CALLED_IN_OTHERS = Search(20, 60, 1.9), Search(5, 15, 1.9)
 PLAIN_COUNT = 240  # draws among whose options combinations are looked for
 
 
@@ -112,6 +113,17 @@ def plain(operator: Operator, dtype: str, failing: list[Case] | None = None) -> 
         small = [case for case in calls(operator, drawn) if elements(case) <= MOST_ELEMENTS]
         found += _chosen(operator, small, reached, search, failing, told)
     return found
+
+
+def called(
+    operator: Operator, dtype: str, calls: Iterable[Case], failing: list[Case] | None = None
+) -> list[Case]:
+    """Those of ``calls``, which other people's programs make, that meet what no case of a quick run
+    does; as :func:`further`."""
+    reached = {text for case in quick(operator, dtype) for text in reach(case)}
+    small = [case for case in calls if elements(case) <= MOST_OF_ALL]
+    search = OF_CALLED if dtype == operator.dtypes[0] else CALLED_IN_OTHERS
+    return _chosen(operator, small, reached, search, failing)
 
 
 def _chosen(
