@@ -198,7 +198,7 @@ class GroupedElements(ScaledElements):
         hook, reference = self.reference.operator.alternatives, self.reference
         assert hook is not None
         raw = tuple(o.tensor for o in reference.outcome.outputs if o.tensor is not None)
-        for outputs in hook(tuple(reference.arguments.args), reference.arguments.kwargs, raw):
+        for outputs in hook(*reference.hook_arguments, raw):
             yield outputs[self.index]
 
     def _across_edges(self, u: float) -> Iterator[Any]:

@@ -31,6 +31,13 @@ def argument_names(operator: Operator) -> tuple[str, ...]:
     return tuple(names)
 
 
+def required_names(operator: Operator) -> tuple[str, ...]:
+    """The names of those among :func:`argument_names` that have no default."""
+    parts = _split(_arguments(operator)[1:-1])
+    names = argument_names(operator)
+    return tuple(n for n, part in zip(names, parts, strict=False) if "=" not in part)
+
+
 def _arguments(operator: Operator) -> str:
     function = operator.callable
     try:

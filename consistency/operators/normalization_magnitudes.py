@@ -125,13 +125,13 @@ def of_channels(instance: bool, backward: bool) -> Magnitude:
 
     @hook
     def size(
-        outputs: Tensors, x: torch.Tensor, mean: Any = None, variance: Any = None,
+        outputs: Tensors, x: torch.Tensor, running_mean: Any = None, running_var: Any = None,
         weight: Any = None, bias: Any = None,
         training: bool = False, use_input_stats: bool = True, eps: float = 1e-5,
         momentum: float = 0.1,
     ) -> list[Any]:  # fmt: skip
         batch = use_input_stats if instance else training
-        sizes = channel_sizes(x, mean, variance, eps, batch, instance)
+        sizes = channel_sizes(x, running_mean, running_var, eps, batch, instance)
         if backward:
             return slopes(outputs, sizes, by_channel(x), weight)
         statistics = written(x, outputs) if batch else [largest(output) for output in outputs[1:]]

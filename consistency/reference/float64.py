@@ -25,8 +25,9 @@ from ..core import bits, dtypes
 from ..core.model import Outcome, Output
 from ..core.recipe import TensorRecipe, tensors
 from ..core.verdict import OutcomeStatus
-from ..generate.materialize import Adjust, Arguments, Materials, leaves
+from ..generate.materialize import Adjust, Arguments, Materials, leaves, prepare
 from ..generate.value_classes import EXACT_CLASSES
+from ..operators.common_form import common_form, in_common_form, order_of, placed
 from ..operators.declare import Operator
 from .converted_integers import converted
 from .input_numbers import InputNumbers
@@ -162,7 +163,7 @@ class Reference(InputNumbers):
             o.tensor if o.tensor is None or not floats(o.tensor) else _widen(o.tensor)
             for o in outputs
         ]
-        observations = hook(tuple(self.arguments.args), self.arguments.kwargs, tuple(wide))
+        observations = hook(*self.hook_arguments, tuple(wide))
         dtype = next(
             (o.dtype for o in outputs if dtypes.floats(o.dtype)), self.materials.case.dtype
         )
@@ -174,6 +175,11 @@ class Reference(InputNumbers):
             )
             for i, tensor in enumerate(observations)
         )
+
+    @functools.cached_property
+    def hook_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments in the one form that hooks of the declaration see."""
+        return common_form(self.operator, self.arguments.args, self.arguments.kwargs)
 
     def terms(self, index: int) -> float:
         """n: the number of terms accumulated into one element of output ``index``."""
@@ -194,7 +200,7 @@ class Reference(InputNumbers):
         if not forward:
             return 1.0
         n = max(
-            float(self.model.terms(tuple(self.arguments.args), self.arguments.kwargs, forward)), 1.0
+            float(self.model.terms(*self.hook_arguments, forward)), 1.0
         )
         if self.direction == "forward":
             return n
@@ -285,13 +291,20 @@ class Reference(InputNumbers):
         if self.input_size <= LARGE or self.holds_special_values:
             return None
         raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
-        least = below(tuple(self.arguments.args), self.arguments.kwargs, raw)
+        least = below(*self.hook_arguments, raw)
         assert isinstance(least, (torch.Tensor, float))
         return least
 
     def _magnitudes(self) -> Magnitudes:
         kind = self.model.magnitude if self.direction == "forward" else self.model.backward
         count = len(self.outputs)
+        if callable(kind) and (ordered := self._in_common_order) is not None:
+            other, places = ordered
+            own, theirs = (
+                leaves(each.materials.case, each.operator.leaves) for each in (self, other)
+            )
+            sizes = dict(zip((places[n] for n in theirs), other._magnitudes(), strict=True))
+            return tuple(sizes[n] for n in own)
         ways = callable(kind) or bool(self.arguments.shared)
         if ways and (whole := self._with_every_leaf) is not None:
             # Error models give S of every gradient, in the order of the arguments, and what comes
@@ -308,7 +321,7 @@ class Reference(InputNumbers):
             return MAGNITUDES[kind](self, count)
         raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
         with one_thread(self.operator, self.arguments):
-            magnitude = kind(tuple(self.arguments.args), self.arguments.kwargs, raw)
+            magnitude = kind(*self.hook_arguments, raw)
         if isinstance(magnitude, str):  # no closed form for these arguments
             return MAGNITUDES[magnitude](self, count)
         if isinstance(magnitude, torch.Tensor) and not magnitude.requires_grad:
@@ -317,6 +330,22 @@ class Reference(InputNumbers):
             tuple(magnitude) if isinstance(magnitude, (tuple, list)) else (magnitude,) * count
         )
         return tuple(m.detach() if isinstance(m, torch.Tensor) else m for m in magnitude)
+
+    @functools.cached_property
+    def _in_common_order(self) -> tuple[Reference, list[int]] | None:
+        """The same call in the form that hooks see, where its gradients come in another order (an
+        operand that is given by name stands behind the others), and where each of its tensors
+        stands here."""
+        case = self.materials.case
+        if self.direction == "forward" or not case.kwargs or self.arguments.shared:
+            return None
+        places = order_of(self.operator, case)
+        if places is None:
+            return None
+        back = [places.index(place) for place in range(len(places))]
+        operator = placed(self.operator, back)
+        ordered = in_common_form(self.operator, case)
+        return Reference(operator, prepare(ordered), self.direction), places
 
     @functools.cached_property
     def _with_every_leaf(self) -> Reference | None:

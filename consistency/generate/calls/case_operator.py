@@ -8,6 +8,7 @@ from ...core import case_source
 from ...core.case_source import parse_source
 from ...core.model import Case
 from ...errors import UsageError
+from ...operators.common_form import in_form_of
 from ...operators.declare import Operator
 from . import aten, opinfo, torch_functions
 
@@ -17,7 +18,7 @@ def operator_of(case: Case) -> Operator:
     source = parse_source(case.source)
     match source.kind:
         case "":
-            return operators.exactly(case.operator)
+            return in_form_of(operators.exactly(case.operator), case)
         case case_source.OPINFO:
             return opinfo.operator_named(case.operator, source.name)
         case case_source.CALL:

@@ -1,0 +1,137 @@
+"""One form of a call for every form that torch takes.
+
+Any argument may be given by position or by name, and losses take two that ``reduction`` has
+replaced (torch.nn.functional: "``size_average`` and ``reduce`` are in the process of being
+deprecated"). Hooks see required arguments by position, others by name, and ``reduction`` alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ..core.model import Case
+from ..core.recipe import tensors
+from .call_signature import argument_names, required_names
+from .declare import Operator
+
+_REPLACED = ("size_average", "reduce")
+OUT = ".out"
+
+
+def common_form(
+    operator: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of the same call: required ones by position, up to the first that is missing,
+    the others by name, as far as every overload has the same name in the same place. What torch
+    does not describe stays as it is."""
+    names, required = _described(operator)
+    given, named = tuple(args), dict(kwargs)
+    if required < len(given) <= len(names) and not set(names[required : len(given)]) & set(named):
+        named |= zip(names[required:], given[required:], strict=False)
+        given = given[:required]
+    for name in names[len(given) : required]:
+        if name not in named:
+            break
+        given += (named.pop(name),)
+    return given, _with_reduction(named) if any(n in named for n in _REPLACED) else named
+
+
+@functools.lru_cache(maxsize=4096)
+def _described(operator: Operator) -> tuple[tuple[str, ...], int]:
+    """The names of what can be given by position, up to the first place where overloads differ, and
+    how many of them have no default."""
+    into = operator.name.endswith(OUT)  # takes the destination, then what its operator takes
+    operator = operator.form_of or operator
+    function: Any = operator.callable
+    if not str(getattr(function, "__module__", None) or "torch").startswith("torch"):
+        # Our own formulas, and those of whoever declares an operator: hooks fit what is drawn.
+        return (operands := required_names(operator)), len(operands)
+    names, required = argument_names(operator), len(required_names(operator))
+    if inspect.ismethoddescriptor(function) and names[:1] != ("input",):
+        names, required = ("input", *names), required + 1
+    overloads = _overloads(operator) if not inspect.isfunction(function) else []
+    for place in range(required, len(names)):
+        found = {overload[place] for overload in overloads if len(overload) > place}
+        if found - {names[place]}:
+            names = names[:place]
+            break
+    return (("out", *names), required + 1) if into else (names, required)
+
+
+def _overloads(operator: Operator) -> list[tuple[str, ...]]:
+    """The names of what ATen's overloads take by position."""
+    base = operator.aten or operator.name.replace(".", "_")
+    schemas = torch._C._jit_get_schemas_for_operator(f"aten::{base}")
+    return [
+        tuple(
+            "input" if one.name == "self" else one.name
+            for one in schema.arguments
+            if not one.kwarg_only
+        )
+        for schema in schemas
+    ]
+
+
+def in_form_of(operator: Operator, case: Case) -> Operator:
+    """The operator with its positions of tensors (which it writes to, which have gradients) counted
+    as they stand in ``case``; a destination ``out=`` is written to, too."""
+    if not case.kwargs:
+        return operator
+    written = operator.mutates
+    places = order_of(operator, case)
+    if places is not None:
+        operator = placed(operator, places)
+        written = operator.mutates
+    if "out" in case.kwargs:
+        here = {id(tensor): place for place, tensor in enumerate(case.tensors)}
+        written = (*written, *(here[id(tensor)] for tensor in tensors(case.kwargs["out"])))
+    return operator if written == operator.mutates else replace(operator, mutates=written)
+
+
+def in_common_form(operator: Operator, case: Case) -> Case:
+    """The same call, in the form that hooks see."""
+    args, kwargs = common_form(operator, case.args, case.kwargs)
+    return replace(case, args=args, kwargs=kwargs)
+
+
+def order_of(operator: Operator, case: Case) -> list[int] | None:
+    """Where the tensors of the call in the common form stand in ``case``; None where they have the
+    same order."""
+    recipes = case.tensors
+    here = {id(tensor): place for place, tensor in enumerate(recipes)}
+    if len(here) < len(recipes):
+        return None
+    places = [here[id(tensor)] for tensor in in_common_form(operator, case).tensors]
+    return None if places == sorted(places) else places
+
+
+def placed(operator: Operator, places: Sequence[int]) -> Operator:
+    """The operator with its positions of tensors changed as ``places`` tells."""
+
+    def moved(positions: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(places[n] for n in positions if n < len(places))
+
+    return replace(
+        operator,
+        mutates=moved(operator.mutates),
+        edges=moved(operator.edges),
+        differentiable_inputs=None
+        if operator.differentiable_inputs is None
+        else moved(operator.differentiable_inputs),
+    )
+
+
+def _with_reduction(named: dict[str, Any]) -> dict[str, Any]:
+    """With ``reduction`` in place of what it has replaced."""
+    size_average, reduce = (named.pop(name, None) for name in _REPLACED)
+    if size_average is None and reduce is None:
+        return named
+    return named | {
+        "reduction": "none" if reduce is False else "sum" if size_average is False else "mean"
+    }
