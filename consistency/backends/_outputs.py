@@ -99,13 +99,13 @@ def _collect(
         return tuple(outputs)
     # A caller's no_grad() would silently leave no gradients to compare.
     with contextlib.nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
-        args = tuple(arguments.args)
+        args, kwargs = tuple(arguments.args), arguments.kwargs
         tensors: Sequence[torch.Tensor] = arguments.tensors
         if operator.mutates:
-            args, tensors = on_copies(arguments, operator.mutates)
+            args, kwargs, tensors = on_copies(arguments, operator.mutates)
         if observer is not None:
             observer.begin(tensors)
-        result = function(args, arguments.kwargs)
+        result = function(args, kwargs)
         if observer is not None:
             result = list(limited(result))
             observer.returned(result)
@@ -120,12 +120,13 @@ def _collect(
 
 def on_copies(
     arguments: Arguments, written: Sequence[int]
-) -> tuple[tuple[Any, ...], list[torch.Tensor]]:
-    """The arguments, and their tensors, with copies of those that are written: leaves cannot be
-    written, and their gradient is the copy's."""
+) -> tuple[tuple[Any, ...], dict[str, Any], list[torch.Tensor]]:
+    """The arguments, by position and by name, and their tensors, with copies of those that are
+    written: leaves cannot be written, and their gradient is the copy's."""
     tensors = [t.clone() if i in written else t for i, t in enumerate(arguments.tensors)]
     copies = {id(t): copy for t, copy in zip(arguments.tensors, tensors, strict=True)}
-    return tuple(copies.get(id(arg), arg) for arg in arguments.args), tensors
+    named = {name: copies.get(id(arg), arg) for name, arg in arguments.kwargs.items()}
+    return tuple(copies.get(id(arg), arg) for arg in arguments.args), named, tensors
 
 
 def limited(result: Any) -> Iterable[Any]:

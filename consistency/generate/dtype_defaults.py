@@ -76,7 +76,7 @@ def _cut(dtype: torch.dtype, args: Args, kwargs: Kwargs) -> None:
     # By position, a flag says that the matrix is Hermitian; by name it is a number.
     second = (arg for arg in args[1:2] if not isinstance(arg, bool))
     if all(tolerance is None for tolerance in (*named, *second)):
-        matrix = args[0] if args else kwargs.get("A", kwargs.get("input"))
+        matrix: Any = args[0] if args else kwargs.get("A", kwargs.get("input"))
         kwargs["rtol"] = max(matrix.shape[-2:]) * torch.finfo(dtype).eps
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -35,23 +36,35 @@ def common_form(
     if required < len(given) <= len(names) and not set(names[required : len(given)]) & set(named):
         named |= zip(names[required:], given[required:], strict=False)
         given = given[:required]
+    given, named = _with_operands(names, required, given, named)
+    return given, _with_reduction(named) if any(n in named for n in _REPLACED) else named
+
+
+def _with_operands(
+    names: Sequence[str], required: int, given: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Required arguments by position, up to the first that is missing."""
     for name in names[len(given) : required]:
         if name not in named:
             break
         given += (named.pop(name),)
-    return given, _with_reduction(named) if any(n in named for n in _REPLACED) else named
+    return given, named
 
 
 @functools.lru_cache(maxsize=4096)
 def _described(operator: Operator) -> tuple[tuple[str, ...], int]:
     """The names of what can be given by position, up to the first place where overloads differ, and
     how many of them have no default."""
+    if operator.name.startswith("aten."):
+        return (), 0  # positions and names are those of the overload's schema
     into = operator.name.endswith(OUT)  # takes the destination, then what its operator takes
     operator = operator.form_of or operator
     function: Any = operator.callable
     if not str(getattr(function, "__module__", None) or "torch").startswith("torch"):
         # Our own formulas, and those of whoever declares an operator: hooks fit what is drawn.
         return (operands := required_names(operator)), len(operands)
+    if "random" in operator.traits:
+        return (), 0  # hooks take what a distribution is given in the order of the call
     names, required = argument_names(operator), len(required_names(operator))
     if inspect.ismethoddescriptor(function) and names[:1] != ("input",):
         names, required = ("input", *names), required + 1
@@ -83,32 +96,42 @@ def in_form_of(operator: Operator, case: Case) -> Operator:
     as they stand in ``case``; a destination ``out=`` is written to, too."""
     if not case.kwargs:
         return operator
-    written = operator.mutates
+    here = {id(tensor): place for place, tensor in enumerate(case.tensors)}
+    names = _written_names(operator)
     places = order_of(operator, case)
     if places is not None:
         operator = placed(operator, places)
-        written = operator.mutates
-    if "out" in case.kwargs:
-        here = {id(tensor): place for place, tensor in enumerate(case.tensors)}
-        written = (*written, *(here[id(tensor)] for tensor in tensors(case.kwargs["out"])))
-    return operator if written == operator.mutates else replace(operator, mutates=written)
+    if set(names) & set(case.kwargs):
+        found = [
+            [here[id(t)] for t in tensors(case.kwargs[name])] if name in case.kwargs else [place]
+            for name, place in zip(names, operator.mutates, strict=False)
+        ]
+        operator = replace(operator, mutates=tuple(itertools.chain(*found)))
+    into = tuple(here[id(tensor)] for tensor in tensors(case.kwargs.get("out")))
+    return replace(operator, mutates=(*operator.mutates, *into)) if into else operator
+
+
+def _written_names(operator: Operator) -> tuple[str, ...]:
+    """The names of the tensors that are written to, which stand first among the arguments."""
+    names = _described(operator)[0] if operator.mutates else ()
+    return tuple(names[place] for place in operator.mutates if place < len(names))
 
 
 def in_common_form(operator: Operator, case: Case) -> Case:
-    """The same call, in the form that hooks see."""
-    args, kwargs = common_form(operator, case.args, case.kwargs)
+    """The same call with its required arguments by position."""
+    args, kwargs = _with_operands(*_described(operator), tuple(case.args), dict(case.kwargs))
     return replace(case, args=args, kwargs=kwargs)
 
 
 def order_of(operator: Operator, case: Case) -> list[int] | None:
-    """Where the tensors of the call in the common form stand in ``case``; None where they have the
-    same order."""
+    """Where the tensors of the call stand in ``case`` if its required arguments are given by
+    position; None where they have the same order."""
+    if len(case.args) >= _described(operator)[1]:
+        return None
     recipes = case.tensors
     here = {id(tensor): place for place, tensor in enumerate(recipes)}
-    if len(here) < len(recipes):
-        return None
     places = [here[id(tensor)] for tensor in in_common_form(operator, case).tensors]
-    return None if places == sorted(places) else places
+    return None if places == sorted(places) or len(here) < len(recipes) else places
 
 
 def placed(operator: Operator, places: Sequence[int]) -> Operator:

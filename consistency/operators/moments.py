@@ -201,7 +201,7 @@ def of_distance(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
 
     ḡ follows from Euler's Σx·∂x + Σy·∂y = ḡ·‖d‖.
     """
-    x, y, order = args[0].detach(), args[1].detach(), args[2]
+    x, y, order = args[0].detach(), args[1].detach(), _order(args, kwargs)
     d = (x - y).abs()
     norm = torch.linalg.vector_norm(d, order)
     terms = (d == norm).double() if order == math.inf else (d / norm) ** (order - 1)
@@ -216,11 +216,16 @@ def of_distance(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
     )
 
 
+def _order(args: Args, kwargs: Kwargs) -> float:
+    """The order of the norm that a distance is."""
+    return float(args[2] if len(args) > 2 else kwargs.get("p", 2.0))
+
+
 def of_farthest(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
     """In the maximum norm several differences may round to the largest: then Σx·∂x + Σy·∂y,
     whichever of them is chosen."""
     x, y = (a.detach() for a in args[:2])
-    if args[2] != math.inf or any(
+    if _order(args, kwargs) != math.inf or any(
         g is None or g.shape != a.shape for g, a in zip(gradients, args[:2], strict=False)
     ):
         return gradients

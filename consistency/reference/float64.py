@@ -199,9 +199,7 @@ class Reference(InputNumbers):
         forward = self.forward_outputs
         if not forward:
             return 1.0
-        n = max(
-            float(self.model.terms(*self.hook_arguments, forward)), 1.0
-        )
+        n = max(float(self.model.terms(*self.hook_arguments, forward)), 1.0)
         if self.direction == "forward":
             return n
         # All products of the forward pass, spread over the elements of this gradient.

@@ -19,6 +19,7 @@ from ...core.model import Output
 from ...core.trees import map_leaves
 from ...core.views import further_view
 from ...generate.materialize import Arguments, Materials
+from ...operators.common_form import common_form
 from ...operators.declare import Operator
 from . import balls, factorizations
 from .balls import Element, Unknowable, Unsure
@@ -206,7 +207,9 @@ class Certifier:
             if self.operator.observe is not None and outputs:
                 fresh = self._build()
                 tensors = list(
-                    self.operator.observe(tuple(fresh.args), fresh.kwargs, tuple(tensors))
+                    self.operator.observe(
+                        *common_form(self.operator, fresh.args, fresh.kwargs), tuple(tensors)
+                    )
                 )
         self.missing = trace.missing
         return [trace.node(t) if t is not None else Constant(np.zeros(())) for t in tensors]
@@ -232,8 +235,8 @@ class Certifier:
             swapped = map_leaves(
                 lambda x: copies.get(id(x), x), (tuple(arguments.args), arguments.kwargs)
             )
-            args = _copy_written(swapped[0], self.operator, arguments, copies)
-            result = list(limited(function(*args, **swapped[1])))
+            args, kwargs = _copy_written(swapped, self.operator, arguments, copies)
+            result = list(limited(function(*args, **kwargs)))
         roots = []
         with torch.no_grad():
             for root, cotangent in differentiated(result, arguments):
@@ -256,20 +259,21 @@ class Certifier:
         fresh = self._build()
         with torch.no_grad(), trace:
             observed = self.operator.observe_gradients(
-                tuple(fresh.args), fresh.kwargs, tuple(tensors)
+                *common_form(self.operator, fresh.args, fresh.kwargs), tuple(tensors)
             )
         return [trace.node(t) if t is not None else Constant(np.zeros(())) for t in observed]
 
 
 def _copy_written(
-    args: Any, operator: Operator, arguments: Arguments, copies: dict[int, torch.Tensor]
+    call: Any, operator: Operator, arguments: Arguments, copies: dict[int, torch.Tensor]
 ) -> Any:
-    """The arguments with written tensors copied inside the trace: a leaf cannot be written to."""
+    """The arguments, by position and by name, with written tensors copied inside the trace: a leaf
+    cannot be written to."""
     if not operator.mutates:
-        return args
+        return call
     changed = [arguments.tensors[i] for i in operator.mutates if i < len(arguments.tensors)]
     written = {id(copies.get(id(t), t)) for t in changed}
-    return tuple(a.clone() if id(a) in written else a for a in args)
+    return map_leaves(lambda a: a.clone() if id(a) in written else a, call)
 
 
 def _real_pairs(root: Tensor, cotangent: Tensor) -> list[tuple[Node, Node]]:

@@ -264,7 +264,7 @@ class ScriptBuilder:
         }
         hook = self.hook
         assert hook is not None
-        traced = trace(lambda *a: hook(tuple(arguments.args), arguments.kwargs, a), outputs, {},
+        traced = trace(lambda *a: hook(*self.reference.hook_arguments, a), outputs, {},
         expressions, self.sheet, {}, prefix="s",
                        only=self.element.position)  # fmt: skip
         seen = traced.result[self.element.position]

@@ -90,7 +90,7 @@ class Caller:
                 for tensor, name in zip(self.own.tensors, self.lines.variables, strict=True)
             }
             if self.backward and self.operator.mutates:
-                copied, _ = on_copies(self.own, self.operator.mutates)
+                copied, *_ = on_copies(self.own, self.operator.mutates)
                 for before, after in zip(self.own.args, copied, strict=True):
                     if after is not before:
                         names[id(after)] = f"{names[id(before)]}_copy"
