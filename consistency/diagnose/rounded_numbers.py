@@ -230,6 +230,7 @@ def _closer(actual: Output, here: Output, there: Output, admissible: np.ndarray)
         x, a, b = (v.astype(complex if v.dtype.kind == "c" else float) for v in (x, a, b))
         closer = (np.abs(x - b) < np.abs(x - a)) | ((x == b) & (x != a))
         closer |= np.isnan(x) & np.isnan(b) & ~np.isnan(a)  # of two infinities
+        closer |= np.isnan(a) & ~(np.isnan(x) | np.isnan(b))  # (-2)^100.001, which is (-2)^100
         if x.dtype.kind == "f":  # a zero has a sign, too
             closer |= (x == b) & (np.signbit(x) == np.signbit(b)) & (np.signbit(x) != np.signbit(a))
     return np.flatnonzero(closer & admissible).tolist()

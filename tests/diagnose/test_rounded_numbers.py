@@ -141,6 +141,18 @@ def test_an_exponent_is_an_operand() -> None:
     assert judged("pow", "bfloat16", (near, 3256), {}, cpu)[0] in ("exact", "rounding")  # 3264
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+def test_a_fraction_that_is_whole_in_the_format_is_taken_as_either(dtype: str) -> None:
+    """In half precision 100.001 is 100, so that powers of negative numbers are no NaN."""
+    x = torch.tensor([-1.5, -0.75, 0.5, 1.25, 2.0], dtype=getattr(torch, dtype))
+    (cpu,) = backends.resolve_all(["cpu"])
+    assert judged("pow", dtype, (x, 4.001), {}, cpu)[0] in ("exact", "rounding")
+    not_converted = Faulty(lambda x, y: torch.pow(x.double(), y).to(x.dtype))
+    assert judged("pow", dtype, (x, 4.001), {}, not_converted)[0] in ("exact", "rounding")
+    absolute = Faulty(lambda x, y: torch.pow(x.abs(), 3.0))
+    assert judged("pow", dtype, (x, 4.001), {}, absolute)[0] not in ("exact", "rounding")
+
+
 @pytest.mark.parametrize("name", ["add", "mul", "sub", "div", "pow", "maximum"])
 @pytest.mark.parametrize("dtype", ["float32", *HALVES])
 def test_the_gradient_of_a_single_number_is_as_precise_as_the_results(
