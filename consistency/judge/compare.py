@@ -15,9 +15,9 @@ import torch
 
 from ..core.bits import integers
 from ..core.detail import MAX_TEXT, ModifiedInput, StateChanged, TimedOut
-from ..core.dtypes import FORMATS, PARTS, form_of
+from ..core.dtypes import FORMATS, PARTS, Format, form_of
 from ..core.model import Comparison, ElementGroup, Measured, Outcome, Output, Worst
-from ..core.recipe import Literal, TensorRecipe
+from ..core.recipe import DType, Literal, TensorRecipe
 from ..core.text import abridged, shown
 from ..core.verdict import OutcomeStatus
 from ..errors import UsageError
@@ -229,6 +229,8 @@ def _measure(index: int, output: Output, reference: Reference) -> Measured:
     form = form_of(dtype) or own or FORMATS["float32"]
     if own is not None and own.precision < form.precision and _is_of_a_number(shape, reference):
         form = own
+    if asked := _asked_for(reference):
+        form = min(form, asked, key=lambda each: each.precision)
     return Floating(
         index,
         output.name,
@@ -252,6 +254,16 @@ def _is_of_a_number(shape: tuple[int, ...], reference: Reference) -> bool:
         return False
     formats = (form_of(tensor.dtype) for tensor in case.tensors if _has_dimensions(tensor))
     return all(form is None or form.precision <= own.precision for form in formats)
+
+
+def _asked_for(reference: Reference) -> Format | None:
+    """The format that a call asks for (``sum(x, dtype=torch.float32)``), of its gradients: where it
+    has fewer digits than the tensors, the cotangent has been rounded to it."""
+    case = reference.materials.case
+    if reference.direction == "forward":
+        return None
+    asked = (arg for arg in (*case.args, *case.kwargs.values()) if isinstance(arg, DType))
+    return next((form_of(arg.name) for arg in asked), None)
 
 
 def _has_dimensions(tensor: TensorRecipe | Literal) -> bool:

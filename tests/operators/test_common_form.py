@@ -15,7 +15,7 @@ import consistency
 from consistency import operators
 from consistency.backends.cpu import Cpu
 from consistency.core.model import Case
-from consistency.core.recipe import TensorRecipe
+from consistency.core.recipe import DType, TensorRecipe
 from consistency.diagnose.evaluation import evaluate
 from consistency.engine.unit_cases import draw
 from consistency.errors import ConsistencyError
@@ -95,6 +95,15 @@ class Wrong(consistency.Backend):
         return [r * 1.001 for r in result] if isinstance(result, tuple) else result * 1.001
 
 
+class Tenth(consistency.Backend):
+    """A tenth too much."""
+
+    name = "tenth"
+
+    def call(self, operator: Operator, args: Any, kwargs: Any) -> Any:
+        return super().call(operator, args, kwargs) * 1.1
+
+
 STOPS = itertools.count(5000, 1009)
 
 
@@ -136,6 +145,28 @@ def test_calls_in_other_forms_pass_and_a_thousandth_too_much_does_not(
     if name not in ("floor_divide", "logical_not"):
         wrong = evaluate(case, [Wrong()], rules)
         assert all(result.verdict.fails for result in wrong), [r.explanation for r in wrong]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "shorter"),
+    [
+        ("sum", "float64", "float32"),
+        ("prod", "float64", "float32"),
+        ("cumsum", "float32", "float16"),
+        ("mean", "float32", "bfloat16"),
+    ],
+)
+def test_a_shorter_dtype_that_a_call_asks_for_is_that_of_its_gradients(
+    name: str, dtype: str, shorter: str
+) -> None:
+    """The cotangent is rounded to it; the CPU was told that its float64 gradient has the errors of
+    float32."""
+    x = TensorRecipe((3, 5), dtype, ("uniform", 0.5, 9.0), next(STOPS))
+    dims = (1,) if name == "cumsum" else ()
+    case = Case(name, dtype, (x, *dims), {"dtype": DType(shorter)}, 1 << 20)
+    rules = tolerances.load()
+    assert not [r.explanation for r in evaluate(case, [Cpu()], rules) if r.verdict.fails]
+    assert all(result.verdict.fails for result in evaluate(case, [Tenth()], rules))
 
 
 def test_arguments_that_torch_has_replaced() -> None:

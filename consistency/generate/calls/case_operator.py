@@ -18,7 +18,8 @@ def operator_of(case: Case) -> Operator:
     source = parse_source(case.source)
     match source.kind:
         case "":
-            return in_form_of(operators.exactly(case.operator), case)
+            operator = in_form_of(operators.exactly(case.operator), case)
+            return torch_functions.casting_first(operator, case) if case.kwargs else operator
         case case_source.OPINFO:
             return opinfo.operator_named(case.operator, source.name)
         case case_source.CALL:

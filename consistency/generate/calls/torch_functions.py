@@ -55,7 +55,7 @@ def _operator(name: str, title: str, writes: tuple[int, ...], shorter: str) -> O
             **common,
         )
     if shorter:
-        common["alternatives"] = functools.partial(_cast_first, function, TORCH[shorter])
+        common["alternatives"] = _cast_to(function, shorter)
     # The case says itself which tensors have gradients.
     form_of = None if declared.name == title else declared
     return replace(
@@ -77,6 +77,19 @@ def declared_as(name: str, function: Callable[..., Any]) -> Operator | None:
     return next(
         (o for o in declared.values() if o.form_of is None and o.callable is function), None
     )
+
+
+def casting_first(operator: Operator, case: Case) -> Operator:
+    """The declared operator, which also takes numbers that are cast to the dtype of the result
+    before they are summed, where ``case`` asks for a shorter one."""
+    shorter = _shorter(operator.name, case)
+    if not shorter or operator.alternatives is not None:
+        return operator
+    return replace(operator, alternatives=_cast_to(operator.callable, shorter))
+
+
+def _cast_to(function: Callable[..., Any], dtype: str) -> Callable[..., Any]:
+    return functools.partial(_cast_first, function, TORCH[dtype])
 
 
 def _returns_nothing(*args: Any) -> tuple[()]:
