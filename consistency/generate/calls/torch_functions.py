@@ -85,7 +85,8 @@ def casting_first(operator: Operator, case: Case) -> Operator:
     shorter = _shorter(operator.name, case)
     if not shorter or operator.alternatives is not None:
         return operator
-    return replace(operator, alternatives=_cast_to(operator.callable, shorter))
+    function: Any = operator.callable
+    return replace(operator, alternatives=_cast_to(function, shorter))
 
 
 def _cast_to(function: Callable[..., Any], dtype: str) -> Callable[..., Any]:
