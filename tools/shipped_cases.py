@@ -10,6 +10,7 @@
     python tools/shipped_cases.py further STATE             # cases where `one-off` is not noticed
     python tools/shipped_cases.py reach STATE               # cases for conditions that none meets
     python tools/shipped_cases.py plain STATE               # plain calls that none is
+    python tools/shipped_cases.py zeros STATE               # gradients at zeros
     python tools/shipped_cases.py called STATE              # other programs' calls (calls-*.jsonl)
     python tools/shipped_cases.py add STATE                 # these into the files
 
@@ -40,8 +41,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 COMMANDS = (
-    "select", "shorten", "write", "replace", "count", "further", "reach", "plain", "called",
-    "add", "measure", "one-off", "page",
+    "select", "shorten", "write", "replace", "count", "further", "reach", "plain", "zeros",
+    "called", "add", "measure", "one-off", "page",
 )  # fmt: skip
 # Files of a state. Other programs' calls are lines of an operator, a dtype and a case.
 ONE_OFF, FURTHER, MEASURED, CALLS = "one-off", "further", "measured", "calls"
@@ -218,12 +219,13 @@ def further(state: Path, part: int, parts: int) -> None:
             stream.flush()
 
 
-def reach(state: Path, part: int, parts: int, only: str, dtypes: str, plain: bool) -> None:
-    """Seeks cases that meet conditions on which defects depend, or ``plain`` calls, where those of
-    a quick run do not; forms of other operators (``.out``, ``.method``) come last."""
+def reach(state: Path, part: int, parts: int, only: str, dtypes: str, what: str) -> None:
+    """Seeks cases that meet conditions on which defects depend, ``plain`` calls, or gradients at
+    ``zeros``, where those of a quick run do not; forms of other operators (``.out``, ``.method``)
+    come last."""
     from tests.support.adequacy import search
 
-    seek = search.plain if plain else search.further
+    seek = {"reach": search.further, "plain": search.plain, "zeros": search.zeros}[what]
 
     state.mkdir(parents=True, exist_ok=True)
     done = {(row["operator"], row["dtype"]) for row in lines_of(state, FURTHER)}
@@ -401,9 +403,8 @@ def main() -> None:
         write_page(chosen.state)
     elif chosen.command == "further":
         further(chosen.state, part, parts)
-    elif chosen.command in ("reach", "plain"):
-        plain = chosen.command == "plain"
-        reach(chosen.state, part, parts, chosen.only, chosen.dtype, plain)
+    elif chosen.command in ("reach", "plain", "zeros"):
+        reach(chosen.state, part, parts, chosen.only, chosen.dtype, chosen.command)
     elif chosen.command == "called":
         called(chosen.state, part, parts, chosen.only)
     elif chosen.command == "add":

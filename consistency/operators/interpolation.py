@@ -143,8 +143,8 @@ def grid_sample(d: Drawing) -> Call:
     mode = d.choice("bilinear", "nearest", *["bicubic"] * (rank == 2))
     if mode == "nearest":
         # With aligned corners -1, 0 and 1 are pixels of images of odd size; in those of even size 0
-        # lies exactly between two.
-        size, options = [d.integer(1, 5) for _ in range(rank)], {"align_corners": True}
+        # lies exactly between two. Otherwise -1 and 1 lie halfway between a pixel and none.
+        size, options = [d.integer(1, 9) for _ in range(rank)], {"align_corners": d.flag()}
         points: dict[str, Any] = {"values": ("integers", -1, 1)}
     else:
         size, options, points = (

@@ -21,7 +21,7 @@ WITH_ZEROS = ("tokens", 0.5, 2.0, "0", "-0", "1")  # where formulas of gradients
 # Exponents of numbers of either sign whose squares vanish, and whose squares overflow.
 VANISHING, OVERFLOWING = (-0.98, -0.6), (0.6, 0.95)  # as shares of the largest exponent
 LONGEST_ROW = 512
-CONSTANTS = ("1", "-0", "nan", "-inf")  # of tensors that hold the same value everywhere
+CONSTANTS = ("1", "0", "-0", "nan", "-inf")  # of tensors that hold the same value everywhere
 MOST_TENSORS = 3
 MOST_NAMED = 3  # numbers of a call that elements lie around
 # Quotients of 1 and beside it. The rounded reciprocal of 61 is too small, so that a product with it

@@ -150,3 +150,15 @@ def _constant(case: Case) -> Iterator[Case]:
                 yield case.with_tensors(
                     other if n == number else t for n, t in enumerate(case.tensors)
                 )
+
+
+def vanishing(case: Case) -> Iterator[Case]:
+    """The case with zeros in each of its tensors in turn that has a gradient: everywhere, and in
+    its first row."""
+    for number, tensor in enumerate(case.tensors[:MANY]):
+        if isinstance(tensor, TensorRecipe) and tensor.leaf and floats(tensor.dtype):
+            for other in values.constants(tensor):
+                if other.values[-1] == "0":
+                    yield case.with_tensors(
+                        other if n == number else t for n, t in enumerate(case.tensors)
+                    )

@@ -214,3 +214,7 @@ def _everything(healthy: Healthy) -> Outcome | None:
 
 
 EVERYTHING = Fault("everything is wrong", _everything)
+# Where a gradient vanishes with its tensor (a norm of zeros), a quotient of zeros goes wrong.
+UNDEFINED = Fault(
+    "0 is NaN", _each(floating(lambda t: torch.where(t == 0, torch.nan, t).to(t.dtype)))
+)

@@ -23,11 +23,12 @@ from .candidates import (
     crossed,
     differentiated,
     least_odd,
+    vanishing,
 )
 from .measure import quick
 from .noticing import CaseJudge, healthy
 from .reach import reach
-from .results import EVERYTHING
+from .results import EVERYTHING, UNDEFINED
 from .selection import MOST_ELEMENTS, elements, planted
 
 # Here a whole row of infinities has one result, whatever the order.
@@ -73,6 +74,7 @@ OF_DRAWN = Search(10, 30, 1.9)  # where the ordinary calls are drawn ones
 OF_PLAIN, PLAIN_IN_OTHERS = Search(28, 80, 0.9), Search(4, 12, 1.4)
 OF_IMAGES, IMAGES_IN_OTHERS = Search(10, 20, 0.9), Search(3, 6, 0.9)
 OF_CALLED, CALLED_IN_OTHERS = Search(20, 60, 1.9), Search(5, 15, 1.9)
+OF_ZEROS = Search(4, 8, 1.9)
 PLAIN_COUNT = 240  # draws among whose options combinations are looked for
 
 
@@ -113,6 +115,18 @@ def plain(operator: Operator, dtype: str, failing: list[Case] | None = None) -> 
         small = [case for case in calls(operator, drawn) if elements(case) <= MOST_ELEMENTS]
         found += _chosen(operator, small, reached, search, failing, told)
     return found
+
+
+def zeros(operator: Operator, dtype: str, failing: list[Case] | None = None) -> list[Case]:
+    """Ordinary calls of which a tensor, or its first row, is 0 everywhere and has a gradient; as
+    :func:`further`."""
+    if not operator.differentiable:
+        return []
+    reached = {text for case in quick(operator, dtype) for text in reach(case)}
+    ordinary = [differentiated(operator, c) for c in ordinary_calls.of(operator.name, dtype)]
+    drawn = [case for seed in SEEDS for case in draw(operator, dtype, COUNT, seed)[0]]
+    calls = [c for call in (ordinary or least_odd(drawn)) for c in vanishing(call)]
+    return _chosen(operator, calls, reached, OF_ZEROS, failing)
 
 
 def called(
@@ -211,8 +225,7 @@ def soundness(operator: Operator, case: Case) -> str:
             return "unfit"
         if judge.fails:
             return "failing"
-        if not judge.passes:  # nothing can be told there: all elements are equal, say
-            continue
-        wrong = planted(EVERYTHING, item)
+        # Of nothing but zeros only that they are numbers can be told.
+        wrong = planted(EVERYTHING if judge.passes else UNDEFINED, item)
         told |= wrong is not None and judge.notices(wrong)
     return "sound" if told else "silent"
