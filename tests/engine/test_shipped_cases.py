@@ -48,7 +48,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     )
 
 
-LARGEST = 9 << 18  # bytes of all files: a quarter of the package
+LARGEST = 9 << 18  # bytes of all files, a quarter of the package
 
 
 def test_most_operators_have_some() -> None:
