@@ -73,9 +73,9 @@ added (`tools/shipped_cases.py plain`). The tests of seven other programs (tinyg
 FlagGems, Core ML Tools, ExecuTorch, PyTorch/XLA, torch-xpu-ops) make some 23,000 different calls
 of these operators, with which shapes, layouts and options was recorded; of them, and of the same in
 half precision, 4,000 that met what no case did were added (`called`), and of ordinary calls 1,100
-of which a tensor with a gradient is 0 (`zeros`). 25,593 cases were chosen by what they notice; conditions and
-calls of both kinds added the others. [Reported
-bugs](real-bugs.md) says what that changed.
+of which a tensor with a gradient is 0 (`zeros`). 25,593 cases were chosen by what they notice;
+conditions and calls of all kinds added the others. [Reported bugs](real-bugs.md) says what that
+changed.
 """
 
 
