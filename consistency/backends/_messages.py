@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import torch
 from torch.nn import functional
 
 from ..core.model import Outcome
@@ -77,7 +78,8 @@ def _is_no_such_call(text: str) -> bool:
     is not meant."""
     found = _NO_SUCH_CALL.search(text)
     return found is not None and (
-        found["function"] is None or hasattr(functional, found["function"])
+        found["function"] is None
+        or any(hasattr(where, found["function"]) for where in (functional, torch.functional))
     )
 
 

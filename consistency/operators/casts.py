@@ -46,26 +46,33 @@ def whole(low: float, high: float, beyond: float) -> Sample:
 
 
 def converted(d: Drawing) -> Call:
-    """``to`` an integer or bool dtype (the floating ones have methods of their own, and a float64
-    run of their own)."""
+    """``to`` an integer or bool dtype, or from one floating-point format to another. Shrinks
+    towards int64."""
+    if d.floating and not d.complex and d.flag():
+        into = d.choice("float32", "float16", "bfloat16", "float64")
+        return call(d.tensor(shape_of(d), ANY), DType(into))
     (x,) = whole(0.0, 127.0, 2.0**17)(d).args
     into = DType(d.choice("int64", "uint8", "int32", "int16", "uint8", "bool", "int8"))
     return call(x, into, **({"copy": True} if d.choice(False, False, True) else {}))
 
 
-def rounded_once(dtype: torch.dtype) -> Any:
-    """The nearest number: torch rounds float64 to float32 first, which breaks about one tie in 2¹³
-    the wrong way."""
+def rounded_once(dtype: torch.dtype | None = None) -> Any:
+    """The nearest number of ``dtype``, or of the half precision that the call names: torch rounds
+    float64 to float32 first, which breaks about one tie in 2¹³ the wrong way."""
 
     @hook
-    def alternatives(outputs: Tensors, x: Any, *_: Any, **__: Any) -> list[Tensors]:
+    def alternatives(outputs: Tensors, x: Any, *args: Any, **kwargs: Any) -> list[Tensors]:
+        named = (arg for arg in (*args, *kwargs.values()) if isinstance(arg, torch.dtype))
+        into = dtype or next(named, None)
+        if into not in (torch.float16, torch.bfloat16) or x.is_complex():
+            return []
         x = x.int() if x.dtype == torch.bool else x
         single = x.float()
         bits = single.view(torch.int32) - (single.double().abs() > x.abs()).int()  # toward zero …
         odd = (bits | (single.double() != x).int()).view(
             torch.float32
         )  # … and odd if anything was lost: no tie is left to break
-        return [(odd.to(dtype),)]
+        return [(odd.to(into),)]
 
     return alternatives
 
@@ -104,5 +111,11 @@ OPERATORS = [
     op("char", whole(-127.0, 127.0, 1000.0), function=torch.Tensor.char, differentiable=False),
     op("byte", whole(0.0, 255.0, 1000.0), function=torch.Tensor.byte, differentiable=False),
     op("bool", unary(ANY), function=torch.Tensor.bool, differentiable=False),
-    op("to", converted, function=torch.Tensor.to, differentiable=False),
+    op(
+        "to",
+        converted,
+        function=torch.Tensor.to,
+        differentiable=False,
+        alternatives=rounded_once(),
+    ),
 ]

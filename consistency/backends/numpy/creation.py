@@ -104,6 +104,8 @@ def arange(
     """start + i · step for i < ⌈(end − start) / step⌉, in float64 or exact integers before the
     final rounding."""
     _only_minor(options)
+    start, step = (one.item() if isinstance(one, np.ndarray) else one for one in (start, step))
+    end = end.item() if isinstance(end, np.ndarray) else end
     if end is None:
         start, end = 0, start
     kind = _dtype_of(start, end, step)

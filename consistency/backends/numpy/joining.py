@@ -90,9 +90,9 @@ def split(
 ) -> tuple[Array, ...]:
     """Pieces of the length asked for, of which the last may be shorter; or of the lengths
     listed."""
-    if not isinstance(split_size_or_sections, int):
-        return _cut(tensor, split_size_or_sections, dim)
-    length, piece = tensor.shape[dim], split_size_or_sections
+    if np.ndim(split_size_or_sections):
+        return _cut(tensor, split_size_or_sections, dim)  # type: ignore[arg-type]
+    length, piece = tensor.shape[dim], int(split_size_or_sections)  # type: ignore[arg-type]
     if not length or not piece:
         return (tensor,)
     return _cut(tensor, [min(piece, length - start) for start in range(0, length, piece)], dim)
