@@ -115,7 +115,14 @@ def _collect(
         if pairs:
             roots, cotangents = zip(*pairs, strict=True)
             gradients = torch.autograd.grad(roots, leaves, cotangents, allow_unused=True)
-    return tuple(_output(f"grad/{i}", gradient) for i, gradient in enumerate(gradients))
+    return tuple(_output(f"grad/{i}", _dense(gradient)) for i, gradient in enumerate(gradients))
+
+
+def _dense(gradient: torch.Tensor | None) -> torch.Tensor | None:
+    """The gradient as a dense tensor: with ``sparse=True`` embeddings list its rows, some twice."""
+    if gradient is None or gradient.layout is not torch.sparse_coo:
+        return gradient
+    return gradient.to_dense()
 
 
 def on_copies(

@@ -54,7 +54,7 @@ ARGUMENT_REASONS: tuple[tuple[str, str, str], ...] = (
     ("*", "memory_format", "brought about by the layouts of arguments"),
     ("*", "implicit", "of traces: it changes no result"),
     ("*", "check_errors", "raises for singular matrices, which have no result"),
-    ("*", "sparse*", "sparse gradients are not compared"),
+    ("*", "sparse*", "gradients are the same numbers, as a list of rows"),
     ("*", "driver", "of CUDA alone"),
     ("linalg.lu*", "pivot", "of CUDA alone"),
     ("nn.functional.embedding*", "max_norm", "the table is scaled in place first"),

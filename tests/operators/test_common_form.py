@@ -20,7 +20,7 @@ from consistency.diagnose.evaluation import evaluate
 from consistency.engine.unit_cases import draw
 from consistency.errors import ConsistencyError
 from consistency.generate.calls.case_operator import operator_of
-from consistency.generate.materialize import prepare
+from consistency.generate.materialize import literal, prepare
 from consistency.judge import tolerances
 from consistency.operators.call_signature import argument_names
 from consistency.operators.common_form import common_form
@@ -184,3 +184,22 @@ def test_arguments_that_torch_has_replaced() -> None:
 def test_what_overloads_name_differently_stays_where_it_is() -> None:
     # std(x, unbiased) and std(x, dim) differ in the second place.
     assert common_form(operators.get("std"), (1, True), {}) == ((1, True), {})
+
+
+def test_sparse_gradients_are_compared() -> None:
+    rows = TensorRecipe((2, 3), "int64", ("integers", 0, 9), next(STOPS))
+    case = Case(f"{N}embedding", "float32", (rows, tensor(10, 4)), {"sparse": True}, 1 << 20)
+    rules = tolerances.load()
+    assert all(result.verdict.passes for result in evaluate(case, [Cpu()], rules))
+    assert all(result.verdict.fails for result in evaluate(case, [Tenth()], rules))
+
+
+def test_a_cast_from_float64_by_way_of_float32_is_expected_and_a_wrong_one_is_not() -> None:
+    """9.167968301120512 lies below the middle of two numbers of float16, in float32 on it."""
+    x = literal(torch.tensor([9.167968301120512, 1.0, 2.3], dtype=torch.float64))
+    case = Case("to", "float64", (x, DType("float16")))
+    rules = tolerances.load()
+    (cpu,) = evaluate(case, [Cpu()], rules)
+    assert not cpu.verdict.fails
+    assert "float32 first" in cpu.explanation
+    assert evaluate(case, [Tenth()], rules)[0].verdict.fails
