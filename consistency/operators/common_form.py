@@ -118,15 +118,19 @@ def _written_names(operator: Operator) -> tuple[str, ...]:
 
 
 def in_common_form(operator: Operator, case: Case) -> Case:
-    """The same call with its required arguments by position."""
-    args, kwargs = _with_operands(*_described(operator), tuple(case.args), dict(case.kwargs))
+    """The same call with its required arguments by position, and tensors that follow them (weights
+    and biases), so that gradients come in the order of the signature."""
+    names, required = _described(operator)
+    args, kwargs = _with_operands(names, required, tuple(case.args), dict(case.kwargs))
+    while required <= len(args) < len(names) and any(tensors(kwargs.get(names[len(args)]))):
+        args += (kwargs.pop(names[len(args)]),)
     return replace(case, args=args, kwargs=kwargs)
 
 
 def order_of(operator: Operator, case: Case) -> list[int] | None:
-    """Where the tensors of the call stand in ``case`` if its required arguments are given by
-    position; None where they have the same order."""
-    if len(case.args) >= _described(operator)[1]:
+    """Where the tensors of the call in the common form stand in ``case``; None where they have the
+    same order."""
+    if not any(tensors(case.kwargs)):
         return None
     recipes = case.tensors
     here = {id(tensor): place for place, tensor in enumerate(recipes)}

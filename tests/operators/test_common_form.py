@@ -169,6 +169,26 @@ def test_a_shorter_dtype_that_a_call_asks_for_is_that_of_its_gradients(
     assert all(result.verdict.fails for result in evaluate(case, [Tenth()], rules))
 
 
+@pytest.mark.parametrize("name", ["layer_norm", "batch_norm"])
+def test_gradients_of_named_weights_have_their_own_magnitudes(name: str) -> None:
+    """Named, the bias stands before the weight: S of the one was taken for that of the other."""
+    x, weight, bias = tensor(16, 3), tensor(3), tensor(3)
+    args: tuple[Any, ...] = (x, (3,)) if name == "layer_norm" else (x, None, None)
+    more = {} if name == "layer_norm" else {"training": True}
+    operator = operators.get(f"{N}{name}")
+    sizes = []
+    for case in (
+        Case(operator.name, "float32", (*args, weight, bias), more, 1 << 20),
+        Case(operator.name, "float32", args, {"bias": bias, "weight": weight} | more, 1 << 20),
+    ):
+        reference = Reference(operator_of(case), prepare(case), "backward")
+        sizes.append(
+            dict(zip(case.tensors, map(torch.as_tensor, reference.magnitudes), strict=True))
+        )
+    for recipe, expected in sizes[0].items():
+        torch.testing.assert_close(sizes[1][recipe], expected)
+
+
 def test_arguments_that_torch_has_replaced() -> None:
     loss = operators.get(f"{N}mse_loss")
     for replaced, today in (
