@@ -46,9 +46,11 @@ def long_literals(cases: Iterable[Case]) -> dict[str, bytes]:
 
 
 def pack_cases(cases: Sequence[Case]) -> tuple[Json, list[bytes]]:
-    """Cases as JSON data, each as its line, and their long literal tensors, each once."""
+    """Cases as JSON data, each as its line behind what is known of it unread, and their long
+    literal tensors, each once."""
     literals = long_literals(cases)
-    data = {"cases": [case.line for case in cases], "literals": list(literals)}
+    rows = [[case.operator, case.dtype, case.source, case.line] for case in cases]
+    data = {"cases": rows, "literals": list(literals)}
     return data, list(literals.values())
 
 
@@ -56,7 +58,17 @@ def unpack_cases(data: Json, blobs: Sequence[bytes]) -> list[Case]:
     """What :func:`pack_cases` of the same version wrote: the lines are taken for canonical. Raises
     RecipeError."""
     literals = dict(zip(data["literals"], blobs, strict=True))
-    return [Case.from_canonical(line, literals) for line in data["cases"]]
+    return [Case.from_canonical(line, literals) for *_, line in data["cases"]]
+
+
+def unread_cases(data: Json, blobs: Sequence[bytes]) -> list[Case]:
+    """As :func:`unpack_cases`, each case to be read when it is first asked for
+    (:meth:`~consistency.core.model.Case.unread`)."""
+    literals = dict(zip(data["literals"], blobs, strict=True))
+    return [
+        Case.unread(str(operator), str(dtype), str(source), str(line), literals)
+        for operator, dtype, source, line in data["cases"]
+    ]
 
 
 def encode_outcome(outcome: Outcome, store: Store) -> Json:

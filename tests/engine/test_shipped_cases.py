@@ -12,6 +12,7 @@ import pytest
 
 import consistency
 from consistency import backends, operators
+from consistency.core.model import Case
 from consistency.diagnose.case_runner import judge_case
 from consistency.engine import engine
 from consistency.engine.plan import plan
@@ -78,6 +79,18 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path / "unary.jsonl"
     for cache in kept:
         cache.cache_clear()
+
+
+def test_each_has_the_line_of_a_case_that_was_read() -> None:
+    """Their lines are put together without reading the cases: identity rests on them."""
+    other = []
+    for operator in operators.registry().values():
+        for dtype in operator.dtypes:
+            for case in shipped.cases(operator, dtype):
+                read = Case.from_line(case.line)
+                if (read.line, read.id) != (case.line, case.id):
+                    other.append(case.id)
+    assert not other
 
 
 def test_a_line_with_its_keys_in_another_order_is_read(file: Path) -> None:

@@ -107,6 +107,8 @@ class Case:
     @property
     def literals(self) -> tuple[recipe.Literal, ...]:
         """The tensors given by their bits, cotangents included."""
+        if not self._is_read and '"literal":' not in self.line:
+            return ()
         return tuple(t for t in (*self.tensors, *self.cotangents) if isinstance(t, recipe.Literal))
 
     @staticmethod
@@ -177,6 +179,28 @@ class Case:
         )
 
     @staticmethod
+    def unread(
+        operator: str, dtype: str, source: str, line: str, literals: Mapping[str, bytes]
+    ) -> Case:
+        """The case with this :attr:`line`, of which the rest is read when it is first asked for:
+        whoever counts results, or hands cases on, needs no more than this. A line that is no
+        case raises RecipeError then."""
+        case = object.__new__(Case)
+        case.__dict__.update(
+            operator=operator, dtype=dtype, source=source, line=line, _literals=literals
+        )
+        return case
+
+    @property
+    def _is_read(self) -> bool:
+        return "_literals" not in self.__dict__
+
+    def _read(self) -> None:
+        whole = Case.from_line(self.line, self.__dict__["_literals"])
+        self.__dict__.update({name: whole.__dict__[name] for name in _READ_LATER})
+        del self.__dict__["_literals"]
+
+    @staticmethod
     def from_canonical(line: str, literals: Mapping[str, bytes] | None = None) -> Case:
         """The case with this :attr:`line`, which is not made anew for its id. Raises
         RecipeError."""
@@ -195,3 +219,22 @@ class Case:
         ) as error:  # ValueError: also integers of thousands of digits
             raise RecipeError(f"not a case: {str(error)[:120]} in {line[:60]!r}") from None
         return Case.from_json(data, literals)
+
+
+class _ReadLater:
+    """A field of a case that :meth:`Case.unread` leaves in its line; one that is set hides it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, case: Case | None, owner: type[Case]) -> Any:
+        if case is None:
+            raise AttributeError(self._name)
+        if not case._is_read:
+            case._read()
+        return case.__dict__[self._name]
+
+
+_READ_LATER = ("args", "kwargs", "cotangent", "cotangents", "cotangent_layout", "tiling")
+for _name in _READ_LATER:
+    setattr(Case, _name, _ReadLater(_name))

@@ -37,6 +37,8 @@ class StatusCollector:
     today: date = field(default_factory=date.today)
     _counts: dict[int, KnownStatus] = field(default_factory=dict)
     _about: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
+    # What is wrong with the names of an operator and a backend, which many entries share.
+    _misnamed: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def add(self, result: Result) -> None:
         """Count one result for every entry that covers it."""
@@ -44,8 +46,8 @@ class StatusCollector:
             return
         for number in self._relevant_entries(result):
             entry = self.entries[number]
-            outcome = self._kind(entry, result) if entry.describes(result.case) else ""
-            if outcome:
+            outcome = self._kind(entry, result)
+            if outcome and entry.describes(result.case):
                 status = self._counts.get(number) or blank(entry)
                 rho = excusable(result.metrics) if outcome == "failed" else 0.0
                 self._counts[number] = replace(
@@ -95,10 +97,16 @@ class StatusCollector:
         result = []
         for number, entry in enumerate(self.entries):
             status = self._counts.get(number)
-            problem = misnamed(entry) if status is None else ""
+            problem = self._problem_of(entry) if status is None else ""
             if status is not None or problem:
                 result.append(status or replace(blank(entry), problem=problem))
         return result
+
+    def _problem_of(self, entry: Expectation) -> str:
+        names = entry.operator, entry.backend
+        if names not in self._misnamed:
+            self._misnamed[names] = misnamed(entry)
+        return self._misnamed[names]
 
 
 def blank(entry: Expectation) -> KnownStatus:

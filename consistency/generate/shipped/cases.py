@@ -14,6 +14,7 @@ from typing import Any
 
 from ...core.model import Case
 from ...core.reading import lines, parse_json
+from ...core.recipe import canonical
 from ...errors import BundleError
 from ...operators import registry
 from ...operators.declare import Operator
@@ -23,6 +24,11 @@ COUNTS = "counts"  # the file of how many cases each operator × dtype has in th
 REPORTED = "reported"  # the file of cases from public reports, of all families
 KEPT = 256  # operators × dtypes whose cases stay built; a run asks again for few of them
 Key = tuple[str, str]  # operator, dtype
+_LEFT_OUT: Mapping[str, Any] = {
+    "args": [],
+    "kwargs": {},
+    "cotangent": 0,
+}  # what files may leave out
 # The end of a line, with the keys in the order of the alphabet, as they are written.
 _END = re.compile(rb'"dtype":"(\w+)","operator":"([\w.]+)"\}\n\Z')
 
@@ -69,7 +75,8 @@ def _built(family: str, operator: str, dtype: str) -> Iterator[Case]:
     for name in (family, REPORTED):
         row = _rows(name).get(key)
         for case in _cases_in(name, row) if row is not None else ():
-            yield Case.from_json({"operator": operator, "dtype": dtype, **case})
+            line = canonical({**_LEFT_OUT, "operator": operator, "dtype": dtype, **case})
+            yield Case.unread(operator, dtype, "", line, {})
 
 
 def is_shipped(case: Case) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....core.codec import pack_cases, unpack_cases
+from ....core.codec import pack_cases, unread_cases
 from ....core.model import MEASURED_ELSEWHERE, Case, Result
 from ....core.reading import parse_json
 from ....core.text import one_line
@@ -216,7 +216,7 @@ def _event(
     further: list[Case] = []
     if "unknown_cases" in data:
         literals = [base64.b64decode(item, validate=True) for item in data["blobs"]]
-        further = unpack_cases(data["unknown_cases"], literals)
+        further = unread_cases(data["unknown_cases"], literals)
     cases = {**cases_by_id, **{case.id: case for case in further}} if further else cases_by_id
 
     def results(rows: Iterable[Json]) -> tuple[Result, ...]:
