@@ -30,6 +30,8 @@ from . import (  # noqa: F401
     ninth_list,
     ninth_list_reductions,
     ninth_list_sizes,
+    seventeenth_list,
+    seventeenth_list_reductions,
     seventh_list,
     seventh_list_sizes,
     sixteenth_list,
