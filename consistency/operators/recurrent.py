@@ -24,7 +24,8 @@ def weights(d: Drawing, gates: int, inputs: int, hidden: int, biases: bool) -> l
 
 def sequence(name: str) -> Sample:
     """One to three layers, one or both directions, the batch first or second. One time in sixteen
-    wider than a vector, and one in eight with inputs that saturate the gates."""
+    wider than a vector, one in eight with inputs that saturate the gates, and one in three from
+    states of zeros, with which modules begin that are given none."""
 
     def sample(d: Drawing) -> Call:
         inputs, hidden = d.size(1, 17), d.size(1, 17)
@@ -39,8 +40,9 @@ def sequence(name: str) -> Sample:
         )
         direction_count = 1 + both
         x = d.tensor((batch, steps, inputs) if first else (steps, batch, inputs), drawn)
+        zeros = ("constant", "0") if d.choice(False, False, True) else None
         states = [
-            d.tensor((layers * direction_count, batch, hidden), INPUTS, overlap=False)
+            d.tensor((layers * direction_count, batch, hidden), INPUTS, values=zeros, overlap=False)
             for _ in range(1 + (name == "lstm"))
         ]
         sizes = [
@@ -56,9 +58,14 @@ def sequence(name: str) -> Sample:
 
 
 def cell(name: str) -> Sample:
+    """One step of a batch, one time in three from states of zeros."""
+
     def sample(d: Drawing) -> Call:
         inputs, hidden, batch = d.size(1, 65), d.size(1, 33), d.size(1, 9)
-        states = [d.tensor((batch, hidden), INPUTS) for _ in range(1 + (name == "lstm"))]
+        zeros = ("constant", "0") if d.choice(False, False, True) else None
+        states = [
+            d.tensor((batch, hidden), INPUTS, values=zeros) for _ in range(1 + (name == "lstm"))
+        ]
         flat = weights(d, GATES[name], inputs, hidden, not d.choice(False, False, True))
         return call(
             d.tensor((batch, inputs), INPUTS), tuple(states) if name == "lstm" else states[0], *flat

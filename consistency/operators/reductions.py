@@ -168,9 +168,12 @@ def counted(d: Drawing) -> Call:
 
 
 def extreme(d: Drawing, shape: Sequence[int]) -> TensorRecipe:
-    """Any numbers, or one time in three few different ones with many ties."""
+    """Any numbers, one time in three few different ones with many ties, or now and then zeros of
+    both signs beside the smallest number."""
     if d.dtype == "uint8":  # the least of small ones is nearly always 0
         return d.tensor(shape, EXTREME, values=("integers", *d.choice((1, 250), (40, 60))))
+    if d.floating and d.choice(*[False] * 9, True):
+        return d.tensor(shape, EXTREME, values=("tokens", 0.0, 0.0, "-0", "0", "subnormal"))
     few = d.dtype != "bool" and d.choice(False, False, True)
     return (
         d.tensor(shape, EXTREME, values=("integers", -24, 24)) if few else d.tensor(shape, EXTREME)

@@ -132,16 +132,16 @@ def with_numbers(sample: Sample, left: Domain, right: Domain) -> Sample:
 def operands(
     d: Drawing, left: Domain, right: Domain, *, numbers: bool = True, mixed: bool = True
 ) -> tuple[Arg, Arg]:
-    """Two operands: tensors that broadcast, a 0-d tensor, a Python number on the right (beside
-    whole numbers also a fraction, or one that is large), or a tensor of another dtype on either
-    side, which may be 0-d."""
+    """Two operands: tensors that broadcast, one of one element (0-d or with dims of size 1), a
+    Python number on the right (beside whole numbers also a fraction, or one that is large), or a
+    tensor of another dtype on either side, which may be 0-d."""
     shape = shape_of(d)
     kind = d.choice(
         "tensors",
         "tensors",
         "tensors",
         "broadcast",
-        "0-d",
+        "one element",
         *["number"] * numbers,
         *["dtypes", "dtypes"] * mixed,
     )
@@ -150,8 +150,11 @@ def operands(
             if not d.floating and mixed and right.low <= 0.5 and d.choice(False, False, True):
                 return d.tensor(shape, small(left)), d.choice(0.5, 2.25, -0.5)
             return d.tensor(shape, left), within(d, right)
-        case "0-d":
-            return d.tensor(shape, left), d.tensor((), right)
+        case "one element":
+            one = (1,) * d.integer(0, len(shape))
+            if d.choice(False, False, True):
+                return d.tensor(one, left), d.tensor(shape, right)
+            return d.tensor(shape, left), d.tensor(one, right)
         case "broadcast":
             return d.tensor(d.broadcastable(shape), left), d.tensor(d.broadcastable(shape), right)
         case "dtypes":

@@ -230,7 +230,7 @@ OPERATORS = [
     op("sqrt", unary(NONNEGATIVE), dtypes=NUMERIC, ranges=SUBNORMAL,
        complex=True, out=True, method=True,
        inplace=InPlaceVariant("sqrt_", destination(POSITIVE), error=ROUND, dtypes=FLOATS)),
-    op("rsqrt", unary(Domain(2.0**-24, specials=("1", "inf", "nan"), wide=(-24, 24)),
+    op("rsqrt", unary(Domain(0.0, points=(1.0,), specials=NICE, wide=(-24, 24)),
     half=Domain(2.0**-6, 64.0)),
        ranges=SUBNORMAL,
        complex=True, out=True,

@@ -53,7 +53,23 @@ def solve_triangular(
     if unitriangular:
         identity = np.eye(A.shape[-1], dtype=A.dtype)
         triangle = triangle * (1 - identity) + identity
-    return solve(triangle, B, left=left)
+    if left:
+        return _substituted(triangle, B, upper)
+    return _substituted(triangle.swapaxes(-1, -2), B.swapaxes(-1, -2), not upper).swapaxes(-1, -2)
+
+
+def _substituted(triangle: Array, B: Array, upper: bool) -> Array:
+    """The solution for a triangle, row by row. Zeros on its diagonal divide, as in BLAS's trsm;
+    ``np.linalg.solve`` refuses such a matrix."""
+    size = triangle.shape[-1]
+    batch = np.broadcast_shapes(triangle.shape[:-2], B.shape[:-2])
+    found = np.broadcast_to(B, (*batch, *B.shape[-2:])).astype(np.result_type(triangle, B))
+    for row in range(size - 1, -1, -1) if upper else range(size):
+        done = slice(row + 1, size) if upper else slice(0, row)
+        known = np.matmul(triangle[..., row : row + 1, done], found[..., done, :])
+        found[..., row, :] -= known[..., 0, :]
+        found[..., row, :] /= triangle[..., row, row, None]
+    return found
 
 
 @implements("linalg.cholesky", "cholesky", complex=True)
@@ -72,7 +88,8 @@ def cholesky_inverse(L: Array, upper: bool = False) -> Array:
 @implements("cholesky_solve", complex=True)
 def cholesky_solve(B: Array, L: Array, upper: bool = False) -> Array:
     lower = np.conj(np.triu(L).swapaxes(-1, -2)) if upper else np.tril(L)
-    return np.linalg.solve(np.conj(lower.swapaxes(-1, -2)), np.linalg.solve(lower, B))
+    half = _substituted(lower, B, upper=False)
+    return _substituted(np.conj(lower.swapaxes(-1, -2)), half, upper=True)
 
 
 @implements("linalg.svd", complex=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from ... import operators
@@ -31,6 +32,7 @@ from .factor_signs import TRAIT, free_signs
 from .gradients import gradients
 from .movement import reshape, view
 from .nodes import Constant, Deadline, Node, evaluate, evaluate_all
+from .poles import limits
 from .rounding import nearest_double
 from .tracing import CallTrace
 
@@ -82,6 +84,7 @@ class Certifier:
         self.reason = ""
         self.missing: set[str] = set()
         self._outputs: list[Tensor] | None = None
+        self._limits: npt.NDArray[np.float64] | None = None  # infinite gradients (:mod:`.poles`)
         # The work limit under which the call could not be traced, and why not.
         self._refused: tuple[float, str] | None = None
 
@@ -147,7 +150,8 @@ class Certifier:
                 }
             values = evaluate(node, places).tolist()
             if self.direction == "backward" and any(
-                type(v) is float and v - v != 0.0 for v in values
+                type(v) is float and v - v != 0.0 and not self._is_limit(output, p, v)
+                for p, v in zip(positions, values, strict=True)
             ):
                 raise Unsure(
                     "a gradient that is not finite, which depends on the order of what is "
@@ -166,6 +170,10 @@ class Certifier:
         for p in positions:  # singly, because one unsure element fails the whole batch
             certificates |= self._prove_elements(output, [p], bits)
         return certificates
+
+    def _is_limit(self, output: int, position: int, value: float) -> bool:
+        """Whether an infinite gradient is right however it is computed."""
+        return output == 0 and self._limits is not None and bool(self._limits[position] == value)
 
     def _run_operator(self, arguments: Arguments) -> tuple[Output, ...]:
         function = self._function()
@@ -239,7 +247,10 @@ class Certifier:
             result = list(limited(function(*args, **kwargs)))
         roots = []
         with torch.no_grad():
-            for root, cotangent in differentiated(result, arguments):
+            pairs = differentiated(result, arguments)
+            if len(pairs) == len(leaves) == 1:
+                self._limits = limits(self.operator, leaves[0], pairs[0][1])
+            for root, cotangent in pairs:
                 roots += _real_pairs(trace.node(root), trace.node(cotangent.detach().clone()))
         self.missing = trace.missing
         flat = gradients(roots, [_flat_leaf(node) for node in nodes])

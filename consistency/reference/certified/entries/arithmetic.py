@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from .. import complex_numbers as c
 from .. import elementwise as e
 from .. import functions as f
@@ -12,7 +14,7 @@ from .. import integers as w
 from ..complex_numbers import Pair
 from ..elementwise import doubted, node_of, not_, or_, to_real
 from ..integers import whole
-from ..nodes import Node
+from ..nodes import Constant, Node
 from . import entry
 
 
@@ -190,4 +192,8 @@ def atan2(self: Any, other: Any) -> Any:
 
 @entry("copysign")
 def copysign(self: Any, other: Any) -> Any:
+    """The sign bit of a NaN that is given is known; of one that is computed it is not."""
+    if isinstance(other, Constant) and other.kind == "real" and np.isnan(other.data).any():
+        signs = np.copysign(1.0, other.data)
+        other = Constant(np.where(np.isnan(other.data), signs, other.data))
     return f.copysign(self, other)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from flint import arb
 
@@ -30,6 +31,7 @@ from ..elementwise import (
     where,
 )
 from ..integers import whole
+from ..nodes import Constant
 from . import ENTRIES, entry
 
 for _name, _real in {"floor": f.floor, "ceil": f.ceil, "trunc": f.trunc}.items():
@@ -181,7 +183,11 @@ def nextafter(self: Any, other: Any, result: Any) -> Any:
 
 @entry("signbit")
 def signbit(self: Any) -> Any:
-    return e.less(self, 0) if whole(self) else _sign_bit(self)
+    """NaN has a sign bit as well (IEEE 754-2019, isSignMinus), which is known of one that is given
+    and of none that is computed."""
+    if whole(self):
+        return e.less(self, 0)
+    return Constant(np.signbit(self.data)) if isinstance(self, Constant) else _sign_bit(self)
 
 
 def _negative(x: Element) -> bool | None:
