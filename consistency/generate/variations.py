@@ -28,6 +28,8 @@ from .memory_safety import ends_the_process, writes_beyond
 PERIOD = 8  # cases of a batch, of which one is varied
 ATTEMPTS = 3  # variations of a case that are tried: not every call is possible
 MOST_ELEMENTS = 1 << 14  # of a varied case, all tensors together
+# Elements of an expanded tensor: its gradient has as many, and is compared in several precisions.
+LARGEST_TENSOR = 1 << 22
 MOST_RESULTS = 1 << 18  # numbers that it returns: `diagflat` of 16 K would be 1 GB
 LONG = (40, 300, 1500)  # lengths beyond the sizes of blocks
 ALONE = (2500, 9000)  # the length of a row, of all other sizes 1
@@ -79,14 +81,17 @@ def _varied(operator: Operator, case: Case) -> Case | None:
 
 
 def is_possible(operator: Operator, case: Case) -> bool:
-    """Whether torch's CPU takes the call, returns no more than 2¹⁸ numbers and no negative size,
-    draws none (dropout in an attention), and resizes no destination that has elements, which is
-    deprecated. (Shape functions alone take a bias of the wrong size.)"""
+    """Whether torch's CPU takes the call with tensors of no more than 2²² elements, returns no more
+    than 2¹⁸ numbers and no negative size, draws none (dropout in an attention), and resizes no
+    destination that has elements, which is deprecated. (Shape functions alone take a bias of the
+    wrong size.)"""
     if not _destination_fits(operator, case) or _results(operator, case) > MOST_RESULTS:
         return False
     try:
         arguments = prepare(case).build()
         before = [t.shape for t in arguments.tensors]
+        if any(t.numel() > LARGEST_TENSOR for t in arguments.tensors):
+            return False
         with torch.no_grad(), torch.random.fork_rng(devices=()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             state = torch.get_rng_state()

@@ -4,6 +4,7 @@ backends pass them, and that they notice planted faults."""
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import consistency
 from consistency import backends, operators
 from consistency.core.model import Case
+from consistency.core.recipe import Literal, TensorRecipe
 from consistency.diagnose.case_runner import judge_case
 from consistency.engine import engine
 from consistency.engine.plan import plan
@@ -20,6 +22,7 @@ from consistency.engine.run_options import UNSHIPPED, RunOptions
 from consistency.errors import BundleError
 from consistency.generate.shipped import adequacy
 from consistency.generate.shipped import cases as shipped
+from consistency.generate.variations import LARGEST_TENSOR
 from consistency.judge import tolerances
 from tests.support.adequacy import measure
 from tests.support.adequacy.results import ONE_OFF
@@ -61,6 +64,23 @@ def test_most_operators_have_some() -> None:
 def test_the_files_are_small() -> None:
     files = list(shipped.FOLDER.glob("*.jsonl.gz"))
     assert sum(path.stat().st_size for path in files) < LARGEST
+
+
+def test_no_tensor_is_large() -> None:
+    """A run's memory: the gradient of 20 million expanded elements took 900 MB."""
+
+    def elements(tensor: TensorRecipe | Literal) -> int:
+        base = tensor.shape if isinstance(tensor, Literal) else tensor.base
+        expanded = [step[1:] for step in tensor.view if step[0] == "expand"]
+        return max(math.prod(abs(size) for size in shape) for shape in (base, *expanded))
+
+    large = [
+        case.id
+        for pair in PAIRS
+        for case in shipped.cases(*pair)
+        if any(elements(tensor) >= LARGEST_TENSOR for tensor in case.tensors)
+    ]
+    assert not large
 
 
 def test_no_case_comes_twice() -> None:
