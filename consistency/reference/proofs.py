@@ -190,8 +190,10 @@ class Proofs:
                 else np.zeros(before.shape, dtype=bool)
             )
             is_equal = ((before == high) & ~sign_differs) | ((before != before) & (high != high))
-            step = np.spacing(np.maximum(np.abs(high), np.finfo(np.float64).tiny))
-            gap = np.where(is_equal, 0.0, np.where(before == high, np.inf, np.abs(before - high)))
+            with np.errstate(invalid="ignore"):  # infinities, which are equal or not
+                step = np.spacing(np.maximum(np.abs(high), np.finfo(np.float64).tiny))
+                distance = np.abs(before - high)
+            gap = np.where(is_equal, 0.0, np.where(before == high, np.inf, distance))
             wrong = ~is_equal & ~(gap <= _OFF * step)
         self.wrong |= {(index, int(p)) for p in places[wrong]}
         if before.dtype.kind not in "fc":

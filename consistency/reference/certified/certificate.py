@@ -149,14 +149,10 @@ class Certifier:
                     for p, (re, im) in zip(positions, parts, strict=True)
                 }
             values = evaluate(node, places).tolist()
-            if self.direction == "backward" and any(
-                type(v) is float and v - v != 0.0 and not self._is_limit(output, p, v)
-                for p, v in zip(positions, values, strict=True)
-            ):
-                raise Unsure(
-                    "a gradient that is not finite, which depends on the order of what is "
-                    "multiplied and summed"
-                )
+            if self.direction == "backward":
+                values = [
+                    self._as_limit(output, p, v) for p, v in zip(positions, values, strict=True)
+                ]
             return {
                 p: _certificate(p, value, bits) for p, value in zip(positions, values, strict=True)
             }
@@ -171,9 +167,17 @@ class Certifier:
             certificates |= self._prove_elements(output, [p], bits)
         return certificates
 
-    def _is_limit(self, output: int, position: int, value: float) -> bool:
-        """Whether an infinite gradient is right however it is computed."""
-        return output == 0 and self._limits is not None and bool(self._limits[position] == value)
+    def _as_limit(self, output: int, position: int, value: Element) -> Element:
+        """The value of an element of a gradient, infinite only where it is so however it is
+        computed. Raises Unsure."""
+        if output == 0 and self._limits is not None and not math.isnan(self._limits[position]):
+            return float(self._limits[position])
+        if type(value) is float and value - value != 0.0:
+            raise Unsure(
+                "a gradient that is not finite, which depends on the order of what is multiplied "
+                "and summed"
+            )
+        return value
 
     def _run_operator(self, arguments: Arguments) -> tuple[Output, ...]:
         function = self._function()
@@ -248,7 +252,7 @@ class Certifier:
         roots = []
         with torch.no_grad():
             pairs = differentiated(result, arguments)
-            if len(pairs) == len(leaves) == 1:
+            if len(pairs) == len(leaves) == 1 and self._declared:
                 self._limits = limits(self.operator, leaves[0], pairs[0][1])
             for root, cotangent in pairs:
                 roots += _real_pairs(trace.node(root), trace.node(cotangent.detach().clone()))
