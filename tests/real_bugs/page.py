@@ -59,6 +59,8 @@ TOPICS = {
     "fifteenth list reductions": "A fifteenth list, of various sources: rows, systems, gradients",
     "sixteenth list": "A sixteenth list, of various sources: values, casts, pixels, indices",
     "sixteenth list reductions": "A sixteenth list, of various sources: rows, products, gradients",
+    "seventeenth list": "A seventeenth list, of various sources: values, views, pixels",
+    "seventeenth list reductions": "A seventeenth list, of various sources: rows, gradients",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 
@@ -105,7 +107,7 @@ Variations of drawn cases helped little, because what else was odd about them hi
 those of ordinary calls helped more. The cases that reach most of what no other does are shipped,
 in half and double precision, too. {third} of the 45 are noticed since, with the list in view.
 **Of a new report, expect half to four fifths to be noticed by a quick run** (the fifth to the
-sixteenth list), and more by a longer one.
+seventeenth list), and more by a longer one.
 
 A fourth list, of 42 reports of compilers and other frameworks (Inductor, Triton, ONNX Runtime,
 OpenVINO, XLA, TensorFlow, MLX, Core ML, TVM and others), was measured when it was complete and
@@ -227,6 +229,15 @@ a depthwise causal convolution that arrives in another layout. A healthy twin fa
 largest numbers torch's own `gelu` is wrong, which is expected by the CPU's name only. {sixteenth}
 of the 24 are noticed by a quick run since.
 
+A seventeenth list, of 24 reports of 2023 to 2026 from 23 programs, was chosen in the same way: a
+quick run noticed 18 of them, **75%**, and 50 fresh cases 19, **79%**. Two were not proved: the
+sign bit of a NaN that is given (our proof did not know it), and a gradient that is infinite of the
+wrong sign. `rsqrt` was not drawn at 0, recurrent networks did not begin with states of zeros,
+subnormal numbers did not lie beside −0 alone, and views seldom met a tensor of one element. All
+are proved and drawn now. What C does not define of a cast is not judged. Two healthy twins failed:
+of `batch_norm` and `embedding_bag` torch's own float64 has known defects, which are expected by
+the CPU's name only. {seventeenth} of the 24 are noticed by a quick run since.
+
 A new row is a function with a header in one of the modules of `tests/real_bugs/`;
 [adding a fault](adding-a-fault.md) explains what a deed is. What is not noticed stays listed, with
 the reason.
@@ -261,6 +272,7 @@ def page() -> str:
         thirteenth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("thirteenth")),
         fifteenth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("fifteenth")),
         sixteenth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("sixteenth")),
+        seventeenth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("seventeenth")),
         fourteenth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("fourteenth")),
         twelfth=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("twelfth")),
         eleventh=sum(_quick(rows, topic) for topic in TOPICS if topic.startswith("eleventh")),

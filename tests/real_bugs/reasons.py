@@ -21,6 +21,7 @@ REASONS: dict[str, str] = {
     "triton-lang/triton#3013": "a column that is reduced along its rows alone is rarely drawn",
     "PaddlePaddle/Paddle#73258": "a case has at most 2^24 elements",
     "ROCm/rocm-libraries#8645": "a case has at most 2^24 elements",
+    "tensorflow/tensorflow#117774": "what an integer holds of NaN is not defined",
     "ml-explore/mlx#4038": "what an integer holds of numbers beyond its range is not defined",
     "intel/torch-xpu-ops#889": "what a byte holds of numbers beyond its range is not defined",
     "microsoft/onnxruntime#32299": "a case has at most 2^24 elements",

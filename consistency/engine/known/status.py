@@ -42,7 +42,7 @@ class StatusCollector:
 
     def add(self, result: Result) -> None:
         """Count one result for every entry that covers it."""
-        if not self.entries or not result.verdict.tested:
+        if not self.entries or not result.verdict.tested or _says_nothing(result):
             return
         for number in self._relevant_entries(result):
             entry = self.entries[number]
@@ -80,9 +80,7 @@ class StatusCollector:
                 not self.repeated and _ONLY_IF_REPEATED.issuperset(entry.verdicts)
             ):
                 return ""
-            # Shipped cases were chosen among those that torch's CPU passes: that they pass says
-            # nothing of how often others fail.
-            return "" if is_shipped(result.case) else "passed"
+            return "passed"
         if result.verdict.value not in entry.verdicts:
             return "otherwise"
         return "expired" if entry.admits(excusable(result.metrics)) else "grown"
@@ -107,6 +105,13 @@ class StatusCollector:
         if names not in self._misnamed:
             self._misnamed[names] = misnamed(entry)
         return self._misnamed[names]
+
+
+def _says_nothing(result: Result) -> bool:
+    """Whether a shipped case passed: they were chosen among those that torch's CPU passes, which
+    says nothing of how often others fail."""
+    passed = result.known is None and not result.verdict.fails
+    return passed and is_shipped(result.case)
 
 
 def blank(entry: Expectation) -> KnownStatus:
