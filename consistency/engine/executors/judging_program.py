@@ -15,10 +15,15 @@ _THREADS = (
 )
 
 
-# What a run of many operators keeps otherwise (measured: 690 MB after 56,000 results, with these
-# 560 MB after 85,000): oneDNN's code for 1,024 shapes, of which few come again, and freed blocks
-# that glibc puts between others, because it raises the size of those that it gives back.
-_MEMORY = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16", "MALLOC_MMAP_THRESHOLD_": str(2 << 20)}
+# What a run of many operators keeps otherwise: oneDNN's code for 1,024 shapes, of which few come
+# again, in its own cache and in the one that torch keeps of it (measured over all matrix products:
+# 100 MB of 199), and freed blocks that glibc puts between others, because it raises the size of
+# those that it gives back.
+_MEMORY = {
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16",
+    "LRU_CACHE_CAPACITY": "16",
+    "MALLOC_MMAP_THRESHOLD_": str(2 << 20),
+}
 
 
 def process_variables(threads: int) -> dict[str, str]:

@@ -14,7 +14,7 @@ from ..computed_positions import once_each, wrapped
 from ..elementwise import node_of, to_real
 from ..groups import reduced
 from ..movement import Labels, expand, reshape, scatter
-from ..nodes import Node, whole_numbers
+from ..nodes import Constant, Node, whole_numbers
 from . import entry
 from .indexing import along, chosen, key_of, positions
 from .partial_writes import overlaid
@@ -136,7 +136,9 @@ def index_copy(self: Any, dim: int, index: Any, source: Any) -> Any:
 
 @entry("index_fill")
 def index_fill(self: Any, dim: int, index: Any, value: Any) -> Any:
-    return written(self, value, slices(self, dim, index), _sliced(self, dim, index))
+    """Each index once: 2,049 of two different ones would be written as 2,049 slices."""
+    distinct = Constant(np.unique(whole_numbers(index)))
+    return written(self, value, slices(self, dim, distinct), _sliced(self, dim, distinct))
 
 
 @entry("index_reduce")
