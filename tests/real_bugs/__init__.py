@@ -7,6 +7,8 @@ from . import (  # noqa: F401
     accumulations,
     arguments,
     contract,
+    eighteenth_list,
+    eighteenth_list_reductions,
     eighth_list,
     eighth_list_sizes,
     eleventh_list,
