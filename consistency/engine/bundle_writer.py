@@ -186,25 +186,26 @@ class BundleWriter:
         """``rows``: the results' JSON text, as far as it exists already."""
         assert self._results is not None
         assert self._cases is not None
-        results = tuple(r for r in results if r.key not in self._there and r.key not in self._group)
-        cases = {r.case.id: r.case for r in results if r.case.id not in self._known}
+        keyed = [(result.key, result) for result in results]
+        keyed = [(k, r) for k, r in keyed if k not in self._there and k not in self._group]
+        cases = {r.case.id: r.case for _, r in keyed if r.case.id not in self._known}
         for case in cases.values():
             write_literals(self.folder, case)
         if cases:
             self._cases.write("".join(f"{case_row(case)}\n" for case in cases.values()))
             self._known.update(cases)
         failures = 0
-        for result in results:
+        for _, result in keyed:
             if result.verdict.fails and (shrunk or self._failures + failures < MAX_FAILURE_FOLDERS):
                 failures += not shrunk
-                self._write_failure(result, results)
+                self._write_failure(result, [r for _, r in keyed])
         more = ({"shrunk": True} if shrunk else {}) | ({"origin": origin} if origin else {})
         end = f", {json.dumps(more)[1:]}\n".encode() if more else b"}\n"
-        texts = [rows.get(r.key) or row_text(r).encode() for r in results]
+        texts = [rows.get(key) or row_text(result).encode() for key, result in keyed]
         self._results.write(b"".join(text.removesuffix(b"}") + end for text in texts))
-        self._group.update(r.key for r in results)
+        self._group.update(key for key, _ in keyed)
         self._failures += failures
-        self._rows += len(results)
+        self._rows += len(keyed)
 
     def _count(self, event: Judged) -> None:
         """Store how much of the corpus was replayed; also during the run, which may be killed."""

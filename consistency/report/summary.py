@@ -15,6 +15,7 @@ from ..engine.known.standing import KnownStatus
 from .failure_groups import FailureGroup, Failures
 
 MOST_REASONS = 200
+_GROUPS = ("not tested", "passed", "warned", "failed")  # of verdicts, the worst last
 
 
 @dataclass
@@ -29,10 +30,11 @@ class Cell:
 
     def add(self, result: Result) -> None:
         group = result.verdict.group
-        before = self.operators.get(result.operator, "not tested")
-        self.operators[result.operator] = max(
-            before, group, key=("not tested", "passed", "warned", "failed").index
-        )
+        before = self.operators.get(result.operator)
+        if group != before:
+            self.operators[result.operator] = (
+                group if before is None else max(before, group, key=_GROUPS.index)
+            )
         if group == "not tested":
             self.reasons[result.verdict.value] += 1
         self.exact |= result.verdict.kind is VerdictKind.EXACT

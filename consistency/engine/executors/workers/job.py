@@ -100,14 +100,22 @@ class Job:
         if not isinstance(event, Judged):
             self.held.append(numbered(event, self.serial))
             return None
-        fresh = [result for result in event.results if result.key not in self.emitted]
-        new = tuple(
-            r for r in fresh if not (_refused(r) and (r.backend, r.direction) in self.refused)
-        )
-        self.emitted.update(result.key for result in new)
-        self.refused.update((r.backend, r.direction) for r in new if _refused(r))
-        self.settled.update(r.case.id for r in new if r.comparison is not None or r.verdict.tested)
-        return replace(event, results=new, unit=self.serial) if new else None
+        new: dict[Key, Result] = {}
+        for result in event.results:
+            key = result.key
+            if key in self.emitted:
+                continue
+            if _refused(result):
+                if key[1:] in self.refused:
+                    continue
+                self.refused.add((result.backend, result.direction))
+            if result.comparison is not None or result.verdict.tested:
+                self.settled.add(result.case.id)
+            new[key] = result
+        self.emitted.update(new)
+        if not new:
+            return None
+        return replace(event, results=tuple(new.values()), unit=self.serial)
 
     def whole(self) -> WorkUnit:
         """The unit with its fresh cases, drawn here where no worker has drawn them."""
