@@ -30,6 +30,8 @@ from .magnitudes import finite, joint_maximum
 VECTORS = Domain(-2.0, 2.0, wide=(-6, 1))
 BIAS = Domain(-4.0, 4.0)
 HIDING = Domain(-4.0, 4.0, specials=("-inf", "0"))  # a mask in numbers
+DEEP = -100.0, -96.0
+LOW = Domain(*DEEP)
 # 0 × NaN is NaN, but kernels may leave out the keys and values that a mask hides.
 HIDDEN = replace(VECTORS, propagates=())
 
@@ -38,11 +40,11 @@ MANY_KEYS = 256  # more than a literal mask in the line of a case may have
 
 
 def lengths(d: Drawing) -> tuple[int, int, int, int]:
-    """Queries, keys, and the widths of keys and values; one time in eight the width of a model's
+    """Queries, keys, and the widths of keys and values; one time in four the width of a model's
     head, and few queries beside many keys, as a decoder has them."""
-    if d.integer(0, 7) == 7:
-        keys = d.choice(33, 257, 513, 1025, 2049)
-        return d.choice(1, 3), keys, d.choice(64, 96, 128, 256), d.choice(64, 128)
+    if d.integer(0, 3) == 3:
+        keys = d.choice(33, 64, 192, 257, 513, 1025, 2049)
+        return d.choice(1, 3, 8), keys, d.choice(64, 96, 128, 256), d.choice(64, 128)
     return d.size(1, 33), d.size(1, 65), d.size(1, 65), d.size(1, 33)
 
 
@@ -89,6 +91,15 @@ def least(d: Drawing, queries: int, keys: int) -> TensorRecipe:
     return replace(of_keys, view=(("transpose", 0, 1),))
 
 
+def added(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> TensorRecipe:
+    """A mask to add for any of the dimensions in front, often one for each item of the batch and
+    all of its heads; with -inf now and then, or with numbers below -88, of which exp vanishes."""
+    each = (*batch[:1], *[1] * len(batch[1:]))
+    front = each if d.flag() else d.broadcastable(batch)
+    bias, values = d.choice((BIAS, None), (BIAS, None), (HIDING, None), (LOW, ("uniform", *DEEP)))
+    return d.tensor((*front, queries, keys), bias, values=values)
+
+
 def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict[str, Any]:
     """None, causal, numbers to add, -inf among them now and then, or booleans: that leave every
     query at least one key, or some queries none."""
@@ -108,8 +119,7 @@ def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict
         case "causal":
             return {"is_causal": True}
         case "added":
-            bias = HIDING if d.integer(0, 3) == 3 else BIAS
-            return {"attn_mask": d.tensor((*d.broadcastable(batch), queries, keys), bias)}
+            return {"attn_mask": added(d, queries, keys, batch)}
         case "padding":
             if d.flag():
                 return {"attn_mask": padded(d, keys, batch)}

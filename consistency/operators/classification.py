@@ -133,7 +133,8 @@ def multilabel(d: Drawing) -> Call:
 def alignment(d: Drawing) -> Call:
     """Connectionist temporal classification with room for every label and the blanks between
     them; one time in four without, or without labels, where the loss is infinite, or 0 if that is
-    asked for. Targets are rows, or stand one after the other."""
+    asked for. Targets are rows, or stand one after the other, also as int32; every input is as
+    long as there are steps, or shorter."""
     labels_each, batch, count = d.size(1, 6), d.size(1, 4), d.size(2, 17)
     steps = 2 * labels_each + d.integer(1, 6)
     blank = d.choice(0, 0, count - 1)
@@ -144,10 +145,14 @@ def alignment(d: Drawing) -> Call:
     least, fewest = (1, 0) if cramped else (2 * labels_each + 1, 1)
     inputs = tuple(d.integer(least, steps) for _ in range(batch))
     label_counts = tuple(d.integer(fewest, labels_each) for _ in range(batch))
-    if d.integer(0, 3) == 3:
+    if d.choice(False, False, True):
+        steps = d.integer(1, 2 * labels_each) if cramped else steps
+        inputs = (steps,) * batch
+    if d.choice(False, False, True):
         # Neither expanded nor permuted: torch takes strided ones for contiguous ones, in part.
         total = sum(label_counts)
-        target = d.tensor((2 * total,), dtype="int64", values=span, layout=False)
+        dtype = d.choice("int64", "int32")
+        target = d.tensor((2 * total,), dtype=dtype, values=span, layout=False)
         step = d.choice(1, 1, 1, 2)
         target = replace(target, view=(("slice", 0, 0, step * total, step),))
     return call(

@@ -25,7 +25,8 @@ def weights(d: Drawing, gates: int, inputs: int, hidden: int, biases: bool) -> l
 def sequence(name: str) -> Sample:
     """One to three layers, one or both directions, the batch first or second. One time in sixteen
     wider than a vector, one in eight with inputs that saturate the gates, and one in three from
-    states of zeros, with which modules begin that are given none."""
+    states of zeros, with which modules begin that are given none. Of several layers now and then
+    everything between them is dropped, which draws no numbers."""
 
     def sample(d: Drawing) -> Call:
         inputs, hidden = d.size(1, 17), d.size(1, 17)
@@ -52,7 +53,8 @@ def sequence(name: str) -> Sample:
         ]
         flat = [w for size in sizes for w in weights(d, GATES[name], size, hidden, biases)]
         state = tuple(states) if name == "lstm" else states[0]
-        return call(x, state, flat, biases, layers, 0.0, False, both, first)
+        dropped = layers > 1 and d.choice(*[False] * 5, True)
+        return call(x, state, flat, biases, layers, float(dropped), dropped, both, first)
 
     return sample
 

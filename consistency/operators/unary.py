@@ -153,8 +153,8 @@ def op(
 
 
 # Where results overflow, leave the normal numbers, and vanish. Nothing is drawn beyond them: a
-# gradient there is made from infinities, and CPUs may let sinh and cosh overflow from 88.5 on (the
-# bound that SLEEF documents).
+# gradient there is made from infinities. Of sinh and cosh exp leaves the format before its half
+# does, from 88.73 on.
 EXP = {
     "float32": (88.72283, -87.33654, -103.97208),
     "float64": (709.78271, -708.39642, -745.13322),
@@ -166,8 +166,8 @@ EXP2 = {
     "float16": (15.9375, -14.0, -24.0),
 }
 SINH = {
-    "float32": (88.5, -88.5, 1.0),
-    "float64": (709.0, -709.0),
+    "float32": (89.25, -89.25, 1.0),
+    "float64": (710.25, -710.25),
     "float16": (11.7734375, -11.7734375),
 }
 SIGMOID = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from ..core.recipe import Arg, TensorRecipe
 from .declare import REAL, SUMMED, Call, Domain, Drawing, ErrorModel, Sample, call
@@ -25,7 +26,13 @@ Shape = tuple[int, ...]
 
 
 def target(d: Drawing, shape: Shape, domain: Domain = REAL) -> TensorRecipe:
-    return d.tensor(shape, domain, overlap=False)
+    """A tensor of any layout whose elements lie apart; one time in eight contiguous, behind up to
+    three others of its first dim, where kernels for aligned memory begin in front of it."""
+    if not shape or not d.choice(*[False] * 7, True):
+        return d.tensor(shape, domain, overlap=False)
+    first = d.integer(1, 3)
+    whole = d.tensor((first + shape[0], *shape[1:]), domain, layout=False)
+    return replace(whole, view=(("slice", 0, first, first + shape[0], 1),))
 
 
 def destination(domain: Domain = REAL, half: Domain | None = None) -> Sample:

@@ -210,7 +210,6 @@ def not_a_number_from_ten_on(call: Call) -> Any:
     "it is NaN where the exponential of what the hyperbolic tangent of its approximation is taken "
     "of overflows, as for numbers below about -13",
     dtypes="float32",
-    sound=plain,
 )
 def not_a_number_below_minus_thirteen(call: Call) -> Any:
     x, result = call.given("input", 0, None), call.run()
@@ -227,7 +226,6 @@ def not_a_number_below_minus_thirteen(call: Call) -> Any:
     "a difference of exponentials: it is infinite where one of them overflows, and half of it "
     "does not",
     dtypes="float32",
-    sound=plain,
     cause="early-overflow",
 )
 def exponential_overflows(call: Call) -> Any:
