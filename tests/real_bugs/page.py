@@ -249,8 +249,8 @@ below e⁻⁸⁸ beside 192 keys, everything dropped between recurrent layers, `
 labels that stand one after the other, a view of booleans that begins inside a word. All of these
 are drawn and shipped now. `sinh` was drawn up to where torch's own vectors overflow: it is drawn
 to its end now, and expected there of the CPU by condition. Not judged are casts of infinities,
-which C does not define, the place of equal largest numbers, and how whole numbers between two others are
-rounded by `linspace`; a tensor of 2³¹ elements needs the profile `large`. {eighteenth} of the 24
+which C does not define, the place of equal largest numbers, and how `linspace` rounds between whole
+numbers; a tensor of 2³¹ elements needs the profile `large`. {eighteenth} of the 24
 are noticed by a quick run since.
 
 A new row is a function with a header in one of the modules of `tests/real_bugs/`;
