@@ -163,3 +163,11 @@ def test_products_take_infinite_factors(name: str) -> None:
     case = next(c for c in drawn if isinstance(c.kwargs.get("alpha"), float))
     found = odd_options(operators.get(name), case)
     assert {"inf", "-inf"} <= values(list(found), "alpha")
+
+
+def test_a_factor_of_zero_does_not_end_the_drawing() -> None:
+    """torch's own shape function of `pixel_unshuffle` divides by it."""
+    from consistency.generate import search
+
+    operator = operators.get("nn.functional.pixel_unshuffle.out")
+    assert len(search.batch(operator, "float32", 8, 9301)) == 8
