@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ SPOTS = 4  # elements of an output that a spot check proves
 WORK = 20_000  # limit for one output of a spot check, in computed elements of all nodes
 LAST_WORK = 500_000  # the same for one element, where nothing else judges the CPU
 ONE_CASE_IN = 4  # share of cases with an independent reference that are spot-checked
+ALL_OUTPUTS = 10.0  # time limit in seconds for spot checks of all outputs of one call
 CLOSER = 64  # elements to prove after one of them showed that the CPU is wrong
 # Operators of whole numbers of which torch's sizes decide the dtype (docs/findings.md): in NumPy's,
 # which may be narrower, other numbers wrap.
@@ -104,13 +106,14 @@ def refine(reference: Reference, mode: str = "float64") -> None:
 
 def _insist(reference: Reference) -> None:
     """Prove one element of each output that has none, with more work, until one cannot be
-    proved."""
+    proved, or not in time."""
+    until = time.thread_time() + ALL_OUTPUTS
     for index, output in enumerate(reference.outputs):
         if output.tensor is None or not output.tensor.numel() or reference.proofs.count(index):
             continue
         places = spots(reference.materials.case.digest, index, output.tensor.numel(), 1)
         reference.proofs.settle(index, places, SECONDS, LAST_WORK)
-        if not reference.proofs.count(index):
+        if not reference.proofs.count(index) or time.thread_time() > until:
             return
     _prove(reference, 1, LAST_WORK)
 
@@ -120,9 +123,11 @@ def _prove(
 ) -> None:
     """Prove up to ``count`` elements of each output, and more if the CPU turns out to be wrong.
 
-    The reference is ``independent`` if at least one element of each output is proved.
+    The reference is ``independent`` if at least one element of each output is proved. Of a call
+    with thousands of outputs those are left out that are not reached in time.
     """
     proofs, everywhere, total, certified = reference.proofs, True, 0, 0
+    until = time.thread_time() + (ALL_OUTPUTS if count < LIMIT else math.inf)
     for index, output in enumerate(reference.outputs):
         if output.tensor is None:
             if output.value is not None:  # tracing fails unless such numbers are exact
@@ -131,6 +136,9 @@ def _prove(
         if not output.tensor.numel():
             continue
         size = output.tensor.numel()
+        if time.thread_time() > until:
+            everywhere, total = False, total + size
+            continue
         chosen = spots(reference.materials.case.digest, index, size, count)
         if count == SPOTS:
             chosen = sorted({*chosen, *at_edges(reference.materials, size, CLOSER)})
