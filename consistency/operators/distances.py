@@ -116,16 +116,23 @@ def cosine_embedding(d: Drawing) -> Call:
     )
 
 
+def row_length(*operands: Any) -> int:
+    """The length of the rows that operands are spread to: one may hold a single number for each."""
+    tensors = (operand for operand in operands if isinstance(operand, torch.Tensor))
+    return max((tensor.shape[-1] for tensor in tensors if tensor.ndim), default=1)
+
+
 @hook
 def of_norm(
-    outputs: Tensors, x: torch.Tensor, *_: Any, p: float = 2.0, eps: float = 0.0, **__: Any
+    outputs: Tensors, x: Any, y: Any = None, *_: Any, p: float = 2.0, eps: float = 0.0, **__: Any
 ) -> torch.Tensor:
     """|ref|, and the length of the eps that is added to every difference, which may cancel it; a
     root other than the square root carries the rounding of its exponent, times the logarithm of
     what is under it, and one of p < 1 the p-th part of the sum's."""
     length = outputs[0].abs()
     if p != 0.0:
-        length = length + abs(eps) * (x.shape[-1] ** max(1.0 / p, 0.0) if x.shape[-1] else 0.0)
+        terms = row_length(x, y)
+        length = length + abs(eps) * (terms ** max(1.0 / p, 0.0) if terms else 0.0)
     if p in (0.0, 1.0, 2.0, math.inf, -math.inf):
         return length
     return length * (2.0 + finite(length.log()).abs()) * max(1.0, 1.0 / p)
@@ -195,19 +202,30 @@ def of_cosines(
 def of_rows(args: Args, kwargs: Kwargs, gradients: Tensors) -> float:
     """Differences divided by their length, which is as precise as a sum; where one gradient
     cancels, another does not."""
-    return math.sqrt(args[0].shape[-1]) * float(joint_maximum(args, kwargs, gradients))
+    return math.sqrt(row_length(*args[:2])) * float(joint_maximum(args, kwargs, gradients))
+
+
+def of_slopes(args: Args, kwargs: Kwargs, gradients: Tensors) -> Any:
+    """Of |d|ᵖ⁻¹·D¹⁻ᵖ with the distance D = s^(1/p): D¹⁻ᵖ is off by |1 − p|/p times as much as the
+    sum s, relative to it."""
+    p = kwargs.get("p", 2.0)
+    steepness = abs(1.0 - p) / p if p and math.isfinite(p) else 1.0
+    return tuple(size * max(steepness, 1.0) for size in peak(args, kwargs, gradients))
 
 
 @hook
-def last(outputs: Tensors, x: Any, *_: Any, reduction: str = "mean", **__: Any) -> float:
+def last(
+    outputs: Tensors, x: Any, y: Any = None, *_: Any, reduction: str = "mean", **__: Any
+) -> float:
     """n: the length of a row, and of a batch that is reduced."""
     per_row = x.numel() / max(outputs[0].numel(), 1) if reduction != "none" else 1.0
-    return max(float(x.shape[-1]), per_row)
+    return max(float(row_length(x, y)), per_row)
 
 
 @hook
-def along_dim(outputs: Tensors, x: Any, *_: Any, dim: int = 1, **__: Any) -> float:
-    return float(x.shape[dim]) if x.ndim else 1.0
+def along_dim(outputs: Tensors, x: Any, y: Any, *_: Any, dim: int = 1, **__: Any) -> float:
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    return float(shape[dim]) if shape else 1.0
 
 
 distance = family("loss", dtypes=FLOAT)
@@ -224,8 +242,8 @@ OPERATORS = [
         row_distance,
         accumulated(of_norm, last, backward=of_rows),
     ),
-    distance("cdist", cross_distance, accumulated(of_norm, last, backward=peak)),
-    distance("nn.functional.pdist", own_distances, accumulated(of_norm, last, backward=peak)),
+    distance("cdist", cross_distance, accumulated(of_norm, last, backward=of_slopes)),
+    distance("nn.functional.pdist", own_distances, accumulated(of_norm, last, backward=of_slopes)),
     distance(
         "nn.functional.triplet_margin_loss",
         triplet,
