@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 
 from ..core import dtypes
 from ..core.bits import to_tensor
+from ..core.model import Case
+from ..core.recipe import DType
 from ..core.tiling import repeated
 from ..generate.fill import fill
 from ..generate.materialize import Arguments
@@ -55,8 +58,8 @@ def _repeated_cotangent(root: torch.Tensor, position: int, arguments: Arguments)
 
 
 def cotangent(root: torch.Tensor, stop: int, arguments: Arguments) -> torch.Tensor:
-    """The cotangent of a gradient: uniform in [-1, 1), exactly representable in the case's dtype,
-    shaped like ``root``, in the layout that the case asks for.
+    """The cotangent of a gradient: uniform in [-1, 1), exact in the case's dtype and
+    in those of its tensors, shaped like ``root``, in the layout that the case asks for.
 
     Where ``adjust`` changes its numbers it is contiguous: then each element has its own."""
     layout = arguments.materials.case.cotangent_layout
@@ -81,13 +84,8 @@ def _contiguous_cotangent(
     dtype = arguments.materials.case.dtype
     if dtype in dtypes.PARTS:
         return _complex_cotangent(root, dtype, stop, arguments, constant)
-    kind = dtypes.name_of(root.dtype)
-    format_name = dtype if dtype in dtypes.FORMATS else "float32"
-    if (
-        kind in dtypes.FORMATS
-        and dtypes.FORMATS[kind].precision < dtypes.FORMATS[format_name].precision
-    ):
-        format_name = kind
+    named = dtypes.name_of(root.dtype)
+    format_name = min((_coarsest(arguments.materials.case), named), key=_digits)
     parts = 2 if root.is_complex() else 1
     raw = _uniform(root.numel() * parts, format_name, stop)
     raw = np.tile(raw[-parts:], root.numel()) if constant else raw.copy()
@@ -97,6 +95,19 @@ def _contiguous_cotangent(
     if root.is_complex():
         flat = torch.view_as_complex(flat.to(torch.float64).reshape(-1, 2))
     return flat.to(root.dtype).reshape(root.shape).to(root.device)
+
+
+def _coarsest(case: Case) -> str:
+    """The format of the fewest digits that a call names, of tensors or as an argument: its numbers
+    are the same in whatever the result's is, here and in the reference."""
+    asked = (arg.name for arg in (*case.args, *case.kwargs.values()) if isinstance(arg, DType))
+    own = case.dtype if case.dtype in dtypes.FORMATS else "float32"
+    return min((own, *(tensor.dtype for tensor in case.tensors), *asked), key=_digits)
+
+
+def _digits(dtype: str) -> float:
+    form = dtypes.FORMATS.get(dtype)
+    return math.inf if form is None else form.precision
 
 
 def _uniform(count: int, dtype: str, stop: int) -> Raw:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,7 +71,7 @@ class Materials:
         device: str = "cpu",
         gradients: Gradients = False,
         adjust: Adjust | None = None,
-        integers_too: bool = False,
+        integers_too: bool | Collection[str] = False,
     ) -> Arguments:
         """Fresh tensors on ``device``. With ``dtype`` every floating tensor (and dtype argument) is
         converted to it, exactly.
@@ -79,13 +79,14 @@ class Materials:
         Complex ones become the complex dtype that belongs to it.
 
         ``integers_too`` converts the tensors of the case's own integer dtype as well (the sine of
-        an int64 is a float). With ``gradients`` the floating tensors (or those at the given
-        positions) are leaves that track gradients. ``adjust(base, position)`` may change the
-        numbers first (for magnitudes and perturbations; reference runs only).
+        an int64 is a float), or those of the dtypes that it names. With ``gradients`` the floating
+        tensors (or those at the given positions) are leaves that track gradients.
+        ``adjust(base, position)`` may change the numbers first (for magnitudes and perturbations;
+        reference runs only).
         """
-        return Arguments(
-            self, dtype, device, gradients, adjust, self.case.dtype if integers_too else ""
-        )
+        own = (self.case.dtype,) if integers_too else ()
+        also = own if isinstance(integers_too, bool) else integers_too
+        return Arguments(self, dtype, device, gradients, adjust, also)
 
 
 def prepare(case: Case) -> Materials:
@@ -137,11 +138,11 @@ class Arguments:
         device: str,
         gradients: Gradients,
         adjust: Adjust | None,
-        also: str,
+        also: Collection[str],
     ) -> None:
         self.materials = materials
         self.adjust = adjust
-        self._also = dtypes.TORCH.get(also)
+        self._also = {dtypes.TORCH[name] for name in also if name in dtypes.TORCH}
         self._convert = (
             {}
             if dtype is None
@@ -211,7 +212,7 @@ class Arguments:
         if self._convert:
             unscaled = _WIDER.get(base.dtype, base.dtype)
             base = base.to(
-                self._convert[base.is_complex()] if floats or base.dtype == self._also else unscaled
+                self._convert[base.is_complex()] if floats or base.dtype in self._also else unscaled
             )
         if self.adjust is not None and (base.dtype.is_floating_point or base.is_complex()):
             base = self.adjust(base, len(self.bases))

@@ -15,9 +15,8 @@ import torch
 
 from ..core.bits import integers
 from ..core.detail import MAX_TEXT, ModifiedInput, StateChanged, TimedOut
-from ..core.dtypes import FORMATS, PARTS, Format, form_of
+from ..core.dtypes import PARTS
 from ..core.model import Comparison, ElementGroup, Measured, Outcome, Output, Worst
-from ..core.recipe import DType, Literal, TensorRecipe
 from ..core.text import abridged, shown
 from ..core.verdict import OutcomeStatus
 from ..errors import UsageError
@@ -25,6 +24,7 @@ from ..reference import Reference
 from ..reference.integer_casts import judge_casts
 from .contract import breach
 from .measurement import Floating
+from .working_format import working_format
 
 
 def compare(
@@ -225,12 +225,6 @@ def _measure(index: int, output: Output, reference: Reference) -> Measured:
             return _measure_exact(output.name, dtype, shape, actual, expected, reference)
         actual, expected = _as_real(actual), _as_real(expected)
         shape, dtype, paired = tuple(actual.shape), PARTS.get(dtype, "float32"), True
-    own = form_of(reference.materials.case.dtype)
-    form = form_of(dtype) or own or FORMATS["float32"]
-    if own is not None and own.precision < form.precision and _is_of_a_number(shape, reference):
-        form = own
-    if asked := _asked_for(reference):
-        form = min(form, asked, key=lambda each: each.precision)
     return Floating(
         index,
         output.name,
@@ -238,36 +232,10 @@ def _measure(index: int, output: Output, reference: Reference) -> Measured:
         shape,
         actual,
         expected,
-        form,
+        working_format(dtype, shape, reference),
         reference,
         paired,
     ).measured()
-
-
-def _is_of_a_number(shape: tuple[int, ...], reference: Reference) -> bool:
-    """Whether an output in a wider format than the case's is the gradient of a single number beside
-    tensors: it has the number's format, and is computed in that of the results, which a tensor
-    without dimensions does not widen (torch's type promotion)."""
-    case = reference.materials.case
-    own = form_of(case.dtype)
-    if shape or reference.direction == "forward" or own is None:
-        return False
-    formats = (form_of(tensor.dtype) for tensor in case.tensors if _has_dimensions(tensor))
-    return all(form is None or form.precision <= own.precision for form in formats)
-
-
-def _asked_for(reference: Reference) -> Format | None:
-    """The format that a call asks for (``sum(x, dtype=torch.float32)``), of its gradients: where it
-    has fewer digits than the tensors, the cotangent has been rounded to it."""
-    case = reference.materials.case
-    if reference.direction == "forward":
-        return None
-    asked = (arg for arg in (*case.args, *case.kwargs.values()) if isinstance(arg, DType))
-    return next((form_of(arg.name) for arg in asked), None)
-
-
-def _has_dimensions(tensor: TensorRecipe | Literal) -> bool:
-    return bool(tensor.shape if isinstance(tensor, Literal) else tensor.base)
 
 
 def _show_numbers(actual: object, expected: object) -> tuple[Worst, ...]:

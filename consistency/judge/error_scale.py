@@ -28,9 +28,10 @@ class ScaledElements(Elements):
 
     def unit_roundoff(self) -> float:
         """u of the accumulation: half-precision results are accumulated in float32 in forward,
-        in their own format in backward."""
+        in their own format in backward and where steps have fewer digits than the result."""
+        own = dtypes.form_of(self.dtype) or self.form
         wide = (
-            self.form.precision < 24
+            self.form.precision == own.precision < 24
             and self.model.wide_accumulation
             and self.reference.direction == "forward"
         )

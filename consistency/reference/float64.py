@@ -37,6 +37,10 @@ from .perturbation import largest
 from .proofs import Proofs
 
 LARGE = 1 << 15  # numbers from which on S is worth avoiding; fewer have the exact maximum
+# Families whose tensors of whole numbers are terms and factors, and the operators among them that
+# take exponents.
+_ARITHMETIC = frozenset({"binary", "inplace", "ternary"})
+_OF_EXPONENTS = ("float_power", "ldexp", "pow")
 _REJECTIONS = (RuntimeError, ValueError, IndexError, NotImplementedError, ZeroDivisionError)
 
 
@@ -378,9 +382,21 @@ class Reference(InputNumbers):
         if adjust is not None and self.operator.whole:
             adjust = functools.partial(_adjust_others, self.operator.whole, adjust)
         arguments = self.materials.build(
-            "float64", gradients=backward and self.operator.leaves, adjust=adjust
-        )
+            "float64", gradients=backward and self.operator.leaves, adjust=adjust,
+            integers_too=self.promoted_integers if adjust is not None else False,
+        )  # fmt: skip
         return _call(self.operator, arguments, backward, absolute)
+
+    @functools.cached_property
+    def promoted_integers(self) -> tuple[str, ...]:
+        """The dtypes of whole numbers that are terms and factors like the fractions beside them;
+        those of other operators are indices, sizes and exponents."""
+        used = {tensor.dtype for tensor in self.materials.case.tensors}
+        floating, whole = any(map(dtypes.floats, used)), used.intersection(dtypes.INTEGRAL)
+        name, family = self.operator.ruled_by
+        takes = family in _ARITHMETIC and "elementwise" in self.operator.traits
+        takes &= not name.startswith(_OF_EXPONENTS)
+        return tuple(whole) if floating and takes else ()
 
     @functools.cached_property
     def exact_integers(self) -> bool:

@@ -64,7 +64,8 @@ def _output(reference: Reference, count: int) -> Magnitudes:
 
 def _products(reference: Reference, count: int) -> Magnitudes:
     operator = reference.operator
-    if reference.direction == "forward" and operator.observe is None and not operator.mutates:
+    plain = operator.observe is None and not operator.mutates and not reference.promoted_integers
+    if reference.direction == "forward" and plain:
         # A fast path that builds no new tensors: nearly every matrix product comes here.
         function, arguments = operator.reference or operator, reference.arguments
         kwargs, result = arguments.kwargs, None

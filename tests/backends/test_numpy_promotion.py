@@ -33,3 +33,19 @@ def test_a_number_beyond_the_dtype_is_compared_as_it_is(name: str, number: int) 
     )
     assert found.verdict.value in ("exact", "inconclusive"), found.explanation
     assert not found.verdict.fails
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(
+    ("name", "further"),
+    [("addr", True), ("dist", False), ("broadcast_tensors", False), ("expand_as", False)],
+)
+def test_whole_numbers_make_no_float64(name: str, further: bool, dtype: str) -> None:
+    left = TensorRecipe((3, 4), dtype, ("uniform", -1.0, 1.0), 500)
+    shapes = ((3,), (4,)) if further else ((3, 4),)
+    others = [TensorRecipe(s, "int64", ("integers", -9, 9), 900, leaf=False) for s in shapes]
+    case = Case(name, dtype, (left, *others))
+    (found,) = evaluate(
+        case, [consistency.backends.resolve("numpy")], load(), directions=("forward",)
+    )
+    assert found.verdict.value in ("exact", "rounding"), found.explanation

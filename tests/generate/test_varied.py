@@ -12,7 +12,15 @@ from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.generate.materialize import prepare
 from consistency.generate.variations import is_possible
-from consistency.generate.varied import arguments, cotangents, layouts, shapes, values, wider
+from consistency.generate.varied import (
+    arguments,
+    cotangents,
+    layouts,
+    operand_dtypes,
+    shapes,
+    values,
+    wider,
+)
 from tests.support.adequacy import ordinary_calls
 from tests.support.adequacy.conditions import further
 from tests.support.adequacy.search import soundness
@@ -175,3 +183,37 @@ def test_ordinary_calls_can_be_made() -> None:
         for case in ordinary_calls.of(name, "float32"):
             assert is_possible(operators.get(name), case), case.line
     assert not list(ordinary_calls.of("bernoulli", "float32"))
+
+
+def test_one_operand_in_another_dtype() -> None:
+    found = {tuple(t.dtype for t in case.tensors): case.tensors for case in operand_dtypes.of(ADD)}
+    others = {"float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"}
+    assert set(found) == {(o, "float32") for o in others} | {("float32", o) for o in others}
+    for tensors in found.values():
+        for tensor in tensors:
+            assert isinstance(tensor, TensorRecipe)
+            assert tensor.leaf == tensor.dtype.startswith(("float", "bfloat"))
+            assert -1 <= min(tensor.values[1:]) <= max(tensor.values[1:]) <= 1
+
+
+def test_whole_numbers_beside_fractions_are_small() -> None:
+    def dtypes_beside(low: int, high: int) -> set[str]:
+        whole = TensorRecipe((4, 5), "int64", ("integers", low, high), 5000, leaf=False)
+        case = Case("add", "int64", (whole, whole))
+        return {t.dtype for other in operand_dtypes.of(case) for t in other.tensors}
+
+    assert "float16" in dtypes_beside(-9, 9)
+    assert dtypes_beside(-(1 << 40), 1 << 40) == {
+        "int64",
+        "int32",
+        "int16",
+        "int8",
+        "uint8",
+        "bool",
+    }
+
+
+def test_an_index_keeps_its_dtype() -> None:
+    index = TensorRecipe((4,), "int64", ("integers", 0, 3), 5000, leaf=False)
+    case = Case("index_select", "float32", (MATRIX, 0, index))
+    assert all(other.tensors[1] == index for other in operand_dtypes.of(case))

@@ -29,6 +29,8 @@ from . import (  # noqa: F401
     held_out_later,
     integers,
     layouts,
+    nineteenth_list,
+    nineteenth_list_reductions,
     ninth_list,
     ninth_list_reductions,
     ninth_list_sizes,

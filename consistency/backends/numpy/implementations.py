@@ -24,6 +24,7 @@ def implements(
     pointwise: bool = False,
     native_half: bool = False,
     as_first: bool = False,
+    double: bool = False,
 ) -> Callable[[Function], Function]:
     """Offer the function under PyTorch's `names`.
 
@@ -36,6 +37,7 @@ def implements(
     native_half: wants to see float16 itself; others see float32, and their float32 results are
     rounded once.
     as_first: the first array decides on the format of the result; else all do, promoted.
+    double: the result is float64 whatever they are.
     """
 
     def register(function: Function) -> Function:
@@ -47,7 +49,8 @@ def implements(
             if not integers and arrays and arrays[0].dtype.kind in "biu":
                 raise NotImplementedError(f"{names[0]} of integers")
             deciding = arrays[:1] if as_first else arrays
-            steps = _Adapter(deciding, kwargs.get("dtype"), widen=not native_half, lift=pointwise)
+            dtype = "float64" if double else kwargs.get("dtype")
+            steps = _Adapter(deciding, dtype, widen=not native_half, lift=pointwise)
             with np.errstate(all="ignore"):
                 return steps.after(function(*steps.before(args), **steps.before(kwargs)))
 
@@ -70,6 +73,8 @@ class _Adapter:
         floating = {a.dtype for a in floats if a.ndim} or {a.dtype for a in floats}
         self.widen = widen
         self.narrow = widen and (floating == {_HALF} if dtype is None else dtype == _HALF.name)
+        # NumPy computes float32 beside int64 in float64, torch in float32.
+        self.shorter = max(floating, default=None) if dtype is None else None
         self.lift = lift and bool(arrays) and all(array.ndim == 0 for array in arrays)
 
     def before(self, value: Any) -> Any:
@@ -92,9 +97,10 @@ class _Adapter:
         scalars."""
         if isinstance(value, (list, tuple)):
             return tuple(self.after(item) for item in value)
-        array = np.asarray(
-            value, dtype=_HALF if self.narrow and value.dtype == FLOAT else None, order="C"
-        )
+        dtype = _HALF if self.narrow and value.dtype == FLOAT else None
+        if self.shorter in (_HALF, FLOAT) and value.dtype == np.float64:
+            dtype = self.shorter
+        array = np.asarray(value, dtype=dtype, order="C")
         if self.lift:
             array = array.reshape(())
         return array if array.flags.writeable else array.copy()

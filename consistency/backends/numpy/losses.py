@@ -89,7 +89,7 @@ def smooth_l1_loss(
     )
 
 
-@implements("nn.functional.huber_loss", wide=True, integers=False)
+@implements("nn.functional.huber_loss", wide=True, integers=False, as_first=True)
 def huber_loss(
     input: Array,
     target: Array,

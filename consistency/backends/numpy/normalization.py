@@ -85,7 +85,7 @@ def layer_norm(
     return _affine(_standardized(rows, eps).reshape(input.shape), weight, bias, normalized_shape)
 
 
-@implements("nn.functional.rms_norm", wide=True, integers=False)
+@implements("nn.functional.rms_norm", wide=True, integers=False, as_first=True)
 def rms_norm(
     input: Array,
     normalized_shape: Sequence[int],

@@ -15,7 +15,7 @@ def pow_(input: Operand, exponent: Operand) -> Array:
     return np.power(x, y)
 
 
-@implements("float_power", pointwise=True, native_half=True)
+@implements("float_power", pointwise=True, native_half=True, double=True)
 def float_power(input: Operand, exponent: Operand) -> Array:
     """Always in float64."""
     x, y = (np.asarray(one).astype(np.float64) for one in (input, exponent))

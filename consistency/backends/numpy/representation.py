@@ -84,7 +84,7 @@ def bitwise_not(input: Array) -> Array:
 
 
 def _offer_cast(name: str, dtype: type) -> None:
-    @implements(name, native_half=True, pointwise=True)
+    @implements(name, native_half=True, pointwise=True, double=dtype is np.float64)
     def call(input: Array, memory_format: object = None) -> Array:
         return input.astype(dtype)
 

@@ -22,7 +22,7 @@ def view(input: Array, *size: Any) -> Array:
     return input.reshape(sizes(*size))
 
 
-@implements("reshape_as", "view_as", wide=True, complex=True)
+@implements("reshape_as", "view_as", wide=True, complex=True, native_half=True)
 def reshape_as(input: Array, other: Array) -> Array:
     return input.reshape(other.shape)
 
@@ -79,12 +79,12 @@ def expand(input: Array, *size: int | Sequence[int]) -> Array:
     )
 
 
-@implements("expand_as", wide=True, complex=True)
+@implements("expand_as", wide=True, complex=True, native_half=True)
 def expand_as(input: Array, other: Array) -> Array:
     return np.broadcast_to(input, other.shape)
 
 
-@implements("broadcast_tensors", wide=True, complex=True)
+@implements("broadcast_tensors", wide=True, complex=True, native_half=True)
 def broadcast_tensors(*tensors: Array) -> tuple[Array, ...]:
     return tuple(np.broadcast_arrays(*tensors))
 
@@ -95,7 +95,7 @@ def clone(input: Array, *, memory_format: object = None) -> Array:
 
 
 def _offer_minimum_rank(ndim: int, function: Callable[..., Any]) -> None:
-    @implements(f"atleast_{ndim}d", wide=True, complex=True)
+    @implements(f"atleast_{ndim}d", wide=True, complex=True, native_half=True)
     def call(*tensors: Array | Sequence[Array]) -> Any:
         if len(tensors) == 1 and isinstance(tensors[0], np.ndarray):
             return function(tensors[0])

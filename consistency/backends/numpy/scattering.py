@@ -176,14 +176,14 @@ def put(input: Array, index: Array, source: Array, accumulate: bool = False) -> 
     return result.reshape(input.shape)
 
 
-@implements("select_scatter", wide=True, complex=True)
+@implements("select_scatter", wide=True, complex=True, native_half=True)
 def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     result = input.copy()
     result[subscript(dim, index, input.ndim)] = src
     return result
 
 
-@implements("slice_scatter", wide=True, complex=True)
+@implements("slice_scatter", wide=True, complex=True, native_half=True)
 def slice_scatter(
     input: Array,
     src: Array,
@@ -197,7 +197,7 @@ def slice_scatter(
     return result
 
 
-@implements("diagonal_scatter", wide=True, complex=True)
+@implements("diagonal_scatter", wide=True, complex=True, native_half=True)
 def diagonal_scatter(
     input: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Array:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from ...core.model import Case
 from ...operators.declare import Operator
 from ..variations import UNCHECKED
-from . import arguments, cotangents, layouts, shapes, values
+from . import arguments, cotangents, layouts, operand_dtypes, shapes, values
 
 __all__ = ["by_kind", "wider"]
 
@@ -26,8 +26,9 @@ INDICES = frozenset(
 
 def wider(operator: Operator, case: Case, others: Sequence[Case]) -> Iterator[Case]:
     """Every variation of ``case``: layouts, shapes, numbers and options (those of ``others``, cases
-    of the same operator × dtype), value classes, layouts of the cotangent. Some cannot be called.
-    None of kernels that check too little, and none of random numbers."""
+    of the same operator × dtype), value classes, the dtype of one operand, layouts of the
+    cotangent. Some cannot be called. None of kernels that check too little, and none of random
+    numbers."""
     return itertools.chain.from_iterable(by_kind(operator, case, others))
 
 
@@ -42,6 +43,7 @@ def by_kind(operator: Operator, case: Case, others: Sequence[Case]) -> list[Iter
         shapes.of(operator, case),
         arguments.of(case, others),
         values.of(case),
+        operand_dtypes.of(case),
         cotangents.of(case),
         (other for more in shapes.ranks(case) for other in arguments.dims(more)),
     ]

@@ -1,0 +1,66 @@
+"""One tensor of a call in another dtype than the others: what torch promotes, a kernel may read as
+if it were not, and its bytes are then other numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from ...core.dtypes import FLOATING, INTEGER_RANGE, INTEGRAL, floats
+from ...core.model import Case
+from ...core.recipe import TensorRecipe
+from ..variations import _with_tensor
+
+MOST_TENSORS = 3
+SMALL = 9.0  # whole numbers that stand for fractions
+EXACT = 256  # the largest whole number up to which bfloat16 holds all
+# Classes whose numbers keep their meaning when they are rounded to a wider format.
+ANY_FORMAT = frozenset({"uniform", "normal", "integers", "tokens"})
+
+
+def of(case: Case) -> Iterator[Case]:
+    """Each tensor of the case's dtype in turn in every other real one; masks and indices keep
+    theirs. Some pairs are refused by the call. Whole numbers beside fractions are small: a larger
+    one is rounded, or overflows, when it is promoted."""
+    for number, tensor in enumerate(case.tensors[:MOST_TENSORS]):
+        if not isinstance(tensor, TensorRecipe) or tensor.dtype != case.dtype or tensor.special:
+            continue
+        for dtype in (*FLOATING, *INTEGRAL, "bool"):
+            values = values_in(tensor, dtype)
+            if not floats(case.dtype) and dtype in FLOATING and not _all_small(case):
+                continue
+            if dtype != case.dtype and values is not None:
+                kept = tensor.leaf and bool(tensor.base) and dtype in FLOATING
+                other = replace(tensor, dtype=dtype, values=values, leaf=kept)
+                yield _with_tensor(case, number, other)
+
+
+def _all_small(case: Case) -> bool:
+    """Whether all whole numbers of the case are ones that every format holds."""
+    return all(
+        isinstance(t, TensorRecipe)
+        and t.values[0] == "integers"
+        and max(map(abs, t.values[1:])) <= EXACT
+        for t in case.tensors
+    )
+
+
+def values_in(tensor: TensorRecipe, dtype: str) -> tuple[Any, ...] | None:
+    """The value class of the same numbers, or the nearest one, in another dtype; None where the
+    tensor's numbers have a structure that this one cannot keep."""
+    kind, *numbers = tensor.values
+    if kind not in ANY_FORMAT:
+        return None
+    if dtype not in INTEGER_RANGE:
+        return tensor.values
+    low, high = -SMALL, SMALL
+    if kind in ("uniform", "integers"):
+        low, high = max(low, numbers[0]), min(high, numbers[1])
+    least, most = INTEGER_RANGE[dtype]
+    first, last = max(math.ceil(low), least), min(math.floor(high), most)
+    return ("integers", first, last) if first <= last else None
+
+
+__all__ = ["of"]

@@ -1,0 +1,78 @@
+"""The format whose unit roundoff measures an output: mostly its own. Where tensors of several
+formats meet, that of the steps by which it is computed.
+
+torch promotes the operands of one elementwise kernel, so that its result has the digits of the
+finest of them (`type promotion
+<https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc>`_); a destination
+of more digits adds none. What is composed of several calls, and every formula of a gradient, takes
+some steps on a tensor of few digits alone, and these have its digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..core.dtypes import FORMATS, Format, form_of
+from ..core.recipe import DType, Literal, TensorRecipe
+from ..reference import Reference
+
+# Families of which each call is one kernel for all its operands.
+PROMOTING = frozenset({"binary", "comparison", "foreach", "inplace", "ternary", "unary"})
+DEFAULT = FORMATS["float32"]  # what whole numbers are computed in (torch.get_default_dtype)
+
+
+def working_format(dtype: str, shape: tuple[int, ...], reference: Reference) -> Format:
+    """The format of an output of this dtype and shape."""
+    own = form_of(reference.materials.case.dtype)
+    form = form_of(dtype) or own or DEFAULT
+    if own is not None and own.precision < form.precision and _is_of_a_number(shape, reference):
+        form = own
+    return min((form, *_of_steps(reference)), key=lambda each: each.precision)
+
+
+def _of_steps(reference: Reference) -> Iterable[Format]:
+    """The formats that steps before the output have."""
+    if (asked := _asked_for(reference)) is not None:
+        yield asked
+    operator, case = reference.operator, reference.materials.case
+    written = operator.leading if operator.form_of is not None else 0
+    operands = [t for t in case.tensors[written:] if _has_dimensions(t)]
+    found = {form for t in operands if (form := form_of(t.dtype)) is not None}
+    by_digits = sorted(found, key=lambda each: each.precision)
+    if reference.direction == "backward" or _family(reference) not in PROMOTING:
+        yield from by_digits[:1]
+    elif written and operands:
+        yield by_digits[-1] if by_digits else DEFAULT
+
+
+def _family(reference: Reference) -> str:
+    return reference.operator.ruled_by[1]
+
+
+def _is_of_a_number(shape: tuple[int, ...], reference: Reference) -> bool:
+    """Whether an output in a wider format than the case's is the gradient of a single number beside
+    tensors: it has the number's format, and is computed in that of the results, which a tensor
+    without dimensions does not widen (torch's type promotion)."""
+    case = reference.materials.case
+    own = form_of(case.dtype)
+    if shape or reference.direction == "forward" or own is None:
+        return False
+    formats = (form_of(tensor.dtype) for tensor in case.tensors if _has_dimensions(tensor))
+    return all(form is None or form.precision <= own.precision for form in formats)
+
+
+def _asked_for(reference: Reference) -> Format | None:
+    """The format that a call asks for (``sum(x, dtype=torch.float32)``), of its gradients: where it
+    has fewer digits than the tensors, they are computed in it."""
+    case = reference.materials.case
+    if reference.direction == "forward":
+        return None
+    asked = (arg for arg in (*case.args, *case.kwargs.values()) if isinstance(arg, DType))
+    return next((form_of(arg.name) for arg in asked), None)
+
+
+def _has_dimensions(tensor: TensorRecipe | Literal) -> bool:
+    return bool(tensor.shape if isinstance(tensor, Literal) else tensor.base)
+
+
+__all__ = ["working_format"]

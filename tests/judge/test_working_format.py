@@ -1,0 +1,107 @@
+"""Operands of several formats: what torch's CPU computes of them is not accused, and what is wrong
+in the format that counts is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from consistency.core.model import Case, Result
+from consistency.core.recipe import TensorRecipe
+from tests.judge.test_healthy_results import judged
+from tests.support.catalog.model import Call, Played, one_of
+
+SHAPE = (2, 19, 7)
+COTANGENT = (1 << 20) + 97
+
+
+def tensor(dtype: str, stop: int, *values: Any, shape: tuple[int, ...] = SHAPE) -> TensorRecipe:
+    named = values or (("integers", -9, 9) if "int" in dtype else ("normal", 0.0, 1.0))
+    leaf = bool(shape) and "int" not in dtype and dtype != "bool"
+    return TensorRecipe(shape, dtype, tuple(named), stop, leaf=leaf)
+
+
+F16, F32, F64 = (tensor(f"float{bits}", 5000 * n) for n, bits in enumerate((16, 32, 64), 1))
+POSITIVE, POSITIVE64 = (
+    tensor(f"float{bits}", 9000, "uniform", 1.0, 2.0) for bits in (32, 64)
+)  # fmt: skip
+WHOLE, MASK = tensor("int64", 7000), tensor("bool", 8000, "integers", 0, 1)
+NUMBER = TensorRecipe((), "float32", ("uniform", 0.5, 1.0), 900)
+HEALTHY = {
+    "a cotangent in the format of what is written to": Case("add_", "float32", (F16, F32)),
+    "in the coarser of two": Case("mul_", "float32", (F32, F64)),
+    "a destination of more digits": Case("asinh.out", "float32", (F64, F32)),
+    "of whole numbers": Case("sinh.out", "int64", (F64, WHOLE)),
+    "a function of several calls": Case("nn.functional.cosine_similarity", "float32", (F32, F16)),
+    "an exponent less 1": Case("pow", "float64", (POSITIVE64, POSITIVE)),
+    "whole numbers that cancel": Case(
+        "addcdiv", "float64", (WHOLE, F64, F64), {"value": 0.6731326580047607}
+    ),
+    "whole numbers that are divided": Case("div", "float16", (WHOLE, F16)),
+    "one number that many read": Case("masked_fill", "float32", (F16, MASK, NUMBER)),
+}
+
+
+def results(case: Case, *backends: Any) -> list[Result]:
+    return judged(case, *(backends or ("cpu",)), directions=("forward", "backward"))
+
+
+def with_cotangent(case: Case) -> Case:
+    return Case(case.operator, case.dtype, case.args, case.kwargs, COTANGENT)
+
+
+@pytest.mark.parametrize("told", HEALTHY)
+def test_what_the_cpu_computes_is_not_accused(told: str) -> None:
+    found = [r for r in results(with_cotangent(HEALTHY[told])) if r.verdict.tested]
+    assert found
+    for result in found:
+        assert result.verdict.passes, f"{result.direction}: {result.explanation}"
+
+
+def off(share: float) -> Callable[[Call], Any]:
+    """The result and its gradients with one number in 61 off by a share of itself."""
+
+    def changed(x: Tensor) -> Tensor:
+        if not x.is_floating_point():
+            return x
+        place = torch.arange(x.numel()).reshape(x.shape) % 61 == 3
+        return torch.where(place, x * (1.0 + share), x)
+
+    return lambda call: one_of(call.run(), changed)
+
+
+@pytest.mark.parametrize("told", [told for told in HEALTHY if told != "one number that many read"])
+def test_one_number_off_by_a_twentieth_is(told: str) -> None:
+    found = results(with_cotangent(HEALTHY[told]), Played("off", off(0.05)))
+    assert any(r.verdict.fails for r in found if r.backend == "off"), found
+
+
+def in_float32(call: Call) -> Any:
+    """The sum of float64 and float32, rounded to the latter."""
+    return call.run().float().double()
+
+
+def read_as_float32(call: Call) -> Any:
+    """The larger of two numbers, those of float16 read as if they were float32's bytes."""
+    x, y = call.args
+    few = y.contiguous().reshape(-1).view(torch.float32)
+    padded = torch.cat([few, few.new_zeros(y.numel() - few.numel())]).reshape(y.shape)
+    return torch.fmax(x, padded)
+
+
+@pytest.mark.parametrize(
+    ("case", "deed"),
+    [
+        (Case("add", "float64", (F64, F32)), in_float32),
+        (Case("fmax", "float32", (F32, F16)), read_as_float32),
+    ],
+    ids=["digits that promotion keeps", "another operand's bytes"],
+)
+def test_a_kernel_that_does_not_promote_is_accused(case: Case, deed: Callable[..., Any]) -> None:
+    found = {r.backend: r for r in judged(case, "cpu", Played("wrong", deed))}
+    assert found["wrong"].verdict.fails, found["wrong"]
+    assert found["cpu"].verdict.passes, found["cpu"]
