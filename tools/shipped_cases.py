@@ -11,6 +11,8 @@
     python tools/shipped_cases.py reach STATE               # cases for conditions that none meets
     python tools/shipped_cases.py plain STATE               # plain calls that none is
     python tools/shipped_cases.py zeros STATE               # gradients at zeros
+    python tools/shipped_cases.py promoted STATE            # an operand of another dtype
+    python tools/shipped_cases.py formats STATE             # the first dtype's cases in others
     python tools/shipped_cases.py called STATE              # other programs' calls (calls-*.jsonl)
     python tools/shipped_cases.py add STATE                 # these into the files
 
@@ -42,7 +44,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 COMMANDS = (
     "select", "shorten", "write", "replace", "count", "further", "reach", "plain", "zeros",
-    "called", "add", "measure", "one-off", "page",
+    "promoted", "formats", "called", "add", "measure", "one-off", "page",
 )  # fmt: skip
 # Files of a state. Other programs' calls are lines of an operator, a dtype and a case.
 ONE_OFF, FURTHER, MEASURED, CALLS = "one-off", "further", "measured", "calls"
@@ -220,23 +222,27 @@ def further(state: Path, part: int, parts: int) -> None:
 
 
 def reach(state: Path, part: int, parts: int, only: str, dtypes: str, what: str) -> None:
-    """Seeks cases that meet conditions on which defects depend, ``plain`` calls, or gradients at
-    ``zeros``, where those of a quick run do not; forms of other operators (``.out``, ``.method``)
-    come last."""
+    """Seeks cases that meet conditions on which defects depend, ``plain`` calls, gradients at
+    ``zeros``, ``promoted`` operands, or cases of other ``formats``, where those of a quick run do
+    not; forms of other operators (``.out``, ``.method``) come last."""
     from tests.support.adequacy import search
 
-    seek = {"reach": search.further, "plain": search.plain, "zeros": search.zeros}[what]
+    seek = {
+        "reach": search.further, "plain": search.plain, "zeros": search.zeros,
+        "promoted": search.promoted, "formats": search.in_other_formats,
+    }[what]  # fmt: skip
 
     state.mkdir(parents=True, exist_ok=True)
     done = {(row["operator"], row["dtype"]) for row in lines_of(state, FURTHER)}
     chosen = [
         (operator, dtype)
         for operator, dtype in sorted(pairs(), key=lambda pair: pair[0].family == "forms")
-        if dtype == (operator.dtypes[0] if dtypes == "first" else dtypes)
+        if fnmatch.fnmatchcase(dtype, operator.dtypes[0] if dtypes == "first" else dtypes)
         and fnmatch.fnmatchcase(operator.name, only)
         and operator.cases is None
     ]
-    with (state / f"{FURTHER}-{dtypes}-{part}.jsonl").open("a", encoding="utf-8") as stream:
+    told = dtypes.replace("*", "all")
+    with (state / f"{FURTHER}-{told}-{part}.jsonl").open("a", encoding="utf-8") as stream:
         for operator, dtype in chosen[part - 1 :: parts]:
             if (operator.name, dtype) not in done:
                 row = {"operator": operator.name, "dtype": dtype, "missed": []}
@@ -386,7 +392,7 @@ def main() -> None:
     parser.add_argument("--part", default="1/1", help="which of how many parts, such as 1/2")
     parser.add_argument("--only", default="*", help="a pattern of operators")
     parser.add_argument(
-        "--dtype", default="first", help="of `reach`: one, or each operator's first"
+        "--dtype", default="first", help="of `reach`: a pattern, or each operator's first"
     )
     parser.add_argument(
         "--first", type=int, help="of `measure`, `one-off`: how many of a random order"
@@ -403,7 +409,7 @@ def main() -> None:
         write_page(chosen.state)
     elif chosen.command == "further":
         further(chosen.state, part, parts)
-    elif chosen.command in ("reach", "plain", "zeros"):
+    elif chosen.command in ("reach", "plain", "zeros", "promoted", "formats"):
         reach(chosen.state, part, parts, chosen.only, chosen.dtype, chosen.command)
     elif chosen.command == "called":
         called(chosen.state, part, parts, chosen.only)

@@ -84,9 +84,12 @@ def padded(d: Drawing, keys: int, batch: tuple[int, ...]) -> Literal | TensorRec
 
 def least(d: Drawing, queries: int, keys: int) -> TensorRecipe:
     """A mask to add that holds the format's least number for the first keys, as many programs write
-    it, and ordinary numbers for the others."""
-    hidden = d.integer(0, keys - 1)
-    values = ("leading", -4.0, 4.0, hidden * queries, "-max")
+    it, or -inf, and ordinary numbers for the others. Kernels go through long rows in blocks, whose
+    first ones may be hidden wholly."""
+    hidden = (
+        keys - d.integer(1, min(keys, 64)) if keys > 64 and d.flag() else d.integer(0, keys - 1)
+    )
+    values = ("leading", -4.0, 4.0, hidden * queries, d.choice("-max", "-max", "-inf"))
     of_keys = d.tensor((keys, queries), BIAS, values=values, layout=False)
     return replace(of_keys, view=(("transpose", 0, 1),))
 

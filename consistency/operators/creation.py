@@ -32,6 +32,7 @@ from .sampling import scalar
 
 CONSTANT = frozenset({"constant"})
 LARGE = {"int32": 1 << 25, "int64": 1 << 54}  # neighbors here are one number as floats
+FAR = {"int32": 1 << 30, "int64": 1 << 40}  # in float32, but not in float64
 
 
 def any_shape(d: Drawing) -> list[int]:
@@ -111,9 +112,14 @@ def count_of(d: Drawing) -> int:
 def linspace(d: Drawing) -> Call:
     """Up to 257 points between near or far ends, in either direction. Those of integers lie at
     quarters, of which no rounding makes another integer; their ends may be fractions, which are cut
-    first. Shrinks towards one point between 0 and 0."""
+    first. Large ones lie whole steps apart. Shrinks towards one point between 0 and 0."""
     if not d.floating:
         low, high = (0, 120) if d.dtype == "uint8" else (-60, 60)
+        if d.dtype in FAR and d.choice(False, False, False, True):
+            start = d.choice(-1, 1) * FAR[d.dtype] + d.integer(low, high)
+            steps = d.integer(1, 64)
+            end = start + d.choice(-1, 1) * steps * d.integer(1, 5)
+            return call(start, end, steps + 1, dtype=DType(d.dtype))
         steps, quarters = 4 * d.integer(0, 12), d.integer(1, 5)
         start = d.integer(low, high - steps * quarters // 4)
         both = (start, start + steps * quarters // 4)

@@ -207,7 +207,8 @@ def sorter(shape: Shape) -> Literal:
 def looked_up(*, boundaries_first: bool) -> Sample:
     """Values that often hit a boundary exactly; boundaries ascend along the last dimension, from
     -inf to NaN, which is last, in any layout: in a view, too, they stay in the order of their
-    base. ``searchsorted`` takes rows of them, each for a row of the values.
+    base, now and then in another dtype. ``searchsorted`` takes rows of them, each for a row of the
+    values.
 
     Shrinks towards one contiguous row."""
 
@@ -217,9 +218,13 @@ def looked_up(*, boundaries_first: bool) -> Sample:
         special = d.choice(*[()] * 7, *ends) if d.floating else ()
         rows = d.shape(1, 2, most=4) if boundaries_first and d.choice(False, False, True) else ()
         count = d.size(1, 65)
+        other = d.choice(*[None] * 7, d.choice("int8", "uint8", "int64", "float64", "float16"))
+        if other is not None:  # torch promotes both
+            low, special = 0 if "uint8" in (other, d.dtype) else low, ()
         boundaries = d.tensor(
-            (*rows, count), FINITE, values=("ascending", float(low), float(high), *special)
-        )
+            (*rows, count), FINITE, values=("ascending", float(low), float(high), *special),
+            dtype=other,
+        )  # fmt: skip
         integer_values: tuple[Any, ...] | None = (
             ("integers", low, high) if not d.floating or d.flag() else None
         )
@@ -227,7 +232,7 @@ def looked_up(*, boundaries_first: bool) -> Sample:
             integer_values = ("tokens", float(low), float(high), "inf", "nan", "-inf")
         shape = (*rows, d.size(1, 33)) if rows else filled_shape(d, 0, 3)
         values: Arg = d.tensor(shape, Domain(float(low), float(high)), values=integer_values)
-        if d.floating and d.integer(0, 3) == 3:
+        if d.floating and other is None and d.integer(0, 3) == 3:
             values = boundaries  # each value is one
         if not rows and d.choice(False, False, False, True):
             values = real_scalar(d, low, high)

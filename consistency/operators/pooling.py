@@ -132,11 +132,15 @@ def maximum(rank: int) -> Sample:
 
 
 def adaptive(rank: int, domain: Domain | None = None, **options: tuple[Any, ...]) -> Sample:
-    """Any output size, in general no divisor of the input's."""
+    """Any output size, in general no divisor of the input's, and now and then one."""
 
     def sample(d: Drawing) -> Call:
         size = [d.size(1, MOST[rank]) for _ in range(rank)]
         output_size: Any = per_dim(d, rank, 1, d.choice(9, 2 * MOST[rank]))
+        if d.choice(False, False, True):  # windows of equal size
+            wholes = [max(1, length // d.integer(2, 5)) for length in size]
+            size = [whole * (length // whole) for whole, length in zip(wholes, size, strict=True)]
+            output_size = wholes
         if rank > 1 and isinstance(output_size, list) and d.flag():
             output_size[0] = None  # keep the input's size
         return call(

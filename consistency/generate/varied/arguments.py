@@ -42,14 +42,14 @@ def dims(case: Case) -> Iterator[Case]:
 
 
 def _dims(case: Case, value: Any) -> Iterator[Any]:
-    """Every dimension of the first tensor, and of lists all of them, all but one, the outer two."""
+    """Every dimension of the first tensor, and of lists none, all, all but one, the outer two."""
     first = next((t for t in case.tensors if isinstance(t, TensorRecipe) and not t.view), None)
     rank = len(first.base) if first is not None else 0
     if type(value) is int:
         yield from (*range(rank), *range(-rank, 0))
     elif isinstance(value, (tuple, list)) and rank > 1:
         every = tuple(range(rank))
-        yield every
+        yield from ((), every)
         yield from (tuple(d for d in every if d != left) for left in every)
         yield (0, rank - 1)
 

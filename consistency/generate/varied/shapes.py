@@ -16,6 +16,8 @@ THRESHOLDS = (24, 32, 33, 64, 65, 129, 257, 513, 1025, 2049, 4097, 16385, 65537)
 WHOLE, LEFT_OVER = 64, 33  # of one size whole tiles, of the others what is left over
 PAIRS = ((24, 64), (33, 64), (64, 33), (65, 129), (129, 33), (513, 2561), (4097, 9))
 RANKS = ((2,), (2, 3), (2, 2, 3))  # dimensions in front
+BEHIND = ((1,), (1, 1, 1))  # of one element each
+LONG_KERNELS = {1: (300,), 2: (17, 16), 3: (7, 7, 7)}  # more taps than a block of 256 threads
 KERNELS = (1, 3, 5)  # products of matrices, Winograd's algorithm, transforms
 PIXELS, WIDE = (32, 33), (16, 32)  # an image of whole tiles and one that is not, its channels
 MOST_OTHERS = 4  # tensors whose shape is changed beside the first
@@ -32,6 +34,7 @@ def of(operator: Operator, case: Case) -> Iterator[Case]:
     yield from images(case)
     yield from windows(operator, case)
     yield from even_kernels(case)
+    yield from long_kernels(case)
 
 
 def sizes_of(case: Case) -> list[int]:
@@ -65,8 +68,13 @@ def pairs(case: Case) -> Iterator[Case]:
 
 
 def ranks(case: Case) -> Iterator[Case]:
-    """Dimensions in front of all tensors, and in front of each alone."""
+    """Dimensions in front of all tensors, and in front of each alone; of one element behind."""
     plain = [_reshapable(t) for t in case.tensors]
+    for ones in BEHIND:
+        yield case.with_tensors(
+            _reshaped(t, (*t.base, *ones)) if ok and isinstance(t, TensorRecipe) else t
+            for t, ok in zip(case.tensors, plain, strict=True)
+        )
     for more in RANKS:
         yield case.with_tensors(
             _reshaped(t, (*more, *t.base)) if ok and isinstance(t, TensorRecipe) else t
@@ -156,6 +164,21 @@ def even_kernels(case: Case) -> Iterator[Case]:
         yield changed
         for padding in ("same", 1):
             yield replace(changed, kwargs={**changed.kwargs, "padding": padding})
+
+
+def long_kernels(case: Case) -> Iterator[Case]:
+    """A second tensor that is a kernel of more than 256 elements, and images that are larger, two
+    of them."""
+    first, kernel = (*case.tensors[:2], None, None)[:2]
+    if not isinstance(first, TensorRecipe) or not isinstance(kernel, TensorRecipe):
+        return
+    rank = len(kernel.base) - 2
+    if not _reshapable(kernel) or rank not in LONG_KERNELS or len(first.base) != rank + 2:
+        return
+    sides = LONG_KERNELS[rank]
+    changed = _with_tensor(case, 1, _reshaped(kernel, (*kernel.base[:2], *sides)))
+    larger = (2, first.base[1], *(side + SMALL for side in sides))
+    yield _with_tensor(changed, 0, _reshaped(first, larger))
 
 
 def _reshapable(tensor: object) -> bool:

@@ -4,14 +4,16 @@ meet the most conditions that none meets yet."""
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.engine.unit_cases import draw
+from consistency.generate.ordinary_cases import is_ordinary
 from consistency.generate.variations import is_possible
-from consistency.generate.varied import wider
+from consistency.generate.varied import operand_dtypes, wider
 from consistency.operators.declare import Operator
 
 from . import ordinary_calls, plain_calls
@@ -27,6 +29,7 @@ from .candidates import (
 )
 from .measure import quick
 from .noticing import CaseJudge, healthy
+from .other_formats import translated
 from .reach import reach
 from .results import EVERYTHING, UNDEFINED
 from .selection import MOST_ELEMENTS, elements, planted
@@ -58,6 +61,7 @@ OF_CLASSES = frozenset(
 MOST, MOST_OF_OTHERS = {"float32": 14, "float16": 6, "bfloat16": 6, "int64": 6}, 4
 LEAST = 2.0  # what a case must reach anew, in the weights below
 TRIALS = 24  # candidates that are judged
+BASES, FEW = 3, 4  # plain calls whose operands get other dtypes, with tensors of some elements
 
 
 class Search(NamedTuple):
@@ -75,6 +79,8 @@ OF_PLAIN, PLAIN_IN_OTHERS = Search(28, 80, 0.9), Search(4, 12, 1.4)
 OF_IMAGES, IMAGES_IN_OTHERS = Search(10, 20, 0.9), Search(3, 6, 0.9)
 OF_CALLED, CALLED_IN_OTHERS = Search(20, 60, 1.9), Search(5, 15, 1.9)
 OF_ZEROS = Search(4, 8, 1.9)
+OF_PROMOTED, PROMOTED_IN_OTHERS = Search(24, 48, 1.9), Search(4, 12, 1.9)
+IN_OTHER_FORMATS = Search(80, 160, 1.9)
 PLAIN_COUNT = 240  # draws among whose options combinations are looked for
 
 
@@ -127,6 +133,38 @@ def zeros(operator: Operator, dtype: str, failing: list[Case] | None = None) -> 
     drawn = [case for seed in SEEDS for case in draw(operator, dtype, COUNT, seed)[0]]
     calls = [c for call in (ordinary or least_odd(drawn)) for c in vanishing(call)]
     return _chosen(operator, calls, reached, OF_ZEROS, failing)
+
+
+def promoted(operator: Operator, dtype: str, failing: list[Case] | None = None) -> list[Case]:
+    """Plain calls with one operand of another dtype, as far as torch promotes it; as
+    :func:`further`."""
+    shipped = quick(operator, dtype)
+    reached = {text for case in shipped for text in reach(case)}
+    plain = [
+        case for case in shipped if is_ordinary(case) and len(case.tensors) > 1 and _smallest(case)
+    ]
+    plain.sort(key=lambda case: (_smallest(case) < FEW, len(case.kwargs)))
+    calls = [other for case in plain[:BASES] for other in operand_dtypes.of(case)]
+    search = OF_PROMOTED if dtype == operator.dtypes[0] else PROMOTED_IN_OTHERS
+    return _chosen(operator, calls, reached, search, failing, "tensor")
+
+
+def _smallest(case: Case) -> int:
+    """The elements of the smallest tensor; 0 where one is a view."""
+    tensors = [t for t in case.tensors if isinstance(t, TensorRecipe)]
+    return min((0 if t.view else math.prod(t.base) for t in tensors), default=0)
+
+
+def in_other_formats(
+    operator: Operator, dtype: str, failing: list[Case] | None = None
+) -> list[Case]:
+    """Cases of the operator's first dtype in this one; as :func:`further`."""
+    first = operator.dtypes[0]
+    if dtype == first:
+        return []
+    reached = {text for case in quick(operator, dtype) for text in reach(case)}
+    small = [case for case in quick(operator, first) if elements(case) <= MOST_OF_ALL]
+    return _chosen(operator, translated(small, dtype), reached, IN_OTHER_FORMATS, failing)
 
 
 def called(
