@@ -1,0 +1,127 @@
+"""What the held-out lists of reports showed when each was complete, before anything was changed for
+it: the rows of a table of docs/real-bugs.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """One list. ``topics``: a pattern of its sections; ``quick`` and ``fifty``: reports of ``of``
+    that were noticed by a quick run and with 50 fresh cases (None: not measured)."""
+
+    number: int
+    topics: str
+    of: int
+    quick: int
+    fifty: int | None
+    about: str
+    missed: str
+
+    def row(self, since: int) -> str:
+        """The line of the table; ``since`` are noticed by a quick run now."""
+        fifty = "–" if self.fifty is None else _share(self.fifty, self.of)
+        told = f"{self.number} | {self.of} {self.about} | {_share(self.quick, self.of)} | {fifty}"
+        return f"| {told} | {since} | {self.missed} |"
+
+
+def _share(count: int, of: int) -> str:
+    return f"{count} ({100.0 * count / of:.0f}%)"
+
+
+LISTS = (
+    HeldOut(
+        1, "held out", 26, 13, None, "of torch's backends",
+        "a contiguous slice, -0.0 as a number, an infinity in a product, rows of more than 1,024, "
+        "positions beyond 256",
+    ),
+    HeldOut(
+        2, "held out later", 14, 4, None, "of torch's backends",
+        "one tensor alone in a layout, batches of systems, squares beyond float16",
+    ),
+    HeldOut(
+        3, "third*", 45, 21, 24, "of accelerators",
+        "conditions that met only apart: channels innermost beside larger kernels, factors of "
+        "C x 1 x 1, fractions beside whole numbers; cases that half precision lacked",
+    ),
+    HeldOut(
+        4, "held out frameworks*", 42, 24, 28, "of compilers and frameworks",
+        "numbers whose squares overflow, equal operands, windows as large as the image, even "
+        "kernels, a divisor of 1",
+    ),
+    HeldOut(
+        5, "fifth*", 24, 16, 18, "of 18 programs",
+        "channels_last beside padding, 524,281 right sides, 10⁶ beside a divisor",
+    ),
+    HeldOut(
+        6, "sixth*", 27, 22, 24, "of 20 programs",
+        "labels that are ignored, whole numbers ÷ a Python number, 50,000 bins, two layouts",
+    ),
+    HeldOut(
+        7, "seventh*", 24, 14, 15, "of nine programs, eight in half precision",
+        "attention as models lay it out, numbers just beyond a bound, quotients of 1, a float32 "
+        "number beside float16, an expanded cotangent, reductions of nothing",
+    ),
+    HeldOut(
+        8, "eighth*", 24, 12, 14, "of torch and 12 programs",
+        "domains that declarations left narrow, long rows beside options, images of models",
+    ),
+    HeldOut(
+        9, "ninth*", 26, 20, 20, "of 18 programs",
+        "large imaginary parts, NaN in `unique`, a mask of the least number over a block of keys",
+    ),
+    HeldOut(
+        10, "tenth*", 27, 19, 21, "of 18 programs",
+        "whole exponents beyond the bits, a correction of more than the elements, fillings that "
+        "float32 does not hold, a pixel between two; not proved: an infinity of the wrong sign",
+    ),
+    HeldOut(
+        11, "eleventh*", 30, 25, 26, "of 30 programs",
+        "calls that are too plain to be drawn; twice the judge: a divisor as a remainder, an "
+        "expectation that hid another program's defect",
+    ),
+    HeldOut(
+        12, "twelfth*", 24, 22, 22, "of 24 programs",
+        "matrices that need rows exchanged; a cast that C does not define",
+    ),
+    HeldOut(
+        13, "thirteenth*", 24, 19, 20, "of 24 programs",
+        "subnormals among zeros, integers that agree in 32 bits; an operator that was not declared",
+    ),
+    HeldOut(
+        14, "fourteenth*", 24, 20, 21, "of 23 programs",
+        "infinities of `nan_to_num` in half precision, lengths of -1, expanded indices",
+    ),
+    HeldOut(
+        15, "fifteenth*", 24, 15, 16, "of 24 programs",
+        "volumes of many channels, two infinite bounds, singular matrices, a tensor in two places; "
+        "not proved: a pseudo-inverse, the gradient of a loss that is made 0",
+    ),
+    HeldOut(
+        16, "sixteenth*", 24, 19, 21, "of 23 programs",
+        "the gradient of the norm of zeros, pixels that are equally near; a cast that C does not "
+        "define",
+    ),
+    HeldOut(
+        17, "seventeenth*", 24, 18, 19, "of 23 programs",
+        "`rsqrt` at 0, states of zeros, single elements in views; not proved: the sign of a NaN "
+        "that is given, infinite gradients",
+    ),
+    HeldOut(
+        18, "eighteenth*", 24, 11, 12, "of torch's own backends",
+        "several things at once: a mask for each item beside a head of 64, sums of e⁻⁸⁸ beside "
+        "192 keys, everything dropped between layers, a view of booleans inside a word",
+    ),
+    HeldOut(
+        19, "nineteenth*", 24, 13, 13, "of torch's own backends",
+        "operands of two formats, integers far from 0 in `linspace`, places in equal windows of a "
+        "transposed image, depthwise kernels of 256 taps, whole blocks of hidden keys, an empty "
+        "list of dimensions, sizes of 1 behind the fourth; random: dropout between layers",
+    ),
+)  # fmt: skip
+TABLE = """| list | reports | quick run | 50 fresh cases | since | missed, and drawn since |
+|---|---|---|---|---|---|
+"""
+
+__all__ = ["LISTS", "TABLE", "HeldOut"]
