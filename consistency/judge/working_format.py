@@ -36,7 +36,8 @@ def _of_steps(reference: Reference) -> Iterable[Format]:
         yield asked
     operator, case = reference.operator, reference.materials.case
     written = operator.leading if operator.form_of is not None else 0
-    operands = [t for t in case.tensors[written:] if _has_dimensions(t)]
+    given = case.tensors[written:]
+    operands = [t for t in given if _has_dimensions(t)] or given
     found = {form for t in operands if (form := form_of(t.dtype)) is not None}
     by_digits = sorted(found, key=lambda each: each.precision)
     if reference.direction == "backward" or _family(reference) not in PROMOTING:

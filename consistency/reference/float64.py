@@ -23,7 +23,7 @@ from ..backends.base import collect, failed
 from ..backends.batched_factors import one_thread
 from ..core import bits, dtypes
 from ..core.model import Outcome, Output
-from ..core.recipe import TensorRecipe, tensors
+from ..core.recipe import Literal, TensorRecipe, tensors
 from ..core.verdict import OutcomeStatus
 from ..generate.materialize import Adjust, Arguments, Materials, leaves, prepare
 from ..generate.value_classes import EXACT_CLASSES
@@ -41,6 +41,19 @@ LARGE = 1 << 15  # numbers from which on S is worth avoiding; fewer have the exa
 # take exponents.
 _ARITHMETIC = frozenset({"binary", "inplace", "ternary"})
 _OF_EXPONENTS = ("float_power", "ldexp", "pow")
+# Beside these families, functions of rows and losses whose whole numbers are no classes.
+_OF_OPERANDS = frozenset(
+    {"cdist", "cumulative_trapezoid", "dist", "trapezoid"}
+    | {
+        f"nn.functional.{name}"
+        for name in (
+            "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
+            "cosine_similarity", "gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss",
+            "margin_ranking_loss", "mse_loss", "pairwise_distance", "poisson_nll_loss",
+            "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss",
+        )
+    }
+)  # fmt: skip
 _REJECTIONS = (RuntimeError, ValueError, IndexError, NotImplementedError, ZeroDivisionError)
 
 
@@ -356,15 +369,18 @@ class Reference(InputNumbers):
         case = self.materials.case
         if self.direction == "forward" or all(tensor.leaf for tensor in case.tensors):
             return None
-        case = case.with_tensors(
-            [
-                replace(tensor, leaf=True, shared=False)
-                if isinstance(tensor, TensorRecipe)
-                else replace(tensor, leaf=True)
-                for tensor in case.tensors
-            ]
-        )
-        whole = Reference(self.operator, replace(self.materials, case=case), self.direction)
+        every: list[TensorRecipe | Literal] = []
+        bases = list(self.materials.bases)
+        for number, tensor in enumerate(case.tensors):
+            other = replace(tensor, leaf=True)
+            if isinstance(other, TensorRecipe):
+                other = replace(other, shared=False)
+                if tensor.dtype in self.promoted_integers:  # it has a gradient as a fraction has
+                    other = replace(other, dtype="float64")
+                    bases[number] = bases[number].astype(np.float64)
+            every.append(other)
+        materials = replace(self.materials, case=case.with_tensors(every), bases=tuple(bases))
+        whole = Reference(self.operator, materials, self.direction)
         return whole if whole.outcome.status is OutcomeStatus.OK else None
 
     def evaluate(self, adjust: Adjust | None, *, absolute: bool = False) -> tuple[Output, ...]:
@@ -394,8 +410,8 @@ class Reference(InputNumbers):
         used = {tensor.dtype for tensor in self.materials.case.tensors}
         floating, whole = any(map(dtypes.floats, used)), used.intersection(dtypes.INTEGRAL)
         name, family = self.operator.ruled_by
-        takes = family in _ARITHMETIC and "elementwise" in self.operator.traits
-        takes &= not name.startswith(_OF_EXPONENTS)
+        elementwise = family in _ARITHMETIC and "elementwise" in self.operator.traits
+        takes = name in _OF_OPERANDS or (elementwise and not name.startswith(_OF_EXPONENTS))
         return tuple(whole) if floating and takes else ()
 
     @functools.cached_property

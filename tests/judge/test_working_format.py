@@ -31,6 +31,7 @@ POSITIVE, POSITIVE64 = (
 )  # fmt: skip
 WHOLE, MASK = tensor("int64", 7000), tensor("bool", 8000, "integers", 0, 1)
 NUMBER = TensorRecipe((), "float32", ("uniform", 0.5, 1.0), 900)
+ONE, ONE64 = (tensor(f"float{bits}", 900, shape=()) for bits in (32, 64))
 HEALTHY = {
     "a cotangent in the format of what is written to": Case("add_", "float32", (F16, F32)),
     "in the coarser of two": Case("mul_", "float32", (F32, F64)),
@@ -42,6 +43,10 @@ HEALTHY = {
         "addcdiv", "float64", (WHOLE, F64, F64), {"value": 0.6731326580047607}
     ),
     "whole numbers that are divided": Case("div", "float16", (WHOLE, F16)),
+    "whole numbers of either sign, as a row": Case(
+        "nn.functional.cosine_similarity", "float32", (WHOLE, F32), {"dim": 0}
+    ),
+    "single numbers": Case("cos.out", "float32", (ONE64, ONE)),
     "one number that many read": Case("masked_fill", "float32", (F16, MASK, NUMBER)),
 }
 
@@ -74,7 +79,9 @@ def off(share: float) -> Callable[[Call], Any]:
     return lambda call: one_of(call.run(), changed)
 
 
-@pytest.mark.parametrize("told", [told for told in HEALTHY if told != "one number that many read"])
+@pytest.mark.parametrize(
+    "told", [told for told in HEALTHY if not told.startswith(("one number", "single"))]
+)
 def test_one_number_off_by_a_twentieth_is(told: str) -> None:
     found = results(with_cotangent(HEALTHY[told]), Played("off", off(0.05)))
     assert any(r.verdict.fails for r in found if r.backend == "off"), found
