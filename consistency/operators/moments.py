@@ -65,10 +65,13 @@ def reduced_dims(kwargs: dict[str, Any], rank: int) -> list[int]:
 
 
 def norms(*orders: Any) -> Sample:
-    """An order by position, as users write it."""
+    """An order by position, as users write it; now and then one whose powers are no squares, but
+    in float16, which they leave."""
 
     def sample(d: Drawing) -> Call:
         shape, order = reducible(d), d.choice(*orders)
+        if d.dtype != "float16" and d.choice(*[False] * 5, True):
+            order = d.choice(4, 0.5, -1, -2.5)
         # Squares of numbers beyond 2⁸ leave float16, their norm does not.
         half = d.choice(SMALL, LARGE)
         rows_of_zeros = d.choice(("sparse", 0.125), None) if d.flag() else None
@@ -85,9 +88,10 @@ def norms(*orders: Any) -> Sample:
 def distance(d: Drawing) -> Call:
     shape = reducible(d)
     domain = fitting(d, MEASURED, SMALL)
-    orders = (
-        (2, 2.0, 1, math.inf) if d.dtype == "float16" else (2, 2.0, 1, 3.0, math.inf)
-    )  # as in norms
+    # As in norms: other powers of half precision's numbers leave it.
+    orders: tuple[float, ...] = (2, 2.0, 1, math.inf)
+    if d.dtype != "float16":
+        orders += (3.0, 0.5, 0.0, -1.0, -2.5, -math.inf)
     return call(
         d.tensor(shape, domain), d.tensor(d.broadcastable(shape), domain), d.choice(*orders)
     )

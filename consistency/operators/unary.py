@@ -134,7 +134,9 @@ OF_MODULUS = ComplexVariant(error=ErrorModel("rounded", "output", backward="poin
 # Where the slopes of tan, tanh and the sigmoid, 1 - tanh² and the like, are still more than the
 # rounding of float64.
 STEEP = Domain(-8.0, 8.0, points=(0.625, 3.0), wide=(-24, 2))
-COMPLEX_STEEP = ComplexVariant(sample=destination(STEEP))  # in place
+# To where exponentials overflow, and the function has one of its limits.
+TO_LIMITS = Domain(-8.0, 8.0, points=(0.625, 3.0, 100.0, -100.0, 720.0, -720.0), wide=(-24, 7))
+COMPLEX_STEEP = ComplexVariant(sample=destination(TO_LIMITS))  # in place
 ZEROS = frozenset({"constant"})  # all may be rounded to 0
 
 
@@ -189,14 +191,14 @@ CIRCULAR = ComplexVariant(
     sample=unary(Domain(-89.25, 89.25, points=(89.0, -89.0), wide=(-24, 5), tiny=True))
 )
 COMPLEX_TAN = ComplexVariant(
-    sample=unary(STEEP), error=sloping(lambda x: 2.0 * torch.cos(x).abs() ** 2 + x.abs())
+    sample=unary(TO_LIMITS), error=sloping(lambda x: 2.0 * torch.cos(x).abs() ** 2 + x.abs())
 )
 COMPLEX_TANH = ComplexVariant(
-    sample=unary(STEEP), error=sloping(lambda x: 2.0 * torch.cosh(x).abs() ** 2 + x.abs())
+    sample=unary(TO_LIMITS), error=sloping(lambda x: 2.0 * torch.cosh(x).abs() ** 2 + x.abs())
 )
 # Near odd multiples of iπ, where 1 + exp(-x) vanishes, as relative as that is.
 COMPLEX_SIGMOID = ComplexVariant(
-    sample=unary(STEEP),
+    sample=unary(TO_LIMITS),
     error=sloping(
         lambda x: 1 + torch.exp(x).abs() + 2.0 * x.abs() * (1 + torch.sigmoid(x).abs()),
         "pointwise",

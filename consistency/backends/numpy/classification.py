@@ -84,7 +84,7 @@ def cross_entropy(
     return reduced(loss, reduction, size_average, reduce)
 
 
-@implements("nn.functional.binary_cross_entropy", wide=True, integers=False)
+@implements("nn.functional.binary_cross_entropy", wide=True, integers=False, one_dtype=True)
 def binary_cross_entropy(
     input: Array,
     target: Array,
@@ -102,7 +102,9 @@ def binary_cross_entropy(
     return reduced(loss if weight is None else loss * weight, reduction, size_average, reduce)
 
 
-@implements("nn.functional.binary_cross_entropy_with_logits", wide=True, integers=False)
+@implements(
+    "nn.functional.binary_cross_entropy_with_logits", wide=True, integers=False, one_dtype=True
+)
 def binary_cross_entropy_with_logits(
     input: Array,
     target: Array,

@@ -163,7 +163,7 @@ def _convolve_transposed(
 
 
 def _offer_convolution(n: int) -> None:
-    @implements(f"nn.functional.conv{n}d", wide=True, complex=True)
+    @implements(f"nn.functional.conv{n}d", wide=True, complex=True, one_dtype=True)
     def conv(
         input: Array,
         weight: Array,
@@ -175,7 +175,7 @@ def _offer_convolution(n: int) -> None:
     ) -> Array:
         return _convolve(input, weight, bias, stride, padding, dilation, groups)
 
-    @implements(f"nn.functional.conv_transpose{n}d", wide=True, complex=True)
+    @implements(f"nn.functional.conv_transpose{n}d", wide=True, complex=True, one_dtype=True)
     def conv_transpose(
         input: Array,
         weight: Array,

@@ -17,7 +17,7 @@ def pairwise_distance(
     return vector_norm(x1 - x2 + constant(eps, x1), p, -1, keepdim)
 
 
-@implements("nn.functional.cosine_similarity", wide=True, integers=False)
+@implements("nn.functional.cosine_similarity", wide=True, integers=False, one_dtype=True)
 def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> Array:
     x, y = np.broadcast_arrays(x1, x2)
     smallest = constant(eps, x)
@@ -38,7 +38,7 @@ def pdist(input: Array, p: float = 2.0) -> Array:
     return np.asarray(row_norm(input[first] - input[second], p))
 
 
-@implements("nn.functional.soft_margin_loss", wide=True, integers=False)
+@implements("nn.functional.soft_margin_loss", wide=True, integers=False, one_dtype=True)
 def soft_margin_loss(
     input: Array,
     target: Array,
@@ -49,7 +49,7 @@ def soft_margin_loss(
     return reduced(softplus_of(-target * input), reduction, size_average, reduce)
 
 
-@implements("nn.functional.hinge_embedding_loss", wide=True, integers=False)
+@implements("nn.functional.hinge_embedding_loss", wide=True, integers=False, one_dtype=True)
 def hinge_embedding_loss(
     input: Array,
     target: Array,

@@ -25,6 +25,7 @@ def implements(
     native_half: bool = False,
     as_first: bool = False,
     double: bool = False,
+    one_dtype: bool = False,
 ) -> Callable[[Function], Function]:
     """Offer the function under PyTorch's `names`.
 
@@ -37,7 +38,8 @@ def implements(
     native_half: wants to see float16 itself; others see float32, and their float32 results are
     rounded once.
     as_first: the first array decides on the format of the result; else all do, promoted.
-    double: the result is float64 whatever they are.
+    one_dtype: arrays of several dtypes raise NotImplementedError.
+    double: the result is float64, or whatever the function says, whatever they are.
     """
 
     def register(function: Function) -> Function:
@@ -48,6 +50,8 @@ def implements(
                 raise NotImplementedError(f"{names[0]} of complex numbers")
             if not integers and arrays and arrays[0].dtype.kind in "biu":
                 raise NotImplementedError(f"{names[0]} of integers")
+            if one_dtype and len({array.dtype for array in arrays}) > 1:
+                raise NotImplementedError(f"{names[0]} of several dtypes")
             deciding = arrays[:1] if as_first else arrays
             dtype = "float64" if double else kwargs.get("dtype")
             steps = _Adapter(deciding, dtype, widen=not native_half, lift=pointwise)

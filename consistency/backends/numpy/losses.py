@@ -146,7 +146,7 @@ def poisson_nll_loss(
     return reduced(loss, reduction, size_average, reduce)
 
 
-@implements("nn.functional.gaussian_nll_loss", wide=True, integers=False)
+@implements("nn.functional.gaussian_nll_loss", wide=True, integers=False, one_dtype=True)
 def gaussian_nll_loss(
     input: Array,
     target: Array,

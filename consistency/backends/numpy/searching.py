@@ -96,7 +96,7 @@ def isin(
     return ~matches if invert else matches
 
 
-@implements("bincount")
+@implements("bincount", double=True)
 def bincount(input: Array, weights: Array | None = None, minlength: int = 0) -> Array:
     """Weights are added up in double; the result is only rounded to float32 if they were."""
     counts = np.bincount(input, weights, minlength)
