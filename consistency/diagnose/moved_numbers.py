@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,11 +20,16 @@ _BEYOND = 1 << 53  # integers that float64 does not hold
 
 
 def moved_numbers(
-    materials: Materials, dtype: str, share: float, *, whole: bool = False
+    materials: Materials,
+    dtype: str,
+    share: float,
+    *,
+    whole: bool = False,
+    integers: Collection[str] = (),
 ) -> tuple[Materials, float]:
     """The case with its numbers moved by that share of the way to the nearest one of ``dtype``, and
     the largest distance. ``whole``: integers, too, which are operands, such as an exponent, and no
-    sizes."""
+    sizes. ``integers``: dtypes of tensors whose whole numbers are operands."""
     largest = 0.0
 
     def moved(number: float) -> float:
@@ -44,9 +49,34 @@ def moved_numbers(
         _moved_base(tensor, base, moved) if _is_number(tensor) else base
         for tensor, base in zip(case.tensors, materials.bases, strict=True)
     )
+    if integers:
+        tensors, bases, far = _with_moved_integers(case.tensors, bases, dtype, share, integers)
+        case, largest = case.with_tensors(tensors), max(largest, far)
     args = _with_numbers(case.args, moved, whole)
     kwargs = _with_numbers(dict(case.kwargs), moved, whole)
     return replace(materials, case=replace(case, args=args, kwargs=kwargs), bases=bases), largest
+
+
+def _with_moved_integers(
+    tensors: Sequence[TensorRecipe | Literal],
+    bases: Sequence[np.ndarray[Any, Any]],
+    dtype: str,
+    share: float,
+    integers: Collection[str],
+) -> tuple[list[TensorRecipe | Literal], tuple[np.ndarray[Any, Any], ...], float]:
+    """The tensors of these dtypes as ones of float64, and the largest distance."""
+    recipes, numbers, largest = list(tensors), list(bases), 0.0
+    for place, tensor in enumerate(tensors):
+        if tensor.dtype not in integers or not isinstance(tensor, TensorRecipe):
+            continue
+        exact = torch.from_numpy(bases[place].astype(np.float64))
+        rounded = exact.to(dtypes.TORCH[dtype]).double()
+        way = torch.where(rounded.isfinite(), rounded - exact, torch.inf * exact.sign())
+        distance = torch.where(rounded.isfinite(), way.abs(), exact.abs())
+        largest = max(largest, float(distance.max()) if distance.numel() else 0.0)
+        recipes[place] = replace(tensor, dtype="float64")
+        numbers[place] = torch.where(way == 0.0, exact, exact + share * way).numpy()
+    return recipes, tuple(numbers), largest
 
 
 def _is_number(tensor: TensorRecipe | Literal) -> bool:

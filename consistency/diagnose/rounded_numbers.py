@@ -1,4 +1,5 @@
-"""Python's numbers beside tensors: torch converts them to the tensors' format, which rounds them.
+"""Python's numbers, and whole numbers, beside tensors: torch converts them to the tensors' format,
+which rounds them.
 
 The reference computes with the number as it was given. Where the function steps between the two,
 the results have nothing in common: 0.1 is less than the float32 number nearest to it, so that
@@ -135,7 +136,13 @@ class RoundedNumbers:
         whole_too = _takes_operands(reference.operator)
         for dtype in _formats(reference.materials.case):
             moved = [
-                moved_numbers(reference.materials, dtype, share, whole=whole_too)
+                moved_numbers(
+                    reference.materials,
+                    dtype,
+                    share,
+                    whole=whole_too,
+                    integers=reference.promoted_integers,
+                )
                 for share in (1.0, 0.5)
             ]
             distance = moved[0][1]

@@ -19,6 +19,7 @@ import functools
 import math
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,8 @@ def _prove(
             continue
         chosen = spots(reference.materials.case.digest, index, size, count)
         if count == SPOTS:
-            chosen = sorted({*chosen, *at_edges(reference.materials, size, CLOSER)})
+            edges = at_edges(reference.materials, size, CLOSER)
+            chosen = sorted({*chosen, *edges, *_not_finite(reference, output.tensor)})
         proofs.settle(index, chosen, seconds, work)
         if count < CLOSER and any(i == index for i, _ in proofs.wrong):
             proofs.settle(index, spots(reference.materials.case.digest, index, size, CLOSER))
@@ -156,6 +158,16 @@ def _prove(
         reference.verified = (
             "" if certified == total else f"certified at {certified:,} of {total:,} elements"
         )
+
+
+def _not_finite(reference: Reference, output: torch.Tensor) -> Iterator[int]:
+    """The flat positions of the first NaN and of the first infinity where all inputs are finite:
+    every kernel may share the formula that makes them."""
+    if not floats(output) or reference.materials.holds_special_values:
+        return
+    for kind in (output.isnan(), output.isinf()):
+        if kind.any():
+            yield int(kind.reshape(-1).int().argmax())
 
 
 def _long_double(reference: Reference) -> None:

@@ -31,6 +31,8 @@ POSITIVE, POSITIVE64 = (
 )  # fmt: skip
 WHOLE, MASK = tensor("int64", 7000), tensor("bool", 8000, "integers", 0, 1)
 NUMBER = TensorRecipe((), "float32", ("uniform", 0.5, 1.0), 900)
+LARGE = tensor("int32", 7000, "integers", -9, 16384)
+HUGE = tensor("int32", 7000, "integers", -9, 200_000)
 ONE, ONE64 = (tensor(f"float{bits}", 900, shape=()) for bits in (32, 64))
 HEALTHY = {
     "a cotangent in the format of what is written to": Case("add_", "float32", (F16, F32)),
@@ -46,6 +48,8 @@ HEALTHY = {
     "whole numbers of either sign, as a row": Case(
         "nn.functional.cosine_similarity", "float32", (WHOLE, F32), {"dim": 0}
     ),
+    "whole numbers that half precision rounds": Case("mul", "float16", (F16, LARGE)),
+    "and that leave it": Case("add", "float16", (F16, HUGE)),
     "single numbers": Case("cos.out", "float32", (ONE64, ONE)),
     "one number that many read": Case("masked_fill", "float32", (F16, MASK, NUMBER)),
 }
