@@ -50,6 +50,7 @@ HEALTHY = {
     ),
     "whole numbers that half precision rounds": Case("mul", "float16", (F16, LARGE)),
     "and that leave it": Case("add", "float16", (F16, HUGE)),
+    "half precision beside a complex number": Case("add", "float16", (F16, 0.5 + 1j)),
     "single numbers": Case("cos.out", "float32", (ONE64, ONE)),
     "one number that many read": Case("masked_fill", "float32", (F16, MASK, NUMBER)),
 }
@@ -75,7 +76,7 @@ def off(share: float) -> Callable[[Call], Any]:
     """The result and its gradients with one number in 61 off by a share of itself."""
 
     def changed(x: Tensor) -> Tensor:
-        if not x.is_floating_point():
+        if not (x.is_floating_point() or x.is_complex()):
             return x
         place = torch.arange(x.numel()).reshape(x.shape) % 61 == 3
         return torch.where(place, x * (1.0 + share), x)
