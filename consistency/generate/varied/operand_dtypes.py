@@ -24,6 +24,8 @@ def of(case: Case) -> Iterator[Case]:
     """Each tensor of the case's dtype in turn in every other real one; masks and indices keep
     theirs. Some pairs are refused by the call. Whole numbers beside fractions are small: a larger
     one is rounded, or overflows, when it is promoted."""
+    if sum(tensor.dtype == case.dtype for tensor in case.tensors) < 2:
+        return  # it would be a case of another dtype
     for number, tensor in enumerate(case.tensors[:MOST_TENSORS]):
         if not isinstance(tensor, TensorRecipe) or tensor.dtype != case.dtype or tensor.special:
             continue

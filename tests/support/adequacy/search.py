@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from consistency.core.model import Case
-from consistency.core.recipe import TensorRecipe
+from consistency.core.recipe import INLINE_BYTES, Literal, TensorRecipe
 from consistency.engine.unit_cases import draw
 from consistency.generate.ordinary_cases import is_ordinary
 from consistency.generate.variations import is_possible
@@ -80,7 +80,7 @@ OF_IMAGES, IMAGES_IN_OTHERS = Search(10, 20, 0.9), Search(3, 6, 0.9)
 OF_CALLED, CALLED_IN_OTHERS = Search(20, 60, 1.9), Search(5, 15, 1.9)
 OF_ZEROS = Search(4, 8, 1.9)
 OF_PROMOTED, PROMOTED_IN_OTHERS = Search(24, 48, 1.9), Search(4, 12, 1.9)
-IN_OTHER_FORMATS = Search(80, 160, 1.9)
+IN_OTHER_FORMATS = Search(24, 48, 1.9)
 PLAIN_COUNT = 240  # draws among whose options combinations are looked for
 
 
@@ -192,7 +192,7 @@ def _chosen(
     chosen: list[Case] = []
     judged = silent = 0  # where nothing can be told, another one is tried in its place
     for case, conditions in _by_gain(waiting, reached, search.least):
-        if unsettled(operator, case) or not is_possible(operator, case):
+        if unsettled(operator, case) or is_long(case) or not is_possible(operator, case):
             continue
         judged += 1
         match soundness(operator, case):
@@ -232,6 +232,11 @@ def _by_gain(
             yield waiting[name]
         else:
             return
+
+
+def is_long(case: Case) -> bool:
+    """Whether the case's line does not hold its numbers."""
+    return any(isinstance(t, Literal) and len(t.data) > INLINE_BYTES for t in case.tensors)
 
 
 def unsettled(operator: Operator, case: Case) -> bool:
