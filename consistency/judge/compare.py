@@ -232,7 +232,7 @@ def _measure(index: int, output: Output, reference: Reference) -> Measured:
         shape,
         actual,
         expected,
-        working_format(dtype, shape, reference),
+        working_format(dtype, shape, reference, output.name),
         reference,
         paired,
     ).measured()

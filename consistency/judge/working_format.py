@@ -11,6 +11,7 @@ some steps on a tensor of few digits alone, and these have its digits.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ..core.dtypes import FORMATS, Format, form_of
 from ..core.recipe import DType, Literal, TensorRecipe
@@ -18,11 +19,21 @@ from ..reference import Reference
 
 # Families of which each call is one kernel for all its operands.
 PROMOTING = frozenset({"binary", "comparison", "foreach", "inplace", "ternary", "unary"})
+WRITTEN = "arg/"  # how names of outputs begin that are arguments
 DEFAULT = FORMATS["float32"]  # what whole numbers are computed in (torch.get_default_dtype)
 
 
-def working_format(dtype: str, shape: tuple[int, ...], reference: Reference) -> Format:
-    """The format of an output of this dtype and shape."""
+def working_format(dtype: str, shape: tuple[int, ...], reference: Reference, name: str) -> Format:
+    """The format of the output of this name, dtype and shape. What is written to has numbers of its
+    own beside the result's, which may be larger than those of the steps."""
+    found = _coarsest(dtype, shape, reference)
+    whole = form_of(dtype)
+    if whole is None or not name.startswith(WRITTEN):
+        return found
+    return replace(found, max_exponent=max(found.max_exponent, whole.max_exponent))
+
+
+def _coarsest(dtype: str, shape: tuple[int, ...], reference: Reference) -> Format:
     own = form_of(reference.materials.case.dtype)
     form = form_of(dtype) or own or DEFAULT
     if own is not None and own.precision < form.precision and _is_of_a_number(shape, reference):

@@ -33,6 +33,10 @@ WHOLE, MASK = tensor("int64", 7000), tensor("bool", 8000, "integers", 0, 1)
 NUMBER = TensorRecipe((), "float32", ("uniform", 0.5, 1.0), 900)
 LARGE = tensor("int32", 7000, "integers", -9, 16384)
 HUGE = tensor("int32", 7000, "integers", -9, 200_000)
+BYTES = tensor("uint8", 3000, "integers", 1, 4)
+BESIDE = TensorRecipe(
+    (*SHAPE, 2), "float64", ("tokens", 1.0, 2.0, "max", "-max"), 4000, (("select", 3, 1),),
+)  # fmt: skip
 ONE, ONE64 = (tensor(f"float{bits}", 900, shape=()) for bits in (32, 64))
 HEALTHY = {
     "a cotangent in the format of what is written to": Case("add_", "float32", (F16, F32)),
@@ -50,6 +54,7 @@ HEALTHY = {
     ),
     "whole numbers that half precision rounds": Case("mul", "float16", (F16, LARGE)),
     "and that leave it": Case("add", "float16", (F16, HUGE)),
+    "a destination beside larger numbers": Case("float_power.out", "uint8", (BESIDE, BYTES, BYTES)),
     "half precision beside a complex number": Case("add", "float16", (F16, 0.5 + 1j)),
     "single numbers": Case("cos.out", "float32", (ONE64, ONE)),
     "one number that many read": Case("masked_fill", "float32", (F16, MASK, NUMBER)),
