@@ -48,11 +48,14 @@ def arange(result: Any, end: Any, start: Any = 0, step: Any = 1) -> Any:
 @entry("linspace")
 def linspace(start: Any, end: Any, steps: int, result: Any) -> Any:
     """start + i·(end − start)/(steps − 1), of finite ends: torch counts half of the points from
-    either end, and nothing says which of them an infinity reaches."""
+    either end, and nothing says which of them an infinity reaches. Of whole numbers those that lie
+    whole steps apart."""
     if any(isinstance(x, float) and not math.isfinite(x) for x in (start, end)):
         raise Unknowable("points between two ends of which one is no number")
     if _whole(result):
-        raise Unknowable("how whole numbers between two others are rounded")
+        steady = type(start) is type(end) is int and not (end - start) % max(steps - 1, 1)
+        if not steady:
+            raise Unknowable("how whole numbers between two others are rounded")
     if steps == 1:
         return mul(start, Fractions([Fraction(1)], (1,)))  # whatever the end is
     shares = [Fraction(i, max(steps - 1, 1)) for i in range(steps)]
