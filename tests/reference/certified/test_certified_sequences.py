@@ -41,6 +41,13 @@ def between(rng: random.Random) -> tuple[Any, Any]:
     return [found], [[Fraction(start) + i * step for i in range(count)]]
 
 
+def whole_steps(rng: random.Random) -> tuple[Any, Any]:
+    start, step, count = rng.choice((-1, 1)) * (1 << 40), rng.randint(-9, 9), rng.randint(1, 30)
+    end = start + step * (count - 1)
+    found = traced(lambda: torch.linspace(start, end, count, dtype=torch.int64))[0]
+    return [found], [[Fraction(start + i * step) for i in range(count)]]
+
+
 def powers(rng: random.Random) -> tuple[Any, Any]:
     start, end, count = rng.uniform(-3, 3), rng.uniform(-3, 3), rng.randint(2, 20)
     found = traced(lambda: torch.logspace(start, end, count, base=10.0, dtype=F64))[0]
@@ -129,6 +136,7 @@ ROWS: dict[str, Row] = {
     "arange": ranged,
     "linspace": between,
     "logspace": powers,
+    "linspace of whole numbers": whole_steps,
     "bartlett": window(lambda n: torch.bartlett_window(n, dtype=F64),
         lambda i, n: 1 - abs(2 * i / n - 1)),
     "hann": window(lambda n: torch.hann_window(n, dtype=F64), lambda i, n: (1 - cos(i, n)) / 2),
@@ -203,3 +211,8 @@ def test_of_lists_whose_entry_gives_up_nothing_is_known() -> None:
     finally:
         if kept is not None:
             ENTRIES["lgamma"] = kept
+
+
+def test_whole_numbers_between_which_others_lie_are_not_known() -> None:
+    with pytest.raises(balls.Unknowable):
+        traced(lambda: torch.linspace(0, 10, 4, dtype=torch.int64))

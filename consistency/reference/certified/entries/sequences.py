@@ -71,6 +71,8 @@ def linspace(start: Any, end: Any, steps: int, result: Any) -> Any:
 
 @entry("logspace")
 def logspace(start: Any, end: Any, steps: int, result: Any, base: float = 10.0) -> Any:
+    if _whole(result):
+        raise Unknowable("how powers are rounded to whole numbers")
     return pow_(float(base), linspace(start, end, steps, result))
 
 
