@@ -29,6 +29,9 @@ MANY_TIMES = 6
 HEADS, WIDE_HEAD, FEW_ROWS = 4, 64, 8  # dimensions of attention, and what few queries are
 INTEGERS = (1, 127, 255, 32767, 1 << 24)  # ends of what bool, int8, uint8, int16, float32 hold
 FAR = 20  # octaves
+FAR_FROM_ZERO = 1 << 24  # neighboring integers from here on are one number in float32
+BEHIND = 4  # dimensions that some programs have at most
+TAPS = 256  # a block of threads, one for each element of a kernel
 LARGE_NUMBER, SMALL_NUMBER = 64, 1e-3
 ORDERED = 4  # dimensions whose order in memory is told
 
@@ -79,6 +82,7 @@ def further(case: Case) -> Iterator[tuple[str, float]]:
                         yield f"{plain_calls.CHANNELS} {pattern}, {text}", 1.0
     if known and ordinary:
         yield from _of_kernels(known)
+        yield from _of_equal_windows(case, known, facts)
     yield from _of_numbers(case, first)
     yield from _of_results(case, first)
     yield from _of_lengths(case)
@@ -101,8 +105,12 @@ def _options(case: Case) -> Iterator[str]:
             case bool() | str() | None:
                 yield f"{name} = {value}"
             case int() | float():
+                if abs(value) > FAR_FROM_ZERO:
+                    yield f"{name} is far from 0"
                 yield f"{name} is {'zero' if not value else 'negative' if value < 0 else 'more'}"
-            case list() | tuple() if value and all(isinstance(v, int) for v in value):
+            case list() | tuple() if not value:
+                yield f"{name} is an empty list"
+            case list() | tuple() if all(isinstance(v, int) for v in value):
                 even = {v == value[0] for v in value} == {True}
                 zero = "zeros" if not any(value) else "equal" if even else "unequal"
                 yield f"{name} is {len(value)} {zero}"
@@ -159,10 +167,33 @@ def _of_shared(case: Case) -> Iterator[tuple[str, float]]:
 def _of_kernels(shapes: list[tuple[int, ...] | None]) -> Iterator[tuple[str, float]]:
     """Images that are no toys beside each size of a kernel."""
     first, second = shapes[0], shapes[1] if len(shapes) > 1 else None
-    if first is None or second is None or not len(first) == len(second) == 4:
+    if first is None or second is None or not len(first) == len(second) > 2:
+        return
+    if math.prod(second[2:]) > TAPS and math.prod(first):
+        depthwise = second[1] == 1 < first[1]
+        batched = "a batch" if first[0] > 1 else "an image"
+        yield f"a kernel of more than {TAPS} elements, {batched}, depthwise: {depthwise}", 3.0
+    if len(first) != 4:
         return
     if first[1] >= CHANNELS and min(first[2:]) >= TILE:
         yield f"a kernel of {second[2]} x {second[3]} beside an image that is no toy", 2.0
+
+
+def _of_equal_windows(
+    case: Case, shapes: list[tuple[int, ...] | None], facts: Facts
+) -> Iterator[tuple[str, float]]:
+    """Sizes of results that divide those of an image, in the order in which it lies in memory."""
+    first, size = shapes[0], case.args[1] if len(case.args) > 1 else None
+    if not first or not isinstance(size, (list, tuple)) or len(size) >= len(first):
+        return
+    pairs = list(zip(first[-len(size) :], size, strict=True))
+    whole = all(isinstance(of, int) and of > 0 and not length % of for length, of in pairs)
+    if whole and "adaptive" in case.operator:
+        lies = [
+            text for text, _ in _of_strides("it", facts, case.tensors[0], first) if "order" in text
+        ]
+        for options in ("", *(f" beside {option}" for option in _options(case))):
+            yield f"windows of equal size, {lies[:1] or 'as it is'}{options}", 2.0
 
 
 def _of_sizes(told: str, shape: tuple[int, ...]) -> Iterator[tuple[str, float]]:
@@ -175,6 +206,8 @@ def _of_sizes(told: str, shape: tuple[int, ...]) -> Iterator[tuple[str, float]]:
             if not size
         )
         return
+    if len(shape) > BEHIND and math.prod(shape[BEHIND:]) == 1 < max(shape):
+        yield f"{told} of rank {len(shape)} has single elements behind its fourth dimension", 3.0
     if len(shape) == 2 and max(shape) > 2 and min(shape) == 1:
         yield f"{told} is a {'column' if shape[1] == 1 else 'row'}", 1.0
     if len(shape) > 2 and shape[-1] == shape[1] > 1:
