@@ -84,6 +84,7 @@ def of(operator: str, dtype: str) -> Iterator[Case]:
         for queries, size in FEW_QUERIES:
             shapes = (2, 4, queries, size), (2, 4, 16, size), (2, 4, 16, size)
             yield Case(operator, dtype, tensors_of(shapes, dtype), {})
+        yield _with_hidden_blocks(operator, dtype)
     if operator == f"{N}interpolate":
         for shape, size, modes in RESIZED:
             image = tensors_of((shape,), dtype)
@@ -105,6 +106,15 @@ def of(operator: str, dtype: str) -> Iterator[Case]:
     if operator in CALLS:
         shapes, others, options = CALLS[operator]
         yield Case(operator, dtype, (*tensors_of(shapes, dtype), *others), options)
+
+
+def _with_hidden_blocks(operator: str, dtype: str) -> Case:
+    """A padded batch: of 640 keys the first 600, more than a block of any kernel, are hidden."""
+    keys, hidden, queries = 640, 600, 3
+    shapes = (1, 2, queries, 64), (1, 2, keys, 64), (1, 2, keys, 64)
+    values = ("leading", -1.0, 1.0, hidden * queries, "-inf")
+    mask = TensorRecipe((keys, queries), dtype, values, 9000, view=(("transpose", 0, 1),))
+    return Case(operator, dtype, tensors_of(shapes, dtype), {"attn_mask": mask})
 
 
 def tensors_of(shapes: tuple[tuple[int, ...], ...], dtype: str) -> tuple[TensorRecipe, ...]:
