@@ -13,8 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
+
 from ..core.dtypes import FORMATS, Format, form_of
 from ..core.recipe import DType, Literal, TensorRecipe
+from ..operators.declare import Operator
 from ..reference import Reference
 
 # Families of which each call is one kernel for all its operands.
@@ -24,34 +27,55 @@ DEFAULT = FORMATS["float32"]  # what whole numbers are computed in (torch.get_de
 
 
 def working_format(dtype: str, shape: tuple[int, ...], reference: Reference, name: str) -> Format:
-    """The format of the output of this name, dtype and shape. What is written to has numbers of its
-    own beside the result's, which may be larger than those of the steps."""
-    found = _coarsest(dtype, shape, reference)
-    whole = form_of(dtype)
-    if whole is None or not name.startswith(WRITTEN):
-        return found
-    return replace(found, max_exponent=max(found.max_exponent, whole.max_exponent))
+    """The format of the output of this name, dtype and shape.
 
-
-def _coarsest(dtype: str, shape: tuple[int, ...], reference: Reference) -> Format:
-    own = form_of(reference.materials.case.dtype)
-    form = form_of(dtype) or own or DEFAULT
+    Its digits are those of the coarsest step. Its largest number is its own: what other operands
+    hold is not converted to the format of one. A destination has that of what is written to it, and
+    so have gradients, whose cotangents come in the result's; but what lies beside is as it was."""
+    case = reference.materials.case
+    own = form_of(case.dtype)
+    whole = form = form_of(dtype) or own or DEFAULT
     if own is not None and own.precision < form.precision and _is_of_a_number(shape, reference):
         form = own
-    return min((form, *_of_steps(reference)), key=lambda each: each.precision)
+    if case.tensors and all(tensor.dtype == case.dtype for tensor in case.tensors):
+        asked = _asked_for(reference)
+        return form if asked is None else min(form, asked, key=_digits)
+    found = min((form, *_of_steps(reference)), key=_digits)
+    operator = reference.operator
+    narrows = reference.direction == "backward" or _written(operator)
+    if not narrows or (name.startswith(WRITTEN) and _holds_more(reference, name, found)):
+        return replace(found, max_exponent=max(found.max_exponent, whole.max_exponent))
+    return found
+
+
+def _holds_more(reference: Reference, name: str, form: Format) -> bool:
+    """Whether the memory that is written to held numbers that the format does not."""
+    before = np.abs(reference.materials.bases[int(name.removeprefix(WRITTEN))].astype(np.float64))
+    return bool((np.isfinite(before) & (before >= form.overflow)).any())
+
+
+def _digits(form: Format) -> int:
+    return form.precision
+
+
+def _written(operator: Operator) -> int:
+    """How many destinations stand before the operands."""
+    return operator.leading if operator.form_of is not None else 0
 
 
 def _of_steps(reference: Reference) -> Iterable[Format]:
     """The formats that steps before the output have."""
     if (asked := _asked_for(reference)) is not None:
         yield asked
-    operator, case = reference.operator, reference.materials.case
-    written = operator.leading if operator.form_of is not None else 0
+    case, written = reference.materials.case, _written(reference.operator)
+    forward = reference.direction == "forward"
+    if forward and reference.model.kind == "exact":
+        return  # nothing is computed
     given = case.tensors[written:]
     operands = [t for t in given if _has_dimensions(t)] or given
     found = {form for t in operands if (form := form_of(t.dtype)) is not None}
-    by_digits = sorted(found, key=lambda each: each.precision)
-    if reference.direction == "backward" or _family(reference) not in PROMOTING:
+    by_digits = sorted(found, key=_digits)
+    if not forward or _family(reference) not in PROMOTING:
         yield from by_digits[:1]
     elif written and operands:
         yield by_digits[-1] if by_digits else DEFAULT

@@ -37,6 +37,8 @@ BYTES = tensor("uint8", 3000, "integers", 1, 4)
 BESIDE = TensorRecipe(
     (*SHAPE, 2), "float64", ("tokens", 1.0, 2.0, "max", "-max"), 4000, (("select", 3, 1),),
 )  # fmt: skip
+STEEP = tensor("float32", 6000, "uniform", 80.0, 100.0)
+FARTHEST = tensor("float32", 6000, "tokens", 1.0, 2.0, "max", "-max")
 ONE, ONE64 = (tensor(f"float{bits}", 900, shape=()) for bits in (32, 64))
 HEALTHY = {
     "a cotangent in the format of what is written to": Case("add_", "float32", (F16, F32)),
@@ -55,6 +57,8 @@ HEALTHY = {
     "whole numbers that half precision rounds": Case("mul", "float16", (F16, LARGE)),
     "and that leave it": Case("add", "float16", (F16, HUGE)),
     "a destination beside larger numbers": Case("float_power.out", "uint8", (BESIDE, BYTES, BYTES)),
+    "a destination of a larger range": Case("exp.out", "float32", (F64, STEEP)),
+    "data that move": Case("stack", "float32", ([FARTHEST, F16],)),
     "half precision beside a complex number": Case("add", "float16", (F16, 0.5 + 1j)),
     "single numbers": Case("cos.out", "float32", (ONE64, ONE)),
     "one number that many read": Case("masked_fill", "float32", (F16, MASK, NUMBER)),
