@@ -6,6 +6,7 @@
     python tools/shipped_cases.py shorten STATE             # after other limits in `selection`
     python tools/shipped_cases.py write STATE               # the files of the package
     python tools/shipped_cases.py replace STATE             # only what STATE holds
+    python tools/shipped_cases.py reported STATE            # the inputs of public reports
     python tools/shipped_cases.py count STATE               # after a change of the files by hand
     python tools/shipped_cases.py further STATE             # cases where `one-off` is not noticed
     python tools/shipped_cases.py reach STATE               # cases for conditions that none meets
@@ -44,7 +45,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 COMMANDS = (
     "select", "shorten", "write", "replace", "count", "further", "reach", "plain", "zeros",
-    "promoted", "formats", "called", "add", "measure", "one-off", "page",
+    "promoted", "formats", "called", "reported", "add", "measure", "one-off", "page",
 )  # fmt: skip
 # Files of a state. Other programs' calls are lines of an operator, a dtype and a case.
 ONE_OFF, FURTHER, MEASURED, CALLS = "one-off", "further", "measured", "calls"
@@ -129,7 +130,6 @@ def write(state: Path) -> None:
     from consistency import operators
     from consistency.generate.shipped.adequacy import FILE
     from consistency.generate.shipped.cases import FOLDER, REPORTED, path_of
-    from tests.support.adequacy import reported
 
     dropped = (
         (state / "dropped.txt").read_text().split() if (state / "dropped.txt").exists() else ()
@@ -142,10 +142,7 @@ def write(state: Path) -> None:
         if cases:
             families.setdefault(family, []).append(line(row["operator"], row["dtype"], cases))
         shares.append(share(row))
-    public: dict[tuple[str, str], list[Any]] = {}
-    for _, case in reported.chosen():
-        public.setdefault((case.operator, case.dtype), []).append(case.to_json())
-    families[REPORTED] = [line(*key, without(c, dropped)) for key, c in sorted(public.items())]
+    families[REPORTED] = reported_rows(dropped)
     for path in FOLDER.glob("*.jsonl.gz"):
         path.unlink()
     total = 0
@@ -155,6 +152,24 @@ def write(state: Path) -> None:
     count = sum(len(r["cases"]) for found in families.values() for r in found)
     pairs = sum(map(len, families.values()))
     print(f"{count:,} cases of {pairs:,} operators × dtypes in {total:,} bytes")
+
+
+def reported_rows(dropped: Collection[str] = ()) -> list[dict[str, Any]]:
+    """The lines of the inputs of public reports."""
+    from tests.support.adequacy import reported
+
+    public: dict[tuple[str, str], list[Any]] = {}
+    for _, case in reported.chosen():
+        public.setdefault((case.operator, case.dtype), []).append(case.to_json())
+    return [line(*key, without(cases, dropped)) for key, cases in sorted(public.items())]
+
+
+def write_reported() -> None:
+    """Writes the inputs of public reports again, and the counts."""
+    from consistency.generate.shipped.cases import REPORTED, path_of
+
+    write_packed(path_of(REPORTED), reported_rows())
+    write_counts()
 
 
 def replace_some(state: Path) -> None:
@@ -419,6 +434,8 @@ def main() -> None:
         shorten(chosen.state)
     elif chosen.command == "replace":
         replace_some(chosen.state)
+    elif chosen.command == "reported":
+        write_reported()
     elif chosen.command == "count":
         write_counts()
     else:

@@ -58,3 +58,20 @@ def test_integers_through_float32(operator: str, changing: bool) -> None:
     assert unsteady == 0
     named = [r for r in failing if r.cause == "float32-integers"]
     assert len(named) >= 0.9 * len(failing)
+
+
+def test_whole_numbers_that_a_call_creates() -> None:
+    """There is no tensor whose numbers could have been cut off."""
+
+    class Begins(consistency.Backend):
+        name = "begins"
+
+        def call(
+            self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+        ) -> Any:
+            result = operator(*args, **kwargs)
+            return result - 1 if result.dtype == torch.int64 else result
+
+    run = unshrunk(["linspace"], [Begins()], dtypes=["int64"], examples=8)
+    assert run.failures
+    assert not any("harness itself" in r.explanation for r in run.results)

@@ -44,6 +44,10 @@ def call(name: str, *args: Any, dtype: str = "float32", **kwargs: Any) -> Callab
     return made
 
 
+def _far() -> Call:
+    return "linspace", "int64", (1 << 40, (1 << 40) + 8, 9), {"dtype": torch.int64}
+
+
 HALF, I32, I64, U8, BOOL = torch.float16, torch.int32, torch.int64, torch.uint8, torch.bool
 LEAST = -(1 << 31)
 
@@ -294,6 +298,32 @@ TRIGGERS: dict[str, Callable[[], Call]] = {
         lambda: t(0.0, -0.0, 1.0, 0.0, dtype=HALF),
         lambda: t(-0.0, 0.0, 2.0, -1.0, dtype=HALF),
         dtype="float16",
+    ),
+    "pytorch/pytorch#189630": _far,
+    "pytorch/pytorch#145929": call(
+        "bucketize",
+        lambda: t(1, 5, 200, dtype=U8),
+        lambda: t(-3, dtype=torch.int8),
+        dtype="uint8",
+    ),
+    "pytorch/pytorch#149951": call("fmax", lambda: r(3, 40), lambda: r(3, 40, dtype=HALF).flip(1)),
+    "pytorch/pytorch#197434": call(
+        "nn.functional.adaptive_max_pool2d",
+        lambda: r(2, 3, 6, 4).transpose(2, 3),
+        [2, 3],
+        return_indices=True,
+    ),
+    "pytorch/pytorch#132732": call("sum", lambda: r(2, 3, 2, 2, 1), -3),
+    "pytorch/pytorch#153568": call("linalg.vector_norm", lambda: r(3, 4), 2, []),
+    "pytorch/pytorch#188335": call(
+        "nn.functional.conv2d", lambda: r(2, 2, 3, 262), lambda: r(2, 1, 1, 260), groups=2
+    ),
+    "ROCm/pytorch#3230": call(
+        "nn.functional.scaled_dot_product_attention",
+        lambda: r(2, 3, 5, 8, dtype=torch.bfloat16),
+        lambda: r(2, 3, 5, 8, dtype=torch.bfloat16),
+        lambda: r(2, 5, 3, 8, dtype=torch.bfloat16).transpose(1, 2),
+        dtype="bfloat16",
     ),
 }
 

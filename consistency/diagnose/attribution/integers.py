@@ -175,7 +175,10 @@ def _if_cut_sums_of_float32(context: AttributionContext) -> Predicted:
 
 def _clipped_input(context: AttributionContext, info: torch.iinfo) -> np.ndarray[Any, Any]:
     """The first argument cut off at the ends of the result's range, as a saturating cast does."""
-    given = context.reference.arguments.tensors[0].detach().to(torch.float64).reshape(-1).numpy()
+    tensors = context.reference.arguments.tensors
+    if not tensors:  # a call that creates
+        return np.full_like(context.expected, np.nan)
+    given = tensors[0].detach().to(torch.float64).reshape(-1).numpy()
     if given.size != context.expected.size:
         return np.full_like(context.expected, np.nan)
     return np.asarray(np.clip(np.trunc(given), info.min, info.max))

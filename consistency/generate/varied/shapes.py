@@ -17,7 +17,8 @@ WHOLE, LEFT_OVER = 64, 33  # of one size whole tiles, of the others what is left
 PAIRS = ((24, 64), (33, 64), (64, 33), (65, 129), (129, 33), (513, 2561), (4097, 9))
 RANKS = ((2,), (2, 3), (2, 2, 3))  # dimensions in front
 BEHIND = ((1,), (1, 1, 1))  # of one element each
-LONG_KERNELS = {1: (300,), 2: (17, 16), 3: (7, 7, 7)}  # more taps than a block of 256 threads
+# More taps than a block of 256 threads, in all or in one dimension.
+LONG_KERNELS = {1: ((300,),), 2: ((17, 16), (1, 300)), 3: ((7, 7, 7),)}
 KERNELS = (1, 3, 5)  # products of matrices, Winograd's algorithm, transforms
 PIXELS, WIDE = (32, 33), (16, 32)  # an image of whole tiles and one that is not, its channels
 MOST_OTHERS = 4  # tensors whose shape is changed beside the first
@@ -175,10 +176,10 @@ def long_kernels(case: Case) -> Iterator[Case]:
     rank = len(kernel.base) - 2
     if not _reshapable(kernel) or rank not in LONG_KERNELS or len(first.base) != rank + 2:
         return
-    sides = LONG_KERNELS[rank]
-    changed = _with_tensor(case, 1, _reshaped(kernel, (*kernel.base[:2], *sides)))
-    larger = (2, first.base[1], *(side + SMALL for side in sides))
-    yield _with_tensor(changed, 0, _reshaped(first, larger))
+    for sides in LONG_KERNELS[rank]:
+        changed = _with_tensor(case, 1, _reshaped(kernel, (*kernel.base[:2], *sides)))
+        larger = (2, first.base[1], *(side + SMALL for side in sides))
+        yield _with_tensor(changed, 0, _reshaped(first, larger))
 
 
 def _reshapable(tensor: object) -> bool:

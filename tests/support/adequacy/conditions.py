@@ -172,7 +172,8 @@ def _of_kernels(shapes: list[tuple[int, ...] | None]) -> Iterator[tuple[str, flo
     if math.prod(second[2:]) > TAPS and math.prod(first):
         depthwise = second[1] == 1 < first[1]
         batched = "a batch" if first[0] > 1 else "an image"
-        yield f"a kernel of more than {TAPS} elements, {batched}, depthwise: {depthwise}", 3.0
+        long = "long" if max(second[2:]) > TAPS else "wide and high"
+        yield f"a {long} kernel beyond {TAPS}, {batched}, depthwise: {depthwise}", 3.0
     if len(first) != 4:
         return
     if first[1] >= CHANNELS and min(first[2:]) >= TILE:
