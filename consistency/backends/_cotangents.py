@@ -102,7 +102,8 @@ def _coarsest(case: Case) -> str:
     are the same in whatever the result's is, here and in the reference."""
     asked = (arg.name for arg in (*case.args, *case.kwargs.values()) if isinstance(arg, DType))
     own = case.dtype if case.dtype in dtypes.FORMATS else "float32"
-    return min((own, *(tensor.dtype for tensor in case.tensors), *asked), key=_digits)
+    named = {own, *(tensor.dtype for tensor in case.tensors), *asked}
+    return own if len(named) == 1 else min(named, key=_digits)
 
 
 def _digits(dtype: str) -> float:
