@@ -30,6 +30,7 @@ ATTEMPTS = 3  # variations of a case that are tried: not every call is possible
 MOST_ELEMENTS = 1 << 14  # of a varied case, all tensors together
 # Elements of an expanded tensor: its gradient has as many, and is compared in several precisions.
 LARGEST_TENSOR = 1 << 22
+MOST_PARTS = 2100  # tensors that it returns: each is compared by itself
 MOST_RESULTS = 1 << 18  # numbers that it returns: `diagflat` of 16 K would be 1 GB
 LONG = (40, 300, 1500)  # lengths beyond the sizes of blocks
 ALONE = (2500, 9000)  # the length of a row, of all other sizes 1
@@ -82,9 +83,9 @@ def _varied(operator: Operator, case: Case) -> Case | None:
 
 def is_possible(operator: Operator, case: Case) -> bool:
     """Whether torch's CPU takes the call with tensors of no more than 2²² elements, returns no more
-    than 2¹⁸ numbers and no negative size, draws none (dropout in an attention), and resizes no
-    destination that has elements, which is deprecated. (Shape functions alone take a bias of the
-    wrong size.)"""
+    than 2¹⁸ numbers in no more than 2,100 tensors, and no negative size, draws none (dropout in an
+    attention), and resizes no destination that has elements, which is deprecated. (Shape functions
+    alone take a bias of the wrong size.)"""
     if not _destination_fits(operator, case) or _results(operator, case) > MOST_RESULTS:
         return False
     try:
@@ -100,6 +101,8 @@ def is_possible(operator: Operator, case: Case) -> bool:
     except Exception:  # whatever an operator raises
         return False
     if result is NotImplemented or is_random or _has_negative_size(result):
+        return False
+    if isinstance(result, (list, tuple)) and len(result) > MOST_PARTS:
         return False
     if writes_beyond(operator, arguments.args, arguments.kwargs):
         return False

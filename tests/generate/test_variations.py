@@ -182,6 +182,12 @@ def test_results_are_of_moderate_size() -> None:
     assert not is_possible(operator, case(600))
 
 
+@pytest.mark.parametrize(("rows", "possible"), [(500, True), (3000, False)])
+def test_a_tensor_is_not_taken_apart_into_thousands(rows: int, possible: bool) -> None:
+    tensor = TensorRecipe((rows, 2), "float32", ("uniform", -1.0, 1.0), 9000)
+    assert is_possible(operators.get("unbind"), Case("unbind", "float32", (tensor,))) == possible
+
+
 def test_a_destination_is_not_resized() -> None:
     small = TensorRecipe((2, 2), "float32", UNIFORM, 5000)
     operator = operators.get("exp.out")
