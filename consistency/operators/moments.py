@@ -20,7 +20,7 @@ from .declare import (
     reduced,
 )
 from .hooks import Args, Kwargs, Tensors
-from .magnitudes import repeats
+from .magnitudes import finite, repeats
 from .reductions import SMALL, dims_of, op, over
 from .sampling import along, fitting, reducible
 
@@ -194,6 +194,15 @@ def of_softmax_share(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tens
     )
 
 
+def of_root(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """|ref|; a root other than the square root carries the rounding of its exponent, times the
+    logarithm of what is under it: |ln ref|."""
+    sizes = [output.abs() for output in outputs]
+    if _norm_order(args, kwargs) in (0, 1, 2, math.inf, -math.inf, "fro", "nuc"):
+        return tuple(sizes)
+    return tuple(size * (1.0 + finite(size.log()).abs()) for size in sizes)
+
+
 def own(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """A distance: a difference and a root beside the norm."""
     return tuple(4.0 * output.abs() for output in outputs)
@@ -239,10 +248,15 @@ def of_farthest(args: Args, kwargs: Kwargs, gradients: Tensors) -> Tensors:
     return ((x * gradients[0]).sum() + (y * gradients[1]).sum(),)
 
 
+def _norm_order(args: Args, kwargs: Kwargs) -> Any:
+    """The order of a norm: a number, or a name."""
+    return next((o for o in (*args[1:2], kwargs.get("p"), kwargs.get("ord")) if o is not None), 2)
+
+
 def of_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """Gradients of norms: a few products and quotients, one of them with a power of the norm, which
     errs by p - 1 times as much, a sum of √n, or of n equal ones."""
-    order = next((o for o in (*args[1:2], kwargs.get("p"), kwargs.get("ord")) if o is not None), 2)
+    order = _norm_order(args, kwargs)
     if order == "nuc":
         raise TypeError("the nuclear norm is made of singular values, and so is its gradient")
     power = 1.0
@@ -255,7 +269,7 @@ def of_norm(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     return tuple((4.0 + growth) * power * output.abs() for output in outputs)
 
 
-NORM = accumulated("output", reduced, backward=of_norm)
+NORM = accumulated(of_root, reduced, backward=of_norm)
 COMPLEX_NORM = ComplexVariant(error=NORM)
 
 
