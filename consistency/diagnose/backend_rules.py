@@ -25,7 +25,7 @@ def judgment(
 ) -> Judgment:  # fmt: skip
     """Judge a comparison by the rules for this operator, dtype, direction and backend; ``twin``
     is the comparison of the CPU."""
-    dtype = reference.materials.case.dtype
+    dtype = reference.dtype
     # Integers may give floats (the sine of an int64): the float is judged.
     output_formats = [o.dtype for o in comparison.outputs if o.dtype in FORMATS]
     judged_as = _judged_as(dtype, output_formats)

@@ -30,6 +30,7 @@ from ..core import dtypes
 from ..core.model import Case, Outcome, Output
 from ..core.recipe import TensorRecipe
 from ..generate.materialize import Materials
+from ..judge.working_format import first_rounding
 from ..operators.declare import HALF, Operator
 from ..reference import Reference
 from .moved_numbers import count_numbers, moved_numbers, scaled_number
@@ -64,7 +65,8 @@ class RoundedNumbers:
         """The reference with the admissible values that are nearest to those of ``outcome``; None
         where there are no others."""
         reference = self.reference
-        if not outcome.ok or not (self.admissible or self.room):
+        twice = first_rounding(reference)
+        if not outcome.ok or not (twice or self.admissible or self.room):
             return None
         own = copy.copy(reference)
         try:
@@ -89,9 +91,11 @@ class RoundedNumbers:
     @property
     def _first_rounding(self) -> float:
         """What half precision, computed in float32, rounds first: a product of two of its numbers
-        has a place there, that with another number has none."""
+        has a place there, that with another number has none. What a destination of fewer digits
+        rounds once more."""
         half = len(_formats(self.reference.materials.case)) > 1
-        return _FLOAT32.unit_roundoff if half else 0.0
+        own = _FLOAT32.unit_roundoff if half else 0.0
+        return max(own, first_rounding(self.reference))
 
     @functools.cached_property
     def room(self) -> list[torch.Tensor | None]:

@@ -75,7 +75,7 @@ class Elements:
         reference: Reference,
         paired: bool = False,
     ) -> None:
-        self.paired, self.complex = paired, reference.materials.case.dtype in dtypes.PARTS
+        self.paired, self.complex = paired, reference.dtype in dtypes.PARTS
         self.index, self.name, self.dtype, self.shape, self.form = index, name, dtype, shape, form
         self.reference, self.model = reference, reference.model
         # Gradients of data movement are sums; only in forward does every difference count.

@@ -46,7 +46,7 @@ def needs_proof(judgment: Judgment, reference: Reference) -> bool:
         return False
     return (
         judgment.verdict.kind is not VerdictKind.SPECIAL_VALUES
-        or reference.materials.case.dtype not in dtypes.PARTS
+        or reference.dtype not in dtypes.PARTS
     )
 
 

@@ -40,12 +40,28 @@ def working_format(dtype: str, shape: tuple[int, ...], reference: Reference, nam
     if case.tensors and all(tensor.dtype == case.dtype for tensor in case.tensors):
         asked = _asked_for(reference)
         return form if asked is None else min(form, asked, key=_digits)
-    found = min((form, *_of_steps(reference)), key=_digits)
-    operator = reference.operator
-    narrows = reference.direction == "backward" or _written(operator)
+    formats = (form, *_of_steps(reference))
+    found = min(formats, key=_digits)
+    narrows = reference.direction == "backward" or _written(reference.operator)
     if not narrows or (name.startswith(WRITTEN) and _holds_more(reference, name, found)):
         return replace(found, max_exponent=max(found.max_exponent, whole.max_exponent))
-    return found
+    return replace(
+        found,
+        min_exponent=max(each.min_exponent for each in formats),
+        max_exponent=min(each.max_exponent for each in formats),
+    )
+
+
+def first_rounding(reference: Reference) -> float:
+    """The unit roundoff of the steps before a destination of fewer digits, in which the result is
+    rounded once more; 0 where there is none."""
+    case, written = reference.materials.case, _written(reference.operator)
+    if not written or reference.direction == "backward":
+        return 0.0
+    own = form_of(case.tensors[0].dtype)
+    steps = list(_of_steps(reference))
+    finer = [each for each in steps if own is not None and each.precision > own.precision]
+    return max((each.unit_roundoff for each in finer), default=0.0)
 
 
 def _holds_more(reference: Reference, name: str, form: Format) -> bool:
@@ -111,4 +127,4 @@ def _has_dimensions(tensor: TensorRecipe | Literal) -> bool:
     return bool(tensor.shape if isinstance(tensor, Literal) else tensor.base)
 
 
-__all__ = ["working_format"]
+__all__ = ["first_rounding", "working_format"]

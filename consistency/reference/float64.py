@@ -22,7 +22,7 @@ import torch
 from ..backends.base import collect, failed
 from ..backends.batched_factors import one_thread
 from ..core import bits, dtypes
-from ..core.model import Outcome, Output
+from ..core.model import Case, Outcome, Output
 from ..core.recipe import Literal, TensorRecipe, tensors
 from ..core.verdict import OutcomeStatus
 from ..generate.materialize import Adjust, Arguments, Materials, leaves, prepare
@@ -37,9 +37,10 @@ from .perturbation import largest
 from .proofs import Proofs
 
 LARGE = 1 << 15  # numbers from which on S is worth avoiding; fewer have the exact maximum
-# Families whose tensors of whole numbers are terms and factors, and the operators among them that
-# take exponents.
-_ARITHMETIC = frozenset({"binary", "inplace", "ternary"})
+# Families whose tensors of whole numbers are terms and factors: elementwise kernels, but for those
+# that take exponents, and products.
+_ARITHMETIC = frozenset({"binary", "inplace", "ternary", "unary"})
+_PRODUCTS = frozenset({"convolution", "matmul"})
 _OF_EXPONENTS = ("float_power", "ldexp", "pow")
 # Beside these families, functions of rows and losses whose whole numbers are no classes.
 _OF_OPERANDS = frozenset(
@@ -55,6 +56,14 @@ _OF_OPERANDS = frozenset(
     }
 )  # fmt: skip
 _REJECTIONS = (RuntimeError, ValueError, IndexError, NotImplementedError, ZeroDivisionError)
+
+
+def _decisive(case: Case) -> str:
+    """The case's dtype, or the complex one that belongs to it where another tensor is complex: so
+    is the result, and errors are relative to its modulus."""
+    if case.dtype in dtypes.PARTS or not any(t.dtype in dtypes.PARTS for t in case.tensors):
+        return case.dtype
+    return dtypes.beside(case.dtype)
 
 
 def _call(
@@ -114,7 +123,8 @@ class Reference(InputNumbers):
         self.repeated: dict[int, tuple[Any, bool]] = {}
         # By output: flattened arrays that comparisons share (judge.elements):
         self.flattened: dict[int, tuple[Any, ...]] = {}
-        self.model = operator.error.of(materials.case.dtype)
+        self.dtype = _decisive(materials.case)
+        self.model = operator.error.of(self.dtype)
         wide = operator.reference_dtype
         self.independent = (
             dtypes.floats(materials.case.dtype)
@@ -411,7 +421,8 @@ class Reference(InputNumbers):
         floating, whole = any(map(dtypes.floats, used)), used.intersection(dtypes.INTEGRAL)
         name, family = self.operator.ruled_by
         elementwise = family in _ARITHMETIC and "elementwise" in self.operator.traits
-        takes = name in _OF_OPERANDS or (elementwise and not name.startswith(_OF_EXPONENTS))
+        takes = elementwise and not name.startswith(_OF_EXPONENTS)
+        takes |= name in _OF_OPERANDS or family in _PRODUCTS
         return tuple(whole) if floating and takes else ()
 
     @functools.cached_property
@@ -437,7 +448,7 @@ class Reference(InputNumbers):
             for m in self.magnitudes
         ]
         # A complex product may be computed from three real products of sums of parts.
-        factor = 4.0 if self.materials.case.dtype in dtypes.PARTS else 1.0
+        factor = 4.0 if self.dtype in dtypes.PARTS else 1.0
         return factor * max(sizes, default=0.0) <= 2.0**form.precision
 
     @functools.cached_property

@@ -8,45 +8,31 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ...core.dtypes import FLOATING, INTEGER_RANGE, INTEGRAL, floats
+from ...core.dtypes import ALL, INTEGER_RANGE, floats
 from ...core.model import Case
 from ...core.recipe import TensorRecipe
 from ..variations import _with_tensor
 
 MOST_TENSORS = 3
 SMALL = 9.0  # whole numbers that stand for fractions
-EXACT = 256  # the largest whole number up to which bfloat16 holds all
 # Classes whose numbers keep their meaning when they are rounded to a wider format.
 ANY_FORMAT = frozenset({"uniform", "normal", "integers", "tokens"})
 
 
 def of(case: Case) -> Iterator[Case]:
-    """Each tensor of the case's dtype in turn in every other real one; masks and indices keep
-    theirs. Some pairs are refused by the call. Whole numbers beside fractions are small: a larger
-    one is rounded, or overflows, when it is promoted."""
+    """Each tensor of the case's dtype in turn in every other one; masks and indices keep
+    theirs. Some pairs are refused by the call."""
     if sum(tensor.dtype == case.dtype for tensor in case.tensors) < 2:
         return  # it would be a case of another dtype
     for number, tensor in enumerate(case.tensors[:MOST_TENSORS]):
         if not isinstance(tensor, TensorRecipe) or tensor.dtype != case.dtype or tensor.special:
             continue
-        for dtype in (*FLOATING, *INTEGRAL, "bool"):
+        for dtype in ALL:
             values = values_in(tensor, dtype)
-            if not floats(case.dtype) and dtype in FLOATING and not _all_small(case):
-                continue
             if dtype != case.dtype and values is not None:
-                kept = tensor.leaf and bool(tensor.base) and dtype in FLOATING
+                kept = tensor.leaf and bool(tensor.base) and floats(dtype)
                 other = replace(tensor, dtype=dtype, values=values, leaf=kept)
                 yield _with_tensor(case, number, other)
-
-
-def _all_small(case: Case) -> bool:
-    """Whether all whole numbers of the case are ones that every format holds."""
-    return all(
-        isinstance(t, TensorRecipe)
-        and t.values[0] == "integers"
-        and max(map(abs, t.values[1:])) <= EXACT
-        for t in case.tensors
-    )
 
 
 def values_in(tensor: TensorRecipe, dtype: str) -> tuple[Any, ...] | None:

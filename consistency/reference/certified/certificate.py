@@ -16,6 +16,7 @@ import torch
 from ... import operators
 from ...backends._cotangents import differentiated
 from ...backends._outputs import collect, limited
+from ...core.dtypes import floats
 from ...core.model import Output
 from ...core.trees import map_leaves
 from ...core.views import further_view
@@ -105,8 +106,22 @@ class Certifier:
     def _trace_outputs(self) -> list[Tensor]:
         if "random" in self.operator.traits:
             raise Unknowable("its numbers are drawn at random")
+        if self._is_converted_first():
+            raise Unknowable("whether operands take the destination's dtype before the call")
         with free_signs(TRAIT in self.operator.traits):
             return self._backward() if self.direction == "backward" else self._forward()
+
+    def _is_converted_first(self) -> bool:
+        """Whether a destination is of another kind of numbers than what is written to it: torch's
+        reductions convert their operands to its dtype (``sum(x, out=integers)``)."""
+        operator, dtypes_ = self.operator, [t.dtype for t in self.materials.case.tensors]
+        if operator.form_of is None or not operator.leading or len(dtypes_) < 2:
+            return False
+        (destination, *others) = dtypes_
+        fractions = any(map(floats, others))
+        if operator.ruled_by[1] == "creation":
+            return floats(destination) != fractions
+        return fractions and not floats(destination)
 
     def prove(
         self, output: int, positions: Sequence[int], seconds: float = 1.0, work: float = math.inf
