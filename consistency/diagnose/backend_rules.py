@@ -28,7 +28,7 @@ def judgment(
     dtype = reference.dtype
     # Integers may give floats (the sine of an int64): the float is judged.
     output_formats = [o.dtype for o in comparison.outputs if o.dtype in FORMATS]
-    judged_as = _judged_as(dtype, output_formats)
+    judged_as = _judged_as(dtype, output_formats, direction)
     device = {
         "device": backend.identity.get("device", ""),
         "driver": backend.identity.get("driver", ""),
@@ -61,12 +61,14 @@ def judgment(
     )
 
 
-def _judged_as(dtype: str, floating: Sequence[str]) -> str:
-    """The format whose rules apply: that of the case, or that of its results if shorter
-    (``sum(x, dtype=torch.float16)``)."""
+def _judged_as(dtype: str, floating: Sequence[str], direction: str) -> str:
+    """The format whose rules apply: that of the results (``sum(x, dtype=torch.float16)``, half
+    precision beside float32), of gradients that of the case if it is shorter."""
     if dtype not in FORMATS:
         return dtype if dtype in PARTS else next(iter(floating), dtype)
     shortest = min(floating, key=lambda name: FORMATS[name].precision, default=dtype)
+    if direction == "forward":
+        return shortest
     return shortest if FORMATS[shortest].precision < FORMATS[dtype].precision else dtype
 
 

@@ -164,7 +164,8 @@ class RoundedNumbers:
 
     def _steps(self, one: _Admissible) -> list[np.ndarray]:
         """Of each output, the elements whose other value is admissible."""
-        of_operands = _takes_operands(self.reference.operator)
+        whole_tensors = bool(self.reference.promoted_integers)
+        of_operands = whole_tensors or _takes_operands(self.reference.operator)
         found = []
         for here, half, there in zip(self.reference.outputs, one.halfway, one.outputs, strict=True):
             if here.tensor is None or half.tensor is None or there.tensor is None:

@@ -11,7 +11,6 @@ some steps on a tensor of few digits alone, and these have its digits.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 
@@ -29,9 +28,9 @@ DEFAULT = FORMATS["float32"]  # what whole numbers are computed in (torch.get_de
 def working_format(dtype: str, shape: tuple[int, ...], reference: Reference, name: str) -> Format:
     """The format of the output of this name, dtype and shape.
 
-    Its digits are those of the coarsest step. Its largest number is its own: what other operands
-    hold is not converted to the format of one. A destination has that of what is written to it, and
-    so have gradients, whose cotangents come in the result's; but what lies beside is as it was."""
+    Its digits are those of the coarsest step. Its range is its own: what other operands hold is
+    not converted to the format of one. What is written to a destination has passed the steps'
+    range; but what lies beside it is as it was."""
     case = reference.materials.case
     own = form_of(case.dtype)
     whole = form = form_of(dtype) or own or DEFAULT
@@ -42,14 +41,11 @@ def working_format(dtype: str, shape: tuple[int, ...], reference: Reference, nam
         return form if asked is None else min(form, asked, key=_digits)
     formats = (form, *_of_steps(reference))
     found = min(formats, key=_digits)
-    narrows = reference.direction == "backward" or _written(reference.operator)
-    if not narrows or (name.startswith(WRITTEN) and _holds_more(reference, name, found)):
-        return replace(found, max_exponent=max(found.max_exponent, whole.max_exponent))
-    return replace(
-        found,
-        min_exponent=max(each.min_exponent for each in formats),
-        max_exponent=min(each.max_exponent for each in formats),
-    )
+    ranges = [whole, *_of_range(reference, formats)]
+    least, most = max(r.min_exponent for r in ranges), min(r.max_exponent for r in ranges)
+    if name.startswith(WRITTEN) and _holds_more(reference, name, most):
+        most = whole.max_exponent
+    return Format(found.precision, max(least, found.min_exponent), most)
 
 
 def first_rounding(reference: Reference) -> float:
@@ -64,10 +60,20 @@ def first_rounding(reference: Reference) -> float:
     return max((each.unit_roundoff for each in finer), default=0.0)
 
 
-def _holds_more(reference: Reference, name: str, form: Format) -> bool:
-    """Whether the memory that is written to held numbers that the format does not."""
+def _of_range(reference: Reference, formats: Iterable[Format]) -> Iterable[Format]:
+    """The formats that numbers pass wholly: what is written to a destination, and what is written
+    to comes back as the cotangent."""
+    operator, case = reference.operator, reference.materials.case
+    if reference.direction == "forward":
+        yield from formats if _written(operator) else ()
+    elif operator.mutates and (form := form_of(case.tensors[0].dtype)) is not None:
+        yield form
+
+
+def _holds_more(reference: Reference, name: str, exponent: int) -> bool:
+    """Whether the memory that is written to held numbers beyond that power of two."""
     before = np.abs(reference.materials.bases[int(name.removeprefix(WRITTEN))].astype(np.float64))
-    return bool((np.isfinite(before) & (before >= form.overflow)).any())
+    return bool((np.isfinite(before) & (before >= 2.0 ** min(exponent + 1, 1023))).any())
 
 
 def _digits(form: Format) -> int:

@@ -249,7 +249,7 @@ OPERATORS = [
     op("rsub", added, RSUB, NUMERIC, traits=LINEAR, complex=True),
     op("mul", binary(FACTOR), MONOMIAL, EVERY,
        complex=True, out=True, method=True,
-       inplace=InPlaceVariant("mul_", combined(write_destinations.FACTOR), error=ROUND,
+       inplace=InPlaceVariant("mul_", combined(write_destinations.FACTOR), error=MONOMIAL,
        dtypes=NUMERIC)),
     op("div", divided, QUOTIENT, EVERY, traits=STEPS, alternatives=quotient_neighbors,
        complex=ComplexVariant(sample=complex_quotient), out=True, method=True,

@@ -29,6 +29,7 @@ from .declare import (
     REAL,
     Args,
     Call,
+    ComplexVariant,
     Drawing,
     ErrorModel,
     Kwargs,
@@ -193,12 +194,20 @@ def also_written(
     return sizes
 
 
+def _behind_complex(original: Operator) -> ErrorModel:
+    """The model behind a destination, also of complex operands."""
+    error, variant = behind(original.error), original.complex
+    if not isinstance(variant, ComplexVariant) or variant.error is None:
+        return error
+    return replace(error, in_complex=behind(variant.error))
+
+
 def out_form(original: Operator) -> Operator:
     return replace(
         original, name=f"{original.name}.out", family="forms", form_of=original, mutates=(0,),
         differentiable=False,
         function=functools.partial(writing, original) if original.callable is not None else None,
-        sample=functools.partial(with_destination, original), error=behind(original.error),
+        sample=functools.partial(with_destination, original), error=_behind_complex(original),
         observe=None,
         dtypes=tuple(dtype for dtype in FORMATS if dtype in original.dtypes), leading=1,
         whole=tuple(1 + position for position in original.whole),

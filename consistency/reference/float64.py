@@ -420,6 +420,8 @@ class Reference(InputNumbers):
         used = {tensor.dtype for tensor in self.materials.case.tensors}
         floating, whole = any(map(dtypes.floats, used)), used.intersection(dtypes.INTEGRAL)
         name, family = self.operator.ruled_by
+        if family == "unary":  # of which none takes a mask
+            whole |= used.intersection({"bool"})
         elementwise = family in _ARITHMETIC and "elementwise" in self.operator.traits
         takes = elementwise and not name.startswith(_OF_EXPONENTS)
         takes |= name in _OF_OPERANDS or family in _PRODUCTS

@@ -14,6 +14,7 @@ IMPLEMENTATIONS: dict[str, Callable[..., Any]] = {}
 WIDE_NAMES: set[str] = set()
 
 _HALF = np.dtype(np.float16)
+_SINGLE = np.dtype(np.complex64)
 
 
 def implements(
@@ -79,6 +80,9 @@ class _Adapter:
         self.narrow = widen and (floating == {_HALF} if dtype is None else dtype == _HALF.name)
         # NumPy computes float32 beside int64 in float64, torch in float32.
         self.shorter = max(floating, default=None) if dtype is None else None
+        self.complex = {a.dtype for a in arrays if a.dtype.kind == "c"}
+        if any(a.dtype == np.float64 and a.ndim for a in arrays):
+            self.complex = set()  # a double and a single complex number make a double one
         self.lift = lift and bool(arrays) and all(array.ndim == 0 for array in arrays)
 
     def before(self, value: Any) -> Any:
@@ -101,9 +105,11 @@ class _Adapter:
         scalars."""
         if isinstance(value, (list, tuple)):
             return tuple(self.after(item) for item in value)
-        dtype = _HALF if self.narrow and value.dtype == FLOAT else None
+        dtype: np.dtype[Any] | None = _HALF if self.narrow and value.dtype == FLOAT else None
         if self.shorter in (_HALF, FLOAT) and value.dtype == np.float64:
             dtype = self.shorter
+        elif self.complex == {_SINGLE} and value.dtype == np.complex128:
+            dtype = _SINGLE
         array = np.asarray(value, dtype=dtype, order="C")
         if self.lift:
             array = array.reshape(())

@@ -12,7 +12,7 @@ from consistency.backends.numpy.implementations import implements
 _READS_TWO = frozenset({"copy_", "add_", "add", "sub", "mul"})
 
 
-@implements("program", native_half=True)
+@implements("program", native_half=True, one_dtype=True)
 def program(steps: Sequence[Sequence[Any]], *tensors: Array) -> list[Array]:
     """Every register's final state. A step is ``[operation, register, …]``; those that are no
     writes add a register."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
+from ...core.dtypes import floats
 from ...core.model import Case
 from ...operators.declare import Operator
 from ..variations import UNCHECKED
@@ -32,6 +33,11 @@ def wider(operator: Operator, case: Case, others: Sequence[Case]) -> Iterator[Ca
     return itertools.chain.from_iterable(by_kind(operator, case, others))
 
 
+def _takes_indices(operator: Operator, case: Case) -> bool:
+    """Whether whole numbers of the case's dtype may be indices: of uint8 they would be a mask."""
+    return operator.family == "indexing" and not floats(case.dtype)
+
+
 def by_kind(operator: Operator, case: Case, others: Sequence[Case]) -> list[Iterator[Case]]:
     """The same, one iterator per dimension of variation."""
     unchecked = operator.family in UNCHECKED or operator.name in INDICES
@@ -43,7 +49,7 @@ def by_kind(operator: Operator, case: Case, others: Sequence[Case]) -> list[Iter
         shapes.of(operator, case),
         arguments.of(case, others),
         values.of(case),
-        operand_dtypes.of(case),
+        *([] if _takes_indices(operator, case) else [operand_dtypes.of(case)]),
         cotangents.of(case),
         (other for more in shapes.ranks(case) for other in arguments.dims(more)),
     ]

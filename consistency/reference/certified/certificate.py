@@ -16,7 +16,7 @@ import torch
 from ... import operators
 from ...backends._cotangents import differentiated
 from ...backends._outputs import collect, limited
-from ...core.dtypes import floats
+from ...core.dtypes import PARTS, floats
 from ...core.model import Output
 from ...core.trees import map_leaves
 from ...core.views import further_view
@@ -119,6 +119,8 @@ class Certifier:
             return False
         (destination, *others) = dtypes_
         fractions = any(map(floats, others))
+        if destination not in PARTS and any(other in PARTS for other in others):
+            return operator.ruled_by[1] != "unary"
         if operator.ruled_by[1] == "creation":
             return floats(destination) != fractions
         return fractions and not floats(destination)
