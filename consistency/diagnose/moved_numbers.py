@@ -25,11 +25,11 @@ def moved_numbers(
     share: float,
     *,
     whole: bool = False,
-    integers: Collection[str] = (),
+    tensors: Collection[str] = (),
 ) -> tuple[Materials, float]:
     """The case with its numbers moved by that share of the way to the nearest one of ``dtype``, and
     the largest distance. ``whole``: integers, too, which are operands, such as an exponent, and no
-    sizes. ``integers``: dtypes of tensors whose whole numbers are operands."""
+    sizes. ``tensors``: dtypes of tensors that are converted, too."""
     largest = 0.0
 
     def moved(number: float) -> float:
@@ -49,25 +49,25 @@ def moved_numbers(
         _moved_base(tensor, base, moved) if _is_number(tensor) else base
         for tensor, base in zip(case.tensors, materials.bases, strict=True)
     )
-    if integers:
-        tensors, bases, far = _with_moved_integers(case.tensors, bases, dtype, share, integers)
-        case, largest = case.with_tensors(tensors), max(largest, far)
+    if tensors:
+        recipes, bases, far = _with_moved_tensors(case.tensors, bases, dtype, share, tensors)
+        case, largest = case.with_tensors(recipes), max(largest, far)
     args = _with_numbers(case.args, moved, whole)
     kwargs = _with_numbers(dict(case.kwargs), moved, whole)
     return replace(materials, case=replace(case, args=args, kwargs=kwargs), bases=bases), largest
 
 
-def _with_moved_integers(
+def _with_moved_tensors(
     tensors: Sequence[TensorRecipe | Literal],
     bases: Sequence[np.ndarray[Any, Any]],
     dtype: str,
     share: float,
-    integers: Collection[str],
+    converted: Collection[str],
 ) -> tuple[list[TensorRecipe | Literal], tuple[np.ndarray[Any, Any], ...], float]:
     """The tensors of these dtypes as ones of float64, and the largest distance."""
     recipes, numbers, largest = list(tensors), list(bases), 0.0
     for place, tensor in enumerate(tensors):
-        if tensor.dtype not in integers or not isinstance(tensor, TensorRecipe):
+        if tensor.dtype not in converted or not isinstance(tensor, TensorRecipe):
             continue
         exact = torch.from_numpy(bases[place].astype(np.float64))
         rounded = exact.to(dtypes.TORCH[dtype]).double()

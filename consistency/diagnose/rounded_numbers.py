@@ -98,6 +98,17 @@ class RoundedNumbers:
         return max(own, first_rounding(self.reference))
 
     @functools.cached_property
+    def _converted(self) -> tuple[str, ...]:
+        """The dtypes of tensors that are converted before anything is computed: whole numbers
+        beside fractions, and what reductions are given with a destination of fewer digits."""
+        reference = self.reference
+        if not first_rounding(reference):
+            return reference.promoted_integers
+        destination, *operands = (t.dtype for t in reference.materials.case.tensors)
+        finer = {dtype for dtype in operands if dtype in dtypes.FORMATS} - {destination}
+        return (*reference.promoted_integers, *finer)
+
+    @functools.cached_property
     def room(self) -> list[torch.Tensor | None]:
         """How far each result moves where each number is off by two units roundoff of the format
         that is computed in, as x / 0.3 or a rank are: the sum of the changes, from one run for each
@@ -145,7 +156,7 @@ class RoundedNumbers:
                     dtype,
                     share,
                     whole=whole_too,
-                    integers=reference.promoted_integers,
+                    tensors=self._converted,
                 )
                 for share in (1.0, 0.5)
             ]
@@ -164,8 +175,7 @@ class RoundedNumbers:
 
     def _steps(self, one: _Admissible) -> list[np.ndarray]:
         """Of each output, the elements whose other value is admissible."""
-        whole_tensors = bool(self.reference.promoted_integers)
-        of_operands = whole_tensors or _takes_operands(self.reference.operator)
+        of_operands = bool(self._converted) or _takes_operands(self.reference.operator)
         found = []
         for here, half, there in zip(self.reference.outputs, one.halfway, one.outputs, strict=True):
             if here.tensor is None or half.tensor is None or there.tensor is None:

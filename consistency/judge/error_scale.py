@@ -13,7 +13,6 @@ import torch
 from ..core import dtypes
 from ..reference.rounding_variance import healthy_variance
 from .elements import Elements, flat
-from .working_format import first_rounding
 
 _BEYOND_STEPS = 2.0**27  # × a term: its square does not change the sum of both squares in float64
 
@@ -29,12 +28,10 @@ class ScaledElements(Elements):
 
     def unit_roundoff(self) -> float:
         """u of the accumulation: half-precision results are accumulated in float32 in forward,
-        in their own format in backward, where steps have fewer digits than the result, and where
-        a destination has fewer than the operands, which are converted to it first."""
+        in their own format in backward and where steps have fewer digits than the result."""
         own = dtypes.form_of(self.dtype) or self.form
         wide = (
             self.form.precision == own.precision < 24
-            and not first_rounding(self.reference)
             and self.model.wide_accumulation
             and self.reference.direction == "forward"
         )

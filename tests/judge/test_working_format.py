@@ -39,6 +39,11 @@ BESIDE = TensorRecipe(
 )  # fmt: skip
 STEEP = tensor("float32", 6000, "uniform", 80.0, 100.0)
 FARTHEST = tensor("float32", 6000, "tokens", 1.0, 2.0, "max", "-max")
+STEEP16 = tensor("float16", 6000, "uniform", 5.0, 12.0)
+BF16, C64 = tensor("bfloat16", 11000), tensor("complex64", 13000)
+ROWS = tensor("bfloat16", 500, shape=(2, 7))
+MATRIX, ROW = (tensor("bfloat16", 900, shape=shape) for shape in ((9, 33), (33,)))
+FEW = tensor("int64", 700, shape=(9,))
 ONE, ONE64 = (tensor(f"float{bits}", 900, shape=()) for bits in (32, 64))
 HEALTHY = {
     "a cotangent in the format of what is written to": Case("add_", "float32", (F16, F32)),
@@ -59,6 +64,12 @@ HEALTHY = {
     "a destination beside larger numbers": Case("float_power.out", "uint8", (BESIDE, BYTES, BYTES)),
     "a destination of a larger range": Case("exp.out", "float32", (F64, STEEP)),
     "data that move": Case("stack", "float32", ([FARTHEST, F16],)),
+    "a destination of fewer digits": Case("sum.out", "float32", (ROWS, F32, 1)),
+    "a result that is rounded twice": Case("mul.out", "float16", (BF16, F16, F16)),
+    "a range that the steps do not have": Case("exp.out", "float16", (BF16, STEEP16)),
+    "a real number by a complex one": Case("div", "float32", (F32, C64)),
+    "a complex number times a real one, in place": Case("mul_", "complex64", (C64, F32)),
+    "whole numbers in a product": Case("addr", "bfloat16", (MATRIX, FEW, ROW)),
     "half precision beside a complex number": Case("add", "float16", (F16, 0.5 + 1j)),
     "single numbers": Case("cos.out", "float32", (ONE64, ONE)),
     "one number that many read": Case("masked_fill", "float32", (F16, MASK, NUMBER)),

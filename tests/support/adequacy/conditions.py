@@ -185,7 +185,7 @@ def _of_equal_windows(
 ) -> Iterator[tuple[str, float]]:
     """Sizes of results that divide those of an image, in the order in which it lies in memory."""
     first, size = shapes[0], case.args[1] if len(case.args) > 1 else None
-    if not first or not isinstance(size, (list, tuple)) or len(size) >= len(first):
+    if not first or not isinstance(size, (list, tuple)) or not 0 < len(size) < len(first):
         return
     pairs = list(zip(first[-len(size) :], size, strict=True))
     whole = all(isinstance(of, int) and of > 0 and not length % of for length, of in pairs)
