@@ -74,6 +74,8 @@ def _with_moved_tensors(
         way = torch.where(rounded.isfinite(), rounded - exact, torch.inf * exact.sign())
         distance = torch.where(rounded.isfinite(), way.abs(), exact.abs())
         largest = max(largest, float(distance.max()) if distance.numel() else 0.0)
+        if (exact.abs() >= _BEYOND).any():
+            largest = max(largest, 1.0)
         recipes[place] = replace(tensor, dtype="float64")
         numbers[place] = torch.where(way == 0.0, exact, exact + share * way).numpy()
     return recipes, tuple(numbers), largest

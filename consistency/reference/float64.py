@@ -39,7 +39,7 @@ from .proofs import Proofs
 LARGE = 1 << 15  # numbers from which on S is worth avoiding; fewer have the exact maximum
 # Families whose tensors of whole numbers are terms and factors: elementwise kernels, but for those
 # that take exponents, and products.
-_ARITHMETIC = frozenset({"binary", "inplace", "ternary", "unary"})
+_ARITHMETIC = frozenset({"binary", "comparison", "inplace", "ternary", "unary"})
 _PRODUCTS = frozenset({"convolution", "matmul"})
 _OF_EXPONENTS = ("float_power", "ldexp", "pow")
 # Beside these families, functions of rows and losses whose whole numbers are no classes.
