@@ -61,7 +61,7 @@ def outer(input: Array, vec2: Array) -> Array:
     return x[:, None] * y[None, :]
 
 
-@implements("kron", wide=True, complex=True)
+@implements("kron", wide=True, complex=True, one_dtype=True)
 def kron(input: Array, other: Array) -> Array:
     x, y = unify(input, other)
     ndim = max(x.ndim, y.ndim)
