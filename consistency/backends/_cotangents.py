@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -85,7 +84,7 @@ def _contiguous_cotangent(
     if dtype in dtypes.PARTS:
         return _complex_cotangent(root, dtype, stop, arguments, constant)
     named = dtypes.name_of(root.dtype)
-    format_name = min((_coarsest(arguments.materials.case), named), key=_digits)
+    format_name = dtypes.coarsest((_coarsest(arguments.materials.case), named))
     parts = 2 if root.is_complex() else 1
     raw = _uniform(root.numel() * parts, format_name, stop)
     raw = np.tile(raw[-parts:], root.numel()) if constant else raw.copy()
@@ -103,12 +102,7 @@ def _coarsest(case: Case) -> str:
     asked = (arg.name for arg in (*case.args, *case.kwargs.values()) if isinstance(arg, DType))
     own = case.dtype if case.dtype in dtypes.FORMATS else "float32"
     named = {own, *(tensor.dtype for tensor in case.tensors), *asked}
-    return own if len(named) == 1 else min(named, key=_digits)
-
-
-def _digits(dtype: str) -> float:
-    form = dtypes.FORMATS.get(dtype)
-    return math.inf if form is None else form.precision
+    return own if len(named) == 1 else dtypes.coarsest(sorted(named))
 
 
 def _uniform(count: int, dtype: str, stop: int) -> Raw:

@@ -7,7 +7,8 @@ has 2**-24.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -97,6 +98,11 @@ def form_of(dtype: str) -> Format | None:
 def floats(dtype: str) -> bool:
     """Whether a dtype holds floating-point numbers, real or complex."""
     return dtype in FORMATS or dtype in PARTS
+
+
+def coarsest(names: Iterable[str]) -> str:
+    """The one of the fewest digits; those that are no real floating dtype come last."""
+    return min(names, key=lambda name: FORMATS[name].precision if name in FORMATS else math.inf)
 
 
 def beside(dtype: str) -> str:
