@@ -11,6 +11,7 @@
     python tools/shipped_cases.py further STATE             # cases where `one-off` is not noticed
     python tools/shipped_cases.py reach STATE               # cases for conditions that none meets
     python tools/shipped_cases.py plain STATE               # plain calls that none is
+    python tools/shipped_cases.py alone STATE               # plain calls with one special number
     python tools/shipped_cases.py zeros STATE               # gradients at zeros
     python tools/shipped_cases.py promoted STATE            # an operand of another dtype
     python tools/shipped_cases.py formats STATE             # the first dtype's cases in others
@@ -44,10 +45,11 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 COMMANDS = (
-    "select", "shorten", "write", "replace", "count", "further", "reach", "plain", "zeros",
-    "promoted", "formats", "called", "reported", "add", "measure", "one-off", "page",
+    "select", "shorten", "write", "replace", "count", "further", "reach", "plain", "alone",
+    "zeros", "promoted", "formats", "called", "reported", "add", "measure", "one-off", "page",
 )  # fmt: skip
-# Files of a state. Other programs' calls are lines of an operator, a dtype and a case.
+# Files of a state. Other programs' calls are lines of an operator, a dtype and a case, and of the
+# "issue" where they are a report's.
 ONE_OFF, FURTHER, MEASURED, CALLS = "one-off", "further", "measured", "calls"
 # Those that most runs test come first.
 ORDER = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool", "complex64")
@@ -243,7 +245,8 @@ def reach(state: Path, part: int, parts: int, only: str, dtypes: str, what: str)
     from tests.support.adequacy import search
 
     seek = {
-        "reach": search.further, "plain": search.plain, "zeros": search.zeros,
+        "reach": search.further, "plain": search.plain, "alone": search.alone,
+        "zeros": search.zeros,
         "promoted": search.promoted, "formats": search.in_other_formats,
     }[what]  # fmt: skip
 
@@ -275,18 +278,22 @@ def called(state: Path, part: int, parts: int, only: str) -> None:
     from tests.support.adequacy.search import called as chosen
 
     calls: dict[tuple[str, str], list[Case]] = {}
+    reports: set[tuple[str, str]] = set()
     for row in lines_of(state, CALLS):
         operator = operators.get(row["operator"])
         usable = row["dtype"] in operator.dtypes and "random" not in operator.traits
         if usable and operator.cases is None and fnmatch.fnmatchcase(operator.name, only):
             case = Case.from_json(row["case"])
             calls.setdefault((operator.name, row["dtype"]), []).append(case)
+            if "issue" in row:
+                reports.add((operator.name, row["dtype"]))
     done = {(row["operator"], row["dtype"]) for row in lines_of(state, FURTHER)}
     with (state / f"{FURTHER}-called-{part}.jsonl").open("a", encoding="utf-8") as stream:
         for key in sorted(calls)[part - 1 :: parts]:
             if key not in done:
                 failing: list[Case] = []
-                found = chosen(operators.get(key[0]), key[1], calls[key], failing)
+                operator, reported = operators.get(key[0]), key in reports
+                found = chosen(operator, key[1], calls[key], failing, reported=reported)
                 row = {"operator": key[0], "dtype": key[1], "missed": []}
                 row |= {"found": [{"case": case.to_json()} for case in found]}
                 row |= {"failing": [case.line for case in failing]}
@@ -424,7 +431,7 @@ def main() -> None:
         write_page(chosen.state)
     elif chosen.command == "further":
         further(chosen.state, part, parts)
-    elif chosen.command in ("reach", "plain", "zeros", "promoted", "formats"):
+    elif chosen.command in ("reach", "plain", "alone", "zeros", "promoted", "formats"):
         reach(chosen.state, part, parts, chosen.only, chosen.dtype, chosen.command)
     elif chosen.command == "called":
         called(chosen.state, part, parts, chosen.only)

@@ -15,6 +15,7 @@ from ..core.recipe import Literal, TensorRecipe
 from .declare import (
     FLOAT,
     FLOATS,
+    HALF,
     NORMWISE,
     Call,
     Domain,
@@ -96,11 +97,13 @@ def least(d: Drawing, queries: int, keys: int) -> TensorRecipe:
 
 def added(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> TensorRecipe:
     """A mask to add for any of the dimensions in front, often one for each item of the batch and
-    all of its heads; with -inf now and then, or with numbers below -88, of which exp vanishes."""
+    all of its heads; with -inf now and then, or with numbers below -88, of which exp vanishes.
+    Beside half precision it is of float32 now and then, as programs make masks."""
     each = (*batch[:1], *[1] * len(batch[1:]))
     front = each if d.flag() else d.broadcastable(batch)
     bias, values = d.choice((BIAS, None), (BIAS, None), (HIDING, None), (LOW, ("uniform", *DEEP)))
-    return d.tensor((*front, queries, keys), bias, values=values)
+    dtype = "float32" if d.dtype in HALF and d.choice(False, False, True) else None
+    return d.tensor((*front, queries, keys), bias, values=values, dtype=dtype)
 
 
 def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict[str, Any]:

@@ -170,7 +170,7 @@ def membership(d: Drawing) -> Call:
     elif d.dtype in ENDS and d.choice(False, False, True):
         values = ENDS[d.dtype][0]
     elements = d.tensor(shape_of(d), EXACTLY, values=values)
-    count = d.choice((d.size(1, 16),), d.shape(1, 3, most=4), d.shape(1, 2))
+    count = d.choice((d.size(1, 16),), d.shape(1, 3, most=4), d.shape(1, 2), ())
     among = d.tensor(count, EXACTLY, values=values)
     number = d.integer(0 if d.dtype == "uint8" else -4, 4)
     if d.floating:

@@ -120,12 +120,17 @@ def slots(outputs: Tensors, x: Any, n: int = 1, dim: int = -1, *_: Any, **__: An
     return float(x.shape[dim]) if x.ndim else 1.0
 
 
+def magnitude(x: torch.Tensor) -> torch.Tensor:
+    """|x|, of booleans too."""
+    return (x.to(torch.uint8) if x.dtype == torch.bool else x).detach().abs()
+
+
 @hook
 def of_differences(
     outputs: Tensors, x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
 ) -> torch.Tensor:
     parts = [part for part in (prepend, x, append) if part is not None] if n else [x]
-    size = torch.cat([part.detach().abs() for part in parts], dim)
+    size = torch.cat([magnitude(part) for part in parts], dim)
     for _ in range(n):
         length = max(size.shape[dim] - 1, 0)
         size = size.narrow(dim, 0, length) + size.narrow(dim, min(1, size.shape[dim]), length)
@@ -141,16 +146,17 @@ def of_logcumsumexp(outputs: Tensors, x: Any, dim: Any, *_: Any, **__: Any) -> t
 
 @hook
 def of_logcumsumexp_slopes(outputs: Tensors, x: Any, dim: Any, *_: Any, **__: Any) -> torch.Tensor:
-    """Σ exp(xᵢ − yⱼ)·(2 + 3·|yⱼ|) over j ≥ i, with cotangents of at most 1: the exponential of a
-    difference has the absolute errors of its terms. yⱼ was rounded as a result, and again beside a
-    logarithm; xᵢ is as large, or its exponential vanishes."""
+    """Σ exp(xᵢ − yⱼ)·(2 + 3·|yⱼ| + |xᵢ|) over j ≥ i, with cotangents of at most 1: the exponential
+    of a difference has the absolute errors of its terms and of itself. yⱼ was rounded as a result,
+    and again beside a logarithm."""
     x = x.detach()
     if not x.ndim or not x.numel():
-        return finite(2.0 + 3.0 * x.abs())
+        return finite(2.0 + 4.0 * x.abs())
     y = torch.logcumsumexp(x, dim)
     later = ((2.0 + 3.0 * finite(y).abs()).log() - y).flip(dim)
     size = torch.exp(x + torch.logcumsumexp(later, dim).flip(dim))
-    return finite(size)
+    of_each = torch.exp(x + torch.logcumsumexp(-y.flip(dim), dim).flip(dim)) * finite(x).abs()
+    return finite(size) + finite(of_each)
 
 
 @hook

@@ -31,6 +31,8 @@ from . import (  # noqa: F401
     layouts,
     nineteenth_list,
     nineteenth_list_reductions,
+    twentieth_list,
+    twentieth_list_reductions,
     ninth_list,
     ninth_list_reductions,
     ninth_list_sizes,

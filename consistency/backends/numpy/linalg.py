@@ -74,8 +74,10 @@ def _substituted(triangle: Array, B: Array, upper: bool) -> Array:
 
 @implements("linalg.cholesky", "cholesky", complex=True)
 def cholesky(input: Array, upper: bool = False) -> Array:
-    lower = np.linalg.cholesky(input)
-    return np.conj(lower.swapaxes(-1, -2)) if upper else lower
+    if not upper:
+        return np.linalg.cholesky(input)
+    # Of the other half of the matrix, which need not be the same.
+    return np.conj(np.linalg.cholesky(np.conj(input.swapaxes(-1, -2))).swapaxes(-1, -2))
 
 
 @implements("cholesky_inverse", complex=True)

@@ -184,7 +184,7 @@ def addbmm(
     return _blend(input, tensordot(batch1, batch2, [[0, 2], [0, 1]]), beta, alpha)
 
 
-@implements("addr", wide=True, complex=True)
+@implements("addr", wide=True, complex=True, one_dtype=True)
 def addr(input: Array, vec1: Array, vec2: Array, *, beta: Scalar = 1, alpha: Scalar = 1) -> Array:
     return _blend(input, outer(vec1, vec2), beta, alpha)
 

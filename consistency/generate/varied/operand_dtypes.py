@@ -51,4 +51,4 @@ def values_in(tensor: TensorRecipe, dtype: str) -> tuple[Any, ...] | None:
     return ("integers", first, last) if first <= last else None
 
 
-__all__ = ["of"]
+__all__ = ["of", "values_in"]

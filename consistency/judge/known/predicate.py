@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 import operator
 import warnings
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from .predicate_logic import Ask, Relation
 
 MAX_LENGTH = 400  # characters
 MAX_DEPTH = 12
-MAX_NUMBER = 10**18
+MAX_NUMBER = 10**18  # of whole ones, whose products grow without limit
 
 _COMPARE: Final[dict[type, Callable[[Any, Any], Any]]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
@@ -158,7 +159,9 @@ class _Reader:
                 text
             ):
                 return predicate_logic.constant(text)
-            case ast.Constant(value=int() | float() as value) if abs(value) <= MAX_NUMBER:
+            case ast.Constant(value=int() as value) if abs(value) <= MAX_NUMBER:
+                return predicate_logic.constant(value)
+            case ast.Constant(value=float() as value) if math.isfinite(value):
                 return predicate_logic.constant(value)
             case ast.Tuple(elts=items) | ast.List(elts=items):
                 return predicate_logic.several(

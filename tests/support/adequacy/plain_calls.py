@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 from consistency.core import recipe
-from consistency.core.dtypes import floats
+from consistency.core.dtypes import FORMATS, floats
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.generate.odd_options import NEEDED
-from consistency.generate.variations import _with_sizes
+from consistency.generate.variations import _with_sizes, _with_tensor
 from consistency.judge.known.case_facts import Facts
 from consistency.operators.declare import Operator
 
@@ -27,7 +27,8 @@ MOST_OPTIONS = 3  # that are named; a call with more of them is not plain
 TOGETHER = 2  # options that are kept of a call with more of them
 FULL = 3  # in place of sizes of 1
 ORDINARY = frozenset({"uniform", "normal", "wide", "integers", "cancelling", "diagonal"})
-PLAIN, CHANNELS = "a plain call", "an image beside"
+PLAIN, CHANNELS, ALONE = "a plain call", "an image beside", "alone in a plain call:"
+TOKENS = ("nan", "inf", "-inf")  # each of which stands alone in one tensor
 WEIGHTS = (3.0, 2.5, 1.5, 1.0)  # of a call with as many options
 IMAGE = (2, 3, 4, 5)
 ORDERS = ((0, 2, 3, 1), (0, 1, 3, 2))  # channels last, columns of rows
@@ -65,7 +66,9 @@ def is_ordinary(case: Case, shapes: Sequence[tuple[int, ...] | None]) -> bool:
 
 
 def conditions(case: Case, shapes: Sequence[tuple[int, ...] | None]) -> Iterator[tuple[str, float]]:
-    """That it is a plain call, with which options, and of which rank."""
+    """That it is a plain call, with which options, and of which rank; or would be one without a
+    single special number."""
+    yield from _with_one(case, shapes)
     views = any(isinstance(t, TensorRecipe) and t.view for t in case.tensors)
     if len(case.kwargs) > MOST_OPTIONS or views or not is_ordinary(case, shapes[:2]):
         return
@@ -78,6 +81,37 @@ def conditions(case: Case, shapes: Sequence[tuple[int, ...] | None]) -> Iterator
     yield f"{PLAIN} with {', '.join(told) or 'nothing'}", weight - (rank < 2) / 4
     if len(told) < len(WEIGHTS) and rank:
         yield f"{PLAIN} of rank {rank} with {', '.join(told) or 'nothing'}", weight / 4
+
+
+def _with_one(case: Case, shapes: Sequence[tuple[int, ...] | None]) -> Iterator[tuple[str, float]]:
+    """The special number that is the only one of a call with one option at most."""
+    tensors = [t for t in case.tensors if isinstance(t, TensorRecipe)]
+    found = [(n, t.special[0][1]) for n, t in enumerate(tensors) if t.special]
+    if len(found) != 1 or len(case.kwargs) > 1 or len(tensors) != len(case.tensors):
+        return
+    (place, token), without = found[0], [replace(t, special=()) for t in tensors]
+    if len(tensors[place].special) != 1 or any(t.view for t in tensors):
+        return
+    if is_ordinary(case.with_tensors(without), shapes[:2]):
+        names = ", ".join(case.kwargs) or "nothing"
+        yield f"{ALONE} {token} in tensor {place} with {names}", 2.5 - len(case.kwargs)
+
+
+def alone(operator: Operator, drawn: Sequence[Case]) -> Iterator[Case]:
+    """Plain calls with one option at most, one number of one tensor NaN or infinite: what a kernel
+    that leaves such numbers out must see where nothing else is special. None of elementwise
+    operators, which draw them anyhow."""
+    if "elementwise" in operator.traits:
+        return
+    for case in of(operator, drawn):
+        if len(case.kwargs) > 1:
+            continue
+        for place, tensor in enumerate(case.tensors):
+            if isinstance(tensor, TensorRecipe) and tensor.dtype in FORMATS and tensor.base:
+                middle = math.prod(tensor.base) // 2
+                for token in TOKENS:
+                    one = replace(tensor, special=((middle, token),))
+                    yield _with_tensor(case, place, one)
 
 
 def of(operator: Operator, drawn: Sequence[Case]) -> Iterator[Case]:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from consistency.core.dtypes import floats
 from consistency.core.model import Case
 from consistency.core.recipe import INLINE_BYTES, Literal, TensorRecipe
 from consistency.engine.unit_cases import draw
@@ -78,9 +79,12 @@ OF_DRAWN = Search(10, 30, 1.9)  # where the ordinary calls are drawn ones
 OF_PLAIN, PLAIN_IN_OTHERS = Search(28, 80, 0.9), Search(4, 12, 1.4)
 OF_IMAGES, IMAGES_IN_OTHERS = Search(10, 20, 0.9), Search(3, 6, 0.9)
 OF_CALLED, CALLED_IN_OTHERS = Search(20, 60, 1.9), Search(5, 15, 1.9)
+OF_REPORTED = Search(60, 120, 0.0)  # each call, for which condition matters is seldom told
+OF_ALONE = Search(12, 30, 0.9)
 OF_ZEROS = Search(4, 8, 1.9)
 OF_PROMOTED, PROMOTED_IN_OTHERS = Search(24, 48, 1.9), Search(4, 12, 1.9)
-IN_OTHER_FORMATS = Search(24, 48, 1.9)
+IN_OTHER_FORMATS = Search(24, 48, 1.9)  # half precision and complex64: kernels of their own
+IN_LONG_FORMATS, IN_INTEGERS = Search(8, 16, 1.9), Search(10, 20, 1.9)
 PLAIN_COUNT = 240  # draws among whose options combinations are looked for
 
 
@@ -121,6 +125,16 @@ def plain(operator: Operator, dtype: str, failing: list[Case] | None = None) -> 
         small = [case for case in calls(operator, drawn) if elements(case) <= MOST_ELEMENTS]
         found += _chosen(operator, small, reached, search, failing, told)
     return found
+
+
+def alone(operator: Operator, dtype: str, failing: list[Case] | None = None) -> list[Case]:
+    """Plain calls in which one number is special; as :func:`further`."""
+    reached = {text for case in quick(operator, dtype) for text in reach(case)}
+    ordinary = [differentiated(operator, c) for c in ordinary_calls.of(operator.name, dtype)]
+    drawn = [*ordinary, *draw(operator, dtype, COUNT, SEEDS[0])[0]]
+    calls = plain_calls.alone(operator, drawn)
+    small = [case for case in calls if elements(case) <= MOST_ELEMENTS]
+    return _chosen(operator, small, reached, OF_ALONE, failing, plain_calls.ALONE)
 
 
 def zeros(operator: Operator, dtype: str, failing: list[Case] | None = None) -> list[Case]:
@@ -164,17 +178,25 @@ def in_other_formats(
         return []
     reached = {text for case in quick(operator, dtype) for text in reach(case)}
     small = [case for case in quick(operator, first) if elements(case) <= MOST_OF_ALL]
-    return _chosen(operator, translated(small, dtype), reached, IN_OTHER_FORMATS, failing)
+    search = IN_OTHER_FORMATS if floats(dtype) else IN_INTEGERS
+    search = IN_LONG_FORMATS if dtype in ("float64", "complex128") else search
+    return _chosen(operator, translated(small, dtype), reached, search, failing)
 
 
 def called(
-    operator: Operator, dtype: str, calls: Iterable[Case], failing: list[Case] | None = None
+    operator: Operator,
+    dtype: str,
+    calls: Iterable[Case],
+    failing: list[Case] | None = None,
+    *,
+    reported: bool = False,
 ) -> list[Case]:
     """Those of ``calls``, which other people's programs make, that meet what no case of a quick run
-    does; as :func:`further`."""
+    does, or all that are ``reported`` as computed wrongly somewhere; as :func:`further`."""
     reached = {text for case in quick(operator, dtype) for text in reach(case)}
     small = [case for case in calls if elements(case) <= MOST_OF_ALL]
     search = OF_CALLED if dtype == operator.dtypes[0] else CALLED_IN_OTHERS
+    search = OF_REPORTED if reported else search
     return _chosen(operator, small, reached, search, failing)
 
 

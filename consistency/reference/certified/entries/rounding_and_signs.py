@@ -102,8 +102,10 @@ def nan_to_num(
 
 
 def _split(x: Element) -> tuple[Element, int | None]:
+    """C leaves the exponent of an infinity and of NaN open; torch and NumPy say 0 (Inductor's
+    smallest integer was mended as a defect, pytorch#143790)."""
     if type(x) is float:
-        return x, 0 if x == 0.0 else None
+        return x, 0
     if not x.is_finite() or x.contains(0):
         return balls.UNSURE, None
     mantissa, exponent = abs(x).mid().man_exp()
