@@ -31,8 +31,6 @@ from . import (  # noqa: F401
     layouts,
     nineteenth_list,
     nineteenth_list_reductions,
-    twentieth_list,
-    twentieth_list_reductions,
     ninth_list,
     ninth_list_reductions,
     ninth_list_sizes,
@@ -56,6 +54,8 @@ from . import (  # noqa: F401
     thirteenth_list_reductions,
     twelfth_list,
     twelfth_list_reductions,
+    twentieth_list,
+    twentieth_list_reductions,
 )
 from .model import BUGS, Bug
 
