@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from ..core.recipe import Literal, TensorRecipe
+from . import definitions
 from .declare import (
     FLOAT,
     FLOATS,
@@ -184,6 +185,10 @@ def grouped_attention(query: Any, key: Any, value: Any, **kwargs: Any) -> Any:
     return F.scaled_dot_product_attention(query, key, value, enable_gqa=True, **kwargs)
 
 
+def grouped_reference(query: Any, key: Any, value: Any, **kwargs: Any) -> Any:
+    return definitions.attention(query, key, value, enable_gqa=True, **kwargs)
+
+
 def heads(d: Drawing) -> Call:
     """The whole layer with packed projections: (length, batch, width), masks, weights returned or
     not."""
@@ -307,9 +312,11 @@ def declare(
     error: Any = NORMWISE,
     dtypes: tuple[str, ...] = FLOATS,
     function: Any = None,
+    reference: Any = None,
 ) -> Operator:
     return Operator(
         name=name, family="attention", sample=sample, error=error, dtypes=dtypes, function=function,
+        reference=reference,
         traits=frozenset({"through-sums"}),  # weights are functions of scores, which are sums
     )  # fmt: skip
 
@@ -321,12 +328,18 @@ HAS_GROUPS = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (
 )  # enable_gqa came with 2.5
 
 OPERATORS = [
-    declare("nn.functional.scaled_dot_product_attention", attention, ATTENTION),
+    declare(
+        "nn.functional.scaled_dot_product_attention",
+        attention,
+        ATTENTION,
+        reference=definitions.attention,
+    ),
     declare(
         "grouped_query_attention",
         grouped,
         ATTENTION,
         function=grouped_attention if HAS_GROUPS else None,
+        reference=grouped_reference if HAS_GROUPS else None,
     ),
     declare(
         "nn.functional.multi_head_attention_forward",

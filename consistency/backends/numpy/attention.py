@@ -11,7 +11,7 @@ from consistency.backends.numpy.indexing import not_negative
 from consistency.backends.numpy.matmul import matmul
 
 
-@implements("nn.functional.scaled_dot_product_attention", wide=True)
+@implements("nn.functional.scaled_dot_product_attention", wide=True, as_first=True)
 def scaled_dot_product_attention(
     query: Array,
     key: Array,
