@@ -21,6 +21,7 @@ from ..reference import Reference
 
 # Families of which each call is one kernel for all its operands.
 PROMOTING = frozenset({"binary", "comparison", "foreach", "inplace", "ternary", "unary"})
+DOUBLE = "float_power"  # computed in float64, whatever its operands are
 WRITTEN = "arg/"  # how names of outputs begin that are arguments
 DEFAULT = FORMATS["float32"]  # what whole numbers are computed in (torch.get_default_dtype)
 
@@ -97,7 +98,9 @@ def _of_steps(reference: Reference) -> Iterable[Format]:
     operands = [t for t in given if _has_dimensions(t)] or given
     found = {form for t in operands if (form := form_of(t.dtype)) is not None}
     by_digits = sorted(found, key=_digits)
-    if not forward or _family(reference) not in PROMOTING:
+    if forward and reference.operator.ruled_by[0].startswith(DOUBLE):
+        yield FORMATS["float64"]
+    elif not forward or _family(reference) not in PROMOTING:
         yield from by_digits[:1]
     elif written and operands:
         yield by_digits[-1] if by_digits else DEFAULT

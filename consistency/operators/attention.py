@@ -154,7 +154,7 @@ def packed(
 
 def attention(d: Drawing) -> Call:
     """(batch, heads, length, width), or fewer dimensions; values as wide as keys, or of another
-    width."""
+    width. Seldom queries and keys have no features, and every key has the same weight."""
     queries, keys, width, out = lengths(d)
     batch = d.choice((d.size(1, 2), d.size(1, 3)), (d.size(1, 3),), ())
     wide = d.choice(width, out, width + d.choice(1, 8, 16))
@@ -163,6 +163,8 @@ def attention(d: Drawing) -> Call:
     large = 32.0 if d.dtype in FLOAT else 2.0
     scale = d.choice(None, None, d.number(0.125, 2.0), large, d.choice(-0.5, 0.0, 2.0**-10))
     mask = masking(d, queries, keys, batch)
+    if scale is not None and d.integer(0, 11) == 11:
+        shapes = ((queries, 0), (keys, 0), (keys, wide))
     return call(
         *packed(d, batch, shapes, bool(mask)),
         **mask,
@@ -260,13 +262,15 @@ def in_groups(query: torch.Tensor, *shared: torch.Tensor) -> list[torch.Tensor]:
 
 def shared(size: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """The sum over the query heads that share a head of ``like``."""
-    grouped = size.ndim == like.ndim == 4
-    return size.reshape(len(size), like.shape[1], -1, *size.shape[2:]).sum(2) if grouped else size
+    if not size.ndim == like.ndim == 4 or not like.shape[1]:
+        return size
+    each = size.shape[1] // like.shape[1]
+    return size.reshape(len(size), like.shape[1], each, *size.shape[2:]).sum(2)
 
 
 def factor_of(scale: float | None, query: torch.Tensor) -> float:
-    """What scores are multiplied by: by default 1 ÷ √width."""
-    return float(query.shape[-1] ** -0.5) if scale is None else scale
+    """What scores are multiplied by: by default 1 ÷ √width; without features all are 0."""
+    return float(max(query.shape[-1], 1) ** -0.5) if scale is None else scale
 
 
 @hook

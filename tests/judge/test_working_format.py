@@ -40,6 +40,9 @@ BESIDE = TensorRecipe(
 STEEP = tensor("float32", 6000, "uniform", 80.0, 100.0)
 FARTHEST = tensor("float32", 6000, "tokens", 1.0, 2.0, "max", "-max")
 STEEP16 = tensor("float16", 6000, "uniform", 5.0, 12.0)
+SMALL16 = TensorRecipe((2,), "float16", ("uniform", 2.0**-10, 1.0), 0)
+DOWN16 = TensorRecipe((2,), "float16", ("uniform", -4.0, 4.0), 1, (), ((0, "nan"),))
+EMPTY64 = TensorRecipe((0,), "float64", ("normal", 0.0, 1.0), 0, leaf=False)
 BF16, C64 = tensor("bfloat16", 11000), tensor("complex64", 13000)
 ROWS = tensor("bfloat16", 500, shape=(2, 7))
 MATRIX, ROW = (tensor("bfloat16", 900, shape=shape) for shape in ((9, 33), (33,)))
@@ -49,6 +52,7 @@ HEALTHY = {
     "a cotangent in the format of what is written to": Case("add_", "float32", (F16, F32)),
     "in the coarser of two": Case("mul_", "float32", (F32, F64)),
     "a destination of more digits": Case("asinh.out", "float32", (F64, F32)),
+    "always computed in float64": Case("float_power.out", "float16", (EMPTY64, SMALL16, DOWN16)),
     "of whole numbers": Case("sinh.out", "int64", (F64, WHOLE)),
     "a function of several calls": Case("nn.functional.cosine_similarity", "float32", (F32, F16)),
     "an exponent less 1": Case("pow", "float64", (POSITIVE64, POSITIVE)),
@@ -105,7 +109,7 @@ def off(share: float) -> Callable[[Call], Any]:
 
 
 @pytest.mark.parametrize(
-    "told", [told for told in HEALTHY if not told.startswith(("one number", "single"))]
+    "told", [told for told in HEALTHY if not told.startswith(("always", "one number", "single"))]
 )
 def test_one_number_off_by_a_twentieth_is(told: str) -> None:
     found = results(with_cotangent(HEALTHY[told]), Played("off", off(0.05)))

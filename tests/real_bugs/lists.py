@@ -125,6 +125,12 @@ LISTS = (
         "call without a mask, complex products of 10,000 terms; not proved: the exponent of an "
         "infinity; not drawn: 2²³ rows, a call that depends on the one before",
     ),
+    HeldOut(
+        21, "twentyfirst*", 24, 14, 15, "of torch's own backends",
+        "queries and keys of no features, a base of 0 beside a negative exponent; not drawn: 2³² "
+        "numbers, a layer of 320 to 1,280, a call that depends on the one before; admitted: a "
+        "number that is rounded before or after it is compared or summed",
+    ),
 )  # fmt: skip
 TABLE = """| list | reports | quick run | 50 fresh cases | since | missed, and drawn since |
 |---|---|---|---|---|---|
