@@ -35,6 +35,7 @@ from .magnitudes import MAGNITUDES, Magnitudes, floats, of_owners, unsigned, wit
 from .moved_gradients import without_moved
 from .perturbation import largest
 from .proofs import Proofs
+from .written_integers import are_computed_otherwise
 
 LARGE = 1 << 15  # numbers from which on S is worth avoiding; fewer have the exact maximum
 # Families whose tensors of whole numbers are terms and factors: elementwise kernels, but for those
@@ -144,9 +145,9 @@ class Reference(InputNumbers):
             self.outcome = failed(error)
         if not backward and not operator.mutates:
             self.arguments = arguments
-        if not dtypes.floats(materials.case.dtype) and any(
-            o.tensor is not None and floats(o.tensor) for o in self.outcome.outputs
-        ):
+        fractions = any(o.tensor is not None and floats(o.tensor) for o in self.outcome.outputs)
+        whole = fractions and not dtypes.floats(materials.case.dtype)
+        if whole and not are_computed_otherwise(operator, materials):
             self._float_integers()
         self.outputs: tuple[Output, ...] = self.observed(self.outcome.outputs)
         flags = [

@@ -34,6 +34,7 @@ NUMBER = TensorRecipe((), "float32", ("uniform", 0.5, 1.0), 900)
 LARGE = tensor("int32", 7000, "integers", -9, 16384)
 HUGE = tensor("int32", 7000, "integers", -9, 200_000)
 BYTES = tensor("uint8", 3000, "integers", 1, 4)
+ANY_BYTES, ANY_BYTES_TOO = (tensor("uint8", 3000 * n, "integers", 0, 255) for n in (2, 3))
 BESIDE = TensorRecipe(
     (*SHAPE, 2), "float64", ("tokens", 1.0, 2.0, "max", "-max"), 4000, (("select", 3, 1),),
 )  # fmt: skip
@@ -141,3 +142,17 @@ def test_a_kernel_that_does_not_promote_is_accused(case: Case, deed: Callable[..
     found = {r.backend: r for r in judged(case, "cpu", Played("wrong", deed))}
     assert found["wrong"].verdict.fails, found["wrong"]
     assert found["cpu"].verdict.passes, found["cpu"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("sub.out", "uint8", (F32, ANY_BYTES, ANY_BYTES_TOO)),
+        Case("mul.out", "int64", (F64, WHOLE, MASK)),
+    ],
+)
+def test_integers_that_wrap_or_have_no_negative_zero_are_not_accused(case: Case) -> None:
+    """Nothing independent computes them: they are not tested either."""
+    (found,) = judged(case, "cpu", directions=("forward",))
+    assert not found.verdict.fails
+    assert not found.verdict.passes

@@ -23,6 +23,7 @@ from ...core.views import further_view
 from ...generate.materialize import Arguments, Materials
 from ...operators.common_form import common_form
 from ...operators.declare import Operator
+from ..written_integers import are_computed_otherwise
 from . import balls, factorizations
 from .balls import Element, Unknowable, Unsure
 from .complex_numbers import Pair, Tensor
@@ -108,6 +109,8 @@ class Certifier:
             raise Unknowable("its numbers are drawn at random")
         if self._is_converted_first():
             raise Unknowable("whether operands take the destination's dtype before the call")
+        if are_computed_otherwise(self.operator, self.materials):
+            raise Unknowable("integers that may wrap before they are written as fractions")
         with free_signs(TRAIT in self.operator.traits):
             return self._backward() if self.direction == "backward" else self._forward()
 
