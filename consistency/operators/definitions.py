@@ -74,12 +74,12 @@ def silu(x: Tensor, inplace: bool = False) -> Tensor:
 
 
 def attention(query: Tensor, key: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Attention, NaN where a query holds NaN and looks at a key: torch's CPU gives 0 where there is
+    """Attention, NaN where a query holds NaN: beside few keys torch's CPU gives 0 where there is
     no mask of numbers. Gradients are torch's own."""
     result = torch.nn.functional.scaled_dot_product_attention(query, key, *args, **kwargs)
     if kwargs.get("attn_mask", args[1] if len(args) > 1 else None) is not None:
         return result
-    unknown = query.isnan().any(-1, keepdim=True) & bool(key.shape[-2])
+    unknown = query.isnan().any(-1, keepdim=True)
     return result + torch.where(unknown, math.nan, 0.0).to(result.dtype).detach()
 
 

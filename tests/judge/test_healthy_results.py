@@ -268,6 +268,42 @@ def test_the_slope_of_a_sigmoid_is_made_of_its_rounded_result(operator: str) -> 
         assert not result.verdict.fails, result.explanation
 
 
+BESIDE_LARGE = {
+    "e to the power of a number of -64": case(
+        "logcumsumexp",
+        "float32",
+        drawn("float32", [1, 2, 64, 2], 11339, ["wide", -10, 6, 1]),
+        1,
+        cotangent=11774,
+    ),
+    "1 less the square of a number near 1": case(
+        "nn.functional.mish",
+        "float64",
+        drawn("float64", [65537], 140477, ["uniform", -87.0, 87.0]),
+        cotangent=4071,
+    ),
+}
+
+
+@pytest.mark.parametrize("told", BESIDE_LARGE)
+@pytest.mark.parametrize("slope", [1.0, 1.0 + 2.0**-10])
+def test_gradients_have_the_errors_of_large_steps(told: str, slope: float) -> None:
+    class Steeper(consistency.Backend):
+        """The same results, all gradients larger by a share of themselves."""
+
+        name = "steeper"
+
+        def call(
+            self, operator: consistency.Operator, args: Sequence[Any], kwargs: Mapping[str, Any]
+        ) -> Any:
+            y = super().call(operator, args, kwargs)
+            return slope * y + (1.0 - slope) * y.detach()
+
+    results = judged(BESIDE_LARGE[told], "cpu", Steeper(), directions=("backward",))
+    failing = {result.backend for result in results if result.verdict.fails}
+    assert failing == ({"steeper"} if slope > 1.0 else set())
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_softmax_may_add_its_blanks_in_any_order(order: int) -> None:
     """Half of the numbers are zeros, whose exponentials add up with one and the same rounding

@@ -48,7 +48,7 @@ def holds(text: str, case: Case = MATMUL) -> bool:
         "has_nan(arg0) and not has_nan(arg1)", "has_inf(arg0)", "special(arg0) == -nan",
         "'inf' in special(arg0)",
         "special(arg0) in (nan, -nan)", "dtype(arg0) == float32", "K / 2 > 149.5", "K // 256 == 1",
-        "-K < 0", "K - M == 268",
+        "-K < 0", "K - M == 268", "K < 1.0e38", "K / 1.0e-300 > 1e300",
         "max(K, M, N) == 300", "min(shape(arg1)) == 8", "abs(M - K) > 200", "len(shape(arg0)) == 2",
         "arg0", "True",
         "offset(arg0) == 0", "K > 256 or layout(arg7) == contiguous", "not K < 256",

@@ -175,3 +175,21 @@ def test_ldexp_in_two_steps_reaches_beyond_the_power() -> None:
     smallest = torch.tensor([2.0**-1022], dtype=torch.float64)
     exponent = torch.tensor([1025.0], dtype=torch.float64)
     assert times_a_power_of_two(smallest, exponent).item() == 8.0
+
+
+@pytest.mark.parametrize("keys", [3, 40])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_query_of_nan_has_no_attention(keys: int, causal: bool) -> None:
+    """Whatever the length; other rows, masks of numbers and gradients stay torch's."""
+    query, key, value = (
+        torch.arange(float(n * 4), dtype=torch.float64).reshape(1, 1, n, 4) / 50
+        for n in (5, keys, keys)
+    )
+    plain = functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
+    query[0, 0, 2, 1] = NAN
+    query.requires_grad_()
+    result = d.attention(query, key, value, is_causal=causal)
+    assert result.isnan().all(-1).flatten().tolist() == [False, False, True, False, False]
+    torch.testing.assert_close(result[0, 0, [0, 1, 3, 4]], plain[0, 0, [0, 1, 3, 4]])
+    result[0, 0, 3].sum().backward()
+    assert query.grad is not None

@@ -129,3 +129,8 @@ def test_numbers_between_bounds() -> None:
     assert [float(v) for v in traced(lambda x: torch.clamp(x, 2, -1), x)[:3]] == [-1.0] * 3
     assert traced(lambda x: torch.clamp(x, -1, 3), torch.tensor([-5, 9])) == [-1, 3]
     assert np.isfinite(float(got[0]))
+
+
+def test_the_exponents_of_special_numbers_are_those_of_torch() -> None:
+    x = torch.tensor([math.inf, -math.inf, math.nan, 0.0, -0.0, 6.0], dtype=torch.float64)
+    assert traced(lambda x: torch.frexp(x).exponent, x) == torch.frexp(x).exponent.tolist()
