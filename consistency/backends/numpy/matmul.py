@@ -155,7 +155,7 @@ def _blend(input: Array, product: Array, beta: Scalar, alpha: Scalar) -> Array:
     documents."""
     scaled = product if alpha == 1 else constant(alpha, product) * product
     if beta == 0:
-        return scaled + np.zeros(input.shape, product.dtype)
+        return scaled + np.zeros(input.shape, input.dtype)
     return (input if beta == 1 else constant(beta, product) * input) + scaled
 
 
@@ -184,7 +184,7 @@ def addbmm(
     return _blend(input, tensordot(batch1, batch2, [[0, 2], [0, 1]]), beta, alpha)
 
 
-@implements("addr", wide=True, complex=True, one_dtype=True)
+@implements("addr", wide=True, complex=True)
 def addr(input: Array, vec1: Array, vec2: Array, *, beta: Scalar = 1, alpha: Scalar = 1) -> Array:
     return _blend(input, outer(vec1, vec2), beta, alpha)
 
