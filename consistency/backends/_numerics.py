@@ -77,9 +77,16 @@ def instructions() -> str:
     """As :func:`mkl_instructions`, and whether oneDNN multiplies in the tiles of AMX: "AVX-512 with
     VNNI and AMX"."""
     # Private, but there is no other; torch 2.4 lacks it.
-    has_tiles = getattr(torch.cpu, "_is_amx_tile_supported", bool)
+    has_tiles = getattr(torch.cpu, "_is_amx_tile_supported", _linux_knows_tiles)
     tiles = not os.environ.get("ONEDNN_MAX_CPU_ISA") and has_tiles()
     return " and ".join(filter(None, (mkl_instructions(), "AMX" if tiles else "")))
+
+
+def _linux_knows_tiles(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether Linux lists the tiles of AMX among what the processor has."""
+    with contextlib.suppress(OSError):
+        return " amx_tile" in cpuinfo.read_text(encoding="utf-8")
+    return False
 
 
 def switches() -> dict[str, str]:

@@ -4,7 +4,8 @@ Where a window of ``max_pool1d``, ``max_pool2d`` or ``max_pool3d`` holds padding
 position outside of the image as that of the maximum, and the gradient is written there
 (docs/findings-gradients.md). None is drawn so; sizes that are changed afterwards are looked at.
 Up to torch 2.13 the kernel of ``group_norm`` for channels_last writes to the gradient of an input
-that tracks none, which ends the process.
+that tracks none, which ends the process, and MKL's transform of several long dimensions with
+others inside of them writes past a buffer, which ends it at some later time.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import torch
 
 from ..core.model import Case
 from ..operators.call_forms import empty
+from ..operators.common_form import common_form
 from ..operators.declare import Operator
+from ..operators.fourier import dims_of
 from .materialize import prepare
 
 _CRASHES_IN_CHANNELS_LAST = frozenset({"nn.functional.group_norm"})
+_LONG = 256  # of several shapes, 255 passed and 256 did not (docs/findings.md)
 _RANKS = {f"nn.functional.max_pool{rank}d": rank for rank in (1, 2, 3)}
 
 
@@ -49,9 +53,33 @@ def needs_every_gradient(operator: Operator, case: Case) -> bool:
     return len(strides) > 3 and strides[1] < max(strides[2:])
 
 
+def transforms_long_dims(operator: Operator, case: Case) -> bool:
+    """Whether the case takes the complex transform of two dimensions or more, one of them long,
+    and another dimension lies inside of them in memory."""
+    name, family = operator.ruled_by
+    if family != "fft" or name[-1] not in "2n" or not case.tensors:
+        return False
+    args, kwargs = common_form(
+        operator.form_of or operator, case.args[operator.leading :], case.kwargs
+    )
+    x = empty(args[0])
+    dims = [d for d in dims_of(name, (x,), dict(kwargs)) if d < x.ndim]
+    halved = name.rpartition(".")[2] not in ("fft2", "ifft2", "fftn", "ifftn")
+    lengths = kwargs.get("s") or [x.shape[d] for d in dims]
+    if halved:  # the last one is real on one side, and is transformed on its own
+        dims, lengths = dims[:-1], lengths[:-1]
+    if len(dims) < 2 or max(lengths, default=0) < _LONG:
+        return False
+    innermost = min((x.stride(d), d) for d in range(x.ndim) if x.shape[d] > 1)[1]
+    return innermost not in dims
+
+
 def ends_the_process(operator: Operator, case: Case) -> bool:
-    """Whether a tensor of such a case tracks no gradient."""
-    return not all(t.leaf for t in case.tensors) and needs_every_gradient(operator, case)
+    """Whether a tensor of such a case tracks no gradient, or its transform overruns a buffer."""
+    untracked = not all(t.leaf for t in case.tensors)
+    return (untracked and needs_every_gradient(operator, case)) or transforms_long_dims(
+        operator, case
+    )
 
 
 def is_unsafe(operator: Operator, case: Case) -> bool:

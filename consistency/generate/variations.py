@@ -23,7 +23,7 @@ from ..operators.call_forms import empty, shape_of
 from ..operators.declare import Call, Operator
 from .layouts import inverse
 from .materialize import literal, prepare
-from .memory_safety import ends_the_process, writes_beyond
+from .memory_safety import ends_the_process, transforms_long_dims, writes_beyond
 
 PERIOD = 8  # cases of a batch, of which one is varied
 ATTEMPTS = 3  # variations of a case that are tried: not every call is possible
@@ -87,6 +87,8 @@ def is_possible(operator: Operator, case: Case) -> bool:
     attention), and resizes no destination that has elements, which is deprecated. (Shape functions
     alone take a bias of the wrong size.)"""
     if not _destination_fits(operator, case) or _results(operator, case) > MOST_RESULTS:
+        return False
+    if transforms_long_dims(operator, case):
         return False
     try:
         arguments = prepare(case).build()

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ..core.model import ElementGroup
-from ..reference.float64 import LARGE
+from ..reference.error_magnitudes import LARGE
 from . import metrics
 from .argument_ranges import outside, ranges
 from .elements import flat

@@ -68,17 +68,18 @@ def over(
 
 
 def summing(domain: Domain) -> Sample:
-    """As :func:`over`; sometimes with the dtype in which to add: a wider one, of whole numbers
-    any, in which small ones are exact."""
+    """As :func:`over`; sometimes with the dtype in which to add: a wider one; of whole numbers
+    their own, which their sums leave, or any other, in which small ones are exact."""
 
     def sample(d: Drawing) -> Call:
         shape = reducible(d)
         kwargs = along(d, shape, empty=True)
         numbers = domain
         if not d.complex and d.choice(False, False, True):
-            chosen = d.choice(*RESULT_DTYPES.get(d.dtype, ("float32", "int32", "float64", "uint8")))
+            others = ("float32", "int32", "float64", "uint8", d.dtype.replace("bool", "int64"))
+            chosen = d.choice(*RESULT_DTYPES.get(d.dtype, others))
             kwargs["dtype"] = DType(chosen)
-            if not d.floating:
+            if not d.floating and chosen != d.dtype:
                 numbers = replace(domain, low=-9.0, high=9.0)
         return call(d.tensor(shape, numbers), **kwargs)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from . import Reference
+    from .error_magnitudes import ErrorMagnitudes
 
 LARGE = 1 << 21  # multiplications; below it, exactness is worth more than the time
 MOST_TERMS = 1 << 13
@@ -29,7 +29,7 @@ _PLAIN = ("none", "ieee")
 _NARROW = ("float32", "float16", "bfloat16")
 
 
-def is_large(reference: Reference) -> bool:
+def is_large(reference: ErrorMagnitudes) -> bool:
     """Whether S is a sum of products that is worth a bound: neither small nor very long."""
     operator = reference.operator
     if operator.family not in _FAMILIES or operator.reference is not None:
@@ -40,7 +40,7 @@ def is_large(reference: Reference) -> bool:
 
 
 def upper_bound(
-    reference: Reference, function: Any, args: Any, kwargs: dict[str, Any]
+    reference: ErrorMagnitudes, function: Any, args: Any, kwargs: dict[str, Any]
 ) -> torch.Tensor | None:
     """S of every element from above, in float64, where it :func:`is_large`. None where that is not
     sound: for numbers that float32 cannot hold, results beyond its range or near its smallest
@@ -85,7 +85,7 @@ class _InexactError(Exception):
     """A number that float32 cannot hold."""
 
 
-def _fits_float32(reference: Reference) -> bool:
+def _fits_float32(reference: ErrorMagnitudes) -> bool:
     """Whether the numbers of all tensors were drawn in a format whose numbers float32 has."""
     return all(tensor.dtype in _NARROW for tensor in reference.materials.case.tensors)
 

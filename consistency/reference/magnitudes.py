@@ -16,7 +16,7 @@ from .float32_magnitudes import is_large, upper_bound
 from .perturbation import change_signs, largest, responses, scale_one, shift_by_norm
 
 if TYPE_CHECKING:
-    from . import Reference
+    from .error_magnitudes import ErrorMagnitudes
 
 _FACTORS = frozenset({"alpha", "beta", "value", "divisor_override"})
 
@@ -54,15 +54,15 @@ def _moduli(outputs: Sequence[Output]) -> list[Any]:
     return [o.tensor.abs() if o.tensor is not None and floats(o.tensor) else None for o in outputs]
 
 
-def _none(reference: Reference, count: int) -> Magnitudes:
+def _none(reference: ErrorMagnitudes, count: int) -> Magnitudes:
     return (None,) * count
 
 
-def _output(reference: Reference, count: int) -> Magnitudes:
+def _output(reference: ErrorMagnitudes, count: int) -> Magnitudes:
     return tuple(_moduli(reference.outputs))
 
 
-def _products(reference: Reference, count: int) -> Magnitudes:
+def _products(reference: ErrorMagnitudes, count: int) -> Magnitudes:
     operator = reference.operator
     plain = operator.observe is None and not operator.mutates and not reference.promoted_integers
     if reference.direction == "forward" and plain:
@@ -92,7 +92,7 @@ def _products(reference: Reference, count: int) -> Magnitudes:
     )
 
 
-def _pointwise(reference: Reference, count: int) -> Magnitudes:
+def _pointwise(reference: ErrorMagnitudes, count: int) -> Magnitudes:
     """|result| + Σ over inputs of |response| to a relative change of that input, per unit of
     change."""
     total = _moduli(reference.outputs)
@@ -106,7 +106,7 @@ def _pointwise(reference: Reference, count: int) -> Magnitudes:
     return tuple(total)
 
 
-def _reduced_floor(reference: Reference, index: int, magnitude: Any) -> Any:
+def _reduced_floor(reference: ErrorMagnitudes, index: int, magnitude: Any) -> Any:
     """The largest magnitude for all elements, if broadcasting made the gradient a sum, whose terms
     may cancel. Other signs of the cotangents show the size of the terms."""
     forward = reference.forward_outputs
@@ -130,14 +130,14 @@ def _reduced_floor(reference: Reference, index: int, magnitude: Any) -> Any:
     )
 
 
-def _scale(reference: Reference) -> float:
+def _scale(reference: ErrorMagnitudes) -> float:
     """The largest absolute element of any output."""
     return max(
         (largest(o.tensor.abs()) for o in reference.outputs if o.tensor is not None), default=0.0
     )
 
 
-def _normwise(reference: Reference, count: int) -> Magnitudes:
+def _normwise(reference: ErrorMagnitudes, count: int) -> Magnitudes:
     """max |ref| plus the largest responses of any element to perturbations of the inputs relative
     to their norms, per unit of perturbation."""
     sums: list[Any] = [
@@ -153,7 +153,7 @@ def _normwise(reference: Reference, count: int) -> Magnitudes:
     return tuple(sums)
 
 
-def _own_steps(reference: Reference, count: int) -> Magnitudes:
+def _own_steps(reference: ErrorMagnitudes, count: int) -> Magnitudes:
     """The effect of the rounding errors of a function's own steps; if these cannot be traced, the
     function's sensitivity to its inputs."""
     from .own_steps import magnitudes
@@ -165,7 +165,7 @@ def _own_steps(reference: Reference, count: int) -> Magnitudes:
         return _normwise(reference, count)
 
 
-MAGNITUDES: dict[str, Callable[[Reference, int], Magnitudes]] = {
+MAGNITUDES: dict[str, Callable[[ErrorMagnitudes, int], Magnitudes]] = {
     "": _none,
     "output": _output,
     "products": _products,
@@ -175,7 +175,7 @@ MAGNITUDES: dict[str, Callable[[Reference, int], Magnitudes]] = {
 }
 
 
-def without_special_values(reference: Reference, magnitudes: Magnitudes) -> Magnitudes:
+def without_special_values(reference: ErrorMagnitudes, magnitudes: Magnitudes) -> Magnitudes:
     """``magnitudes``, with the S of zeros in place of NaN and infinities among the inputs where
     theirs is not a number, or left out as one: an infinity that a transform cuts off is no
     summand."""

@@ -18,7 +18,7 @@ from .magnitudes import Magnitudes
 from .perturbation import seeded_generator
 
 if TYPE_CHECKING:
-    from . import Reference
+    from .error_magnitudes import ErrorMagnitudes
 
 
 @dataclass
@@ -49,7 +49,7 @@ class _Marks:
         return borne.all(-1) if tensor.is_complex() else borne
 
 
-def without_moved(reference: Reference, magnitudes: Magnitudes) -> Magnitudes:
+def without_moved(reference: ErrorMagnitudes, magnitudes: Magnitudes) -> Magnitudes:
     """S of gradients, 0 where an element is one cotangent. Literal cotangents cannot be changed:
     S remains."""
     if reference.materials.case.cotangents:

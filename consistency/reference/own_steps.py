@@ -31,7 +31,7 @@ from .recorded_steps import CastsToFloat64, RecordedStep, RecordedSteps, Untrace
 from .rounding_variance import healthy_variance
 
 if TYPE_CHECKING:
-    from . import Reference
+    from .error_magnitudes import ErrorMagnitudes
 
 NAME = "own steps"
 DTYPES = ("float16", "bfloat16", "float32")
@@ -156,7 +156,7 @@ def _in_float64(operator: Operator, arguments: Arguments) -> list[torch.Tensor |
     ]
 
 
-def magnitudes(reference: Reference, count: int) -> Magnitudes:
+def magnitudes(reference: ErrorMagnitudes, count: int) -> Magnitudes:
     """σ/u of each output; also sets ``reference.of_steps``. Raises UntraceableError."""
     steps = RecordedSteps(reference.operator, reference.materials, reference.direction)
     arguments = reference.materials.build("float64")
@@ -205,7 +205,7 @@ def magnitudes(reference: Reference, count: int) -> Magnitudes:
     return tuple(results)
 
 
-def _with_noise(reference: Reference, generator: torch.Generator) -> Arguments:
+def _with_noise(reference: ErrorMagnitudes, generator: torch.Generator) -> Arguments:
     """The inputs with a random rounding error each: of the steps within a kernel nothing is known,
     but their effect is about that of inputs that were rounded once more."""
     recipes = reference.materials.case.tensors
@@ -232,7 +232,7 @@ def _of_kernel(sigma: torch.Tensor, result: torch.Tensor | None) -> torch.Tensor
     return torch.where(sigma > 0.0, _OTHER_STEPS * sigma + of_its_own, sigma)
 
 
-def _has_own_reference(reference: Reference) -> bool:
+def _has_own_reference(reference: ErrorMagnitudes) -> bool:
     return reference.direction == "forward" and reference.operator.reference not in (
         None,
         reference.operator.callable,

@@ -34,7 +34,7 @@ from ..generate.materialize import Adjust
 from ..operators.catalog.signature import signature
 
 if TYPE_CHECKING:
-    from . import Reference
+    from .error_magnitudes import ErrorMagnitudes
 
 # Relative size of the perturbations that measure sensitivity: large compared with float64's
 # rounding, small enough for a linear response.
@@ -100,7 +100,7 @@ def largest(tensor: torch.Tensor) -> float:
 
 
 def responses(
-    reference: Reference, adjust: Callable[..., torch.Tensor]
+    reference: ErrorMagnitudes, adjust: Callable[..., torch.Tensor]
 ) -> list[torch.Tensor | None]:
     """|change of each output| per unit of relative change of the inputs, as float64; None where it
     cannot be measured. ``adjust`` takes another ``step``, too. A jump has no derivative: a rounding
@@ -123,7 +123,7 @@ def responses(
     ]
 
 
-def _changes(reference: Reference, adjust: Adjust) -> list[torch.Tensor | None]:
+def _changes(reference: ErrorMagnitudes, adjust: Adjust) -> list[torch.Tensor | None]:
     pairs = zip(reference.outputs, reference.evaluate(adjust), strict=False)
     changes = ((before.tensor, after.tensor) for before, after in pairs)
     return [
@@ -213,7 +213,7 @@ def _excess(values: list[Doubles], error: Doubles) -> float:
     return worst if worst == worst else float("inf")
 
 
-def _accumulation_format(reference: Reference) -> Format:
+def _accumulation_format(reference: ErrorMagnitudes) -> Format:
     """The tested format, or float32 where sums of a shorter one are accumulated in float32: half an
     ulp of bfloat16 would excuse a bfloat16 accumulator."""
     form = dtypes.form_of(reference.materials.case.dtype) or dtypes.FORMATS["float32"]
@@ -221,7 +221,9 @@ def _accumulation_format(reference: Reference) -> Format:
     return dtypes.FORMATS["float32"] if wide and form.precision < 24 else form
 
 
-def with_perturbed_inputs(reference: Reference, generator: torch.Generator) -> tuple[Output, ...]:
+def with_perturbed_inputs(
+    reference: ErrorMagnitudes, generator: torch.Generator
+) -> tuple[Output, ...]:
     """The reference on inputs that are each perturbed by half an ulp, up or down."""
     form = _accumulation_format(reference)
     return reference.evaluate(functools.partial(_half_an_ulp, form, generator))
@@ -240,7 +242,9 @@ def _half_an_ulp(
     return torch.where(torch.isfinite(base) & (base != 0.0), perturbed, base)
 
 
-def with_random_rounding(reference: Reference, generator: torch.Generator) -> tuple[Output, ...]:
+def with_random_rounding(
+    reference: ErrorMagnitudes, generator: torch.Generator
+) -> tuple[Output, ...]:
     """The reference over its decomposition into torch's core operators, every step's result rounded
     at random."""
     backward = reference.direction == "backward"

@@ -84,3 +84,28 @@ def test_a_gradient_that_is_not_there_is_not_written(
     if leaf:
         changed = with_untracked_inputs(operator, [case] * 5)
         assert all(other.tensors[0].leaf for other in changed)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "view", "options", "unsafe"),
+    [
+        ("fft.fftn", (2, 512, 3), (), {"dim": (0, 1)}, True),
+        ("fft.fftn", (2, 512, 3), (), {"dim": (1, 2)}, False),  # the innermost is transformed
+        ("fft.fftn", (2, 255, 3), (), {"dim": (0, 1)}, False),
+        ("fft.fftn", (2, 7, 3), (), {"dim": (0, 1), "s": (2, 256)}, True),
+        ("fft.fftn", (3, 2, 512), (("permute", 1, 2, 0),), {"dim": (0, 1)}, False),
+        ("fft.irfftn", (2, 512, 3), (), {}, True),
+        ("fft.irfft2", (2, 512, 3), (), {}, False),  # a complex transform of one dimension
+        ("fft.fft", (2, 512, 3), (), {}, False),
+    ],
+)
+def test_transforms_of_long_dims_around_others_are_not_run(
+    name: str, shape: tuple[int, ...], view: Any, options: dict[str, Any], unsafe: bool
+) -> None:
+    signal = TensorRecipe(shape, "float32", ("uniform", -1.0, 1.0), 9000, view=view)
+    case = Case(name, "float32", (signal,), options)
+    assert is_unsafe(operators.get(name), case) == unsafe
+    assert is_possible(operators.get(name), case) is not unsafe
+    written = operators.get(f"{name}.out")
+    room = TensorRecipe((1,), "complex64", ("uniform", -1.0, 1.0), 9000)
+    assert is_unsafe(written, Case(written.name, "float32", (room, signal), options)) == unsafe

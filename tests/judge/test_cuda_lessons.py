@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -197,6 +198,16 @@ def test_amx_is_among_the_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
     _numerics.instructions.cache_clear()
     assert not _numerics.instructions().endswith("AMX")
     _numerics.instructions.cache_clear()
+
+
+def test_amx_is_found_without_torchs_function(tmp_path: Path) -> None:
+    from consistency.backends._numerics import _linux_knows_tiles
+
+    cpuinfo = tmp_path / "cpuinfo"
+    assert not _linux_knows_tiles(cpuinfo)  # no Linux
+    for flags, expected in (("sse2 amx_tile amx_int8", True), ("sse2 avx512_fp16", False)):
+        cpuinfo.write_text(f"flags\t\t: fpu {flags}\n", encoding="utf-8")
+        assert _linux_knows_tiles(cpuinfo) is expected
 
 
 def test_the_cpu_is_right_in_all_of_these() -> None:

@@ -399,3 +399,11 @@ def test_a_length_of_minus_one_is_that_of_the_signal() -> None:
         assert dimensions_of(name, Facts(case)) == dimensions_of(
             name, Facts(Case(name, "float32", (x,), {"s": [6, lengths["N"]]}))
         )
+
+
+def test_a_frame_of_a_short_time_transform_has_its_own_length() -> None:
+    x = TensorRecipe((2, 200), "float32")
+    by_position = Case("stft", "float32", (x, 86, 21), {})
+    by_name = Case("stft", "float32", (x,), {"n_fft": 86})
+    for case in (by_position, by_name):
+        assert dimensions_of("stft", Facts(case)) == {"N": 86, "P": 43}

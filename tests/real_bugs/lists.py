@@ -131,6 +131,13 @@ LISTS = (
         "numbers, a layer of 320 to 1,280, a call that depends on the one before; admitted: a "
         "number that is rounded before or after it is compared or summed",
     ),
+    HeldOut(
+        22, "twentysecond*", 24, 17, 20, "of all kinds of backends",
+        "whole numbers that leave the format in which they are summed; with 50: places whose list "
+        "has strides of 1 twice, images of one channel in a wider memory, an image made one pixel "
+        "large; not drawn: 0 beside 32 factors that overflow, cotangents with odd strides behind "
+        "a length of 1; admitted: a Python number that is not rounded to float16",
+    ),
 )  # fmt: skip
 TABLE = """| list | reports | quick run | 50 fresh cases | since | missed, and drawn since |
 |---|---|---|---|---|---|

@@ -71,6 +71,8 @@ TOPICS = {
     "twentieth list reductions": "A twentieth list, of torch's own backends: rows, attention",
     "twentyfirst list": "A 21st list, of torch's own backends: special numbers, places, copies",
     "twentyfirst list reductions": "A 21st list, of torch's own backends: sums, layers, gradients",
+    "twentysecond list": "A 22nd list, of all backends: functions, whole numbers, places",
+    "twentysecond list reductions": "A 22nd list, of all backends: sums, layers, gradients",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 

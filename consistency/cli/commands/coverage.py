@@ -195,6 +195,7 @@ _LEFT_OUT = {
     "nn.functional.embedding_bag (indices out of range)": _ENDS,
     "nn.functional.multilabel_margin_loss (classes out of range)": _ENDS,
     "floor_divide, remainder and their like (the smallest integer by -1)": _ENDS,
+    "fft.fftn, fft.irfftn and their like (several long dims, others inside of them)": _ENDS,
 }
 
 

@@ -124,6 +124,12 @@ def _transformed(case: Shapes) -> Sizes:
     return {"N": n, "P": p}
 
 
+def _framed(case: Shapes) -> Sizes:
+    """The same of a frame of a short-time transform."""
+    n = _argument(case.case, "n_fft", 1)
+    return {"N": n, "P": _largest_prime(n)} if type(n) is int and n > 0 else {}
+
+
 def _argument(case: Case, name: str, position: int) -> Any:
     value = case.kwargs.get(name, case.args[position] if position < len(case.args) else None)
     return tuple(value) if isinstance(value, list) else value
@@ -163,6 +169,7 @@ _BY_NAME: Mapping[str, tuple[str, Callable[[Shapes], Sizes]]] = {
     },
     **{f"nn.functional.{name}_norm": ("N", _normalized) for name in ("layer", "rms")},
     "nn.functional.group_norm": ("C N", _grouped),
+    "stft": ("N P", _framed),
 }
 _BY_FAMILY: Mapping[str, tuple[str, Callable[[Shapes], Sizes]]] = {
     **dict.fromkeys(("reduction", "softmax", "cumulative"), ("N", _reduced)),
