@@ -15,6 +15,7 @@ from .error_places import ErrorPattern, pattern_of
 _SETTLED = 0.5  # ulp: smaller errors satisfy every rule in use; only the two maxima are kept
 _MOST_ZEROS = 0.65
 _LEANING, _ALL = 3.0, 0.9  # sign bias: suspicious (standard deviations), certain (share)
+_FEW_TERMS = 4.0  # of which one, the same for many results, may decide which way they are rounded
 # × √u: relative range of operands below which healthy sums of products have a sign bias (observed
 # up to 2 × √u)
 _HALF_OF_THE_DIGITS = 4.0
@@ -101,7 +102,8 @@ class Floating(GroupedElements):
         them. Equal results, such as the gradient of a mean, have equal errors. Where one operand's
         numbers agree and another's differ widely, the small ones make products below the last digit
         of a running sum, of which about the same is rounded away in every result: up to all of
-        those that share the other operand's numbers err to one side.
+        those that share the other operand's numbers err to one side. A bias that is added last to
+        two products has about the same share of its digits rounded away in every result, too.
         """
         counts = (sums.positive, sums.negative, sums.outward)
         if not _leans(*counts):
@@ -111,8 +113,9 @@ class Floating(GroupedElements):
         counts = self._signs_where_results_do_not_vanish(counts)
         positive, negative, outward = counts
         signed = positive + negative
+        not_all = max(*counts, signed - outward) < _ALL * signed
         if (
-            (max(*counts, signed - outward) < _ALL * signed and self._operands_nearly_equal())
+            (not_all and (0.0 < self._term_count() <= _FEW_TERMS or self._operands_nearly_equal()))
             or (self.reference.heavy_tailed and self._an_operand_nearly_equal())
             or self._results_repeat()
         ):

@@ -38,6 +38,7 @@ LOW = Domain(*DEEP)
 HIDDEN = replace(VECTORS, propagates=())
 
 
+_NEARLY_EQUAL = 0.25  # range ÷ largest of keys whose scores differ in few of their digits
 MANY_KEYS = 256  # more than a literal mask in the line of a case may have
 
 
@@ -310,6 +311,15 @@ def of_keys(outputs: Tensors, query: Any, key: Any, *_: Any, **__: Any) -> float
     return float(max(key.shape[-1], key.shape[-2]))
 
 
+@hook
+def of_heads(gradients: Tensors, query: Any, key: Any, *_: Any, **__: Any) -> Any:
+    """The largest element of all gradients; where the keys are nearly equal, and so are the scores
+    whose differences the gradients are of, their response to the inputs."""
+    sizes = finite(key.abs())
+    agree = sizes.numel() > 0 and bool(sizes.max() - sizes.min() <= _NEARLY_EQUAL * sizes.max())
+    return "normwise" if agree else joint_maximum((), {}, gradients)
+
+
 def declare(
     name: str,
     sample: Any,
@@ -348,7 +358,7 @@ OPERATORS = [
     declare(
         "nn.functional.multi_head_attention_forward",
         heads,
-        accumulated("normwise", one, backward=joint_maximum),
+        accumulated("normwise", one, backward=of_heads),
         dtypes=FLOAT,
     ),
 ]

@@ -1,7 +1,7 @@
 """Matrix products and what is built from them, through np.matmul in the dtype of the inputs."""
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -121,8 +121,31 @@ def einsum(equation: str | Array, *operands: Any) -> Array:
 
 @implements("linalg.multi_dot", wide=True, complex=True)
 def multi_dot(tensors: Sequence[Array]) -> Array:
-    """From left to right, which is as exact as the cheapest order."""
-    return reduce(matmul, tensors)
+    """In the cheapest order, as torch does it: with infinities the order decides what is NaN."""
+    shapes = [tensor.shape for tensor in tensors]
+    first = 1 if len(shapes[0]) == 1 else shapes[0][0]
+    sizes = [first, *(shape[0] for shape in shapes[1:])]
+    sizes += [shapes[-1][1] if len(shapes[-1]) > 1 else 1]
+
+    @cache
+    def cheapest(begin: int, end: int) -> tuple[int, int]:
+        """The fewest products for these factors, and minus the first of the second half: of equal
+        costs the last one counts, as in torch."""
+        if end - begin == 1:
+            return 0, 0
+        outer = sizes[begin] * sizes[end]
+        return min(
+            (cheapest(begin, k)[0] + cheapest(k, end)[0] + outer * sizes[k], -k)
+            for k in range(begin + 1, end)
+        )
+
+    def product(begin: int, end: int) -> Array:
+        if end - begin == 1:
+            return tensors[begin]
+        split = -cheapest(begin, end)[1]
+        return matmul(product(begin, split), product(split, end))
+
+    return product(0, len(tensors))
 
 
 @implements("trace", wide=True, complex=True)
