@@ -39,4 +39,6 @@ REASONS: dict[str, str] = {
     "pytorch/pytorch#198201": "its pixels are proved right by the formula; torch's CPU copies",
     "pytorch/pytorch#137635": "torch does not say whether fractions at the ends are cut first",
     "pytorch/pytorch#197815": "strides are not compared",
+    "pytorch/pytorch#97333": "a Python number is right as given and as rounded to float16",
+    "tensorflow/tensorflow#126893": "a 0 beside 32 factors whose product overflows is not drawn",
 }
