@@ -23,11 +23,13 @@ from consistency.engine.engine import Collect, Executor
 from consistency.engine.events import Event, Judged, ResumeState
 from consistency.engine.executors.inline import InlineExecutor
 from consistency.engine.executors.processes import ProcessExecutor
+from consistency.engine.executors.workers import crashing_cases
 from consistency.engine.executors.workers.coordinator import Coordinator
 from consistency.engine.executors.workers.crashing_cases import (
     REFERENCE_ENDED,
     _single_backend_crashes,
 )
+from consistency.engine.executors.workers.start import start_process
 from consistency.engine.resume import earlier_results
 from consistency.errors import UsageError
 from consistency.report import bundles
@@ -98,6 +100,32 @@ def test_all_executors_give_the_same_results_in_the_same_order() -> None:
     assert scalings
     assert [scaling.to_json() for scaling in processes.scalings] == scalings
     assert [scaling.to_json() for scaling in workers.scalings] == scalings
+
+
+def test_a_process_that_holds_much_memory_is_replaced_between_units(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started = []
+
+    def start(*args: Any, **options: Any) -> Any:
+        started.append(start_process(*args, **options))
+        return started[-1]
+
+    monkeypatch.setattr("consistency.engine.executors.processes.start_process", start)
+    for kept, processes in ((1 << 40, 1), (1 << 20, 3)):
+        started.clear()
+        monkeypatch.setattr(crashing_cases, "KEPT_BYTES", kept)
+        monkeypatch.setattr(crashing_cases, "KEPT_SECONDS", 0.0)
+        chosen = config(
+            operators=["sign", "neg", "exp"], dtypes=["float32"], directions=["forward"]
+        )
+        judged = collected(ProcessExecutor(chosen, 1))
+        assert rows(judged) == rows(collected(InlineExecutor(chosen)))
+        assert processes <= len(started) <= processes + 2  # and what describes the machine
+    monkeypatch.setattr(crashing_cases, "KEPT_SECONDS", 3600.0)  # none that has just begun
+    started.clear()
+    collected(ProcessExecutor(chosen, 1))
+    assert len(started) == 1
 
 
 def test_a_crashing_process_costs_its_case_only_and_an_interrupted_run_is_completed(

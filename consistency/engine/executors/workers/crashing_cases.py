@@ -21,6 +21,9 @@ SILENCE_SECONDS = 300.0
 SEND_SECONDS, SEND_BYTES = 0.3, 1 << 16  # events are batched for at most this time
 # crashes at one case, before a case that ends the process only together with others is given up
 TRIES = 2
+# Between work units a process that has come to hold this much is replaced, but none that was
+# started a little while ago: what it would hold again costs nothing to keep.
+KEPT_BYTES, KEPT_SECONDS = 540 << 20, 120.0
 
 Send = Callable[[int, list[bytes]], None]  # the number of a batch, and its events
 Start = Callable[[], Any]  # a backends.subprocess.process.Worker or an equivalent
@@ -43,6 +46,7 @@ class RestartableProcess:
         self._process: Any = None
         self._config_json = ""
         self._sent_config = ""  # the process has this one
+        self._since = 0.0
 
     def configure(self, config_json: str) -> None:
         """Further requests belong to the run with this configuration."""
@@ -55,8 +59,18 @@ class RestartableProcess:
 
     def connection(self) -> Any:
         if self._process is None:
-            self._process = self.start()
+            self._process, self._since = self.start(), time.monotonic()
         return self._process
+
+    def renew_if_large(self) -> None:
+        """End the process, which does nothing now, if it holds much memory: freed blocks between
+        others, and what libraries keep of shapes that do not come again."""
+        if (
+            self._process is not None
+            and time.monotonic() - self._since > KEPT_SECONDS
+            and self._process.memory() > KEPT_BYTES
+        ):
+            self.drop()
 
     def drop(self) -> None:
         if self._process is not None:
