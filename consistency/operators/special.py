@@ -113,7 +113,14 @@ def of_erfcx(x: torch.Tensor) -> torch.Tensor:
     return (product.abs() + 1.13) / (product - 2 / math.sqrt(math.pi)).abs() + x.abs()
 
 
+def of_i0e(x: torch.Tensor) -> torch.Tensor:
+    """The gradient is i1e(x) − sgn(x)·i0e(x), whose terms are 2·|x| times as large. Beyond 128
+    another form has to be computed with."""
+    return 1.0 + x.abs().clamp(max=128.0)
+
+
 SINC = replace(CANCELLING, backward=gradient_of(of_sinc))
+I0E = replace(ROUNDED, backward=gradient_of(of_i0e))
 ERFCX = replace(CANCELLING, backward=gradient_of(of_erfcx))
 LOGIT = replace(CANCELLING, magnitude=logit_magnitude)
 LGAMMA = replace(CANCELLING, magnitude=lgamma_magnitude)
@@ -134,7 +141,7 @@ OPERATORS = [
     op("polygamma", polygamma, CANCELLING, out=True, reference=definitions.polygamma),
     op("mvlgamma", mvlgamma, MVLGAMMA, NUMERIC),
     op("i0", unary(GROWING, OVERFLOWING, half=BESSEL_SMALL), out=True),
-    op("special.i0e", unary(BESSEL_ENDS), out=True),
+    op("special.i0e", unary(BESSEL_ENDS), I0E, out=True),
     op("special.i1", unary(GROWING, OVERFLOWING), dtypes=FLOAT),
     op("special.i1e", unary(BESSEL_ENDS), dtypes=FLOAT),
     op("special.ndtr", unary(Domain(-5.0, 5.0, points=(0.7, -0.7), specials=("0", "inf", "-inf",

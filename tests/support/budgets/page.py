@@ -24,12 +24,6 @@ NEXT_TO_NORMAL = {"float32": 2.0**-116, "float16": 2.0**-11, "bfloat16": 2.0**-1
 NO_REASON = "**no reason is known**"
 # Rules that no condition excuses, by operator and direction: why they are too wide.
 TOO_WIDE: dict[tuple[str, str], str] = {
-    ("special.i0e", "backward"):
-    "far from 0 i1e − sgn(x)·i0e nearly cancels (at ±100 the CPU needs λ = 109). S, the response "
-    "to the input, does not tell near from far, so λ is as large near 0, where nothing cancels",
-    ("logcumsumexp", "backward"):
-    "exp(x − y) of the rounded y errs by u times y, which S does not contain: λ is calibrated "
-    "where y is large, and is the same where y is small",
     ("prod", "forward"):
     "λ is calibrated on long products, whose roundings are counted as √n. Where few different "
     "factors repeat, they are counted as n, and λ is the same: the budget is 64·n·u·S, where "
