@@ -6,12 +6,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
+
 from .declare import FLOAT, Call, Domain, Drawing, Operator, Sample, accumulated, call
 from .hooks import Args, Kwargs, Tensors
 from .magnitudes import joint_maximum
 
 INPUTS = Domain(-2.0, 2.0)
 SATURATING = Domain(-64.0, 64.0)
+_MANY_STEPS = 16  # over fewer even weights of N(0, 1) leave errors within the budget
+_AFTER_WEIGHTS = 6  # arguments of a sequence, of which the last one is ``batch_first``
+_MATRIX = 2  # dimensions of weights; biases have one
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 
 
@@ -82,10 +87,24 @@ def products_of(args: Args, kwargs: Kwargs, outputs: Tensors) -> float:
     return float(args[0].shape[-1] + state.shape[-1])
 
 
-def of_gates(args: Args, kwargs: Kwargs, gradients: Tensors) -> float:
+def of_gates(args: Args, kwargs: Kwargs, gradients: Tensors) -> Any:
     """The largest gradient, and what the inputs (up to 2) make of 1 − h², which is a small
-    difference where a gate saturates."""
+    difference where a gate saturates. Over many steps of weights that enlarge what they are given
+    an early rounding grows as the gradients do: there it is their response to the inputs."""
+    if _amplifies(*args):
+        return "normwise"
     return float(joint_maximum(args, kwargs, gradients)) + 4.0
+
+
+def _amplifies(x: torch.Tensor, state: Any, flat: Any = (), *others: Any) -> bool:
+    """Whether a row of some weights has a norm above 1 in the mean, and there are many steps."""
+    if not isinstance(flat, (list, tuple)):
+        return False  # a single step
+    batch_first = bool(others[-1]) if len(others) == _AFTER_WEIGHTS else False
+    steps = x.shape[1 if batch_first else 0]
+    return steps > _MANY_STEPS and any(
+        float(w.square().sum()) > w.shape[0] for w in flat if w.ndim == _MATRIX
+    )
 
 
 def recurrent(name: str, sample: Sample) -> Operator:
