@@ -92,12 +92,15 @@ class Divergence(AssertionError):  # noqa: N818 - the name that users catch
     """Raised by :func:`consistency.assert_consistent` when a result fails; catch it as an
     ``AssertionError``.
 
-    ``results`` holds the failing :class:`~consistency.core.model.Result` values.
+    ``results`` holds the failing :class:`~consistency.core.model.Result` values; ``specs`` what a
+    command calls their backends, by name, as far as it is another name.
     """
 
-    def __init__(self, message: str, results: tuple[object, ...] = ()) -> None:
+    def __init__(
+        self, message: str, results: tuple[object, ...] = (), specs: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(message)
-        self.results = results
+        self.results, self.specs = results, dict(specs or {})
 
 
 def _bounded(line: str) -> str:

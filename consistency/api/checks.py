@@ -14,6 +14,7 @@ import torch
 
 from .. import backends as _backends
 from ..backends.base import Backend
+from ..backends.origins import origin_of
 from ..backends.subprocess.backend import SubprocessBackend
 from ..core import dtypes as _dtypes
 from ..core.case_source import YOURS, call_source
@@ -30,6 +31,7 @@ from ..judge.rules import Rules
 from ..operators.catalog.functions import name_of
 from ..operators.declare import Operator
 from ..reference import own_steps, quiet
+from .checked_arguments import backends_of, directions_of, rule_of
 from .marker_defaults import DEFAULTS
 from .own_functions import rehearsed, taken_along, with_modules_bound
 from .user_operators import HOOK_ERRORS, by_function, by_sensitivity, operator_for
@@ -56,7 +58,8 @@ def assert_consistent(
     that of the operator whose function ``reference`` (or ``fn``) is, or of ``operator`` if named;
     any other function is judged by its sensitivity to its inputs. But a function composed of
     torch's, in float16, bfloat16 or float32, is judged by the roundings of its own steps
-    (:mod:`consistency.reference.own_steps`). ``rule`` gives c and λ for the first of these ways.
+    (:mod:`consistency.reference.own_steps`). ``rule``, such as ``consistency.Rule(c=4, lam=2)``,
+    gives c and λ for the first of these ways.
     ``directions`` (default: forward): ``"backward"`` judges the gradients of all floating tensors.
     In a test with the marker ``consistency``, its arguments are the defaults. Returns the results,
     whose ``explanation`` shows × budget. Tensors on other devices are brought to the CPU
@@ -71,9 +74,12 @@ def assert_consistent(
     _refuse_mistakes(fn, reference, kwargs)
     marked = DEFAULTS.get()  # of the test that this is called in
     backends = marked.get("backends") if backends is None else backends
-    rule = marked.get("rule") if rule is None else rule
+    backends = None if backends is None else backends_of(backends)
+    rule = rule_of(marked.get("rule") if rule is None else rule)
     operator = marked.get("operator") if operator is None else operator
-    directions = tuple(marked.get("directions", ("forward",)) if directions is None else directions)
+    directions = directions_of(
+        marked.get("directions", "forward") if directions is None else directions
+    )
     (fn, reference), args, kwargs = with_modules_bound((fn, reference), args, kwargs)
     model = operator_for(fn, reference, operator)
     case = case_of(
@@ -113,14 +119,25 @@ def assert_consistent(
         from ..report.failure import message
         from ..report.rerun_hint import rerun_hint
 
+        specs = _specs(backends or (), chosen)
         lines = []
         for number, result in enumerate(failing):
-            hint = rerun_hint(result, f"error.results[{number}]")
+            hint = rerun_hint(result, f"error.results[{number}]", spec=specs.get(result.backend))
             if result.verdict.kind is VerdictKind.UNAVAILABLE:
                 hint = ["  nothing was tested there: leave it out of backends=…, or skip the test"]
             lines += [message(result, again=False), *hint]
-        raise Divergence("\n".join(lines), failing)
+        raise Divergence("\n".join(lines), failing, specs)
     return results
+
+
+def _specs(given: Sequence[Any], chosen: Sequence[Backend]) -> dict[str, str]:
+    """What a command calls each backend, by name: as it was given, or where its object comes
+    from."""
+    found = {
+        backend.name: spec if isinstance(spec, str) else origin_of(backend)
+        for spec, backend in zip(given, chosen, strict=False)
+    }
+    return {name: spec for name, spec in found.items() if spec}
 
 
 def _refuse_mistakes(fn: Any, reference: Any, kwargs: Mapping[str, Any]) -> None:

@@ -41,6 +41,11 @@ class Tolerances:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_index", EntryIndex(self._entries))
 
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The entries of the file, in its order."""
+        return self._entries
+
     def rule(
         self, operator: str, dtype: str, *, family: str = "", direction: str = "forward",
         backend: str = "cpu",

@@ -87,7 +87,7 @@ def summed_lgamma(outputs: Tensors, x: Any, p: Any, *_: Any, **__: Any) -> torch
 def lgamma_magnitude(outputs: Tensors, x: Any, *_: Any, **__: Any) -> torch.Tensor:
     """Left of 0 the reflection formula takes lgamma(1 - x) from log(π / |sin(πx)|), whose own error
     is that of πx."""
-    x = x.detach().to(outputs[0].dtype)
+    x = x.detach().to(outputs[0].abs().dtype)  # a destination may be complex
     size = x.abs()
     slope = (math.pi * x / torch.tan(math.pi * x)).abs()
     return torch.nan_to_num(

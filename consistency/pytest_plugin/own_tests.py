@@ -109,6 +109,14 @@ def arguments_of(item: Any) -> Mapping[str, Any] | None:
                 f"{', '.join(_ARGUMENTS)}"
             )
         found |= marker.kwargs
+    from ..api.checked_arguments import refuse_mistakes
+
+    try:
+        refuse_mistakes(found)
+    except UsageError as error:
+        raise pytest.Collector.CollectError(
+            f"{item.nodeid}: @pytest.mark.consistency: {error}"
+        ) from None
     return found
 
 
@@ -134,8 +142,15 @@ def _kept(
     for result in failure.results:
         place = unused_folder(folder)  # a failure of an earlier session stays what it was
         try:
-            save(result, place, fn=fn, reference=kwargs.get("reference"))  # type: ignore[arg-type]
+            spec = failure.specs.get(result.backend)  # type: ignore[attr-defined]
+            save(
+                result,  # type: ignore[arg-type]
+                place,
+                spec=spec,
+                fn=fn,
+                reference=kwargs.get("reference"),
+            )
             lines.append(f"  artifact: {place} (repro.py, issue.md)")
         except (ConsistencyError, OSError) as reason:
             lines.append(f"  artifact: {reason}")
-    raise Divergence("\n".join(lines), failure.results) from None
+    raise Divergence("\n".join(lines), failure.results, failure.specs) from None

@@ -20,12 +20,10 @@ def rerun_hint(
     """Lines for the end of a failure's message. ``variable`` is the result's name in Python,
     ``folder`` is where it was saved."""
     if parse_source(result.case.source).kind == YOURS:
-        name = result.case.source.rpartition("/")[2].rpartition(".")[2]
-        fn = f", fn={name}" if name.isidentifier() else ", fn=…"
         return [
             "           no command can call a function of your own",
-            f'  keep:    consistency.save({variable}, "FOLDER"{fn}): its tensors, a script, the '
-            "text of an issue",
+            f"  keep:    {save_call(result, variable)}: its tensors, a script, the text of an "
+            "issue",
         ]
     options = f"--backend {quote(spec_of(result, spec))} --direction {result.direction}"
     note = unnamed_note(result, spec)
@@ -40,3 +38,12 @@ def rerun_hint(
         f"           consistency repro FOLDER {options}",
         *notes,
     ]
+
+
+def save_call(result: Result, variable: str) -> str:
+    """The call that keeps a result; a script of it can be made if it gets the function."""
+    fn = ""
+    if parse_source(result.case.source).kind == YOURS:
+        name = result.case.source.rpartition("/")[2].rpartition(".")[2]
+        fn = f", fn={name}" if name.isidentifier() else ", fn=…"
+    return f'consistency.save({variable}, "FOLDER"{fn})'

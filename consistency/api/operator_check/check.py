@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ...errors import UsageError
 from . import contract
 from .findings import findings_of
 from .report import OperatorReport
@@ -45,6 +46,8 @@ def check(
     with one clear line where the example cannot be called.
     """
     started = time.monotonic()
+    if not isinstance(seconds, (int, float)):
+        raise UsageError(f"seconds = {seconds!r:.80}; give a number, such as {SECONDS:g}")
     target = target_of(op)
     session = CheckSession(target, reference, started + seconds, gradients)
     for args, kwargs in examples_of(target, inputs):

@@ -12,6 +12,7 @@ from ...core.text import printable
 from ...core.verdict import VerdictKind
 from ...errors import Divergence
 from ...report.failure import message
+from ...report.rerun_hint import save_call
 
 # Kinds of findings, by what is at fault.
 KINDS = (
@@ -81,9 +82,9 @@ class OperatorReport:
                 how = self.words.get(result.case.id, "")
                 lines += [f"  {line}" for line in message(result, again=False).splitlines()]
                 lines += [f"    input:   {how}"] if how else []
-        if any(f.results for f in self.findings):
-            keep = "consistency.save(report.failures[0], 'FOLDER')"
-            lines.append(f"keep: {keep} (its tensors and the text of an issue)")
+        if self.failures:
+            keep = save_call(self.failures[0], "report.failures[0]")
+            lines.append(f"keep: {keep} (its tensors, a script, the text of an issue)")
         lines += [f"! {text}" for text in self.warnings]
         if self.tested:
             lines.append(f"also tested: {' · '.join(self.tested)}")

@@ -105,6 +105,7 @@ def run(
     from ...engine.events import Handler
     from ...engine.executors.process_count import process_count
     from ...engine.known import status
+    from ...engine.misnamed_rules import misnamed_rules
     from ...engine.resume import earlier_results
     from ...report import bundles, page
     from ...report.terminal import Screen, exit_status
@@ -127,6 +128,8 @@ def run(
     if cluster is not None and jobs is not None:
         raise UsageError("--jobs is for this machine: leave it out with --cluster")
     config = options.config(default_specs() if cluster else None)
+    for line in misnamed_rules(config.tolerances) if options.tolerances else ():
+        echo(f"! {line}")
     freeze_garbage()
     seed, interrupted = options.seed, out if resume else None
     if cluster is not None and interrupted is not None:

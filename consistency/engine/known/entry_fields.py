@@ -94,6 +94,8 @@ def notes_of(
             "no condition tells the failing cases from the others"
             if narrowed.passing
             else "no condition is needed, or known"
+            if trials is not None
+            else "nothing was run here, so no condition says which cases pass: all are covered"
         )
     if "max_rho" in fields:
         worst = largest(evidence, narrowed)

@@ -55,6 +55,8 @@ def propose(
     (backend,), (operator,) = chosen.backends, chosen.operators
     try:
         absent = absent or _backends.availability(backend) or ""
+        if absent:
+            say(f"nothing is run here to find a condition: {absent}")
         target, other_results = target_of(request, chosen, absent)
         entries = (
             *chosen.tolerances.expectations,

@@ -13,7 +13,7 @@ from ... import backends, operators
 from ...core.model import Result
 from ...core.output import writing
 from ...core.verdict import VerdictKind
-from ...errors import UsageError, did_you_mean
+from ...errors import did_you_mean
 from ...generate.calls import opinfo
 from ...generate.shipped.cases import is_shipped
 from ...judge.file_vocabulary import base_of
@@ -135,7 +135,7 @@ def misnamed(entry: Expectation) -> str:
         or entry.operator in declared
         or _matches(declared, entry.operator)
     )
-    if not matches and not _matches(_in_the_database(), entry.operator):
+    if not matches and not _matches(opinfo.names(), entry.operator):
         return (
             f"operator {entry.operator!r:.80} matches none that is "
             f"known{did_you_mean(entry.operator, declared)}"
@@ -143,18 +143,14 @@ def misnamed(entry: Expectation) -> str:
     base = base_of(entry.backend)
     if base in _USUAL or is_pattern(base):
         return ""
+    if ".py:" in entry.backend:
+        return (
+            f"backend {entry.backend!r:.80} is a file's class; results have the `name` of that "
+            f"class, which an entry has to give"
+        )
     names = {base_of(backend.name) for backend in backends.catalog()}
     meant = did_you_mean(base, names) if base not in names else ""
     return f"backend {entry.backend!r:.80} is none that is known{meant}" if meant else ""
-
-
-def _in_the_database() -> list[str]:
-    """The names in PyTorch's operator database, which takes a second to load; none where it needs
-    a package that is absent."""
-    try:
-        return [str(item.name) for item in opinfo.database()]
-    except UsageError:
-        return []
 
 
 def _matches(names: Iterable[str], pattern: str) -> bool:

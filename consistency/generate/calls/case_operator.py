@@ -28,8 +28,8 @@ def operator_of(case: Case) -> Operator:
             return aten.operator_of(case)
         case case_source.YOURS:
             raise UsageError(
-                f"{source.name!r:.60} is a function of somebody's own: its tensors are here, and "
-                f"nobody else can call it"
+                f"{source.name!r:.60} is a function of somebody's own, which nobody else can call: "
+                f"the case holds its arguments only"
             )
     sources = ", ".join((case_source.OPINFO, case_source.CALL, case_source.ATEN))
     raise UsageError(f"unknown source {source.kind!r:.40} of a case; known: {sources}")

@@ -75,6 +75,16 @@ def database() -> tuple[Any, ...]:
     return tuple(op_db)
 
 
+@functools.cache
+def names() -> tuple[str, ...]:
+    """The names in PyTorch's operator database, which takes a second to load; none where it needs
+    a package that is absent."""
+    try:
+        return tuple(str(item.name) for item in database())
+    except UsageError:
+        return ()
+
+
 def select(patterns: Iterable[str | Operator] | None = None) -> list[Operator]:
     """The database's operators by name, glob or family, every variant of each. Raises
     UsageError."""

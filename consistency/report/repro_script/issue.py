@@ -267,7 +267,7 @@ def _script(made: Script) -> str:
 def _rerun_text(result: Result, spec: str | None) -> str:
     """The command that reproduces the failure with this project."""
     if parse_source(result.case.source).kind == YOURS:
-        return "Found with consistency.assert_consistent; the tensors are in case.json."
+        return "Found with consistency, of a function of one's own; its arguments are in case.json."
     command_text = command(result, spec=spec)
     inline = all(len(tensor.data) <= INLINE_BYTES for tensor in result.case.literals)
     if len(command_text) > MOST_CASE or not (inline or result.recorded_id):
