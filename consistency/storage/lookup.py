@@ -39,6 +39,10 @@ _BEGINS = '{"args"'  # start of a case's line in canonical JSON
 REPORTS = Path("reports")
 
 
+# Files beside a kept case that are about it: who names one means the case.
+_OF_A_FAILURE = ("repro.py", "issue.md", "message.txt")
+
+
 @dataclass(frozen=True)
 class StoredCase:
     """A case and its stored failure: ``results`` (the requested one first), the backend's ``spec``
@@ -94,7 +98,8 @@ def find(text: str, identifier: str | None = None, reports: Path = REPORTS) -> S
         if path.is_dir():
             return _in_folder(path, identifier)
         if path.is_file():
-            return _in_file(path, follow=True)
+            kept = path.name in _OF_A_FAILURE and (path.parent / "case.json").is_file()
+            return _in_folder(path.parent, None) if kept else _in_file(path, follow=True)
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or no path at all
         if isinstance(error, RecipeError):
             raise

@@ -703,3 +703,24 @@ def test_a_case_without_an_id_is_told_even_where_only_others_are_wanted(tmp_path
     (tmp_path / "cases.jsonl").write_text('{"case": {}}\n', encoding="utf-8")
     with pytest.raises(BundleError, match=r"cases.jsonl:1  damaged: a case has no id"):
         list(read_cases(tmp_path, {"exp-1"}))
+
+
+def test_a_file_beside_a_kept_case_names_the_case(tmp_path: Path) -> None:
+    from consistency.storage.lookup import find
+
+    with pytest.raises(consistency.Divergence) as error:
+        consistency.assert_consistent(
+            torch.exp, torch.ones(3), backends=[TimesTwo()], directions="forward"
+        )
+    (result,) = error.value.results
+    folder = consistency.save(result, tmp_path / "kept")  # type: ignore[arg-type]
+    for name in ("repro.py", "issue.md", "message.txt"):
+        found = find(str(folder / name))
+        assert (found.case, found.spec) == (find(str(folder)).case, find(str(folder)).spec)
+
+
+class TimesTwo(consistency.Backend):
+    name = "times-two"
+
+    def call(self, operator: consistency.Operator, args: Any, kwargs: Any) -> Any:
+        return operator(*args, **kwargs) * 2

@@ -173,7 +173,7 @@ def _why(side: ComparedRun) -> str:
     return (
         "it did not get that far"
         if not side.complete
-        else "their cases or backends no longer exist"
+        else "their cases or backends no longer exist, or its results.jsonl is not whole"
     )
 
 

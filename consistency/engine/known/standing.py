@@ -20,6 +20,7 @@ from ...core.text import format_factor, pluralize
 from ...errors import BundleError
 
 FILE = "expectations.jsonl"  # in a bundle
+_PACKAGED = "tolerances.yaml:"  # where entries of the package are
 MOST_TEXT = 400  # characters of a name or a reason
 HAPPENS, GONE, EXPIRED, OTHERWISE, MISNAMED, IDLE = (
     "happens", "no longer happens", "expired", "otherwise", "matches nothing", "not exercised",
@@ -131,10 +132,11 @@ def together(runs: Iterable[Iterable[KnownStatus]]) -> list[KnownStatus]:
     return list(by_entry.values())
 
 
-def counted(standings: Iterable[KnownStatus]) -> Iterator[str]:
-    """A line for each entry that explained failures."""
+def counted(standings: Iterable[KnownStatus], *, packaged: bool = True) -> Iterator[str]:
+    """A line for each entry that explained failures; without ``packaged`` for those of the user's
+    own files."""
     for standing in standings:
-        if standing.failed:
+        if standing.failed and (packaged or not standing.place.startswith(_PACKAGED)):
             many = f"{pluralize(standing.failed, 'result')} of {standing.covered:,}"
             size = f", up to {format_factor(standing.rho)} × budget" if standing.rho > 1.0 else ""
             where = "; ".join(filter(None, (standing.place, standing.ticket)))

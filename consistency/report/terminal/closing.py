@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.text import one_line
-from ...engine.known.standing import told
+from ...engine.known.standing import counted, told
 from .. import failure
 from ..failure_groups import FailureGroup
 from ..family_table import table
@@ -53,6 +53,8 @@ class Closing:
         for text in repeated(self.summary):
             self._line(text)
         for text in notes(self.summary):
+            self._line(text, "dim")
+        for text in counted(self.summary.standings, packaged=False):
             self._line(text, "dim")
         for text in told(self.summary.standings):
             self._line(f"! {text}", "yellow")
