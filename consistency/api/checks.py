@@ -14,7 +14,6 @@ import torch
 
 from .. import backends as _backends
 from ..backends.base import Backend
-from ..backends.origins import origin_of
 from ..backends.subprocess.backend import SubprocessBackend
 from ..core import dtypes as _dtypes
 from ..core.case_source import YOURS, call_source
@@ -131,13 +130,9 @@ def assert_consistent(
 
 
 def _specs(given: Sequence[Any], chosen: Sequence[Backend]) -> dict[str, str]:
-    """What a command calls each backend, by name: as it was given, or where its object comes
-    from."""
-    found = {
-        backend.name: spec if isinstance(spec, str) else origin_of(backend)
-        for spec, backend in zip(given, chosen, strict=False)
-    }
-    return {name: spec for name, spec in found.items() if spec}
+    """What a command calls each backend that was given by a spec, by its name."""
+    named = zip(given, chosen, strict=False)
+    return {backend.name: spec for spec, backend in named if isinstance(spec, str)}
 
 
 def _refuse_mistakes(fn: Any, reference: Any, kwargs: Mapping[str, Any]) -> None:

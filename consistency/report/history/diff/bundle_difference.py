@@ -99,7 +99,8 @@ def _environments(
 ) -> dict[str, ChangedFacts]:
     """Changed facts by backend; a change common to several backends is listed once, under all
     their names."""
-    old_environments, new_environments = _read_environments(old), _read_environments(new)
+    old_environments = _read_environments(old, before)
+    new_environments = _read_environments(new, after)
     backends = [
         *old_environments,
         *(name for name in new_environments if name not in old_environments),
@@ -139,13 +140,20 @@ def _comparable_environments(
     return without_fingerprints[0], without_fingerprints[1]
 
 
-def _read_environments(folder: Path) -> dict[str, dict[str, Any]]:
+def _read_environments(folder: Path, header: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The facts about each backend by name, and the spec of one that is a program's: two programs
+    may give their backends the same name."""
+    settings = header.get("settings")
+    specs = settings.get("specs") if isinstance(settings, dict) else None
+    spelled = specs if isinstance(specs, dict) else {}
     environments = {name: dict(keys) for name, keys in bundle.read_environment(folder).items()}
     for name, keys in environments.items():
         if len(name) > _LONG or len(keys) > 1000:
             raise BundleError(
                 f"{folder / 'environment.json'} does not describe what backends ran on"
             )
+        if (spec := str(spelled.get(name, name))) != name:
+            keys["spec"] = spec
         probed = keys.pop("fingerprint", None)
         facts = probed if isinstance(probed, dict) else {"": probed} if probed else {}
         keys |= {f"fingerprint {fact}".strip(): value for fact, value in list(facts.items())[:1000]}
