@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,6 +10,8 @@ from typing import Any
 
 from consistency import operators
 from consistency.core.dtypes import FORMATS
+from consistency.core.recipe import DType
+from consistency.generate.shipped.cases import cases
 from tests.support.budgets.measure import ELEMENTS, LIMITS
 
 Row = Mapping[str, Any]
@@ -18,6 +21,7 @@ COLUMNS = tuple((dtype, direction) for dtype in LIMITS for direction in DIRECTIO
 SLACK = (
     64.0  # × what rounding at random, or the CPU, shows: S bounds what a few samples do not meet
 )
+COARSE = frozenset({"float16", "bfloat16"})
 LONG = 32.0  # × n·u: the largest λ of sums in half precision is 28
 # where subnormal intermediates, and inputs that may be taken for zero, are as large as the result
 NEXT_TO_NORMAL = {"float32": 2.0**-116, "float16": 2.0**-11, "bfloat16": 2.0**-116}
@@ -29,6 +33,7 @@ TOO_WIDE: dict[tuple[str, str], str] = {
     "factors repeat, they are counted as n, and λ is the same: the budget is 64·n·u·S, where "
     "n roundings err by ½·n·u·S",
 }  # fmt: skip
+COARSER = "an operand or a result asked for is in half precision, whose limit the budget is within"
 OBSERVED = "what is compared is made of the elements, as a sum over ties: one of them counts little"
 
 
@@ -144,8 +149,12 @@ def page(rows: Iterable[Row]) -> str:
 
 def reason(row: Row, fact: Fact) -> str:
     """Why the budget of a case exceeds the limit."""
+    named = _formats(row["operator"], row["dtype"]).get(fact["case"], frozenset())
+    coarse = max(COARSE & named, key=lambda name: FORMATS[name].unit_roundoff, default="")
+    if coarse and row["dtype"] not in COARSE and fact["ratio"] <= LIMITS[coarse]:
+        return COARSER
     for words, holds in CONDITIONS:
-        if holds(fact, row["dtype"]):
+        if holds(fact, coarse or row["dtype"]):
             return words
     operator = operators.registry().get(row["operator"])
     forward = row["direction"] == "forward"
@@ -154,8 +163,21 @@ def reason(row: Row, fact: Fact) -> str:
     return TOO_WIDE.get((row["operator"], row["direction"]), NO_REASON)
 
 
+@functools.cache
+def _formats(operator: str, dtype: str) -> dict[str, frozenset[str]]:
+    """The formats that each shipped case names, by its id."""
+    return {
+        case.id: frozenset(
+            {tensor.dtype for tensor in case.tensors}
+            | {arg.name for arg in (*case.args, *case.kwargs.values()) if isinstance(arg, DType)}
+        )
+        for case in cases(operators.get(operator), dtype)
+    }
+
+
 def _exceeds(row: Row, fact: Fact) -> bool:
-    return bool(fact["ratio"] > LIMITS[row["dtype"]])
+    """Of a result in another format than the operands' that format's limit counts, too."""
+    return bool(fact["ratio"] > LIMITS[row["dtype"]]) and "error" in fact
 
 
 def _median(row: Row) -> float:
