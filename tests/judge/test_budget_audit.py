@@ -12,13 +12,13 @@ from consistency.generate.shipped.cases import cases
 from consistency.judge.tolerances import Tolerances, load
 from consistency.reference import quiet
 from tests.support.budgets.measure import LIMITS, budgets, rules
-from tests.support.budgets.page import NO_REASON, TOO_WIDE, page, reason
+from tests.support.budgets.page import COARSER, NO_REASON, TOO_WIDE, page, reason
 from tests.support.paths import ROOT
 
 WIDE = """extends: packaged
 operators: {NAME: {any: {lambda: 1e9, c: 1e9, source: planted}}}
 """
-MOST_OF_A_GRADIENT = 256.0  # times u of the format, what cancels in the gradient of i0e
+MOST_OF_A_GRADIENT = 256.0  # times u of the format, what cancels in gradients of Bessel functions
 HEALTHY = {"ratio": 1e-6, "largest": 1.0}
 EXCEEDS = {
     "ratio": 7.0, "largest": 1.0, "error": 1e-8, "rounding": 1e-7, "magnitude": 1.0, "terms": 2.0,
@@ -84,6 +84,19 @@ def test_rules_that_are_too_wide_are_apart_from_reasons() -> None:
     assert "| 1 | **`mul` float32 forward** |" in reasons
     assert f"| {TOO_WIDE['prod', 'forward']} | 1 | **`prod` float32 forward** |" in rest
     assert "too wide" not in page([row(HEALTHY)])
+
+
+def test_beside_half_precision_its_limit_counts() -> None:
+    case = next(
+        case
+        for case in cases(operators.get("add"), "float32")
+        if {tensor.dtype for tensor in case.tensors} == {"float32", "float16"}
+    )
+    beside = row(EXCEEDS | {"ratio": 0.4, "case": case.id}, operator="add")
+    alone = row(EXCEEDS | {"ratio": 0.4}, operator="add")
+    assert reason(beside, beside["cases"][0]) == COARSER
+    assert reason(alone, alone["cases"][0]) != COARSER
+    assert "0 of 1 cases exceed" in page([row(HEALTHY | {"ratio": 0.4}, operator="add")])
 
 
 def test_every_wide_budget_of_the_page_has_a_reason() -> None:

@@ -149,7 +149,7 @@ def page(rows: Iterable[Row]) -> str:
 
 def reason(row: Row, fact: Fact) -> str:
     """Why the budget of a case exceeds the limit."""
-    named = _formats(row["operator"], row["dtype"]).get(fact["case"], frozenset())
+    named = _formats(row["operator"], row["dtype"]).get(fact.get("case", ""), frozenset())
     coarse = max(COARSE & named, key=lambda name: FORMATS[name].unit_roundoff, default="")
     if coarse and row["dtype"] not in COARSE and fact["ratio"] <= LIMITS[coarse]:
         return COARSER
@@ -165,7 +165,9 @@ def reason(row: Row, fact: Fact) -> str:
 
 @functools.cache
 def _formats(operator: str, dtype: str) -> dict[str, frozenset[str]]:
-    """The formats that each shipped case names, by its id."""
+    """The formats that each shipped case names, by its id; none of an unknown operator."""
+    if operator not in operators.registry():
+        return {}
     return {
         case.id: frozenset(
             {tensor.dtype for tensor in case.tensors}
