@@ -14,19 +14,23 @@ _OPERATORS = 3  # the level of entries that name operators (judge.rule_entries)
 
 
 def misnamed_rules(rules: Tolerances) -> Iterator[str]:
-    """A line for each name that matches no operator, also none of PyTorch's database, which takes
-    a second to load; a name is told once."""
-    declared, told = operators.registry(), set[str]()
-    for entry in rules.entries:
-        name = entry.name
-        if entry.level != _OPERATORS or name in told or name.startswith("aten."):
-            continue
-        told.add(name)
-        if name in declared or _matches(declared, name):
-            continue
-        if not _matches(opinfo.names(), name):
-            hint = did_you_mean(name, declared)
-            yield f"{entry.place}: operator {name!r:.80} matches none that is known{hint}"
+    """A line for each name that matches no operator; a name is told once."""
+    places = {e.name: e.place for e in reversed(rules.entries) if e.level == _OPERATORS}
+    for name, place in reversed(places.items()):
+        if problem := misnamed_operator(name):
+            yield f"{place}: {problem}"
+
+
+def misnamed_operator(pattern: str) -> str:
+    """That no operator has this name or glob, also none of PyTorch's database, which takes a second
+    to load; empty if one has."""
+    declared = operators.registry()
+    if pattern.startswith("aten.") or pattern in declared or _matches(declared, pattern):
+        return ""
+    if _matches(opinfo.names(), pattern):
+        return ""
+    hint = did_you_mean(pattern, declared)
+    return f"operator {pattern!r:.80} matches none that is known{hint}"
 
 
 def _matches(names: Iterable[str], pattern: str) -> bool:

@@ -65,13 +65,14 @@ def transforms_long_dims(operator: Operator, case: Case) -> bool:
     x = empty(args[0])
     dims = [d for d in dims_of(name, (x,), dict(kwargs)) if d < x.ndim]
     halved = name.rpartition(".")[2] not in ("fft2", "ifft2", "fftn", "ifftn")
-    lengths = kwargs.get("s") or [x.shape[d] for d in dims]
+    asked = kwargs.get("s") or [-1] * len(dims)  # -1 leaves a length as it is
+    lengths = [x.shape[d] if n == -1 else n for n, d in zip(asked, dims, strict=False)]
     if halved:  # the last one is real on one side, and is transformed on its own
         dims, lengths = dims[:-1], lengths[:-1]
     if len(dims) < 2 or max(lengths, default=0) < _LONG:
         return False
-    innermost = min((x.stride(d), d) for d in range(x.ndim) if x.shape[d] > 1)[1]
-    return innermost not in dims
+    inside = [(x.stride(d), d) for d in range(x.ndim) if x.shape[d] > 1]
+    return bool(inside) and min(inside)[1] not in dims
 
 
 def ends_the_process(operator: Operator, case: Case) -> bool:

@@ -15,6 +15,7 @@ from .error_places import ErrorPattern, pattern_of
 _SETTLED = 0.5  # ulp: smaller errors satisfy every rule in use; only the two maxima are kept
 _MOST_ZEROS = 0.65
 _LEANING, _ALL = 3.0, 0.9  # sign bias: suspicious (standard deviations), certain (share)
+_FACTORS = 2  # operands of a product that nothing is added to
 _FEW_TERMS = 4.0  # of which one, the same for many results, may decide which way they are rounded
 # × √u: relative range of operands below which healthy sums of products have a sign bias (observed
 # up to 2 × √u)
@@ -115,7 +116,7 @@ class Floating(GroupedElements):
         signed = positive + negative
         not_all = max(*counts, signed - outward) < _ALL * signed
         if (
-            (not_all and (0.0 < self._term_count() <= _FEW_TERMS or self._operands_nearly_equal()))
+            (not_all and (self._bias_decides() or self._operands_nearly_equal()))
             or (self.reference.heavy_tailed and self._an_operand_nearly_equal())
             or self._results_repeat()
         ):
@@ -138,6 +139,13 @@ class Floating(GroupedElements):
         positive, nonzero = np.count_nonzero(errors > 0), np.count_nonzero(errors)
         outward = np.count_nonzero(np.sign(errors) * np.sign(self.expected) > 0)
         return int(positive), int(nonzero - positive), int(outward)
+
+    def _bias_decides(self) -> bool:
+        """Whether few products are added to a third operand, which many results share."""
+        return (
+            0.0 < self._term_count() <= _FEW_TERMS
+            and len(self.reference.materials.case.tensors) > _FACTORS
+        )
 
     def _operands_nearly_equal(self) -> bool:
         """Whether the numbers of every operand agree in nearly half of their digits."""

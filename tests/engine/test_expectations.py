@@ -21,7 +21,7 @@ from consistency.core.recipe import TensorRecipe
 from consistency.core.verdict import Verdict
 from consistency.diagnose.known_results import expected
 from consistency.engine import engine
-from consistency.engine.known.standing import (
+from consistency.engine.known.standing import counted, (
     FILE,
     KnownStatus,
     kept,
@@ -251,7 +251,7 @@ def test_an_unknown_operator_is_told_without_the_operator_database(
     def absent() -> None:
         raise UsageError("PyTorch's operator database cannot be imported")
 
-    monkeypatch.setattr("consistency.engine.known.status.opinfo.database", absent)
+    monkeypatch.setattr("consistency.engine.misnamed_rules.opinfo.database", absent)
     _, standings = run(Healthy(), write(ENTRY | {"operator": "matmull"}), seed=1, examples=1)
     assert [s.status for s in standings.values()] == ["matches nothing"]
 
@@ -459,3 +459,12 @@ def test_the_command_line_takes_files(
 @pytest.fixture(autouse=True)
 def _no_colors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
+
+
+def test_entries_of_the_package_can_be_left_out_of_the_list() -> None:
+    mine, packaged = (
+        KnownStatus(entry, "mine.yaml:3", f"exp on {entry}", failed=2, passed=1)
+        for entry in ("mine", "packaged")
+    )
+    (line,) = counted([mine, packaged], without={"packaged"})
+    assert line.startswith("expected: exp on mine: 2 results of 3")

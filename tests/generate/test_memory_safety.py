@@ -97,6 +97,8 @@ def test_a_gradient_that_is_not_there_is_not_written(
         ("fft.irfftn", (2, 512, 3), (), {}, True),
         ("fft.irfft2", (2, 512, 3), (), {}, False),  # a complex transform of one dimension
         ("fft.fft", (2, 512, 3), (), {}, False),
+        ("fft.fftn", (1, 1, 1), (), {"dim": (0, 1), "s": (16, 16)}, False),
+        ("fft.fftn", (2, 512, 3), (), {"dim": (0, 1), "s": (2, -1)}, True),
     ],
 )
 def test_transforms_of_long_dims_around_others_are_not_run(

@@ -195,7 +195,6 @@ class _Worker:
             self._current = token
             try:
                 self.replies.put(Reply(token, text=task(process)))
-                process.renew_if_large()
             except CancelledError:
                 continue
             except LostError as lost:

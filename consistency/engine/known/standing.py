@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from ...core.text import format_factor, pluralize
 from ...errors import BundleError
 
 FILE = "expectations.jsonl"  # in a bundle
-_PACKAGED = "tolerances.yaml:"  # where entries of the package are
 MOST_TEXT = 400  # characters of a name or a reason
 HAPPENS, GONE, EXPIRED, OTHERWISE, MISNAMED, IDLE = (
     "happens", "no longer happens", "expired", "otherwise", "matches nothing", "not exercised",
@@ -132,11 +131,10 @@ def together(runs: Iterable[Iterable[KnownStatus]]) -> list[KnownStatus]:
     return list(by_entry.values())
 
 
-def counted(standings: Iterable[KnownStatus], *, packaged: bool = True) -> Iterator[str]:
-    """A line for each entry that explained failures; without ``packaged`` for those of the user's
-    own files."""
+def counted(standings: Iterable[KnownStatus], *, without: Collection[str] = ()) -> Iterator[str]:
+    """A line for each entry that explained failures, but for those with the ids ``without``."""
     for standing in standings:
-        if standing.failed and (packaged or not standing.place.startswith(_PACKAGED)):
+        if standing.failed and standing.entry not in without:
             many = f"{pluralize(standing.failed, 'result')} of {standing.covered:,}"
             size = f", up to {format_factor(standing.rho)} × budget" if standing.rho > 1.0 else ""
             where = "; ".join(filter(None, (standing.place, standing.ticket)))

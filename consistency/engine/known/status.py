@@ -3,24 +3,23 @@ obsolete."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from fnmatch import fnmatchcase
 from pathlib import Path
 
-from ... import backends, operators
+from ... import backends
 from ...core.model import Result
 from ...core.output import writing
 from ...core.verdict import VerdictKind
 from ...errors import did_you_mean
-from ...generate.calls import opinfo
 from ...generate.shipped.cases import is_shipped
 from ...judge.file_vocabulary import base_of
 from ...judge.known.entries import Expectation, Occasion, by_operator
 from ...judge.named_entries import is_pattern
 from ...judge.output_judgment import excusable
 from ..events import Event, Finished, Judged, Started
+from ..misnamed_rules import misnamed_operator
 from .standing import FILE, MOST_TEXT, KnownStatus, write
 
 _USUAL = frozenset({"cpu", "numpy", "cuda", "directml"})
@@ -129,17 +128,8 @@ def blank(entry: Expectation) -> KnownStatus:
 
 def misnamed(entry: Expectation) -> str:
     """The unknown operator, or the misspelled backend, that an entry names."""
-    declared = operators.registry()
-    matches = (
-        entry.operator.startswith("aten.")
-        or entry.operator in declared
-        or _matches(declared, entry.operator)
-    )
-    if not matches and not _matches(opinfo.names(), entry.operator):
-        return (
-            f"operator {entry.operator!r:.80} matches none that is "
-            f"known{did_you_mean(entry.operator, declared)}"
-        )
+    if problem := misnamed_operator(entry.operator):
+        return problem
     base = base_of(entry.backend)
     if base in _USUAL or is_pattern(base):
         return ""
@@ -151,10 +141,6 @@ def misnamed(entry: Expectation) -> str:
     names = {base_of(backend.name) for backend in backends.catalog()}
     meant = did_you_mean(base, names) if base not in names else ""
     return f"backend {entry.backend!r:.80} is none that is known{meant}" if meant else ""
-
-
-def _matches(names: Iterable[str], pattern: str) -> bool:
-    return any(fnmatchcase(name, pattern) for name in names)
 
 
 class StatusWriter:

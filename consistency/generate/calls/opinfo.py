@@ -75,7 +75,6 @@ def database() -> tuple[Any, ...]:
     return tuple(op_db)
 
 
-@functools.cache
 def names() -> tuple[str, ...]:
     """The names in PyTorch's operator database, which takes a second to load; none where it needs
     a package that is absent."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...core.text import one_line
 from ...engine.known.standing import counted, told
+from ...judge import tolerances
 from .. import failure
 from ..failure_groups import FailureGroup
 from ..family_table import table
@@ -54,7 +55,8 @@ class Closing:
             self._line(text)
         for text in notes(self.summary):
             self._line(text, "dim")
-        for text in counted(self.summary.standings, packaged=False):
+        packaged = {entry.id for entry in tolerances.load().expectations}
+        for text in counted(self.summary.standings, without=packaged):
             self._line(text, "dim")
         for text in told(self.summary.standings):
             self._line(f"! {text}", "yellow")

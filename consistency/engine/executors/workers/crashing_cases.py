@@ -21,8 +21,8 @@ SILENCE_SECONDS = 300.0
 SEND_SECONDS, SEND_BYTES = 0.3, 1 << 16  # events are batched for at most this time
 # crashes at one case, before a case that ends the process only together with others is given up
 TRIES = 2
-# Between work units a process that has come to hold this much is replaced, but none that was
-# started a little while ago: what it would hold again costs nothing to keep.
+# Before a work unit a process that holds this much is replaced, unless it was started a short time
+# ago: a run whose cases need as much from the beginning would do nothing but start processes.
 KEPT_BYTES, KEPT_SECONDS = 540 << 20, 120.0
 
 Send = Callable[[int, list[bytes]], None]  # the number of a batch, and its events
@@ -157,6 +157,7 @@ def judge_with_restarts(
     Each attempt starts from the unit's beginning, because the diagnosis of a failure depends on
     earlier cases.
     """
+    process.renew_if_large()
     batches = _EventBatches(send)
     crashed: list[list[str]] = []
     tries: Counter[str] = Counter()
