@@ -21,9 +21,10 @@ from consistency.core.recipe import TensorRecipe
 from consistency.core.verdict import Verdict
 from consistency.diagnose.known_results import expected
 from consistency.engine import engine
-from consistency.engine.known.standing import counted, (
+from consistency.engine.known.standing import (
     FILE,
     KnownStatus,
+    counted,
     kept,
     more_often,
     together,
