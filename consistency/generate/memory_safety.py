@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -73,6 +74,19 @@ def transforms_long_dims(operator: Operator, case: Case) -> bool:
         return False
     inside = [(x.stride(d), d) for d in range(x.ndim) if x.shape[d] > 1]
     return bool(inside) and min(inside)[1] not in dims
+
+
+def with_dims_in_order(operator: Operator, case: Case) -> Case:
+    """The case, its signal contiguous where :func:`transforms_long_dims`. What is transformed are
+    the last dimensions of a drawn signal, so that none is inside of them then."""
+    if not transforms_long_dims(operator, case):
+        return case
+    args = list(case.args)
+    signal = args[operator.leading]
+    shape = tuple(empty(signal).shape)
+    kept = tuple(pair for pair in signal.special if pair[0] < math.prod(shape))
+    args[operator.leading] = replace(signal, base=shape, view=(), special=kept)
+    return replace(case, args=tuple(args))
 
 
 def ends_the_process(operator: Operator, case: Case) -> bool:

@@ -4,9 +4,11 @@ smaller."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 from consistency import operators
 from consistency.backends import resolve
@@ -14,7 +16,8 @@ from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
 from consistency.diagnose.shrink.failure_predicate import FailurePredicate
 from consistency.generate.gradients import with_untracked_inputs
-from consistency.generate.memory_safety import is_unsafe
+from consistency.generate.memory_safety import is_unsafe, with_dims_in_order
+from consistency.generate.strategies import cases
 from consistency.generate.variations import is_possible, variations
 from consistency.judge import tolerances
 
@@ -111,3 +114,34 @@ def test_transforms_of_long_dims_around_others_are_not_run(
     written = operators.get(f"{name}.out")
     room = TensorRecipe((1,), "complex64", ("uniform", -1.0, 1.0), 9000)
     assert is_unsafe(written, Case(written.name, "float32", (room, signal), options)) == unsafe
+
+
+def test_a_drawn_signal_whose_transform_overruns_is_contiguous() -> None:
+    operator = operators.get("fft.fft2")
+    around = TensorRecipe(
+        (2, 17, 3),
+        "float32",
+        ("uniform", -1.0, 1.0),
+        9000,
+        view=(("permute", 2, 0, 1),),
+        special=((5, "nan"),),
+    )
+    unsafe = Case("fft.fft2", "float32", (around,), {"dim": [-2, -1]})
+    assert is_unsafe(operator, unsafe)
+    drawn = with_dims_in_order(operator, unsafe)
+    assert not is_unsafe(operator, drawn)
+    assert drawn.args == (replace(around, base=(3, 2, 17), view=()),)
+
+
+@pytest.mark.parametrize("name", ["fft.fft2", "fft.ifftn.out", "fft.irfftn"])
+def test_no_drawn_transform_overruns(name: str) -> None:
+    operator = operators.get(name)
+    found: list[Case] = []
+
+    @given(cases(operator, operator.dtypes[0]))
+    @settings(max_examples=300, database=None, deadline=None, derandomize=True)
+    def draw(case: Case) -> None:
+        found.append(case)
+
+    draw()
+    assert not [case.line for case in found if is_unsafe(operator, case)]
