@@ -106,8 +106,10 @@ def inconclusive(reference: Reference, judgment: Judgment, who: str, doubt: str 
         answers = (
             f"{judgment.worst.actual!r}{where}, float64 on the CPU says {judgment.worst.expected!r}"
         )
-    reason = (
-        reference.proofs.reason or "float64 on the CPU is wrong at more elements than are looked at"
+    reason = reference.proofs.reason or (
+        "exact arithmetic leaves it open"
+        if reference.proofs.refused
+        else "float64 on the CPU is wrong at more elements than are looked at"
     )
     reason = f"{doubt}; {reason}" if doubt else reason
     text = (

@@ -7,14 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 
 from consistency import operators
+from consistency.backends import resolve
 from consistency.core.model import Case
 from consistency.core.recipe import TensorRecipe
+from consistency.core.verdict import VerdictKind
+from consistency.diagnose.case_runner import judge_case
 from consistency.generate.materialize import prepare
+from consistency.judge import tolerances
 from consistency.reference import Reference
+from tests.support.catalog.model import Played
 
 UNIFORM = ("uniform", -1.0, 1.0)
+FORWARD = ("forward",)
 
 
 def proved(case: Case, position: int, direction: str = "forward") -> Any:
@@ -83,3 +90,42 @@ def test_other_operators_owe_what_they_are_defined_by() -> None:
     case = convolved(0, (0, "nan"))
     summed = replace(case, operator="sum", args=(case.args[1],), kwargs={})
     assert proved(summed, 0) is not None
+
+
+def shrunk(mode: str, row: int, token: str) -> Case:
+    """15 rows of two pixels become nine; one pixel is special."""
+    image = TensorRecipe((1, 1, 15, 2), "float32", UNIFORM, 2007, special=((2 * row, token),))
+    options = {"size": (9, 2), "mode": mode, "antialias": True}
+    return Case("nn.functional.interpolate", "float32", (image,), options)
+
+
+# Row i of nine has its center at 5/3 · (i + ½) − ½, and a filter of ± 5/3 rows (bicubic: ± 10/3,
+# with another 0 at ± 5/3).
+@pytest.mark.parametrize(
+    ("mode", "row", "reached", "on_the_edge"),
+    [("bilinear", 7, [4], [3, 5]), ("bilinear", 6, [3, 4], []), ("bicubic", 7, [4], [2, 3, 5, 6])],
+)
+def test_a_pixel_whose_weight_is_0_counts_or_does_not(
+    mode: str, row: int, reached: list[int], on_the_edge: list[int]
+) -> None:
+    case = shrunk(mode, row, "nan")
+    certificates = [proved(case, 2 * i) for i in range(9)]
+    assert [i for i, found in enumerate(certificates) if found is None] == on_the_edge
+    spoiled = [i for i, found in enumerate(certificates) if found and found.high != found.high]
+    assert spoiled == reached
+
+
+@pytest.mark.parametrize("token", ["nan", "inf"])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_antialiasing_that_drops_nan_fails_and_torch_does_not(mode: str, token: str) -> None:
+    rules = tolerances.load()
+    operator = operators.get("nn.functional.interpolate")
+    dropped = Played("dropped", lambda call: torch.nan_to_num(call.run(), nan=0.0, posinf=9.0))
+    failing = 0
+    for row in range(15):
+        backends = [resolve("cpu"), dropped]
+        healthy, faulty = judge_case(shrunk(mode, row, token), operator, backends, rules, FORWARD)
+        assert not healthy.verdict.fails, healthy.explanation
+        assert healthy.verdict.kind is not VerdictKind.KNOWN
+        failing += faulty.verdict.fails
+    assert failing >= 12  # others have all of their special results where nothing is decided

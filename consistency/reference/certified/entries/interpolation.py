@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..elementwise import mul
+from .. import balls
+from ..elementwise import Function, mul, on_numbers
 from ..movement import expand, gather, reshape
 from ..nodes import Node
 from ..orders import rows_along
@@ -27,6 +28,7 @@ Taps = list[tuple[int, Fraction]]  # input positions and their weights
 Axis = Callable[
     [int, int, Fraction, bool], list[Taps]
 ]  # of (input size, output size, scale, align_corners)
+Along = Callable[[Node, int, list[Taps]], Node]
 
 
 def weighted(x: Node, dim: int, taps: list[Taps]) -> Node:
@@ -44,6 +46,20 @@ def weighted(x: Node, dim: int, taps: list[Taps]) -> Node:
     return restore(
         sum_(mul(gather(matrix, labels, labels.shape), expand(weights, labels.shape)), 2)
     )
+
+
+def smoothed(x: Node, dim: int, taps: list[Taps]) -> Node:
+    """As :func:`weighted`, where it is a matter of rounding whether a weight is 0 and its pixel
+    one of those that are multiplied: NaN and infinities there leave the result unknown."""
+    result = weighted(x, dim, taps)
+    if all(weight for row in taps for _, weight in row):
+        return result
+    return _either(result, weighted(x, dim, [[tap for tap in row if tap[1]] for row in taps]))
+
+
+_either = Function(
+    "either", on_numbers(balls.union), (lambda a, b, y: 1.0, lambda a, b, y: None)
+)  # the gradient is the first one's
 
 
 def nearest(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
@@ -104,28 +120,24 @@ def catmull_rom(distance: Fraction) -> Fraction:
 
 def antialiased(kernel: Callable[[Fraction], Fraction], reach: int) -> Axis:
     """When downsampling, the kernel is stretched by the scale; weights are divided by their sum, as
-    in PIL."""
+    in PIL. Pixels on the very edge are listed with their weight, which is 0."""
 
     def axis(size: int, out_size: int, scale: Fraction, aligned: bool) -> list[Taps]:
         stretch = max(scale, Fraction(1))
         taps: list[Taps] = []
         for i in range(out_size):
-            center = scale * (i + Fraction(1, 2))
-            begin = max(_towards_zero(center - reach * stretch + Fraction(1, 2)), 0)
-            end = min(_towards_zero(center + reach * stretch + Fraction(1, 2)), size)
-            weights = [kernel((j - center + Fraction(1, 2)) / stretch) for j in range(begin, end)]
+            center = scale * (i + Fraction(1, 2)) - Fraction(1, 2)
+            first = max(math.ceil(center - reach * stretch), 0)
+            last = min(math.floor(center + reach * stretch), size - 1)
+            weights = [kernel((j - center) / stretch) for j in range(first, last + 1)]
             total = sum(weights)
-            taps.append([(j, w / total) for j, w in zip(range(begin, end), weights, strict=True)])
+            taps.append([(first + j, w / total) for j, w in enumerate(weights)])
         return taps
 
     return axis
 
 
-def _towards_zero(x: Fraction) -> int:
-    return math.trunc(x)
-
-
-def _entry(rank: int, axis: Axis) -> Callable[..., Any]:
+def _entry(rank: int, axis: Axis, along: Along = weighted) -> Callable[..., Any]:
     def call(
         result: Any, self: Any = None, input: Any = None, output_size: Any = None,
         align_corners: bool = False, scales: Any = None,
@@ -138,11 +150,8 @@ def _entry(rank: int, axis: Axis) -> Callable[..., Any]:
         )
         for d, factor in enumerate(factors, x.ndim - rank):
             size, out_size = x.shape[d], int(result.shape[d])
-            x = weighted(
-                x,
-                d,
-                axis(size, out_size, _scale(size, out_size, factor, align_corners), align_corners),
-            )
+            scale = _scale(size, out_size, factor, align_corners)
+            x = along(x, d, axis(size, out_size, scale, align_corners))
         return reshape(x, tuple(result.shape))
 
     return call
@@ -159,5 +168,5 @@ for _rank, _smooth in enumerate(("linear", "bilinear", "trilinear"), 1):
     ENTRIES[f"_upsample_nearest_exact{_rank}d"] = _entry(_rank, nearest_exact)
     ENTRIES[f"upsample_{_smooth}{_rank}d"] = _entry(_rank, linear)
 ENTRIES["upsample_bicubic2d"] = _entry(2, cubic)
-ENTRIES["_upsample_bilinear2d_aa"] = _entry(2, antialiased(triangle, 1))
-ENTRIES["_upsample_bicubic2d_aa"] = _entry(2, antialiased(catmull_rom, 2))
+ENTRIES["_upsample_bilinear2d_aa"] = _entry(2, antialiased(triangle, 1), smoothed)
+ENTRIES["_upsample_bicubic2d_aa"] = _entry(2, antialiased(catmull_rom, 2), smoothed)
