@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ..core.recipe import Arg, MemoryFormat
+from ..core.dtypes import TORCH
+from ..core.recipe import Arg, DType, MemoryFormat
 from .declare import EVERY, EXACT, REAL, Call, Drawing, InPlaceVariant, Operator, Sample, call
 from .sampling import filled_shape
 from .write_destinations import triangle_in_place
@@ -53,6 +55,23 @@ def factored(d: Drawing, shape: Shape) -> list[int]:
             remaining //= factor
     sizes.insert(d.integer(0, len(sizes)), -1 if remaining and d.flag() else remaining)
     return sizes
+
+
+def viewed(d: Drawing) -> Call:
+    """Another shape, or the same bytes as numbers of another dtype, some of them behind the
+    beginning of their memory. Shrinks towards another shape."""
+    if d.choice(False, False, False, True):
+        into = d.choice(*(name for name in TORCH if name not in (d.dtype, "bool")))
+        # Longer numbers need rows of whole ones, which begin where one of them may.
+        width = d.integer(1, 4) * max(TORCH[into].itemsize // TORCH[d.dtype].itemsize, 1)
+        rows = d.integer(1, 5)
+        x = d.tensor((rows, width), REAL, layout=False)
+        if d.flag():  # the rows but the first one
+            first = (("slice", 0, 1, None, None),)
+            x = replace(x, base=(rows + 1, width), view=first, stop=x.stop + width)
+        return call(x, DType(into))
+    shape = filled_shape(d, 0, 4)
+    return call(d.tensor(shape, REAL, layout=False), factored(d, shape))
 
 
 def enlarged(d: Drawing, shape: Shape) -> list[int]:
@@ -210,7 +229,7 @@ OPERATORS = [
         method=True,
         unspecified_aliasing=RESHAPED,
     ),
-    view("view", moved(lambda d, s: [factored(d, s)], layout=False)),
+    view("view", viewed),
     view(
         "reshape_as",
         moved(lambda d, s: [d.tensor([math.prod(s)])]),

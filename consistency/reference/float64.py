@@ -25,6 +25,7 @@ from ..core.verdict import OutcomeStatus
 from ..generate.materialize import Materials
 from ..operators.declare import Operator
 from .changed_inputs import called
+from .computed_format import computed_dtype
 from .converted_integers import converted
 from .error_magnitudes import ErrorMagnitudes
 from .magnitudes import floats
@@ -64,7 +65,7 @@ class Reference(ErrorMagnitudes):
         self.flattened: dict[int, tuple[Any, ...]] = {}
         self.dtype = _decisive(materials.case)
         self.model = operator.error.of(self.dtype)
-        wide = operator.reference_dtype
+        wide = computed_dtype(operator, materials)
         self.independent = (
             dtypes.floats(materials.case.dtype)
             and materials.case.dtype not in ("float64", "complex128")
@@ -85,7 +86,7 @@ class Reference(ErrorMagnitudes):
             self.arguments = arguments
         fractions = any(o.tensor is not None and floats(o.tensor) for o in self.outcome.outputs)
         whole = fractions and not dtypes.floats(materials.case.dtype)
-        if whole and not are_computed_otherwise(operator, materials):
+        if whole and wide is not None and not are_computed_otherwise(operator, materials):
             self._float_integers()
         self.outputs: tuple[Output, ...] = self.observed(self.outcome.outputs)
         flags = [

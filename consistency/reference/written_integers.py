@@ -1,4 +1,4 @@
-"""Destinations of fractions to which whole numbers are written."""
+"""Destinations of fractions, or of longer integers, to which whole numbers are written."""
 
 from __future__ import annotations
 
@@ -37,4 +37,23 @@ def are_computed_otherwise(operator: Operator, materials: Materials) -> bool:
     return not torch.equal(found.double(), other) or bool((other.signbit() & (other == 0)).any())
 
 
-__all__ = ["are_computed_otherwise"]
+def wrap_before(operator: Operator, materials: Materials) -> bool:
+    """Whether a destination of integers gets numbers that have wrapped in the shorter dtype of
+    the operands, in which an elementwise kernel computes."""
+    original, tensors = operator.form_of, materials.case.tensors
+    if original is None or not operator.leading or "elementwise" not in original.traits:
+        return False
+    names = {t.dtype for t in tensors[operator.leading :]}
+    if tensors[0].dtype in names or any(map(holds_fractions, (tensors[0].dtype, *names))):
+        return False
+    try:
+        found, longer = (
+            original(*made.args[operator.leading :], **made.kwargs)
+            for made in (materials.build(), materials.build("float64"))
+        )
+    except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError):
+        return False
+    return isinstance(found, torch.Tensor) and not torch.equal(found.long(), longer.long())
+
+
+__all__ = ["are_computed_otherwise", "wrap_before"]

@@ -15,6 +15,7 @@ from consistency.core.model import Case
 from consistency.generate.materialize import Materials, prepare
 from consistency.operators.declare import Operator
 from consistency.operators.nonunique_results import gather_or_nan, quotient_neighbors, tied_sums
+from consistency.reference.computed_format import computed_dtype
 from tests.support.drawing import REFUSE_LAYOUTS, REFUSED, assert_telling, draw
 
 MODULES = (
@@ -92,7 +93,7 @@ def check(operator: Operator, dtype: str) -> None:
             if REFUSED.search(str(error)):
                 continue
             raise
-        wide = run(operator, materials, "float64")
+        wide = run(operator, materials, computed_dtype(operator, materials))
         assert [output.shape for output in outputs] == [output.shape for output in wide], case.line
         dull += is_dull(outputs)
         if operator.differentiable and dtype.startswith(("float", "bfloat")) and not differentiated:

@@ -129,3 +129,16 @@ def test_antialiasing_that_drops_nan_fails_and_torch_does_not(mode: str, token: 
         assert healthy.verdict.kind is not VerdictKind.KNOWN
         failing += faulty.verdict.fails
     assert failing >= 12  # others have all of their special results where nothing is decided
+
+
+@pytest.mark.parametrize(
+    ("pixels", "scale", "proved_at_all"),
+    [(2, 1.3, False), (3, 2.2, False), (4, 2.0, True), (3, 1.5, True)],
+)
+def test_a_scale_that_names_other_pixels_than_the_sizes(
+    pixels: int, scale: float, proved_at_all: bool
+) -> None:
+    """Torch copies where the size stays and takes each pixel twice where it doubles."""
+    image = TensorRecipe((1, 1, pixels), "float64", UNIFORM, 2007)
+    case = Case("nn.functional.interpolate", "float64", (image,), {"scale_factor": scale})
+    assert (proved(case, 1) is not None) == proved_at_all

@@ -15,10 +15,14 @@ def reshape(input: Array, shape: Sequence[int]) -> Array:
     return input.reshape(shape)
 
 
-@implements("view", wide=True, complex=True)
+@implements("view", wide=True, complex=True, native_half=True)
 def view(input: Array, *size: Any) -> Array:
     if size and isinstance(size[0], str):
-        raise NotImplementedError("view as another dtype")
+        # bfloat16 is float32 here, long numbers are not the case's, and fractions get its format.
+        is_longer = input.dtype.kind in "fc" and size[0] in ("float64", "complex128")
+        if size[0] == "bfloat16" or input.dtype.char in "gG" or is_longer:
+            raise NotImplementedError(f"view of {input.dtype} as {size[0]}")
+        return input.view(size[0])
     return input.reshape(sizes(*size))
 
 

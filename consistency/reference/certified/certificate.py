@@ -23,7 +23,8 @@ from ...core.views import further_view
 from ...generate.materialize import Arguments, Materials
 from ...operators.common_form import common_form
 from ...operators.declare import Operator
-from ..written_integers import are_computed_otherwise
+from ..computed_format import computed_dtype
+from ..written_integers import are_computed_otherwise, wrap_before
 from . import balls, factorizations
 from .balls import Element, Unknowable, Unsure
 from .complex_numbers import Pair, Tensor
@@ -111,6 +112,8 @@ class Certifier:
             raise Unknowable("whether operands take the destination's dtype before the call")
         if are_computed_otherwise(self.operator, self.materials):
             raise Unknowable("integers that may wrap before they are written as fractions")
+        if wrap_before(self.operator, self.materials):
+            raise Unknowable("integers that wrap before they are written as longer ones")
         with free_signs(TRAIT in self.operator.traits):
             return self._backward() if self.direction == "backward" else self._forward()
 
@@ -221,7 +224,7 @@ class Certifier:
 
     def _build(self, gradients: bool = False) -> Arguments:
         leaves = gradients and self.operator.leaves
-        wide = self.operator.reference_dtype
+        wide = computed_dtype(self.operator, self.materials)
         return self.materials.build(wide, gradients=leaves, integers_too=self.integers_too)
 
     def _forward(self) -> list[Tensor]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import balls
+from ..balls import Unknowable
 from ..elementwise import Function, mul, on_numbers
 from ..movement import expand, gather, reshape
 from ..nodes import Node
@@ -63,7 +64,12 @@ _either = Function(
 
 
 def nearest(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
-    return [[(min(math.floor(i * scale), size - 1), Fraction(1))] for i in range(wanted)]
+    """Where the size stays or doubles, torch does not look at the scale factor, of which it is
+    the rounded product; others may. Raises Unknowable where that names another pixel."""
+    places = [min(math.floor(i * scale), size - 1) for i in range(wanted)]
+    if wanted in (size, 2 * size) and places != [i * size // wanted for i in range(wanted)]:
+        raise Unknowable("the size stays or doubles, and the scale factor names other pixels")
+    return [[(place, Fraction(1))] for place in places]
 
 
 def nearest_exact(size: int, wanted: int, scale: Fraction, aligned: bool) -> list[Taps]:
