@@ -327,6 +327,7 @@ OPERATORS = [
         unary(near(0.0, 1.0)),
         ErrorModel(magnitude="pointwise", backward=of_quotient),
         NUMERIC,
+        complex=True,
     ),
     activation("logsigmoid", unary(near(0.0, -88.72, 88.72, 103.97))),
     activation("tanhshrink", unary(near(0.0, 0.125, 9.01)), CANCELLING, NUMERIC),

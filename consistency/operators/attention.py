@@ -359,6 +359,6 @@ OPERATORS = [
         "nn.functional.multi_head_attention_forward",
         heads,
         accumulated("normwise", one, backward=of_heads),
-        dtypes=FLOAT,
+        dtypes=FLOATS,
     ),
 ]

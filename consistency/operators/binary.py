@@ -290,7 +290,7 @@ OPERATORS = [
     observe=zeros_aside),
     op("heaviside", pointwise(Domain(points=(0.0, 1.0), specials=EVERYWHERE), REAL), EXACT, EVERY,
     differentiable=False, out=True, reference=stepped),
-    op("logaddexp", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING, out=True),
+    op("logaddexp", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING, complex=True, out=True),
     op("logaddexp2", pointwise(LOGARITHMIC, LOGARITHMIC), CANCELLING),
     op("xlogy", with_numbers(binary(WEIGHT, POSITIVE, mixed=False), WEIGHT, POSITIVE),
     dtypes=EVERY, out=True),

@@ -27,7 +27,7 @@ from .declare import (
     products,
 )
 from .hooks import Args, Kwargs, Tensors, hook
-from .magnitudes import finite
+from .magnitudes import finite, of_cancelled, of_parts
 from .nonunique_results import argument, extremum_along, tied_sums
 from .reductions import RESULT_DTYPES
 from .sampling import reducible
@@ -140,8 +140,11 @@ def of_differences(
 @hook
 def of_logcumsumexp(outputs: Tensors, x: Any, dim: Any, *_: Any, **__: Any) -> torch.Tensor:
     x = x.detach()
-    largest = torch.cummax(x, dim).values
-    return torch.nan_to_num(largest.abs() + (outputs[0] - largest).abs() + 1.0, nan=0.0, posinf=0.0)
+    real = x.real if x.is_complex() else x
+    largest = torch.cummax(real, dim).values
+    lost = of_cancelled(torch.logcumsumexp(real, dim), outputs[0]) if x.is_complex() else 1.0
+    size = largest.abs() + (outputs[0] - largest).abs()
+    return torch.nan_to_num(size + lost, nan=0.0, posinf=0.0)
 
 
 @hook
@@ -152,10 +155,15 @@ def of_logcumsumexp_slopes(outputs: Tensors, x: Any, dim: Any, *_: Any, **__: An
     x = x.detach()
     if not x.ndim or not x.numel():
         return finite(2.0 + 4.0 * x.abs())
-    y = torch.logcumsumexp(x, dim)
-    later = ((2.0 + 3.0 * finite(y).abs()).log() - y).flip(dim)
-    size = torch.exp(x + torch.logcumsumexp(later, dim).flip(dim))
-    of_each = torch.exp(x + torch.logcumsumexp(-y.flip(dim), dim).flip(dim)) * finite(x).abs()
+    y, real, lost = torch.logcumsumexp(x, dim), x, 1.0
+    moduli = finite(y).abs()
+    if x.is_complex():
+        real = x.real
+        lost = of_cancelled(torch.logcumsumexp(real, dim), y)
+        y = y.real
+    later = ((1.0 + lost + 3.0 * moduli).log() - y).flip(dim)
+    size = torch.exp(real + torch.logcumsumexp(later, dim).flip(dim))
+    of_each = torch.exp(real + torch.logcumsumexp(-y.flip(dim), dim).flip(dim)) * finite(x).abs()
     return finite(size) + finite(of_each)
 
 
@@ -290,10 +298,11 @@ OPERATORS = [
         "logcumsumexp",
         scan(EXPONENTS),
         replace(
-            accumulated(of_logcumsumexp, row),
+            accumulated(of_parts(of_logcumsumexp), row),
             growth="linear",
-            backward=of_logcumsumexp_slopes,
+            backward=of_parts(of_logcumsumexp_slopes),
         ),
+        complex=True,
         out=True,
     ),
     op(

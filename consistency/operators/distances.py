@@ -241,6 +241,7 @@ OPERATORS = [
         "nn.functional.pairwise_distance",
         row_distance,
         accumulated(of_norm, last, backward=of_rows),
+        complex=True,
     ),
     distance("cdist", cross_distance, accumulated(of_norm, last, backward=of_slopes)),
     distance("nn.functional.pdist", own_distances, accumulated(of_norm, last, backward=of_slopes)),

@@ -13,6 +13,7 @@ import torch
 from ..core.recipe import Step, TensorRecipe
 from .declare import (
     FLOAT,
+    FLOATS,
     INTEGERS,
     NORMWISE,
     UNIT,
@@ -370,7 +371,7 @@ OPERATORS = [
         replace(OF_ALL_NUMBERS, backward=of_matrix_norm),
         complex=True,
     ),
-    op("linalg.norm", norm, OF_ALL_NUMBERS, complex=True),
+    op("linalg.norm", norm, OF_ALL_NUMBERS, complex=True, dtypes=FLOATS),
     op("linalg.cond", condition, replace(NORMWISE, backward=of_condition), complex=True),
     op("linalg.tensorinv", tensor_inverse, complex=True, out=True),
     op("linalg.tensorsolve", tensor_solve, complex=True, out=True),

@@ -8,6 +8,7 @@ from typing import Any
 from .declare import (
     FLOATS,
     HALF,
+    INTEGERS,
     Call,
     Domain,
     Drawing,
@@ -201,7 +202,7 @@ OPERATORS = [
     loss("smooth_l1_loss", regression(beta=(0.5, 4.0, 0.0, 2.0**-10, 64.0)), POSITIVE_TERMS),
     loss("huber_loss", regression(WEIGHTED, delta=(0.5, 4.0, 2.0**-10, 64.0)), WEIGHTED_TERMS),
     loss("kl_div", divergence, of_divergence),
-    loss("poisson_nll_loss", poisson, of_poisson),
+    loss("poisson_nll_loss", poisson, of_poisson, (*FLOATS, *INTEGERS)),
     loss("gaussian_nll_loss", gaussian, of_gaussian),
     loss("binary_cross_entropy", entropy, of_entropy, **PREDICTION),
     loss(
@@ -222,6 +223,7 @@ OPERATORS = [
         "margin_ranking_loss",
         signed(SCORES, 2, margin=EVERY_MARGIN),
         of_ranking,
+        (*FLOATS, "int64", "int32", "int16", "int8"),  # differences of unsigned numbers wrap
         differentiable_inputs=(0, 1),
     ),
     loss("soft_margin_loss", signed(LOGITS), of_soft_margin, **PREDICTION),

@@ -123,18 +123,37 @@ SPREADS: tuple[dict[str, Any], ...] = ({}, {"unbiased": False}, {"correction": 2
 SUM = products(reduced, moves=True)
 SHARES = accumulated("normwise", reduced, backward=joint_maximum)
 OPERATORS = [
-    op("sum", over(ADDED, everything=True), SUM, EVERY, traits=frozenset({"linear"})),
-    op("mean", over(ADDED, everything=True), products(reduced), traits=frozenset({"linear"})),
+    op("sum", over(ADDED, everything=True), SUM, EVERY, traits=frozenset({"linear"}), complex=True),
+    op(
+        "mean",
+        over(ADDED, everything=True),
+        products(reduced),
+        traits=frozenset({"linear"}),
+        complex=True,
+    ),
     op(
         "prod",
         over(FACTORS, everything=True),
         accumulated(twice, reduced, backward=of_factors, wide_accumulation=False),
-        (*FLOAT, *INTEGERS),
+        (*FLOAT, "bfloat16", *INTEGERS),
+        complex=True,
     ),
     op("amax", over(SUMMED, distinct=True, everything=True), EXACT, FLOATS),
     op("amin", over(SUMMED, distinct=True, everything=True), EXACT, FLOATS),
-    op("argmax", over(SUMMED, distinct=True, everything=True), EXACT, FLOATS, differentiable=False),
-    op("argmin", over(SUMMED, distinct=True, everything=True), EXACT, FLOATS, differentiable=False),
+    op(
+        "argmax",
+        over(SUMMED, distinct=True, everything=True),
+        EXACT,
+        (*FLOATS, *INTEGERS),
+        differentiable=False,
+    ),
+    op(
+        "argmin",
+        over(SUMMED, distinct=True, everything=True),
+        EXACT,
+        (*FLOATS, *INTEGERS),
+        differentiable=False,
+    ),
     op(
         "median",
         over(SUMMED, distinct=True),
@@ -148,8 +167,9 @@ OPERATORS = [
         "normalize",
         over(UNIT, 2.0, keepdim=False, eps=(2.0**-10,)),
         SHARES,
-        FLOAT,
+        (*FLOAT, "bfloat16"),
         differentiable=False,
+        complex=True,
     ),
     op("var", over(SUMMED, everything=True, one_of=SPREADS), SHARES, FLOAT),
     op(
@@ -163,13 +183,13 @@ OPERATORS = [
         "softmax",
         over(LOGARITHMS, keepdim=False),
         as_softmax(softmax.of_share(1.0), softmax.of_share_slope(1.0)),
-        FLOAT,
+        FLOATS,
     ),
     op(
         "softmin",
         over(LOGARITHMS, keepdim=False),
         as_softmax(softmax.of_share(-1.0), softmax.of_share_slope(-1.0), value=math.inf),
-        FLOAT,
+        FLOATS,
     ),
     op(
         "log_softmax",
@@ -188,13 +208,15 @@ OPERATORS = [
         "cumsum",
         over(SUMMED, keepdim=False),
         replace(products(row), growth="linear"),
-        (*FLOAT, *INTEGERS),
+        (*FLOATS, *INTEGERS),
         traits=frozenset({"linear"}),
+        complex=True,
     ),
     op(
         "cumprod",
         over(FACTORS, keepdim=False),
         replace(accumulated(twice, row, backward=joint_maximum), growth="linear"),
-        (*FLOAT, *INTEGERS),
+        (*FLOATS, *INTEGERS),
+        complex=True,
     ),
 ]

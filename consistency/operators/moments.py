@@ -9,6 +9,7 @@ import torch
 
 from . import definitions
 from .declare import (
+    EVERY,
     SQUARED,
     Call,
     ComplexVariant,
@@ -20,7 +21,7 @@ from .declare import (
     reduced,
 )
 from .hooks import Args, Kwargs, Tensors
-from .magnitudes import finite, repeats
+from .magnitudes import finite, of_cancelled, of_parts, repeats
 from .reductions import SMALL, dims_of, op, over
 from .sampling import along, fitting, reducible
 
@@ -103,7 +104,7 @@ def spread(args: Args, kwargs: Kwargs) -> tuple[torch.Tensor, torch.Tensor]:
     args, kwargs = by_name(args, kwargs)
     x, dims = args[0].detach(), dims_of(args, kwargs)
     mean = x.mean(dims, keepdim=True)
-    deviation = ((x - mean) ** 2).mean(dims, keepdim=True).sqrt()
+    deviation = ((x - mean).abs() ** 2).mean(dims, keepdim=True).sqrt()
     count = x.numel() / max(mean.numel(), 1)
     deviation = deviation * math.sqrt(count / max(count - correction(kwargs), 1))
     keepdim = kwargs.get("keepdim", False)
@@ -178,19 +179,22 @@ def first_of(magnitude: Any) -> Any:
 
 def of_logsumexp(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     """|max| + |log Σ exp(x − max)| + 1, infinities aside."""
-    largest = torch.amax(
-        args[0].detach(), dims_of(args, kwargs), keepdim=kwargs.get("keepdim", False)
-    )
-    return torch.nan_to_num(largest.abs() + (outputs[0] - largest).abs() + 1.0, posinf=0.0)
+    x, dims, keepdim = args[0].detach(), dims_of(args, kwargs), kwargs.get("keepdim", False)
+    real = (x.real if x.is_complex() else x).double()
+    largest = torch.amax(real, dims, keepdim=keepdim)
+    size = largest.abs() + (outputs[0] - largest).abs()
+    lost = of_cancelled(torch.logsumexp(real, dims, keepdim), outputs[0]) if x.is_complex() else 1.0
+    return torch.nan_to_num(size + lost, posinf=0.0)
 
 
 def of_softmax_share(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
     """The gradient is cotangent · exp(x − logsumexp): relative errors as large as both
     exponents."""
-    x = args[0].detach()
-    total = torch.logsumexp(x, dims_of(args, kwargs), keepdim=True)
+    x, dims = args[0].detach(), dims_of(args, kwargs)
+    total = torch.logsumexp(x, dims, keepdim=True)
+    lost = of_cancelled(torch.logsumexp(x.real, dims, True), total) if x.is_complex() else 1.0
     return torch.nan_to_num(
-        outputs[0].abs() * (1.0 + x.abs() + 2.0 * total.abs()), nan=0.0, posinf=0.0
+        outputs[0].abs() * (lost + x.abs() + 2.0 * total.abs()), nan=0.0, posinf=0.0
     )
 
 
@@ -274,14 +278,17 @@ COMPLEX_NORM = ComplexVariant(error=NORM)
 
 
 OPERATORS = [
-    op("var", moments, accumulated(first_of(of_variance), reduced, backward=of_slope),
-       out=True, method=True),
-    op("std", moments, accumulated(first_of(of_deviation), reduced, backward=of_steep_slope),
-       out=True, method=True),
-    op("var_mean", moments, accumulated(of_variance, reduced, backward=of_slope),
-       reference=definitions.var_mean),
-    op("std_mean", moments, accumulated(of_deviation, reduced, backward=of_steep_slope),
-       reference=definitions.std_mean),
+    op("var", moments, accumulated(first_of(of_variance), reduced, backward=of_parts(of_slope)),
+       complex=True, out=True, method=True),
+    op("std", moments,
+       accumulated(first_of(of_deviation), reduced, backward=of_parts(of_steep_slope)),
+       complex=True, out=True, method=True),
+    op("var_mean", moments,
+       accumulated(of_parts(of_variance), reduced, backward=of_parts(of_slope)),
+       reference=definitions.var_mean, complex=True),
+    op("std_mean", moments,
+       accumulated(of_parts(of_deviation), reduced, backward=of_parts(of_steep_slope)),
+       reference=definitions.std_mean, complex=True),
     op("norm", norms(2, 1, 2.0, 2, 3, math.inf, -math.inf, 0), NORM,
        complex=COMPLEX_NORM, out=True, method=True),
     op("linalg.vector_norm", norms(2, 1, 2.0, 2, 3, math.inf, -math.inf, 0), NORM,
@@ -291,6 +298,7 @@ OPERATORS = [
     op(
         "logsumexp",
         over(EXPONENTS, full=False),
-        accumulated(of_logsumexp, reduced, backward=of_softmax_share, wide_accumulation=False),
-       out=True, method=True),
+        accumulated(of_parts(of_logsumexp), reduced, backward=of_parts(of_softmax_share),
+                    wide_accumulation=False),
+       dtypes=EVERY, complex=True, out=True, method=True),
 ]  # fmt: skip

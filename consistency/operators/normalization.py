@@ -223,5 +223,7 @@ OPERATORS = [
     norm("group_norm", group_norm, accumulated(of_groups, per_group, backward=of_groups_slopes)),
     norm("rms_norm", rms_norm, accumulated("output", per_layer, backward=of_root_mean_square)),
     norm("local_response_norm", local_response_norm, accumulated(of_response, window), FLOAT),
-    norm("normalize", normalize, accumulated(of_unit, along_dim, backward=of_direction)),
+    norm(
+        "normalize", normalize, accumulated(of_unit, along_dim, backward=of_direction), complex=True
+    ),
 ]

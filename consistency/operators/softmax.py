@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from ..core.recipe import DType
-from .declare import FLOATS, Call, Domain, Drawing, Magnitude, Operator, accumulated, call
+from .declare import EVERY, FLOATS, Call, Domain, Drawing, Magnitude, Operator, accumulated, call
 from .hooks import Tensors, hook
 from .magnitudes import FEW, finite
 
@@ -89,10 +89,15 @@ def _precision_of_few(x: Doubles, dim: int) -> Doubles:
     return size
 
 
+def numbers(x: torch.Tensor) -> torch.Tensor:
+    """Whole numbers as fractions, as which they are computed."""
+    return x if x.is_floating_point() else x.double()
+
+
 def of_share(sign: float) -> Magnitude:
     @hook
     def size(outputs: Tensors, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
-        x = input if sign > 0.0 else -input
+        x = numbers(input) if sign > 0.0 else -numbers(input)
         return precision(x, dim).mul(outputs[0])
 
     return size
@@ -104,7 +109,8 @@ def of_share_slope(sign: float) -> Magnitude:
 
     @hook
     def size(outputs: Tensors, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
-        y, error = finite(torch.softmax(sign * input, dim)), precision(sign * input, dim)
+        x = sign * numbers(input)
+        y, error = finite(torch.softmax(x, dim)), precision(x, dim)
         return 2.0 * y * (error + (y * error).sum(dim, keepdim=True))
 
     return size
@@ -112,7 +118,7 @@ def of_share_slope(sign: float) -> Magnitude:
 
 @hook
 def of_logarithm(outputs: Tensors, input: torch.Tensor, dim: int, **kwargs: Any) -> torch.Tensor:
-    return precision(input, dim) + finite(outputs[0]).abs()
+    return precision(numbers(input), dim) + finite(outputs[0]).abs()
 
 
 @hook
@@ -120,7 +126,8 @@ def of_logarithm_slope(
     outputs: Tensors, input: torch.Tensor, dim: int, **kwargs: Any
 ) -> torch.Tensor:
     """g − y·Σ g."""
-    y, error = finite(torch.softmax(input, dim)), precision(input, dim)
+    x = numbers(input)
+    y, error = finite(torch.softmax(x, dim)), precision(x, dim)
     return 1.0 + y * (error + (y * error).sum(dim, keepdim=True)) * (
         input.shape[dim] if input.ndim else 1
     )
@@ -139,7 +146,7 @@ def softmax(name: str, forward: Magnitude, backward: Magnitude, **more: Any) -> 
         family="softmax",
         sample=more.pop("sample", along),
         error=error,
-        dtypes=FLOATS,
+        dtypes=more.pop("dtypes", FLOATS),
         **more,
     )
 
@@ -152,6 +159,7 @@ OPERATORS = [
         of_share(1.0),
         of_share_slope(1.0),
         sample=with_dtype,
+        dtypes=EVERY,
         function=torch.softmax,
     ),
     softmax(
@@ -159,6 +167,7 @@ OPERATORS = [
         of_logarithm,
         of_logarithm_slope,
         sample=with_dtype,
+        dtypes=EVERY,
         function=torch.log_softmax,
     ),
     softmax("nn.functional.softmin", of_share(-1.0), of_share_slope(-1.0)),

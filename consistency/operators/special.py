@@ -13,6 +13,7 @@ from . import definitions
 from .declare import (
     EVERYWHERE,
     FLOAT,
+    FLOATS,
     NUMERIC,
     PROBABILITY,
     ROUNDED,
@@ -142,8 +143,8 @@ OPERATORS = [
     op("mvlgamma", mvlgamma, MVLGAMMA, NUMERIC),
     op("i0", unary(GROWING, OVERFLOWING, half=BESSEL_SMALL), out=True),
     op("special.i0e", unary(BESSEL_ENDS), I0E, out=True),
-    op("special.i1", unary(GROWING, OVERFLOWING), dtypes=FLOAT),
-    op("special.i1e", unary(BESSEL_ENDS), dtypes=FLOAT),
+    op("special.i1", unary(GROWING, OVERFLOWING), dtypes=FLOATS),
+    op("special.i1e", unary(BESSEL_ENDS), dtypes=FLOATS),
     op("special.ndtr", unary(Domain(-5.0, 5.0, points=(0.7, -0.7), specials=("0", "inf", "-inf",
     "nan"))), CANCELLING),
     op("special.ndtri", unary(replace(PROBABILITY, propagates=("nan",))), CANCELLING, FLOAT),

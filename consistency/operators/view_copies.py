@@ -127,6 +127,7 @@ OPERATORS = [
         error=EXACT,
         dtypes=NUMERIC,
         traits=frozenset({"linear"}),
+        complex=True,
     ),
     # Older names.
     twin(
