@@ -22,6 +22,8 @@ from .call_signature import argument_names, required_names
 from .declare import Operator
 
 _REPLACED = ("size_average", "reduce")
+# NumPy's names, which torch's parser of arguments takes for its own.
+_OF_NUMPY = {"axis": "dim", "keepdims": "keepdim"}
 OUT = ".out"
 
 
@@ -33,6 +35,8 @@ def common_form(
     does not describe stays as it is."""
     names, required = _described(operator)
     given, named = tuple(args), dict(kwargs)
+    if any(name in named for name in _OF_NUMPY) and _is_torchs(operator):
+        named = {_OF_NUMPY.get(name, name): value for name, value in named.items()}
     if required < len(given) <= len(names) and not set(names[required : len(given)]) & set(named):
         named |= zip(names[required:], given[required:], strict=False)
         given = given[:required]
@@ -60,8 +64,7 @@ def _described(operator: Operator) -> tuple[tuple[str, ...], int]:
     into = operator.name.endswith(OUT)  # takes the destination, then what its operator takes
     operator = operator.form_of or operator
     function: Any = operator.callable
-    if not str(getattr(function, "__module__", None) or "torch").startswith("torch"):
-        # Our own formulas, and those of whoever declares an operator: hooks fit what is drawn.
+    if not _is_torchs(operator):  # hooks fit what is drawn
         return (operands := required_names(operator)), len(operands)
     if "random" in operator.traits:
         return (), 0  # hooks take what a distribution is given in the order of the call
@@ -75,6 +78,13 @@ def _described(operator: Operator) -> tuple[tuple[str, ...], int]:
             names = names[:place]
             break
     return (("out", *names), required + 1) if into else (names, required)
+
+
+def _is_torchs(operator: Operator) -> bool:
+    """Whether torch itself takes the arguments: not a formula of ours, or of whoever declares an
+    operator."""
+    function: Any = (operator.form_of or operator).callable
+    return str(getattr(function, "__module__", None) or "torch").startswith("torch")
 
 
 def _overloads(operator: Operator) -> list[tuple[str, ...]]:

@@ -34,7 +34,8 @@ MEASURED = ("lstm", "gru", "rnn", "multi_head", "masked.", ".squares", "index_re
 
 
 def forms(operator: Operator, case: Case) -> Iterator[Case]:
-    """The same call with every argument named, and with all that can by position."""
+    """The same call with every argument named, with all that can by position, and with NumPy's
+    names."""
     names = argument_names(operator)
     if 0 < len(case.args) <= len(names):
         named = dict(zip(names, case.args, strict=False))
@@ -46,6 +47,10 @@ def forms(operator: Operator, case: Case) -> Iterator[Case]:
         args.append(kwargs.pop(name))
     if len(args) > len(case.args):
         yield replace(case, args=tuple(args), kwargs=kwargs)
+    if {"dim", "keepdim"} & set(case.kwargs):
+        of_numpy = {"dim": "axis", "keepdim": "keepdims"}
+        renamed = {of_numpy.get(name, name): value for name, value in case.kwargs.items()}
+        yield replace(case, kwargs=renamed)
 
 
 def model(case: Case, direction: str) -> tuple[float, list[float]] | None:
