@@ -57,14 +57,15 @@ def logit_magnitude(
 
 
 def polygamma(d: Drawing) -> Call:
-    """In float16 where ζ(n + 1, x), which is rounded before it is multiplied by n!, is neither
-    large nor subnormal."""
-    low, high = (1.0, 6.0) if d.dtype == "float16" else (0.25, 30.0)
-    n = d.integer(0, 4)
+    """Low orders, and some whose factorial leaves the format; of fractions on both sides of the
+    poles. Shrinks towards the digamma function."""
+    low = -6.0 if d.floating else 1.0
+    n = d.choice(0, 1, 2, 3, 4, 1, 2, 3, 5, 8, 12, 33, 100, 200)
     # At the poles of even orders the limits of both sides differ.
     ends = ("inf", "nan", "-1", "0") if n % 2 else ("inf", "nan")
-    values = ("tokens", low, high, *ends) if n and d.choice(*[False] * 5, True) else None
-    x = d.tensor(shape_of(d), Domain(low, high, points=(1.0, 1.4616)), values=values)
+    values = ("tokens", 0.25, 30.0, *ends) if n and d.choice(*[False] * 5, True) else None
+    points = (1.0, 1.4616, -0.5, -1.5)
+    x = d.tensor(shape_of(d), Domain(low, 30.0, points=points), values=values)
     return call(n, x)
 
 

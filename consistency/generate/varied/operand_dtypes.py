@@ -19,12 +19,12 @@ SMALL = 9.0  # whole numbers that stand for fractions
 ANY_FORMAT = frozenset({"uniform", "normal", "integers", "tokens"})
 
 
-def of(case: Case) -> Iterator[Case]:
-    """Each tensor of the case's dtype in turn in every other one; masks and indices keep
-    theirs. Some pairs are refused by the call."""
+def of(case: Case, most: int = MOST_TENSORS) -> Iterator[Case]:
+    """Each tensor of the case's dtype in turn, up to ``most``, in every other one; masks and
+    indices keep theirs. Some pairs are refused by the call."""
     if sum(tensor.dtype == case.dtype for tensor in case.tensors) < 2:
         return  # it would be a case of another dtype
-    for number, tensor in enumerate(case.tensors[:MOST_TENSORS]):
+    for number, tensor in enumerate(case.tensors[:most]):
         if not isinstance(tensor, TensorRecipe) or tensor.dtype != case.dtype or tensor.special:
             continue
         for dtype in ALL:

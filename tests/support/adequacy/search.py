@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from consistency.core.dtypes import floats
 from consistency.core.model import Case
-from consistency.core.recipe import INLINE_BYTES, Literal, TensorRecipe
+from consistency.core.recipe import INLINE_BYTES, Literal, TensorRecipe, tensors
 from consistency.engine.unit_cases import draw
 from consistency.generate.ordinary_cases import is_ordinary
 from consistency.generate.variations import is_possible
@@ -62,6 +62,7 @@ OF_CLASSES = frozenset(
 MOST, MOST_OF_OTHERS = {"float32": 14, "float16": 6, "bfloat16": 6, "int64": 6}, 4
 LEAST = 2.0  # what a case must reach anew, in the weights below
 TRIALS = 24  # candidates that are judged
+MOST = 8  # tensors of a call that get another dtype in turn
 BASES, FEW = 3, 4  # plain calls whose operands get other dtypes, with tensors of some elements
 
 
@@ -83,6 +84,7 @@ OF_REPORTED = Search(60, 120, 0.0)  # each call, for which condition matters is 
 OF_ALONE = Search(12, 30, 0.9)
 OF_ZEROS = Search(4, 8, 1.9)
 OF_PROMOTED, PROMOTED_IN_OTHERS = Search(24, 48, 1.9), Search(4, 12, 1.9)
+OF_OPTIONS = Search(10, 30, 0.9)
 IN_OTHER_FORMATS = Search(24, 48, 1.9)  # half precision and complex64: kernels of their own
 IN_LONG_FORMATS, IN_INTEGERS = Search(8, 16, 1.9), Search(10, 20, 1.9)
 PLAIN_COUNT = 240  # draws among whose options combinations are looked for
@@ -160,7 +162,24 @@ def promoted(operator: Operator, dtype: str, failing: list[Case] | None = None) 
     plain.sort(key=lambda case: (_smallest(case) < FEW, len(case.kwargs)))
     calls = [other for case in plain[:BASES] for other in operand_dtypes.of(case)]
     search = OF_PROMOTED if dtype == operator.dtypes[0] else PROMOTED_IN_OTHERS
-    return _chosen(operator, calls, reached, search, failing, "tensor")
+    found = _chosen(operator, calls, reached, search, failing, "tensor")
+    # Options that are tensors (weights, masks, statistics): a call for every set of them.
+    others = (o for case in _with_other_options(plain) for o in operand_dtypes.of(case, MOST))
+    calls = [o for o in others if all(map(floats, {t.dtype for t in o.tensors}))]
+    return found + _chosen(operator, calls, reached, OF_OPTIONS, failing, "tensor")
+
+
+def _with_other_options(plain: list[Case]) -> Iterator[Case]:
+    """The first case of every set of tensors among the options that the first cases lack."""
+    seen = {_operands(case) for case in plain[:BASES]}
+    for case in plain[BASES:]:
+        if _operands(case) not in seen:
+            seen.add(_operands(case))
+            yield case
+
+
+def _operands(case: Case) -> tuple[int, frozenset[str]]:
+    return len(case.tensors), frozenset(k for k, v in case.kwargs.items() if any(tensors(v)))
 
 
 def _smallest(case: Case) -> int:
