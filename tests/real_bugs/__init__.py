@@ -60,6 +60,8 @@ from . import (  # noqa: F401
     twentyfirst_list_reductions,
     twentysecond_list,
     twentysecond_list_reductions,
+    twentythird_list,
+    twentythird_list_reductions,
 )
 from .model import BUGS, Bug
 

@@ -73,6 +73,8 @@ TOPICS = {
     "twentyfirst list reductions": "A 21st list, of torch's own backends: sums, layers, gradients",
     "twentysecond list": "A 22nd list, of all backends: functions, whole numbers, places",
     "twentysecond list reductions": "A 22nd list, of all backends: sums, layers, gradients",
+    "twentythird list": "A 23rd list, of torch's own backends: functions, places, dtypes",
+    "twentythird list reductions": "A 23rd list, of torch's own backends: sums, layers, gradients",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 
