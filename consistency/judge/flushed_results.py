@@ -31,6 +31,8 @@ def flushed_pareto_front(
         terms = elements.reference.flushed_terms()
         if len(terms) == len(outputs) and terms[elements.index].tensor is not None:
             some = flat(terms[elements.index].tensor, wide=True)  # type: ignore[arg-type]
+            if 2 * some.size == elements.elements:  # both parts of a complex number share them
+                some = np.repeat(some, 2)
             some = np.nan_to_num(some[elements.keep] if elements.keep is not None else some)
             flushed_error = np.fmax(flushed_error - some, 0.0)
         flushed_error = flushed_error[mask] if mask is not None else flushed_error

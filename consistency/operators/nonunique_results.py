@@ -234,7 +234,7 @@ def remainder_neighbors(args: Args, kwargs: Kwargs, outputs: Tensors) -> list[Te
     integer, but is none itself, as :func:`quotient_neighbors` has it."""
     if not outputs[0].dtype.is_floating_point:
         return []
-    divisor = args[1].abs() if isinstance(args[1], torch.Tensor) else abs(args[1])
+    divisor = abs(1 * args[1])  # of booleans there is no magnitude
     quotient = torch.true_divide(args[0], args[1])
     near = beside(quotient, 0.0, unit_of(args))
     return neighbors(_without_whole(near, quotient, args), outputs[0], divisor)

@@ -10,8 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from consistency import operators
 from consistency.core.model import Case, Result
 from consistency.core.recipe import TensorRecipe
+from consistency.diagnose.case_runner import judge_case
+from consistency.judge import tolerances
 from tests.judge.test_healthy_results import judged
 from tests.support.catalog.model import Call, Played, one_of
 
@@ -156,3 +159,41 @@ def test_integers_that_wrap_or_have_no_negative_zero_are_not_accused(case: Case)
     (found,) = judged(case, "cpu", directions=("forward",))
     assert not found.verdict.fails
     assert not found.verdict.passes
+
+
+FRACTIONS = ("normal", 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(
+            "fmod",
+            "float32",
+            (
+                TensorRecipe((1, 21), "float32", ("normal", 0.0, 128.0), 656),
+                TensorRecipe((1, 21), "bool", ("integers", 1, 1), 4602, leaf=False),
+            ),
+        ),
+        Case(
+            "cat",
+            "float16",
+            (
+                [
+                    TensorRecipe((1, 8, 14, 33), "complex64", FRACTIONS, 11491),
+                    TensorRecipe((1, 8, 14, 31), "float16", FRACTIONS, 15142),
+                ],
+            ),
+            {"dim": -1},
+            1048576,
+        ),
+    ],
+    ids=lambda case: case.operator,
+)
+def test_wrong_results_of_operands_of_other_kinds_fail(case: Case) -> None:
+    """Booleans have no magnitude, and both parts of a complex number share theirs."""
+    operator = operators.get(case.operator)
+    wrong = Played("wrong", lambda call: call.run() * 1.1)
+    for direction in operator.directions:
+        (result,) = judge_case(case, operator, [wrong], tolerances.load(), (direction,))
+        assert result.verdict.fails, result.explanation

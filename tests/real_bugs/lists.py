@@ -138,6 +138,13 @@ LISTS = (
         "images of one channel in a wider memory; not drawn: 0 beside 32 factors that overflow; "
         "admitted: a Python number that is not rounded to float16",
     ),
+    HeldOut(
+        23, "twentythird*", 24, 12, 13, "of torch's own backends",
+        "channels innermost behind an offset, weights of float32 beside half precision; with 50: a "
+        "slice of channels; not drawn: complex logarithmic sums, images of bytes, uint16, 2³² "
+        "bytes; admitted: the sign of equal zeros, casts that C does not define, the strides of "
+        "`nonzero`; expected of the CPU, too: factorials that leave the format",
+    ),
 )  # fmt: skip
 TABLE = """| list | reports | quick run | 50 fresh cases | since | missed, and drawn since |
 |---|---|---|---|---|---|
