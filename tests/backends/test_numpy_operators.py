@@ -201,6 +201,7 @@ sample("isin", whole(3, 4), whole(2), invert=True)
 sample("bincount", whole(9), minlength=6)
 sample("bincount", whole(9), real(9))
 sample("histc", real(40), 7, -1.0, 1.5)
+sample("histc", np.arange(116.0, 129.0), 151, 0.0, 151.0)
 
 # --- linear algebra, convolution
 
@@ -444,6 +445,7 @@ sample("transpose", real(2, 3, 4), 0, -1)
 sample("permute", real(2, 3, 4), (2, 0, 1))
 sample("movedim", real(2, 3, 4), (0, 1), (2, 0))
 sample("flip", real(2, 3, 4), (0, 2))
+sample("flip", real(2, 3, 4), dims=(1,))
 sample("fliplr flipud rot90 tril triu diag diagflat diagonal diag_embed", real(3, 4))
 sample("linalg.diagonal", real(2, 3, 4), offset=1)
 sample("rot90", real(2, 3, 4), 3, (1, 2))

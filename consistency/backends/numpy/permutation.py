@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from consistency.backends.numpy.dimensions import axis
+from consistency.backends.numpy.dimensions import axis, sizes
 from consistency.backends.numpy.dtypes import Array, Dims
 from consistency.backends.numpy.implementations import implements
 from consistency.backends.numpy.representation import conj
@@ -46,8 +46,9 @@ def movedim(input: Array, source: int | Sequence[int], destination: int | Sequen
 
 
 @implements("flip", wide=True, complex=True)
-def flip(input: Array, dims: Sequence[int]) -> Array:
-    return np.flip(input, tuple(dims)) if input.ndim else input
+def flip(input: Array, *places: int | Sequence[int], dims: Sequence[int] = ()) -> Array:
+    """`flip(x, (0, 1))`, and as a method `x.flip(0, 1)`."""
+    return np.flip(input, sizes(*places) if places else tuple(dims)) if input.ndim else input
 
 
 @implements("fliplr", wide=True, complex=True)

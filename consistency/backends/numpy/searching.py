@@ -115,5 +115,6 @@ def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0) -> Arra
     inside = input[(input >= low) & (input <= high)]
     if low == high:
         low, high = low - 1, high + 1
-    bin = np.minimum(((inside - low) / (high - low) * bins).astype(INDEX), bins - 1)
+    # Multiplied first, whole numbers of unit bins stay whole.
+    bin = np.minimum(((inside - low) * bins / (high - low)).astype(INDEX), bins - 1)
     return np.bincount(bin, minlength=bins).astype(input.dtype)
