@@ -52,7 +52,8 @@ def logit_magnitude(
     outputs: Tensors, x: Any, eps: float | None = None, *_: Any, **__: Any
 ) -> torch.Tensor:
     """The size of x·f'(x), 1/(1 − x): the bound 1 − eps is rounded like a number of its own."""
-    inside = x.detach() if eps is None else x.detach().clamp(eps, 1.0 - eps)
+    inside = x.detach() * 1.0  # of booleans, too
+    inside = inside if eps is None else inside.clamp(eps, 1.0 - eps)
     return torch.nan_to_num(1.0 / (1.0 - inside), nan=0.0, posinf=0.0).abs()
 
 

@@ -205,7 +205,7 @@ def of_gradients(formula: Formula) -> Callable[..., Any]:
                 ]
 
             plain = result(kept := _Steps())
-            against = signs(plain.numel(), 0.5).reshape(plain.shape)
+            against = signs(plain.numel(), 0.5).reshape(plain.shape).to(plain.dtype)
             of_values = _responses(lambda how: gradients(result(how)), kept, gradients(plain))
             of_gradients = _responses_to_gradients(kept, plain, against, leaves)
         moved = [a + b for a, b in zip(of_values, of_gradients, strict=True)]
@@ -218,7 +218,9 @@ def _tracking(value: Any, leaves: list[torch.Tensor]) -> Any:
     """The arguments with fresh leaves in place of floating tensors, in their order."""
     if isinstance(value, (list, tuple)):
         return type(value)(_tracking(item, leaves) for item in value)
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+    if not isinstance(value, torch.Tensor):
+        return value
+    if not (value.is_floating_point() or value.is_complex()):
         return value
     leaves.append(value.detach().requires_grad_(True))
     return leaves[-1]
