@@ -44,6 +44,8 @@ class ScaledElements(Elements):
         magnitude: Any = magnitudes[self.index] if self.index < len(magnitudes) else None
         if not isinstance(magnitude, torch.Tensor):
             return magnitude
+        if magnitude.is_complex():  # of a formula in which one operand is
+            magnitude = magnitude.abs()
         if magnitude.numel() != self.elements:  # both parts of a complex result share one S
             magnitude = torch.broadcast_to(
                 magnitude.unsqueeze(-1)

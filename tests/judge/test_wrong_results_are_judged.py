@@ -68,6 +68,7 @@ COMPLEX, REAL = (
     TensorRecipe((3, 4), dtype, UNIFORM, stop)
     for dtype, stop in (("complex64", 900), ("float32", 1900))
 )
+HALF = TensorRecipe((4,), "bfloat16", UNIFORM, 3900)
 FLAGS = TensorRecipe((3, 4), "bool", ("integers", 0, 1), 2900, leaf=False)
 
 
@@ -79,6 +80,7 @@ FLAGS = TensorRecipe((3, 4), "bool", ("integers", 0, 1), 2900, leaf=False)
         Case("formula.l1_loss", "float32", (COMPLEX, REAL), {}, 77),
         Case("logit", "bool", (FLAGS,), {"eps": 0.25}),
         Case("std_mean", "complex64", (COMPLEX,), {"axis": 1}, 77),
+        Case("nn.functional.rms_norm", "bfloat16", (COMPLEX, [4], HALF), {}, 77),
     ],
     ids=lambda case: case.operator,
 )
