@@ -155,8 +155,8 @@ def of_logcumsumexp_slopes(outputs: Tensors, x: Any, dim: Any, *_: Any, **__: An
     x = x.detach()
     if not x.ndim or not x.numel():
         return finite(2.0 + 4.0 * x.abs())
-    y, real, lost = torch.logcumsumexp(x, dim), x, 1.0
-    moduli = finite(y).abs()
+    y, real = torch.logcumsumexp(x, dim), x
+    moduli, lost = finite(y).abs(), torch.ones(())
     if x.is_complex():
         real = x.real
         lost = of_cancelled(torch.logcumsumexp(real, dim), y)
