@@ -27,7 +27,7 @@ from .declare import (
     products,
 )
 from .hooks import Args, Kwargs, Tensors, hook
-from .magnitudes import finite, of_cancelled, of_parts
+from .magnitudes import finite, of_cancelled
 from .nonunique_results import argument, extremum_along, tied_sums
 from .reductions import RESULT_DTYPES
 from .sampling import reducible
@@ -298,9 +298,9 @@ OPERATORS = [
         "logcumsumexp",
         scan(EXPONENTS),
         replace(
-            accumulated(of_parts(of_logcumsumexp), row),
+            accumulated(of_logcumsumexp, row),
             growth="linear",
-            backward=of_parts(of_logcumsumexp_slopes),
+            backward=of_logcumsumexp_slopes,
         ),
         complex=True,
         out=True,

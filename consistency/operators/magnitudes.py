@@ -19,24 +19,6 @@ def peak(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
     return tuple(2.0 * (largest(output) + 1.0) for output in outputs)
 
 
-def of_parts(magnitude: Magnitude) -> Magnitude:
-    """S for both parts of complex results, by a function of their moduli."""
-
-    def size(args: Args, kwargs: Kwargs, outputs: Tensors) -> Any:
-        found = magnitude(args, kwargs, outputs)
-        if not isinstance(found, (tuple, list)):
-            return _of_both_parts(found, outputs[0])
-        return tuple(_of_both_parts(s, o) for s, o in zip(found, outputs, strict=False))
-
-    return size
-
-
-def _of_both_parts(size: Any, output: torch.Tensor) -> Any:
-    if not isinstance(size, torch.Tensor) or not output.is_complex():
-        return size
-    return torch.stack([size, size], -1)
-
-
 def of_cancelled(moduli: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
     """Σ|eᶻ| ÷ |Σ eᶻ| of the logarithms of both: what a sum of complex exponentials loses by
     cancellation; 1 of real ones."""

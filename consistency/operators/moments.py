@@ -21,7 +21,7 @@ from .declare import (
     reduced,
 )
 from .hooks import Args, Kwargs, Tensors
-from .magnitudes import finite, of_cancelled, of_parts, repeats
+from .magnitudes import finite, of_cancelled, repeats
 from .reductions import SMALL, dims_of, op, over
 from .sampling import along, fitting, reducible
 
@@ -278,16 +278,16 @@ COMPLEX_NORM = ComplexVariant(error=NORM)
 
 
 OPERATORS = [
-    op("var", moments, accumulated(first_of(of_variance), reduced, backward=of_parts(of_slope)),
+    op("var", moments, accumulated(first_of(of_variance), reduced, backward=of_slope),
        complex=True, out=True, method=True),
     op("std", moments,
-       accumulated(first_of(of_deviation), reduced, backward=of_parts(of_steep_slope)),
+       accumulated(first_of(of_deviation), reduced, backward=of_steep_slope),
        complex=True, out=True, method=True),
     op("var_mean", moments,
-       accumulated(of_parts(of_variance), reduced, backward=of_parts(of_slope)),
+       accumulated(of_variance, reduced, backward=of_slope),
        reference=definitions.var_mean, complex=True),
     op("std_mean", moments,
-       accumulated(of_parts(of_deviation), reduced, backward=of_parts(of_steep_slope)),
+       accumulated(of_deviation, reduced, backward=of_steep_slope),
        reference=definitions.std_mean, complex=True),
     op("norm", norms(2, 1, 2.0, 2, 3, math.inf, -math.inf, 0), NORM,
        complex=COMPLEX_NORM, out=True, method=True),
@@ -298,7 +298,7 @@ OPERATORS = [
     op(
         "logsumexp",
         over(EXPONENTS, full=False),
-        accumulated(of_parts(of_logsumexp), reduced, backward=of_parts(of_softmax_share),
+        accumulated(of_logsumexp, reduced, backward=of_softmax_share,
                     wide_accumulation=False),
        dtypes=EVERY, complex=True, out=True, method=True),
 ]  # fmt: skip

@@ -17,7 +17,7 @@ from consistency.core.verdict import VerdictKind
 from consistency.diagnose.case_runner import judge_case
 from consistency.generate.materialize import prepare
 from consistency.judge import tolerances
-from consistency.reference import Reference
+from consistency.reference import Reference, quiet
 from tests.support.catalog.model import Played
 
 UNIFORM = ("uniform", -1.0, 1.0)
@@ -142,3 +142,14 @@ def test_a_scale_that_names_other_pixels_than_the_sizes(
     image = TensorRecipe((1, 1, pixels), "float64", UNIFORM, 2007)
     case = Case("nn.functional.interpolate", "float64", (image,), {"scale_factor": scale})
     assert (proved(case, 1) is not None) == proved_at_all
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_no_gradient_that_is_not_finite_is_proved(dtype: str) -> None:
+    """A variance divided by no degrees of freedom is infinite; its gradient is a matter of how it
+    is computed, and torch's is finite."""
+    x = TensorRecipe((9, 9, 13, 3), dtype, ("wide", -10, 10, 1), 23825)
+    case = Case("var", dtype, (x,), {"correction": 5, "dim": [3]}, 11806)
+    with quiet():  # torch warns of it
+        assert proved(case, 407, "backward") is None
+    assert proved(replace(case, kwargs={"dim": [3]}), 407, "backward") is not None

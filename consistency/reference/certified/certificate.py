@@ -167,9 +167,12 @@ class Certifier:
                     *(part.tolist() for part in evaluate_all((node.re, node.im), places)),
                     strict=True,
                 )
+                numbers = list(parts)
+                if self.direction == "backward":
+                    numbers = [(_finite(re), _finite(im)) for re, im in numbers]
                 return {
                     p: _complex_certificate(p, re, im, bits)
-                    for p, (re, im) in zip(positions, parts, strict=True)
+                    for p, (re, im) in zip(positions, numbers, strict=True)
                 }
             values = evaluate(node, places).tolist()
             if self.direction == "backward":
@@ -195,12 +198,7 @@ class Certifier:
         computed. Raises Unsure."""
         if output == 0 and self._limits is not None and not math.isnan(self._limits[position]):
             return float(self._limits[position])
-        if type(value) is float and value - value != 0.0:
-            raise Unsure(
-                "a gradient that is not finite, which depends on the order of what is multiplied "
-                "and summed"
-            )
-        return value
+        return _finite(value)
 
     def _run_operator(self, arguments: Arguments) -> tuple[Output, ...]:
         function = self._function()
@@ -350,6 +348,16 @@ def _certificate(position: int, value: Element, bits: int) -> Certificate | None
         if high_and_tail is None
         else Certificate(position, *high_and_tail, _digits(value), bits)
     )
+
+
+def _finite(value: Element) -> Element:
+    """An element of a gradient. Raises Unsure for NaN and infinities."""
+    if type(value) is float and value - value != 0.0:
+        raise Unsure(
+            "a gradient that is not finite, which depends on the order of what is multiplied and "
+            "summed"
+        )
+    return value
 
 
 def _complex_certificate(position: int, re: Element, im: Element, bits: int) -> Certificate | None:
