@@ -153,3 +153,19 @@ def test_no_gradient_that_is_not_finite_is_proved(dtype: str) -> None:
     with quiet():  # torch warns of it
         assert proved(case, 407, "backward") is None
     assert proved(replace(case, kwargs={"dim": [3]}), 407, "backward") is not None
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "logcumsumexp"])
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_the_branch_of_a_logarithm_of_complex_sums(name: str, direction: str) -> None:
+    """Within ±1.5 of the real axis every way to add has the same one."""
+
+    def case(*values: Any) -> Case:
+        x, y = (TensorRecipe((4,), "complex128", values, stop) for stop in (2007, 3007))
+        args = (x, y) if name == "logaddexp" else (x, 0)
+        return Case(name, "complex128", args, {}, 77)
+
+    certificate = proved(case(*UNIFORM), 2, direction)
+    assert certificate is not None
+    assert certificate.high.imag != 0.0
+    assert proved(case("uniform", 2.0, 4.0), 2, direction) is None

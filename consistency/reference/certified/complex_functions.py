@@ -222,6 +222,27 @@ def power(base: Any, exponent: Any) -> Any:
     return exp(mul(exponent, log(base)))
 
 
+# With imaginary parts within ±1.5, exponentials lie to the right of the imaginary axis, and so do
+# their sums, whatever the order: every way to compute the logarithm has the same branch.
+_RIGHT = 1.5
+
+
+def is_left(z: Any) -> Node:
+    """Where an exponential may lie on the left of the imaginary axis."""
+    return real.less(_RIGHT, real.maximum(pair(z).im, real.neg(pair(z).im)))
+
+
+def log_of_sum(exponentials: Any, left: Node) -> Pair:
+    """The logarithm of sums of exponentials; unknown where one of them is ``left``, since which
+    branch it is on then is not documented."""
+    result = log(exponentials)
+    return Pair(real.doubted(result.re, left), real.doubted(result.im, left))
+
+
+def logaddexp(a: Any, b: Any) -> Pair:
+    return log_of_sum(add(exp(pair(a)), exp(pair(b))), real.or_(is_left(a), is_left(b)))
+
+
 def _reciprocal(z: Any) -> Any:
     """1/z, unknown at 0."""
     result = div(1.0, z)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import bessel_functions as b
+from .. import complex_functions as cf
 from .. import complex_numbers as c
 from .. import error_functions as ef
 from .. import gamma_functions as g
@@ -69,7 +70,7 @@ def igammac(self: Any, other: Any) -> Any:
 @entry("logaddexp")
 def logaddexp(self: Any, other: Any) -> Any:
     if c.is_complex(self) or c.is_complex(other):
-        raise Unsure("which branch of the logarithm the sum is on is not documented")
+        return cf.logaddexp(self, other)
     return lg.logaddexp(self, other)
 
 
