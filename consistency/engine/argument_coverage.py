@@ -28,10 +28,9 @@ _DRAWABLE = frozenset({*dtypes.FORMATS, *dtypes.INTEGER_RANGE, *dtypes.PARTS})
 DTYPE_REASONS: tuple[tuple[str, str, str], ...] = (
     ("*softm*", "*", "only where a result dtype is given: softmax.with_dtype is drawn"),
     ("*matrix_exp", "*float16", "not one result is right in half precision (docs/findings.md)"),
-    ("special.i1*", "*float16", "torch has no gradient in half precision"),
     ("angle", "*", "the angle of what has no sign is 0"),
     ("nn.functional.interpolate", "uint8", "weights of eight bits: another algorithm"),
-    ("masked.a[mr]*", "*int*", "rows without any element hold the end of the dtype"),
+    ("masked.am*", "*int*", "rows without any element hold the end of the dtype"),
     ("*", "complex*", "no error model for complex numbers yet"),
     ("*", "*float16", "no error model for half precision yet"),
     ("*", "*", "not declared yet"),
