@@ -383,10 +383,27 @@ def without(cases: list[dict[str, Any]], dropped: Collection[str]) -> list[dict[
 def line(operator: str, dtype: str, cases: list[dict[str, Any]]) -> dict[str, Any]:
     """One line of a file: what all of its cases share is told once."""
     kept = [
-        {k: v for k, v in case.items() if k not in ("operator", "dtype") and v not in ({}, [], 0)}
+        {
+            k: without_derived(v)
+            for k, v in case.items()
+            if k not in ("operator", "dtype") and v not in ({}, [], 0)
+        }
         for case in cases
     ]
     return {"operator": operator, "dtype": dtype, "cases": kept}
+
+
+def without_derived(value: Any) -> Any:
+    """An argument whose literal tensors lack what their bytes tell: length and SHA-256."""
+    if isinstance(value, list):
+        return [without_derived(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"literal"} and "hex" in value["literal"]:
+        body = value["literal"]
+        left_out = {"sha256", "bytes", *(() if body.get("offset") else ("offset",))}
+        return {"literal": {k: v for k, v in body.items() if k not in left_out}}
+    return {k: without_derived(v) for k, v in value.items()}
 
 
 def share(row: dict[str, Any]) -> dict[str, Any]:

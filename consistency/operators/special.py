@@ -58,15 +58,20 @@ def logit_magnitude(
 
 
 def polygamma(d: Drawing) -> Call:
-    """Low orders, and some whose factorial leaves the format; of fractions on both sides of the
-    poles. Shrinks towards the derivative of the digamma function."""
-    low = -6.0 if d.floating else 1.0
+    """Low orders, and some whose factorial leaves the format, on both sides of the poles. In
+    float16 mostly where ζ(n + 1, x), which is rounded before it is multiplied by n!, is neither
+    large nor subnormal. Shrinks towards the derivative of the digamma function right of them."""
     n = d.choice(1, 0, 2, 3, 4, 1, 2, 3, 5, 8, 12, 33, 100, 200)
+    low, high = (1.0, 8.0) if d.dtype == "float16" else (0.25, 30.0)
     # At the poles of even orders the limits of both sides differ.
     ends = ("inf", "nan", "-1", "0") if n % 2 else ("inf", "nan")
-    values = ("tokens", 0.25, 30.0, *ends) if n and d.choice(*[False] * 5, True) else None
-    points = (1.0, 1.4616, -0.5, -1.5)
-    x = d.tensor(shape_of(d), Domain(low, 30.0, points=points), values=values)
+    values: tuple[Any, ...] | None = None
+    if n and d.choice(*[False] * 5, True):
+        values = ("tokens", low, high, *ends)
+    elif d.floating:  # apart from the others, where their bounds tell what is expected
+        beyond = (("uniform", 8.0, 30.0),) if high < 30.0 else ()
+        values = d.choice(None, None, None, ("uniform", -6.5, 0.5), *beyond)
+    x = d.tensor(shape_of(d), Domain(low, high, points=(1.0, 1.4616)), values=values)
     return call(n, x)
 
 

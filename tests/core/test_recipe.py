@@ -209,6 +209,19 @@ def test_a_large_literal_travels_beside_the_line() -> None:
         Case.from_line(there.line, {digest: data[:-1] + b"\1"})
 
 
+def test_bytes_in_the_line_need_no_name() -> None:
+    named = Case("exp", "float32", (Literal(bytes(8), "float32", (2,), (1,)),))
+    data = json.loads(named.line)
+    body = data["args"][0]["literal"]
+    for derived in ("sha256", "bytes", "offset"):
+        del body[derived]
+    assert Case.from_json(data) == named
+    assert Case.from_json(data).line == named.line
+    del body["hex"]
+    with pytest.raises(RecipeError, match="malformed 'literal' in a recipe: 'sha256' is missing"):
+        Case.from_json(data)
+
+
 def test_what_is_no_argument_is_refused() -> None:
     for thing in (object(), {"a": 1}, torch.device("cpu")):
         with pytest.raises(

@@ -22,7 +22,7 @@ from consistency.generate.varied import (
     values,
     wider,
 )
-from tests.support.adequacy import ordinary_calls
+from tests.support.adequacy import ordinary_calls, search
 from tests.support.adequacy.conditions import further
 from tests.support.adequacy.search import soundness
 
@@ -211,3 +211,18 @@ def test_an_index_keeps_its_dtype() -> None:
     index = TensorRecipe((4,), "int64", ("integers", 0, 3), 5000, leaf=False)
     case = Case("index_select", "float32", (MATRIX, 0, index))
     assert all(other.tensors[1] == index for other in operand_dtypes.of(case))
+
+
+def test_options_that_are_tensors_get_other_dtypes_too() -> None:
+    x, y, weight = (TensorRecipe((4,), "float16", UNIFORM, stop) for stop in (900, 1900, 2900))
+    name = "nn.functional.binary_cross_entropy_with_logits"
+    plain = [Case(name, "float16", (x, y), {}, stop) for stop in range(search.BASES + 1)]
+    weighted = [Case(name, "float16", (x, y), {"weight": weight}, stop) for stop in (7, 8)]
+    assert list(search._with_other_options([*plain, *weighted])) == weighted[:1]
+
+
+def test_conditions_that_no_case_meets_are_sought() -> None:
+    operator = operators.get("outer")
+    found = search.further(operator, "int8")
+    assert len(found) <= search.MOST_OF_OTHERS
+    assert all(is_possible(operator, case) for case in found)

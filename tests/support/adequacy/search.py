@@ -62,7 +62,7 @@ OF_CLASSES = frozenset(
 MOST, MOST_OF_OTHERS = {"float32": 14, "float16": 6, "bfloat16": 6, "int64": 6}, 4
 LEAST = 2.0  # what a case must reach anew, in the weights below
 TRIALS = 24  # candidates that are judged
-MOST = 8  # tensors of a call that get another dtype in turn
+OPERANDS = 8  # tensors of a call that get another dtype in turn
 BASES, FEW = 3, 4  # plain calls whose operands get other dtypes, with tensors of some elements
 
 
@@ -164,7 +164,7 @@ def promoted(operator: Operator, dtype: str, failing: list[Case] | None = None) 
     search = OF_PROMOTED if dtype == operator.dtypes[0] else PROMOTED_IN_OTHERS
     found = _chosen(operator, calls, reached, search, failing, "tensor")
     # Options that are tensors (weights, masks, statistics): a call for every set of them.
-    others = (o for case in _with_other_options(plain) for o in operand_dtypes.of(case, MOST))
+    others = (o for case in _with_other_options(plain) for o in operand_dtypes.of(case, OPERANDS))
     calls = [o for o in others if all(map(floats, {t.dtype for t in o.tensors}))]
     return found + _chosen(operator, calls, reached, OF_OPTIONS, failing, "tensor")
 
