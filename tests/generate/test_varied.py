@@ -224,5 +224,5 @@ def test_options_that_are_tensors_get_other_dtypes_too() -> None:
 def test_conditions_that_no_case_meets_are_sought() -> None:
     operator = operators.get("outer")
     found = search.further(operator, "int8")
-    assert len(found) <= search.MOST_OF_OTHERS
+    assert found
     assert all(is_possible(operator, case) for case in found)
