@@ -23,7 +23,7 @@ FAMILY_MODULES = (
     "cumulative", "matmul", "contractions",
     "convolution", "normalization", "softmax", "activations", "pooling", "losses", "classification",
     "distances", "indexing",
-    "scattering", "movement", "joining", "sorting", "linear_algebra", "decompositions",
+    "scattering", "movement", "joining", "sorting", "linear_algebra", "decompositions", "factored",
     "factor_squares", "fourier",
     "interpolation", "embedding",
     "attention", "recurrent", "creation", "random", "dropout", "inplace", "view_copies",

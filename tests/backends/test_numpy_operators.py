@@ -266,6 +266,8 @@ sample("linalg.solve", m, real(2, 4, 3))
 sample("linalg.solve", real(3, 4, 4), real(3, 4))
 sample("linalg.solve", m, real(2, 3, 4), left=False)
 sample("linalg.solve_triangular", spd(4), real(4, 2), upper=True, unitriangular=True)
+sample("triangular_solve", real(4, 2), spd(4), upper=False, transpose=True)
+sample("triangular_solve", real(4, 2), spd(4), unitriangular=True)
 sample("linalg.matrix_power", m, -3)
 for matrix_order in ("fro", "nuc", 1, -1, 2, -2, float("inf")):
     sample("linalg.matrix_norm linalg.norm", real(4, 3), matrix_order)

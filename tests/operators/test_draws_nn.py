@@ -24,8 +24,8 @@ from tests.support.drawing import REFUSED, assert_telling, draw
 MODULES = (
     "matmul", "contractions", "convolution", "normalization", "softmax", "activations", "pooling",
     "losses", "classification",
-    "distances", "linear_algebra", "decompositions", "fourier", "interpolation", "embedding",
-    "attention", "recurrent",
+    "distances", "linear_algebra", "decompositions", "factored", "fourier", "interpolation",
+    "embedding", "attention", "recurrent",
     "dropout",
 )  # fmt: skip
 OPERATORS = [

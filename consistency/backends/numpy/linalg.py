@@ -72,6 +72,16 @@ def _substituted(triangle: Array, B: Array, upper: bool) -> Array:
     return found
 
 
+@implements("triangular_solve", complex=True)
+def triangular_solve(
+    b: Array, A: Array, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> tuple[Array, Array]:
+    """The solution, and the matrix as it was."""
+    matrix = A.swapaxes(-1, -2) if transpose else A
+    found = solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular)
+    return found, np.broadcast_to(A, (*found.shape[:-2], *A.shape[-2:]))
+
+
 @implements("linalg.cholesky", "cholesky", complex=True)
 def cholesky(input: Array, upper: bool = False) -> Array:
     if not upper:
