@@ -49,6 +49,10 @@ SHAPELESS = frozenset(
 LARGE = ("normal", 0.0, 300.0)
 SQUARING = frozenset({"normalization", "reduction"})
 UNCHECKED = frozenset({"optimizers", "rnn"})  # kernels that check little, and end the process
+# Whose sizes are chosen so that no rounding decides where a window begins, or a bin.
+FIXED = frozenset(
+    {"nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d", "histogram"}
+)
 NUMBERS_ONLY = frozenset({"pooling"})  # torch takes an int or a float there
 SQUARE = frozenset({"diagonal", "exchanged", "positive-definite"})  # of n x n matrices, n first
 
@@ -69,7 +73,8 @@ def with_variations(operator: Operator, cases: list[Case]) -> list[Case]:
 def _varied(operator: Operator, case: Case) -> Case | None:
     """One of the case's variations, which its hash names; None where those tried cannot be
     called."""
-    if any(t.special for t in case.tensors if isinstance(t, TensorRecipe)):
+    special = any(t.special for t in case.tensors if isinstance(t, TensorRecipe))
+    if special or operator.name in FIXED:
         return None
     found = [
         other

@@ -20,16 +20,13 @@ from .variants import in_place_form, with_complex
 
 FAMILY_MODULES = (
     "unary", "special", "binary", "ternary", "comparisons", "casts", "reductions", "moments",
-    "cumulative", "matmul", "contractions",
-    "convolution", "normalization", "softmax", "activations", "pooling", "losses", "classification",
-    "distances", "indexing",
-    "scattering", "movement", "joining", "sorting", "linear_algebra", "decompositions", "factored",
-    "factor_squares", "fourier",
-    "interpolation", "embedding",
-    "attention", "recurrent", "creation", "random", "dropout", "inplace", "view_copies",
-    "masked", "polynomials", "windows",
-    "complex_parts",
-    "call_forms", "aten_forms", "formulas", "programs", "foreach", "optimizers", "train_then_eval",
+    "cumulative", "matmul", "contractions", "convolution", "normalization", "limited_norms",
+    "softmax", "activations", "pooling", "fractional_pooling", "losses", "classification",
+    "distances", "indexing", "scattering", "movement", "joining", "sorting", "histograms",
+    "linear_algebra", "decompositions", "factored", "factor_squares", "fourier",
+    "interpolation", "embedding", "attention", "recurrent", "creation", "random", "dropout",
+    "inplace", "view_copies", "masked", "polynomials", "windows", "complex_parts", "call_forms",
+    "aten_forms", "formulas", "programs", "foreach", "optimizers", "train_then_eval",
 )  # fmt: skip
 _BACKENDS = (
     "cpu",

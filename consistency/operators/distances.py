@@ -105,6 +105,12 @@ def triplet(d: Drawing) -> Call:
     )
 
 
+def triplet_of_default(d: Drawing) -> Call:
+    """With the distance that is used where none is given: the Euclidean one."""
+    drawn = triplet(d)
+    return call(*drawn.args, **{k: v for k, v in drawn.kwargs.items() if k not in ("p", "eps")})
+
+
 def cosine_embedding(d: Drawing) -> Call:
     shape = rows(d)[d.integer(0, 1) :]
     target = d.tensor(shape[:-1], PLAIN, values=("tokens", 1.0, 1.0, "-1", "-1", "1"))
@@ -248,6 +254,11 @@ OPERATORS = [
     distance(
         "nn.functional.triplet_margin_loss",
         triplet,
+        accumulated(of_triplet, last, backward=of_rows),
+    ),
+    distance(
+        "nn.functional.triplet_margin_with_distance_loss",
+        triplet_of_default,
         accumulated(of_triplet, last, backward=of_rows),
     ),
     distance(

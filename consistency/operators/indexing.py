@@ -24,6 +24,7 @@ from .declare import (
     call,
     family,
 )
+from .parameter_sampling import optional_arguments
 from .sampling import filled_shape, of_other_dtype, real_scalar, small, within
 
 LINEAR = frozenset({"linear"})
@@ -195,6 +196,12 @@ def few_nonzero(d: Drawing) -> Call:
     return call(d.tensor(filled_shape(d, min_rank, 3), values=values))
 
 
+def first_nonzero(d: Drawing) -> Call:
+    """As many positions as asked for: fewer than there are, or the rest filled. Shrinks to one."""
+    (x,) = few_nonzero(d).args
+    return call(x, size=d.size(1, 300), **optional_arguments(d, fill_value=(0, -7, 2**40)))
+
+
 def sorter(shape: Shape) -> Literal:
     """Positions of boundaries of this shape: in ascending order are also those of which each
     second one stands twice."""
@@ -277,6 +284,7 @@ OPERATORS = [
     op("where", chosen, complex=True),
     op("nonzero", few_nonzero, **PLACES, complex=True),
     op("argwhere", few_nonzero, **PLACES, complex=True),
+    op("nonzero_static", first_nonzero, **PLACES, complex=True),
     op("searchsorted", looked_up(boundaries_first=True), dtypes=NUMERIC, **PLACES, out=True,
        reference=definitions.searchsorted),
     op("bucketize", looked_up(boundaries_first=False), dtypes=NUMERIC, **PLACES, out=True,

@@ -13,7 +13,6 @@ from .declare import (
     EVERY,
     EXACT,
     FLOAT,
-    FLOATS,
     NUMERIC,
     Call,
     Domain,
@@ -45,7 +44,6 @@ SORTED = Domain(
 PLAIN = Domain(wide=(-10, 9))
 MODERATE = Domain(wide=(-8, 7))
 INFINITE = Domain(specials=("inf", "-inf"), wide=(-8, 7))
-UNBOUNDED = Domain(specials=("nan", "inf", "-inf"), wide=(-8, 7))
 Shape = tuple[int, ...]
 
 
@@ -175,38 +173,6 @@ def quantile(d: Drawing) -> Call:
     return call(d.tensor(shape, d.choice(MODERATE, MODERATE, MODERATE, INFINITE)), q, **kwargs)
 
 
-def histogram(d: Drawing) -> Call:
-    """Whole numbers in the middle of their bins, from one to (but in half formats) a thousand,
-    around 0 or beside it, some of them outside, NaN and infinities among them; or 0 and 1, which
-    are the ends where none are given, or two equal ones. No rounding changes a bin.
-
-    Shrinks towards nine bins around 0.
-    """
-    shape = d.shape(0, 2)
-    kinds = ["nine", "ends", "beside", "one", "outside"]
-    if d.dtype in FLOAT:
-        kinds[1:1] = ["hundred", "thousand"]
-    kind = d.choice(*kinds)
-    if kind == "ends":
-        bins = {"bins": d.choice(4, 9, 1)} if d.flag() else {}
-        equal = d.choice(None, None, 0, 2.0, -1)
-        bounds = {} if equal is None else {"min": equal, "max": equal}
-        return call(d.tensor(shape, PLAIN, values=("integers", 0, 1)), **bins, **bounds)
-    if kind == "thousand":
-        values = d.tensor(shape, PLAIN, values=("integers", 0, 1030))
-        return call(values, bins=1024, min=-0.5, max=1023.5)
-    reach = 20 if kind in ("beside", "outside") else 6
-    values = d.tensor(shape, UNBOUNDED, values=("integers", -reach, reach))
-    match kind:
-        case "hundred":
-            return call(values, min=-50.5, max=49.5)
-        case "beside":
-            return call(values, bins=16, min=-2.5, max=13.5)
-        case "one":
-            return call(values, bins=1, min=d.choice(-4.5, 0.5), max=4.5)
-    return call(values, bins=9, min=-4.5, max=4.5)
-
-
 def frequency(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """mode: how often the value occurs in its row, and whether the index leads to it."""
     dim = argument("dim", 1, -1, args, kwargs)
@@ -274,15 +240,5 @@ OPERATORS = [
             out=True,
         )
         for name in ("quantile", "nanquantile")
-    ),
-    op(
-        "histc",
-        histogram,
-        None,
-        FLOATS,
-        differentiable=False,
-        traits=frozenset(),
-        out=True,
-        reference=documented.histc,
     ),
 ]

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -72,6 +73,20 @@ def adaptive(spatial: Sequence[int], wanted: Sequence[int]) -> Windows:
     axes = []
     for size, n in zip(spatial, wanted, strict=True):
         axes.append(tuple(tuple(range(i * size // n, -(-(i + 1) * size // n))) for i in range(n)))
+    return Windows(tuple(spatial), tuple(axes))
+
+
+def fractional(
+    spatial: Sequence[int], wanted: Sequence[int], kernel: Sequence[int],
+    places: Sequence[Fraction],
+) -> Windows:  # fmt: skip
+    """Window i begins at ⌊(i + r)·α⌋ − ⌊r·α⌋ with α = (size − kernel) / (windows − 1), and the last
+    one at the end."""
+    axes = []
+    for size, n, k, r in zip(spatial, wanted, kernel, places, strict=True):
+        step = Fraction(size - k, n - 1) if n > 1 else Fraction(0)
+        begins = [math.floor((i + r) * step) - math.floor(r * step) for i in range(n - 1)]
+        axes.append(tuple(tuple(range(b, b + k)) for b in (*begins, size - k)))
     return Windows(tuple(spatial), tuple(axes))
 
 

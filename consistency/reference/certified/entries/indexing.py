@@ -109,6 +109,16 @@ def nonzero(self: Any, result: Any) -> Any:
     return Deferred(tuple(result.shape), lambda: np.argwhere(whole_numbers(truth(self))))
 
 
+@entry("nonzero_static")
+def nonzero_static(self: Any, result: Any, size: int, fill_value: int = -1) -> Any:
+    def places() -> Labels:
+        found = np.argwhere(whole_numbers(truth(self)))[:size]
+        rest = np.full((size - len(found), self.ndim), fill_value, dtype=np.int64)
+        return np.concatenate([found, rest])
+
+    return Deferred(tuple(result.shape), places)
+
+
 @entry("nonzero_numpy")
 def nonzero_numpy(self: Any, result: Any) -> Any:
     mask = truth(self)

@@ -127,11 +127,12 @@ def rms_norm(
 
 @entry("renorm")
 def renorm(self: Any, p: Any, dim: int, maxnorm: Any) -> Any:
-    """Rows within the limit stay unchanged. For longer ones the result is unknown, because the
-    documentation gives only an inequality."""
+    """Rows within the limit stay unchanged, and so do those of a norm that is NaN. Longer ones are
+    multiplied by maxnorm / (norm + 1e-7), as each of torch's backends does it
+    (``renorm_scale_factor_kernel``); the documentation gives only an inequality."""
     from ..norms import vector_norm
 
     dims = [d for d in range(self.ndim) if d != dim % self.ndim]
-    short = e.less_equal(vector_norm(self, float(p), dims, True), maxnorm)
-    unknown = e.Function("unknown", lambda x: None)
-    return c.each(lambda x: e.where(expand(short, x.shape), x, unknown(x)), self)
+    norm = vector_norm(self, float(p), dims, True)
+    factor = e.where(e.less(float(maxnorm), norm), e.div(float(maxnorm), e.add(norm, 1e-7)), 1.0)
+    return c.each(lambda x: e.mul(x, expand(factor, x.shape)), self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..elementwise import Function, div
 from ..movement import Labels, gather, reshape, scatter
 from ..nodes import Constant, Node, Positions, whole_numbers
 from ..orders import is_nan, keys
-from ..sliding_windows import Windows, adaptive, sliding, spread
+from ..sliding_windows import Windows, adaptive, fractional, sliding, spread
 from ..sums import sum_
 from . import entry
 
@@ -150,12 +151,16 @@ class Largest(Node):
 def _maximum(self: Node, windows: Windows, shape: tuple[int, ...]) -> tuple[Node, Node]:
     """Maxima, and their positions in the plane."""
     rank = len(windows.axes)
-    labels = windows.labels(_planes(self, rank))
+    values, at = _picked(self, windows.labels(_planes(self, rank)))
+    return reshape(values, shape), reshape(_within(at, math.prod(windows.spatial)), shape)
+
+
+def _picked(self: Node, labels: Labels) -> tuple[Node, Node]:
     at = Largest(self, labels, True)
     values = Lookup(
         self, Largest(self, labels, False), np.zeros(at.size, dtype=np.int64), unique=at
     )
-    return reshape(values, shape), reshape(_within(at, math.prod(windows.spatial)), shape)
+    return values, at
 
 
 def _within(at: Node, plane: int) -> Node:
@@ -199,6 +204,27 @@ def adaptive_max_pool(self: Any, output_size: Any, result: Any) -> Any:
     return _maximum(
         self, adaptive(self.shape[-rank:], result[0].shape[-rank:]), tuple(result[0].shape)
     )
+
+
+@entry("fractional_max_pool2d", "fractional_max_pool3d")
+def fractional_max_pool(
+    self: Any, kernel_size: Any, output_size: Any, random_samples: Any, result: Any
+) -> Any:
+    """Every plane has windows of its own. Torch's random numbers are in the order of the spatial
+    dimensions of volumes; of images, the first is that of the columns."""
+    rank, shape = len(kernel_size), tuple(result[0].shape)
+    planes, spatial = _planes(self, rank), self.shape[-rank:]
+    if not isinstance(random_samples, Constant):
+        raise Unknowable("places of windows that are computed")
+    size, labels = math.prod(spatial), []
+    for plane, numbers in enumerate(random_samples.data.reshape(planes, rank).tolist()):
+        places = [Fraction(number) for number in numbers]
+        windows = fractional(
+            spatial, output_size, kernel_size, places[::-1] if rank == 2 else places
+        )
+        labels.append(windows.labels(1) + plane * size)
+    values, at = _picked(self, np.concatenate(labels))
+    return reshape(values, shape), reshape(_within(at, size), shape)
 
 
 @entry("max_unpool2d", "max_unpool3d")

@@ -12,10 +12,11 @@ from .. import balls
 from .. import complex_numbers as c
 from ..balls import Element, Unknowable, Unsure
 from ..computed_positions import Deferred
-from ..elementwise import Function, to_real
+from ..elementwise import Function, div, sub, to_real
 from ..movement import Labels, gather, scatter
 from ..nodes import Constant, Node, everything, whole_numbers
 from ..orders import is_nan, keys
+from ..sums import sum_
 from . import entry
 
 
@@ -152,6 +153,54 @@ def histc(self: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
     else:
         place = Function("bin", lambda x: _bin(balls.real(x), low, high, bins), kind="int")(numbers)
     return scatter(Constant(np.ones(self.shape)), lambda: whole_numbers(place).reshape(-1), (bins,))
+
+
+@entry("histogram")
+def histogram(
+    self: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False
+) -> Any:
+    """Sums of weights, and the edges of the bins: those given, or equal steps between two numbers,
+    which are half of one less and more where they are equal, as in NumPy. Densities are divided by
+    the sum of all and by the width."""
+    numbers = to_real(self)
+    if isinstance(bins, Node):
+        edges: Node = to_real(bins)
+        place = Function(
+            "place", functools.partial(_between, everything(edges).tolist()), (), "int"
+        )
+    else:
+        low, high = map(balls.element, range or (0.0, 0.0))
+        if range is None:
+            low, high = _extremes(numbers)
+        if balls.equal(low, high) is True:
+            half = balls.element(0.5)
+            low, high = balls.sub(low, half), balls.add(high, half)
+        steps = Constant(np.arange(bins + 1) / 1.0)
+        width = balls.div(balls.sub(high, low), balls.element(float(bins)))
+        edges = Function("edge", lambda i: balls.add(low, balls.mul(i, width)))(steps)
+        place = Function("bin", lambda x: _bin(balls.real(x), low, high, bins), kind="int")
+    count = edges.size - 1
+    source = Constant(np.ones(self.shape)) if weight is None else to_real(weight)
+    sums = scatter(source, lambda: whole_numbers(place(numbers)).reshape(-1), (count,))
+    if density:
+        begins, ends = (
+            gather(edges, np.arange(first, first + count), (count,)) for first in (0, 1)
+        )
+        sums = div(div(sums, sum_(sums)), sub(ends, begins))
+    return sums, edges
+
+
+def _between(edges: list[Element], x: Element) -> int:
+    """The place of a number between ascending edges, −1 outside; the last one belongs to the last
+    bin."""
+    if type(x) is float and x != x:
+        return -1
+    above = [balls.less(x, edge) for edge in edges]
+    beyond = balls.less(edges[-1], x)
+    if None in above or beyond is None:
+        raise Unsure("a bin that balls do not decide")
+    below = above.count(False)  # edges at or below the number
+    return -1 if beyond or not below else min(below - 1, len(edges) - 2)
 
 
 def _at(x: Element, number: Element, place: int) -> int:
