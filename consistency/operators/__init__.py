@@ -20,6 +20,7 @@ from .variants import in_place_form, with_complex
 
 FAMILY_MODULES = (
     "unary", "special", "binary", "ternary", "comparisons", "casts", "reductions", "moments",
+    "statistics", "finite_differences",
     "cumulative", "matmul", "contractions", "convolution", "normalization", "limited_norms",
     "softmax", "activations", "pooling", "fractional_pooling", "losses", "classification",
     "distances", "indexing", "scattering", "movement", "joining", "sorting", "histograms",

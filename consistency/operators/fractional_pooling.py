@@ -4,12 +4,11 @@ numbers that decide the places are an argument here, and so the same on every ba
 from __future__ import annotations
 
 import math
-import struct
 from typing import Any
 
 from ..core.recipe import Literal
 from .declare import FLOATS, Call, Drawing, Sample, call, family
-from .parameter_sampling import channels, per_dim, spread
+from .parameter_sampling import channels, given_numbers, per_dim, spread
 from .pooling import MAXIMUM, PICKS, VALUES, at_maximum
 
 # Window i begins at ⌊(i + r)·α⌋ − ⌊r·α⌋ with α = (size − kernel) / (windows − 1), computed in the
@@ -25,11 +24,7 @@ def quarters(d: Drawing, shape: tuple[int, ...]) -> Literal:
     """0, 1/4, 1/2 and 3/4 in turn, in any order. Shrinks to zeros."""
     first, step = d.integer(0, QUARTERS - 1), d.integer(0, QUARTERS - 1)
     numbers = [(first + i * step) % QUARTERS / QUARTERS for i in range(math.prod(shape))]
-    code = {"float64": "d", "float16": "e"}.get(d.dtype, "f")
-    whole = [struct.pack(f"<{code}", number) for number in numbers]
-    data = b"".join(n[2:] if d.dtype == "bfloat16" else n for n in whole)  # its upper half
-    strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
-    return Literal(data, d.dtype, shape, strides)
+    return given_numbers(d, numbers, shape)
 
 
 def fractional(rank: int) -> Sample:

@@ -3,9 +3,13 @@ factors."""
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.dtypes import PARTS
+from ..core.recipe import Literal
 from .declare import ADDED, Domain, Drawing
 
 PLAIN = Domain()  # for tensors whose values are given: no special ones among them
@@ -42,6 +46,16 @@ def spread(value: int | Sequence[int], rank: int) -> list[int]:
     return (
         [value] * rank if isinstance(value, int) else [*value, *[value[-1]] * (rank - len(value))]
     )
+
+
+def given_numbers(d: Drawing, numbers: Sequence[float], shape: tuple[int, ...]) -> Literal:
+    """These numbers, which the format holds, in the real format of the case."""
+    dtype = PARTS.get(d.dtype, d.dtype)
+    code = {"float64": "d", "float16": "e"}.get(dtype, "f")
+    whole = [struct.pack(f"<{code}", number) for number in numbers]
+    data = b"".join(n[2:] if dtype == "bfloat16" else n for n in whole)  # its upper half
+    strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+    return Literal(data, dtype, shape, strides)
 
 
 def optional_arguments(d: Drawing, **options: tuple[Any, ...]) -> dict[str, Any]:

@@ -17,11 +17,11 @@ N = "nn.functional."
 NAMES = [
     "linalg.matrix_rank", "triangular_solve", "renorm", "renorm_", "renorm.out", "histogram",
     "nonzero_static", f"{N}fractional_max_pool2d", f"{N}fractional_max_pool3d",
-    f"{N}triplet_margin_with_distance_loss",
+    f"{N}triplet_margin_with_distance_loss", "cov", "gradient",
 ]  # fmt: skip
 WITH_GRADIENTS = [
     "triangular_solve", "renorm", "renorm_", f"{N}fractional_max_pool2d",
-    f"{N}fractional_max_pool3d", f"{N}triplet_margin_with_distance_loss",
+    f"{N}fractional_max_pool3d", f"{N}triplet_margin_with_distance_loss", "cov", "gradient",
 ]  # fmt: skip
 
 
@@ -75,6 +75,11 @@ def test_one_wrong_element_is_noticed(name: str) -> None:
         ("triangular_solve", "unitriangular"),
         ("linalg.matrix_rank", "rtol"),
         ("linalg.matrix_rank", "atol"),
+        ("cov", "correction"),
+        ("cov", "fweights"),
+        ("cov", "aweights"),
+        ("gradient", "spacing"),
+        ("gradient", "edge_order"),
         ("histogram", "range"),
         ("histogram", "weight"),
         ("histogram", "density"),
