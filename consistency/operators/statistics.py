@@ -17,11 +17,11 @@ ROUNDOFF = 2.0**-24
 
 def variables(d: Drawing) -> Call:
     """Each row is a variable, each column an observation; or one variable as a vector, or a single
-    number. Now and then observations count several times, or have weights. Shrinks towards two
-    plain rows."""
-    rows, columns = d.size(2, 17), d.size(2, 257)
-    shape = d.choice((rows, columns), (rows, columns), (rows, columns), (columns,), ())
-    options = optional_arguments(d, correction=(0, 2))
+    number. Now and then observations count several times, or have weights, or there is one only.
+    Shrinks towards two plain rows."""
+    rows, columns = d.size(2, 17), 1 if d.integer(0, 15) == 15 else d.size(2, 257)
+    shape = d.choice(*[(rows, columns)] * 6, (columns,), ())
+    options = optional_arguments(d, correction=(0, 2) if columns > 2 else (0,))
     if len(shape) and d.integer(0, 3) == 3:
         options["fweights"] = d.tensor(
             (shape[-1],), PLAIN, dtype="int64", values=("integers", 1, 4), layout=False
