@@ -58,6 +58,8 @@ from . import (  # noqa: F401
     twentieth_list_reductions,
     twentyfirst_list,
     twentyfirst_list_reductions,
+    twentyfourth_list,
+    twentyfourth_list_reductions,
     twentysecond_list,
     twentysecond_list_reductions,
     twentythird_list,

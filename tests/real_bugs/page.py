@@ -75,6 +75,8 @@ TOPICS = {
     "twentysecond list reductions": "A 22nd list, of all backends: sums, layers, gradients",
     "twentythird list": "A 23rd list, of torch's own backends: functions, places, dtypes",
     "twentythird list reductions": "A 23rd list, of torch's own backends: sums, layers, gradients",
+    "twentyfourth list": "A 24th list, of torch's own backends: functions, windows, sizes",
+    "twentyfourth list reductions": "A 24th list, of torch's own backends: sums, lists, attention",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 
