@@ -32,6 +32,27 @@ def _is_in_every_format(number: Any) -> bool:
     )
 
 
+def cov(
+    x: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:
+    """Of a single observation with a weight, which torch subtracts from itself in place while it is
+    the mean, too, so that NaN and the input are lost (docs/findings.md)."""
+    given = [weight for weight in (fweights, aweights) if weight is not None]
+    if not given or x.shape[-1:] not in ((), (1,)):
+        return torch.cov(x, correction=correction, fweights=fweights, aweights=aweights)
+    weight = torch.ones((), dtype=x.dtype)
+    for one in given:
+        weight = weight * one.reshape(()).to(x.dtype)
+    lost = 1.0 if aweights is None else aweights.reshape(())  # of numpy.cov, for one observation
+    row = x.reshape(-1, 1)
+    apart = row - row
+    return ((apart * weight) @ apart.T / (weight - correction * lost).clamp(min=0.0)).squeeze()
+
+
 def arange(*args: Any, **kwargs: Any) -> Tensor:
     """A range of whole numbers has ⌈(end − start) / step⌉ elements, too (torch's int64 rounds the
     three first). They are counted as torch does it, from and by whole numbers: no definition says

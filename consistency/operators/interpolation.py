@@ -233,7 +233,9 @@ def of_samples(
 ) -> Any:
     if mode == "nearest":
         return outputs[0].abs()
-    near = F.grid_sample(neighborhood(x), grid, "bilinear", "border", align_corners)
+    # Where the point lies: of what is reflected, that is not at the border.
+    within = "reflection" if padding_mode == "reflection" else "border"
+    near = F.grid_sample(neighborhood(x), grid, "bilinear", within, align_corners)
     return near * 2.0 * extents(x) * reach(grid, padding_mode).unsqueeze(1)
 
 

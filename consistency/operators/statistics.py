@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from . import documented
 from .declare import ADDED, FLOAT, SQUARED, Call, Drawing, Operator, accumulated, call
 from .hooks import Tensors, hook
 from .magnitudes import finite
@@ -99,5 +100,6 @@ OPERATORS = [
         dtypes=FLOAT,
         error=accumulated(of_covariances, observations, backward=of_slopes),
         differentiable_inputs=(0,),
+        reference=documented.cov,
     )
 ]

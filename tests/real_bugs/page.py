@@ -104,14 +104,14 @@ further reports were therefore collected by somebody who had not seen how inputs
 a search gave them, and measured before anything was changed for them: {of} reports, of which a
 quick run noticed {noticed}. Eight healthy twins were accused: one was written wrongly, six met
 defects of torch's own that are expected by the CPU's name only, one a NaN whose weight is 0.
-**Of a new report, expect half to four fifths to be noticed by a quick run** (the last list:
+**Of a new report, expect a third to four fifths to be noticed by a quick run** (the last list:
 {last}), least where only torch's own backends are asked. What helps one list seldom helps the next:
 what is still wrong there is wrong where several conditions meet. Other frameworks' test suites
 (tinygrad, torch-mlir, FlagGems, Core ML Tools, ExecuTorch, PyTorch/XLA, torch-xpu-ops) gave 4,024
 calls that met what no case did; they are among the shipped ones. So are the calls of some 3,800
 further public reports of all kinds of backends (6,300 calls, with the reports' shapes, layouts,
 options and, where few, numbers), which nobody has emulated. A search for reports that was made
-anew found 16 of the 24 of the last list among 1,811: two thirds of what a search gives are among
+anew found 16 of the 24 of the 23rd list among 1,811: two thirds of what a search gives are among
 them.
 
 {lists}
