@@ -121,6 +121,8 @@ def op(
 
 SPREADS: tuple[dict[str, Any], ...] = ({}, {"unbiased": False}, {"correction": 2})
 SUM = products(reduced, moves=True)
+# Rows of integers that the mask leaves nothing of hold the end of the dtype.
+LIMITED = frozenset({"own-integers"})
 SHARES = accumulated("normwise", reduced, backward=joint_maximum)
 OPERATORS = [
     op("sum", over(ADDED, everything=True), SUM, EVERY, traits=frozenset({"linear"}), complex=True),
@@ -138,8 +140,20 @@ OPERATORS = [
         (*FLOAT, "bfloat16", *INTEGERS),
         complex=True,
     ),
-    op("amax", over(SUMMED, distinct=True, everything=True), EXACT, FLOATS),
-    op("amin", over(SUMMED, distinct=True, everything=True), EXACT, FLOATS),
+    op(
+        "amax",
+        over(SUMMED, distinct=True, everything=True),
+        EXACT,
+        (*FLOATS, *INTEGERS),
+        traits=LIMITED,
+    ),
+    op(
+        "amin",
+        over(SUMMED, distinct=True, everything=True),
+        EXACT,
+        (*FLOATS, *INTEGERS),
+        traits=LIMITED,
+    ),
     op(
         "argmax",
         over(SUMMED, distinct=True, everything=True),
@@ -195,15 +209,20 @@ OPERATORS = [
         "log_softmax",
         over(LOGARITHMS, keepdim=False),
         as_softmax(softmax.of_logarithm, softmax.of_logarithm_slope),
-        FLOAT,
+        FLOATS,
     ),
     op(
         "logsumexp",
         over(LOGARITHMS, everything=True),
-        as_softmax(moments.of_logsumexp, moments.of_softmax_share, reduced),
-        FLOAT,
+        # torch rounds the largest number's differences, their exponentials and the logarithm to the
+        # half format.
+        replace(
+            as_softmax(moments.of_logsumexp, moments.of_softmax_share, reduced),
+            wide_accumulation=False,
+        ),
+        FLOATS,
     ),
-    op("logaddexp", pairs, accumulated("normwise", one, backward=joint_maximum), FLOAT),
+    op("logaddexp", pairs, accumulated("normwise", one, backward=joint_maximum), FLOATS),
     op(
         "cumsum",
         over(SUMMED, keepdim=False),

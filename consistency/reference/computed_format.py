@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.dtypes import INTEGER_RANGE
 from ..core.recipe import DType
 from ..generate.materialize import Materials
 from ..operators.declare import Operator
@@ -12,10 +13,12 @@ _REINTERPRETING = frozenset({"view", "view_copy"})
 
 
 def computed_dtype(operator: Operator, materials: Materials) -> str | None:
-    """``"float64"``, or None for the case's own dtypes: of an operator that is declared so, of
-    bytes that are read as numbers of another dtype, and of integers that wrap before they are
-    written as longer ones."""
+    """``"float64"``, or None for the case's own dtypes: of an operator that is declared so, be it
+    of integers alone, of bytes that are read as numbers of another dtype, and of integers that wrap
+    before they are written as longer ones."""
     if reinterprets(operator, materials) or wrap_before(operator, materials):
+        return None
+    if "own-integers" in operator.traits and materials.case.dtype in INTEGER_RANGE:
         return None
     return operator.reference_dtype
 
