@@ -49,7 +49,8 @@ SHAPELESS = frozenset(
 LARGE = ("normal", 0.0, 300.0)
 SQUARING = frozenset({"normalization", "reduction"})
 UNCHECKED = frozenset({"optimizers", "rnn"})  # kernels that check little, and end the process
-# Whose sizes are chosen so that no rounding decides where a window begins, or a bin.
+# Whose sizes and options are chosen so that no rounding decides where a window begins, or a bin:
+# other layouts alone.
 FIXED = frozenset(
     {"nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d", "histogram"}
 )
@@ -73,8 +74,7 @@ def with_variations(operator: Operator, cases: list[Case]) -> list[Case]:
 def _varied(operator: Operator, case: Case) -> Case | None:
     """One of the case's variations, which its hash names; None where those tried cannot be
     called."""
-    special = any(t.special for t in case.tensors if isinstance(t, TensorRecipe))
-    if special or operator.name in FIXED:
+    if any(t.special for t in case.tensors if isinstance(t, TensorRecipe)):
         return None
     found = [
         other
@@ -173,6 +173,8 @@ def variations(operator: Operator, case: Case) -> Iterator[Case]:
                 changed = _with_tensor(case, number, other)
                 if not ends_the_process(operator, changed):
                     yield changed
+    if operator.name in FIXED:
+        return
     # The numbers of products are chosen so that these many stay in range.
     longer = () if "prod" in operator.name else _longer(case)
     yield from itertools.chain(longer, _as_images(case), _with_zeros(case), _with_inexact(case))

@@ -106,11 +106,13 @@ class Operator:
     ``function`` is the callable; left out, it is found by the name under ``torch``. ``sample``
     draws arguments. ``traits``: ``elementwise``, ``linear``, ``ties``, ``extremum`` (picks the
     largest or smallest), ``discontinuous``, ``random``, ``cast`` (the first argument in another
-    dtype), ``through-sums`` (gradients made of intermediates that are sums), ``chained`` (products
-    of three factors or more, whose elements share products of some of them), ``inplace``, ``view``,
-    ``constant`` (a constant or mostly zero result is normal: no vacuity check), ``own-format`` (the
-    answer belongs to a number format, so that the reference is computed in the case's own),
-    ``own-integers`` (the same of integers alone: the answer may be the end of their range),
+    dtype), ``through-sums`` (gradients made of intermediates that are sums),
+    ``sums-cotangents`` (gradients that hold the sum of all cotangents of a row), ``chained``
+    (products of three factors or more, whose elements share products of some of them),
+    ``inplace``, ``view``, ``constant`` (a constant or mostly zero result is normal: no vacuity
+    check), ``own-format`` (the answer belongs to a number format, so that the reference is computed
+    in the case's own), ``own-integers`` (the same of integers alone: the answer may be the end of
+    their range),
     ``any-signs`` (no sign or phase of a factor within it matters) …
     ``observe`` turns ``(float64 args, kwargs, outputs)`` into the quantities that are unique and so
     can be compared: the value at an argmax, U·S·Vᴴ for an SVD. ``observe_gradients`` does so for

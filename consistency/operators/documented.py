@@ -41,16 +41,30 @@ def cov(
 ) -> Tensor:
     """Of a single observation with a weight, which torch subtracts from itself in place while it is
     the mean, too, so that NaN and the input are lost (docs/findings.md)."""
-    given = [weight for weight in (fweights, aweights) if weight is not None]
-    if not given or x.shape[-1:] not in ((), (1,)):
+    if (fweights is None and aweights is None) or x.shape[-1:] not in ((), (1,)):
         return torch.cov(x, correction=correction, fweights=fweights, aweights=aweights)
-    weight = torch.ones((), dtype=x.dtype)
-    for one in given:
-        weight = weight * one.reshape(()).to(x.dtype)
-    lost = 1.0 if aweights is None else aweights.reshape(())  # of numpy.cov, for one observation
-    row = x.reshape(-1, 1)
-    apart = row - row
-    return ((apart * weight) @ apart.T / (weight - correction * lost).clamp(min=0.0)).squeeze()
+    rows = x.reshape(-1, 1)
+    weights, divisor = observations(rows, correction, fweights, aweights)
+    apart = rows - rows
+    return ((apart * weights) @ apart.T / divisor).squeeze()
+
+
+def observations(
+    rows: Tensor,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The weights of the columns of ``rows``, and what ``cov`` divides their products by (as
+    numpy.cov does)."""
+    if fweights is None:
+        counts = torch.ones(rows.shape[-1], dtype=rows.dtype)
+    else:
+        counts = fweights.reshape(-1).to(rows.dtype)
+    weights = counts if aweights is None else counts * aweights.reshape(-1)
+    total = weights.sum()
+    lost = total if aweights is None else (weights * aweights.reshape(-1)).sum()
+    return weights, (total - correction * lost / total).clamp(min=0.0)
 
 
 def arange(*args: Any, **kwargs: Any) -> Tensor:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from .declare import EXACT, Call, Drawing, call
-from .linear_algebra import RIGHT, matrices, op, order, repeated_row, right_side, shape_of
+from .linear_algebra import RIGHT, matrices, op, repeated_row, right_side, shape_of, triangle
 from .parameter_sampling import optional_arguments
 
 
 def triangular(d: Drawing) -> Call:
-    """As for ``linalg.solve_triangular``: unit triangles stay small. Now and then one right side
-    for a batch of triangles."""
-    unit = d.choice(False, False, True)
-    a = matrices(d, d.size(1, 6) if unit else order(d), large=not unit)
+    """Now and then one right side for a batch of triangles."""
+    a, diagonal = triangle(d)
     *batch, n, _ = shape_of(a)
     one_for_all = bool(batch) and d.choice(False, False, True)
     b = d.tensor((*(1 for _ in batch), n, d.size(1, 9)), RIGHT) if one_for_all else right_side(d, a)
     options = optional_arguments(d, upper=(False,), transpose=(True,))
-    return call(b, a, **options, **({"unitriangular": True} if unit else {}))
+    return call(b, a, **options, **diagonal)
 
 
 def ranked(d: Drawing) -> Call:

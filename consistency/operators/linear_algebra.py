@@ -147,18 +147,22 @@ def solve(d: Drawing) -> Call:
     return call(a, right_side(d, a))
 
 
-def triangular(d: Drawing) -> Call:
-    """Unit triangles stay small: their inverses grow exponentially."""
+def triangle(d: Drawing) -> tuple[TensorRecipe, dict[str, Any]]:
+    """A matrix, and whether its diagonal is taken for ones. Unit triangles stay small: their
+    inverses grow exponentially."""
     unit = d.choice(False, False, True)
     a = matrices(d, d.size(1, 6) if unit else order(d), large=not unit)
+    return a, {"unitriangular": True} if unit else {}
+
+
+def triangular(d: Drawing) -> Call:
+    a, diagonal = triangle(d)
     shape, left = shape_of(a), not d.choice(False, False, True)
     b = d.tensor(
         (*shape[:-1], d.size(1, 9)) if left else (*shape[:-2], d.size(1, 9), shape[-1]), RIGHT
     )
-    kwargs: dict[str, Any] = ({} if left else {"left": False}) | (
-        {"unitriangular": True} if unit else {}
-    )
-    return call(a, b, upper=d.flag(), **kwargs)
+    side = {} if left else {"left": False}
+    return call(a, b, upper=d.flag(), **side, **diagonal)
 
 
 def least_squares(d: Drawing) -> Call:

@@ -210,6 +210,7 @@ OPERATORS = [
         over(LOGARITHMS, keepdim=False),
         as_softmax(softmax.of_logarithm, softmax.of_logarithm_slope),
         FLOATS,
+        traits=softmax.SUMMED_BACK,
     ),
     op(
         "logsumexp",

@@ -151,9 +151,12 @@ def softmax(name: str, forward: Magnitude, backward: Magnitude, **more: Any) -> 
     )
 
 
+SUMMED_BACK = frozenset({"sums-cotangents"})  # g − y·Σ g
 OPERATORS = [
     softmax("softmax", of_share(1.0), of_share_slope(1.0), out=True, method=True),
-    softmax("log_softmax", of_logarithm, of_logarithm_slope, out=True, method=True),
+    softmax(
+        "log_softmax", of_logarithm, of_logarithm_slope, out=True, method=True, traits=SUMMED_BACK
+    ),
     softmax(
         "softmax.with_dtype",
         of_share(1.0),
@@ -169,6 +172,7 @@ OPERATORS = [
         sample=with_dtype,
         dtypes=EVERY,
         function=torch.log_softmax,
+        traits=SUMMED_BACK,
     ),
     softmax("nn.functional.softmin", of_share(-1.0), of_share_slope(-1.0)),
 ]

@@ -32,7 +32,7 @@ def variables(d: Drawing) -> Call:
     return call(d.tensor(shape, d.choice(ADDED, ADDED, SQUARED)), **options)
 
 
-def of_products(x: torch.Tensor, weights: torch.Tensor, norm: torch.Tensor) -> torch.Tensor:
+def of_products(x: torch.Tensor, weights: torch.Tensor, divisor: torch.Tensor) -> torch.Tensor:
     """Σ w·|dᵢ|·|dⱼ| for the distances d from the mean, and what the rounding of x and of the mean
     makes of either factor, ÷ the sum of the weights less the correction."""
     mean = (x * weights).sum(-1, keepdim=True) / weights.sum()
@@ -40,55 +40,29 @@ def of_products(x: torch.Tensor, weights: torch.Tensor, norm: torch.Tensor) -> t
     rounded = x.abs() + (x.abs() * weights).sum(-1, keepdim=True) / weights.sum()
     products = (apart * weights) @ (apart + rounded).T
     rest = (rounded * weights) @ (apart + ROUNDOFF * rounded).T
-    return (products + rest) / norm
-
-
-def weighted(
-    x: torch.Tensor, fweights: torch.Tensor | None, aweights: torch.Tensor | None, correction: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The weights of all observations, and what the sums are divided by (numpy.cov)."""
-    counts = torch.ones(x.shape[-1], dtype=x.dtype) if fweights is None else fweights.to(x.dtype)
-    weights = counts if aweights is None else counts * aweights
-    total = weights.sum()
-    lost = total if aweights is None else (weights * aweights).sum()
-    return weights, (total - correction * lost / total).clamp(min=0.0)
+    return (products + rest) / divisor
 
 
 @hook
-def of_covariances(
-    outputs: Tensors,
-    x: torch.Tensor,
-    *,
-    correction: int = 1,
-    fweights: torch.Tensor | None = None,
-    aweights: torch.Tensor | None = None,
-) -> torch.Tensor:
+def of_covariances(outputs: Tensors, x: torch.Tensor, **options: Any) -> torch.Tensor:
     rows = x.reshape(1, -1) if x.ndim < 2 else x
-    size = of_products(rows, *weighted(rows, fweights, aweights, correction))
+    size = of_products(rows, *documented.observations(rows, **options))
     return finite(size).reshape(outputs[0].shape)
 
 
 @hook
-def of_slopes(
-    gradients: Tensors,
-    x: torch.Tensor,
-    *,
-    correction: int = 1,
-    fweights: torch.Tensor | None = None,
-    aweights: torch.Tensor | None = None,
-) -> torch.Tensor:
+def of_slopes(gradients: Tensors, x: torch.Tensor, **options: Any) -> torch.Tensor:
     """Of cᵢⱼ by xᵢₖ: w·dⱼ ÷ the sum of the weights less the correction, for each j and from either
     side, with cotangents of at most 1; and as much of the mean."""
     rows = x.reshape(1, -1) if x.ndim < 2 else x
-    weights, norm = weighted(rows, fweights, aweights, correction)
+    weights, divisor = documented.observations(rows, **options)
     mean = (rows * weights).sum(-1, keepdim=True) / weights.sum()
-    size = 2.0 * ((rows - mean).abs() + rows.abs() + mean.abs()).sum(0) * weights / norm
-    size = size + size.mean()
-    return finite(size.expand(rows.shape)).reshape(gradients[0].shape)
+    size = 2.0 * ((rows - mean).abs() + rows.abs() + mean.abs()).sum(0) * weights / divisor
+    return finite((size + size.mean()).expand(rows.shape)).reshape(gradients[0].shape)
 
 
 @hook
-def observations(outputs: Tensors, x: torch.Tensor, *_: Any, **__: Any) -> float:
+def columns(outputs: Tensors, x: torch.Tensor, *_: Any, **__: Any) -> float:
     return float(x.shape[-1]) if x.ndim else 1.0
 
 
@@ -98,7 +72,7 @@ OPERATORS = [
         family="reduction",
         sample=variables,
         dtypes=FLOAT,
-        error=accumulated(of_covariances, observations, backward=of_slopes),
+        error=accumulated(of_covariances, columns, backward=of_slopes),
         differentiable_inputs=(0,),
         reference=documented.cov,
     )

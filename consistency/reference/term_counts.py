@@ -90,10 +90,11 @@ class TermCounts(ChangedInputs):
 
     @functools.cached_property
     def low_entropy(self) -> bool:
-        """As InputNumbers; also where cotangents that are all one number are moved and added, or
-        averaged: they are the terms then."""
+        """As InputNumbers; also where cotangents that are all one number are moved and added,
+        averaged, or summed in a formula: they are the terms then."""
         case = self.materials.case
         constant = case.cotangent_layout in ("expanded", "constant")
         averaged = "linear" in self.operator.traits and len(case.tensors) == 1
-        added = self.direction == "backward" and (self._adds_cotangents or averaged)
+        summed = averaged or "sums-cotangents" in self.operator.traits
+        added = self.direction == "backward" and (self._adds_cotangents or summed)
         return (constant and added) or super().low_entropy

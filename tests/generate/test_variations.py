@@ -263,3 +263,15 @@ def test_a_call_that_draws_numbers_is_not_possible() -> None:
     operator = operators.get(case.operator)
     assert is_possible(operator, replace(case, kwargs={"dropout_p": 0.0}))
     assert not is_possible(operator, replace(case, kwargs={"dropout_p": 0.5}))
+
+
+def test_where_sizes_decide_about_rounding_layouts_alone_are_varied() -> None:
+    (case,) = [
+        case
+        for case in search.batch(operators.get("histogram"), "float64", 40)
+        if isinstance(case.args[1], int) and not case.args[0].view and case.args[0].base
+    ][:1]
+    found = list(variations(operators.get("histogram"), case))
+    assert found
+    assert all(other.args[1:] == case.args[1:] for other in found)
+    assert {prepare(other).build().args[0].shape for other in found} == {case.args[0].base}

@@ -607,14 +607,23 @@ def test_a_row_that_is_read_again_and_again_adds_up_as_many_cotangents(
             assert wrong.verdict.fails, wrong.explanation
 
 
-def test_equal_cotangents_that_are_averaged_are_equal_terms() -> None:
-    """1,089 of them, one after another; a gradient 1% off is noticed."""
-    image = drawn("float32", [4, 3, 1], 959, ["integers", -4, 4], ["slice", 1, 1, 2, None])
-    pooled = replace(
-        case("nn.functional.adaptive_avg_pool2d", "float32", image, 33, cotangent=6332),
-        cotangent_layout="expanded",
-    )
-    (result,) = judged(pooled, "cpu", directions=("backward",))
+IMAGE = drawn("float32", [4, 3, 1], 959, ["integers", -4, 4], ["slice", 1, 1, 2, None])
+LONG = drawn("float32", [9000, 1, 1], 25434, ["uniform", -16.0, 16.0])
+
+
+@pytest.mark.parametrize(
+    "summed",
+    [
+        case("nn.functional.adaptive_avg_pool2d", "float32", IMAGE, 33, cotangent=6332),
+        case("masked.log_softmax", "float32", LONG, 0, cotangent=10116),
+        case("log_softmax", "float32", LONG, 0, cotangent=10116),
+    ],
+    ids=lambda summed: str(summed.operator),
+)
+def test_equal_cotangents_that_are_summed_are_equal_terms(summed: Case) -> None:
+    """1,089 of them, or 9,000, one after another; a gradient 1% off is noticed."""
+    equal = replace(summed, cotangent_layout="expanded")
+    (result,) = judged(equal, "cpu", directions=("backward",))
     assert not result.verdict.fails, result.explanation
 
     class Off(consistency.Backend):
@@ -624,5 +633,5 @@ def test_equal_cotangents_that_are_averaged_are_equal_terms() -> None:
             args[0].register_hook(lambda gradient: gradient * 1.01)
             return super().call(operator, args, kwargs)
 
-    given = evaluate(pooled, [Off()], rules(), directions=("backward",))
+    given = evaluate(equal, [Off()], rules(), directions=("backward",))
     assert [result.verdict.fails for result in given] == [True]

@@ -36,6 +36,30 @@ def test_histograms_between_equal_bounds() -> None:
         )
 
 
+@pytest.mark.parametrize("weights", [{"fweights": torch.tensor([3])}, {"aweights": torch.ones(1)}])
+def test_the_covariance_of_a_weighted_observation(weights: dict[str, torch.Tensor]) -> None:
+    """Torch overwrites the input, and its NaN is lost (docs/findings.md)."""
+    x = torch.tensor([[1.0], [2.0], [NAN]])
+    found = d.cov(x, correction=0, **weights)
+    assert torch.equal(found[:2, :2], torch.zeros(2, 2))
+    assert found[2].isnan().all()
+    assert found[:, 2].isnan().all()
+    assert x[:2].flatten().tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("columns", [2, 5])
+def test_other_covariances_are_torchs_and_numpys(columns: int) -> None:
+    x = torch.linspace(-1.0, 2.0, 3 * columns, dtype=torch.float64).reshape(3, columns) ** 2
+    counts, weights = torch.arange(1, columns + 1), torch.linspace(0.5, 2.0, columns).double()
+    found = d.cov(x, correction=0, fweights=counts, aweights=weights)
+    assert torch.equal(found, torch.cov(x, correction=0, fweights=counts, aweights=weights))
+    expected = np.cov(x, ddof=0, fweights=counts.numpy(), aweights=weights.numpy())
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    parts, divisor = d.observations(x, 0, counts, weights)
+    apart = x - (x * parts).sum(-1, keepdim=True) / parts.sum()
+    np.testing.assert_allclose((apart * parts) @ apart.T / divisor, expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("bounds", [(0, 0), (0.0, 8.0), (0.1, 0.1)])
 def test_other_histograms_are_torchs(bounds: tuple[float, float]) -> None:
     """Also between bounds that a format rounds."""

@@ -128,7 +128,7 @@ def rms_norm(
 @entry("renorm")
 def renorm(self: Any, p: Any, dim: int, maxnorm: Any) -> Any:
     """Rows within the limit stay unchanged, and so do those of a norm that is NaN. Longer ones are
-    multiplied by maxnorm / (norm + 1e-7), as each of torch's backends does it
+    multiplied by maxnorm / (norm + 1e-7), as torch defines it in its kernels
     (``renorm_scale_factor_kernel``); the documentation gives only an inequality."""
     from ..norms import vector_norm
 

@@ -165,17 +165,14 @@ def histogram(
     numbers = to_real(self)
     if isinstance(bins, Node):
         edges: Node = to_real(bins)
-        place = Function(
-            "place", functools.partial(_between, everything(edges).tolist()), (), "int"
-        )
+        among = functools.partial(_between, everything(edges).tolist())
+        place = Function("place", among, kind="int")
     else:
-        low, high = map(balls.element, range or (0.0, 0.0))
-        if range is None:
-            low, high = _extremes(numbers)
+        low, high = _extremes(numbers) if range is None else map(balls.element, range)
         if balls.equal(low, high) is True:
             half = balls.element(0.5)
             low, high = balls.sub(low, half), balls.add(high, half)
-        steps = Constant(np.arange(bins + 1) / 1.0)
+        steps = Constant(np.arange(bins + 1, dtype=np.float64))
         width = balls.div(balls.sub(high, low), balls.element(float(bins)))
         edges = Function("edge", lambda i: balls.add(low, balls.mul(i, width)))(steps)
         place = Function("bin", lambda x: _bin(balls.real(x), low, high, bins), kind="int")
