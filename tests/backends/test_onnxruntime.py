@@ -24,7 +24,6 @@ from tests.support.graph_runtimes import call, needs_onnxruntime
 from tests.support.running import unshrunk
 
 SMALLEST_RATE = 100.0  # cases per second of processor time, of signatures that are known
-CORPUS_SECONDS = 120.0
 
 
 def test_naming_it_imports_nothing() -> None:
@@ -190,8 +189,7 @@ CORPUS = (
 
 @needs_onnxruntime
 def test_a_corpus_of_shipped_cases_is_judged() -> None:
-    """Nothing fails that is not entered as known, in at most two minutes of processor time."""
-    began = time.process_time()
+    """Nothing fails that is not entered as known. What it costs is in docs/performance.md."""
     registry = operators.registry()
     assert all(shipped.count(registry[name], "float32") for name in CORPUS)
     outcome: Run = unshrunk(
@@ -206,4 +204,3 @@ def test_a_corpus_of_shipped_cases_is_judged() -> None:
     judged = {result.operator for result in mine if result.verdict.value in ("exact", "rounding")}
     assert not [result for result in mine if result.verdict.fails]
     assert len(judged) >= len(CORPUS) - 4
-    assert time.process_time() - began < CORPUS_SECONDS
