@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,12 +15,14 @@ import torch
 
 from consistency import backends
 from consistency.backends import Backend, TorchBackend
+from consistency.backends._messages import text_of
 from consistency.backends._outputs import MAX_OUTPUTS
 from consistency.backends.cpu import Cpu
 from consistency.backends.devices import Device, why_absent
 from consistency.backends.listing import describe
 from consistency.core.model import Case, Outcome
 from consistency.core.recipe import DType, TensorRecipe
+from consistency.core.text import MAX_MESSAGE
 from consistency.errors import RecipeError, Unsupported, UsageError
 from consistency.generate.materialize import Materials, prepare
 from consistency.operators.declare import Operator, call
@@ -358,12 +359,11 @@ def test_raising(
 
 
 def test_a_huge_text_is_cut_before_anything_searches_it() -> None:
-    started = time.perf_counter()
     for text in ("x" * 50_000_000, "has no " * 1_000_000, "fall back from " * 1_000_000):
         outcome = run(throw(RuntimeError(text)))
         assert (outcome.status, outcome.exception) == ("raised", "RuntimeError")
         assert len(outcome.message) <= 300
-    assert time.perf_counter() - started < 2.0  # 30 s, if all of it were searched
+        assert len(text_of(RuntimeError(text))) < MAX_MESSAGE + 100
     refused = run(throw(RuntimeError("x" * 5_000_000 + " is not supported")))
     assert refused.status == "unsupported"  # the end is searched, too
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Inductor's imports raise some
 ]
 SCRIPTS = Path(__file__).parents[2] / "docs" / "inductor"
-SMALLEST_RATE = 20.0  # cases per second of processor time, of signatures that are known
 
 
 @pytest.fixture
@@ -56,11 +54,8 @@ def test_a_graph_per_signature(made: list[int]) -> None:
     assert torch.equal(calls.call(add, [x.t(), y.t()], {}), (x + y).t())  # strides and sizes
     assert torch.equal(calls.call(add, [x, y], {"alpha": 2}), x + 2 * y)
     assert len(made) == 4
-    began, count = time.process_time(), 0
-    while count < 40:
+    for _ in range(40):
         calls.call(add, [x, y], {})
-        count += 1
-    assert count / (time.process_time() - began) > SMALLEST_RATE
     assert len(made) == 4
 
 

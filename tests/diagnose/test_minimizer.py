@@ -313,15 +313,18 @@ def test_ctrl_c_keeps_the_best_so_far() -> None:
 
 @pytest.mark.nightly
 def test_the_time_limit_is_kept() -> None:
+    calls: list[None] = []
+
     def slow(y: Tensor, x: Tensor, *rest: Any) -> Tensor:
+        calls.append(None)
         time.sleep(0.02)
         return of_a_transposed_view(y, x)
 
     result, backend = found(own("slow", "sum", slow, 4, 1))
-    began = time.monotonic()
+    calls.clear()
     minimal = small(result, backend, seconds=3.0)
     assert minimal.interrupted
-    assert time.monotonic() - began < 9.0
+    assert len(calls) < 2 * 3.0 / 0.02  # the search itself and the last look at what it found
     assert size(minimal.result.case) < size(result.case)
 
 

@@ -364,9 +364,7 @@ def test_a_search_that_breaks_leaves_the_case_as_it_was_drawn(
 
 
 def test_a_time_budget_goes_on_with_fresh_cases_and_ends() -> None:
-    started = time.monotonic()
     found = events(settings(["exp"], ["cpu"], directions=["forward"], time_budget=1.0, examples=2))
-    assert 0.9 < time.monotonic() - started < 6.0
     finished = found[-1]
     assert isinstance(finished, Finished)
     assert finished.out_of_time
@@ -374,10 +372,22 @@ def test_a_time_budget_goes_on_with_fresh_cases_and_ends() -> None:
     assert len(keys) == len(set(keys)) > 2, "no case comes twice"
 
 
-def test_a_failing_run_keeps_to_its_time_budget_too() -> None:
-    started = time.monotonic()
-    events(settings(["exp", "tanh", "sinh"], [Off()], directions=["forward"], time_budget=0.2))
-    assert time.monotonic() - started < 0.2 + unit_runner.LEAST_MINIMIZATION_SECONDS + 5.0
+def test_a_failing_run_keeps_to_its_time_budget_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of it, or the least, is all that the search for smaller cases gets."""
+    given: list[float] = []
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        given.append(kwargs["seconds"])
+        return original(*args, **kwargs)
+
+    original = search.smallest
+    monkeypatch.setattr(search, "smallest", recorded)
+    chosen = settings(["exp", "tanh", "sinh"], [Off()], directions=["forward"], time_budget=0.2)
+    (*_, finished) = events(chosen)
+    assert isinstance(finished, Finished)
+    assert finished.out_of_time
+    assert given
+    assert max(given) <= unit_runner.LEAST_MINIMIZATION_SECONDS
 
 
 def test_earlier_results_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -494,8 +504,8 @@ def test_a_run_whose_backends_are_all_absent_ends_at_once(processes: int) -> Non
     chosen = engine.configure(["neg"], backends=["cuda:9"], time_budget=60.0)
     executor = ProcessExecutor(chosen, processes) if processes else None
     events: list[Event] = []
-    began = time.monotonic()
     engine.drive(chosen, [events.append], None, executor)
-    assert time.monotonic() - began < 30.0
+    (finished,) = [e for e in events if isinstance(e, Finished)]
+    assert not finished.out_of_time
     verdicts = {r.verdict.value for e in events if isinstance(e, Judged) for r in e.results}
     assert verdicts == {"unavailable"}

