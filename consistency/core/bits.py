@@ -74,18 +74,18 @@ def unsigned_patterns(array: Array) -> Array:
     return array.view(f"u{min(array.itemsize, 8)}")
 
 
-def finite(array: Array) -> npt.NDArray[np.bool_]:
-    """Which numbers of an array are neither NaN nor infinite."""
-    if array.dtype == np.uint16:
+def finite(array: Array, dtype: str) -> npt.NDArray[np.bool_]:
+    """Which numbers of an array of the bits of ``dtype`` are neither NaN nor infinite."""
+    if dtype == "bfloat16":
         exponents: npt.NDArray[np.bool_] = (array & 0x7F80) != 0x7F80
         return exponents
     return np.isfinite(array)
 
 
-def holds_subnormals(array: Array, smallest_normal: float) -> bool:
-    """Whether any floating-point number of an array lies between 0 and the smallest normal
-    number; uint16: bfloat16."""
-    if array.dtype == np.uint16:
+def holds_subnormals(array: Array, dtype: str, smallest_normal: float) -> bool:
+    """Whether any floating-point number of an array of the bits of ``dtype`` lies between 0 and
+    the smallest normal number."""
+    if dtype == "bfloat16":
         return bool((((array & 0x7F80) == 0) & ((array & 0x007F) != 0)).any())
     if array.dtype.kind != "f":
         return False

@@ -51,10 +51,14 @@ FORMATS: dict[str, Format] = {
     "bfloat16": Format(8, -126, 127),
 }
 FLOATING = tuple(FORMATS)
-INTEGRAL = ("int64", "int32", "int16", "int8", "uint8")
+# Torch computes with few operators in these; most only move them or make floats of them.
+WIDE_UNSIGNED = ("uint16", "uint32", "uint64")
+UNSIGNED = ("uint8", *WIDE_UNSIGNED)
+INTEGRAL = ("int64", "int32", "int16", "int8", *UNSIGNED)
 INTEGER_RANGE = {
     "int64": (-(2**63), 2**63 - 1), "int32": (-(2**31), 2**31 - 1), "int16": (-(2**15), 2**15 - 1),
-    "int8": (-128, 127), "uint8": (0, 255), "bool": (0, 1),
+    "int8": (-128, 127), "uint8": (0, 255), "uint16": (0, 2**16 - 1), "uint32": (0, 2**32 - 1),
+    "uint64": (0, 2**64 - 1), "bool": (0, 1),
 }  # fmt: skip
 PARTS = {"complex64": "float32", "complex128": "float64"}  # what real and imaginary parts are
 COMPLEX = tuple(PARTS)
@@ -67,7 +71,8 @@ OTHER_NAMES = {
     "double": "float64", "fp64": "float64",
     "f64": "float64", "half": "float16", "fp16": "float16", "f16": "float16", "bf16": "bfloat16",
     "int": "int32", "long": "int64",
-    "short": "int16", "char": "int8", "byte": "uint8", "boolean": "bool", "cfloat": "complex64",
+    "short": "int16", "char": "int8", "byte": "uint8", "ushort": "uint16", "uint": "uint32",
+    "ulong": "uint64", "boolean": "bool", "cfloat": "complex64",
     "cdouble": "complex128",
     "complex": "complex64",
 }  # fmt: skip

@@ -289,7 +289,14 @@ def operator_dtypes(config: RunConfig) -> list[tuple[Operator, str]]:
 
 
 # Share of the examples if complex dtypes were not requested by name: most run the real ones' code.
-_SHARE = {"complex64": 0.4, "complex128": 0.2, "int16": 0.2, "int8": 0.2, "uint8": 0.2}
+_SHARE = {
+    "complex64": 0.4,
+    "complex128": 0.2,
+    "int16": 0.2,
+    "int8": 0.2,
+    "uint8": 0.2,
+    **dict.fromkeys(_dtypes.WIDE_UNSIGNED, 0.1),
+}
 
 
 def examples_of(config: RunConfig, dtype: str) -> int:

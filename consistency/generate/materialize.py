@@ -54,14 +54,17 @@ class Materials:
         """Whether an input holds NaN or an infinity."""
         return any(
             (isinstance(tensor, Literal) or tensor.special or tensor.values[0] == "tokens")
-            and not bits.finite(base).all()
+            and not bits.finite(base, tensor.dtype).all()
             for tensor, base in zip(self.case.tensors, self.bases, strict=True)
         )
 
     @property
     def without_special_values(self) -> Materials:
         """The same with zeros in place of NaN and infinities."""
-        bases = tuple(np.where(bits.finite(b), b, np.zeros((), b.dtype)) for b in self.bases)
+        bases = tuple(
+            np.where(bits.finite(base, tensor.dtype), base, np.zeros((), base.dtype))
+            for tensor, base in zip(self.case.tensors, self.bases, strict=True)
+        )
         return replace(self, bases=bases)
 
     def build(

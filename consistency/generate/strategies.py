@@ -220,7 +220,7 @@ class Draw:
                 and self.choice(False, False, True)
             ):
                 return tuple(self.choice(*WIDE_INTEGERS[dtype]))
-            least = 0 if dtype == "uint8" else -9
+            least = 0 if dtype in dtypes.UNSIGNED else -9
             low = max(math.ceil(max(domain.low, -9.0)), least)
             high = min(math.floor(min(domain.high, 9.0)), 9)
             return ("integers", low, high) if low <= high else ("integers", 0, 1)

@@ -40,6 +40,10 @@ WIDE_INTEGERS: dict[str, tuple[tuple[Any, ...], ...]] = {
     ),
     "int32": (("integers", -(1 << 26), 1 << 26), ("powers", 32)),
     **{name: (("integers", *dtypes.INTEGER_RANGE[name]),) for name in ("int16", "int8", "uint8")},
+    **{
+        name: (("unsigned", int(name[4:])), ("unsigned-powers", int(name[4:])))
+        for name in dtypes.WIDE_UNSIGNED
+    },
 }
 
 

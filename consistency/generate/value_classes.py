@@ -27,8 +27,9 @@ Raw = npt.NDArray[Any]
 
 
 def _integer_range(low: int, high: int) -> tuple[int, int]:
-    """Both ends of a range of whole numbers that int64 holds."""
-    if not -(2**63) <= operator.index(low) <= operator.index(high) < 2**63:
+    """Both ends of a range of whole numbers that int64 or uint64 holds."""
+    least, most = (-(2**63), 2**63) if low < 0 else (0, 2**64)
+    if not least <= operator.index(low) <= operator.index(high) < most:
         raise ValueError(f"range {low} … {high}"[:80])
     return low, high
 
@@ -121,7 +122,8 @@ def _offset(
 def _integers(
     bits: bitstream.Bits, blanks: int, first: int, form: Format, low: int, high: int
 ) -> Raw:
-    """Whole numbers low … high, both included; as int64."""
+    """Whole numbers low … high, both included; as int64, or as uint64 if that does not hold
+    them."""
     low, high = _integer_range(low, high)
     span = high - low + 1
     # The multiply-shift method on the top 32 bits; wide ranges take the remainder of all 63, those
@@ -132,9 +134,10 @@ def _integers(
         top = (bits >> np.uint64(1)) % np.uint64(span)
     else:
         top = bits if span == 1 << 64 else bits % np.uint64(span)
-    numbers = np.int64(low) + top.view(np.int64)  # modulo 2⁶⁴
+    kind = np.int64 if high < 2**63 else np.uint64
+    numbers = kind(low) + top.view(kind)  # modulo 2⁶⁴
     return (
-        np.concatenate([np.full(blanks, min(max(0, low), high), dtype=np.int64), numbers])
+        np.concatenate([np.full(blanks, min(max(0, low), high), dtype=kind), numbers])
         if blanks
         else numbers
     )
@@ -156,6 +159,33 @@ def _powers(bits: bitstream.Bits, blanks: int, first: int, form: Format, width: 
     numbers = _beside_powers(width)
     chosen = ((bits >> np.uint64(8)) % np.uint64(numbers.size)).astype(np.int64)
     return np.concatenate([np.zeros(blanks, dtype=np.int64), numbers[chosen]])
+
+
+@functools.cache
+def _beside_unsigned_powers(width: int) -> Raw:
+    """0, 2**k and their neighbors within an unsigned integer of ``width`` bits, the largest
+    included."""
+    if not 2 <= operator.index(width) <= 64:
+        raise ValueError(f"a width of {width} bits"[:80])
+    numbers = {0, *((1 << k) + step for k in range(width + 1) for step in (-1, 0, 1))}
+    return np.array(sorted(n for n in numbers if n < 1 << width), dtype=np.uint64)
+
+
+def _unsigned_powers(
+    bits: bitstream.Bits, blanks: int, first: int, form: Format, width: int
+) -> Raw:
+    """Powers of two, their neighbors and the ends of an unsigned integer of ``width`` bits; as
+    uint64. The upper half is negative where the bits are read as a signed integer."""
+    numbers = _beside_unsigned_powers(width)
+    chosen = ((bits >> np.uint64(8)) % np.uint64(numbers.size)).astype(np.int64)
+    return np.concatenate([np.zeros(blanks, dtype=np.uint64), numbers[chosen]])
+
+
+def _unsigned(bits: bitstream.Bits, blanks: int, first: int, form: Format, width: int) -> Raw:
+    """All integers of ``width`` bits alike, from 0 on; as uint64."""
+    if not 2 <= operator.index(width) <= 64:
+        raise ValueError(f"a width of {width} bits"[:80])
+    return np.concatenate([np.zeros(blanks, dtype=np.uint64), bits >> np.uint64(64 - width)])
 
 
 def _sparse(bits: bitstream.Bits, blanks: int, first: int, form: Format, density: float) -> Raw:
@@ -352,6 +382,7 @@ CLASSES: dict[str, Callable[..., Raw]] = {
     "uniform": _uniform, "normal": _normal, "wide": _wide, "cancelling": _cancelling,
     "offset": _offset,
     "integers": _integers, "powers": _powers, "sparse": _sparse, "subnormal": _subnormal,
+    "unsigned": _unsigned, "unsigned-powers": _unsigned_powers,
     "near": _near, "beyond": _beyond,
     "tokens": _tokens, "constant": _constant, "leading": _leading,
     "distinct": _distinct, "permutation": _permutation, "ascending": _ascending,
@@ -361,7 +392,9 @@ CLASSES: dict[str, Callable[..., Raw]] = {
     "every": patterns.every, "landmarks": patterns.landmarks,
 }  # fmt: skip
 PATTERN_CLASSES = frozenset({"every", "landmarks"})  # they return bit patterns
-EXACT_CLASSES = frozenset({"integers", "powers", "sparse", "permutation", "balanced"})
+EXACT_CLASSES = frozenset(
+    {"integers", "powers", "unsigned", "unsigned-powers", "sparse", "permutation", "balanced"}
+)
 
 SPECIAL: dict[str, Callable[[Format], float]] = {
     "nan": lambda form: math.nan,

@@ -16,6 +16,7 @@ from ..core.dtypes import TORCH
 from ..errors import UsageError, did_you_mean
 from .declare import Operator
 from .public_names import find_name, in_torch, shortened
+from .unsigned import with_wide_unsigned
 from .variants import in_place_form, with_complex
 
 FAMILY_MODULES = (
@@ -47,7 +48,7 @@ def registry() -> dict[str, Operator]:
         for operator in importlib.import_module(f".{module}", __name__).OPERATORS:
             if operator.name in result:
                 raise ValueError(f"operator {operator.name} is declared twice")
-            result[operator.name] = with_complex(operator)
+            result[operator.name] = with_wide_unsigned(with_complex(operator))
     return result
 
 

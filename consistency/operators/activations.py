@@ -154,7 +154,7 @@ def glu(d: Drawing) -> Call:
 @hook
 def of_input(outputs: Tensors, x: Any, *_: Any, **__: Any) -> torch.Tensor:
     """S = |x|: a tail, or values near 0, are differences of numbers of that size."""
-    return x.abs()  # type: ignore[no-any-return]
+    return definitions.ordered(x).abs()
 
 
 @hook

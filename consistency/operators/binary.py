@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..core.dtypes import INTEGER_RANGE
+from ..core.dtypes import INTEGER_RANGE, UNSIGNED
 from . import write_destinations
 from .declare import (
     EVERY,
@@ -194,7 +194,7 @@ def limited(d: Drawing) -> Call:
 def limited_above(d: Drawing) -> Call:
     """The same; of numbers without a sign none is below a negative bound, so that nothing is
     defined there."""
-    if d.dtype != "uint8":
+    if d.dtype not in UNSIGNED:
         return limited(d)
     return call(d.tensor(shape_of(d), REAL), d.integer(0, 4))
 
@@ -204,7 +204,7 @@ def integers(low: int, high: int) -> Sample:
         shape = shape_of(d)
         first = d.tensor(d.broadcastable(shape), values=("integers", low, high))
         # The dtype of both is a wider one now and then.
-        other = d.choice(None, None, None, "int64") if d.dtype != "uint8" else None
+        other = d.choice(None, None, None, "int64") if d.dtype not in UNSIGNED else None
         return call(
             first, d.tensor(d.broadcastable(shape), dtype=other, values=("integers", low, high))
         )

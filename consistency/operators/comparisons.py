@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..core import dtypes
-from ..core.dtypes import INTEGER_RANGE
+from ..core.dtypes import INTEGER_RANGE, UNSIGNED
 from ..core.recipe import TensorRecipe
 from .declare import (
     EVERY,
@@ -58,7 +58,7 @@ def comparable(d: Drawing) -> Call:
         number = d.integer(low, high) if few or d.dtype == "bool" else scalar(d)
         if not d.complex and (few or not d.floating) and d.choice(False, False, True):
             beyond = INTEGER_RANGE[d.dtype][1] + 1 if d.dtype in INTEGER_RANGE else 2**40
-            ends = (beyond, -beyond) if d.dtype != "int64" else ()
+            ends = (beyond, -beyond) if d.dtype not in ("int64", "uint64") else ()
             number = d.choice(0.5, -0.0, math.inf, -math.inf, math.nan, 0.1, *ends)
         return call(left, number)
     if few and low == -1 and d.choice(False, False, False, True):
@@ -164,7 +164,7 @@ def membership(d: Drawing) -> Call:
     if kind == "dtypes":
         return call(*of_two_dtypes(d), **options)
     reach = d.choice(4, 4, 30, 120)
-    values: tuple[Any, ...] = ("integers", 0 if d.dtype == "uint8" else -reach, reach)
+    values: tuple[Any, ...] = ("integers", 0 if d.dtype in UNSIGNED else -reach, reach)
     if d.floating and d.choice(False, False, True):
         values = ("tokens", -2.0, 2.0, "nan", "inf", "-inf", "0", "-0", "1", "subnormal")
     elif d.dtype in ENDS and d.choice(False, False, True):
@@ -172,7 +172,7 @@ def membership(d: Drawing) -> Call:
     elements = d.tensor(shape_of(d), EXACTLY, values=values)
     count = d.choice((d.size(1, 16),), d.shape(1, 3, most=4), d.shape(1, 2), ())
     among = d.tensor(count, EXACTLY, values=values)
-    number = d.integer(0 if d.dtype == "uint8" else -4, 4)
+    number = d.integer(0 if d.dtype in UNSIGNED else -4, 4)
     if d.floating:
         number = d.choice(number, number, -0.0, math.inf, math.nan)
     match kind:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..core.dtypes import INTEGER_RANGE
+from ..core.dtypes import INTEGER_RANGE, UNSIGNED
 from ..core.recipe import Arg, DType
 from . import documented
 from .declare import (
@@ -114,7 +114,7 @@ def linspace(d: Drawing) -> Call:
     quarters, of which no rounding makes another integer; their ends may be fractions, which are cut
     first. Large ones lie whole steps apart. Shrinks towards one point between 0 and 0."""
     if not d.floating:
-        low, high = (0, 120) if d.dtype == "uint8" else (-60, 60)
+        low, high = (0, 120) if d.dtype in UNSIGNED else (-60, 60)
         if d.dtype in FAR and d.choice(False, False, False, True):
             start = d.choice(-1, 1) * FAR[d.dtype] + d.integer(low, high)
             steps = d.integer(1, 64)
@@ -123,7 +123,7 @@ def linspace(d: Drawing) -> Call:
         steps, quarters = 4 * d.integer(0, 12), d.integer(1, 5)
         start = d.integer(low, high - steps * quarters // 4)
         both = (start, start + steps * quarters // 4)
-        first, last = both if d.flag() or d.dtype == "uint8" else both[::-1]
+        first, last = both if d.flag() or d.dtype in UNSIGNED else both[::-1]
         ends_given: list[float] = [first, last]
         if d.choice(False, False, True):
             ends_given = [math.copysign(abs(end) + d.integer(1, 15) / 16, end) for end in both]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 Function = Callable[..., Any]
+_UNORDERED = frozenset({torch.uint16, torch.uint32, torch.uint64})
 
 
 def nan_kept(function: Function, arguments: int | None = None) -> Function:
@@ -34,12 +35,19 @@ def nan_kept(function: Function, arguments: int | None = None) -> Function:
     return kept
 
 
+def ordered(x: Any) -> Tensor:
+    """A number or tensor as a tensor that torch can order: unsigned integers of more than 8 bits
+    as float64."""
+    tensor = torch.as_tensor(x)
+    return tensor.double() if tensor.dtype in _UNORDERED else tensor
+
+
 @nan_kept
 def zeta(x: Any, q: Any) -> Any:
     """Hurwitz's zeta: every term of its sum is 0 at q = inf, for x > 1."""
     result = torch.special.zeta(x, q)
-    far = torch.as_tensor(q) == math.inf
-    return torch.where(far & (torch.as_tensor(x) > 1), 0.0, result)
+    far = ordered(q) == math.inf
+    return torch.where(far & (ordered(x) > 1), 0.0, result)
 
 
 def with_limits(function: Callable[[Tensor], Tensor], right: float, left: float) -> Function:

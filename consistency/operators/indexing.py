@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ..core.dtypes import UNSIGNED
 from ..core.recipe import Arg, Index, Literal, TensorRecipe
 from . import definitions
 from .declare import (
@@ -146,7 +147,7 @@ def chosen(d: Drawing) -> Call:
     match d.choice("tensors", "tensors", "number", "dtypes"):
         case "number" if d.dtype != "bool":
             other = within(d, EVERYTHING)
-        case "dtypes" if d.dtype != "uint8":
+        case "dtypes" if d.dtype not in UNSIGNED:
             other = of_other_dtype(d, d.broadcastable(shape), EVERYTHING)
             # Of all dims: a 0-d tensor's gradient would be summed in the other one's dtype.
             tensor = d.tensor(shape, REAL if d.floating else small(EVERYTHING))

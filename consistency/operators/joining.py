@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ..core.dtypes import UNSIGNED
 from ..core.recipe import Arg
 from .declare import EVERY, EXACT, REAL, Call, Drawing, Operator, Sample, Tensors, call, hook
 from .movement import LINEAR, Arguments, Shape, moved, two_dims
@@ -28,7 +29,12 @@ def several(
     def sample(d: Drawing) -> Call:
         shapes, arguments = join(d, d.shape(low, high, most=32, elements=1024))
         tensors = [d.tensor(shape) for shape in shapes]
-        if mixed and len(shapes) > 1 and d.dtype != "uint8" and d.choice(False, False, False, True):
+        if (
+            mixed
+            and len(shapes) > 1
+            and d.dtype not in UNSIGNED
+            and d.choice(False, False, False, True)
+        ):
             numbers = REAL if d.floating else small(REAL)
             tensors = [d.tensor(shape, numbers) for shape in shapes]
             at = d.integer(0, len(shapes) - 1)
@@ -166,7 +172,7 @@ def padded(d: Drawing) -> Call:
         max_padding = {"constant": 4, "reflect": size - 1, "replicate": 5, "circular": size}[mode]
         low = min(-(size // 2) + 1, 0)
         pads += [d.integer(low, max_padding), d.integer(low, max_padding)]
-    least = 0.0 if d.dtype == "uint8" else -4.0
+    least = 0.0 if d.dtype in UNSIGNED else -4.0
     value = {"value": real_scalar(d, least)} if mode == "constant" and d.flag() else {}
     if value and d.floating and d.choice(False, False, False, True):
         value = {"value": d.choice(0.1, -0.0, math.inf, -math.inf, math.nan)}

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .definitions import ordered
 from .hooks import Tensors, hook
 
 
@@ -57,6 +58,7 @@ def of_poisson(
     eps: float = 1e-8,
     reduction: str = "mean",
 ) -> torch.Tensor:
+    x, t = ordered(x), ordered(t)
     terms = (
         x.exp() * (1.0 + x.abs()) + (t * x).abs()
         if log_input

@@ -11,7 +11,7 @@ import torch
 
 from ..core.recipe import Arg
 from .declare import FLOAT, INTEGERS, Call, Domain, Drawing, Operator, Sample, accumulated, call
-from .definitions import nan_kept
+from .definitions import nan_kept, ordered
 from .hooks import Args, Kwargs, Tensors
 from .sampling import shape_of
 
@@ -55,7 +55,8 @@ def of_numbers(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Ten
         result: torch.Tensor = kept(x, n)
         if not isinstance(n, torch.Tensor):
             return result
-        return torch.where((n >= 1) & (n < 2.0**63), result, function(x, n))
+        degree = ordered(n)
+        return torch.where((degree >= 1) & (degree < 2.0**63), result, function(x, n))
 
     return polynomial
 

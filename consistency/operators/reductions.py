@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..core.dtypes import INTEGER_RANGE
+from ..core.dtypes import INTEGER_RANGE, UNSIGNED
 from ..core.recipe import DType, TensorRecipe
 from .declare import (
     ADDED,
@@ -171,7 +171,7 @@ def counted(d: Drawing) -> Call:
 def extreme(d: Drawing, shape: Sequence[int]) -> TensorRecipe:
     """Any numbers, one time in three few different ones with many ties, or now and then zeros of
     both signs beside the smallest number."""
-    if d.dtype == "uint8":  # the least of small ones is nearly always 0
+    if d.dtype in UNSIGNED:  # the least of small ones is nearly always 0
         return d.tensor(shape, EXTREME, values=("integers", *d.choice((1, 250), (40, 60))))
     if d.floating and d.choice(*[False] * 9, True):
         return d.tensor(shape, EXTREME, values=("tokens", 0.0, 0.0, "-0", "0", "subnormal"))

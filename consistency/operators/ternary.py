@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ..core.dtypes import UNSIGNED
 from . import write_destinations
 from .declare import (
     EVERYWHERE,
@@ -93,10 +94,10 @@ def clamp(d: Drawing) -> Call:
     towards two numbers."""
     shape = shape_of(d)
     x = d.tensor(shape, REAL)
-    lowest = 0 if d.dtype == "uint8" else -4  # of upper bounds: no result lies below 0
+    lowest = 0 if d.dtype in UNSIGNED else -4  # of upper bounds: no result lies below 0
     kinds = ["numbers", "one", "one", "tensors", "crossed"]
     kinds += ["odd", "open"] if d.floating else ["fraction"]
-    kinds += ["dtypes"] * (d.dtype != "uint8")
+    kinds += ["dtypes"] * (d.dtype not in UNSIGNED)
     match d.choice(*kinds):
         case "fraction":  # makes floats of integers
             return call(x, **{d.choice("min", "max"): d.integer(-4, 3) + 0.25})

@@ -137,7 +137,8 @@ class ChangedInputs(InputNumbers):
         if form is None:
             return None
         tiny = form.smallest_normal
-        if not any(bits.holds_subnormals(base, tiny) for base in self.materials.bases):
+        tensors = zip(self.materials.case.tensors, self.materials.bases, strict=True)
+        if not any(bits.holds_subnormals(base, tensor.dtype, tiny) for tensor, base in tensors):
             return None
         return self.evaluate(
             lambda base, position: torch.where(base.abs() < tiny, base * 0.0, base)

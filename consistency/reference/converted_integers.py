@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..core.dtypes import TORCH, WIDE_UNSIGNED
 from ..generate.materialize import Materials
 from ..operators.declare import Operator
 
 _FAMILIES = frozenset({"binary", "ternary", "comparison"})
+_WIDE_UNSIGNED = frozenset(TORCH[name] for name in WIDE_UNSIGNED)
 _NAMES = frozenset({"where", "searchsorted"})
 _OF_FLOATS = frozenset({
     "__rdiv__", "atan2", "copysign", "float_power", "ldexp", "special.xlog1py", "special.zeta",
@@ -32,7 +34,7 @@ def converted(operator: Operator, materials: Materials, dims: Sequence[int]) -> 
     """The materials as the operator computes with them: the same where no number is converted.
     ``dims``: how many dimensions each tensor of the case has."""
     name, family = operator.ruled_by
-    first = operator.leading
+    first = operator.leading + (name == "where")  # a mask is not converted
     if len(dims) < first + 2 or all(dims) or not (family in _FAMILIES or name in _NAMES):
         return materials
     plain = name.removeprefix("_foreach_").rstrip("_")
@@ -43,6 +45,8 @@ def converted(operator: Operator, materials: Materials, dims: Sequence[int]) -> 
     wide = [dtype for dtype, count in zip(dtypes[first:], dims[first:], strict=True) if count]
     if not wide or any(dtype.is_floating_point or dtype.is_complex for dtype in wide):
         return materials
+    if len({*wide} - {torch.bool}) > 1 and {*wide} & _WIDE_UNSIGNED:
+        return materials  # torch refuses the call
     common = functools.reduce(torch.promote_types, wide)
     if common == torch.bool:  # whole numbers outrank truth values
         return materials

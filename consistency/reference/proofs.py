@@ -90,8 +90,10 @@ class Proofs:
         name, family = self.reference.operator.ruled_by
         if tensor is None or family not in _WITH_ZEROS:
             return False
-        multiplied = self.reference.materials.bases[0 if "transpose" in name else 1 : 2]
-        if all(bool(bits.finite(base).all()) for base in multiplied):
+        materials = self.reference.materials
+        multiplied = list(zip(materials.case.tensors, materials.bases, strict=True))
+        multiplied = multiplied[0 if "transpose" in name else 1 : 2]
+        if all(bool(bits.finite(base, tensor.dtype).all()) for tensor, base in multiplied):
             return False
         return number == number and bool(tensor.reshape(-1)[position].isnan())
 
@@ -145,7 +147,9 @@ class Proofs:
             .copy()
         )
         places = np.fromiter(certificates, dtype=np.int64)
-        high = np.array([c.high for c in certificates.values()]).astype(numbers.dtype)
+        # NumPy makes float64 of a list with integers on both sides of 2⁶³.
+        kind = object if numbers.dtype.kind == "u" else None
+        high = np.array([c.high for c in certificates.values()], dtype=kind).astype(numbers.dtype)
         tail = np.array([c.tail for c in certificates.values()]).astype(numbers.dtype)
         before = numbers[places]
         # A zero keeps the CPU's sign: an exact zero has none, and what gives it one is convention

@@ -53,7 +53,9 @@ def _category(dtype: DType) -> int:
 def promote(a: DType, b: DType) -> DType:
     """torch.promote_types: unlike NumPy's, an integer never widens a float."""
     if _category(a) == _category(b) or min(_category(a), _category(b)) >= 2:
-        return np.promote_types(a, b)
+        common = np.promote_types(a, b)
+        # NumPy makes float64 of uint64 beside signed integers; torch promotes neither.
+        return np.dtype(np.uint64) if common.kind == "f" and a.kind in "iu" else common
     return a if _category(a) > _category(b) else b
 
 

@@ -29,6 +29,8 @@ def ldexp(input: Operand, other: Operand) -> Array:
         raise NotImplementedError("half precision becomes float32 in torch before 2.5")
     x, y = unify(input, other, floating=True)
     whole = np.asarray(other)
+    if whole.dtype.kind == "u":
+        whole = np.minimum(whole, np.iinfo(np.int32).max).astype(np.int64)  # the same infinity
     if whole.dtype.kind == "i" and x.dtype.kind == "f":
         return np.asarray(np.ldexp(x, whole))  # exact, also where the power leaves the format
     dtype = x.dtype

@@ -136,7 +136,7 @@ def _within(domain: Domain, dtype: str, which: str) -> tuple[Any, ...]:
     if low > high:
         low = high = domain.low if math.isfinite(domain.low) else domain.high
     if dtype in dtypes.INTEGER_RANGE:
-        least = 0 if dtype == "uint8" else -9
+        least = 0 if dtype in dtypes.UNSIGNED else -9
         low = max(math.ceil(low), least)
         return ("integers", low, max(math.floor(min(high, 9.0)), low))
     if which == "special" and domain.specials:

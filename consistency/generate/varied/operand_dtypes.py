@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ...core.dtypes import ALL, INTEGER_RANGE, floats
+from ...core.dtypes import ALL, INTEGER_RANGE, WIDE_UNSIGNED, floats
 from ...core.model import Case
 from ...core.recipe import TensorRecipe
 from ..variations import _with_tensor
 
 MOST_TENSORS = 3
+OTHERS = tuple(name for name in ALL if name not in WIDE_UNSIGNED)  # which torch does not promote
 SMALL = 9.0  # whole numbers that stand for fractions
 # Classes whose numbers keep their meaning when they are rounded to a wider format.
 ANY_FORMAT = frozenset({"uniform", "normal", "integers", "tokens"})
@@ -24,10 +25,12 @@ def of(case: Case, most: int = MOST_TENSORS) -> Iterator[Case]:
     indices keep theirs. Some pairs are refused by the call."""
     if sum(tensor.dtype == case.dtype for tensor in case.tensors) < 2:
         return  # it would be a case of another dtype
+    if case.dtype in WIDE_UNSIGNED:
+        return
     for number, tensor in enumerate(case.tensors[:most]):
         if not isinstance(tensor, TensorRecipe) or tensor.dtype != case.dtype or tensor.special:
             continue
-        for dtype in ALL:
+        for dtype in OTHERS:
             values = values_in(tensor, dtype)
             if dtype != case.dtype and values is not None:
                 kept = tensor.leaf and bool(tensor.base) and floats(dtype)
