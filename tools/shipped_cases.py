@@ -2,7 +2,7 @@
 
     python tools/shipped_cases.py select STATE              # all operators × dtypes: an hour
     python tools/shipped_cases.py select STATE --part 1/2   # every second one, beside another
-    python tools/shipped_cases.py select STATE --only 'nn.*'
+    python tools/shipped_cases.py select STATE --only 'nn.*' --dtype 'uint*'
     python tools/shipped_cases.py shorten STATE             # after other limits in `selection`
     python tools/shipped_cases.py write STATE               # the files of the package
     python tools/shipped_cases.py replace STATE             # only what STATE holds
@@ -55,7 +55,7 @@ ONE_OFF, FURTHER, MEASURED, CALLS = "one-off", "further", "measured", "calls"
 ORDER = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool", "complex64")
 
 
-def select(state: Path, part: int, parts: int, only: str) -> None:
+def select(state: Path, part: int, parts: int, only: str, dtypes: str) -> None:
     """Appends one line per operator × dtype to a file of ``state``."""
     from tests.support.adequacy.selection import select as select_cases
 
@@ -65,6 +65,7 @@ def select(state: Path, part: int, parts: int, only: str) -> None:
     with (state / f"part-{part}-of-{parts}.jsonl").open("a", encoding="utf-8") as stream:
         for number, (operator, dtype) in enumerate(pairs()):
             chosen = number % parts == part - 1 and fnmatch.fnmatchcase(operator.name, only)
+            chosen = chosen and fnmatch.fnmatchcase(dtype, dtypes)
             if not chosen or (operator.name, dtype) in done:
                 continue
             found = select_cases(operator, dtype)
@@ -431,7 +432,7 @@ def main() -> None:
     parser.add_argument("--part", default="1/1", help="which of how many parts, such as 1/2")
     parser.add_argument("--only", default="*", help="a pattern of operators")
     parser.add_argument(
-        "--dtype", default="first", help="of `reach`: a pattern, or each operator's first"
+        "--dtype", help="of `select` and `reach`: a pattern; `reach`: each operator's first"
     )
     parser.add_argument(
         "--first", type=int, help="of `measure`, `one-off`: how many of a random order"
@@ -440,7 +441,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     part, parts = map(int, chosen.part.split("/"))
     if chosen.command == "select":
-        select(chosen.state, part, parts, chosen.only)
+        select(chosen.state, part, parts, chosen.only, chosen.dtype or "*")
     elif chosen.command in ("measure", ONE_OFF):
         name = ONE_OFF if chosen.command == ONE_OFF else MEASURED
         measure(chosen.state, name, part, parts, chosen.only, chosen.first)
@@ -449,7 +450,7 @@ def main() -> None:
     elif chosen.command == "further":
         further(chosen.state, part, parts)
     elif chosen.command in ("reach", "plain", "alone", "zeros", "promoted", "formats"):
-        reach(chosen.state, part, parts, chosen.only, chosen.dtype, chosen.command)
+        reach(chosen.state, part, parts, chosen.only, chosen.dtype or "first", chosen.command)
     elif chosen.command == "called":
         called(chosen.state, part, parts, chosen.only)
     elif chosen.command == "add":
