@@ -47,9 +47,17 @@ class Healthy:
         """The outcome with every tensor changed; None if nothing changes."""
         changed = []
         for tensor in self.tensors:
-            other = None if tensor is None else change(tensor.detach())
+            other = None if tensor is None else _changed(tensor.detach(), change)
             changed.append(tensor if other is None else other)
         return self.with_tensors(changed)
+
+
+def _changed(tensor: torch.Tensor, change: Change) -> torch.Tensor | None:
+    """The changed tensor; of unsigned integers that torch does not add, as int64 of these bits."""
+    if dtypes.name_of(tensor.dtype) not in dtypes.WIDE_UNSIGNED:
+        return change(tensor)
+    other = change(tensor.to(torch.int64))
+    return other.to(tensor.dtype) if other is not None and other.dtype == torch.int64 else other
 
 
 Plant = Callable[[Healthy], Outcome | None]

@@ -56,7 +56,9 @@ def one_off(healthy: Healthy, index: int, place: int | None = None) -> Outcome |
         if float(flat[chosen]) == value:
             flat[chosen] = torch.nextafter(flat[chosen], flat[chosen] * 0)
     else:
-        flat[chosen] += max(int(abs(int(flat[chosen])) * SHARE), 1)
+        one = flat[chosen : chosen + 1]
+        step = max(int(abs(int(one)) * SHARE), 1)
+        one.copy_((one.to(torch.int64) + step).to(flat.dtype))  # torch adds no uint16
     shaped = flat.reshape(real.shape)
     tensors = healthy.tensors
     tensors[index] = torch.view_as_complex(shaped) if output.tensor.is_complex() else shaped
