@@ -13,6 +13,7 @@ import torch
 
 from ..core.recipe import DType
 from .declare import EVERY, EVERYWHERE, EXACT, Call, Domain, Drawing, Operator, Sample, call
+from .definitions import ordered
 from .hooks import Tensors, hook
 from .sampling import shape_of, unary
 
@@ -66,7 +67,7 @@ def rounded_once(dtype: torch.dtype | None = None) -> Any:
         into = dtype or next(named, None)
         if into not in (torch.float16, torch.bfloat16) or x.is_complex():
             return []
-        x = x.int() if x.dtype == torch.bool else x
+        x = x.int() if x.dtype == torch.bool else ordered(x)
         single = x.float()
         bits = single.view(torch.int32) - (single.double().abs() > x.abs()).int()  # toward zero …
         odd = (bits | (single.double() != x).int()).view(

@@ -82,6 +82,8 @@ def _picked(self: Any, dim: int, keepdim: bool, pick: Pick) -> tuple[Node, Node]
 def _median(self: Any, dim: Any, keepdim: bool, pick: Pick) -> Any:
     if dim is not None:
         return _picked(self, dim, keepdim, pick)
+    if not self.size:
+        raise Unknowable("the median of no numbers")
     flat = reshape(_real(self), (self.size,))
     return _picked(flat, 0, False, pick)[0]
 
