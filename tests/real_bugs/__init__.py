@@ -56,6 +56,7 @@ from . import (  # noqa: F401
     twelfth_list_reductions,
     twentieth_list,
     twentieth_list_reductions,
+    twentyfifth_list,
     twentyfirst_list,
     twentyfirst_list_reductions,
     twentyfourth_list,

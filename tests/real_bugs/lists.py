@@ -151,6 +151,12 @@ LISTS = (
         "of a list, bounds that one format makes equal; not proved: NaN in a determinant; "
         "admitted: a Python number or a weight that is rounded before or after (5)",
     ),
+    HeldOut(
+        25, "twentyfifth*", 12, 5, 5, "of torch's own backends",
+        "one row of weights beside an expanded gradient; not drawn: 2³¹ and 2³² numbers; admitted: "
+        "0 times an infinite weight, a power that is cut before it is rounded, the sign of a NaN, "
+        "the strides of nothing",
+    ),
 )  # fmt: skip
 TABLE = """| list | reports | quick run | 50 fresh cases | since | missed, and drawn since |
 |---|---|---|---|---|---|

@@ -77,6 +77,7 @@ TOPICS = {
     "twentythird list reductions": "A 23rd list, of torch's own backends: sums, layers, gradients",
     "twentyfourth list": "A 24th list, of torch's own backends: functions, windows, sizes",
     "twentyfourth list reductions": "A 24th list, of torch's own backends: sums, lists, attention",
+    "twentyfifth list": "A 25th list, of torch's own backends",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 
