@@ -177,13 +177,15 @@ class Draw:
         self, shape: Sequence[int], size: int, *, negative: bool = False, distinct: bool = False
     ) -> TensorRecipe:
         """An int64 tensor of positions below ``size``, with duplicates unless ``distinct`` (1-d
-        only, a part of a permutation).
+        only, a part of a permutation, or every second one of it).
 
         Shrinks towards zeros.
         """
         if distinct:
             (count,) = shape
-            view = (("slice", 0, 0, count, None),) if count < size else ()
+            apart = 1 < count < size and 2 * count <= size + 1 and self.choice(False, True)
+            step, end = (2, 2 * count - 1) if apart else (None, count)
+            view = (("slice", 0, 0, end, step),) if count < size else ()
             return TensorRecipe((size,), "int64", ("permutation",), self.stop(size), view)
         low = -size if negative and self.flag() else 0
         return self.tensor(shape, dtype="int64", values=("integers", low, size - 1))

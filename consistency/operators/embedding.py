@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import struct
 from typing import Any
 
 import torch
@@ -25,6 +24,7 @@ from .declare import (
 )
 from .hooks import Tensors, hook
 from .parameter_sampling import optional_arguments, summed
+from .position_tensors import positions
 
 
 def table(d: Drawing, domain: Domain = REAL) -> tuple[Any, int]:
@@ -49,10 +49,9 @@ def embedding(d: Drawing) -> Call:
     )
 
 
-def offsets(sizes: list[int]) -> Literal:
+def offsets(d: Drawing, sizes: list[int]) -> Literal:
     """Where each bag of these sizes begins."""
-    starts = [0, *itertools.accumulate(sizes)][: len(sizes)]
-    return Literal(struct.pack(f"<{len(starts)}q", *starts), "int64", (len(starts),), (1,))
+    return positions(d, [0, *itertools.accumulate(sizes)][: len(sizes)], (len(sizes),))
 
 
 def embedding_bag(d: Drawing) -> Call:
@@ -65,7 +64,7 @@ def embedding_bag(d: Drawing) -> Call:
         sizes = [d.integer(0, 17) for _ in range(d.size(1, 9))]
         shape: tuple[int, ...] = (sum(sizes),)
         last = d.choice(False, False, True)
-        kwargs["offsets"] = offsets([*sizes, 0] if last else sizes)
+        kwargs["offsets"] = offsets(d, [*sizes, 0] if last else sizes)
         if last:  # where the last bag ends, which may be before the indices do
             kwargs["include_last_offset"] = True
             shape = (shape[0] + d.choice(0, d.integer(0, 17)),)

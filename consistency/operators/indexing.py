@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +25,7 @@ from .declare import (
     family,
 )
 from .parameter_sampling import optional_arguments
+from .position_tensors import positions
 from .sampling import filled_shape, of_other_dtype, real_scalar, small, within
 
 LINEAR = frozenset({"linear"})
@@ -203,13 +203,11 @@ def first_nonzero(d: Drawing) -> Call:
     return call(x, size=d.size(1, 300), **optional_arguments(d, fill_value=(0, -7, 2**40)))
 
 
-def sorter(shape: Shape) -> Literal:
+def sorter(d: Drawing, shape: Shape) -> Literal:
     """Positions of boundaries of this shape: in ascending order are also those of which each
     second one stands twice."""
     row = [i - i % 2 for i in range(shape[-1])]
-    positions = row * math.prod(shape[:-1])
-    strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
-    return Literal(struct.pack(f"<{len(positions)}q", *positions), "int64", shape, strides)
+    return positions(d, row * math.prod(shape[:-1]), shape)
 
 
 def looked_up(*, boundaries_first: bool) -> Sample:
@@ -248,7 +246,7 @@ def looked_up(*, boundaries_first: bool) -> Sample:
         if boundaries_first and d.choice(False, False, True):
             kwargs = {"side": d.choice("right", "left")}
         if boundaries_first and count <= 32 and d.choice(False, False, True):
-            kwargs["sorter"] = sorter((*rows, count))
+            kwargs["sorter"] = sorter(d, (*rows, count))
         return call(
             *((boundaries, values) if boundaries_first else (values, boundaries)),
             **kwargs,

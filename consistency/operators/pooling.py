@@ -6,12 +6,11 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import struct
 from typing import Any
 
 import torch
 
-from ..core.recipe import Literal, TensorRecipe
+from ..core.recipe import TensorRecipe
 from .declare import (
     EXTREMUM,
     FLOAT,
@@ -32,6 +31,7 @@ from .hooks import Tensors, hook
 from .magnitudes import finite, peak
 from .nonunique_results import gather_or_nan, plain_zeros
 from .parameter_sampling import channels, optional_arguments, per_dim, spread, summed
+from .position_tensors import positions
 
 MOST = {1: 65, 2: 17, 3: 8}
 KERNEL = {1: 9, 2: 5, 3: 3}
@@ -170,8 +170,8 @@ def power(rank: int) -> Sample:
 
 
 def unpool(rank: int) -> Sample:
-    """Positions such as pooling returns, the same place in every window; contiguous, or the
-    gradient raises in torch. The size of the result is implied or given."""
+    """Positions such as pooling returns, the same place in every window, some of them apart in
+    memory. The size of the result is implied or given."""
 
     def sample(d: Drawing) -> Call:
         kernel, channels = d.integer(2, 3), d.size(1, 2)
@@ -191,10 +191,7 @@ def unpool(rank: int) -> Sample:
         axis: i * result[axis] + at[axis] * stride + place[axis], range(rank), 0)
                  for at in itertools.product(*map(range, size))]  # fmt: skip
         shape = (channels, *size)
-        strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(rank + 1))
-        indices = Literal(
-            struct.pack(f"<{channels * len(plane)}q", *plane * channels), "int64", shape, strides
-        )
+        indices = positions(d, plane * channels, shape)
         return call(d.tensor(shape, VALUES), indices, kernel, **options)
 
     return sample

@@ -157,6 +157,12 @@ LISTS = (
         "0 times an infinite weight, a power that is cut before it is rounded, the sign of a NaN, "
         "the strides of nothing",
     ),
+    HeldOut(
+        26, "twentysixth*", 12, 6, 6, "of torch's own backends, without large ones",
+        "places that lie apart in memory; admitted: a sum of complex numbers in their own format, "
+        "a result one ulp before an infinity, NaN as an integer, pixels where a size stays or "
+        "doubles beside a scale, cancellation in the tail of `gelu`",
+    ),
 )  # fmt: skip
 TABLE = """| list | reports | quick run | 50 fresh cases | since | missed, and drawn since |
 |---|---|---|---|---|---|

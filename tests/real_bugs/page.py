@@ -78,6 +78,7 @@ TOPICS = {
     "twentyfourth list": "A 24th list, of torch's own backends: functions, windows, sizes",
     "twentyfourth list reductions": "A 24th list, of torch's own backends: sums, lists, attention",
     "twentyfifth list": "A 25th list, of torch's own backends",
+    "twentysixth list": "A 26th list, of torch's own backends",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 
