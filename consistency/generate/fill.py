@@ -120,13 +120,13 @@ def rounded_to_dtype(numbers: Raw, dtype: str) -> Raw:
     if dtype == numbers.dtype.name:
         return numbers
     low, high = INTEGER_RANGE[dtype]
+    if numbers.dtype == np.uint64:
+        return np.minimum(numbers, np.uint64(high)).astype(dtype)
     if numbers.dtype == np.float64:
         low, high = max(low, -(2**62)), min(high, 2**62)  # float64 has no 2⁶³ − 1
-    elif numbers.dtype == np.uint64:
-        return np.minimum(numbers, np.uint64(high)).astype(dtype)
+        numbers = np.nan_to_num(np.rint(numbers), nan=0.0, posinf=float(high), neginf=float(low))
     else:
         high = min(high, 2**63 - 1)
-        numbers = np.nan_to_num(np.rint(numbers), nan=0.0, posinf=float(high), neginf=float(low))
     return np.clip(numbers, low, high).astype(dtype)
 
 

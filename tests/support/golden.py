@@ -26,7 +26,7 @@ CLASSES: dict[str, tuple[Any, ...]] = {
     "integers": (-4, 9), "sparse": (0.25,), "subnormal": (), "near": (0.25, 90.0, 1.0, 88.5),
     "tokens": (-3.0, 3.0, "nan", "-0", "max"),
     "distinct": (), "permutation": (), "ascending": (-0.7, 0.3), "diagonal": (8, 9.0),
-    "positive-definite": (8,),
+    "positive-definite": (8,), "unsigned": (16,), "unsigned-powers": (16,),
 }  # fmt: skip
 STOPS = (0, 100, 5000, (1 << 18) + 77, 10**9 + 1)  # blanks; within the cache; beyond it; far along
 VIEWS = {

@@ -131,7 +131,7 @@ def _long(raw: Array, dtype: str, name: str, sheet: Sheet) -> str:
     if raw.dtype.kind in "iu" and dtype != "bfloat16" and bool((raw == np.arange(raw.size)).all()):
         return f"torch.arange({raw.size}, dtype=torch.{dtype})"
     places = np.flatnonzero(pattern)
-    if places.size <= _SPARSE:
+    if places.size <= _SPARSE and dtype not in dtypes.WIDE_UNSIGNED:  # torch writes few of these
         some = flat(raw[places], dtype, name, sheet)
         return (
             f"torch.zeros({raw.size}, "
