@@ -111,6 +111,47 @@ def as_softmax(
     return accumulated(filled(forward, value), terms, backward=filled(backward, value))
 
 
+class Selected:
+    """What the mask selects of rows: ``mean``, ``squares`` (the sum of squares about it) and
+    ``free``, their number less the correction; the reduced dimensions are kept."""
+
+    def __init__(self, args: Args, kwargs: Kwargs) -> None:
+        options = {**dict(zip(("dim", "unbiased"), args[1:], strict=False)), **kwargs}
+        x, dims, mask = args[0].detach(), options.get("dim"), options.get("mask")
+        self.dims = tuple(range(x.ndim)) if dims is None else dims
+        self.keepdim = options.get("keepdim", False) or not x.ndim
+        chosen = torch.ones_like(x, dtype=torch.bool) if mask is None else torch.as_tensor(mask)
+        self.x, weight = torch.where(chosen, x, 0.0), chosen.expand_as(x).to(x)
+        count = weight.sum(self.dims, keepdim=True)
+        self.mean = self.x.sum(self.dims, keepdim=True) / count
+        self.size = self.x.abs().sum(self.dims, keepdim=True) / count
+        self.squares = ((self.x - self.mean) ** 2 * weight).sum(self.dims, keepdim=True)
+        self.free = (count - moments.correction(options)).clamp(min=1.0)
+
+    def reduced(self, rows: torch.Tensor) -> torch.Tensor:
+        """In the shape of the result; 0 where nothing is selected."""
+        return torch.nan_to_num(rows if self.keepdim else rows.squeeze(self.dims))
+
+
+def of_variance(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    """As that of ``var``: of equal numbers, too, the mean is rounded."""
+    of = Selected(args, kwargs)
+    deviation, mean = (of.squares / of.free).sqrt(), of.mean.abs()
+    return of.reduced(deviation**2 + mean * deviation + 2.0**-18 * mean**2)
+
+
+def of_deviation(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    """As that of ``std``."""
+    of = Selected(args, kwargs)
+    return of.reduced((of.squares / of.free).sqrt() + of.mean.abs())
+
+
+def of_slope(args: Args, kwargs: Kwargs, outputs: Tensors) -> torch.Tensor:
+    """As that of ``var``: ∂var = 2(x − mean)/(n − c), for cotangents up to 1."""
+    of = Selected(args, kwargs)
+    return torch.nan_to_num((2.0 * (of.x - of.mean).abs() + 8.0 * of.size + 1.0) / of.free)
+
+
 def op(
     name: str, sample: Sample, error: ErrorModel, dtypes: tuple[str, ...] = FLOATS, **more: Any
 ) -> Operator:
@@ -185,11 +226,16 @@ OPERATORS = [
         differentiable=False,
         complex=True,
     ),
-    op("var", over(SUMMED, everything=True, one_of=SPREADS), SHARES, FLOAT),
+    op(
+        "var",
+        over(SUMMED, everything=True, one_of=SPREADS),
+        accumulated(of_variance, reduced, backward=of_slope),
+        FLOAT,
+    ),
     op(
         "std",
         over(SUMMED, everything=True, one_of=SPREADS),
-        SHARES,
+        accumulated(of_deviation, reduced, backward=joint_maximum),
         FLOAT,
         differentiable=False,
     ),

@@ -1,8 +1,9 @@
-"""Masked reductions of dtypes in which they compute otherwise: the end of an integer dtype, and
-logarithms in half precision."""
+"""Masked reductions: the end of an integer dtype, logarithms in half precision, variances of equal
+numbers."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from consistency import operators
 from consistency.backends import resolve
 from consistency.core.model import Case, Result
+from consistency.core.recipe import TensorRecipe
 from consistency.diagnose.case_runner import judge_case
 from consistency.generate.materialize import literal, prepare
 from consistency.judge import tolerances
@@ -67,3 +69,33 @@ def test_logarithms_in_half_precision(name: str, dtype: str, off: float) -> None
         return getattr(torch.masked, name)(*call.args)
 
     assert judged(case, unmasked)[1].verdict.fails
+
+
+def spread_of(name: str, dtype: str, view: tuple[Any, ...] = (), size: int = 1000) -> Case:
+    """The variance or deviation of what a mask selects of numbers about 0.7."""
+    base = (1,) if view else (size,)
+    x = TensorRecipe(base, dtype, ("uniform", 0.7, 0.71), 5000, view)
+    mask = TensorRecipe((size,), "bool", ("offset", 1.0, 0.8), 7000)
+    return Case(f"masked.{name}", dtype, (x, 0), {"mask": mask}, 1 << 20)
+
+
+@pytest.mark.parametrize("size", [37, 1000, 4097])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_the_mean_of_equal_numbers_may_be_rounded(name: str, dtype: str, size: int) -> None:
+    case = spread_of(name, dtype, (("expand", size),), size)
+    operator = operators.get(case.operator)
+    for result in judge_case(case, operator, [resolve("cpu")], tolerances.load()):
+        assert not result.verdict.fails, result.explanation
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_a_variance_without_its_mask_or_its_correction_is_noticed(name: str, dtype: str) -> None:
+    case = spread_of(name, dtype)
+    for option in ({"mask": None}, {"unbiased": False}):
+        healthy, otherwise = judged(
+            case, lambda call, o=option: replace(call, kwargs={**call.kwargs, **o}).run()
+        )
+        assert not healthy.verdict.fails, healthy.explanation
+        assert otherwise.verdict.value == "divergent", option
