@@ -72,9 +72,9 @@ def test_logarithms_in_half_precision(name: str, dtype: str, off: float) -> None
 
 
 def spread_of(name: str, dtype: str, view: tuple[Any, ...] = (), size: int = 1000) -> Case:
-    """The variance or deviation of what a mask selects of numbers about 0.7."""
-    base = (1,) if view else (size,)
-    x = TensorRecipe(base, dtype, ("uniform", 0.7, 0.71), 5000, view)
+    """The variance or deviation of what a mask selects of equal numbers, or of such about 0."""
+    values = ("uniform", 0.7, 0.71) if view else ("uniform", -1.0, 1.0)
+    x = TensorRecipe((1,) if view else (size,), dtype, values, 5000, view)
     mask = TensorRecipe((size,), "bool", ("offset", 1.0, 0.8), 7000)
     return Case(f"masked.{name}", dtype, (x, 0), {"mask": mask}, 1 << 20)
 
@@ -94,8 +94,10 @@ def test_the_mean_of_equal_numbers_may_be_rounded(name: str, dtype: str, size: i
 def test_a_variance_without_its_mask_or_its_correction_is_noticed(name: str, dtype: str) -> None:
     case = spread_of(name, dtype)
     for option in ({"mask": None}, {"unbiased": False}):
-        healthy, otherwise = judged(
-            case, lambda call, o=option: replace(call, kwargs={**call.kwargs, **o}).run()
-        )
+
+        def without(call: Any, option: Any = option) -> torch.Tensor:
+            return replace(call, kwargs={**call.kwargs, **option}).run()
+
+        healthy, otherwise = judged(case, without)
         assert not healthy.verdict.fails, healthy.explanation
         assert otherwise.verdict.value == "divergent", option
