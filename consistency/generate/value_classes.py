@@ -143,11 +143,16 @@ def _integers(
     )
 
 
+def _checked_width(width: int) -> int:
+    if not 2 <= operator.index(width) <= 64:
+        raise ValueError(f"a width of {width} bits"[:80])
+    return width
+
+
 @functools.cache
 def _beside_powers(width: int) -> Raw:
     """±2**k and their neighbors within a signed integer of ``width`` bits, both ends included."""
-    if not 2 <= operator.index(width) <= 64:
-        raise ValueError(f"a width of {width} bits"[:80])
+    _checked_width(width)
     end = 1 << (width - 1)
     numbers = {s * (1 << k) + step for k in range(width) for s in (-1, 1) for step in (-1, 0, 1)}
     return np.array(sorted(n for n in numbers if -end <= n < end), dtype=np.int64)
@@ -165,8 +170,7 @@ def _powers(bits: bitstream.Bits, blanks: int, first: int, form: Format, width: 
 def _beside_unsigned_powers(width: int) -> Raw:
     """0, 2**k and their neighbors within an unsigned integer of ``width`` bits, the largest
     included."""
-    if not 2 <= operator.index(width) <= 64:
-        raise ValueError(f"a width of {width} bits"[:80])
+    _checked_width(width)
     numbers = {0, *((1 << k) + step for k in range(width + 1) for step in (-1, 0, 1))}
     return np.array(sorted(n for n in numbers if n < 1 << width), dtype=np.uint64)
 
@@ -183,9 +187,8 @@ def _unsigned_powers(
 
 def _unsigned(bits: bitstream.Bits, blanks: int, first: int, form: Format, width: int) -> Raw:
     """All integers of ``width`` bits alike, from 0 on; as uint64."""
-    if not 2 <= operator.index(width) <= 64:
-        raise ValueError(f"a width of {width} bits"[:80])
-    return np.concatenate([np.zeros(blanks, dtype=np.uint64), bits >> np.uint64(64 - width)])
+    numbers = bits >> np.uint64(64 - _checked_width(width))
+    return np.concatenate([np.zeros(blanks, dtype=np.uint64), numbers])
 
 
 def _sparse(bits: bitstream.Bits, blanks: int, first: int, form: Format, density: float) -> Raw:

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..core.dtypes import TORCH, WIDE_UNSIGNED
+
 Function = Callable[..., Any]
-_UNORDERED = frozenset({torch.uint16, torch.uint32, torch.uint64})
+UNORDERED = frozenset(TORCH[name] for name in WIDE_UNSIGNED)
 
 
 def nan_kept(function: Function, arguments: int | None = None) -> Function:
@@ -39,7 +41,7 @@ def ordered(x: Any) -> Tensor:
     """A number or tensor as a tensor that torch can order: unsigned integers of more than 8 bits
     as float64."""
     tensor = torch.as_tensor(x)
-    return tensor.double() if tensor.dtype in _UNORDERED else tensor
+    return tensor.double() if tensor.dtype in UNORDERED else tensor
 
 
 @nan_kept

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..core.dtypes import TORCH, WIDE_UNSIGNED
 from ..generate.materialize import Materials
 from ..operators.declare import Operator
+from ..operators.definitions import UNORDERED
 
 _FAMILIES = frozenset({"binary", "ternary", "comparison"})
-_WIDE_UNSIGNED = frozenset(TORCH[name] for name in WIDE_UNSIGNED)
 _NAMES = frozenset({"where", "searchsorted"})
 _OF_FLOATS = frozenset({
     "__rdiv__", "atan2", "copysign", "float_power", "ldexp", "special.xlog1py", "special.zeta",
@@ -45,7 +44,7 @@ def converted(operator: Operator, materials: Materials, dims: Sequence[int]) -> 
     wide = [dtype for dtype, count in zip(dtypes[first:], dims[first:], strict=True) if count]
     if not wide or any(dtype.is_floating_point or dtype.is_complex for dtype in wide):
         return materials
-    if len({*wide} - {torch.bool}) > 1 and {*wide} & _WIDE_UNSIGNED:
+    if len({*wide} - {torch.bool}) > 1 and {*wide} & UNORDERED:
         return materials  # torch refuses the call
     common = functools.reduce(torch.promote_types, wide)
     if common == torch.bool:  # whole numbers outrank truth values

@@ -14,7 +14,8 @@ from ...core.recipe import TensorRecipe
 from ..variations import _with_tensor
 
 MOST_TENSORS = 3
-OTHERS = tuple(name for name in ALL if name not in WIDE_UNSIGNED)  # which torch does not promote
+# Torch promotes no wide unsigned integers: it refuses them beside another dtype.
+OTHERS = tuple(name for name in ALL if name not in WIDE_UNSIGNED)
 SMALL = 9.0  # whole numbers that stand for fractions
 # Classes whose numbers keep their meaning when they are rounded to a wider format.
 ANY_FORMAT = frozenset({"uniform", "normal", "integers", "tokens"})
