@@ -154,6 +154,8 @@ def _output(name: str, item: Any) -> Output:
         return Output(name, None, value=item)
     if type(item) is not torch.Tensor:
         item = _plain(item)
+    if item._is_zerotensor():  # autograd's zeros, which have no memory to be read
+        item = torch.zeros_like(item)
     device = "cpu" if item.is_cpu else str(item.device)  # torch takes a microsecond to write it
     return Output(name, item, dtypes.name_of(item.dtype), device)
 

@@ -172,6 +172,10 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         with torch.no_grad():
             before = map_leaves(_copy_to_float64, (args, kwargs))
         result = func(*args, **kwargs)
+        if isinstance(result, torch.Tensor) and result._is_zerotensor():
+            # What autograd passes on as a gradient that is 0, such as that of sgn: it has no
+            # memory, and reading it ends the process.
+            return torch.zeros(result.shape, dtype=result.dtype, device=result.device)
         results = _results(func, result, args, kwargs)
         theirs = {_storage(tensor) for tensor in operands}
         tensors = tuple(r if isinstance(r, torch.Tensor) else None for r in results)

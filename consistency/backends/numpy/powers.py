@@ -30,7 +30,7 @@ def ldexp(input: Operand, other: Operand) -> Array:
     x, y = unify(input, other, floating=True)
     whole = np.asarray(other)
     if whole.dtype.kind == "u":
-        whole = np.minimum(whole, np.iinfo(np.int32).max).astype(np.int64)  # the same infinity
+        whole = np.minimum(whole, np.uint64(np.iinfo(np.int32).max)).astype(np.int64)  # as infinite
     if whole.dtype.kind == "i" and x.dtype.kind == "f":
         return np.asarray(np.ldexp(x, whole))  # exact, also where the power leaves the format
     dtype = x.dtype
