@@ -155,7 +155,7 @@ def _output(name: str, item: Any) -> Output:
     if type(item) is not torch.Tensor:
         item = _plain(item)
     if item._is_zerotensor():  # autograd's zeros, which have no memory to be read
-        item = torch.zeros_like(item)
+        item = torch.zeros(item.shape, dtype=item.dtype, device=item.device)
     device = "cpu" if item.is_cpu else str(item.device)  # torch takes a microsecond to write it
     return Output(name, item, dtypes.name_of(item.dtype), device)
 

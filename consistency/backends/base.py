@@ -29,12 +29,12 @@ from ..generate.materialize import Adjust, Materials
 from ..operators.declare import Operator
 from . import _numerics
 from ._contract import ContractObserver
-from ._cotangents import cotangent
+from ._cotangents import cotangent, differentiated
 from ._folding import folded
 from ._foreign_code import StateChanges, guarded, is_own
 from ._guarded_calls import attempt, availability, prepared, refusal
 from ._messages import failed, fallback_in, texts_of, told
-from ._outputs import changed, collect, elsewhere, to_cpu
+from ._outputs import changed, collect, elsewhere, limited, to_cpu
 from .process_state import StateGuard
 
 __all__ = [
@@ -44,8 +44,10 @@ __all__ = [
     "availability",
     "collect",
     "cotangent",
+    "differentiated",
     "failed",
     "flatten",
+    "limited",
     "prepared",
     "refusal",
 ]

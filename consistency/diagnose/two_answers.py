@@ -8,6 +8,7 @@ likelier one. Who gives two answers itself is proved wrong by that; others are n
 from __future__ import annotations
 
 import copy
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,8 +24,8 @@ from ..judge.judgment import Judgment
 from ..judge.rules import Rules
 from ..reference import Reference
 from ..reference.high_precision import EACH
-from ..reference.invariances import Companion, companions
-from ..reference.invariances.relations import BATCH, LAYOUT, LENGTH
+from ..reference.invariances import Companion, companions, slopes
+from ..reference.invariances.relations import BATCH, LAYOUT, LENGTH, SLOPE
 from .output_differences import differing, flat, replaced, same, shapes, widened
 
 ONE_CASE_IN = 5  # share of the cases whose companions are computed
@@ -38,6 +39,7 @@ _CAUSES = {
     LAYOUT: Cause("depends-on-layout", "the layout of the inputs", 1.0),
     BATCH: Cause("depends-on-batch", "the other items of the batch", 1.0),
     LENGTH: Cause("depends-on-position", "the position of an element", 1.0),
+    SLOPE: Cause("wrong-derivative", "a derivative that is not the slope of its function", 1.0),
 }
 
 
@@ -151,7 +153,8 @@ def two_answers(reference: Reference, rules: Rules) -> TwoAnswers | None:
     if chooses and (operator.observe_gradients is None or materials.holds_special_values):
         return None  # which of several equal numbers, or NaN, takes the gradient is not defined
     raw = reference.outcome.outputs
-    for companion in companions(operator, materials, reference.direction, raw):
+    given = (operator, materials, reference.direction, raw)
+    for companion in itertools.chain(slopes(*given), companions(*given)):
         completed = answer(companion, reference)
         if not completed:
             continue

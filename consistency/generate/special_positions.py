@@ -35,8 +35,9 @@ class SpecialPositions:
     def __init__(self, choices: Choices, operator: Operator | None) -> None:
         self._choices = choices
         self._traits = operator.traits if operator is not None else frozenset()
-        # A formula may multiply with zeros what its function leaves out, and 0 · NaN is NaN.
-        self._is_formula = operator is not None and operator.family == "formulas"
+        # Their steps may multiply with zeros what the function leaves out, and 0 · NaN is NaN.
+        families = ("formulas", "derivatives")
+        self._is_formula = operator is not None and operator.family in families
         self._accumulating = 0  # tensors that were drawn without named special values
         self._which = 0
 

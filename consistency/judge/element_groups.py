@@ -104,7 +104,7 @@ class GroupedElements(ScaledElements):
         if magnitude is not None:
             magnitude = self.with_step(magnitude, u)
         error = metrics.errors(self.actual, self.expected, self.tail)
-        if reference.direction == "backward":
+        if self.is_gradient:
             # Intermediates of gradient formulas (squares, quotients) underflow, or overflow to a
             # zero, before the gradient does.
             error = np.maximum(error - self.form.smallest_normal, 0.0)

@@ -150,7 +150,7 @@ class Elements:
                 self.special[kind] = count
                 self.special_worst = self.special_worst or self.worst(int(np.flatnonzero(mask)[0]))
         excluded = nan_a | nan_e | inf_e | np.isinf(actual) | saturated
-        if self.reference.direction == "backward":
+        if self.is_gradient:
             excluded |= np.isinf(self.actual) & (np.abs(expected) >= self.square_overflows())
         self.keep = np.flatnonzero(~excluded)
         if self.tail is not None:  # what belongs to the limit has no tail
@@ -170,6 +170,15 @@ class Elements:
         tail = np.zeros(actual.shape) if self.tail is None else self.tail
         self.tail = np.where(near, tail - np.copysign(math.ulp(largest), actual), tail)
         return np.where(near, np.copysign(largest, actual), actual)
+
+    @property
+    def is_gradient(self) -> bool:
+        """Whether the numbers are derivatives: going backward, and of operators that return
+        some."""
+        return (
+            self.reference.direction == "backward"
+            or self.reference.operator.derivative_of is not None
+        )
 
     def held(self) -> Any:
         """Where the largest finite number replaces an infinity, as in rounding toward zero."""
@@ -208,7 +217,7 @@ class Elements:
 
     def signed_zeros_matter(self) -> bool:
         """Not for computed complex results: their zeros are differences of products."""
-        if self.moves_only or self.reference.direction == "backward":
+        if self.moves_only or self.is_gradient:
             return self.moves_only
         return "elementwise" in self.reference.operator.traits and not self.complex
 

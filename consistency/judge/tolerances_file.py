@@ -77,7 +77,7 @@ Family = Annotated[Literal[
     "linalg", "fft",
     "interpolate", "embedding", "attention", "rnn", "creation", "random", "inplace", "masked",
     "polynomial", "signal",
-    "programs", "formulas", "own steps", "sequences", "foreach", "optimizers",
+    "programs", "formulas", "derivatives", "own steps", "sequences", "foreach", "optimizers",
 ], BeforeValidator(lambda name: OLD_FAMILIES.get(name, name))]  # fmt: skip
 
 

@@ -29,6 +29,7 @@ FAMILY_MODULES = (
     "interpolation", "embedding", "attention", "recurrent", "creation", "random", "dropout",
     "inplace", "view_copies", "masked", "polynomials", "windows", "complex_parts", "call_forms",
     "aten_forms", "formulas", "programs", "foreach", "optimizers", "train_then_eval",
+    "derivatives",
 )  # fmt: skip
 _BACKENDS = (
     "cpu",

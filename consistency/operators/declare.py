@@ -124,9 +124,10 @@ class Operator:
     run. ``cases`` gives the cases of ``(dtype, examples, seed)`` where they are not drawn with
     ``sample`` (:mod:`consistency.generate.calls.opinfo`). ``form_of`` is the operator of which this
     is another form (a method, ``out=``): the rules of that one hold here; ``leading`` counts the
-    tensors that stand before that one's own arguments. ``whole`` are the positions of floating
-    tensors that hold whole numbers, such as a degree, and so have no neighbors that an ulp away
-    would mean nearly the same.
+    tensors that stand before that one's own arguments. ``derivative_of`` is the operator
+    whose derivative this one returns. ``whole`` are the positions of floating tensors that hold
+    whole numbers, such as a degree, and so have no neighbors that an ulp away would mean nearly the
+    same.
 
     The variants, each judged as an operator of its own (:mod:`.variants`): ``complex`` the complex
     dtypes, ``inplace`` the form that writes into its first argument, ``out`` the one that writes
@@ -153,6 +154,7 @@ class Operator:
     differentiable_inputs: tuple[int, ...] | None = None
     cases: Callable[[str, int, int], list[Case]] | None = None
     form_of: Operator | None = None
+    derivative_of: Operator | None = None
     leading: int = 0
     whole: tuple[int, ...] = ()
     complex: bool | ComplexVariant = False

@@ -18,7 +18,12 @@ from .nonunique_results import of_memory_too
 NO_VARIANTS: dict[str, Any] = {
     "complex": False, "inplace": "", "out": False, "method": False, "aten": ""
 }  # fmt: skip
-_GATHERING = ("inplace", "call_forms", "aten_forms")  # made of what the other modules declare
+_GATHERING = (
+    "inplace",
+    "call_forms",
+    "aten_forms",
+    "derivatives",
+)  # made of what the other modules declare
 # Of an operator and its in-place form.
 SHARED_TRAITS = frozenset({"elementwise", "extremum", "own-format"})
 

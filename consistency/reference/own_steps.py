@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 NAME = "own steps"
 DTYPES = ("float16", "bfloat16", "float32")
 REPLAYS, MIN_REPLAYS = 64, 24
+FEW_REPLAYS = 12  # of a derivative that is an operator of its own, in each of its cases
 _MAX_ELEMENTS = 1 << 26  # intermediate numbers, beyond which replays would take minutes
 _MAX_DRAWN = 1 << 24  # random numbers of all replays, beyond which there are fewer replays
 _SAMPLED = 1 << 14  # evenly spaced elements from which the mean square is computed
@@ -162,7 +163,10 @@ def magnitudes(reference: ErrorMagnitudes, count: int) -> Magnitudes:
     arguments = reference.materials.build("float64")
     replays = max(MIN_REPLAYS, min(REPLAYS, _MAX_DRAWN // max(steps.elements, 1)))
     of_kernel = isinstance(reference.operator, Composed) and reference.operator.of_kernel
-    replays = MIN_REPLAYS if of_kernel else replays
+    if of_kernel:
+        replays = MIN_REPLAYS
+    elif reference.operator.derivative_of is not None:
+        replays = FEW_REPLAYS
     generator = seeded_generator()
     noisy = functools.partial(_add_rounding_noise, generator)
     exact = steps.replay(arguments)
@@ -196,11 +200,12 @@ def magnitudes(reference: ErrorMagnitudes, count: int) -> Magnitudes:
         widening = math.sqrt(1.0 + 2.0 * math.sqrt(2.0 / replays))
         if of_kernel:
             sigma = _of_kernel(sigma, tested)
-        reference.of_steps[i] = (
-            _formula_distance(formula[i], tested, sigma, u),
-            _usual_rms(samples[i], sigma),
-            widening,
-        )
+        if replays > FEW_REPLAYS:  # too few for a statistic
+            reference.of_steps[i] = (
+                _formula_distance(formula[i], tested, sigma, u),
+                _usual_rms(samples[i], sigma),
+                widening,
+            )
         results.append(sigma * (widening / u))
     return tuple(results)
 

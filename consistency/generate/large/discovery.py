@@ -34,8 +34,9 @@ _TOLERANCE = 1e-9  # relative, of float64 results in another order of summation
 _MOST_ELEMENTS = 1 << 19  # of a tensor of a candidate: trials repeat it several times, in float64
 _ROUNDING, _VANISHED = 1e-14, 1e-18  # of the largest number
 _RESTS = (0, 100, 255)  # what is left over in trials
-# Declared to learn of programs and of formulas; their operators have large cases themselves.
-_NOT = frozenset({"formulas", "programs", "sequences", "random", "creation"})
+# Declared to learn of programs, formulas and derivatives; their operators have large cases
+# themselves.
+_NOT = frozenset({"formulas", "derivatives", "programs", "sequences", "random", "creation"})
 NEITHER = -1  # a result that neither repeats nor stays the same
 Tensors = list[torch.Tensor | None]
 

@@ -19,6 +19,7 @@ from ...operators.declare import Operator
 
 FILE = Path(__file__).with_name("relations.jsonl")
 LAYOUT, BATCH, LENGTH = RELATIONS = ("layout", "batch", "length")
+SLOPE = "slope"  # held by every operator that is a derivative of another one
 # Which tensors hold the items of a batch along their first dimension: the first one; those of the
 # same rank as the first one; those of any rank.
 FIRST, ALIKE, EVERY = MODES = ("first", "alike", "every")

@@ -1,0 +1,196 @@
+"""Derivatives as operators of their own.
+
+``vjp.exp`` is the gradient of ``exp`` against a cotangent, the last argument; its own gradient is a
+second derivative, for which torch has formulas of its own. ``jvp.exp`` is the derivative of ``exp``
+along the tangents in the last argument, in forward mode.
+
+torch composes both of steps that are the same on every device: a healthy derivative is as precise
+as these steps (S ``own steps``). Whether the formulas are right says the relation ``slope``
+(:mod:`consistency.reference.invariances.slopes`).
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.autograd.forward_ad as forward_mode
+
+from ..core.recipe import Arg, Literal, TensorRecipe
+from .call_forms import empty, shape_of
+from .declare import Call, Domain, Drawing, ErrorModel, Operator, Sample, call, one
+from .variants import declared
+
+FAMILY = "derivatives"
+# With second derivatives and derivatives in forward mode, with the one, with the other. Kernels
+# whose own sums cancel (norms, convolutions, attention, cross products) err by more than the steps
+# around them show, some special functions, too. Second derivatives by a matrix that is taken for a
+# symmetric or a triangular one are no slopes.
+BOTH = (
+    "reciprocal", "sqrt", "rsqrt", "square", "exp", "exp2", "expm1", "log", "log2", "log10",
+    "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "tanh", "asinh", "acosh",
+    "atanh", "erfc", "erfinv", "sigmoid", "logit", "sinc", "special.log_ndtr", "special.entr",
+    "mul", "pow", "atan2", "hypot", "logaddexp", "logaddexp2", "xlogy", "special.xlog1py", "lerp",
+    "addcdiv", "logsumexp", "var", "matmul", "mm", "bmm", "mv", "dot", "addmm", "addbmm",
+    "baddbmm", "addr", "outer", "inner", "kron", "linalg.vecdot", "tensordot", "einsum",
+    "nn.functional.linear", "nn.functional.unfold", "nn.functional.fold",
+    "nn.functional.normalize", "nn.functional.local_response_norm", "softmax",
+    "nn.functional.softmin", "nn.functional.relu", "nn.functional.relu6", "nn.functional.celu",
+    "nn.functional.elu", "nn.functional.selu", "nn.functional.hardswish",
+    "nn.functional.hardtanh", "nn.functional.hardsigmoid", "nn.functional.leaky_relu",
+    "nn.functional.logsigmoid", "nn.functional.prelu", "nn.functional.softplus",
+    "nn.functional.softshrink", "nn.functional.softsign", "nn.functional.tanhshrink",
+    "nn.functional.threshold", "nn.functional.avg_pool1d", "nn.functional.avg_pool2d",
+    "nn.functional.avg_pool3d", "nn.functional.adaptive_avg_pool1d",
+    "nn.functional.adaptive_avg_pool2d", "nn.functional.adaptive_avg_pool3d",
+    "nn.functional.lp_pool1d", "nn.functional.lp_pool2d", "nn.functional.mse_loss",
+    "nn.functional.l1_loss", "nn.functional.smooth_l1_loss", "nn.functional.huber_loss",
+    "nn.functional.binary_cross_entropy", "nn.functional.binary_cross_entropy_with_logits",
+    "nn.functional.kl_div", "nn.functional.multilabel_soft_margin_loss",
+    "nn.functional.embedding", "linalg.det", "linalg.inv", "linalg.solve", "linalg.matrix_exp",
+    "linalg.solve_triangular", "linalg.matrix_power", "logdet",
+)  # fmt: skip
+SECOND = (
+    "div", "addcmul", "addmv", "nn.functional.hardshrink", "nn.functional.poisson_nll_loss",
+    "nn.functional.cross_entropy", "nn.functional.nll_loss", "masked.softmax",
+)  # fmt: skip
+FORWARD = (
+    "cosh", "erf", "std",
+    "nn.functional.glu", "nn.functional.mish", "nn.functional.silu", "nn.functional.max_pool1d",
+    "nn.functional.max_pool2d", "nn.functional.max_pool3d", "log_softmax",
+)  # fmt: skip
+DTYPES = ("float32",)
+DIRECTION = Domain(-4.0, 4.0)
+COMPOSED = ErrorModel(
+    "accumulated", "own steps", one, wide_accumulation=False, backward="own steps"
+)
+
+
+def with_gradient(operator: Operator, args: Sequence[Any]) -> Iterator[int]:
+    """The places of the arguments whose gradients are computed."""
+    chosen, tensors = operator.differentiable_inputs, -1
+    for place, value in enumerate(args):
+        if not isinstance(value, (torch.Tensor, TensorRecipe, Literal)):
+            continue
+        tensors += 1
+        floating = (
+            value.is_floating_point() if isinstance(value, torch.Tensor) else value.dtype in DTYPES
+        )
+        if floating and (chosen is None or tensors in chosen):
+            yield place
+
+
+def vjp(operator: Operator, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
+    """The gradients of the result against the last argument, one for each argument that has one.
+    They have gradients themselves where an argument requires one."""
+    own, cotangent = list(args[:-1]), args[-1]
+    again = any(isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args)
+    with torch.enable_grad():
+        leaves = []
+        for place in with_gradient(operator, args[:-1]):
+            if not own[place].requires_grad:
+                own[place] = own[place].detach().requires_grad_()
+            leaves.append(own[place])
+        result = operator(*own, **kwargs)
+        return torch.autograd.grad(result, leaves, cotangent, create_graph=again)
+
+
+def jvp(operator: Operator, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """The derivative of the result along the tangents in the last argument, one for each argument
+    that has a gradient, in forward mode."""
+    _load_forward_mode()
+    own, tangents = list(args[:-1]), args[-1]
+    with forward_mode.dual_level():
+        for place, tangent in zip(with_gradient(operator, args[:-1]), tangents, strict=True):
+            # torch wants a tangent laid out as its tensor, of which no elements share memory.
+            own[place] = _dual(own[place].detach().clone(), tangent)
+        result, derivative = _parts(first_result(operator(*own, **kwargs)))
+    return torch.zeros_like(result) if derivative is None else derivative
+
+
+def first_result(result: Any) -> torch.Tensor:
+    """What is differentiated: the maxima, where a pooling returns their positions, too."""
+    first: torch.Tensor = result[0] if isinstance(result, (tuple, list)) else result
+    return first
+
+
+@functools.cache
+def _load_forward_mode() -> None:
+    """torch compiles some derivatives with its own deprecated compiler when it is first asked."""
+    with warnings.catch_warnings(), forward_mode.dual_level():
+        warnings.simplefilter("ignore")
+        _dual(torch.zeros(()), torch.zeros(()))
+
+
+# torch has no types for these two.
+_dual: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = forward_mode.make_dual
+_parts: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor | None]] = (
+    forward_mode.unpack_dual
+)
+
+
+def against_cotangent(operator: Operator) -> Sample:
+    """The operator's arguments and a cotangent. Shrinks as the operator's."""
+
+    def sample(d: Drawing) -> Call:
+        drawn = operator.sample(d)
+        found = shape_of(drawn, operator)
+        if found is None:
+            raise TypeError(f"the shape of the result of {operator.name} depends on numbers")
+        return call(*drawn.args, d.tensor(found[0], DIRECTION), **drawn.kwargs)
+
+    return sample
+
+
+def along_tangents(operator: Operator) -> Sample:
+    """The operator's arguments and a list of tangents. Shrinks as the operator's."""
+
+    def sample(d: Drawing) -> Call:
+        drawn = operator.sample(d)
+        tangents: list[Arg] = [
+            d.tensor(tuple(empty(drawn.args[place]).shape), DIRECTION)
+            for place in with_gradient(operator, drawn.args)
+        ]
+        return call(*drawn.args, tangents, **drawn.kwargs)
+
+    return sample
+
+
+def second(operator: Operator) -> Operator:
+    return _derived(
+        operator,
+        name=f"vjp.{operator.name}",
+        sample=against_cotangent(operator),
+        function=functools.partial(vjp, operator),
+    )
+
+
+def forward(operator: Operator) -> Operator:
+    return _derived(
+        operator,
+        name=f"jvp.{operator.name}",
+        sample=along_tangents(operator),
+        function=functools.partial(jvp, operator),
+        differentiable=False,
+    )
+
+
+def _derived(operator: Operator, **fields: Any) -> Operator:
+    return Operator(
+        family=FAMILY,
+        error=COMPOSED,
+        dtypes=DTYPES,
+        whole=operator.whole,
+        derivative_of=operator,
+        unspecified_aliasing="which of its steps copy is autograd's choice",
+        **fields,
+    )
+
+
+OPERATORS = [
+    *(second(operator) for operator in declared() if operator.name in {*BOTH, *SECOND}),
+    *(forward(operator) for operator in declared() if operator.name in {*BOTH, *FORWARD}),
+]
