@@ -37,14 +37,13 @@ BOTH = (
     "addcdiv", "logsumexp", "var", "matmul", "mm", "bmm", "mv", "dot", "addmm", "addbmm",
     "baddbmm", "addr", "outer", "inner", "kron", "linalg.vecdot", "tensordot", "einsum",
     "nn.functional.linear", "nn.functional.unfold", "nn.functional.fold",
-    "nn.functional.normalize", "nn.functional.local_response_norm", "softmax",
-    "nn.functional.softmin", "nn.functional.relu", "nn.functional.relu6", "nn.functional.celu",
-    "nn.functional.elu", "nn.functional.selu", "nn.functional.hardswish",
-    "nn.functional.hardtanh", "nn.functional.hardsigmoid", "nn.functional.leaky_relu",
-    "nn.functional.logsigmoid", "nn.functional.prelu", "nn.functional.softplus",
-    "nn.functional.softshrink", "nn.functional.softsign", "nn.functional.tanhshrink",
-    "nn.functional.threshold", "nn.functional.avg_pool1d", "nn.functional.avg_pool2d",
-    "nn.functional.avg_pool3d", "nn.functional.adaptive_avg_pool1d",
+    "nn.functional.normalize", "nn.functional.local_response_norm", "nn.functional.relu",
+    "nn.functional.relu6", "nn.functional.celu", "nn.functional.elu", "nn.functional.selu",
+    "nn.functional.hardswish", "nn.functional.hardtanh", "nn.functional.hardsigmoid",
+    "nn.functional.leaky_relu", "nn.functional.logsigmoid", "nn.functional.prelu",
+    "nn.functional.softplus", "nn.functional.softshrink", "nn.functional.softsign",
+    "nn.functional.tanhshrink", "nn.functional.threshold", "nn.functional.avg_pool1d",
+    "nn.functional.avg_pool2d", "nn.functional.avg_pool3d", "nn.functional.adaptive_avg_pool1d",
     "nn.functional.adaptive_avg_pool2d", "nn.functional.adaptive_avg_pool3d",
     "nn.functional.lp_pool1d", "nn.functional.lp_pool2d", "nn.functional.mse_loss",
     "nn.functional.l1_loss", "nn.functional.smooth_l1_loss", "nn.functional.huber_loss",
@@ -55,12 +54,12 @@ BOTH = (
 )  # fmt: skip
 SECOND = (
     "div", "addcmul", "addmv", "nn.functional.hardshrink", "nn.functional.poisson_nll_loss",
-    "nn.functional.cross_entropy", "nn.functional.nll_loss", "masked.softmax",
+    "nn.functional.cross_entropy", "nn.functional.nll_loss",
 )  # fmt: skip
 FORWARD = (
-    "cosh", "erf", "std",
-    "nn.functional.glu", "nn.functional.mish", "nn.functional.silu", "nn.functional.max_pool1d",
-    "nn.functional.max_pool2d", "nn.functional.max_pool3d", "log_softmax",
+    "cosh", "erf", "std", "nn.functional.glu", "nn.functional.mish", "nn.functional.silu",
+    "nn.functional.max_pool1d", "nn.functional.max_pool2d", "nn.functional.max_pool3d",
+    "log_softmax", "softmax", "nn.functional.softmin",
 )  # fmt: skip
 DTYPES = ("float32",)
 DIRECTION = Domain(-4.0, 4.0)
