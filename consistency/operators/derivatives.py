@@ -50,7 +50,8 @@ BOTH = (
     "nn.functional.binary_cross_entropy", "nn.functional.binary_cross_entropy_with_logits",
     "nn.functional.kl_div", "nn.functional.multilabel_soft_margin_loss",
     "nn.functional.embedding", "linalg.det", "linalg.inv", "linalg.solve", "linalg.matrix_exp",
-    "linalg.solve_triangular", "linalg.matrix_power", "logdet",
+    "linalg.solve_triangular", "linalg.matrix_power", "logdet", "softmax",
+    "nn.functional.softmin",
 )  # fmt: skip
 SECOND = (
     "div", "addcmul", "addmv", "nn.functional.hardshrink", "nn.functional.poisson_nll_loss",
@@ -59,7 +60,7 @@ SECOND = (
 FORWARD = (
     "cosh", "erf", "std", "nn.functional.glu", "nn.functional.mish", "nn.functional.silu",
     "nn.functional.max_pool1d", "nn.functional.max_pool2d", "nn.functional.max_pool3d",
-    "log_softmax", "softmax", "nn.functional.softmin",
+    "log_softmax",
 )  # fmt: skip
 DTYPES = ("float32",)
 DIRECTION = Domain(-4.0, 4.0)

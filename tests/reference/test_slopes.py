@@ -11,6 +11,7 @@ import torch
 
 from consistency.core.model import Case
 from consistency.generate.materialize import case_of, prepare
+from consistency.operators import get
 from consistency.operators.declare import Operator, call
 from consistency.operators.derivatives import forward, second
 from consistency.reference import Reference
@@ -118,3 +119,14 @@ def test_details_finer_than_the_distances_are_not_accused(
 def test_nan_and_infinity_are_not_accused(derive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     special = torch.tensor([float("nan"), float("inf"), -float("inf"), 1e30, 1e-30])
     assert not found(derive, torch.exp, special, monkeypatch)
+
+
+def test_the_slope_of_a_power_at_an_exponent_of_zero_is_found() -> None:
+    """torch says 0 (docs/findings-gradients.md)."""
+    exponents = torch.zeros(1)
+    case = case_of("vjp.pow", "float32", (POINTS[4:5], exponents, ONES[:1]), {}, cotangent=100)
+    operator, materials = get("vjp.pow"), prepare(case)
+    reference = Reference(operator, materials, "backward")
+    (slope,) = slopes(operator, materials, "backward", reference.outcome.outputs)
+    assert slope.index == 1  # by the exponent
+    assert abs(slope.slope) > 2.0**-20

@@ -15,8 +15,8 @@ _HEAD = """\
 For whoever asks where a fault would be seen that float64 on the CPU shares with the tested kernel.
 
 Written by `python tools/invariances.py`, which tried each relation on drawn cases in float64.
-What the relations are for: [judging](judging.md). Operators that are derivatives of others (`vjp.…`, `jvp.…`)
-are held to a fourth one, without a table: they are the slope of their function.
+What the relations are for: [judging](judging.md). Operators that are derivatives of others
+(`vjp.…`, `jvp.…`) are held to a fourth one, without a table: they are the slope of their function.
 """
 _TITLES = {
     LAYOUT: (
