@@ -63,6 +63,7 @@ from . import (  # noqa: F401
     twentyfourth_list_reductions,
     twentysecond_list,
     twentysecond_list_reductions,
+    twentyseventh_list,
     twentysixth_list,
     twentythird_list,
     twentythird_list_reductions,

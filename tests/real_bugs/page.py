@@ -79,6 +79,7 @@ TOPICS = {
     "twentyfourth list reductions": "A 24th list, of torch's own backends: sums, lists, attention",
     "twentyfifth list": "A 25th list, of torch's own backends",
     "twentysixth list": "A 26th list, of torch's own backends",
+    "twentyseventh list": "A 27th list, of torch's own backends",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 

@@ -64,4 +64,6 @@ REASONS: dict[str, str] = {
     "intel/torch-xpu-ops#2779": "how `logspace` makes whole numbers of powers is not defined",
     "pytorch/pytorch#189808": "the sign of a NaN is not defined",
     "intel/intel-xpu-backend-for-triton#5950": "strides of what holds nothing are not compared",
+    "pytorch/pytorch#197236": "strides of a library's solutions are not compared",
+    "pytorch/pytorch#143182": "rows of 10 million numbers are not drawn",
 }
