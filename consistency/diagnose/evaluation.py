@@ -76,7 +76,7 @@ def _evaluate_direction(
     diagnosis_budget: DiagnosisBudget | None, against: str,
 ) -> list[Result]:  # fmt: skip
     reference = Reference(operator, materials, direction)
-    doubt = two_answers(reference, rules) if is_checked(case, against) else None
+    doubt = two_answers(reference, rules) if is_checked(case, against, operator) else None
     refine(reference, against)
     if doubt is not None:
         doubt.settle(reference)
@@ -91,7 +91,7 @@ def _evaluate_direction(
         case, operator, materials, direction, backends, outcomes, baseline, reference, rules
     )
     rows = case_judgment.settle()
-    if doubt is None and not is_checked(case, against) and case_judgment.accuses(rows):
+    if doubt is None and not is_checked(case, against, operator) and case_judgment.accuses(rows):
         doubt = two_answers(Reference(operator, materials, direction), rules)
         if doubt is not None:
             doubt.settle(reference)

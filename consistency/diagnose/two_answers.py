@@ -22,9 +22,10 @@ from ..judge.compare import compare
 from ..judge.judge import judge
 from ..judge.judgment import Judgment
 from ..judge.rules import Rules
+from ..operators.declare import Operator
 from ..reference import Reference
 from ..reference.high_precision import EACH
-from ..reference.invariances import Companion, companions, slopes
+from ..reference.invariances import Companion, Slope, companions, slopes
 from ..reference.invariances.relations import BATCH, LAYOUT, LENGTH, SLOPE
 from .output_differences import differing, flat, replaced, same, shapes, widened
 
@@ -67,6 +68,9 @@ class TwoAnswers:
             reference.tails = (None,) * len(self.other)
             return
         places = [differing(a, b) for a, b in zip(self.original, self.other, strict=True)]
+        if isinstance(self.companion, Slope) and self.companion.of_traced_formula:
+            self._settle_slope(reference, self.companion)
+            return
         for index, found in enumerate(places):
             reference.proofs.settle(index, [int(p) for p in found[:_PROVED]])
         votes = [
@@ -84,6 +88,15 @@ class TwoAnswers:
                 output, self.other[index], [p for p in found if (index, int(p)) not in certified]
             )
             for index, (output, found) in enumerate(zip(reference.outputs, places, strict=True))
+        )
+
+    def _settle_slope(self, reference: Reference, slope: Slope) -> None:
+        """The slope is right: a proof would be one of the formula that it contradicts."""
+        reference.proofs.refuse(slope.index, slope.place)
+        reference.independent = True
+        reference.outputs = tuple(
+            replaced(output, self.other[index], [slope.place] if index == slope.index else [])
+            for index, output in enumerate(reference.outputs)
         )
 
     @property
@@ -131,9 +144,14 @@ class TwoAnswers:
         return _difference(completed, own, rules, reference.materials.case.dtype, key) is not None
 
 
-def is_checked(case: Case, against: str) -> bool:
-    """Whether the companions of a case are computed although nobody is accused."""
-    return against == EACH or int(case.digest[8:16], 16) % ONE_CASE_IN == 0
+def is_checked(case: Case, against: str, operator: Operator) -> bool:
+    """Whether the companions of a case are computed although nobody is accused: of derivatives,
+    whose formulas all devices share, always."""
+    return (
+        against == EACH
+        or operator.derivative_of is not None
+        or int(case.digest[8:16], 16) % ONE_CASE_IN == 0
+    )
 
 
 def two_answers(reference: Reference, rules: Rules) -> TwoAnswers | None:

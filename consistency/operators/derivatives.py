@@ -58,9 +58,10 @@ SECOND = (
     "nn.functional.cross_entropy", "nn.functional.nll_loss",
 )  # fmt: skip
 FORWARD = (
-    "cosh", "erf", "std", "nn.functional.glu", "nn.functional.mish", "nn.functional.silu",
+    "cosh", "erf", "nn.functional.glu", "nn.functional.mish", "nn.functional.silu",
     "nn.functional.max_pool1d", "nn.functional.max_pool2d", "nn.functional.max_pool3d",
-    "log_softmax",
+    "log_softmax", "cholesky_inverse", "cholesky_solve", "logcumsumexp", "cumprod", "prod",
+    "linalg.householder_product", "nn.functional.layer_norm",
 )  # fmt: skip
 DTYPES = ("float32",)
 DIRECTION = Domain(-4.0, 4.0)
@@ -100,13 +101,14 @@ def vjp(operator: Operator, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ..
 
 def jvp(operator: Operator, *args: Any, **kwargs: Any) -> torch.Tensor:
     """The derivative of the result along the tangents in the last argument, one for each argument
-    that has a gradient, in forward mode."""
+    that has a gradient, in forward mode. It has a gradient itself where an argument requires
+    one."""
     _load_forward_mode()
     own, tangents = list(args[:-1]), args[-1]
     with forward_mode.dual_level():
         for place, tangent in zip(with_gradient(operator, args[:-1]), tangents, strict=True):
             # torch wants a tangent laid out as its tensor, of which no elements share memory.
-            own[place] = _dual(own[place].detach().clone(), tangent)
+            own[place] = _dual(own[place].clone(), tangent)
         result, derivative = _parts(first_result(operator(*own, **kwargs)))
     return torch.zeros_like(result) if derivative is None else derivative
 
@@ -174,7 +176,6 @@ def forward(operator: Operator) -> Operator:
         name=f"jvp.{operator.name}",
         sample=along_tangents(operator),
         function=functools.partial(jvp, operator),
-        differentiable=False,
     )
 
 

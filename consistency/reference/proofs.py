@@ -83,6 +83,11 @@ class Proofs:
                 self.certificates[index, position] = new[position] = certificate
         return self._replace_elements(index, new) if new else False
 
+    def refuse(self, index: int, position: int) -> None:
+        """Prove nothing of this element: what would be traced is the formula that is in doubt."""
+        self.certificates.pop((index, position), None)
+        self.refused.add((index, position))
+
     def _is_of_zeros(self, index: int, position: int, certificate: Certificate) -> bool:
         """Whether the definition has a number where the CPU has NaN, and either is right: beside
         NaN or an infinity in a kernel, or in the image of a transposed convolution."""

@@ -14,6 +14,7 @@ from consistency.engine import engine
 from consistency.engine.events import Judged
 from consistency.storage.corpus.corpus import Corpus
 from tests.real_bugs.still_in_torch import MISSED, ROWS, Still
+from tests.real_bugs.still_in_torch_derivatives import DERIVATIVES, MISSED_DERIVATIVES
 from tests.real_bugs.still_in_torch_later import LATER, MISSED_LATER
 from tests.real_bugs.still_in_torch_third import MISSED_THIRD, THIRD
 from tests.real_bugs.triggers import _argument
@@ -21,7 +22,8 @@ from tests.real_bugs.triggers import _argument
 LATEST = pytest.mark.skipif(
     not torch.__version__.startswith("2.13."), reason="the list was made with torch 2.13"
 )
-ALL, ALL_MISSED = (*ROWS, *LATER, *THIRD), MISSED | MISSED_LATER | MISSED_THIRD
+ALL = (*ROWS, *LATER, *THIRD, *DERIVATIVES)
+ALL_MISSED = MISSED | MISSED_LATER | MISSED_THIRD | MISSED_DERIVATIVES
 # What a run notices only with the layouts that it draws.
 HANDED = [row for row in ALL if row.key not in ALL_MISSED and row.operator != "narrow_copy.out"]
 QUICK = ("searchsorted", "gcd", "std_mean", "nn.functional.embedding_bag")

@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from .companions import Companion, companions
 from .relations import RELATIONS, relations
-from .slopes import slopes
+from .slopes import Slope, slopes
 
-__all__ = ["RELATIONS", "Companion", "companions", "relations", "slopes"]
+__all__ = ["RELATIONS", "Companion", "Slope", "companions", "relations", "slopes"]

@@ -19,7 +19,7 @@ import torch
 
 from ...backends.base import differentiated, limited
 from ...core.model import Output
-from ...core.trees import map_leaves
+from ...core.trees import map_leaves, tensors_in
 from ...generate.materialize import Arguments, Materials
 from ...operators.declare import Operator
 from ...operators.derivatives import first_result, with_gradient
@@ -37,11 +37,16 @@ _SMALL = 2.0**-20  # × what derivatives are taken along: below are differences 
 
 @dataclass(frozen=True, kw_only=True)
 class Slope(Companion):
-    """One element of a result, number ``index``, and the slope there, which it is not."""
+    """One element of a result, number ``index``, and the slope there, which it is not.
+
+    ``of_traced_formula``: the result is what the operator itself computes, so that its exact value
+    is that of the same formula.
+    """
 
     index: int
     place: int
     slope: float
+    of_traced_formula: bool
 
     def completed(
         self,
@@ -69,13 +74,13 @@ def slopes(
         return
     arguments = materials.build("float64")
     found = _second(operator, arguments, materials, outputs) if direction == "backward" else None
-    if direction == "forward" and not operator.differentiable:
+    if direction == "forward" and isinstance(arguments.args[-1], list):  # of tangents
         found = _first(operator, arguments, outputs)
     if found is not None:
         index, place, slope, words = found
         yield Slope(
             SLOPE, "as torch's formula", words, materials, _whole, _whole,
-            index=index, place=place, slope=slope,
+            index=index, place=place, slope=slope, of_traced_formula=direction == "forward",
         )  # fmt: skip
 
 
@@ -90,7 +95,9 @@ def _second(
     cotangents = _cotangents(operator(*tracked.args, **tracked.kwargs), tracked)
     if not cotangents:
         return None
-    along = _largest(arguments.args[-1]) * max(map(_largest, cotangents.values()))
+    along = max(map(_largest, tensors_in(arguments.args[-1])), default=0.0) * max(
+        map(_largest, cotangents.values())
+    )
     number = int(materials.case.digest[24:32], 16)
     for index, (position, output) in enumerate(zip(tracked.leaves, outputs, strict=True)):
         tensor, size = arguments.tensors[position], arguments.tensors[position].numel()
@@ -106,7 +113,7 @@ def _second(
             if quotient is None:
                 continue
             there = output.tensor.reshape(-1)[place]
-            if bool(_contradicts(there, *quotient, _SMALL * along)) and bool(
+            if bool(_contradicts(there, *quotient, along)) and bool(
                 _is_steady(line.second, scale, there, quotient[0])
             ):
                 return index, place, float(quotient[0]), "as the slope of the first derivative"
@@ -191,13 +198,15 @@ def _first(operator: Operator, arguments: Arguments, outputs: tuple[Output, ...]
     if quotient is None:
         return None
     there = derivative.reshape(-1)
-    wrong = _contradicts(there, *quotient, _SMALL * largest)
+    wrong = _contradicts(there, *quotient, largest)
     if not bool(wrong.any()):
         return None
     wrong &= _is_steady(slope_of_formula, 1.0, there, quotient[0])
     if not bool(wrong.any()):
         return None
-    place = int(torch.where(wrong, there.abs() + quotient[0].abs(), 0.0).argmax())
+    place = int(
+        torch.where(wrong, torch.nan_to_num(there).abs() + quotient[0].abs(), -1.0).argmax()
+    )
     return 0, place, float(quotient[0][place]), "as the slope of the operator"
 
 
@@ -225,12 +234,15 @@ def _quotient(
 
 
 def _contradicts(
-    there: torch.Tensor, slope: torch.Tensor, unsure: torch.Tensor, least: float
+    there: torch.Tensor, slope: torch.Tensor, unsure: torch.Tensor, along: float
 ) -> torch.Tensor:
-    """Where a derivative is not the slope, and the larger one is above ``least``."""
+    """Where a derivative is not the slope, or NaN where there is one. ``along`` is the size of what
+    the derivative was taken along."""
     scale = torch.maximum(there.abs(), slope.abs())
     wrong = ((there - slope).abs() > _WRONG * scale) & (unsure <= _UNSURE * scale)
-    return wrong & (scale > least) & scale.isfinite()
+    wrong &= (scale > _SMALL * along) & scale.isfinite()
+    missing = there.isnan() & (unsure <= _UNSURE * slope.abs().clamp(min=along))
+    return wrong | missing
 
 
 def _is_steady(
