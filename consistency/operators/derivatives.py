@@ -19,9 +19,10 @@ from typing import Any
 import torch
 import torch.autograd.forward_ad as forward_mode
 
+from ..core import dtypes
 from ..core.recipe import Arg, Literal, TensorRecipe
 from .call_forms import empty, shape_of
-from .declare import Call, Domain, Drawing, ErrorModel, Operator, Sample, call, one
+from .declare import COMPLEX, Call, Domain, Drawing, ErrorModel, Operator, Sample, call, one
 from .variants import declared
 
 FAMILY = "derivatives"
@@ -77,7 +78,9 @@ def with_gradient(operator: Operator, args: Sequence[Any]) -> Iterator[int]:
             continue
         tensors += 1
         floating = (
-            value.is_floating_point() if isinstance(value, torch.Tensor) else value.dtype in DTYPES
+            value.is_floating_point()
+            if isinstance(value, torch.Tensor)
+            else dtypes.floats(value.dtype) and value.dtype not in COMPLEX
         )
         if floating and (chosen is None or tensors in chosen):
             yield place
@@ -141,7 +144,8 @@ def against_cotangent(operator: Operator) -> Sample:
         found = shape_of(drawn, operator)
         if found is None:
             raise TypeError(f"the shape of the result of {operator.name} depends on numbers")
-        return call(*drawn.args, d.tensor(found[0], DIRECTION), **drawn.kwargs)
+        cotangent = d.tensor(found[0], DIRECTION, dtype=found[1])
+        return call(*drawn.args, cotangent, **drawn.kwargs)
 
     return sample
 
@@ -152,8 +156,9 @@ def along_tangents(operator: Operator) -> Sample:
     def sample(d: Drawing) -> Call:
         drawn = operator.sample(d)
         tangents: list[Arg] = [
-            d.tensor(tuple(empty(drawn.args[place]).shape), DIRECTION)
-            for place in with_gradient(operator, drawn.args)
+            d.tensor(tuple(empty(arg).shape), DIRECTION, dtype=arg.dtype)
+            for arg in (drawn.args[place] for place in with_gradient(operator, drawn.args))
+            if isinstance(arg, (TensorRecipe, Literal))
         ]
         return call(*drawn.args, tangents, **drawn.kwargs)
 
