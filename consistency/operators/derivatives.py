@@ -63,6 +63,12 @@ FORWARD = (
     "log_softmax", "cholesky_inverse", "cholesky_solve", "logcumsumexp", "cumprod",
     "linalg.householder_product", "nn.functional.layer_norm", "logsumexp",
 )  # fmt: skip
+# Their gradients by prediction and target are each other's opposite: against the same cotangent,
+# the second derivatives of both would cancel.
+OF_A_DIFFERENCE = frozenset({
+    "nn.functional.mse_loss", "nn.functional.l1_loss", "nn.functional.smooth_l1_loss",
+    "nn.functional.huber_loss",
+})  # fmt: skip
 DTYPES = ("float32",)
 DIRECTION = Domain(-4.0, 4.0)
 COMPOSED = ErrorModel(
@@ -73,6 +79,7 @@ COMPOSED = ErrorModel(
 def with_gradient(operator: Operator, args: Sequence[Any]) -> Iterator[int]:
     """The places of the arguments whose gradients are computed."""
     chosen, tensors = operator.differentiable_inputs, -1
+    chosen = (0,) if operator.name in OF_A_DIFFERENCE else chosen
     for place, value in enumerate(args):
         if not isinstance(value, (torch.Tensor, TensorRecipe, Literal)):
             continue

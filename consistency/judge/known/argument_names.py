@@ -66,6 +66,8 @@ def _signatures(name: str) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...
     declared = operators.registry().get(name)
     if declared is None:
         return ()
+    if declared.derivative_of is not None:  # what it is taken along comes last
+        return _signatures(declared.derivative_of.name)
     if declared.form_of is not None:
         output_names = ("out", "out1", "out2", "out3")[: declared.leading]
         return tuple(
