@@ -196,6 +196,7 @@ def _derived(operator: Operator, **fields: Any) -> Operator:
         error=COMPOSED,
         dtypes=DTYPES,
         whole=operator.whole,
+        differentiable_inputs=operator.differentiable_inputs,
         derivative_of=operator,
         unspecified_aliasing="which of its steps copy is autograd's choice",
         **fields,
