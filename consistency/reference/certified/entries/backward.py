@@ -144,6 +144,21 @@ def silu_backward(grad_output: Any, self: Any) -> Any:
     return pulled("silu", grad_output, (self,), (True,))[0]
 
 
+@entry("logit_backward")
+def logit_backward(grad_output: Any, self: Any, eps: Any = None) -> Any:
+    return pulled("logit", grad_output, (self,), (True,), eps)[0]
+
+
+@entry("hardshrink_backward")
+def hardshrink_backward(grad_out: Any, self: Any, lambd: Any) -> Any:
+    return pulled("hardshrink", grad_out, (self,), (True,), lambd)[0]
+
+
+@entry("softshrink_backward")
+def softshrink_backward(grad_output: Any, self: Any, lambd: Any) -> Any:
+    return pulled("softshrink", grad_output, (self,), (True,), lambd)[0]
+
+
 @entry("mse_loss_backward")
 def mse_loss_backward(grad_output: Any, self: Any, target: Any, reduction: int) -> Any:
     return pulled("mse_loss", grad_output, (self,), (True,), target, reduction)[0]
@@ -153,6 +168,12 @@ def mse_loss_backward(grad_output: Any, self: Any, target: Any, reduction: int) 
 def adaptive_avg_pool2d_backward(grad_output: Any, self: Any) -> Any:
     size = grad_output.shape[-2:]
     return pulled("_adaptive_avg_pool2d", grad_output, (self,), (True,), size, grad_output)[0]
+
+
+@entry("_adaptive_avg_pool3d_backward")
+def adaptive_avg_pool3d_backward(grad_output: Any, self: Any) -> Any:
+    size = grad_output.shape[-3:]
+    return pulled("_adaptive_avg_pool3d", grad_output, (self,), (True,), size, grad_output)[0]
 
 
 @entry("avg_pool2d_backward")
@@ -166,6 +187,19 @@ def avg_pool2d_backward(
              "count_include_pad": count_include_pad, "divisor_override": divisor_override,
              "result": grad_output}  # fmt: skip
     return pulled("avg_pool2d", grad_output, (self,), (True,), **named)[0]
+
+
+@entry("avg_pool3d_backward")
+def avg_pool3d_backward(
+    grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Any,
+) -> Any:  # fmt: skip
+    named = {"kernel_size": kernel_size, "stride": stride, "padding": padding,
+    "ceil_mode": ceil_mode,
+             "count_include_pad": count_include_pad, "divisor_override": divisor_override,
+             "result": grad_output}  # fmt: skip
+    return pulled("avg_pool3d", grad_output, (self,), (True,), **named)[0]
 
 
 @entry("nll_loss_backward")
