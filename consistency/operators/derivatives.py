@@ -105,7 +105,8 @@ def vjp(operator: Operator, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ..
                 own[place] = own[place].detach().requires_grad_()
             leaves.append(own[place])
         result = operator(*own, **kwargs)
-        return torch.autograd.grad(result, leaves, cotangent, create_graph=again)
+        gradients = torch.autograd.grad(result, leaves, cotangent, create_graph=again)
+    return tuple(map(_with_memory, gradients))
 
 
 def jvp(operator: Operator, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -119,13 +120,21 @@ def jvp(operator: Operator, *args: Any, **kwargs: Any) -> torch.Tensor:
             # torch wants a tangent laid out as its tensor, of which no elements share memory.
             own[place] = _dual(own[place].clone(), tangent)
         result, derivative = _parts(first_result(operator(*own, **kwargs)))
-    return torch.zeros_like(result) if derivative is None else derivative
+    return torch.zeros_like(result) if derivative is None else _with_memory(derivative)
 
 
 def first_result(result: Any) -> torch.Tensor:
     """What is differentiated: the maxima, where a pooling returns their positions, too."""
     first: torch.Tensor = result[0] if isinstance(result, (tuple, list)) else result
     return first
+
+
+def _with_memory(derivative: torch.Tensor) -> torch.Tensor:
+    """A derivative that is 0 whatever the numbers are as numbers: autograd's own zeros have no
+    memory, and whoever reads it ends the process."""
+    if not derivative._is_zerotensor():
+        return derivative
+    return torch.zeros(derivative.shape, dtype=derivative.dtype, device=derivative.device)
 
 
 @functools.cache

@@ -84,6 +84,14 @@ def test_a_derivative_by_nothing_is_zero() -> None:
     assert jvp(get("nn.functional.one_hot"), index, []).unique().tolist() == [0]
 
 
+def test_zeros_have_memory() -> None:
+    """Autograd's own have none."""
+    x, one = torch.tensor([1.0, -1.0]), torch.ones(2)
+    for derivative in (jvp(get("sgn"), x, [one]), *vjp(get("sgn"), x, one)):
+        assert not derivative._is_zerotensor()
+        assert derivative.numpy().tolist() == [0.0, 0.0]
+
+
 @pytest.mark.parametrize("name", [*SOME, *ALONG])
 def test_healthy_derivatives_pass(name: str) -> None:
     results = list(judged(name, backends=[Factor(1.0)], examples=10))
