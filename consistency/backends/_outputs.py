@@ -16,6 +16,7 @@ import torch
 from ..core import dtypes
 from ..core.model import Output
 from ..core.trees import flatten
+from ..core.zero_tensors import with_memory
 from ..generate.materialize import Arguments, Materials
 from ..operators.declare import Operator
 from ._contract import ContractObserver
@@ -154,8 +155,7 @@ def _output(name: str, item: Any) -> Output:
         return Output(name, None, value=item)
     if type(item) is not torch.Tensor:
         item = _plain(item)
-    if item._is_zerotensor():  # autograd's zeros, which have no memory to be read
-        item = torch.zeros(item.shape, dtype=item.dtype, device=item.device)
+    item = with_memory(item)
     device = "cpu" if item.is_cpu else str(item.device)  # torch takes a microsecond to write it
     return Output(name, item, dtypes.name_of(item.dtype), device)
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..core.zero_tensors import with_memory
 from .catalog.signature import signature
 
 
@@ -33,4 +34,4 @@ class AtenCallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.random.add(name)
         if self.seed is not None and name in self.random:
             torch.default_generator.manual_seed(self.seed)
-        return func(*args, **(kwargs or {}))
+        return with_memory(func(*args, **(kwargs or {})))

@@ -21,6 +21,7 @@ import torch.autograd.forward_ad as forward_mode
 
 from ..core import dtypes
 from ..core.recipe import Arg, Literal, TensorRecipe
+from ..core.zero_tensors import with_memory
 from .call_forms import empty, shape_of
 from .declare import COMPLEX, Call, Domain, Drawing, ErrorModel, Operator, Sample, call, one
 from .variants import declared
@@ -36,7 +37,7 @@ BOTH = (
     "atanh", "erfc", "erfinv", "sigmoid", "logit", "sinc", "special.log_ndtr", "special.entr",
     "mul", "pow", "atan2", "hypot", "logaddexp", "logaddexp2", "xlogy", "special.xlog1py", "lerp",
     "addcdiv", "var", "matmul", "mm", "bmm", "mv", "dot", "addmm", "addbmm", "baddbmm", "addr",
-    "outer", "inner", "kron", "linalg.vecdot", "tensordot", "einsum", "nn.functional.linear",
+    "outer", "inner", "kron", "tensordot", "einsum", "nn.functional.linear",
     "nn.functional.unfold", "nn.functional.fold", "nn.functional.local_response_norm",
     "nn.functional.relu", "nn.functional.relu6", "nn.functional.celu", "nn.functional.elu",
     "nn.functional.selu", "nn.functional.hardswish", "nn.functional.hardtanh",
@@ -45,23 +46,24 @@ BOTH = (
     "nn.functional.tanhshrink", "nn.functional.threshold", "nn.functional.avg_pool1d",
     "nn.functional.avg_pool2d", "nn.functional.avg_pool3d", "nn.functional.adaptive_avg_pool1d",
     "nn.functional.adaptive_avg_pool2d", "nn.functional.adaptive_avg_pool3d",
-    "nn.functional.lp_pool1d", "nn.functional.lp_pool2d", "nn.functional.mse_loss",
-    "nn.functional.l1_loss", "nn.functional.smooth_l1_loss", "nn.functional.huber_loss",
-    "nn.functional.binary_cross_entropy", "nn.functional.binary_cross_entropy_with_logits",
-    "nn.functional.kl_div", "nn.functional.multilabel_soft_margin_loss",
-    "nn.functional.embedding", "linalg.det", "linalg.inv", "linalg.solve", "linalg.matrix_exp",
-    "linalg.solve_triangular", "logdet", "softmax", "nn.functional.softmin",
+    "nn.functional.mse_loss", "nn.functional.l1_loss", "nn.functional.smooth_l1_loss",
+    "nn.functional.huber_loss", "nn.functional.binary_cross_entropy",
+    "nn.functional.binary_cross_entropy_with_logits", "nn.functional.kl_div",
+    "nn.functional.multilabel_soft_margin_loss", "nn.functional.embedding", "linalg.det",
+    "linalg.inv", "linalg.solve", "linalg.matrix_exp", "linalg.solve_triangular", "logdet",
+    "softmax", "nn.functional.softmin",
 )  # fmt: skip
 SECOND = (
     "div", "addcmul", "addmv", "nn.functional.hardshrink", "nn.functional.poisson_nll_loss",
     "nn.functional.cross_entropy", "nn.functional.nll_loss", "nn.functional.softshrink",
-    "nn.functional.normalize", "linalg.matrix_power",
+    "nn.functional.normalize", "linalg.matrix_power", "linalg.vecdot",
 )  # fmt: skip
 FORWARD = (
     "cosh", "erf", "nn.functional.glu", "nn.functional.mish", "nn.functional.silu",
     "nn.functional.max_pool1d", "nn.functional.max_pool2d", "nn.functional.max_pool3d",
     "log_softmax", "cholesky_inverse", "cholesky_solve", "logcumsumexp", "cumprod",
     "linalg.householder_product", "nn.functional.layer_norm", "logsumexp",
+    "nn.functional.lp_pool1d", "nn.functional.lp_pool2d",
 )  # fmt: skip
 # Their gradients by prediction and target are each other's opposite: against the same cotangent,
 # the second derivatives of both would cancel.
@@ -106,7 +108,7 @@ def vjp(operator: Operator, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ..
             leaves.append(own[place])
         result = operator(*own, **kwargs)
         gradients = torch.autograd.grad(result, leaves, cotangent, create_graph=again)
-    return tuple(map(_with_memory, gradients))
+    return tuple(map(with_memory, gradients))
 
 
 def jvp(operator: Operator, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -120,21 +122,13 @@ def jvp(operator: Operator, *args: Any, **kwargs: Any) -> torch.Tensor:
             # torch wants a tangent laid out as its tensor, of which no elements share memory.
             own[place] = _dual(own[place].clone(), tangent)
         result, derivative = _parts(first_result(operator(*own, **kwargs)))
-    return torch.zeros_like(result) if derivative is None else _with_memory(derivative)
+    return torch.zeros_like(result) if derivative is None else with_memory(derivative)
 
 
 def first_result(result: Any) -> torch.Tensor:
     """What is differentiated: the maxima, where a pooling returns their positions, too."""
     first: torch.Tensor = result[0] if isinstance(result, (tuple, list)) else result
     return first
-
-
-def _with_memory(derivative: torch.Tensor) -> torch.Tensor:
-    """A derivative that is 0 whatever the numbers are as numbers: autograd's own zeros have no
-    memory, and whoever reads it ends the process."""
-    if not derivative._is_zerotensor():
-        return derivative
-    return torch.zeros(derivative.shape, dtype=derivative.dtype, device=derivative.device)
 
 
 @functools.cache

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ..backends.base import collect
 from ..core import dtypes
 from ..core.trees import flatten, map_leaves
+from ..core.zero_tensors import with_memory
 from ..generate.materialize import Arguments, Materials
 from ..operators.catalog.aten import moves_numbers
 from ..operators.catalog.signature import signature
@@ -172,10 +173,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         with torch.no_grad():
             before = map_leaves(_copy_to_float64, (args, kwargs))
         result = func(*args, **kwargs)
-        if isinstance(result, torch.Tensor) and result._is_zerotensor():
-            # What autograd passes on as a gradient that is 0, such as that of sgn: it has no
-            # memory, and reading it ends the process.
-            return torch.zeros(result.shape, dtype=result.dtype, device=result.device)
+        if (zeros := with_memory(result)) is not result:
+            return zeros
         results = _results(func, result, args, kwargs)
         theirs = {_storage(tensor) for tensor in operands}
         tensors = tuple(r if isinstance(r, torch.Tensor) else None for r in results)
