@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 NAME = "own steps"
 DTYPES = ("float16", "bfloat16", "float32")
 REPLAYS, MIN_REPLAYS = 64, 24
-FEW_REPLAYS = 12  # of a derivative that is an operator of its own, in each of its cases
+FEW_REPLAYS = 6  # of a derivative that is an operator of its own, in each of its cases
 _MAX_ELEMENTS = 1 << 26  # intermediate numbers, beyond which replays would take minutes
 _MAX_DRAWN = 1 << 24  # random numbers of all replays, beyond which there are fewer replays
 _SAMPLED = 1 << 14  # evenly spaced elements from which the mean square is computed
