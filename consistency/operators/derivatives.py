@@ -176,6 +176,7 @@ def along_tangents(operator: Operator) -> Sample:
 
 
 def second(operator: Operator) -> Operator:
+    """``vjp.…``: the operator's gradient, whose own gradient is a second derivative."""
     return _derived(
         operator,
         name=f"vjp.{operator.name}",
@@ -185,6 +186,7 @@ def second(operator: Operator) -> Operator:
 
 
 def forward(operator: Operator) -> Operator:
+    """``jvp.…``: the operator's derivative along tangents, in forward mode."""
     return _derived(
         operator,
         name=f"jvp.{operator.name}",

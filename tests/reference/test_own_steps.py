@@ -18,7 +18,9 @@ from consistency.cli.main import main as cli
 from consistency.core import dtypes
 from consistency.core.dtypes import name_of
 from consistency.generate.materialize import case_of, prepare
+from consistency.operators import get
 from consistency.operators.declare import Operator, call
+from consistency.operators.derivatives import second
 from consistency.reference.perturbation import ulp
 from consistency.reference.recorded_steps import RecordedSteps, UntraceableError
 
@@ -322,3 +324,13 @@ def test_explain_of_another_formula_shows_no_small_number() -> None:
         "float64"
     ) in found.output
     assert "× budget from" not in found.output.partition("divergent")[2]
+
+
+def test_gradients_that_are_zero_without_memory_are_recorded() -> None:
+    """Reading autograd's own zeros, here those of a sign, ended the process."""
+    operator = second(get("special.i0e"))
+    arguments = (torch.linspace(-2.0, 2.0, 5), torch.ones(5))
+    materials = prepare(case_of(operator.name, "float32", arguments, {}, cotangent=100))
+    steps = RecordedSteps(operator, materials, "backward")
+    results = steps.replay(materials.build("float64"))
+    assert all(result is not None and result.isfinite().all() for result in results)

@@ -152,7 +152,10 @@ class _Line:
         with torch.enable_grad():
             results = [*limited(self._called(values))]
             roots = [(results[i] * c).sum() for i, c in self.cotangents.items()]
-            (gradient,) = torch.autograd.grad(sum(roots), [values], allow_unused=True)
+            root = torch.stack(roots).sum()
+            if not root.requires_grad:  # a formula that leaves this tensor out
+                return torch.zeros(())
+            (gradient,) = torch.autograd.grad(root, [values], allow_unused=True)
         return torch.zeros(()) if gradient is None else gradient.reshape(-1)[self.place]
 
     def _moved(self, by: float) -> torch.Tensor:

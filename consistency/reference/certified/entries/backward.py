@@ -176,30 +176,23 @@ def adaptive_avg_pool3d_backward(grad_output: Any, self: Any) -> Any:
     return pulled("_adaptive_avg_pool3d", grad_output, (self,), (True,), size, grad_output)[0]
 
 
-@entry("avg_pool2d_backward")
-def avg_pool2d_backward(
-    grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Any,
-) -> Any:  # fmt: skip
-    named = {"kernel_size": kernel_size, "stride": stride, "padding": padding,
-    "ceil_mode": ceil_mode,
-             "count_include_pad": count_include_pad, "divisor_override": divisor_override,
-             "result": grad_output}  # fmt: skip
-    return pulled("avg_pool2d", grad_output, (self,), (True,), **named)[0]
+def _average_backward(name: str) -> Any:
+    def backward(
+        grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: Any,
+    ) -> Any:  # fmt: skip
+        named = {"kernel_size": kernel_size, "stride": stride, "padding": padding,
+        "ceil_mode": ceil_mode,
+                 "count_include_pad": count_include_pad, "divisor_override": divisor_override,
+                 "result": grad_output}  # fmt: skip
+        return pulled(name, grad_output, (self,), (True,), **named)[0]
+
+    return backward
 
 
-@entry("avg_pool3d_backward")
-def avg_pool3d_backward(
-    grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Any,
-) -> Any:  # fmt: skip
-    named = {"kernel_size": kernel_size, "stride": stride, "padding": padding,
-    "ceil_mode": ceil_mode,
-             "count_include_pad": count_include_pad, "divisor_override": divisor_override,
-             "result": grad_output}  # fmt: skip
-    return pulled("avg_pool3d", grad_output, (self,), (True,), **named)[0]
+for _name in ("avg_pool2d", "avg_pool3d"):
+    entry(f"{_name}_backward")(_average_backward(_name))
 
 
 @entry("nll_loss_backward")
