@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..backends.base import Backend
 from ..core.model import Case, Comparison, Outcome
@@ -13,11 +13,13 @@ from ..judge.compare import compare
 from ..judge.evidence import ROUNDS, settled
 from ..judge.evidence import needs_proof as evidence_is_needed
 from ..judge.judgment import Judgment
+from ..judge.known import asks_for_cpu
 from ..judge.rules import Rules
 from ..operators.declare import Operator
 from ..reference import Reference
 from .backend_rules import judgment
-from .known_results import is_known
+from .known_results import AS_CPU, is_known
+from .output_differences import as_reference
 from .rounded_numbers import RoundedNumbers
 
 
@@ -102,4 +104,17 @@ class CaseJudgment:
             self.operator, backend, self.direction, self.baseline_comparison, reference, self.rules,
             comparison,
         )  # fmt: skip
+        if judged.verdict.fails and asks_for_cpu(self.rules.expectations, self.operator.name):
+            as_cpu = self._is_as_cpu(backend, outcome)
+            judged = replace(judged, metrics={**judged.metrics, AS_CPU: float(as_cpu)})
         return comparison, judged
+
+    def _is_as_cpu(self, backend: Backend, outcome: Outcome) -> bool:
+        """Whether a result is, within its budget, that of torch's CPU in the same dtype."""
+        if outcome is self.baseline or not outcome.ok or not self.baseline.ok:
+            return outcome is self.baseline
+        cpu = as_reference(self.reference, self.baseline)
+        judged = judgment(
+            self.operator, backend, self.direction, None, cpu, self.rules, compare(outcome, cpu)
+        )
+        return not judged.verdict.fails

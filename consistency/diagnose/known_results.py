@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ..backends.base import Backend
@@ -13,6 +14,8 @@ from ..judge.known import Occasion
 from ..judge.output_judgment import excusable
 from ..judge.rules import Rules
 
+AS_CPU = "as_cpu"  # 1 where a failing result is that of torch's CPU in the same dtype, else 0
+
 
 def expected(result: Result, rules: Rules, backend: Backend) -> Result:
     """Mark a failure that a known divergence explains: verdict ``known``, with reason and ticket.
@@ -22,7 +25,9 @@ def expected(result: Result, rules: Rules, backend: Backend) -> Result:
     """
     if not rules.expectations or isinstance(result.detail, StateChanged):
         return result
-    occasion = Occasion(result.case, result.backend, result.direction, backend.identity)
+    occasion = Occasion(
+        result.case, result.backend, result.direction, backend.identity, _as_cpu(result.metrics)
+    )
     verdict, rho = result.verdict.value, excusable(result.metrics)
     entry = occasion.known(rules.expectations, verdict, rho)
     if entry is None:
@@ -48,6 +53,11 @@ def is_known(case: Case, backend: Backend, direction: str, judged: Judgment, rul
     """Whether a failure matches a known divergence and needs no diagnosis."""
     if not rules.expectations or isinstance(judged.detail, StateChanged):
         return False
-    occasion = Occasion(case, backend.name, direction, backend.identity)
+    occasion = Occasion(case, backend.name, direction, backend.identity, _as_cpu(judged.metrics))
     rho = excusable(judged.metrics)
     return occasion.known(rules.expectations, judged.verdict.value, rho) is not None
+
+
+def _as_cpu(metrics: Mapping[str, float]) -> bool:
+    """Where nobody asked, no entry depends on it."""
+    return metrics.get(AS_CPU, 1.0) == 1.0

@@ -3,12 +3,14 @@ elements of another."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import numpy as np
 import torch
 
-from ..core.model import Output
+from ..core.model import Outcome, Output
+from ..reference import Reference
 
 
 def shapes(outputs: tuple[Output, ...]) -> list[tuple[int, ...] | None]:
@@ -79,3 +81,13 @@ def replaced(output: Output, other: Output, places: list[int]) -> Output:
     chosen = torch.tensor(places)
     values.view(-1)[chosen] = other.tensor.detach().reshape(-1)[chosen].to(values.dtype)
     return replace(output, tensor=values)
+
+
+def as_reference(reference: Reference, outcome: Outcome) -> Reference:
+    """The reference with what ``outcome`` returned in place of its numbers: others are compared
+    with those, by the same S."""
+    own = copy.copy(reference)
+    own.outputs = tuple([widened(o) for o in reference.observed(outcome.outputs)])
+    own.outcome = replace(outcome, outputs=own.outputs, contract=None)
+    own.tails, own.flattened = (None,) * len(own.outputs), {}
+    return own

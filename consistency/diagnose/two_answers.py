@@ -7,7 +7,6 @@ likelier one. Who gives two answers itself is proved wrong by that; others are n
 
 from __future__ import annotations
 
-import copy
 import itertools
 from dataclasses import dataclass, replace
 
@@ -27,7 +26,7 @@ from ..reference import Reference
 from ..reference.high_precision import EACH
 from ..reference.invariances import Companion, Slope, companions, slopes
 from ..reference.invariances.relations import BATCH, LAYOUT, LENGTH, SLOPE
-from .output_differences import differing, flat, replaced, same, shapes, widened
+from .output_differences import as_reference, differing, flat, replaced, same, shapes
 
 ONE_CASE_IN = 5  # share of the cases whose companions are computed
 _TWO_BUDGETS = 2.0  # two results may each err by one budget
@@ -136,10 +135,7 @@ class TwoAnswers:
         )
         if completed is None:
             return False
-        own = copy.copy(reference)
-        own.outputs = tuple([widened(o) for o in reference.observed(outcome.outputs)])
-        own.outcome = replace(outcome, outputs=own.outputs, contract=None)
-        own.tails, own.flattened = (None,) * len(own.outputs), {}
+        own = as_reference(reference, outcome)
         key = backend.tolerance_key or backend.name
         return _difference(completed, own, rules, reference.materials.case.dtype, key) is not None
 

@@ -5,7 +5,7 @@ and ``dimensions``); ``entries`` are the values and ``schema`` the files. The st
 run, and proposing new ones: :mod:`consistency.engine.known`.
 """
 
-from .entries import Expectation, Occasion
+from .entries import Expectation, Occasion, asks_for_cpu
 from .schema import entries_of, json_schema, load
 
-__all__ = ["Expectation", "Occasion", "entries_of", "json_schema", "load"]
+__all__ = ["Expectation", "Occasion", "asks_for_cpu", "entries_of", "json_schema", "load"]

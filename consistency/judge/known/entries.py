@@ -37,7 +37,8 @@ class Expectation:
 
     ``when`` restricts the cases, ``torch`` and ``driver`` the versions, ``reference_torch`` that of
     the torch which computes the reference (this process's), ``instructions`` the instruction set of
-    MKL. ``max_rho`` (× budget) is an upper limit: larger errors are another
+    MKL. ``as_cpu``: only where the result is that of torch's CPU in the same dtype. ``max_rho``
+    (× budget) is an upper limit: larger errors are another
     failure. ``rate`` is the share of covered results that fail (None: not given); ``flaky``: the
     same case fails only sometimes. ``place`` is ``tolerances.yaml:41``.
     """
@@ -48,6 +49,7 @@ class Expectation:
     backend: str = "*"
     verdicts: tuple[str, ...] = ()
     max_rho: float | None = None
+    as_cpu: bool = False
     reason: str = ""
     ticket: str = ""
     since: date | None = None
@@ -79,6 +81,7 @@ class Expectation:
         ]
         identity += [] if self.instructions == "*" else [self.instructions]
         identity += [f"reference {self.reference_torch}"] if self.reference_torch else []
+        identity += ["as the CPU"] if self.as_cpu else []
         return hashlib.sha256(json.dumps([*identity, sorted(self.verdicts)]).encode()).hexdigest()[
             :10
         ]
@@ -164,12 +167,14 @@ class Expectation:
 @dataclass(frozen=True)
 class Occasion:
     """A case on a backend in a direction, to be matched with entries. ``identity`` describes the
-    device and versions."""
+    device and versions; ``as_cpu``: whether the result is that of torch's CPU in the same
+    dtype."""
 
     case: Case
     backend: str
     direction: str
     identity: Mapping[str, str] = field(default_factory=dict)
+    as_cpu: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -239,7 +244,10 @@ class Occasion:
         return (
             e
             for e in _naming(entries, self.names)
-            if verdict in e.verdicts and self.spoken_of_by(e) and e.describes(self.case)
+            if verdict in e.verdicts
+            and (self.as_cpu or not e.as_cpu)
+            and self.spoken_of_by(e)
+            and e.describes(self.case)
         )
 
 
@@ -255,6 +263,11 @@ def by_operator(entries: Sequence[Expectation]) -> NamedEntries:
             return laid
         _LAST[:] = [(entries, laid)]
     return _LAST[0][1]
+
+
+def asks_for_cpu(entries: Iterable[Expectation], operator: str) -> bool:
+    """Whether an entry depends on what torch's CPU makes of the same case."""
+    return any(e.as_cpu and _is_named(operator, e.operator) for e in _naming(entries, (operator,)))
 
 
 def _naming(entries: Iterable[Expectation], names: tuple[str, ...]) -> Iterable[Expectation]:

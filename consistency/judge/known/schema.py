@@ -113,6 +113,10 @@ class ExpectationEntry(FileModel):
     max_rho: Ratio | None = Field(
         default=UNSAID, description="most × budget; beyond it the divergence is another one"
     )
+    as_cpu: bool = Field(
+        default=False,
+        description="only where the result is that of torch's CPU in the same dtype",
+    )
     rate: Share | None = Field(
         default=UNSAID,
         description="share of the results covered that fail; with flaky: of the runs",
