@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from fnmatch import fnmatchcase
@@ -93,6 +94,7 @@ def _numbers(version: str) -> list[int]:
     return [int(part) for part in version.split(".")]
 
 
+@functools.lru_cache(1 << 12)
 def is_backend(spec: str, glob: str) -> bool:
     """Whether a key such as ``cuda`` or ``cuda*+tf32`` matches a spec such as ``cuda:1+tf32``."""
     return fnmatchcase(spec, glob) or fnmatchcase(base_of(spec), glob)

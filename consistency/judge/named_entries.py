@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
+from fnmatch import translate
 
 _MARKS = frozenset("*?[")
 
@@ -21,11 +22,11 @@ class NamedEntries:
     def __init__(self, names: Iterable[str]) -> None:
         """``names``: one for each entry, in their order."""
         self._numbers: dict[str, list[int]] = {}
-        self._patterns: list[tuple[int, str]] = []
+        self._patterns: list[tuple[int, re.Pattern[str]]] = []
         self._found: dict[tuple[str, ...], tuple[int, ...]] = {}
         for number, name in enumerate(names):
             if is_pattern(name):
-                self._patterns.append((number, name))
+                self._patterns.append((number, re.compile(translate(name))))
             else:
                 self._numbers.setdefault(name, []).append(number)
 
@@ -38,4 +39,4 @@ class NamedEntries:
     def _look_up(self, names: tuple[str, ...]) -> Iterator[int]:
         for name in names:
             yield from self._numbers.get(name, ())
-            yield from (n for n, pattern in self._patterns if fnmatchcase(name, pattern))
+            yield from (n for n, pattern in self._patterns if pattern.match(name))

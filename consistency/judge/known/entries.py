@@ -186,17 +186,19 @@ class Occasion:
         )
 
     def spoken_of_by(self, entry: Expectation) -> bool:
-        names = [name for name in self.names if _is_named(name, entry.operator)]
-        if not names:  # nearly always: the rest is not asked for hundreds of entries a failure
+        # Nearly always one of these two: the rest is not asked for hundreds of entries a failure.
+        if not is_backend(self.backend, entry.backend):
             return False
-        if entry.torch and entry.backend == "*" and RUNTIME in self.identity:
-            return False  # it is about torch's kernels
-        environment = {
-            key: str(self.identity.get(key, "")) for key in ("device", "driver", "torch")
-        }
-        environment |= {"instructions": str(self.identity.get(INSTRUCTIONS, ""))}
+        names = [name for name in self.names if _is_named(name, entry.operator)]
+        if not names or (entry.torch and entry.backend == "*" and RUNTIME in self.identity):
+            return False  # an entry with a version of torch is about torch's kernels
         query = {"dtype": self.case.dtype, "direction": self.direction, "backend": self.backend}
-        return any(entry.speaks_of(operator=name, **query, **environment) for name in names)
+        return any(entry.speaks_of(operator=name, **query, **self._environment) for name in names)
+
+    @functools.cached_property
+    def _environment(self) -> dict[str, str]:
+        keys = {key: key for key in ("device", "driver", "torch")} | {"instructions": INSTRUCTIONS}
+        return {name: str(self.identity.get(key, "")) for name, key in keys.items()}
 
     def known(
         self,
