@@ -20,6 +20,9 @@ from .layouts import inverse
 from .ordinary_cases import is_ordinary
 
 FEWEST = 3  # cases of a batch of which one may be changed
+# Families of which only shape functions state that some operators keep the format: those that move
+# numbers, and a few others. What a policy asks for must be drawn.
+_STATED = frozenset({"movement", "indexing", "activation", "loss", "sorting", "masked"})
 SMALL = (2, 3, 5, 4)  # an image, for elementwise cases that have none
 
 
@@ -27,7 +30,8 @@ def with_channels_last(operator: Operator, cases: list[Case]) -> list[Case]:
     """The cases, one that can be in channels_last brought to it, unless one is already: rather an
     image than a volume, whose format is not promised, rather one of ordinary numbers, and rather a
     late one."""
-    if not operator.keeps_memory_format or len(cases) < FEWEST:
+    may_keep = operator.keeps_memory_format or operator.ruled_by[1] in _STATED
+    if not may_keep or len(cases) < FEWEST:
         return cases
     images = [i for i, case in enumerate(cases) if _rank(operator, case) == 4]
     if any(_asks(operator, case) for case in ([cases[i] for i in images] or cases)):

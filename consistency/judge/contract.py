@@ -237,7 +237,7 @@ class _Promise:
         if format_kept.startswith("channels_last"):
             image = inputs[operator.leading : operator.leading + 1]
             if not operator.keeps_memory_format:
-                return ""
+                return self._if_stated(cpu, STATED)
             # torch documents it for images; of volumes, its own kernels differ.
             if len(cpu.strides) == 4 and any(_is_channels_last(t) for t in image):
                 return DOCUMENTED

@@ -56,6 +56,8 @@ from . import (  # noqa: F401
     twelfth_list_reductions,
     twentieth_list,
     twentieth_list_reductions,
+    twentyeighth_list,
+    twentyeighth_list_devices,
     twentyfifth_list,
     twentyfirst_list,
     twentyfirst_list_reductions,

@@ -32,6 +32,7 @@ def contiguous_result(call: Call) -> Any:
     "index_select of a permuted tensor returns a permuted one",
     dtypes="float32",
     sound=plain,
+    layout=True,
 )
 def permuted_result(call: Call) -> Any:
     x, _dim, _index = call.args

@@ -167,6 +167,13 @@ LISTS = (
         27, "twentyseventh*", 6, 4, 4, "of torch's own backends",
         "not drawn: rows of 10 million numbers; not compared: strides of a library's solutions",
     ),
+    HeldOut(
+        28, "twentyeighth*", 20, 11, 11, "of torch's own backends",
+        "the memory format of shuffled channels; not drawn: 2³² numbers; not compared: the strides "
+        "of attention, and of what torch's shape function states otherwise; known of every "
+        "backend: squares that overflow in a norm (1); admitted: a right result where torch's is "
+        "NaN, one more rounding to half precision, either slope at a kink, one ulp of `log2`",
+    ),
 )  # fmt: skip
 TABLE = """| list | reports | quick run | 50 fresh cases | since | missed, and drawn since |
 |---|---|---|---|---|---|

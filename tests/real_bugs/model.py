@@ -33,8 +33,8 @@ class Bug:
     ``operators``: those of ours that would call the faulty kernel; ``dtypes``: those that show the
     defect, whether our operators draw them or not; ``sound``: a deed that computes rightly in
     another way, or the same emulation outside its condition; ``cause``: the ids that would be right
-    (``a|b``), None where nothing has a name. Why our inputs do not go where a bug shows is told in
-    ``reasons.py``.
+    (``a|b``), None where nothing has a name; ``layout``: the report is about strides, which numbers
+    do not show. Why our inputs do not go where a bug shows is told in ``reasons.py``.
     """
 
     issue: str
@@ -47,6 +47,7 @@ class Bug:
     directions: tuple[str, ...] = ("forward",)
     cause: str | None = None
     topic: str = ""
+    layout: bool = False
 
     @property
     def url(self) -> str:
@@ -72,11 +73,17 @@ class Bug:
 
     def backend(self) -> Played:
         """A fresh faulty backend."""
-        return Reported(f"reported:{self.issue}", self.make())
+        return Reported(f"reported:{self.issue}{self._switch}", self.make())
 
     def healthy(self) -> Played:
         """A backend that computes the same rightly."""
-        return Reported(f"healthy:{self.issue}", self.sound)
+        return Reported(f"healthy:{self.issue}{self._switch}", self.sound)
+
+    @property
+    def _switch(self) -> str:
+        """What tells the rules that the backend is a compiler, which owes more of strides. Reports
+        about numbers do without: some are expected of compilers, and here every report is news."""
+        return "+compile" if self.layout and "Inductor" in self.where else ""
 
 
 BUGS: list[Bug] = []

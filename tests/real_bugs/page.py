@@ -80,6 +80,8 @@ TOPICS = {
     "twentyfifth list": "A 25th list, of torch's own backends",
     "twentysixth list": "A 26th list, of torch's own backends",
     "twentyseventh list": "A 27th list, of torch's own backends",
+    "twentyeighth list": "A 28th list, of torch's own backends: Inductor, the CPU, XPU",
+    "twentyeighth list devices": "A 28th list, of torch's own backends: CUDA, MPS, ROCm",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 

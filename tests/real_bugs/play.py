@@ -138,7 +138,7 @@ def _touched(bug: Bug, config: RunConfig, seen: Seen) -> set[str]:
 
     def watched(call: Call) -> object:
         result = deed(call)
-        if bug.topic == "contract":
+        if bug.layout or bug.topic == "contract":
             layout[0] |= not same_layout(result, call.run())
         return result
 

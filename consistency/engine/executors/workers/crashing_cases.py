@@ -46,16 +46,14 @@ class RestartableProcess:
         self._process: Any = None
         self._config_json = ""
         self._sent_config = ""  # the process has this one
+        self.case_timeout = 0.0  # seconds that a case of this run may take
         self._since = 0.0
 
     def configure(self, config_json: str) -> None:
         """Further requests belong to the run with this configuration."""
-        self._config_json = config_json
-
-    @property
-    def case_timeout(self) -> float:
-        """Seconds that a case of this run may take."""
-        return float(json.loads(self._config_json)["case_timeout"])
+        if config_json != self._config_json:  # which is long, and the same for all units of a run
+            self.case_timeout = float(json.loads(config_json)["case_timeout"])
+            self._config_json = config_json
 
     def connection(self) -> Any:
         if self._process is None:

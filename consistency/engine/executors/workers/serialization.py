@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import json
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -194,7 +195,7 @@ def unpack_message(text: bytes, known: Mapping[str, Case], sender: str) -> Event
         if len(text) > MAX_EVENT:
             raise ValueError(f"an event of {len(text)} bytes")
         head, *rows = text.split(b"\n")
-        return _event(parse_json(head), rows, known, Path(sender))
+        return _event(parse_json(head), rows, known, _path(sender))
     except (BundleError, RecipeError) as error:
         raise BundleError(f"worker {sender} sent what is no result: {error}") from None
     except (
@@ -208,6 +209,9 @@ def unpack_message(text: bytes, known: Mapping[str, Case], sender: str) -> Event
         raise BundleError(
             f"worker {sender} sent what is no result: {type(error).__name__} {str(error)[:120]}"
         ) from None
+
+
+_path = functools.lru_cache(64)(Path)  # of senders, as errors name files
 
 
 def _event(
