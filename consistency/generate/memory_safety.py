@@ -46,12 +46,24 @@ def writes_beyond(operator: Operator, args: Sequence[Any], kwargs: Mapping[str, 
 
 
 def needs_every_gradient(operator: Operator, case: Case) -> bool:
-    """Whether the case ends the process going back where one of its tensors tracks no gradient: the
-    channels of an image lie nearer to each other than its pixels, whatever view makes them so."""
+    """Whether the case ends the process going back where one of its tensors tracks no gradient:
+    torch takes the image for one in channels_last, whatever view makes it so."""
     if operator.ruled_by[0] not in _CRASHES_IN_CHANNELS_LAST or not case.tensors:
         return False
-    strides = empty(case.tensors[0]).stride()
-    return len(strides) > 3 and strides[1] < max(strides[2:])
+    image = empty(case.tensors[0])
+    return image.ndim in (4, 5) and _taken_for_channels_last(image.shape, image.stride())
+
+
+def _taken_for_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """By the strides alone, gaps or not, as torch's c10/core/MemoryFormat.h has it."""
+    if strides[1] == 0 or 0 in shape:
+        return False
+    least = 0
+    for dim in (1, *range(len(shape) - 1, 1, -1), 0):
+        if strides[dim] < least or (dim == 0 and least == strides[1]):
+            return False
+        least = strides[dim] * shape[dim]
+    return True
 
 
 def transforms_long_dims(operator: Operator, case: Case) -> bool:

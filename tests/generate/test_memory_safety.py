@@ -89,6 +89,14 @@ def test_a_gradient_that_is_not_there_is_not_written(
         assert all(other.tensors[0].leaf for other in changed)
 
 
+def test_one_channel_that_torch_takes_for_the_inner_dimension_counts() -> None:
+    view = (("slice", 0, 2, 6, 3), ("permute", 0, 3, 1, 2))  # (2, 1, 7, 1) of strides (21, 1, 1, 1)
+    image = TensorRecipe((7, 7, 1, 1), "float32", ("integers", -4, 4), 500, view, leaf=False)
+    weight = TensorRecipe((1,), "float32", ("uniform", -1.0, 1.0), 600)
+    case = Case("nn.functional.group_norm", "float32", (image, 1, weight), {}, 7)
+    assert is_unsafe(operators.get("nn.functional.group_norm"), case)
+
+
 @pytest.mark.parametrize(
     ("name", "shape", "view", "options", "unsafe"),
     [
