@@ -12,8 +12,9 @@ NONE = -1  # in place of a position: there is none
 _LIMIT = 1 << 62
 
 # Kinds of differences: the strides of a view; and of a result with memory of its own those that
-# torch's documentation promises, or that only its shape functions state.
+# torch's documentation promises, or that only its shape functions state, or that the CPU chose.
 STRIDES, DOCUMENTED, STATED = "strides", "documented-strides", "stated-strides"
+CHOSEN = "chosen-strides"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ all devices share: any difference is a failure. The strides of a result with mem
 compared where torch states them: where its shape function (the kernel of the meta device, which
 torch.compile relies on, and which torch's own tests hold every device to) gives those of the CPU.
 Where torch's documentation promises them, too, a lost channels_last fails, and a result that is
-neither contiguous nor as on the CPU; elsewhere only if the policy asks for the stated ones.
+neither contiguous nor as on the CPU; elsewhere only if the policy asks for the stated ones, or for
+the memory formats that the CPU chooses.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable
 import torch
 
 from ..backends._contract import is_dense, observed_call
-from ..core.contract import DOCUMENTED, NONE, STATED, STRIDES, Contract, Returned
+from ..core.contract import CHOSEN, DOCUMENTED, NONE, STATED, STRIDES, Contract, Returned
 from ..core.detail import BrokenContract
 from ..core.model import Outcome
 from ..generate.materialize import Materials
@@ -237,7 +238,7 @@ class _Promise:
         if format_kept.startswith("channels_last"):
             image = inputs[operator.leading : operator.leading + 1]
             if not operator.keeps_memory_format:
-                return self._if_stated(cpu, STATED)
+                return self._if_stated(cpu, STATED) or CHOSEN
             # torch documents it for images; of volumes, its own kernels differ.
             if len(cpu.strides) == 4 and any(_is_channels_last(t) for t in image):
                 return DOCUMENTED

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ..core.contract import DOCUMENTED, STATED
+from ..core.contract import CHOSEN, DOCUMENTED, STATED
 from ..core.detail import BrokenContract, ReferenceRaised
 from ..core.model import Comparison, Measured
 from ..core.verdict import OutcomeStatus, Verdict, VerdictKind
@@ -20,7 +20,12 @@ from .rule_values import Policy, Rule
 
 _INCONCLUSIVE = Verdict(VerdictKind.INCONCLUSIVE)
 # Differences beside the numbers that the policy on strides admits.
-_LEFT_TO_THE_BACKEND = {"stated": (), "documented": (STATED,), "any": (STATED, DOCUMENTED)}
+_LEFT_TO_THE_BACKEND = {
+    "cpu": (),
+    "stated": (CHOSEN,),
+    "documented": (CHOSEN, STATED),
+    "any": (CHOSEN, STATED, DOCUMENTED),
+}
 
 
 def judge(

@@ -58,7 +58,8 @@ class Policy:
     largest number of a format the result is infinity, or ``any`` of that number and infinity, as in
     rounding toward zero. ``nondeterminism``: repeated calls give the same bits, or may sum in
     another order (``rounding``). ``strides``: new results have those that torch documents
-    (memory formats), all that its shape functions state, or ``any``.
+    (memory formats), all that its shape functions state, also the memory formats that torch's CPU
+    chooses where they state none (``cpu``), or ``any``.
     """
 
     flush_subnormals: bool = False
@@ -68,7 +69,7 @@ class Policy:
     reduced_precision: bool = False
     overflow: Literal["infinity", "any"] = "infinity"
     nondeterminism: Literal["none", "rounding"] = "none"
-    strides: Literal["documented", "stated", "any"] = "documented"
+    strides: Literal["documented", "stated", "cpu", "any"] = "documented"
 
 
 POLICY_KEYS = tuple(field_info.name for field_info in fields(Policy))

@@ -141,11 +141,11 @@ class Freedoms(FileModel):
             "whether repeating a call may give other bits: never, or by rounding (atomic additions)"
         ),
     )
-    strides: Literal["documented", "stated", "any"] = Field(
+    strides: Literal["documented", "stated", "cpu", "any"] = Field(
         default=UNSAID,
         description=(
             "the strides of new results: those that torch documents (memory formats), those "
-            "that its shape functions state, or any"
+            "that its shape functions state, the memory formats that torch's CPU chooses, or any"
         ),
     )
     overflow: Literal["infinity", "any"] = Field(

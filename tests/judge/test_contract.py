@@ -35,7 +35,12 @@ EXAMPLES = 5
 Args, Kwargs = list[Any], dict[str, Any]
 Change = Callable[[Callable[[Args, Kwargs], Any], Args, Kwargs], Any]
 N = "nn.functional."
-STRIDES: tuple[Literal["documented", "stated", "any"], ...] = ("documented", "stated", "any")
+STRIDES: tuple[Literal["documented", "stated", "cpu", "any"], ...] = (
+    "documented",
+    "stated",
+    "cpu",
+    "any",
+)
 
 
 class Changing(consistency.Backend):
@@ -394,15 +399,31 @@ def test_a_policy_leaves_the_strides_to_the_backend() -> None:
     matrix = case("exp", (3, 4))
     ones = Case("t", "float32", (TensorRecipe((3, 4), "float32", ("integers", 1, 1), 4000),))
     rows = replace(case("softmax", (3, 4)), args=(*case("softmax", (3, 4)).args, 1))
+    last = (("permute", 0, 3, 1, 2),)
+    images = case("nn.functional.channel_shuffle", (2, 4, 5, 6), view=last)
     for of, change, admitted in (
         (matrix, reversed_in_memory, {"any"}),
         (rows, reversed_in_memory, {"any", "documented"}),
+        (replace(images, args=(*images.args, 3)), row_major, {"any", "documented", "stated"}),
         (matrix, tracked, set()),
         (ones, lambda y: y.as_strided((4, 3), (3, 1)), set()),  # of a view
     ):
         for strides in STRIDES:
             verdict, _ = explanation(of, of_result(change), Policy(strides=strides))
             assert (verdict in ("exact", "rounding")) == (strides in admitted), (of, strides)
+
+
+def test_compilers_owe_the_strides_of_the_uncompiled_call() -> None:
+    rules = tolerances.load()
+    names = ("cpu", "cuda:1", "cpu+compile", "cuda+compile", "cuda+compile+tf32")
+    told = {name: rules.policy(name).strides for name in names}
+    assert told == {
+        "cpu": "documented",
+        "cuda:1": "documented",
+        "cpu+compile": "cpu",
+        "cuda+compile": "stated",
+        "cuda+compile+tf32": "stated",
+    }
 
 
 def test_a_backend_may_say_that_it_has_no_such_contract() -> None:

@@ -73,17 +73,17 @@ class Bug:
 
     def backend(self) -> Played:
         """A fresh faulty backend."""
-        return Reported(f"reported:{self.issue}{self._switch}", self.make())
+        return Reported(self._called("reported"), self.make())
 
     def healthy(self) -> Played:
         """A backend that computes the same rightly."""
-        return Reported(f"healthy:{self.issue}{self._switch}", self.sound)
+        return Reported(self._called("healthy"), self.sound)
 
-    @property
-    def _switch(self) -> str:
-        """What tells the rules that the backend is a compiler, which owes more of strides. Reports
-        about numbers do without: some are expected of compilers, and here every report is news."""
-        return "+compile" if self.layout and "Inductor" in self.where else ""
+    def _called(self, kind: str) -> str:
+        """The name, which tells the rules of a compiler, which owes more of strides. Reports about
+        numbers do without: some are expected of compilers, and here every report is news."""
+        compiler = self.layout and "Inductor" in self.where
+        return f"{'cpu+compile:' if compiler else ''}{kind}:{self.issue}"
 
 
 BUGS: list[Bug] = []

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.contract import DOCUMENTED, NONE, STATED, STRIDES, Contract
+from ...core.contract import CHOSEN, DOCUMENTED, NONE, STATED, STRIDES, Contract
 from ...core.detail import PrecisionScaling
 from ...core.model import Result
 from ...diagnose.precision_scaling import HIGHEST, LOWEST
@@ -117,7 +117,7 @@ def contract(kind: str, plain: Contract, run: Ran) -> list[str]:
             "for out in returned]"
         )
         right = [_or_none(item.storage) for item in returned]
-    elif kind in (STRIDES, DOCUMENTED, STATED):
+    elif kind in (STRIDES, DOCUMENTED, STATED, CHOSEN):
         what = "strides along dimensions of more than one element"
         found = (
             "[[s for s, n in zip(out.stride(), out.shape) if n > 1 and out.numel()] "
