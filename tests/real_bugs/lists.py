@@ -169,9 +169,9 @@ LISTS = (
     ),
     HeldOut(
         28, "twentyeighth*", 20, 11, 11, "of torch's own backends",
-        "the memory format of shuffled channels; not drawn: 2³² numbers; not compared: the strides "
-        "of attention, and of what torch's shape function states otherwise; known of every "
-        "backend: squares that overflow in a norm (1); admitted: a right result where torch's is "
+        "the memory format of shuffled channels and reflected images; not drawn: 2³² numbers; not "
+        "compared: the strides of attention; known of every backend: squares that overflow in a "
+        "norm; admitted: a right result where torch's is "
         "NaN, one more rounding to half precision, either slope at a kink, one ulp of `log2`",
     ),
 )  # fmt: skip

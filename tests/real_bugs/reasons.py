@@ -66,7 +66,6 @@ REASONS: dict[str, str] = {
     "pytorch/pytorch#197236": "strides of a library's solutions are not compared",
     "pytorch/pytorch#143182": "rows of 10 million numbers are not drawn",
     "pytorch/pytorch#187332": "infinity is right; it is torch's own NaN that is not",
-    "pytorch/pytorch#183770": "torch's shape function states contiguous results of reflection",
     "pytorch/pytorch#153903": "strides of attention are the choice of libraries",
     "intel/torch-xpu-ops#3023": "the result it is made of is rounded alike, and is within a budget",
     "pytorch/pytorch#136345": "at a kink, either slope is right",
