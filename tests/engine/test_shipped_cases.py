@@ -154,6 +154,7 @@ def test_healthy_backends_pass(operator: consistency.Operator, dtype: str) -> No
         for result in judge_case(case, operator, [cpu], tolerances.load(), operator.directions):
             assert not result.verdict.fails, result.explanation
             assert "harness itself" not in result.explanation
+            assert "raises, and so does float64" not in result.explanation
 
 
 @pytest.mark.parametrize("name", ["add", "matmul", "softmax", "nn.functional.conv2d", "sort"])

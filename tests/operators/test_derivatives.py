@@ -13,6 +13,7 @@ import consistency
 from consistency.core.verdict import VerdictKind
 from consistency.generate import search
 from consistency.generate.materialize import prepare
+from consistency.generate.shipped import cases as shipped
 from consistency.operators import get, registry
 from consistency.operators.derivatives import jvp, vjp
 from tests.support.running import failures, judged, noticed
@@ -116,3 +117,13 @@ def test_a_wrong_formula_of_torch_excuses_only_who_shares_it(name: str) -> None:
     assert not [r for r in sharing if r.verdict.fails]
     assert {r.backend for r in sharing if r.verdict.kind is VerdictKind.KNOWN} >= {"cpu"}
     assert noticed(name, backends=[Factor(1.01)], examples=10)
+
+
+def test_shipped_calls_are_answered() -> None:
+    """Also where the arguments that are differentiated were chosen anew: what raises in float64,
+    too, is not accused."""
+    for operator in registry().values():
+        if operator.family == "derivatives":
+            for case in shipped.first_cases(operator, "float32", 2):
+                arguments = prepare(case).build()
+                operator(*arguments.args, **arguments.kwargs)
