@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
+import torch
 
 from .declare import (
     FLOATS,
@@ -16,10 +20,11 @@ from .declare import (
     Magnitude,
     Operator,
     Sample,
+    Tensors,
     accumulated,
     call,
-    reduced,
 )
+from .hooks import hook
 from .loss_magnitudes import (
     of_divergence,
     of_embedding,
@@ -167,8 +172,19 @@ def logistic(d: Drawing) -> Call:
     )
 
 
-POSITIVE_TERMS = accumulated("output", reduced)
-WEIGHTED_TERMS = accumulated("output", reduced, backward=of_weighted_terms)
+@hook
+def averaged(outputs: Tensors, *operands: Any, **named: Any) -> float:
+    """n of a loss: the elements of its operands, which may broadcast, per element of the result."""
+    shapes = [x.shape for x in (*operands, *named.values()) if isinstance(x, torch.Tensor)]
+    try:
+        whole = math.prod(np.broadcast_shapes(*shapes))
+    except ValueError:  # a factor for each class
+        whole = operands[0].numel()
+    return max(whole / max(outputs[0].numel(), 1), 1.0)
+
+
+POSITIVE_TERMS = accumulated("output", averaged)
+WEIGHTED_TERMS = accumulated("output", averaged, backward=of_weighted_terms)
 
 
 def loss(
@@ -178,7 +194,7 @@ def loss(
     dtypes: tuple[str, ...] = FLOATS,
     **more: Any,
 ) -> Operator:
-    model = error if isinstance(error, ErrorModel) else accumulated(error, reduced)
+    model = error if isinstance(error, ErrorModel) else accumulated(error, averaged)
     if model not in (
         POSITIVE_TERMS,
         WEIGHTED_TERMS,
@@ -208,7 +224,7 @@ OPERATORS = [
     loss(
         "binary_cross_entropy_with_logits",
         logistic,
-        accumulated(of_logistic, reduced, backward=of_logistic_slope),
+        accumulated(of_logistic, averaged, backward=of_logistic_slope),
         **PREDICTION,
     ),
     loss("multilabel_soft_margin_loss", labeled, of_labels, **PREDICTION),

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from ... import backends
-from ...core.model import Result
+from ...core.model import Case, Result
 from ...core.output import writing
 from ...core.verdict import VerdictKind
 from ...errors import did_you_mean
@@ -38,6 +38,8 @@ class StatusCollector:
     _about: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
     # What is wrong with the names of an operator and a backend, which many entries share.
     _misnamed: dict[tuple[str, str], str] = field(default_factory=dict)
+    # Whether entries describe the case of the last result: that of the next is mostly the same.
+    _described: tuple[Case | None, dict[int, bool]] = (None, {})
 
     def add(self, result: Result) -> None:
         """Count one result for every entry that covers it."""
@@ -46,7 +48,7 @@ class StatusCollector:
         for number in self._relevant_entries(result):
             entry = self.entries[number]
             outcome = self._kind(entry, result)
-            if outcome and entry.describes(result.case):
+            if outcome and self._describes(number, result.case):
                 if outcome == "passed" and is_shipped(result.case):
                     continue  # chosen among what torch's CPU passes: tells nothing of the others
                 status = self._counts.get(number) or blank(entry)
@@ -54,6 +56,14 @@ class StatusCollector:
                 self._counts[number] = replace(
                     status, **{outcome: getattr(status, outcome) + 1}, rho=max(status.rho, rho)
                 )
+
+    def _describes(self, number: int, case: Case) -> bool:
+        if self._described[0] is not case:
+            self._described = case, {}
+        found = self._described[1]
+        if number not in found:
+            found[number] = self.entries[number].describes(case)
+        return found[number]
 
     def _relevant_entries(self, result: Result) -> list[int]:
         case = result.case
