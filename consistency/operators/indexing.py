@@ -35,8 +35,9 @@ Shape = tuple[int, ...]
 
 
 def somewhere(d: Drawing, *, low: int = 1, elements: int = 2048) -> tuple[Shape, int]:
-    """A shape and one of its dimensions, counted from the front."""
-    shape = filled_shape(d, low, 4, elements=elements)
+    """A shape and one of its dimensions, counted from the front. Now and then there are more
+    dimensions than the four that kernels are often written for. Shrinks towards few."""
+    shape = filled_shape(d, low, 6 if d.integer(0, 7) == 7 else 4, elements=elements)
     return shape, d.integer(0, len(shape) - 1)
 
 

@@ -63,6 +63,7 @@ from . import (  # noqa: F401
     twentyfirst_list_reductions,
     twentyfourth_list,
     twentyfourth_list_reductions,
+    twentyninth_list,
     twentysecond_list,
     twentysecond_list_reductions,
     twentyseventh_list,

@@ -174,6 +174,11 @@ LISTS = (
         "norm; admitted: a right result where torch's is "
         "NaN, one more rounding to half precision, either slope at a kink, one ulp of `log2`",
     ),
+    HeldOut(
+        29, "twentyninth*", 12, 8, 8, "of other frameworks",
+        "functions of negative arguments that were not proved to be NaN, positions in more than "
+        "four dimensions; admitted: the gradient of an extreme that is NaN, a mean rounded twice",
+    ),
 )  # fmt: skip
 TABLE = """| list | reports | quick run | 50 fresh cases | since | missed, and drawn since |
 |---|---|---|---|---|---|

@@ -82,6 +82,7 @@ TOPICS = {
     "twentyseventh list": "A 27th list, of torch's own backends",
     "twentyeighth list": "A 28th list, of torch's own backends: Inductor, the CPU, XPU",
     "twentyeighth list devices": "A 28th list, of torch's own backends: CUDA, MPS, ROCm",
+    "twentyninth list": "A 29th list, of other frameworks",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 

@@ -72,4 +72,6 @@ REASONS: dict[str, str] = {
     "pytorch/pytorch#156929": "one ulp is within the budget of a logarithm",
     "pytorch/pytorch#178123": "known of every backend: its squares leave the format",
     "pytorch/pytorch#194082": "a case has at most 2^24 elements",
+    "tensorflow/tensorflow#118179": "what is left is within the budget of a rounded mean",
+    "tensorflow/tensorflow#118673": "the gradient of an extreme that is NaN is not defined",
 }

@@ -16,6 +16,8 @@ from .nodes import Node
 
 _INF, _NAN = math.inf, math.nan
 _LARGE = 1000  # beyond it a single value may take minutes
+# From here on, tails of the gamma distribution vanish in every format: below 2^-3000.
+_HUGE, _NEARLY_ZERO = 10_000, arb(arb(2) ** -3001, arb(2) ** -3001)
 
 
 def _pole(x: arb) -> bool:
@@ -118,27 +120,29 @@ def _zeta(s: Element, q: Element) -> Element:
 
 
 def _regularized(which: str) -> Any:
+    below = which == "gamma_lower"
+
     def of(a: Element, x: Element) -> Element:
-        if (
-            type(a) is not arb
-            or not (a > 0 and a <= _LARGE)
-            or (type(x) is arb and not x <= _LARGE)
-        ):
+        """NaN of negative arguments and of two zeros, as torch documents; the limits elsewhere."""
+        if a != a or x != x or a < 0 or x < 0:
+            return _NAN
+        if any(type(v) is arb and not v > 0 for v in (a, x)):
             return balls.UNSURE
-        if type(x) is float:
-            if x != x:
-                return x
-            lower = x == 0.0
-            return (
-                balls.UNSURE
-                if x < 0
-                else (0.0 if lower else arb(1))
-                if which == "gamma_lower"
-                else arb(1)
-                if lower
-                else 0.0
-            )
-        return getattr(x, which)(a, regularized=1) if x > 0 else balls.UNSURE
+        if type(a) is float and type(x) is float and a == x:
+            return _NAN if a == 0.0 else balls.UNSURE
+        if a == 0.0 or x == _INF:
+            return arb(1) if below else 0.0
+        if x == 0.0 or a == _INF:
+            return 0.0 if below else arb(1)
+        if type(a) is not arb or type(x) is not arb:
+            return balls.UNSURE
+        if a <= _LARGE and x <= _LARGE:
+            return getattr(x, which)(a, regularized=1)
+        if a > _HUGE and 4 * x < a:  # P < (e / 4)^a
+            return _NEARLY_ZERO if below else 1 - _NEARLY_ZERO
+        if x > _HUGE and 4 * a < x:  # Q < (x / a)^a e^(a - x) < e^(-x / 4)
+            return 1 - _NEARLY_ZERO if below else _NEARLY_ZERO
+        return balls.UNSURE
 
     return of
 

@@ -263,3 +263,28 @@ def test_special_cases() -> None:
             assert value == y or (math.isnan(value) and math.isnan(y)), of.name
     doubtful = proved(a.silu(Constant(np.array([-inf]))), 1)
     assert not doubtful[0].is_finite()
+
+
+def test_incomplete_gamma_functions_where_torch_documents_nan_and_at_their_limits() -> None:
+    inf, nan = math.inf, math.nan
+    wanted = {
+        (-1.6, 2.0): (nan, nan),
+        (2.0, -inf): (nan, nan),
+        (0.0, -0.0): (nan, nan),
+        (nan, 1.0): (nan, nan),
+        (0.0, 2.0): (1.0, 0.0),
+        (2.0, 0.0): (0.0, 1.0),
+        (inf, 3.0): (0.0, 1.0),
+        (3.0, inf): (1.0, 0.0),
+        (2e38, 3e37): (0.0, 1.0),  # tails that vanish in every format
+        (3.0, 2e38): (1.0, 0.0),
+    }
+    first, second = (np.array(xs) for xs in zip(*wanted, strict=True))
+    for which, of in enumerate((g.igamma, g.igammac)):
+        values = proved(of(Constant(first), Constant(second)), len(wanted))
+        for pair, value in zip(wanted, values, strict=True):
+            truth = wanted[pair][which]
+            same = math.isnan(truth) if math.isnan(value) else abs(float(value) - truth) < 1e-300
+            assert same, (of.name, pair, value)
+    open_ones = proved(g.igamma(Constant(np.array([2e4, inf])), Constant(np.array([2e4, inf]))), 2)
+    assert not any(value.is_finite() for value in open_ones)
