@@ -144,3 +144,12 @@ def test_arguments_that_torch_takes_have_an_s(
         sizes = [torch.as_tensor(size) for size in reference.magnitudes]
     assert sizes
     assert all(bool((size >= 0.0).all()) and bool(size.isfinite().all()) for size in sizes)
+
+
+def test_the_gradient_of_an_operand_that_a_loss_broadcasts_adds_up_terms() -> None:
+    x = drawn("float32", [40, 1], 4000, ["uniform", -1.0, 1.0])
+    target = drawn("float32", [34, 6, 40, 1], 20000, ["uniform", -1.0, 1.0])
+    with quiet():
+        reference = gradient("nn.functional.mse_loss", "float32", x, target)
+        terms = [reference.terms(i) for i in range(2)]
+    assert terms == [34.0 * 6.0, 1.0]
