@@ -75,8 +75,10 @@ def of_weighted_terms(
     sizes = [gradient.abs() for gradient in gradients]
     if weight is None or reduction != "mean":
         return sizes
-    total, growth = weight.abs().sum(), 1.0 + math.sqrt(x.numel())
+    away = (x - t).abs()
+    total, growth = weight.abs().sum(), 1.0 + math.sqrt(away.numel())
     if len(gradients) == 3:
-        terms = (x - t).abs() + (x - t) ** 2
-        sizes[2] = sizes[2] + (terms + (terms * weight.abs()).sum() / total) / total
+        terms = away + away**2
+        differences = terms + (terms * weight.abs()).sum() / total + torch.zeros_like(weight)
+        sizes[2] = sizes[2] + differences.sum_to_size(weight.shape) / total
     return [size * growth for size in sizes]

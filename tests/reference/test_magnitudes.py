@@ -153,3 +153,17 @@ def test_the_gradient_of_an_operand_that_a_loss_broadcasts_adds_up_terms() -> No
         reference = gradient("nn.functional.mse_loss", "float32", x, target)
         terms = [reference.terms(i) for i in range(2)]
     assert terms == [34.0 * 6.0, 1.0]
+
+
+@pytest.mark.parametrize("shape", [[1], [5], [2, 5]])
+def test_a_weight_of_a_loss_may_broadcast(shape: list[int]) -> None:
+    x, target = drawn("float32", [1], 400, ["uniform", -1.0, 1.0]), ordinary([5])
+    with quiet():
+        reference = gradient(
+            "nn.functional.l1_loss", "float32", x, target, weight=drawn("float32", shape, 900,
+            ["uniform", 0.5, 1.0]),
+        )  # fmt: skip
+        size = reference.magnitudes[2]
+    assert isinstance(size, torch.Tensor)
+    assert list(size.shape) == shape
+    assert (size >= reference.outputs[2].tensor.abs()).all()  # type: ignore[union-attr]
