@@ -29,6 +29,8 @@ _MAY_CHOOSE = frozenset({"convolution", "pooling", "normalization", "interpolate
 # What these promise is the layout.
 _LAYOUT_IS_THE_RESULT = frozenset({"creation", "cast", "contiguous", "clone"})
 _DOUBLE = frozenset({"float64", "complex128"})
+# What few policies ask for must not hide what else differs; first what more of them ask for.
+_LEAST = (STATED, CHOSEN)
 
 Breach = tuple[str, BrokenContract]
 
@@ -92,9 +94,10 @@ def _returned(
             several = len(expected.returned) > 1
             text = f"{name} {text}" if several else text
             found_here = text, BrokenContract(kind, name, where)
-            if kind != STATED:
+            if kind not in _LEAST:
                 return found_here
-            least = least or found_here
+            if least is None or _LEAST.index(kind) < _LEAST.index(least[1].kind):
+                least = found_here
     return least
 
 

@@ -17,7 +17,13 @@ import consistency
 from consistency import operators
 from consistency.backends.cpu import Cpu
 from consistency.core.codec import decode_outcome, encode_outcome
-from consistency.core.contract import Contract, Returned, contract_from_json, contract_to_json
+from consistency.core.contract import (
+    CHOSEN,
+    Contract,
+    Returned,
+    contract_from_json,
+    contract_to_json,
+)
 from consistency.core.detail import BrokenContract, detail_from_json, detail_to_json
 from consistency.core.model import Case, Outcome
 from consistency.core.recipe import TensorRecipe
@@ -26,6 +32,7 @@ from consistency.core.verdict import OutcomeStatus
 from consistency.generate.materialize import prepare
 from consistency.judge import tolerances
 from consistency.judge.compare import compare
+from consistency.judge.contract import breach
 from consistency.judge.judge import judge
 from consistency.judge.rule_values import Policy
 from consistency.reference import Reference, quiet
@@ -411,6 +418,27 @@ def test_a_policy_leaves_the_strides_to_the_backend() -> None:
         for strides in STRIDES:
             verdict, _ = explanation(of, of_result(change), Policy(strides=strides))
             assert (verdict in ("exact", "rounding")) == (strides in admitted), (of, strides)
+
+
+def test_strides_that_the_cpu_chose_hide_nothing_else() -> None:
+    operator = operators.get("nn.functional.channel_shuffle")
+    images = case(operator.name, (2, 4, 5, 6), view=(("permute", 0, 3, 1, 2),))
+    materials = prepare(replace(images, args=(*images.args, 3)))
+    baseline = Cpu().run(operator, materials)
+    assert baseline.contract is not None
+    (item,) = baseline.contract.returned
+    assert item is not None
+    lost = replace(item, strides=(120, 20, 5, 1))
+    tracks_too = replace(item, tracks=not item.tracks)
+
+    def kind(*returned: Returned) -> str:
+        twice = replace(baseline, contract=Contract((item, item), ()))
+        found = replace(baseline, contract=Contract(returned, ()))
+        breached = breach(operator, materials, "forward", found, twice)
+        return breached[1].kind if breached is not None else ""
+
+    assert kind(lost, item) == CHOSEN
+    assert kind(lost, tracks_too) == "gradient"
 
 
 def test_compilers_owe_the_strides_of_the_uncompiled_call() -> None:
