@@ -52,6 +52,8 @@ from . import (  # noqa: F401
     third_sizes,
     thirteenth_list,
     thirteenth_list_reductions,
+    thirtieth_list,
+    thirtieth_list_compilers,
     twelfth_list,
     twelfth_list_reductions,
     twentieth_list,

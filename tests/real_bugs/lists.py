@@ -179,6 +179,12 @@ LISTS = (
         "functions of negative arguments that were not proved to be NaN, positions in more than "
         "four dimensions; admitted: the gradient of an extreme that is NaN, a mean rounded twice",
     ),
+    HeldOut(
+        30, "thirtieth*", 21, 15, 16, "pull requests to torch; XPU, converters",
+        "bounds of `logit` that cross, places × sizes of 2³¹, images of one channel in "
+        "channels_last; not drawn: 2³¹ numbers; admitted: a Python number that is not rounded to "
+        "half precision, a difference of NaN that counts as one",
+    ),
 )  # fmt: skip
 TABLE = """| list | reports | quick run | 50 fresh cases | since | missed, and drawn since |
 |---|---|---|---|---|---|

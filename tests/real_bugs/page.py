@@ -83,6 +83,8 @@ TOPICS = {
     "twentyeighth list": "A 28th list, of torch's own backends: Inductor, the CPU, XPU",
     "twentyeighth list devices": "A 28th list, of torch's own backends: CUDA, MPS, ROCm",
     "twentyninth list": "A 29th list, of other frameworks",
+    "thirtieth list": "A 30th list, of what pull requests to torch repaired",
+    "thirtieth list compilers": "A 30th list, of XPU and of what converts torch's programs",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 

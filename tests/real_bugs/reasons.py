@@ -74,4 +74,7 @@ REASONS: dict[str, str] = {
     "pytorch/pytorch#194082": "a case has at most 2^24 elements",
     "tensorflow/tensorflow#118179": "what is left is within the budget of a rounded mean",
     "tensorflow/tensorflow#118673": "the gradient of an extreme that is NaN is not defined",
+    "pytorch/pytorch#186818": "a Python number is right as given and as rounded to half precision",
+    "pytorch/pytorch#190139": "a case has at most 2^24 elements",
+    "intel/torch-xpu-ops#3251": "norms of order 0 count NaN; it is torch's distances that do not",
 }

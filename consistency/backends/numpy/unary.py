@@ -120,7 +120,9 @@ def logit(input: Array, eps: float | None = None) -> Array:
     x = floating(input)
     if eps is not None:
         low = constant(eps, x)
-        x = np.minimum(np.maximum(x, low), constant(1, x) - low)
+        high = constant(1, x) - low
+        # Bounds that cross are asked for in torch's order, the lower one first.
+        x = np.where(x < low, low, np.where(x > high, high, x))
     return np.asarray(np.where(x < 0.25, np.log(x / (1 - x)), np.log1p((2 * x - 1) / (1 - x))))
 
 

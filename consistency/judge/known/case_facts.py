@@ -64,9 +64,15 @@ class Facts:
 
     def __init__(self, case: Case) -> None:
         self.case = case
+        self._known: dict[str, Any] = {}  # what predicates asked for, which many do alike
 
     def named(self, name: str) -> Any:
         """The argument or dimension of that name; UNKNOWN if the case has none."""
+        if name not in self._known:
+            self._known[name] = self._named(name)
+        return self._known[name]
+
+    def _named(self, name: str) -> Any:
         if name.startswith("arg") and name[3:].isdecimal():
             return self._position(int(name[3:5]) if len(name) < 6 else -1)
         if name == INPUTS:
@@ -143,6 +149,17 @@ class Facts:
             if function == "numel"
             else answers[function]
         )
+
+
+_latest: list[Facts] = []
+
+
+def facts_of(case: Case) -> Facts:
+    """The facts of a case. Many entries are asked about one case after the other: those of the
+    last case are kept."""
+    if not (_latest and _latest[0].case is case):
+        _latest[:] = [Facts(case)]
+    return _latest[0]
 
 
 def _comparable(value: Any) -> Any:

@@ -19,7 +19,7 @@ from ...errors import UsageError
 from ...generate.calls import aten
 from ..file_vocabulary import in_range, is_backend
 from ..named_entries import NamedEntries
-from .case_facts import Facts
+from .case_facts import facts_of
 from .predicate import Predicate
 
 INSTRUCTIONS = "mkl instructions"  # its key in environments
@@ -123,7 +123,7 @@ class Expectation:
     def describes(self, case: Case | None) -> bool:
         """Whether ``when`` is true of a case; if the case is unknown, only entries without
         ``when`` match."""
-        return self.when is None or (case is not None and self.when.holds(Facts(case)))
+        return self.when is None or (case is not None and self.when.holds(facts_of(case)))
 
     def admits(self, rho: float | None) -> bool:
         """With ``max_rho``, an error that is larger or unknown is another failure."""

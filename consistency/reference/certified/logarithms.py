@@ -33,6 +33,7 @@ from .functions import exp2, log, log1p, sigmoid
 from .nodes import Node
 
 _INF, _NAN = math.inf, math.nan
+_MIDDLE = 0.5  # beyond it, bounds that are as far from 0 as from 1 cross
 
 
 def _sum_of_powers(
@@ -130,14 +131,19 @@ logit = Function(
 
 @functools.cache
 def logit_between(eps: float) -> Function:
-    """The logit of x clamped to [eps, 1 − eps]."""
-    low, high = balls.element(eps), 1 - arb(eps)
+    """The logit of x clamped to [eps, 1 − eps]. Where eps is more than ½, a number below it and
+    above 1 − eps is clamped to the one or the other; torch does not say to which."""
+    low, high = balls.element(eps), 1 - arb(eps) if eps < 1 else 0.0
     value = logit.of
 
     def of(x: Element) -> Element:
-        return (
-            x if type(x) is float and x != x else value(balls.minimum(balls.maximum(x, low), high))
-        )
+        if type(x) is float and x != x:
+            return x
+        if eps <= _MIDDLE:
+            return value(balls.minimum(balls.maximum(x, low), high))
+        if balls.less(high, x) is False:
+            return value(low)
+        return value(high) if balls.less(x, low) is False else balls.UNSURE
 
     def slope(x: Node, y: Node) -> Node:
         inside = and_(less_equal(eps, x), less_equal(x, Scalar(high)))

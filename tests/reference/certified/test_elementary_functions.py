@@ -133,3 +133,17 @@ def test_ieee_special_cases() -> None:
                 of.name,
                 x,
             )
+
+
+def test_a_logit_between_bounds_that_cross() -> None:
+    """Outside both there is one answer; between them torch names none."""
+    with balls.precision(128):
+        of = lg.logit_between(0.625).of
+        inputs = [-math.inf, 0.1, 0.375, 0.625, 1.0, math.inf, 0.5]
+        made = [nearest_double(of(balls.element(x))) for x in inputs]
+    half = pytest.approx(math.log(0.625 / 0.375), rel=1e-15)
+    assert made[-1] is None
+    assert [y and y[0] for y in made[:3]] == [half] * 3
+    assert [y and -y[0] for y in made[3:-1]] == [half] * 3
+    assert math.isnan(of(math.nan))
+    assert [lg.logit_between(1).of(balls.element(x)) for x in (0.0, 1.0)] == [math.inf, -math.inf]

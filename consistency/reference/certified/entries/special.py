@@ -91,6 +91,6 @@ def xlog1py(self: Any, other: Any) -> Any:
 
 @entry("logit")
 def logit(self: Any, eps: float | None = None) -> Any:
-    if eps is not None and not 0 <= eps <= 0.5:
-        raise Unsure("logit with bounds that cross")
+    if eps is not None and not 0 <= eps <= 1:
+        raise Unsure("logit between numbers outside [0, 1]")
     return lg.logit(self) if eps is None else lg.logit_between(eps)(self)
