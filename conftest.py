@@ -96,7 +96,7 @@ def _nothing_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             # written beside its sources.
             patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
             patch.setenv("PYTHONPYCACHEPREFIX", str(_shared(tmp_path_factory) / "bytecode"))
-        patch.setenv("CONSISTENCY_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("CONSISTENCY_CACHE", str(_shared(tmp_path_factory) / "cache"))
         patch.setenv("CONSISTENCY_PROBES", "off")
         yield
 

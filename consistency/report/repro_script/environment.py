@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import platform
-import subprocess
-import sys
 from collections.abc import Mapping
 
 import numpy as np
 import torch
 
 from ...core.model import Result
-from ...core.text import printable
 from ...core.version import __version__
 
 _FIRST = (
@@ -54,9 +50,6 @@ _TOLD = (
     "recorded",
     "description",
 )  # of recordings: said elsewhere, or no switch
-COLLECT = "python -m torch.utils.collect_env"
-_COLLECT_SECONDS, _MAX_COLLECTED = 30.0, 8_000
-_LENGTHY = ("Flags:", "Vulnerability ")  # of the processor
 _LONG = 400  # characters of one value
 
 
@@ -68,23 +61,6 @@ def here() -> dict[str, str]:
         "numpy": np.__version__,
         "consistency": __version__,
     }  # fmt: skip
-
-
-@functools.cache
-def collected() -> str:
-    """What ``python -m torch.utils.collect_env`` prints on this machine, which torch's template of
-    an issue asks for; the command itself if it fails. It takes a few seconds, once."""
-    try:
-        found = subprocess.run(
-            [sys.executable, "-P", "-m", "torch.utils.collect_env"], stdin=subprocess.DEVNULL,
-            capture_output=True, encoding="utf-8", errors="replace", timeout=_COLLECT_SECONDS,
-            check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return f"the output of: {COLLECT}"
-    lines = [line for line in found.stdout.splitlines() if not line.startswith(_LENGTHY)]
-    start = next((i for i, line in enumerate(lines) if line.startswith("PyTorch version")), 0)
-    return printable("\n".join(lines[start:])[:_MAX_COLLECTED]).strip()
 
 
 def of_backend(result: Result, identity: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from ...storage import manifest, provenance
 from ...storage.literals import write_literals
 from ..failure import message, tensors_of
 from . import environment
+from .collected_environment import collected
 from .issue import text as text_of_issue
 from .script import Script, script_of
 
@@ -73,7 +74,7 @@ def write(
             write_bytes(folder / name, data)
     told = text_of_issue(
         result, made, spec=spec, identity=identity, others=others, minimal=minimal,
-        versions=environment.collected() if versions and not result.recorded_id else "",
+        versions=collected() if versions and not result.recorded_id else "",
     )  # fmt: skip
     write_text(folder / "issue.md", told)
     try:
