@@ -27,7 +27,7 @@ from consistency.judge import tolerances
 from tests.support.commands import command
 
 CASES = [(name, case) for name, cases in sorted(shipped._cases().items()) for case in cases]
-EVERY = 12  # of them run with every change, the others nightly
+EVERY = 24  # of them run with every change, the others nightly
 LIMIT = 1 << 16
 ROWS, TERMS = 512, 256
 FAMILIES = ("add", "exp", "softmax", "nn.functional.linear", "bmm", "nn.functional.gelu")

@@ -29,7 +29,7 @@ from tests.support.adequacy.results import ONE_OFF
 from tests.support.commands import command
 
 PAIRS = [(o, d) for o in operators.registry().values() for d in o.dtypes]
-EVERY = 41  # of the pairs are judged with every change, all nightly
+EVERY = 67  # of the pairs are judged with every change, all nightly
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
