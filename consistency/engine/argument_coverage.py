@@ -68,6 +68,7 @@ ARGUMENT_REASONS: tuple[tuple[str, str, str], ...] = (
     ("*", "align_corners", "torch warns where it is left out"),
     ("stft", "return_complex", "torch refuses real results"),
     ("stft", "align_to_window", "torch 2.4 has no such argument"),
+    ("istft", "window", "torch warns without one"),
     ("*.train_then_eval", "momentum", "without it the running statistics barely move"),
     ("*", "distance_function", "a function, which no case holds"),
     ("formula.*", "*", "a formula is compared with its operator, whose arguments vary"),

@@ -49,11 +49,15 @@ SHAPELESS = frozenset(
 LARGE = ("normal", 0.0, 300.0)
 SQUARING = frozenset({"normalization", "reduction"})
 UNCHECKED = frozenset({"optimizers", "rnn"})  # kernels that check little, and end the process
-# Whose sizes and options are chosen so that no rounding decides where a window begins, or a bin:
-# other layouts alone.
+# Whose sizes and options are chosen so that no rounding decides where a window begins, or a bin, or
+# so that the inverse of a unit triangle is small: other layouts alone.
 FIXED = frozenset(
-    {"nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d", "histogram"}
-)
+    {
+        "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d", "histogram",
+        "lu_solve", "lu_solve.out", "linalg.lu_solve", "linalg.lu_solve.out", "linalg.ldl_solve",
+        "linalg.ldl_solve.out",
+    }
+)  # fmt: skip
 NUMBERS_ONLY = frozenset({"pooling"})  # torch takes an int or a float there
 SQUARE = frozenset({"diagonal", "exchanged", "positive-definite"})  # of n x n matrices, n first
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from .declare import (
+    COMPLEX,
     EVERY,
     EXACT,
     FLOAT,
@@ -27,6 +28,7 @@ from .declare import (
 from .hooks import Args, Kwargs, Tensors, hook
 from .parameter_sampling import optional_arguments
 
+WEIGHTS = Domain(0.5, 1.0, propagates=())  # of a window without zeros
 SIGNAL = Domain(wide=(-10, 10), sums=True)
 NORMS = ("ortho", "forward")
 LENGTHS = (1, 8, 9, 31, 64, 100, 127, 600, 1024)  # of the result: cut off or padded with zeros
@@ -134,6 +136,19 @@ def short_time(d: Drawing) -> Call:
     )
 
 
+def inverse_short_time(d: Drawing) -> Call:
+    """Frames that overlap or touch each other, under a window without zeros, which would leave
+    samples that no frame tells. Shrinks towards two short frames."""
+    frame, frames = d.size(2, 65), d.size(2, 17)
+    options = optional_arguments(d, center=(False,), normalized=(True,), onesided=(False,))
+    bins = frame if options.get("onesided") is False else frame // 2 + 1
+    options["window"] = d.tensor((frame,), WEIGHTS, dtype="float32")
+    hop = max(1, frame // d.choice(4, 2, 1, 3))
+    if frame < 4 or d.flag():
+        options["hop_length"] = hop
+    return call(d.tensor((*d.shape(0, 1, most=3), bins, frames), SIGNAL), frame, **options)
+
+
 def as_pairs(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     """Complex numbers as pairs of their parts. Which part becomes NaN is open (C99, Annex G): a
     factor of i swaps them, and a kernel that knows it leaves the other part alone."""
@@ -198,6 +213,15 @@ def of_frames(outputs: Tensors, x: Any, n_fft: Any, *_: Any, **__: Any) -> Any:
     return torch.stack([full, full], -1)
 
 
+@hook
+def of_samples(outputs: Tensors, x: Any, n_fft: Any, *_: Any, **options: Any) -> torch.Tensor:
+    """max|x|·log₂ n bounds the steps of every frame, whose samples are weighted by a window that
+    is at least ½, and divided by the sum of its squares."""
+    scale = math.sqrt(n_fft) if options.get("normalized") else 1.0
+    size = 4.0 * float(x.abs().max()) * scale * max(math.log2(n_fft), 1.0)
+    return torch.full_like(outputs[0].abs(), size)
+
+
 def transform(name: str, sample: Sample) -> Operator:
     error = accumulated(of_transform(name), one)
     return Operator(
@@ -246,5 +270,12 @@ OPERATORS = [
         error=accumulated(of_frames, one),
         dtypes=FLOAT,
         observe=as_pairs,
+    ),
+    Operator(
+        name="istft",
+        family="fft",
+        sample=inverse_short_time,
+        error=accumulated(of_samples, one),
+        dtypes=COMPLEX,
     ),
 ]

@@ -34,6 +34,7 @@ from .singular_vectors import of_condition, of_matrix_norm
 # LAPACK refuses NaN, or does not say what it does with them.
 RIGHT = Domain(wide=(-6, 6), propagates=())
 ENTRIES = replace(UNIT, propagates=())
+WEAK = Domain(0.0, 2.0**-5, propagates=())  # scales of reflectors
 
 
 def matrices(
@@ -252,8 +253,7 @@ def reflectors(d: Drawing) -> Call:
     """Weak ones: the gradient applies their inverses, which are large about tau = 1/‖v‖²."""
     n = d.size(1, 9)
     shape = (*d.shape(0, 1, most=3), n + d.integer(0, 9), n)
-    weak = Domain(0.0, 2.0**-5, propagates=())
-    return call(d.tensor(shape, ENTRIES), d.tensor((*shape[:-2], n), weak))
+    return call(d.tensor(shape, ENTRIES), d.tensor((*shape[:-2], n), WEAK))
 
 
 def vandermonde(d: Drawing) -> Call:

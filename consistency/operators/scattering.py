@@ -69,13 +69,13 @@ def reduction(d: Drawing) -> tuple[str, Domain]:
     return how, Domain(0.5, 2.0) if how == "prod" and d.dtype == "float16" else NARROW
 
 
-def scatter_reduced(d: Drawing) -> Call:
+def scatter_reduced(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d, elements=512)
     index = replaced(shape, dim, many(d, 9))
     how, domain = ("sum", NARROW) if d.flag() else reduction(d)
     positions = row_index(d, index, dim, shape[dim])
     return call(
-        d.tensor(shape, domain),
+        d.tensor(shape, domain, overlap=overlap),
         either_end(d, shape, dim),
         positions,
         d.tensor(index, domain),
@@ -256,7 +256,9 @@ OPERATORS = [
        complex=True, method=True,
        inplace=InPlaceVariant("index_put_", without_overlap(index_put), complex=False)),
     op("put", put, SCATTERED, EVERY, complex=True),
-    op("scatter_reduce", scatter_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"}), out=True),
+    op("scatter_reduce", scatter_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"}), out=True,
+       inplace=InPlaceVariant("scatter_reduce_", without_overlap(scatter_reduced),
+                              traits=frozenset({"ties"}), complex=False)),
     op("index_reduce", index_reduced, REDUCED, NUMERIC, traits=frozenset({"ties"}), out=True),
     op("bincount", counted, SCATTERED, (*FLOAT, *INTEGERS), differentiable=False,
        traits=frozenset({"constant"})),
