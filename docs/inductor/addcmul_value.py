@@ -12,4 +12,4 @@ expected, actual = call(x.double(), a.double(), b.double()), torch.compile(call)
 print("eager         ", call(x, a, b).tolist()[:2])
 print("inductor      ", actual.tolist()[:2])
 print("eager, float64", expected.tolist()[:2])
-assert actual.isinf().all() and call(x, a, b).isfinite().all(), "they agree"
+assert actual.isinf().all(), "they agree"
