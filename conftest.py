@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import sys
 import zlib
@@ -43,19 +44,19 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """``one_in(n)``: a pull request runs one of n of a test's parameters, but at least one; the
-    nightly runs the rest. A checksum of the parameter chooses, so that the choice stays when others
-    are added, and tests of the same parameters share what they computed."""
+    nightly runs the rest. Those with the smallest checksums are chosen, so that most of the choice
+    stays when others are added, and tests of the same parameters share what they computed."""
     alike: dict[str, list[tuple[int, pytest.Item]]] = {}
     for item in items:
         if item.get_closest_marker("one_in") is not None:
             test, _, parameter = item.nodeid.partition("[")
             alike.setdefault(test, []).append((zlib.crc32(parameter.encode()), item))
-    for chosen in alike.values():
-        least = min(number for number, _ in chosen)
-        for number, item in chosen:
-            marker = item.get_closest_marker("one_in")
-            if marker is not None and number != least and number % marker.args[0]:
-                item.add_marker(pytest.mark.nightly)
+    for parameters in alike.values():
+        parameters.sort(key=lambda pair: pair[0])
+        marker = parameters[0][1].get_closest_marker("one_in")
+        assert marker is not None
+        for _, item in parameters[math.ceil(len(parameters) / marker.args[0]) :]:
+            item.add_marker(pytest.mark.nightly)
 
 
 def pytest_collection_finish() -> None:

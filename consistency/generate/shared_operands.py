@@ -59,15 +59,13 @@ def with_shared_operand(d: Drawing, operator: Operator, call: Call) -> Call:
 def _product(d: Drawing, name: str, call: Call, first: TensorRecipe) -> Call:
     """A · Aᵀ, or Aᵀ · A: either factor may be the transposed one."""
     rank = empty(first).ndim
-    if rank < 2 or len(call.args) > 2:
+    multiplies_rows = name in ("nn.functional.linear", "inner")  # by rows: of itself then
+    if rank < 2 or len(call.args) > 2 or (rank > 2 and multiplies_rows):
         return call
     transposed = ("transpose", rank - 2, rank - 1)
     if d.flag():
         first = replace(first, view=(*first.view, transposed))
         call = _replaced(call, 0, first)
-    multiplies_rows = name in ("nn.functional.linear", "inner")  # by rows: of itself then
-    if rank > 2 and multiplies_rows:
-        return call
     return _replaced(call, 1, first.again() if multiplies_rows else first.again(transposed))
 
 

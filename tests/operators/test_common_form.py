@@ -30,7 +30,10 @@ from consistency.reference import Reference, quiet
 N = "nn.functional."
 DRAWN = 3
 # Their S is measured by changed inputs, whose changes follow the order of the tensors.
-MEASURED = ("lstm", "gru", "rnn", "multi_head", "masked.", ".squares", "index_reduce")
+MEASURED = (
+    "lstm", "gru", "rnn", "multi_head", "masked.", ".squares", "index_reduce", "lu_solve",
+    "ldl_solve", "ormqr",
+)  # fmt: skip
 
 
 def forms(operator: Operator, case: Case) -> Iterator[Case]:
