@@ -1,5 +1,5 @@
-"""What is made of factors: solutions of systems, products with reflectors, permutations; ranks, and
-factors as LAPACK packs them."""
+"""What is made of factors: solutions of systems and products with reflectors; ranks, and factors as
+LAPACK packs them."""
 
 from __future__ import annotations
 
@@ -61,9 +61,11 @@ def right_side_first(d: Drawing) -> Call:
 
 
 def symmetric(d: Drawing) -> Call:
-    """Of a symmetric matrix, whose diagonal is made of single pivots."""
+    """Of a symmetric matrix, whose diagonal is made of single pivots. Of a real one Hermitian says
+    the same."""
     factors, pivots = packed(d)
-    return call(factors, pivots, right_side(d, factors))
+    said = {} if d.complex else optional_arguments(d, hermitian=(True,))
+    return call(factors, pivots, right_side(d, factors), **said)
 
 
 def any_shape(d: Drawing) -> Call:

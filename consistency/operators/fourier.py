@@ -142,10 +142,19 @@ def inverse_short_time(d: Drawing) -> Call:
     frame, frames = d.size(2, 65), d.size(2, 17)
     options = optional_arguments(d, center=(False,), normalized=(True,), onesided=(False,))
     bins = frame if options.get("onesided") is False else frame // 2 + 1
-    options["window"] = d.tensor((frame,), WEIGHTS, dtype="float32")
     hop = max(1, frame // d.choice(4, 2, 1, 3))
     if frame < 4 or d.flag():
         options["hop_length"] = hop
+    if options.get("onesided") is False and d.flag():
+        options["return_complex"] = True
+    if frames > 3 and d.choice(False, False, True):
+        options["length"] = d.integer(1, 2 * hop if "hop_length" in options else frame // 2)
+    width = frame
+    # Its ends are no samples of the result then, or lie in other frames.
+    fits = frame > 4 and "center" not in options and options.get("hop_length", 1) < frame
+    if fits and d.choice(False, False, True):  # in the middle of its frame
+        width = options["win_length"] = frame - d.integer(0, 1)
+    options["window"] = d.tensor((width,), WEIGHTS, dtype="float32")
     return call(d.tensor((*d.shape(0, 1, most=3), bins, frames), SIGNAL), frame, **options)
 
 
@@ -277,5 +286,6 @@ OPERATORS = [
         sample=inverse_short_time,
         error=accumulated(of_samples, one),
         dtypes=COMPLEX,
+        differentiable_inputs=(0,),
     ),
 ]

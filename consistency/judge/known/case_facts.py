@@ -157,9 +157,11 @@ _latest: list[Facts] = []
 def facts_of(case: Case) -> Facts:
     """The facts of a case. Many entries are asked about one case after the other: those of the
     last case are kept."""
-    if not (_latest and _latest[0].case is case):
-        _latest[:] = [Facts(case)]
-    return _latest[0]
+    facts = _latest[0] if _latest else None
+    if facts is None or facts.case is not case:  # another thread may ask of another case meanwhile
+        facts = Facts(case)
+        _latest[:] = [facts]
+    return facts
 
 
 def _comparable(value: Any) -> Any:
