@@ -77,8 +77,10 @@ def _list(tensors: Arg) -> Arg:
     """The second of several tensors in the memory of the first."""
     if not isinstance(tensors, (list, tuple)) or len(tensors) < 2:
         return tensors
-    first = tensors[0]
-    if not isinstance(first, TensorRecipe):
+    first, second = tensors[:2]
+    if not isinstance(first, TensorRecipe) or not isinstance(second, TensorRecipe):
+        return tensors
+    if first.dtype != second.dtype:
         return tensors
     return type(tensors)([first, first.again(), *tensors[2:]])
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from ..core.recipe import Literal, TensorRecipe
+from ..core.recipe import INLINE_BYTES, Literal, TensorRecipe
 from . import definitions
 from .declare import (
     FLOAT,
@@ -121,7 +121,7 @@ def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict
             return {"attn_mask": d.tensor((*d.broadcastable(batch), *shape), BIAS)}
         case "least":
             return {"attn_mask": least(d, queries, keys)}
-        case "hidden" if queries * keys <= 2145:
+        case "hidden" if queries * keys <= INLINE_BYTES:
             kept, every = d.integer(1, keys), d.integer(2, 3) if queries > 1 else 1
             return {"attn_mask": visible(queries, keys, kept, hidden=every)}
         case "causal":
@@ -129,10 +129,10 @@ def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict
         case "added":
             return {"attn_mask": added(d, queries, keys, batch)}
         case "padding":
-            if d.flag():
+            if d.flag() or keys > MANY_KEYS:
                 return {"attn_mask": padded(d, keys, batch)}
             return {"attn_mask": visible(1, keys, d.integer(1, keys))}
-        case "window" if queries * keys <= 512:
+        case "window" if queries * keys <= INLINE_BYTES:
             return {
                 "attn_mask": visible(queries, keys, d.integer(1, queries))
                 if queries > 1

@@ -242,7 +242,7 @@ def tail_dropped(multiple: int) -> Deed:
             inner = -1 if call.operator.name == "nn.functional.linear" or b.ndim == 1 else -2
             return call.with_arg(0, shorter(a, -1)).with_arg(1, shorter(b, inner)).run()
         dim = call.given("dim", 1, None)
-        if dim is None:
+        if dim is None or dim in ([], ()):
             return call.with_arg(0, shorter(a.reshape(-1), 0)).run()
         return call.with_arg(0, shorter(a, dim if isinstance(dim, int) else dim[-1])).run()
 
