@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -21,14 +21,21 @@ from consistency.diagnose.evaluation import evaluate
 from consistency.errors import RecipeError
 from consistency.generate import search
 from consistency.generate.materialize import prepare
-from consistency.generate.shared_operands import ATTENTION, LISTS, PLACES, PRODUCTS
+from consistency.generate.shared_operands import (
+    ATTENTION,
+    LISTS,
+    PLACES,
+    PRODUCTS,
+    with_shared_operand,
+)
 from consistency.judge import tolerances
-from consistency.operators.declare import Operator
+from consistency.operators.declare import Call, Drawing, Operator
 from consistency.reference import Reference
 from consistency.report.repro_script import script
 
 FACTOR = TensorRecipe((4, 6), "float32", ("uniform", -1.0, 1.0), 600)
 TRANSPOSED = FACTOR.again(("transpose", 0, 1))
+TRANSPOSED_FIRST = replace(FACTOR, view=(("transpose", 0, 1),))
 SQUARE = Case("mm", "float32", (FACTOR, TRANSPOSED), {}, 900)
 
 
@@ -44,6 +51,31 @@ def test_a_share_of_the_calls_of_every_such_operator(name: str) -> None:
         for result in evaluate(case, [resolve("cpu")], rules):
             assert not result.verdict.fails, (case.line, result.explanation)
             assert not isinstance(result.detail, HarnessFailed), (case.line, result.explanation)
+
+
+class Always:
+    """Draws the last of every range, so that an operand is shared, and its transpose."""
+
+    def integer(self, low: int, high: int) -> int:
+        return high
+
+    def flag(self) -> bool:
+        return True
+
+
+def shared(name: str, *args: Any) -> Call:
+    return with_shared_operand(cast(Drawing, Always()), operators.get(name), Call(args, {}))
+
+
+def test_what_cannot_be_shared_stays_as_it_is() -> None:
+    """Rows in several dimensions beside a matrix, and lists of two dtypes."""
+    rows = TensorRecipe((2, 5, 6), "float32", ("uniform", -1.0, 1.0), 900)
+    assert shared("nn.functional.linear", rows, FACTOR).args == (rows, FACTOR)
+    whole = TensorRecipe((4, 6), "int32", ("integers", -9, 9), 600)
+    assert shared("cat", [whole, FACTOR]).args == ([whole, FACTOR],)
+    assert shared("cat", [FACTOR, FACTOR]).args == ([FACTOR, FACTOR.again()],)
+    left, right = shared("nn.functional.linear", FACTOR, FACTOR).args
+    assert (left, right) == (TRANSPOSED_FIRST, TRANSPOSED_FIRST.again())
 
 
 def test_its_memory_is_that_of_the_other() -> None:

@@ -17,7 +17,7 @@ from consistency.generate import search
 from consistency.generate.materialize import literal, prepare
 from consistency.generate.value_classes import CLASSES
 from consistency.judge.known.argument_names import names_of
-from consistency.judge.known.case_facts import FUNCTIONS, LAYOUTS, UNKNOWN, Facts
+from consistency.judge.known.case_facts import FUNCTIONS, LAYOUTS, UNKNOWN, Facts, facts_of
 from consistency.judge.known.dimensions import dimension_names, dimensions_of
 from consistency.judge.known.predicate import MAX_DEPTH, MAX_LENGTH, PredicateError, parse
 
@@ -150,6 +150,16 @@ def test_layouts_have_words(tensor: TensorRecipe, words: set[str]) -> None:
     case = Case("exp", "float32", (tensor,))
     assert {word for word in LAYOUTS if holds(f"layout(arg0) == {word}", case)} == words
     assert {word for word in LAYOUTS if not holds(f"layout(arg0) != {word}", case)} == words
+
+
+def test_facts_are_made_once_for_a_case_that_many_entries_are_asked_about() -> None:
+    cases = [
+        Case("exp", "float32", (TensorRecipe((n, 2), "float32", ("uniform", 0.0, 1.0), 100 * n),))
+        for n in (3, 4)
+    ]
+    rows = parse("shape(arg0)[0] == 3")
+    assert facts_of(cases[0]) is facts_of(cases[0])
+    assert [rows.holds(facts_of(case)) for case in cases * 2] == [True, False] * 2
 
 
 def test_facts_are_those_of_the_tensors() -> None:
