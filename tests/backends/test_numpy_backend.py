@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from consistency import operators
 from consistency.backends import _numerics, resolve
 from consistency.backends import numpy as numpy_ops
 from consistency.backends.listing import describe
@@ -253,3 +254,13 @@ def test_deviations_whose_squares_leave_the_format(exponent: int) -> None:
     right = rows.astype(np.float64)
     np.testing.assert_allclose(deviation, right.std(-1, ddof=1), rtol=3e-7)
     np.testing.assert_allclose(center, right.mean(-1), rtol=3e-7)
+
+
+def test_bounds_of_logit_that_cross_are_asked_for_in_torchs_order() -> None:
+    x = TensorRecipe((9, 11), "float64", ("uniform", 0.0, 1.0), 900)
+    case = Case("logit", "float64", (x,), {"eps": 0.625})
+    found, expected = (
+        resolve(name).run(operators.get("logit"), prepare(case)).outputs[0].tensor
+        for name in ("numpy", "cpu")
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-15, atol=0.0)
