@@ -26,6 +26,9 @@ from .judgment import Judgment
 if TYPE_CHECKING:
     from ..reference.certified.certificate import Certificate
 
+# Of processor time, to prove the element that decides: one of a million coordinates takes 1.6 s,
+# and on a processor that is half as fast twice as long.
+DECIDING_SECONDS = 8.0
 BY_NUMBERS = frozenset({"divergent", "special-values", "reduced-precision"})
 BY_DEFINITION = frozenset({"random", "cast"})
 # Elements certified per round, as long as the reference keeps changing.
@@ -58,7 +61,7 @@ def settled(reference: Reference, outcome: Outcome, judgment: Judgment, count: i
         return False
     worst = _worst_position(reference, index, judgment)
     worst_only = [] if worst is None else [worst]
-    changed = reference.proofs.settle(index, worst_only)
+    changed = reference.proofs.settle(index, worst_only, DECIDING_SECONDS)
     if changed or worst is None or count > ROUNDS[0]:
         changed |= reference.proofs.settle(
             index,
@@ -87,7 +90,7 @@ def proof(reference: Reference, outcome: Outcome, judgment: Judgment) -> Proof |
     others_are_off = only_signs_differ and judgment.metrics.get("rho_beside", 0.0) > 1.0
     places = largest if place is None else [place, *(largest if others_are_off else ())]
     for position in places:
-        if reference.proofs.settle(index, [position]):
+        if reference.proofs.settle(index, [position], DECIDING_SECONDS):
             return None  # the reference was wrong
         certificate = reference.proofs.certificates.get((index, position))
         if certificate is None:
