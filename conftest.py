@@ -32,6 +32,13 @@ hypothesis.settings.load_profile(PROFILE)
 pytest_plugins = ["pytester", "tests.support.snapshots"]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A test that ends its process ends the run, too: after a restart pytest-xdist may wait for
+    ever (1 test of 10,000 left), which says less."""
+    if getattr(config.option, "maxworkerrestart", "") is None:
+        config.option.maxworkerrestart = "0"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Examples of a pull request do not depend on which test modules this process imported before

@@ -13,6 +13,7 @@ from dataclasses import replace
 from ..core.model import Case
 from ..operators.call_forms import empty
 from ..operators.declare import Operator
+from .long_transforms import transforms_long_dims
 from .materialize import leaves as leaves_of
 from .memory_safety import needs_every_gradient
 from .ordinary_cases import is_ordinary
@@ -32,8 +33,9 @@ def with_cotangent_layouts(operator: Operator, cases: list[Case]) -> list[Case]:
     for period in _periods(cases):
         chosen = sorted(period, key=lambda i: (not is_ordinary(cases[i]), -_rank(cases[i])))
         for i, layout in zip(chosen, ("expanded", "transposed"), strict=False):
-            if cases[i].cotangent:
-                changed[i] = replace(cases[i], cotangent_layout=layout)
+            other = replace(cases[i], cotangent_layout=layout)
+            if other.cotangent and not transforms_long_dims(operator, other):
+                changed[i] = other
     return changed
 
 

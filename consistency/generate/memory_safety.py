@@ -4,28 +4,25 @@ Where a window of ``max_pool1d``, ``max_pool2d`` or ``max_pool3d`` holds padding
 position outside of the image as that of the maximum, and the gradient is written there
 (docs/findings-gradients.md). None is drawn so; sizes that are changed afterwards are looked at.
 Up to torch 2.13 the kernel of ``group_norm`` for channels_last writes to the gradient of an input
-that tracks none, which ends the process, and MKL's transform of several long dimensions with
-others inside of them writes past a buffer, which ends it at some later time.
+that tracks none, which ends the process, as some transforms of several long dimensions do
+(:mod:`.long_transforms`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ..core.model import Case
 from ..operators.call_forms import empty
-from ..operators.common_form import common_form
 from ..operators.declare import Operator
-from ..operators.fourier import dims_of
+from .long_transforms import transforms_long_dims
 from .materialize import prepare
 
 _CRASHES_IN_CHANNELS_LAST = frozenset({"nn.functional.group_norm"})
-_LONG = 16  # calls from 30 on overran it, depending on what lay behind (docs/findings.md)
 _RANKS = {f"nn.functional.max_pool{rank}d": rank for rank in (1, 2, 3)}
 
 
@@ -64,41 +61,6 @@ def _taken_for_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bo
             return False
         least = strides[dim] * shape[dim]
     return True
-
-
-def transforms_long_dims(operator: Operator, case: Case) -> bool:
-    """Whether the case takes the complex transform of two dimensions or more, one of them long,
-    and another dimension lies inside of them in memory."""
-    name, family = operator.ruled_by
-    if family != "fft" or name[-1] not in "2n" or not case.tensors:
-        return False
-    args, kwargs = common_form(
-        operator.form_of or operator, case.args[operator.leading :], case.kwargs
-    )
-    x = empty(args[0])
-    dims = [d for d in dims_of(name, (x,), dict(kwargs)) if d < x.ndim]
-    halved = name.rpartition(".")[2] not in ("fft2", "ifft2", "fftn", "ifftn")
-    asked = kwargs.get("s") or [-1] * len(dims)  # -1 leaves a length as it is
-    lengths = [x.shape[d] if n == -1 else n for n, d in zip(asked, dims, strict=False)]
-    if halved:  # the last one is real on one side, and is transformed on its own
-        dims, lengths = dims[:-1], lengths[:-1]
-    if len(dims) < 2 or max(lengths, default=0) < _LONG:
-        return False
-    inside = [(x.stride(d), d) for d in range(x.ndim) if x.shape[d] > 1]
-    return bool(inside) and min(inside)[1] not in dims
-
-
-def with_dims_in_order(operator: Operator, case: Case) -> Case:
-    """The case, its signal contiguous where :func:`transforms_long_dims`. What is transformed are
-    the last dimensions of a drawn signal, so that none is inside of them then."""
-    if not transforms_long_dims(operator, case):
-        return case
-    args = list(case.args)
-    signal = args[operator.leading]
-    shape = tuple(empty(signal).shape)
-    kept = tuple(pair for pair in signal.special if pair[0] < math.prod(shape))
-    args[operator.leading] = replace(signal, base=shape, view=(), special=kept)
-    return replace(case, args=tuple(args))
 
 
 def ends_the_process(operator: Operator, case: Case) -> bool:

@@ -21,7 +21,7 @@ from ..core.model import Case
 from ..core.recipe import TensorRecipe
 from ..operators.declare import REAL, Domain, Operator
 from .layouts import inverse, possible
-from .memory_safety import with_dims_in_order
+from .long_transforms import with_safe_dims
 from .shared_operands import with_shared_operand
 from .special_positions import SpecialPositions
 from .value_class_choice import WIDE_INTEGERS, computes_exactly, plane, value_classes_within
@@ -237,4 +237,4 @@ def cases(draw: st.DrawFn, operator: Operator, dtype: str) -> Case:
     call = with_shared_operand(source, operator, operator.sample(source))
     cotangent = source.stop(1 << 12) if operator.differentiable else 0
     case = Case(operator.name, dtype, call.args, call.kwargs, cotangent)
-    return with_dims_in_order(operator, case)
+    return with_safe_dims(operator, case)

@@ -22,8 +22,9 @@ from ..operators import registry
 from ..operators.call_forms import empty, shape_of
 from ..operators.declare import Call, Operator
 from .layouts import inverse
+from .long_transforms import transforms_long_dims
 from .materialize import literal, prepare
-from .memory_safety import ends_the_process, transforms_long_dims, writes_beyond
+from .memory_safety import ends_the_process, writes_beyond
 
 PERIOD = 8  # cases of a batch, of which one is varied
 ATTEMPTS = 3  # variations of a case that are tried: not every call is possible
@@ -109,6 +110,9 @@ def is_possible(operator: Operator, case: Case) -> bool:
             state = torch.get_rng_state()
             result = operator(*arguments.args, **arguments.kwargs)
             is_random = not torch.equal(state, torch.get_rng_state())
+            # A formula broadcasts what its operator refuses.
+            if operator.family == "formulas" and operator.reference is not None:
+                operator.reference(*arguments.args, **arguments.kwargs)
     except Exception:  # whatever an operator raises
         return False
     if result is NotImplemented or is_random or _has_negative_size(result):

@@ -124,6 +124,9 @@ def masking(d: Drawing, queries: int, keys: int, batch: tuple[int, ...]) -> dict
         case "hidden" if queries * keys <= INLINE_BYTES:
             kept, every = d.integer(1, keys), d.integer(2, 3) if queries > 1 else 1
             return {"attn_mask": visible(queries, keys, kept, hidden=every)}
+        case "hidden":  # too long for the line of a case: each query sees all keys or none
+            seeing = d.tensor((queries, 1), dtype="bool", layout=False)
+            return {"attn_mask": replace(seeing, view=(("expand", queries, keys),))}
         case "causal":
             return {"is_causal": True}
         case "added":

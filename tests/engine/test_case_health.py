@@ -26,7 +26,6 @@ REFUSED = {
     "take_along_dim": "view size is not compatible",
     "kron": "view size is not compatible",
     "sub": "with a bool tensor is not supported",
-    "formula.scatter_add": "Expected index",
 }
 
 

@@ -50,6 +50,6 @@ def by_kind(operator: Operator, case: Case, others: Sequence[Case]) -> list[Iter
         arguments.of(case, others),
         values.of(case),
         *([] if _takes_indices(operator, case) else [operand_dtypes.of(case)]),
-        cotangents.of(case),
+        cotangents.of(operator, case),
         (other for more in shapes.ranks(case) for other in arguments.dims(more)),
     ]

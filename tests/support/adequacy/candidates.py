@@ -132,7 +132,7 @@ def crossed(operator: Operator, case: Case, others: Sequence[Case]) -> Iterator[
         return
     for other in arguments.of(case, others):
         yield from layouts.of(operator, other, overlap=not written)
-        yield from cotangents.of(other)
+        yield from cotangents.of(operator, other)
     for other in shapes.broadcast(case):
         yield from layouts.of(operator, other, overlap=not written)
     most = MOST_OF_ALL if operator.family in COUNTING else MOST_OF_ALL // 8
