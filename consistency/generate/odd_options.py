@@ -103,6 +103,11 @@ LEFT_OUT: tuple[tuple[frozenset[str], frozenset[str] | None, str], ...] = (
         "a formula is written for the dimensions that it draws",
     ),
     (
+        frozenset({"quantization"}),
+        None,
+        "a scale of zero and a range without the zero point have no defined result",
+    ),
+    (
         frozenset({"combinations"}),
         None,
         "as many as there are tuples of the elements are made first",

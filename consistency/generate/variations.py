@@ -59,6 +59,7 @@ FIXED = frozenset(
         "linalg.ldl_solve.out",
     }
 )  # fmt: skip
+DIVIDED_BY = frozenset({"quantization"})  # scales, which are not zero
 NUMBERS_ONLY = frozenset({"pooling"})  # torch takes an int or a float there
 SQUARE = frozenset({"diagonal", "exchanged", "positive-definite"})  # of n x n matrices, n first
 
@@ -185,7 +186,8 @@ def variations(operator: Operator, case: Case) -> Iterator[Case]:
         return
     # The numbers of products are chosen so that these many stay in range.
     longer = () if "prod" in operator.name else _longer(case)
-    yield from itertools.chain(longer, _as_images(case), _with_zeros(case), _with_inexact(case))
+    zeros = () if operator.family in DIVIDED_BY else _with_zeros(case)
+    yield from itertools.chain(longer, _as_images(case), zeros, _with_inexact(case))
     if case.dtype == "float16" and operator.family in SQUARING and case.tensors:
         first = case.tensors[0]
         if isinstance(first, TensorRecipe) and _is_plain(first):

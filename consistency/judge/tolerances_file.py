@@ -76,7 +76,7 @@ Family = Annotated[Literal[
     "normalization", "softmax", "activation", "pooling", "loss", "indexing", "movement", "sorting",
     "linalg", "fft",
     "interpolate", "embedding", "attention", "rnn", "creation", "random", "inplace", "masked",
-    "polynomial", "signal",
+    "polynomial", "signal", "quantization",
     "programs", "formulas", "derivatives", "own steps", "sequences", "foreach", "optimizers",
 ], BeforeValidator(lambda name: OLD_FAMILIES.get(name, name))]  # fmt: skip
 

@@ -27,7 +27,8 @@ FAMILY_MODULES = (
     "distances", "indexing", "scattering", "movement", "joining", "sorting", "histograms",
     "linear_algebra", "decompositions", "factored", "factor_squares", "fourier",
     "interpolation", "embedding", "attention", "recurrent", "creation", "random", "dropout",
-    "inplace", "view_copies", "masked", "polynomials", "windows", "complex_parts", "call_forms",
+    "inplace", "view_copies", "masked", "polynomials", "windows", "quantization",
+    "complex_parts", "call_forms",
     "aten_forms", "formulas", "programs", "foreach", "optimizers", "train_then_eval",
     "derivatives",
 )  # fmt: skip
