@@ -67,13 +67,16 @@ def of_memory_too(observe: Any) -> Any:
 
 
 def value_at_extremum(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """argmax, argmin: the input's value at the index."""
+    """argmax, argmin: the input's value at the index, and the index: the first one of several, as
+    documented."""
     (index, values), dim = (outputs[0], args[0]), argument("dim", 1, None, args, kwargs)
     if dim is None:
-        return (plain_zeros(gather_or_nan(values.reshape(-1), 0, index.reshape(-1))),)
+        at = index.reshape(-1)
+        return plain_zeros(gather_or_nan(values.reshape(-1), 0, at)), index
     if not kwargs.get("keepdim", False) and values.ndim and index.ndim == values.ndim - 1:
-        return (plain_zeros(gather_or_nan(values, dim, index.unsqueeze(dim)).squeeze(dim)),)
-    return (plain_zeros(gather_or_nan(values, dim, index)),)
+        at = index.unsqueeze(dim)
+        return plain_zeros(gather_or_nan(values, dim, at).squeeze(dim)), index
+    return plain_zeros(gather_or_nan(values, dim, index)), index
 
 
 def values_and_where(args: Args, kwargs: Kwargs, outputs: Tensors, dim: int | None) -> Tensors:
@@ -87,8 +90,13 @@ def values_and_where(args: Args, kwargs: Kwargs, outputs: Tensors, dim: int | No
 
 
 def extremum_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """max, min, median, mode, cummax … whose ``dim`` comes second and may be missing."""
+    """median, mode, cummax … whose ``dim`` comes second and may be missing."""
     return values_and_where(args, kwargs, outputs, argument("dim", 1, None, args, kwargs))
+
+
+def first_extremum_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    """max, min: the same, and the index, which is documented to be the first one of several."""
+    return (*extremum_along(args, kwargs, outputs), *outputs[1:2])
 
 
 def value_selected(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
