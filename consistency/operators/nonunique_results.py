@@ -67,16 +67,13 @@ def of_memory_too(observe: Any) -> Any:
 
 
 def value_at_extremum(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """argmax, argmin: the input's value at the index, and the index: the first one of several, as
-    documented."""
+    """argmax, argmin: the input's value at the index."""
     (index, values), dim = (outputs[0], args[0]), argument("dim", 1, None, args, kwargs)
     if dim is None:
-        at = index.reshape(-1)
-        return plain_zeros(gather_or_nan(values.reshape(-1), 0, at)), index
+        return (plain_zeros(gather_or_nan(values.reshape(-1), 0, index.reshape(-1))),)
     if not kwargs.get("keepdim", False) and values.ndim and index.ndim == values.ndim - 1:
-        at = index.unsqueeze(dim)
-        return plain_zeros(gather_or_nan(values, dim, at).squeeze(dim)), index
-    return plain_zeros(gather_or_nan(values, dim, index)), index
+        return (plain_zeros(gather_or_nan(values, dim, index.unsqueeze(dim)).squeeze(dim)),)
+    return (plain_zeros(gather_or_nan(values, dim, index)),)
 
 
 def values_and_where(args: Args, kwargs: Kwargs, outputs: Tensors, dim: int | None) -> Tensors:
@@ -90,13 +87,8 @@ def values_and_where(args: Args, kwargs: Kwargs, outputs: Tensors, dim: int | No
 
 
 def extremum_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """median, mode, cummax … whose ``dim`` comes second and may be missing."""
+    """max, min, median, mode, cummax … whose ``dim`` comes second and may be missing."""
     return values_and_where(args, kwargs, outputs, argument("dim", 1, None, args, kwargs))
-
-
-def first_extremum_along(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
-    """max, min: the same, and the index, which is documented to be the first one of several."""
-    return (*extremum_along(args, kwargs, outputs), *outputs[1:2])
 
 
 def value_selected(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:

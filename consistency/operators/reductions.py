@@ -29,13 +29,7 @@ from .declare import (
 )
 from .hooks import Args, Kwargs, Tensors, hook
 from .magnitudes import part_of_sum, repeats
-from .nonunique_results import (
-    argument,
-    first_extremum_along,
-    tied_sums,
-    value_at_extremum,
-    zeros_aside,
-)
+from .nonunique_results import argument, extremum_along, tied_sums, value_at_extremum, zeros_aside
 from .sampling import along, fitting, reducible
 
 REDUCTION = frozenset({"reduction"})
@@ -320,10 +314,8 @@ OPERATORS = [
     op("amax", extremes, EXACT, EVERY, traits=PICKS, observe=zeros_aside, method=True),
     op("amin", extremes, EXACT, EVERY, traits=PICKS, observe=zeros_aside, method=True),
     op("aminmax", lowest_and_highest, EXACT, EVERY, traits=PICKS, observe=zeros_aside),
-    op("max", extremum, EXACT, EVERY, traits=PICKS, observe=first_extremum_along,
-    observe_gradients=TIED),
-    op("min", extremum, EXACT, EVERY, traits=PICKS, observe=first_extremum_along,
-    observe_gradients=TIED),
+    op("max", extremum, EXACT, EVERY, traits=PICKS, observe=extremum_along, observe_gradients=TIED),
+    op("min", extremum, EXACT, EVERY, traits=PICKS, observe=extremum_along, observe_gradients=TIED),
     op("argmax", place, EXACT, NUMERIC, traits=PICKS, differentiable=False,
     observe=value_at_extremum, method=True),
     op("argmin", place, EXACT, NUMERIC, traits=PICKS, differentiable=False,
