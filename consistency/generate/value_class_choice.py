@@ -30,6 +30,7 @@ _EXACT_FOR_INTEGERS = frozenset(
         "__imul__",
     }
 )
+_AT_INFINITY = ("-0", "nan", "inf", "-inf")  # and on either side of a cut
 # Beyond what float32, int32 and float64 hold exactly, and the ends of the dtype.
 WIDE_INTEGERS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "int64": (
@@ -61,16 +62,22 @@ def plane(operator: Operator | None, dtype: str, domain: Domain) -> Domain:
     """What either part of a complex number is drawn from: both sides of zero, as far as ``domain``
     reaches.
 
-    NaN and infinities only where nothing is computed: libraries do not agree on what, say, a
-    product makes of them (C99's Annex G), and at the edges of the format moduli leave it that do
+    NaN and infinities only where nothing is computed, and in functions of one number, of whose
+    values at infinity the C standard (Annex G) leaves nothing open but some signs: libraries do not
+    agree on what, say, a product makes of them. At the edges of the format moduli leave it that do
     not need to be formed.
     """
     moved = operator is not None and operator.error.of(dtype).kind == "exact"
     if not moved:
-        specials = tuple(token for token in domain.specials if token in ("0", "1", "-1"))
+        known = ("0", "1", "-1", *(_AT_INFINITY if _is_function(operator) else ()))
+        specials = tuple(token for token in domain.specials if token in known)
         domain = replace(domain, specials=specials, tiny=False, propagates=(), squares=False)
     reach = max(abs(domain.low), abs(domain.high))
     return replace(domain, low=-reach, high=reach)
+
+
+def _is_function(operator: Operator | None) -> bool:
+    return operator is not None and operator.family == "unary"
 
 
 @functools.lru_cache(maxsize=512)

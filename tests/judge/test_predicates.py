@@ -4,7 +4,9 @@ out."""
 from __future__ import annotations
 
 import string
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from consistency import operators
 from consistency.core.model import Case
-from consistency.core.recipe import DType, TensorRecipe
+from consistency.core.recipe import DType, Literal, TensorRecipe
 from consistency.generate import search
 from consistency.generate.materialize import literal, prepare
 from consistency.generate.value_classes import CLASSES
@@ -182,6 +184,23 @@ def test_facts_are_those_of_the_tensors() -> None:
                 assert ("channels_last" in layout) == bool(
                     last and not made.is_contiguous() and "overlapping" not in layout
                 )
+
+
+def test_zeros_are_special_values_numbers_of_a_class_or_blanks() -> None:
+    def exp_of(*values: object, stop: int = 900, dtype: str = "float32", **more: Any) -> Case:
+        return Case("exp", dtype, (TensorRecipe((40,), dtype, values, stop, **more),))
+
+    uniform = "uniform", 1.0, 2.0
+    assert holds("has_zero(arg0)", exp_of(*uniform, special=((3, "-0"),)))
+    assert holds("has_zero(arg0)", exp_of("integers", -4, 4))
+    assert holds("has_zero(arg0)", exp_of(*uniform, stop=39))
+    assert holds("has_zero(arg0)", exp_of(*uniform, stop=79, dtype="complex64"))
+    assert holds("not has_zero(arg0)", exp_of(*uniform, stop=80, dtype="complex64"))
+    assert holds("not has_zero(arg0)", exp_of(*uniform, special=((3, "nan"),)))
+    for numbers in ((1.0, -0.0), (1.0, 2.0)):
+        data = np.array(numbers, "<f4").tobytes()
+        case = Case("exp", "float32", (Literal(data, "float32", (2,), (1,)),))
+        assert holds("has_zero(arg0)" if 0.0 in numbers else "not has_zero(arg0)", case)
 
 
 def test_specials_among_bit_patterns_are_looked_up() -> None:

@@ -22,7 +22,7 @@ from ...errors import RecipeError
 from ...generate.value_classes import CLASSES, SPECIAL
 from .argument_names import position_of
 from .dimensions import dimension_names, dimensions_of
-from .value_facts import Words, bound_of, specials_of
+from .value_facts import Words, bound_of, has_zero, specials_of
 
 INPUTS: Final = "inputs"  # the name of all tensors that a call reads
 LAYOUTS = (
@@ -40,7 +40,7 @@ LAYOUTS = (
 FUNCTIONS: Final[Mapping[str, str]] = {
     "layout": "layout", "values": "value class", "dtype": "dtype", "special": "special value",
     "shape": "", "stride": "", "dim": "",
-    "numel": "", "offset": "", "has_nan": "", "has_inf": "", "bound": "",
+    "numel": "", "offset": "", "has_nan": "", "has_inf": "", "has_zero": "", "bound": "",
 }  # fmt: skip
 VOCABULARY: Final[Mapping[str, tuple[str, ...]]] = {
     "layout": LAYOUTS, "value class": (*CLASSES, "literal"), "dtype": tuple(dtypes.TORCH),
@@ -126,6 +126,8 @@ class Facts:
                     if isinstance(tensor, TensorRecipe) and tensor.values
                     else "literal"
                 )
+            case "has_zero":
+                return has_zero(tensor)
             case "special" | "has_nan" | "has_inf":
                 specials = specials_of(tensor)
                 return (

@@ -20,6 +20,10 @@ _INTERVALS: Final = frozenset({"uniform", "integers", "near", "tokens", "ascendi
 
 # Classes whose parameters name special values.
 _NAMING: Final = (("tokens",), ("ascending",), ("constant",), ("leading",))
+# Classes of whose numbers some are zero.
+_WITH_ZEROS: Final = tuple(
+    (name,) for name in ("integers", "unsigned", "sparse", "diagonal", "every", "landmarks")
+)
 
 
 class Words(frozenset[str]):
@@ -96,6 +100,17 @@ def specials_of(tensor: TensorRecipe | Literal) -> Words:
             ]
         )
     return _literal_specials(tensor.data, tensor.dtype)
+
+
+def has_zero(tensor: TensorRecipe | Literal) -> bool:
+    """Whether a zero of either sign can be among the numbers: a special value, one of a class that
+    has some, one before the beginning of the bitstream (of which either part of a complex number
+    has its own), or one among literal data."""
+    if isinstance(tensor, Literal):
+        return not bool(_numbers(tensor.data, tensor.dtype).all())
+    drawn = math.prod(tensor.base) * (2 if tensor.dtype in dtypes.PARTS else 1)
+    among = tensor.values[:1] in _WITH_ZEROS or not specials_of(tensor).isdisjoint(("0", "-0"))
+    return among or drawn > tensor.stop
 
 
 @functools.lru_cache(maxsize=256)
