@@ -54,6 +54,8 @@ from . import (  # noqa: F401
     thirteenth_list_reductions,
     thirtieth_list,
     thirtieth_list_compilers,
+    thirtyfirst_list,
+    thirtyfirst_list_frameworks,
     twelfth_list,
     twelfth_list_reductions,
     twentieth_list,

@@ -85,6 +85,8 @@ TOPICS = {
     "twentyninth list": "A 29th list, of other frameworks",
     "thirtieth list": "A 30th list, of what pull requests to torch repaired",
     "thirtieth list compilers": "A 30th list, of XPU and of what converts torch's programs",
+    "thirtyfirst list": "A 31st list, of torch's backends",
+    "thirtyfirst list frameworks": "A 31st list, of other frameworks",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 

@@ -77,4 +77,6 @@ REASONS: dict[str, str] = {
     "pytorch/pytorch#186818": "a Python number is right as given and as rounded to half precision",
     "pytorch/pytorch#190139": "a case has at most 2^24 elements",
     "intel/torch-xpu-ops#3251": "norms of order 0 count NaN; it is torch's distances that do not",
+    "openvinotoolkit/openvino#35946": "any place of several NaN counts, as of equal numbers",
+    "ml-explore/mlx#4538": "a case has at most 2^24 elements",
 }
