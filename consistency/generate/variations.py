@@ -116,6 +116,8 @@ def is_possible(operator: Operator, case: Case) -> bool:
                 operator.reference(*arguments.args, **arguments.kwargs)
     except Exception:  # whatever an operator raises
         return False
+    if _count(result) > MOST_RESULTS:  # of a function whose shape function does not know
+        return False
     if result is NotImplemented or is_random or _has_negative_size(result):
         return False
     if isinstance(result, (list, tuple)) and len(result) > MOST_PARTS:
@@ -158,6 +160,10 @@ def _results(operator: Operator, case: Case) -> int:
             )
     except Exception:  # whatever a shape function, or the lack of one, raises
         return 0
+    return _count(returned)
+
+
+def _count(returned: object) -> int:
     items = returned if isinstance(returned, (list, tuple)) else [returned]
     return sum(item.numel() for item in items if isinstance(item, torch.Tensor))
 

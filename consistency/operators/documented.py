@@ -49,6 +49,16 @@ def cov(
     return ((apart * weights) @ apart.T / divisor).squeeze()
 
 
+def corrcoef(x: Tensor) -> Tensor:
+    """Without torch's limits of ±1, beside which it is not decided whether a gradient passes; that
+    of a row's correlation with itself is 0 either way."""
+    covariances = torch.cov(x)
+    if covariances.ndim == 0:
+        return covariances / covariances
+    deviations = covariances.diagonal().sqrt()
+    return covariances / deviations[:, None] / deviations
+
+
 def observations(
     rows: Tensor,
     correction: int = 1,
