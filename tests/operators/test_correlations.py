@@ -1,4 +1,4 @@
-"""Correlations: what is wrong is noticed going either way, and rows without variance say nothing."""
+"""Correlations: what is wrong is noticed either way, and rows without variance say nothing."""
 
 from __future__ import annotations
 
