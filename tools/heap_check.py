@@ -69,16 +69,20 @@ def run(operator: Any, dtype: str, fresh: int, begun: Path) -> None:
 
 
 def ended(operator: Any, dtype: str, fresh: int, begun: Path) -> str:
-    """The signal that ended the forked process that ran the cases; empty if it came to its end."""
+    """What ended the forked process that ran the cases; empty if it came to its end."""
     child = os.fork()
     if child == 0:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        status = 1
         try:
             run(operator, dtype, fresh, begun)
+            status = 0
         finally:
-            os._exit(0)
+            os._exit(status)
     _, status = os.waitpid(child, 0)
-    return signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else ""
+    if os.WIFSIGNALED(status):
+        return signal.Signals(os.WTERMSIG(status)).name
+    return "raised an error" if status else ""
 
 
 def main() -> None:
