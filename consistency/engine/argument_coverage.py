@@ -29,7 +29,6 @@ DTYPE_REASONS: tuple[tuple[str, str, str], ...] = (
     ("*softm*", "*", "only where a result dtype is given: softmax.with_dtype is drawn"),
     ("*matrix_exp", "*float16", "not one result is right in half precision (docs/findings.md)"),
     ("angle", "*", "the angle of what has no sign is 0"),
-    ("nn.functional.interpolate", "uint8", "weights of eight bits: another algorithm"),
     ("*", "complex*", "no error model for complex numbers yet"),
     ("*", "*float16", "no error model for half precision yet"),
     ("*", "*", "not declared yet"),

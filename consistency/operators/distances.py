@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from .declare import FLOAT, Call, Domain, Drawing, accumulated, call, family
+from .declare import FLOAT, FLOATS, HALF, Call, Domain, Drawing, accumulated, call, family
 from .hooks import Args, Kwargs, Tensors, hook
 from .loss_magnitudes import finite_size, reduce
 from .losses import MARGINS
@@ -18,6 +19,7 @@ from .regression_losses import REDUCTIONS
 
 VECTORS = Domain(wide=(-8, 8), sums=True, squares=True)
 NEARBY = Domain(-4.0, 4.0, wide=(-8, 2))
+DISTANT = Domain(28.0, 36.0)
 APART = Domain(wide=(-8, 2), squares=True)
 EPSILON = 1e-6  # the default of pairwise_distance
 EPSILONS = (0.5, 2.0**-20, 64.0)
@@ -50,16 +52,19 @@ def similarity(d: Drawing) -> Call:
 
 
 def row_distance(d: Drawing) -> Call:
-    """Rows, or a single one on either side; in any norm."""
+    """Rows, or a single one on either side; in any norm. Where the largest or smallest difference
+    is taken, or those that are not 0 are counted, those of the half formats hold whole numbers:
+    which difference rounding makes the largest, or 0, nothing promises."""
     shape = rows(d)[d.integer(0, 1) :]
     left, right = d.choice((shape, shape), (shape, shape[-1:]), (shape[-1:], shape))
-    return call(
-        d.tensor(left, APART),
-        d.tensor(right, NEARBY),
-        **optional_arguments(
-            d, p=(*ORDERS, 100.0, -math.inf), eps=(0.0, 0.5, -1.0), keepdim=(True,)
-        ),
+    options = optional_arguments(
+        d, p=(*ORDERS, 100.0, -math.inf), eps=(0.0, 0.5, -1.0), keepdim=(True,)
     )
+    exact: dict[str, Any] = {}
+    if d.dtype in HALF and options.get("p", 2.0) in (0.0, math.inf, -math.inf):
+        exact["values"] = ("integers", -16, 16)
+        options["eps"] = options.get("eps", 0.0)
+    return call(d.tensor(left, APART, **exact), d.tensor(right, NEARBY, **exact), **options)
 
 
 def cross_distance(d: Drawing) -> Call:
@@ -93,16 +98,23 @@ def own_distances(d: Drawing) -> Call:
 
 
 def triplet(d: Drawing) -> Call:
-    """Any norm and eps; torch refuses margins at or below 0."""
+    """Any norm and eps; torch refuses margins at or below 0. In half precision the rounding of two
+    distances decides on which side of 0 their difference and the margin lie, where either slope is
+    right: gradients are asked for where what is called positive is the farther one by much."""
     shape = rows(d)[d.integer(0, 1) :]
     margin = {"margin": d.choice(*MARGINS, 64.0, 2.0**-20)} if d.flag() else {}
-    return call(
-        *(d.tensor(shape, NEARBY) for _ in range(3)),
-        **margin,
-        **optional_arguments(
-            d, p=ORDERS, swap=(True,), reduction=REDUCTIONS, eps=(2.0**-10, 0.0, 0.5)
-        ),
+    options = optional_arguments(
+        d, p=ORDERS, swap=(True,), reduction=REDUCTIONS, eps=(2.0**-10, 0.0, 0.5)
     )
+    half, order = d.dtype in HALF, options.get("p", 2.0)
+    if half and order == 2.0 and d.flag():
+        domains = (NEARBY, DISTANT, NEARBY)
+        return call(*(d.tensor(shape, domain) for domain in domains), **margin, **options)
+    exact: dict[str, Any] = {}
+    if half and order in (0.0, math.inf):
+        exact["values"], options["eps"] = ("integers", -16, 16), 0.0
+    tensors = [d.tensor(shape, NEARBY, **exact) for _ in range(3)]
+    return call(*(replace(t, leaf=not half) for t in tensors), **margin, **options)
 
 
 def triplet_of_default(d: Drawing) -> Call:
@@ -235,36 +247,37 @@ def along_dim(outputs: Tensors, x: Any, y: Any, *_: Any, dim: int = 1, **__: Any
 
 
 distance = family("loss", dtypes=FLOAT)
+in_half = family("loss", dtypes=FLOATS)
 
 
 OPERATORS = [
-    distance(
+    in_half(
         "nn.functional.cosine_similarity",
         similarity,
-        accumulated("products", along_dim, backward=of_cosine),
+        accumulated("products", along_dim, backward=of_cosine, wide_accumulation=False),
     ),
-    distance(
+    in_half(
         "nn.functional.pairwise_distance",
         row_distance,
-        accumulated(of_norm, last, backward=of_rows),
+        accumulated(of_norm, last, backward=of_rows, wide_accumulation=False),
         complex=True,
     ),
     distance("cdist", cross_distance, accumulated(of_norm, last, backward=of_slopes)),
     distance("nn.functional.pdist", own_distances, accumulated(of_norm, last, backward=of_slopes)),
-    distance(
+    in_half(
         "nn.functional.triplet_margin_loss",
         triplet,
-        accumulated(of_triplet, last, backward=of_rows),
+        accumulated(of_triplet, last, backward=of_rows, wide_accumulation=False),
     ),
-    distance(
+    in_half(
         "nn.functional.triplet_margin_with_distance_loss",
         triplet_of_default,
-        accumulated(of_triplet, last, backward=of_rows),
+        accumulated(of_triplet, last, backward=of_rows, wide_accumulation=False),
     ),
-    distance(
+    in_half(
         "nn.functional.cosine_embedding_loss",
         cosine_embedding,
-        accumulated(of_cosines, last, backward=of_cosines_slope),
+        accumulated(of_cosines, last, backward=of_cosines_slope, wide_accumulation=False),
         differentiable_inputs=(0, 1),
         whole=(2,),
     ),

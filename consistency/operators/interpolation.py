@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 from .declare import (
     FLOAT,
     FLOATS,
+    HALF,
     UNIT,
     Call,
     Domain,
@@ -77,20 +79,22 @@ def interpolate(d: Drawing) -> Call:
     """By size or by scale, a quarter of them in which a row is a single pixel with aligned corners.
     A size may be a single pixel, which smooth modes bring together from others. Where the nearest
     pixel is taken every coordinate is exact: powers of two as sizes or scales, or
-    :func:`uneven`."""
+    :func:`uneven`. Of bytes the nearest ones are taken, or two lines of them are weighed: what
+    torch's cubic weights of bytes are differs from those of floats."""
+    whole = d.dtype == "uint8"
     rank = d.choice(2, 1, 3, 2)
-    lone = d.integer(0, 3) == 3  # a single pixel, aligned: there is no neighbor to align it with
+    # A single pixel, aligned: there is no neighbor to align it with.
+    lone = d.integer(0, 3) == 3 and not (whole and rank != 2)
     modes = [
         "nearest",
         "nearest",
-        SMOOTH[rank],
-        "area",
+        *[SMOOTH[rank], "area"] * (not whole),
         "nearest-exact",
-        *["bicubic", SMOOTH[2]] * (rank == 2),
+        *[SMOOTH[2], *["bicubic"] * (not whole)] * (rank == 2),
     ]
     mode = SMOOTH[rank] if lone else d.choice(*modes)
     least = d.choice(2, 2, 2, 1)  # a single pixel has no distance to the next
-    most = MOST[rank] if d.dtype in FLOAT else min(MOST[rank], 17)
+    most = MOST[rank] if d.dtype not in HALF else min(MOST[rank], 17)
     size = [d.size(least, most) for _ in range(rank)]
     exact = mode.startswith("nearest")
     # Half of the pixels are read at least, in one dimension any number: those that are not have no
@@ -124,21 +128,24 @@ def interpolate(d: Drawing) -> Call:
         if options.get("scale_factor", 1.0) >= 1.0:
             size[-1] = 1
     elif not exact and mode != "area":
-        smoothed = mode in ("bilinear", "bicubic") and d.dtype in FLOAT
+        smoothed = mode in ("bilinear", "bicubic") and d.dtype not in HALF
         how = d.choice("", "", "align_corners", *["antialias"] * smoothed)
         options |= {how: True} if how else {}
         if "size" in options and d.choice(*[False] * 7, True):
             options["size"] = [1] * rank
         elif options.get("scale_factor", 1.0) >= 1.0 and d.integer(0, 7) == 7:
             size = [1] * rank  # every neighbor of a pixel is the pixel itself
-    return call(d.tensor((d.size(1, 3), channels(d), *size), PIXELS), **options)
+    bytes_: dict[str, Any] = {"values": ("integers", 0, 255)} if whole else {}
+    return call(d.tensor((d.size(1, 3), channels(d), *size), PIXELS, **bytes_), **options)
 
 
 def grid_sample(d: Drawing) -> Call:
     """Sampling points within and a little outside of the image, one time in eight far outside;
     whole pixels, and halves, where the nearest one is taken. NaN is none of them where the gradient
     of torch's CPU would end the process: between the pixels of images, unless padding is zeros
-    (docs/coverage.md)."""
+    (docs/coverage.md). Which pixels are neighbors of a position is decided by its rounding in half
+    precision: there none of them is NaN, but where the nearest one is taken, and positions, whose
+    gradient steps at pixels, have none."""
     rank = d.choice(2, 3)
     mode = d.choice("bilinear", "nearest", *["bicubic"] * (rank == 2))
     if mode == "nearest":
@@ -161,8 +168,10 @@ def grid_sample(d: Drawing) -> Call:
     if (rank, mode) == (2, "bilinear") and padding != "zeros":
         domain = replace(domain, propagates=())
     grid = d.tensor((batch, *output_size, rank), domain, **points)
+    grid = replace(grid, leaf=d.dtype in FLOAT)
+    pixels = PIXELS if d.dtype in FLOAT or mode == "nearest" else replace(PIXELS, propagates=())
     return call(
-        d.tensor((batch, channels(d), *size), PIXELS),
+        d.tensor((batch, channels(d), *size), pixels),
         grid,
         mode=mode,
         padding_mode=padding,
@@ -318,7 +327,11 @@ def resized(
     x: torch.Tensor, size: Any = None, scale_factor: Any = None, *others: Any, **options: Any
 ) -> torch.Tensor:
     """``interpolate``, transposed where it smooths into a column of one pixel: torch's CPU gives
-    every row what the first one has then (docs/findings.md)."""
+    every row what the first one has then (docs/findings.md). Of bytes the number nearest to what
+    is between the pixels."""
+    if not x.is_floating_point():
+        exact = resized(x.to(torch.float64), size, scale_factor, *others, **options)
+        return exact.round().to(x.dtype)
     whole = F.interpolate(x, size, scale_factor, *others, **options)
     if x.ndim != 4 or whole.shape[-1] != 1 or whole.shape[-2] == 1:
         return whole
@@ -330,6 +343,16 @@ def resized(
     return F.interpolate(x.mT, size, scale_factor, *others, **options).mT
 
 
+@hook
+def of_rounded_weights(
+    outputs: Tensors, x: torch.Tensor, *_: Any, mode: str = "nearest", **__: Any
+) -> Iterator[Tensors]:
+    """Of bytes, whose weights have few bits themselves, also the next number on either side."""
+    if not (outputs[0].is_floating_point() or mode.startswith("nearest")):
+        for step in (-1, 1):
+            yield ((outputs[0].to(torch.int64) + step).clamp(0, 255),)
+
+
 DISCONTINUOUS: dict[str, Any] = {"traits": frozenset({"discontinuous"})}
 OPERATORS = [
     op(
@@ -337,8 +360,10 @@ OPERATORS = [
         interpolate,
         of_pixels,
         of_gradients,
+        (*FLOATS, "uint8"),
         terms=of_area,
         reference=resized,
+        alternatives=of_rounded_weights,
         **DISCONTINUOUS,
     ),
     op(
@@ -346,7 +371,6 @@ OPERATORS = [
         grid_sample,
         of_samples,
         of_reflected_gradients,
-        FLOAT,
         edges=(1,),
         **DISCONTINUOUS,
     ),

@@ -14,6 +14,7 @@ from ..core.recipe import Step, TensorRecipe
 from .declare import (
     FLOAT,
     FLOATS,
+    HALF,
     INTEGERS,
     NORMWISE,
     UNIT,
@@ -210,17 +211,27 @@ def exponential(d: Drawing) -> Call:
 
 
 def matrix_norm(d: Drawing) -> Call:
-    """Any order; singular values only of well-conditioned matrices."""
-    order = d.choice("fro", "nuc", 2, -2, 1, -1, math.inf, -math.inf)
-    return call(
-        matrices(d, d.size(1, 17), rows=d.integer(1, 2)),
-        order,
-        **optional_arguments(d, keepdim=(True,), dim=([-1, -2],)),
-    )
+    """Any order; singular values only of well-conditioned matrices, and not in half precision,
+    which torch refuses. Where rows or columns are added up, of several matrices also along any two
+    of their dimensions; half-precision numbers are whole then: of which row rounding makes the sum
+    the largest, nothing promises."""
+    half = d.dtype in HALF
+    by_values = () if half else ("nuc", 2, -2)
+    order = d.choice("fro", *by_values, 1, -1, math.inf, -math.inf)
+    x = matrices(d, d.size(1, 17), rows=d.integer(1, 2))
+    if half and order != "fro":
+        x = replace(x, values=("integers", -4, 4))
+    options = optional_arguments(d, keepdim=(True,), dim=([-1, -2],))
+    rank = len(shape_of(x))
+    if order not in ("nuc", 2, -2) and rank > 2 and d.flag():
+        pairs = [(a, b) for a in range(-rank, rank) for b in range(-rank, rank) if (a - b) % rank]
+        options["dim"] = list(d.choice(*pairs))
+    return call(x, order, **options)
 
 
 def norm(d: Drawing) -> Call:
-    """Of a whole matrix, or of vectors along a dim."""
+    """Of a whole matrix, of vectors along a dim, or of matrices along two, where half-precision
+    numbers are whole as in :func:`matrix_norm`."""
     x = matrices(d, d.size(1, 17))
     kept = optional_arguments(d, keepdim=(True,))
     if d.dtype in FLOAT and d.choice(*[False] * 5, True):
@@ -229,6 +240,11 @@ def norm(d: Drawing) -> Call:
         return call(x, *d.choice((), (2,)), dim=d.choice(0, -1)) if d.flag() else call(x)
     if d.flag():
         return call(x, d.choice(2, 1, 3, math.inf), dim=d.choice(0, -1), **kept)
+    rank = len(shape_of(x))
+    if rank > 2 and d.flag():
+        pairs = [(a, b) for a in range(-rank, rank) for b in range(-rank, rank) if (a - b) % rank]
+        x = replace(x, values=("integers", -4, 4)) if d.dtype in HALF else x
+        return call(x, d.choice(1, -1, math.inf, "fro"), dim=list(d.choice(*pairs)), **kept)
     return call(x, **kept)
 
 
@@ -374,6 +390,7 @@ OPERATORS = [
         matrix_norm,
         replace(OF_ALL_NUMBERS, backward=of_matrix_norm),
         complex=True,
+        dtypes=FLOATS,
     ),
     op("linalg.norm", norm, OF_ALL_NUMBERS, complex=True, dtypes=FLOATS),
     op("linalg.cond", condition, replace(NORMWISE, backward=of_condition), complex=True),

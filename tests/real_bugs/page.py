@@ -87,6 +87,8 @@ TOPICS = {
     "thirtieth list compilers": "A 30th list, of XPU and of what converts torch's programs",
     "thirtyfirst list": "A 31st list, of torch's backends",
     "thirtyfirst list frameworks": "A 31st list, of other frameworks",
+    "thirtysecond list": "A 32nd list, of torch's backends",
+    "thirtysecond list frameworks": "A 32nd list, of other frameworks",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 

@@ -151,6 +151,7 @@ _INPUTS = frozenset({"tf32-inputs", "bfloat16-inputs", "bfloat16x3-inputs"})
 _WITHIN_BUDGET = _INPUTS | {"truncating-accumulator"}
 # of the root mean square; errors unrelated to the fault would grow instead
 _MIN_REDUCTION = 0.25
+_SINGLE = 24  # bits of float32
 _SIGNIFICANT = 6.0  # standard deviations of the correlation with a prediction
 
 
@@ -170,8 +171,17 @@ def precision_loss(
 
     In float64 and complex128 the prediction is rounded like the result. Where the fault changes
     nothing, it may reproduce a healthy result by summing in the same order, and is left out.
+
+    Correlation is no evidence where the steps of half precision are rounded to it one by one: a
+    row that is divided by a rounded length has the rounding of that in all of its elements, and the
+    rounding of an input does the same.
     """
     best: Cause | None = None
+    independent = not (
+        context.form is not None
+        and context.form.precision < _SINGLE
+        and not context.reference.model.wide_accumulation
+    )
     for hypothesis in precision.hypotheses(context):
         if hypothesis.name in only:
             try:
@@ -184,7 +194,9 @@ def precision_loss(
             if share <= (0.0 if best is None else best.share + _CLEAR_MARGIN):
                 continue
             if share >= _MIN_REDUCTION or (
-                hypothesis.name in _INPUTS and context.correlation(predicted) > _SIGNIFICANT
+                independent
+                and hypothesis.name in _INPUTS
+                and context.correlation(predicted) > _SIGNIFICANT
             ):
                 best = _cause(share, hypothesis)
     return best
