@@ -193,8 +193,9 @@ LISTS = (
     ),
     HeldOut(
         32, "thirtysecond*", 22, 20, 20, "of torch's backends and other frameworks",
-        "gradients of `ldexp`, of which torch's own are known to be wrong: a known divergence ends where "
-        "a result is another one than torch's; rows and columns of matrices in any two dimensions",
+        "gradients of `ldexp`, of which torch's own are known to be wrong: a known divergence ends "
+        "where a result is another one than torch's; rows and columns of matrices in any two "
+        "dimensions",
     ),
 )  # fmt: skip
 TABLE = """| list | reports | quick run | 50 fresh cases | since | missed, and drawn since |
