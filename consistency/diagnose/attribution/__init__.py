@@ -172,9 +172,10 @@ def precision_loss(
     In float64 and complex128 the prediction is rounded like the result. Where the fault changes
     nothing, it may reproduce a healthy result by summing in the same order, and is left out.
 
-    Correlation is no evidence where the steps of half precision are rounded to it one by one: a
-    row that is divided by a rounded length has the rounding of that in all of its elements, and the
-    rounding of an input does the same.
+    Where the steps of half precision are rounded to it one by one, a row that is divided by a
+    rounded length has the rounding of that in all of its elements, and the rounding of an input or
+    of a cotangent does the same: there correlation is no evidence, and the share is what is left of
+    it beyond factors that rows have in common.
     """
     best: Cause | None = None
     independent = not (
@@ -187,6 +188,8 @@ def precision_loss(
             try:
                 predicted = hypothesis.simulate()
                 share = context.share(predicted)
+                if not independent:
+                    share = min(share, context.share_beyond_factors(predicted))
             except REFUSALS:
                 continue
             if not context.exceeds_rounding(predicted):

@@ -19,6 +19,7 @@ from ...generate.materialize import Adjust, Arguments
 from ...generate.memory_safety import writes_beyond
 from ...operators.declare import UNCHECKED
 from ...reference import Reference
+from .shared_factors import least_share
 
 Doubles = npt.NDArray[np.float64]
 Predicted = Sequence[Output]
@@ -251,6 +252,26 @@ class AttributionContext:
             )
         size = _norm(products)
         return float(products.sum()) / size if size > 0.0 else 0.0
+
+    def share_beyond_factors(self, predicted: Predicted) -> float:
+        """:meth:`share`, beyond what a factor explains that rows have in common."""
+        tensor = predicted[self.index].tensor if self.index < len(predicted) else None
+        if tensor is None or flat(tensor).size != self.expected.size:
+            return 0.0
+        with np.errstate(all="ignore"):
+            error, moved, numbers = (
+                values / self.unit
+                for values in (
+                    self.actual - self.expected,
+                    flat(tensor) - self.expected,
+                    self.expected,
+                )
+            )
+        compared = self.failing & np.isfinite(error) & np.isfinite(moved) & np.isfinite(numbers)
+        error, moved, numbers = (
+            np.where(compared, values, 0.0) for values in (error, moved, numbers)
+        )
+        return least_share(error, moved, numbers, self.shape)
 
     def _special_share(self, prediction: Doubles) -> float:
         # Of an infinity the unit is infinite, too, and any number would be near any other.
