@@ -20,7 +20,7 @@ from ..core.model import Case
 from ..core.recipe import Literal, TensorRecipe
 from ..operators import registry
 from ..operators.call_forms import empty, shape_of
-from ..operators.declare import HALF, Call, Operator
+from ..operators.declare import Call, Operator
 from .layouts import inverse
 from .long_transforms import transforms_long_dims
 from .materialize import literal, prepare
@@ -59,8 +59,6 @@ FIXED = frozenset(
         "linalg.ldl_solve.out",
     }
 )  # fmt: skip
-# The same in half precision, which does not hold the places of many pixels.
-FIXED_IN_HALF = frozenset({"nn.functional.grid_sample"})
 DIVIDED_BY = frozenset({"quantization"})  # scales, which are not zero
 NUMBERS_ONLY = frozenset({"pooling"})  # torch takes an int or a float there
 SQUARE = frozenset({"diagonal", "exchanged", "positive-definite"})  # of n x n matrices, n first
@@ -190,7 +188,7 @@ def variations(operator: Operator, case: Case) -> Iterator[Case]:
                 changed = _with_tensor(case, number, other)
                 if not ends_the_process(operator, changed):
                     yield changed
-    if operator.name in FIXED or (operator.name in FIXED_IN_HALF and case.dtype in HALF):
+    if operator.name in FIXED:
         return
     # The numbers of products are chosen so that these many stay in range.
     longer = () if "prod" in operator.name else _longer(case)

@@ -42,7 +42,7 @@ class GroupedElements(ScaledElements):
         rounding."""
         reference, u = self.reference, self.unit_roundoff()
         if reference.operator.alternatives is not None and reference.direction == "forward":
-            self._admit(sums, self._alternatives())
+            self._admit(sums, reference.alternatives(self.index))
         elif reference.operator.edges and reference.direction == "backward":
             self._admit(sums, self._across_edges(u))
         if (bound := self._bound_without_magnitude(sums, u)) is not None:
@@ -192,14 +192,6 @@ class GroupedElements(ScaledElements):
         ):
             return None
         return np.empty(self.expected.size)
-
-    def _alternatives(self) -> Iterator[Any]:
-        """Other admissible results of a discontinuous operator."""
-        hook, reference = self.reference.operator.alternatives, self.reference
-        assert hook is not None
-        raw = tuple(o.tensor for o in reference.outcome.outputs if o.tensor is not None)
-        for outputs in hook(*reference.hook_arguments, raw):
-            yield outputs[self.index]
 
     def _across_edges(self, u: float) -> Iterator[Any]:
         """The gradient where the arguments at whose edges it steps are larger or smaller by what

@@ -107,7 +107,7 @@ def triplet(d: Drawing) -> Call:
         d, p=ORDERS, swap=(True,), reduction=REDUCTIONS, eps=(2.0**-10, 0.0, 0.5)
     )
     half, order = d.dtype in HALF, options.get("p", 2.0)
-    if half and order == 2.0 and d.flag():
+    if half and order in (1.0, 2.0, 3.0) and d.flag():
         domains = (NEARBY, DISTANT, NEARBY)
         return call(*(d.tensor(shape, domain) for domain in domains), **margin, **options)
     exact: dict[str, Any] = {}

@@ -79,8 +79,8 @@ def interpolate(d: Drawing) -> Call:
     """By size or by scale, a quarter of them in which a row is a single pixel with aligned corners.
     A size may be a single pixel, which smooth modes bring together from others. Where the nearest
     pixel is taken every coordinate is exact: powers of two as sizes or scales, or
-    :func:`uneven`. Of bytes the nearest ones are taken, or two lines of them are weighed: what
-    torch's cubic weights of bytes are differs from those of floats."""
+    :func:`uneven`. Bytes are drawn from all there are, or such as cubic weights, which are
+    negative in part, do not lead out of them."""
     whole = d.dtype == "uint8"
     rank = d.choice(2, 1, 3, 2)
     # A single pixel, aligned: there is no neighbor to align it with.
@@ -90,7 +90,7 @@ def interpolate(d: Drawing) -> Call:
         "nearest",
         *[SMOOTH[rank], "area"] * (not whole),
         "nearest-exact",
-        *[SMOOTH[2], *["bicubic"] * (not whole)] * (rank == 2),
+        *["bicubic", SMOOTH[2]] * (rank == 2),
     ]
     mode = SMOOTH[rank] if lone else d.choice(*modes)
     least = d.choice(2, 2, 2, 1)  # a single pixel has no distance to the next
@@ -135,17 +135,17 @@ def interpolate(d: Drawing) -> Call:
             options["size"] = [1] * rank
         elif options.get("scale_factor", 1.0) >= 1.0 and d.integer(0, 7) == 7:
             size = [1] * rank  # every neighbor of a pixel is the pixel itself
-    bytes_: dict[str, Any] = {"values": ("integers", 0, 255)} if whole else {}
-    return call(d.tensor((d.size(1, 3), channels(d), *size), PIXELS, **bytes_), **options)
+    bounds: dict[str, Any] = (
+        {"values": ("integers", *d.choice((0, 255), (96, 159)))} if whole else {}
+    )
+    return call(d.tensor((d.size(1, 3), channels(d), *size), PIXELS, **bounds), **options)
 
 
 def grid_sample(d: Drawing) -> Call:
     """Sampling points within and a little outside of the image, one time in eight far outside;
     whole pixels, and halves, where the nearest one is taken. NaN is none of them where the gradient
     of torch's CPU would end the process: between the pixels of images, unless padding is zeros
-    (docs/coverage.md). Which pixels are neighbors of a position is decided by its rounding in half
-    precision: there none of them is NaN, but where the nearest one is taken, and positions, whose
-    gradient steps at pixels, have none."""
+    (docs/coverage.md)."""
     rank = d.choice(2, 3)
     mode = d.choice("bilinear", "nearest", *["bicubic"] * (rank == 2))
     if mode == "nearest":
@@ -168,10 +168,8 @@ def grid_sample(d: Drawing) -> Call:
     if (rank, mode) == (2, "bilinear") and padding != "zeros":
         domain = replace(domain, propagates=())
     grid = d.tensor((batch, *output_size, rank), domain, **points)
-    grid = replace(grid, leaf=d.dtype in FLOAT)
-    pixels = PIXELS if d.dtype in FLOAT or mode == "nearest" else replace(PIXELS, propagates=())
     return call(
-        d.tensor((batch, channels(d), *size), pixels),
+        d.tensor((batch, channels(d), *size), PIXELS),
         grid,
         mode=mode,
         padding_mode=padding,
@@ -331,7 +329,7 @@ def resized(
     is between the pixels."""
     if not x.is_floating_point():
         exact = resized(x.to(torch.float64), size, scale_factor, *others, **options)
-        return exact.round().to(x.dtype)
+        return exact.clamp(0, 255).round().to(x.dtype)
     whole = F.interpolate(x, size, scale_factor, *others, **options)
     if x.ndim != 4 or whole.shape[-1] != 1 or whole.shape[-2] == 1:
         return whole

@@ -222,11 +222,16 @@ def matrix_norm(d: Drawing) -> Call:
     if half and order != "fro":
         x = replace(x, values=("integers", -4, 4))
     options = optional_arguments(d, keepdim=(True,), dim=([-1, -2],))
-    rank = len(shape_of(x))
-    if order not in ("nuc", 2, -2) and rank > 2 and d.flag():
-        pairs = [(a, b) for a in range(-rank, rank) for b in range(-rank, rank) if (a - b) % rank]
-        options["dim"] = list(d.choice(*pairs))
+    if order not in ("nuc", 2, -2) and len(shape_of(x)) > 2 and d.flag():
+        options["dim"] = two_dims(d, x)
     return call(x, order, **options)
+
+
+def two_dims(d: Drawing, x: TensorRecipe) -> list[Any]:
+    """Any two dimensions of what :func:`matrices` drew, counted from either end."""
+    rank = len(shape_of(x))
+    places = range(-rank, rank)
+    return list(d.choice(*((a, b) for a in places for b in places if (a - b) % rank)))
 
 
 def norm(d: Drawing) -> Call:
@@ -240,11 +245,9 @@ def norm(d: Drawing) -> Call:
         return call(x, *d.choice((), (2,)), dim=d.choice(0, -1)) if d.flag() else call(x)
     if d.flag():
         return call(x, d.choice(2, 1, 3, math.inf), dim=d.choice(0, -1), **kept)
-    rank = len(shape_of(x))
-    if rank > 2 and d.flag():
-        pairs = [(a, b) for a in range(-rank, rank) for b in range(-rank, rank) if (a - b) % rank]
+    if len(shape_of(x)) > 2 and d.flag():
         x = replace(x, values=("integers", -4, 4)) if d.dtype in HALF else x
-        return call(x, d.choice(1, -1, math.inf, "fro"), dim=list(d.choice(*pairs)), **kept)
+        return call(x, d.choice(1, -1, math.inf, "fro"), dim=two_dims(d, x), **kept)
     return call(x, **kept)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -87,6 +88,15 @@ class ChangedInputs(InputNumbers):
     def hook_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments in the one form that hooks of the declaration see."""
         return common_form(self.operator, self.arguments.args, self.arguments.kwargs)
+
+    def alternatives(self, index: int) -> Iterator[torch.Tensor]:
+        """Other admissible results for an output of a discontinuous operator, forwards."""
+        hook = self.operator.alternatives
+        if hook is None or self.direction != "forward":
+            return
+        raw = tuple(o.tensor for o in self.outcome.outputs if o.tensor is not None)
+        for outputs in hook(*self.hook_arguments, raw):
+            yield torch.as_tensor(outputs[index])
 
     def evaluate(self, adjust: Adjust | None, *, absolute: bool = False) -> tuple[Output, ...]:
         """The outputs with inputs changed by ``adjust``; empty if the operator rejects the changed

@@ -3,6 +3,7 @@ that a hypothesis explains."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -234,13 +235,10 @@ class AttributionContext:
         out: what underflows errs by itself, so that its errors are no signs of a coin. Elements
         that repeat one another, as where a gradient is broadcast, count once: one sum, one error.
         """
-        tensor = predicted[self.index].tensor if self.index < len(predicted) else None
-        if tensor is None or flat(tensor).size != self.expected.size:
+        if (both := self._errors(predicted)) is None:
             return 0.0
         with np.errstate(all="ignore"):
-            error, expected = (
-                (values - self.expected) / self.unit for values in (self.actual, flat(tensor))
-            )
+            error, expected = both
             compared = self.failing & np.isfinite(error) & np.isfinite(expected)
             if self.form is not None:
                 compared &= np.abs(self.expected) >= self.form.smallest_normal
@@ -255,23 +253,24 @@ class AttributionContext:
 
     def share_beyond_factors(self, predicted: Predicted) -> float:
         """:meth:`share`, beyond what a factor explains that rows have in common."""
-        tensor = predicted[self.index].tensor if self.index < len(predicted) else None
-        if tensor is None or flat(tensor).size != self.expected.size:
+        if (both := self._errors(predicted)) is None:
             return 0.0
         with np.errstate(all="ignore"):
-            error, moved, numbers = (
-                values / self.unit
-                for values in (
-                    self.actual - self.expected,
-                    flat(tensor) - self.expected,
-                    self.expected,
-                )
-            )
-        compared = self.failing & np.isfinite(error) & np.isfinite(moved) & np.isfinite(numbers)
-        error, moved, numbers = (
-            np.where(compared, values, 0.0) for values in (error, moved, numbers)
-        )
+            vectors = (*both, self.expected / self.unit)
+        compared = functools.reduce(np.logical_and, map(np.isfinite, vectors), self.failing)
+        error, moved, numbers = (np.where(compared, values, 0.0) for values in vectors)
         return least_share(error, moved, numbers, self.shape)
+
+    def _errors(self, predicted: Predicted) -> tuple[Doubles, Doubles] | None:
+        """The errors of the result and of a prediction, in units; None of another size."""
+        tensor = predicted[self.index].tensor if self.index < len(predicted) else None
+        if tensor is None or flat(tensor).size != self.expected.size:
+            return None
+        with np.errstate(all="ignore"):
+            error, moved = (
+                (values - self.expected) / self.unit for values in (self.actual, flat(tensor))
+            )
+        return error, moved
 
     def _special_share(self, prediction: Doubles) -> float:
         # Of an infinity the unit is infinite, too, and any number would be near any other.
