@@ -20,6 +20,7 @@ from ..core.model import Case
 from ..core.recipe import Literal, TensorRecipe
 from ..operators import registry
 from ..operators.call_forms import empty, shape_of
+from ..operators.common_form import common_form
 from ..operators.declare import Call, Operator
 from .layouts import inverse
 from .long_transforms import transforms_long_dims
@@ -95,8 +96,8 @@ def _varied(operator: Operator, case: Case) -> Case | None:
 def is_possible(operator: Operator, case: Case) -> bool:
     """Whether torch's CPU takes the call with tensors of no more than 2²² elements, returns no more
     than 2¹⁸ numbers in no more than 2,100 tensors, and no negative size, draws none (dropout in an
-    attention), and resizes no destination that has elements, which is deprecated. (Shape functions
-    alone take a bias of the wrong size.)"""
+    attention), resizes no destination that has elements, which is deprecated, and what it returns
+    hangs on no rounding. (Shape functions alone take a bias of the wrong size.)"""
     if not _destination_fits(operator, case) or _results(operator, case) > MOST_RESULTS:
         return False
     if transforms_long_dims(operator, case):
@@ -105,6 +106,10 @@ def is_possible(operator: Operator, case: Case) -> bool:
         arguments = prepare(case).build()
         before = [t.shape for t in arguments.tensors]
         if any(t.numel() > LARGEST_TENSOR for t in arguments.tensors):
+            return False
+        if operator.is_defined is not None and not operator.is_defined(
+            *common_form(operator, arguments.args, arguments.kwargs)
+        ):
             return False
         with torch.no_grad(), torch.random.fork_rng(devices=()), warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -117,9 +117,11 @@ class Operator:
     ``observe`` turns ``(float64 args, kwargs, outputs)`` into the quantities that are unique and so
     can be compared: the value at an argmax, U·S·Vᴴ for an SVD. ``observe_gradients`` does so for
     gradients, such as their sums over tied elements. ``alternatives`` gives further admissible
-    outputs for discontinuous operators. ``edges`` are the positions of tensors at whose edges the
-    gradient steps: a sampling point that crosses into the next pixel. ``ranges`` are intervals of
-    an argument (position, low, high) that a rule may name. ``mutates`` are the positions of tensors
+    outputs for discontinuous operators. ``is_defined`` tells of ``(args, kwargs)`` whether no
+    rounding decides what the result is, such as which pixel is the nearest. ``edges`` are the
+    positions of tensors at whose edges the gradient steps: a sampling point that crosses into the
+    next pixel. ``ranges`` are intervals of an argument (position, low, high) that a rule may name.
+    ``mutates`` are the positions of tensors
     (in materializing order) written in place. ``reference`` replaces the callable for the float64
     run. ``cases`` gives the cases of ``(dtype, examples, seed)`` where they are not drawn with
     ``sample`` (:mod:`consistency.generate.calls.opinfo`). ``form_of`` is the operator of which this
@@ -147,6 +149,7 @@ class Operator:
     observe: Callable[..., Any] | None = None
     observe_gradients: Callable[..., Any] | None = None
     alternatives: Callable[..., Any] | None = None
+    is_defined: Callable[..., bool] | None = None
     edges: tuple[int, ...] = ()
     ranges: tuple[tuple[int, float, float], ...] = ()
     mutates: tuple[int, ...] = ()

@@ -27,7 +27,7 @@ from .declare import (
     call,
     one,
 )
-from .hooks import Tensors, hook
+from .hooks import Args, Kwargs, Tensors, hook
 from .magnitudes import largest
 from .parameter_sampling import channels
 from .pooling import of_adaptive_window
@@ -56,6 +56,30 @@ def certain(size: int, wanted: int, scale: float | None, offset: float) -> bool:
         if truth != [min(math.floor(float(at)), size - 1) for at in rounded]:
             return False
     return True
+
+
+def has_certain_pixels(args: Args, kwargs: Kwargs) -> bool:
+    """Whether every nearest pixel of a call is :func:`certain`."""
+    return _are_certain(*args, **kwargs)
+
+
+def _are_certain(
+    x: torch.Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: Any = None,
+    recompute_scale_factor: Any = None,
+    **_: Any,
+) -> bool:
+    if not mode.startswith("nearest"):
+        return True
+    before = x.shape[2:]
+    after = F.interpolate(x, size, scale_factor, mode).shape[2:]
+    given = None if recompute_scale_factor else scale_factor
+    scales = given if isinstance(given, (list, tuple)) else [given] * len(before)
+    offset = 0.5 if mode == "nearest-exact" else 0.0
+    return all(certain(n, w, s, offset) for n, w, s in zip(before, after, scales, strict=True))
 
 
 def uneven(d: Drawing, mode: str, size: list[int]) -> dict[str, Any]:
@@ -362,6 +386,7 @@ OPERATORS = [
         terms=of_area,
         reference=resized,
         alternatives=of_rounded_weights,
+        is_defined=has_certain_pixels,
         **DISCONTINUOUS,
     ),
     op(
