@@ -58,6 +58,8 @@ from . import (  # noqa: F401
     thirtyfirst_list_frameworks,
     thirtysecond_list,
     thirtysecond_list_frameworks,
+    thirtythird_list,
+    thirtythird_list_frameworks,
     twelfth_list,
     twelfth_list_reductions,
     twentieth_list,

@@ -89,6 +89,8 @@ TOPICS = {
     "thirtyfirst list frameworks": "A 31st list, of other frameworks",
     "thirtysecond list": "A 32nd list, of torch's backends",
     "thirtysecond list frameworks": "A 32nd list, of other frameworks",
+    "thirtythird list": "A 33rd list, of torch's backends",
+    "thirtythird list frameworks": "A 33rd list, of other frameworks",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 

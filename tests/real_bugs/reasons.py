@@ -79,4 +79,6 @@ REASONS: dict[str, str] = {
     "intel/torch-xpu-ops#3251": "norms of order 0 count NaN; it is torch's distances that do not",
     "openvinotoolkit/openvino#35946": "any place of several NaN counts, as of equal numbers",
     "ml-explore/mlx#4538": "a case has at most 2^24 elements",
+    "pytorch/pytorch#96429": "torch's CPU rounds positions alike, and the budget admits it",
+    "pytorch/pytorch#41244": "a complex number of which one part is NaN counts as NaN",
 }
