@@ -30,9 +30,9 @@ def rates(d: Drawing) -> Domain:
 
 
 def regression(weighted: bool = False, **options: tuple[Any, ...]) -> Sample:
-    """Predictions and targets; in float16 mostly such that the sum of squares stays finite; one time in
-    eight small whole numbers, of which many are hit. Perhaps weights, which torch knows since
-    2.6."""
+    """Predictions and targets; in float16 mostly such that the sum of squares stays finite; one
+    time in eight small whole numbers, of which many are hit. Perhaps weights, which torch knows
+    since 2.6."""
 
     def sample(d: Drawing) -> Call:
         domain = Domain(wide=(-10, 6), sums=True)
