@@ -143,9 +143,11 @@ class Failures:
             groups.sort(key=lambda group: group.order, reverse=True)
 
         def weight(groups: list[FailureGroup]) -> tuple[float, float]:
-            # of operators that fail without a number, who errs most with one
+            # A measurement on all cases has no size of its own; of operators that fail without a
+            # number, who errs most with one.
             results = [result for group in groups for result in group.results]
-            return max(map(severity, results)), max(r.metrics.get("rho_max", 0.0) for r in results)
+            sizes = [0.0 if _is_measured(result) else severity(result) for result in results]
+            return max(sizes), max(r.metrics.get("rho_max", 0.0) for r in results)
 
         return sorted(operators.values(), key=weight, reverse=True)
 
@@ -209,8 +211,13 @@ def _is_undiagnosed(result: Result) -> bool:
     """Whether nobody looked for its cause: a measurement on all cases of an operator, or numbers
     of a recording that was judged without a diagnosis."""
     if result.comparison is None:
-        return result.verdict.kind is VerdictKind.PRECISION_SCALING
+        return _is_measured(result)
     return result.evidence is None and wrong_elements(result) > 0
+
+
+def _is_measured(result: Result) -> bool:
+    """Whether it is a measurement on all cases of an operator."""
+    return result.comparison is None and result.verdict.kind is VerdictKind.PRECISION_SCALING
 
 
 def _merged(groups: list[FailureGroup]) -> FailureGroup:

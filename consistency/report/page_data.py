@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..core.model import Result
 from ..core.model import kind as kind_of
 from ..core.text import one_line, printable, quote, round_significant
-from ..core.verdict import VERDICTS, Verdict
+from ..core.verdict import VERDICTS, Verdict, VerdictKind
 from ..storage.bundle import failure_id
 from . import failure
 from .bundle_view import BundleView, short
@@ -81,12 +81,16 @@ class _Index:
 
 def _weight(groups: _Groups) -> tuple[int, float]:
     """Sort key by severity: the worst rank, then the largest × budget in it (a failure without one
-    is the worst)."""
+    is the worst, but for a measurement on all cases)."""
     rank = max(group.rank for *_, group in groups)
-    rhos = [group.rho for *_, group in groups if group.rank == rank]
-    return rank, max(
-        (math.inf if rho is None and rank == len(RANKS) - 1 else rho or 0.0) for rho in rhos
-    )
+    return rank, max(_size(group) for *_, group in groups if group.rank == rank)
+
+
+def _size(group: ReportGroup) -> float:
+    failing = {verdict for verdict, of in group.verdicts if of == RANKS[-1]}
+    if group.rho is not None or failing <= {VerdictKind.PRECISION_SCALING.value}:
+        return group.rho or 0.0
+    return math.inf
 
 
 def _operator(

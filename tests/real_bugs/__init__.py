@@ -56,6 +56,8 @@ from . import (  # noqa: F401
     thirtieth_list_compilers,
     thirtyfirst_list,
     thirtyfirst_list_frameworks,
+    thirtyfourth_list,
+    thirtyfourth_list_frameworks,
     thirtysecond_list,
     thirtysecond_list_frameworks,
     thirtythird_list,

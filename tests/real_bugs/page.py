@@ -91,6 +91,8 @@ TOPICS = {
     "thirtysecond list frameworks": "A 32nd list, of other frameworks",
     "thirtythird list": "A 33rd list, of torch's backends",
     "thirtythird list frameworks": "A 33rd list, of other frameworks",
+    "thirtyfourth list": "A 34th list, of torch's backends",
+    "thirtyfourth list frameworks": "A 34th list, of other frameworks",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 

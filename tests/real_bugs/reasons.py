@@ -25,6 +25,9 @@ REASONS: dict[str, str] = {
     "pytorch/xla#8675": "which of equal largest numbers `cummax` names is not defined",
     "pytorch/pytorch#181807": "how `linspace` rounds between whole numbers is not defined",
     "pytorch/pytorch#188756": "a case has at most 2^24 elements",
+    "pytorch/pytorch#194347": (
+        "which of two zeros `minimum` and `maximum` give depends on the place in torch itself"
+    ),
     "pytorch/pytorch#154312": "singular matrices that rounding makes regular are not drawn",
     "tensorflow/tensorflow#117774": "what an integer holds of NaN is not defined",
     "ml-explore/mlx#4038": "what an integer holds of numbers beyond its range is not defined",

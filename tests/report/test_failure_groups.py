@@ -85,3 +85,14 @@ def test_a_minimized_case_of_another_cause_is_not_shown() -> None:
     failures.shrunk(failing("negated", 1))
     ((group,),) = failures.by_operator()
     assert group.smallest is None
+
+
+def test_a_measurement_on_all_cases_does_not_make_an_operator_the_worst() -> None:
+    measured = replace(
+        failing(dtype="float64", verdict="precision-scaling"), comparison=None, metrics={}
+    )
+    other = failing("terms-dropped")
+    assert other.case is not None
+    other = replace(other, case=replace(other.case, operator="log"), metrics={"rho_max": 10.0})
+    order = found(failing("terms-dropped"), measured, other).by_operator()
+    assert [groups[0].operator for groups in order] == ["log", "exp"]

@@ -114,7 +114,7 @@ def test_of_operators_that_fail_without_a_number_the_one_that_errs_most_is_the_w
     for name, rho in (("exp", 3.0), ("log", 900.0), ("tan", 1e9)):
         summary.add(result("divergent", name, rho=rho))
         if name != "tan":
-            summary.add(result("precision-scaling", name))
+            summary.add(result("error", name))
     assert [results[0].operator for results in summary.by_operator()] == ["log", "exp", "tan"]
 
 
