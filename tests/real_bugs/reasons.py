@@ -25,6 +25,10 @@ REASONS: dict[str, str] = {
     "pytorch/xla#8675": "which of equal largest numbers `cummax` names is not defined",
     "pytorch/pytorch#181807": "how `linspace` rounds between whole numbers is not defined",
     "pytorch/pytorch#188756": "a case has at most 2^24 elements",
+    "pytorch/pytorch#154521": (
+        "what a transform of infinite numbers gives depends on its steps, and is neither drawn nor "
+        "proved"
+    ),
     "pytorch/pytorch#194347": (
         "which of two zeros `minimum` and `maximum` give depends on the place in torch itself"
     ),
