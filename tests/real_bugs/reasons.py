@@ -29,6 +29,10 @@ REASONS: dict[str, str] = {
         "what a transform of infinite numbers gives depends on its steps, and is neither drawn nor "
         "proved"
     ),
+    "pytorch/pytorch#197109": "expected of compilers by an entry that names this report",
+    "pytorch/pytorch#153276": (
+        "torch's own loop adds so, too, and the rule of half precision admits it"
+    ),
     "pytorch/pytorch#194347": (
         "which of two zeros `minimum` and `maximum` give depends on the place in torch itself"
     ),
