@@ -28,9 +28,9 @@ from .variants import declared
 
 FAMILY = "derivatives"
 # With second derivatives and derivatives in forward mode, with the one, with the other. Kernels
-# whose own sums cancel (norms, convolutions, attention, cross products) err by more than the steps
-# around them show, some special functions, too. Second derivatives by a matrix that is taken for a
-# symmetric or a triangular one are no slopes.
+# whose own sums cancel (norms of rows and groups, attention, in forward mode convolutions and cross
+# products) err by more than the steps around them show, some special functions, too. Second
+# derivatives by a matrix that is taken for a symmetric or a triangular one are no slopes.
 BOTH = (
     "reciprocal", "sqrt", "rsqrt", "square", "exp", "exp2", "expm1", "log", "log2", "log10",
     "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "tanh", "asinh", "acosh",
@@ -56,7 +56,13 @@ BOTH = (
 SECOND = (
     "div", "addcmul", "addmv", "nn.functional.hardshrink", "nn.functional.poisson_nll_loss",
     "nn.functional.cross_entropy", "nn.functional.nll_loss", "nn.functional.softshrink",
-    "nn.functional.normalize", "linalg.matrix_power", "linalg.vecdot",
+    "nn.functional.normalize", "linalg.matrix_power", "linalg.vecdot", "cross",
+    "erf", "cosh", "cumsum", "logsumexp", "nn.functional.silu", "nn.functional.gelu",
+    "nn.functional.mish", "nn.functional.glu", "nn.functional.bilinear",
+    "nn.functional.conv1d", "nn.functional.conv2d", "nn.functional.conv3d",
+    "nn.functional.conv_transpose1d", "nn.functional.conv_transpose2d",
+    "nn.functional.conv_transpose3d", "nn.functional.rms_norm", "nn.functional.batch_norm",
+    "nn.functional.instance_norm", "nn.functional.interpolate", "nn.functional.grid_sample",
 )  # fmt: skip
 FORWARD = (
     "cosh", "erf", "nn.functional.glu", "nn.functional.mish", "nn.functional.silu",
@@ -98,7 +104,7 @@ def with_gradient(operator: Operator, args: Sequence[Any]) -> Iterator[int]:
 def vjp(operator: Operator, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
     """The gradients of the result against the last argument, one for each argument that has one.
     They have gradients themselves where an argument requires one."""
-    own, cotangent = list(args[:-1]), args[-1]
+    own, cotangent = _not_written(operator, args[:-1]), args[-1]
     again = any(isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args)
     with torch.enable_grad():
         leaves = []
@@ -109,6 +115,17 @@ def vjp(operator: Operator, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ..
         result = operator(*own, **kwargs)
         gradients = torch.autograd.grad(result, leaves, cotangent, create_graph=again)
     return tuple(map(with_memory, gradients))
+
+
+def _not_written(operator: Operator, args: Sequence[Any]) -> list[Any]:
+    """The arguments, and copies of those that the operator writes to (running statistics): a
+    derivative writes to nothing."""
+    own = list(args)
+    tensors = [place for place, value in enumerate(own) if isinstance(value, torch.Tensor)]
+    for position in operator.mutates:
+        if position < len(tensors):
+            own[tensors[position]] = own[tensors[position]].clone()
+    return own
 
 
 def jvp(operator: Operator, *args: Any, **kwargs: Any) -> torch.Tensor:

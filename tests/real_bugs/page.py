@@ -120,7 +120,7 @@ further reports were therefore collected by somebody who had not seen how inputs
 a search gave them, and measured before anything was changed for them: {of} reports, of which a
 quick run noticed {noticed}. Nine healthy twins were accused: one was written wrongly, seven met
 defects of torch's own that are expected by the CPU's name only, one a NaN whose weight is 0.
-**Of a new report, expect a third to four fifths to be noticed by a quick run** (the last list:
+**Of a new report, expect a half to nine tenths to be noticed by a quick run** (the last list:
 {last}), least where only torch's own backends are asked. What helps one list seldom helps the next:
 what is still wrong there is wrong where several conditions meet. Other frameworks' test suites
 (tinygrad, torch-mlir, FlagGems, Core ML Tools, ExecuTorch, PyTorch/XLA, torch-xpu-ops) gave 4,024

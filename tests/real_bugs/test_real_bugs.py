@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
 from consistency import operators
 from tests.real_bugs import BUGS, Bug
+from tests.real_bugs.lists import LISTS
 from tests.real_bugs.outcomes import Outcomes, read
 from tests.real_bugs.play import QUICK, handed, look
 from tests.support.catalog.model import CAUSES
@@ -21,6 +23,7 @@ from tests.support.catalog.model import CAUSES
 TABLE: Outcomes = read()
 LISTED = [bug for bug in BUGS if TABLE.noticed(bug) == QUICK]
 HANDED = [bug for bug in BUGS if bug not in LISTED and TABLE.rows.get(bug.issue, {}).get("handed")]
+ROOT = Path(__file__).parents[2]
 MORE = ((15, 1), (30, 2))  # (examples, seed), with other versions only
 
 
@@ -37,6 +40,14 @@ def test_the_rows_are_well_formed() -> None:
 
 def test_the_table_lists_every_row() -> None:
     assert set(TABLE.rows) == {bug.issue for bug in BUGS}
+
+
+def test_the_readme_tells_what_the_table_says() -> None:
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    noticed, of = re.findall(r"notices ([\d,]+) of ([\d,]+) \[publicly reported", text)[0]
+    assert (int(noticed), int(of)) == (len(LISTED), len(BUGS))
+    shares = [round(100 * one.quick / one.of) for one in LISTS]
+    assert f"and {min(shares)} to {max(shares)}% of those in lists" in text
 
 
 @pytest.mark.one_in(40)
