@@ -5,7 +5,7 @@ in float16 rounds four times, torch's own rounds once. Here the steps are replay
 an independent random rounding error added to each step's result. The standard deviation σ over such
 replays is the effect of healthy rounding on each element (Monte Carlo arithmetic: Parker, Pierce
 and Eggert 2000), including cancellation and amplification. The errors are 2⁻²⁰ of real ones, so
-that σ is of first order, and the random numbers are always the same.
+that σ is of first order, and the random numbers are always the same (:mod:`.step_noise`).
 
 σ cannot reveal a wrong formula whose error is as small as rounding. Therefore the function is also
 evaluated in float64 without rounding, and its distance from the reference in σ goes to the judge.
@@ -13,7 +13,6 @@ evaluated in float64 without rounding, and its distance from the reference in σ
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,13 +21,12 @@ import torch
 
 from ..backends.base import collect
 from ..core import dtypes
-from ..core.trees import map_leaves
 from ..generate.materialize import Arguments, Materials
 from ..operators.declare import ErrorModel, Operator, one
-from .magnitudes import Magnitudes, unsigned
-from .perturbation import rounding_noise, scale_by_signs, seeded_generator, ulp
-from .recorded_steps import CastsToFloat64, RecordedStep, RecordedSteps, UntraceableError
-from .rounding_variance import healthy_variance
+from .magnitudes import Magnitudes
+from .perturbation import rounding_noise, scale_by_signs, ulp
+from .recorded_steps import CastsToFloat64, RecordedSteps, UntraceableError
+from .step_noise import KERNEL_ERROR, SHIFT, StepNoise
 
 if TYPE_CHECKING:
     from .error_magnitudes import ErrorMagnitudes
@@ -40,22 +38,14 @@ FEW_REPLAYS = 6  # of a derivative that is an operator of its own, in each of it
 _MAX_ELEMENTS = 1 << 26  # intermediate numbers, beyond which replays would take minutes
 _MAX_DRAWN = 1 << 24  # random numbers of all replays, beyond which there are fewer replays
 _SAMPLED = 1 << 14  # evenly spaced elements from which the mean square is computed
-_SHIFT = 2.0**-20  # size of the simulated rounding errors relative to real ones
 _SPREAD = 6.0  # standard deviations of the mean square over the replays
 _MIN_USUAL_RMS = 1.5  # in σ, because real rounding errors are not quite uniform (ties)
 # Largest difference between the replayed steps and the function in float64, relative to the largest
 # response to a small change of the inputs.
 _MAX_DIFFERENCE = 2.0**-3
-_SUMS = frozenset((
-    "sum", "mean", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv",
-    "cumsum", "linear", "matmul",
-))  # fmt: skip
-# Upper limit of a kernel's own error in float32, in u·max|result|; shorter formats are rounded once
-_KERNEL_ERROR = 4.0
 # A kernel of somebody's own rounds at other steps than its reference does: × σ of the reference.
 _OTHER_STEPS = 3.0
 _LIMIT = 5.0  # σ, which own steps are allowed (λ of tolerances.yaml)
-_SUM_VARIANCE_FACTOR = 4.0  # × the variance of a sum in random order: torch 2.13 CPU 2.1 (mm)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,19 +157,18 @@ def magnitudes(reference: ErrorMagnitudes, count: int) -> Magnitudes:
         replays = MIN_REPLAYS
     elif reference.operator.derivative_of is not None:
         replays = FEW_REPLAYS
-    generator = seeded_generator()
-    noisy = functools.partial(_add_rounding_noise, generator)
-    exact = steps.replay(arguments)
+    noise = StepNoise(replays)
+    exact = steps.replay(arguments, noise.measured)
     squares: list[Any] = [None if p is None else torch.zeros_like(p) for p in exact]
     samples: list[list[torch.Tensor]] = [[] for _ in exact]
     for _ in range(replays):
-        given = _with_noise(reference, generator) if of_kernel else arguments
+        given = _with_noise(reference, noise.generator) if of_kernel else arguments
         for i, (perturbed, unperturbed) in enumerate(
-            zip(steps.replay(given, noisy), exact, strict=True)
+            zip(steps.replay(given, noise.added), exact, strict=True)
         ):
             if perturbed is not None and unperturbed is not None:
                 shift = torch.nan_to_num(
-                    (perturbed - unperturbed).div_(_SHIFT), nan=0.0, posinf=0.0, neginf=0.0
+                    (perturbed - unperturbed).div_(SHIFT), nan=0.0, posinf=0.0, neginf=0.0
                 )
                 squares[i].addcmul_(shift, shift)
                 samples[i].append(shift.reshape(-1)[:: max(shift.numel() // _SAMPLED, 1)].clone())
@@ -221,7 +210,7 @@ def _with_noise(reference: ErrorMagnitudes, generator: torch.Generator) -> Argum
             return base
         # A kernel computes in float32 at least.
         form = form if form.precision > 24 else dtypes.FORMATS["float32"]
-        return base + rounding_noise(generator, base).mul_(ulp(base, form)).mul_(_SHIFT)
+        return base + rounding_noise(generator, base).mul_(ulp(base, form)).mul_(SHIFT)
 
     return reference.materials.build("float64", adjust=noisy)
 
@@ -233,7 +222,7 @@ def _of_kernel(sigma: torch.Tensor, result: torch.Tensor | None) -> torch.Tensor
         return sigma
     size = torch.nan_to_num(result.abs(), nan=0.0, posinf=0.0).max()
     single = dtypes.FORMATS["float32"].unit_roundoff
-    of_its_own = (_KERNEL_ERROR / _LIMIT) * single * size
+    of_its_own = (KERNEL_ERROR / _LIMIT) * single * size
     return torch.where(sigma > 0.0, _OTHER_STEPS * sigma + of_its_own, sigma)
 
 
@@ -247,57 +236,6 @@ def _has_own_reference(reference: ErrorMagnitudes) -> bool:
 def _format(tensor: torch.Tensor | None) -> str:
     name = dtypes.name_of(tensor.dtype) if tensor is not None else ""
     return name if name in dtypes.FORMATS else "float32"
-
-
-def _add_rounding_noise(
-    generator: torch.Generator,
-    step: RecordedStep,
-    number: int,
-    value: torch.Tensor,
-    operands: list[Any],
-) -> torch.Tensor:
-    """A step's result with a random rounding error: uniform within ½ ulp, and for sums also the
-    error of adding many terms."""
-    recorded = step.results[number]
-    assert recorded is not None
-    spread = ulp(value, dtypes.FORMATS[dtypes.name_of(recorded.dtype)])
-    if step.name in _SUMS:
-        p, q = _sum_variance(step, value, operands)
-        size = magnitude_of_step(step, operands)
-        spread = (
-            spread.square() + 12.0 * _SUM_VARIANCE_FACTOR * (p * value.square() + q * size.square())
-        ).sqrt_()
-    elif step.off[number] and recorded.dtype == torch.float32:
-        max_error = (
-            _KERNEL_ERROR
-            * dtypes.FORMATS["float32"].unit_roundoff
-            * float(torch.nan_to_num(value).abs().max())
-        )
-        spread = (spread.square() + 12.0 * min(step.off[number], max_error) ** 2).sqrt_()
-    return value + rounding_noise(generator, value).mul_(spread).mul_(_SHIFT)
-
-
-def _sum_variance(
-    step: RecordedStep, value: torch.Tensor, operands: list[Any]
-) -> tuple[float, float]:
-    """(p, q) of σ² = p·sum² + q·S² for a sum in float32, in which torch also accumulates shorter
-    formats."""
-    tensors = [t for t in operands if isinstance(t, torch.Tensor)]
-    if step.name in ("sum", "mean", "cumsum"):
-        terms = tensors[0].numel() / max(value.numel() if step.name != "cumsum" else 1, 1)
-    else:
-        terms = max(t.shape[-1] for t in tensors if t.ndim) if tensors else 1
-    u = dtypes.FORMATS["float32"].unit_roundoff
-    return healthy_variance(max(float(terms), 1.0), u, 0.0)
-
-
-def magnitude_of_step(step: RecordedStep, operands: list[Any]) -> torch.Tensor:
-    """The step on absolute values: the magnitude of the terms that it sums."""
-    remaining = iter(operands)
-    args, kwargs = map_leaves(lambda _: unsigned(next(remaining)), (step.args, step.kwargs))
-    result = step.call(*args, **kwargs)
-    assert isinstance(result, torch.Tensor)
-    return result
 
 
 def _formula_distance(

@@ -86,10 +86,20 @@ def rounding_noise(generator: torch.Generator, value: torch.Tensor) -> torch.Ten
     if kind < 2:
         noise = torch.rand(value.shape, generator=generator, dtype=torch.float32)
         return noise.to(torch.float64).sub_(0.5)
-    by_binade = torch.rand(_BINADES, generator=generator, dtype=torch.float64).sub_(0.5)
-    exponents = torch.bitwise_right_shift(value.contiguous().view(torch.int64), 52)
-    noise = by_binade[torch.bitwise_and(exponents, _BINADES - 1)]
+    noise = noise_by_binade(generator, binade_numbers(value))
     return noise if kind == 2 else noise.mul_(value.sign())
+
+
+def binade_numbers(value: torch.Tensor) -> torch.Tensor:
+    """Which of ``_BINADES`` neighboring binades each float64 number is in."""
+    exponents = torch.bitwise_right_shift(value.contiguous().view(torch.int64), 52)
+    return torch.bitwise_and(exponents, _BINADES - 1)
+
+
+def noise_by_binade(generator: torch.Generator, binades: torch.Tensor) -> torch.Tensor:
+    """Uniform numbers between −½ and ½, the same for all numbers of a binade."""
+    by_binade = torch.rand(_BINADES, generator=generator, dtype=torch.float64).sub_(0.5)
+    return by_binade[binades]
 
 
 def largest(tensor: torch.Tensor) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
@@ -19,11 +18,11 @@ from tests.real_bugs.lists import LISTS
 from tests.real_bugs.outcomes import Outcomes, read
 from tests.real_bugs.play import QUICK, handed, look
 from tests.support.catalog.model import CAUSES
+from tests.support.paths import ROOT
 
 TABLE: Outcomes = read()
 LISTED = [bug for bug in BUGS if TABLE.noticed(bug) == QUICK]
 HANDED = [bug for bug in BUGS if bug not in LISTED and TABLE.rows.get(bug.issue, {}).get("handed")]
-ROOT = Path(__file__).parents[2]
 MORE = ((15, 1), (30, 2))  # (examples, seed), with other versions only
 
 
