@@ -8,7 +8,7 @@ all replays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,7 +16,14 @@ import torch
 from ..core import dtypes
 from ..core.trees import map_leaves
 from .magnitudes import unsigned
-from .perturbation import binade_numbers, noise_by_binade, rounding_noise, seeded_generator, ulp
+from .perturbation import (
+    binade_numbers,
+    largest,
+    noise_by_binade,
+    rounding_noise,
+    seeded_generator,
+    ulp,
+)
 from .recorded_steps import RecordedStep
 from .rounding_variance import healthy_variance
 
@@ -27,6 +34,8 @@ _SUMS = frozenset((
     "sum", "mean", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv",
     "cumsum", "linear", "matmul",
 ))  # fmt: skip
+# Sums of products along several dimensions, whose terms are counted by the step on ones
+_COUNTED = frozenset(("convolution", "convolution_backward", "_trilinear"))
 _SUM_VARIANCE_FACTOR = 4.0  # × the variance of a sum in random order: torch 2.13 CPU 2.1 (mm)
 _AT_ONCE = 1 << 15  # random numbers of a result
 
@@ -87,9 +96,9 @@ def _spread(
     recorded = step.results[number]
     assert recorded is not None
     spread = ulp(value, dtypes.FORMATS[dtypes.name_of(recorded.dtype)])
-    if step.name in _SUMS:
-        p, q = _sum_variance(step, value, operands)
-        size = magnitude_of_step(step, operands)
+    if step.name in _SUMS or step.name in _COUNTED:
+        p, q = _sum_variance(step, number, value, operands)
+        size = _on(unsigned, step, number, operands)
         spread = (
             spread.square() + 12.0 * _SUM_VARIANCE_FACTOR * (p * value.square() + q * size.square())
         ).sqrt_()
@@ -104,12 +113,14 @@ def _spread(
 
 
 def _sum_variance(
-    step: RecordedStep, value: torch.Tensor, operands: list[Any]
+    step: RecordedStep, number: int, value: torch.Tensor, operands: list[Any]
 ) -> tuple[float, float]:
     """(p, q) of σ² = p·sum² + q·S² for a sum in float32, in which torch also accumulates shorter
     formats."""
     tensors = [t for t in operands if isinstance(t, torch.Tensor)]
-    if step.name in ("sum", "mean", "cumsum"):
+    if step.name in _COUNTED:
+        terms = largest(_on(_ones, step, number, operands))
+    elif step.name in ("sum", "mean", "cumsum"):
         terms = tensors[0].numel() / max(value.numel() if step.name != "cumsum" else 1, 1)
     else:
         terms = max(t.shape[-1] for t in tensors if t.ndim) if tensors else 1
@@ -117,10 +128,17 @@ def _sum_variance(
     return healthy_variance(max(float(terms), 1.0), u, 0.0)
 
 
-def magnitude_of_step(step: RecordedStep, operands: list[Any]) -> torch.Tensor:
-    """The step on absolute values: the magnitude of the terms that it sums."""
+def _ones(value: Any) -> Any:
+    return torch.ones_like(value) if isinstance(value, torch.Tensor) else value
+
+
+def _on(
+    change: Callable[[Any], Any], step: RecordedStep, number: int, operands: list[Any]
+) -> torch.Tensor:
+    """The step on changed operands: on absolute values, the magnitude of the terms that it sums; on
+    ones, their number."""
     remaining = iter(operands)
-    args, kwargs = map_leaves(lambda _: unsigned(next(remaining)), (step.args, step.kwargs))
+    args, kwargs = map_leaves(lambda _: change(next(remaining)), (step.args, step.kwargs))
     result = step.call(*args, **kwargs)
-    assert isinstance(result, torch.Tensor)
-    return result
+    found: torch.Tensor = result[number] if isinstance(result, tuple) else result
+    return found
