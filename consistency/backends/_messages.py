@@ -18,7 +18,8 @@ from ..errors import Unsupported
 MAX_NAME = 200  # characters of the name of an exception's class
 MAX_WARNINGS = 50  # texts per call
 _UNSUPPORTED = re.compile(
-    r"not implemented for|is not supported|not currently supported|(?:does not|doesn't) "
+    r"not implemented for|^derivative for \S+ is not implemented|"
+    r"is not supported|not currently supported|(?:does not|doesn't) "
     r"support|unsupported (?:data ?)?type|"
     r"not supported for \w+$|of supported devices: |"
     r"Could not run '|no kernel|has no [a-z_.]+$|only supports? float|does not have a "

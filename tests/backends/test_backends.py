@@ -343,6 +343,8 @@ def throw(error: BaseException) -> Callable[..., Any]:
         (RecipeError("mine"), "raised", "RecipeError", "mine"),
         (Unsupported("no such thing"), "unsupported", "Unsupported", "no such thing"),
         (NotImplementedError("later"), "unsupported", "NotImplementedError", "later"),
+        (RuntimeError("derivative for aten::x_backward is not implemented"), "unsupported",
+         "RuntimeError", "derivative for aten::x_backward is not implemented"),
         (RuntimeError('"mul" not implemented for \'Half\''), "unsupported", "RuntimeError",
         '"mul" not implemented for \'Half\''),
         (RuntimeError("cumsum does not have a deterministic implementation"), "unsupported",
