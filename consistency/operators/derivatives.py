@@ -61,7 +61,7 @@ SECOND = (
     "nn.functional.conv1d", "nn.functional.conv2d", "nn.functional.conv3d",
     "nn.functional.conv_transpose1d", "nn.functional.conv_transpose2d",
     "nn.functional.conv_transpose3d", "nn.functional.batch_norm", "nn.functional.instance_norm",
-    "nn.functional.interpolate", "nn.functional.grid_sample",
+    "nn.functional.interpolate",
 )  # fmt: skip
 FORWARD = (
     "cosh", "erf", "nn.functional.glu", "nn.functional.mish", "nn.functional.silu",
