@@ -118,9 +118,12 @@ def taken_along(d: Drawing) -> Call:
     return call(d.tensor(shape), index, either_end(d, shape, dim))
 
 
-def taken_of_contiguous(x: torch.Tensor, index: torch.Tensor, *dim: int) -> torch.Tensor:
+def taken_of_contiguous(
+    input: torch.Tensor, indices: torch.Tensor, dim: int | None = None
+) -> torch.Tensor:
     """Without a dim, torch refuses tensors that have no view of one dimension."""
-    return torch.take_along_dim(x if dim else x.contiguous(), index, *dim)
+    x = input.contiguous() if dim is None else input
+    return torch.take_along_dim(x, indices, dim=dim)
 
 
 def selected(d: Drawing) -> Call:

@@ -23,7 +23,7 @@ from .complex_numbers import Pair, Tensor, pair
 from .nodes import Deadline, Node, Positions
 
 Matrix = Any  # arb_mat | acb_mat
-_ENTRIES = 1 << 14  # of one matrix; more would take minutes
+MOST_ENTRIES = 1 << 14  # of one matrix; more would take minutes
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class MatrixBlock(Node):
         batch = np.unique(positions // math.prod(self.shape[1:])).tolist()
         self._asked = [b for b in batch if b not in results]
         sizes = [math.prod(node.shape[1:]) for node in self.inputs]
-        if max(sizes) > _ENTRIES:
+        if max(sizes) > MOST_ENTRIES:
             raise balls.Unknowable("a matrix so large takes too long")
         lacking = np.asarray(self._asked, dtype=np.int64)[:, None]
         return tuple(lacking * size + np.arange(size) for size in sizes)

@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,17 @@ from .. import functions as f
 from .. import matrix_functions as m
 from ..balls import Unsure
 from ..elementwise import to_real
-from ..matrices import adjoint, expanded, lower, masked, reshaped, stack, transposed, upper
+from ..matrices import (
+    MOST_ENTRIES,
+    adjoint,
+    expanded,
+    lower,
+    masked,
+    reshaped,
+    stack,
+    transposed,
+    upper,
+)
 from ..movement import labeled
 from ..nested_nodes import nodes_in, unknown
 from ..nodes import Constant
@@ -53,10 +64,23 @@ def solved(a: Any, b: Any) -> tuple[Any, Any]:
     """The solution of A·X = B with broadcast batches, and the info that A is regular."""
     a, b = real(a), real(b)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if math.prod(b.shape[-2:]) > MOST_ENTRIES >= math.prod(a.shape[-2:]):
+        return _column_by_column(a, expanded(b, (*batch, *b.shape[-2:])))
     solutions, info = m.solution(
         stack(expanded(a, (*batch, *a.shape[-2:]))), stack(expanded(b, (*batch, *b.shape[-2:])))
     )
     return reshaped(solutions, (*batch, *b.shape[-2:])), info
+
+
+def _column_by_column(a: Any, b: Any) -> tuple[Any, Any]:
+    """As ``solved``, with each right side as a system of its own: an element of so many solutions
+    depends on one column only. A is regular if its inverse exists."""
+    *batch, rows, columns = b.shape
+    _, info = m.inverse(stack(expanded(a, (*batch, rows, rows))))
+    systems = expanded(reshaped(a, (*a.shape[:-2], 1, rows, rows)), (*batch, columns, rows, rows))
+    right = reshaped(transposed(b), (*batch, columns, rows, 1))
+    solutions, _ = m.solution(stack(systems), stack(right))
+    return transposed(reshaped(solutions, (*batch, columns, rows))), info
 
 
 def on_either_side(a: Any, b: Any, left: bool) -> tuple[Any, Any]:
