@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..core.dtypes import INTEGER_RANGE, UNSIGNED
+from ..core.dtypes import UNSIGNED
 from ..core.recipe import Arg, DType
 from . import documented
 from .declare import (
@@ -28,7 +28,7 @@ from .declare import (
     one,
 )
 from .hooks import Tensors, hook
-from .sampling import scalar
+from .sampling import scalar, written_scalar
 
 CONSTANT = frozenset({"constant"})
 LARGE = {"int32": 1 << 25, "int64": 1 << 54}  # neighbors here are one number as floats
@@ -40,21 +40,11 @@ def any_shape(d: Drawing) -> list[int]:
     return list(d.shape(0, 4, least=0 if d.integer(0, 7) == 7 else 1, most=16))
 
 
-def fill(d: Drawing) -> complex:
-    """A number to fill with: a plain one, an end of the dtype, or one that no format holds, NaN, an
-    infinity or -0.0. Shrinks towards a plain one."""
-    plain = scalar(d)
-    if d.complex or d.dtype == "bool" or not d.choice(False, False, True):
-        return plain
-    odd = (0.1, -0.0, math.inf, -math.inf, math.nan)
-    return d.choice(*(odd if d.floating else INTEGER_RANGE[d.dtype]))  # type: ignore[no-any-return]
-
-
 def made(*, value: bool = False) -> Sample:
     """From a shape alone, or a shape and a value."""
 
     def sample(d: Drawing) -> Call:
-        return call(any_shape(d), *[fill(d)] * value, dtype=DType(d.dtype))
+        return call(any_shape(d), *[written_scalar(d)] * value, dtype=DType(d.dtype))
 
     return sample
 
@@ -64,7 +54,7 @@ def like(*, value: bool = False) -> Sample:
 
     def sample(d: Drawing) -> Call:
         tensor = d.tensor(d.shape(0, 4))
-        return call(tensor, *[fill(d)] * value)
+        return call(tensor, *[written_scalar(d)] * value)
 
     return sample
 
@@ -73,7 +63,7 @@ def new(*, value: bool = False) -> Sample:
     """Of another shape, in the dtype of a tensor."""
 
     def sample(d: Drawing) -> Call:
-        return call(d.tensor(d.shape(0, 2)), any_shape(d), *[fill(d)] * value)
+        return call(d.tensor(d.shape(0, 2)), any_shape(d), *[written_scalar(d)] * value)
 
     return sample
 
@@ -157,7 +147,7 @@ def triangle(d: Drawing) -> Call:
 
 
 def single(d: Drawing) -> Call:
-    return call(fill(d), dtype=DType(d.dtype))
+    return call(written_scalar(d), dtype=DType(d.dtype))
 
 
 def strided(d: Drawing) -> Call:

@@ -15,7 +15,7 @@ import torch
 from ..core.recipe import Index
 from .declare import EVERY, EXACT, NUMERIC, Call, Drawing, call, family
 from .indexing import key
-from .sampling import scalar
+from .sampling import scalar, written_scalar
 from .variants import declared, in_place_form
 from .write_destinations import FACTOR, ROUND, TERM, combined, copied, destination, filled, target
 
@@ -37,7 +37,7 @@ def set_item(d: Drawing) -> Call:
     return call(
         target(d, shape),
         where,
-        scalar(d) if d.flag() else d.tensor(d.broadcastable(tuple(written))),
+        written_scalar(d) if d.flag() else d.tensor(d.broadcastable(tuple(written))),
     )
 
 

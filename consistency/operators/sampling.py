@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..core.dtypes import INTEGER_RANGE
 from ..core.recipe import Arg, TensorRecipe
 from .declare import REAL, Call, Domain, Drawing, Sample, call
 
@@ -45,6 +46,21 @@ def scalar(d: Drawing, low: float = -4.0, high: float = 4.0) -> complex:
     if d.complex and d.choice(False, False, True):
         return complex(d.number(low, high), d.number(low, high))
     return real_scalar(d, low, high)
+
+
+def written_scalar(d: Drawing) -> complex:
+    """A Python number that is written as it is: a plain one, an end of the dtype, one that no
+    format holds, NaN, an infinity or -0.0; these are parts of complex numbers, too. Shrinks towards
+    a plain one."""
+    plain = scalar(d)
+    if d.dtype == "bool" or not d.choice(False, False, True):
+        return plain
+    if not d.floating:
+        return d.choice(*INTEGER_RANGE[d.dtype])  # type: ignore[no-any-return]
+    odd = (0.1, -0.0, math.inf, -math.inf, math.nan)
+    if d.complex:
+        return complex(d.choice(2.0, -2.0, *odd), d.choice(-0.0, -2.0, *odd))
+    return d.choice(*odd)  # type: ignore[no-any-return]
 
 
 def real_scalar(d: Drawing, low: float = -4.0, high: float = 4.0) -> float | int:

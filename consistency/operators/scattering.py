@@ -25,7 +25,7 @@ from .declare import (
 from .hooks import Args, Kwargs, Tensors
 from .indexing import either_end, mask, narrow_index, op, replaced, row_index, somewhere
 from .magnitudes import finite
-from .sampling import filled_shape, permuted_positions, scalar
+from .sampling import filled_shape, permuted_positions, scalar, written_scalar
 from .write_destinations import without_overlap
 
 NARROW = Domain(-2.0, 2.0)
@@ -48,7 +48,7 @@ def scattered(d: Drawing, *, overlap: bool = True) -> Call:
         tuple(d.integer(1, s) if d.flag() else s for s in shape), dim, distinct(d, shape[dim])
     )
     positions = permuted_positions(d, index, dim, shape[dim])
-    source: Arg = scalar(d) if d.choice(False, False, True) else d.tensor(index)
+    source: Arg = written_scalar(d) if d.choice(False, False, True) else d.tensor(index)
     return call(d.tensor(shape, overlap=overlap), either_end(d, shape, dim), positions, source)
 
 
@@ -125,7 +125,7 @@ def index_copied(d: Drawing, *, overlap: bool = True) -> Call:
 
 def index_filled(d: Drawing, *, overlap: bool = True) -> Call:
     shape, dim = somewhere(d)
-    value: Arg = d.tensor(()) if d.flag() else scalar(d)
+    value: Arg = d.tensor(()) if d.flag() else written_scalar(d)
     index = d.index((many(d, 9),), shape[dim])
     return call(d.tensor(shape, overlap=overlap), either_end(d, shape, dim), index, value)
 
@@ -174,8 +174,8 @@ def fill_value(d: Drawing) -> Arg:
         if d.floating and d.choice(False, False, True):
             return d.tensor((), dtype="int64", values=("integers", -9, 9))
         return d.tensor(())
-    if not d.floating:
-        return scalar(d)
+    if not d.floating or d.complex:
+        return written_scalar(d)
     usual = (0.0, -math.inf, -65504.0, d.number(-4, 4))
     return d.choice(*usual, *usual, 0.1, -0.0, math.inf, math.nan)
 

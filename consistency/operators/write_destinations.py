@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ..core.recipe import Arg, TensorRecipe
 from .declare import REAL, SUMMED, Call, Domain, Drawing, ErrorModel, Sample, call
-from .sampling import fitting, scalar, within
+from .sampling import fitting, scalar, within, written_scalar
 
 TERM = Domain(wide=(-8, 7))
 DIVISOR = Domain(2.0**-4, 16.0, wide=(-4, 3))
@@ -103,7 +103,8 @@ def copied(d: Drawing) -> Call:
 
 def filled(d: Drawing) -> Call:
     return call(
-        target(d, d.shape(0, 4)), scalar(d) if d.choice(True, True, False) else d.tensor(())
+        target(d, d.shape(0, 4)),
+        written_scalar(d) if d.choice(True, True, False) else d.tensor(()),
     )
 
 

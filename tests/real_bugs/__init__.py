@@ -54,6 +54,8 @@ from . import (  # noqa: F401
     thirteenth_list_reductions,
     thirtieth_list,
     thirtieth_list_compilers,
+    thirtyfifth_list,
+    thirtyfifth_list_frameworks,
     thirtyfirst_list,
     thirtyfirst_list_frameworks,
     thirtyfourth_list,

@@ -206,6 +206,10 @@ LISTS = (
         34, "thirtyfourth*", 20, 19, 19, "of torch's backends and other frameworks",
         "not judged: which of two zeros `minimum` gives (torch's CPU goes by the place)",
     ),
+    HeldOut(
+        35, "thirtyfifth*", 20, 17, 18, "of torch's backends and other frameworks",
+        "complex numbers of two zeros that fill a tensor; not drawn: 2^24 numbers in one bin",
+    ),
 )  # fmt: skip
 TABLE = """| list | reports | quick run | 50 fresh cases | since | missed, and drawn since |
 |---|---|---|---|---|---|

@@ -93,6 +93,8 @@ TOPICS = {
     "thirtythird list frameworks": "A 33rd list, of other frameworks",
     "thirtyfourth list": "A 34th list, of torch's backends",
     "thirtyfourth list frameworks": "A 34th list, of other frameworks",
+    "thirtyfifth list": "A 35th list, of torch's backends",
+    "thirtyfifth list frameworks": "A 35th list, of other frameworks",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 
