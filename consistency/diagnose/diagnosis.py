@@ -29,6 +29,7 @@ from ..reference import Reference, perturbation
 from ..reference.own_steps import NAME as OWN_STEPS
 from .attribution import AttributionContext, explain, explanations, precision_loss
 from .attribution.normalizations import VARIANCES
+from .attribution.wrong_shapes import cause_of_shape
 from .experiments import (
     CONTIGUOUS,
     FlaggedResult,
@@ -174,6 +175,9 @@ def _diagnosed(flagged: FlaggedResult, only: tuple[str, ...] | None, quick: bool
             replace(evidence, cause=found.cause, rivals=found.rivals),
             found.complete,
         )
+    elif _may_have_another_shape(judgment) and (only is None or "argument-ignored" in only):
+        cause = evidence.cause or cause_of_shape(flagged.reference, flagged.outcome)
+        evidence = replace(evidence, cause=cause)
     if (
         context is not None
         and quick
@@ -219,6 +223,10 @@ def _diagnosed(flagged: FlaggedResult, only: tuple[str, ...] | None, quick: bool
             ),
         )
     return evidence
+
+
+def _may_have_another_shape(judgment: Judgment) -> bool:
+    return judgment.verdict.kind is VerdictKind.STRUCTURE and judgment.detail is None
 
 
 def diagnose_precision_loss(

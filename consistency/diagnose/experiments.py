@@ -25,7 +25,7 @@ from ..operators.formulas import FORMULAS
 from ..operators.refusals import REFUSALS
 from ..reference import Reference
 from .attribution import MIN_SHARE, AttributionContext
-from .attribution.context import Doubles, flat
+from .attribution.simulation import Doubles, flat
 
 CONTIGUOUS = ".contiguous() on the inputs"
 _MIN_DISTINCT = 4  # numbers: fewer may be those of a shorter format by chance

@@ -36,7 +36,7 @@ from ..core.model import Evidence, Origin, Outcome, Output
 from ..core.verdict import OutcomeStatus, VerdictKind
 from ..judge.compare import compare
 from ..operators.refusals import REFUSALS
-from .attribution.context import flat
+from .attribution.simulation import flat
 from .experiments import FlaggedResult
 
 _AS_MUCH = 16.0  # times the evaluator's error: a larger one of the runtime has another reason

@@ -13,9 +13,9 @@ from ..core.model import Cause, Evidence, Output
 from ..operators.refusals import REFUSALS
 from ..reference import Reference
 from .attribution import MIN_SHARE, AttributionContext
-from .attribution.context import flat
-from .expanded_inputs import cause_without_expansion
+from .attribution.simulation import flat
 from .experiments import CONTIGUOUS, DIFFERENT_ANSWER, FlaggedResult, literal_case
+from .shared_memory import cause_with_room_behind
 
 _ROUNDING_RATIO = 1e-6  # of the error remains in float64: it was rounding
 _MIN_ELEMENTS = 4  # elements with the same error in float64 before the formula is blamed
@@ -28,7 +28,7 @@ def cause_by_experiment(
     """A cause shown by an experiment: the result of an element must depend on its own inputs
     only."""
     if evidence.trials.get(CONTIGUOUS, 2.0) <= 1.0:
-        misread = cause_without_expansion(flagged, context)
+        misread = cause_with_room_behind(flagged, context)
         return misread or Cause("depends-on-layout", "the layout of the inputs", 1.0)
     is_clear = (
         context is not None

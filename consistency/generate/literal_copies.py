@@ -19,7 +19,8 @@ def literal_copy(
 ) -> Materials:
     """The case with ``change`` applied to each tensor: contiguous, with memory of its own, with
     lazy conjugates and negatives resolved. Drawn cotangents keep their numbers and are contiguous,
-    too. ``strided``: the tensors keep their strides, and numbers before them in their memory.
+    too. ``strided``: the tensors keep their strides, and numbers before and behind them in their
+    memory.
 
     Raises RecipeError for a tensor that no recipe holds.
     """
@@ -40,4 +41,4 @@ def _contiguous(tensor: torch.Tensor) -> Literal:
 
 
 def _strided(tensor: torch.Tensor) -> Literal:
-    return literal(tensor, before=KEPT_BEFORE_VIEW)
+    return literal(tensor, before=KEPT_BEFORE_VIEW, behind=tensor.numel())

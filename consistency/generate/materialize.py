@@ -312,13 +312,13 @@ def leaves(case: Case, gradients: Gradients) -> list[int]:
     ]
 
 
-def literal(tensor: torch.Tensor, *, before: int = 0) -> Literal:
+def literal(tensor: torch.Tensor, *, before: int = 0, behind: int = 0) -> Literal:
     """A literal argument with the bits and strides of ``tensor`` (brought to the CPU; gradients are
     not kept).
 
     Its storage begins at the tensor's first element, or at most ``before`` elements before it,
-    which is its offset then. Raises RecipeError for a dtype or kind of tensor that recipes do not
-    hold.
+    which is its offset then, and ends at the last one, or at most ``behind`` after it. Raises
+    RecipeError for a dtype or kind of tensor that recipes do not hold.
     """
     name = dtypes.name_of(tensor.dtype)
     if (
@@ -339,7 +339,10 @@ def literal(tensor: torch.Tensor, *, before: int = 0) -> Literal:
         else 0
     )
     offset = min(int(tensor.storage_offset()), before) if tensor.numel() else 0
-    flat = torch.as_strided(tensor, (offset + extent,), (1,), tensor.storage_offset() - offset)
+    start = tensor.storage_offset() - offset
+    held = tensor.untyped_storage().nbytes() // tensor.element_size() - start
+    size = min(offset + extent + behind, max(held, offset + extent)) if tensor.numel() else 0
+    flat = torch.as_strided(tensor, (size,), (1,), start)
     return Literal(bits.to_bytes(flat), name, tuple(tensor.shape), tuple(tensor.stride()), offset)
 
 

@@ -1,5 +1,5 @@
-"""What a diagnosis concludes where nothing reproduces an error directly: from the case without its
-expansions, from float64 and from a search that came to its end, and nothing from less."""
+"""What a diagnosis concludes where nothing reproduces an error directly: from the case with room
+behind its inputs, from float64 and from a search that came to its end, and nothing from less."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def off_if_strided(
     return operator(*args, **kwargs) * (1.0 if args[0].is_contiguous() else 1.01)
 
 
-def test_an_expanded_input_that_is_misread_is_named_without_its_expansion() -> None:
+def test_an_expanded_input_that_is_misread_is_named() -> None:
     result = judged(EXPANDED, misread)
     assert result.cause == "strides-ignored", result.explanation
     assert result.share > 0.99

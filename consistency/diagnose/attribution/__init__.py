@@ -24,7 +24,8 @@ from . import (
     storage_faults,
     wrong_elements,
 )
-from .context import AttributionContext, FaultHypothesis
+from .context import AttributionContext
+from .simulation import FaultHypothesis
 
 MIN_SHARE = 0.9
 _FEW_ELEMENTS = 6  # wrong elements, which many hypotheses may explain by chance

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 
 from ...operators.refusals import REFUSALS
-from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted
+from .context import AttributionContext
 from .fewer_bits import rounded, to_bfloat16_and_back, truncated_to_float32
+from .simulation import FaultHypothesis, Hypotheses, Predicted
 
 MOST_STEPS = 4096  # of a replayed accumulation
 MOST_TERMS = 1 << 22

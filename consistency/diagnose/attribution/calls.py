@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ...generate.materialize import Arguments
-from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted
+from .simulation import FaultHypothesis, Hypotheses, Predicted, Simulation
 
 Change = Callable[[Arguments], tuple[list[Any], dict[str, Any]]]
 # Options that calls usually omit, with values that a faulty backend may assume.
@@ -34,7 +34,7 @@ WORDS = (
 )  # fmt: skip
 
 
-def hypotheses(context: AttributionContext) -> Hypotheses:
+def hypotheses(context: Simulation) -> Hypotheses:
     case = context.reference.materials.case
     arguments = context.reference.arguments
     options = functools.partial(context.with_call, _tensors_only)
@@ -52,14 +52,12 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
                 yield _hypothesis(context, name, other, f"{name} taken as {other!r}")
 
 
-def _hypothesis(
-    context: AttributionContext, place: int | str, value: Any, words: str
-) -> FaultHypothesis:
+def _hypothesis(context: Simulation, place: int | str, value: Any, words: str) -> FaultHypothesis:
     replace = functools.partial(_replace_argument, place, value)
     return FaultHypothesis("argument-ignored", words, functools.partial(_call, context, replace))
 
 
-def _call(context: AttributionContext, replace: Change) -> Predicted:
+def _call(context: Simulation, replace: Change) -> Predicted:
     """The outputs of another call; nothing if one of the others shows that it was not made."""
     predicted = context.with_call(replace)
     return predicted if context.agrees_elsewhere(predicted) else []

@@ -5,52 +5,31 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from ...backends.base import collect
 from ...core import dtypes
 from ...core.model import Outcome, Output
-from ...generate.materialize import Adjust, Arguments
-from ...generate.memory_safety import writes_beyond
-from ...operators.declare import UNCHECKED
 from ...reference import Reference
 from .shared_factors import least_share
+from .simulation import Doubles, Predicted, Simulation, flat
 
-Doubles = npt.NDArray[np.float64]
-Predicted = Sequence[Output]
 _SIMULATED = 53  # bits of the simulations' format
 _FAR = 1e-3
+_FAR_LARGER = 1e3
 _PART_OF_ONE = 0.125  # of integers: a difference of 1 is beyond four units
 
 
-@dataclass(frozen=True, slots=True)
-class FaultHypothesis:
-    """A possible fault: its id, its description, and its simulation in float64.
-
-    ``fitted`` is the number of parameters fitted to the result, which then needs more elements.
-    """
-
-    name: str
-    words: str
-    simulate: Callable[[], Predicted]
-    fitted: int = 0
-
-
-Hypotheses = Iterator[FaultHypothesis]
-
-
-class AttributionContext:
+class AttributionContext(Simulation):
     """One flagged output: the result, the reference, and the unit of errors.
 
     ``actual``, ``expected`` and ``unit`` (ulp + G·u·S) are flat float64 arrays; ``failing`` are the
     elements to explain: those beyond four units, or all if only the statistics failed. Where others
     are among them, elements below the format's normal numbers are left out: they may be flushed.
+    They alone are explained where the others are off by a thousandth of it at most.
     """
 
     def __init__(
@@ -62,16 +41,12 @@ class AttributionContext:
         special: bool,
         everywhere: bool,
     ) -> None:
-        self.reference, self.operator, self.special = reference, reference.operator, special
-        self.backward = reference.direction == "backward"
+        super().__init__(reference, outcome, output)
+        self.special = special
         self.dtype = reference.materials.case.dtype
         self.form = dtypes.form_of(self.dtype)
-        self._observed = observed = reference.observed(outcome.outputs)
-        names = [o.name for o in reference.outputs]
-        self.index = names.index(output) if output in names else 0
         # of an argument beside the first, such as running statistics
         self._is_written = output.startswith("arg/") and 0 not in self.operator.mutates
-        self.raw = observed[self.index].tensor if self.index < len(observed) else None
         expected_tensor = reference.outputs[self.index].tensor
         if self.raw is None or expected_tensor is None or self.raw.shape != expected_tensor.shape:
             raise ValueError("nothing to explain: no tensors, or not of one shape")
@@ -96,8 +71,12 @@ class AttributionContext:
             self.special = special = True
         beyond_budget = finite & (relative_error > 4.0)
         underflows = self._below_normal_numbers()
-        if (beyond_budget & ~underflows).any():  # flushed ones say nothing of the others' fault
-            finite, beyond_budget = finite & ~underflows, beyond_budget & ~underflows
+        flushed, others = beyond_budget & underflows, beyond_budget & ~underflows
+        if others.any():  # flushed ones say nothing of the others' fault
+            largest = np.max(relative_error[others])
+            alone = np.max(relative_error[flushed], initial=0.0) > _FAR_LARGER * largest
+            kept = underflows if alone else ~underflows
+            finite, beyond_budget = finite & kept, beyond_budget & kept
         self.failing = (
             self.mismatch
             if special
@@ -174,24 +153,12 @@ class AttributionContext:
             remaining = math.hypot(_norm(residual), _norm(unexplained))
         return 1.0 - remaining / self.size if self.size > 0.0 and math.isfinite(remaining) else 0.0
 
-    def agrees_elsewhere(self, predicted: Predicted) -> bool:
-        """Whether the call's other outputs are as predicted, where they are whole numbers."""
-        for i, (simulated, observed) in enumerate(zip(predicted, self._observed, strict=False)):
-            whole = observed.tensor is not None and not (
-                observed.tensor.is_floating_point() or observed.tensor.is_complex()
-            )
-            if i != self.index and whole and simulated.tensor is not None:
-                assert observed.tensor is not None
-                if not torch.equal(simulated.tensor.to(observed.tensor.dtype), observed.tensor):
-                    return False
-        return True
-
     def explains_returned(self, predicted: Predicted) -> bool:
         """Of a flagged argument that was written to: whether what the call returned is as
         predicted, to a thousandth of its largest number. A formula that writes nothing explains an
         argument that is left as it was, but not what comes back."""
         for i, (right, observed) in enumerate(
-            zip(self.reference.outputs, self._observed, strict=False)
+            zip(self.reference.outputs, self.observed, strict=False)
         ):
             if i == self.index or right.name.startswith("arg/"):
                 continue
@@ -288,43 +255,6 @@ class AttributionContext:
         total = np.count_nonzero(self.mismatch)
         return float(hits) / (total + contradicted) if total else 0.0
 
-    def with_inputs(self, adjust: Adjust) -> Predicted:
-        """The outputs with inputs changed by ``adjust(base, position)`` (in backward also the
-        cotangent); none if that changes nothing: float64 itself explains nothing."""
-        changed = False
-
-        def watched(base: torch.Tensor, position: int) -> torch.Tensor:
-            nonlocal changed
-            adjusted = adjust(base, position)
-            changed = changed or not torch.equal(adjusted, base)
-            return adjusted
-
-        outputs = self.reference.evaluate(watched)
-        return outputs if changed else ()
-
-    def with_call(
-        self, change: Callable[[Arguments], tuple[list[Any], dict[str, Any]]], function: Any = None
-    ) -> Predicted:
-        """The outputs of another call: ``change`` makes its arguments from float64 ones,
-        ``function`` replaces the operator."""
-        leaves = self.backward and self.operator.leaves
-        arguments = self.reference.materials.build("float64", gradients=leaves)
-        args, kwargs = change(arguments)
-        if (
-            function is None
-            and UNCHECKED in self.operator.traits
-            and not _as_safe((arguments.args, arguments.kwargs), (args, kwargs))
-        ):
-            raise ValueError(
-                "a kernel that does not check its arguments is not given other sizes or positions"
-            )
-        if self.backward and function is None and writes_beyond(self.operator, args, kwargs):
-            raise ValueError("a gradient would be written beyond its memory")
-        called = function or self.operator.reference or self.operator
-        return self.reference.observed(
-            collect(lambda _a, _k: called(*args, **kwargs), self.operator, arguments, self.backward)
-        )
-
     def outputs(self, array: Doubles | torch.Tensor) -> Predicted:
         """``array`` as the flagged output."""
         tensor = (
@@ -333,40 +263,6 @@ class AttributionContext:
             else torch.from_numpy(array.reshape(self.shape))
         )
         return [Output("", None)] * self.index + [Output("", tensor)]
-
-
-def _as_safe(before: Any, after: Any) -> bool:
-    """Whether two calls differ only in floating-point numbers and strings, so that an unchecked
-    kernel computes the same addresses."""
-    if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
-        if before.shape != after.shape or before.dtype != after.dtype:
-            return False
-        return (
-            before.dtype.is_floating_point
-            or before.is_complex()
-            or after is before
-            or bool(torch.equal(before, after))
-        )
-    if isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
-        return len(before) == len(after) and all(map(_as_safe, before, after))
-    if isinstance(before, dict) and isinstance(after, dict):
-        values = {name: (before.get(name, value), value) for name, value in after.items()}
-        return before.keys() <= after.keys() and all(_as_safe(*pair) for pair in values.values())
-    if isinstance(before, (float, str)):
-        return type(before) is type(after)
-    return before is after or (type(before) is type(after) and bool(before == after))
-
-
-def unchanged_call(arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments as they are, for hypotheses that replace the function."""
-    return list(arguments.args), dict(arguments.kwargs)
-
-
-def flat(tensor: torch.Tensor) -> Doubles:
-    """A tensor's numbers in float64, complex ones as pairs."""
-    tensor = tensor.detach().resolve_conj()
-    tensor = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-    return np.ascontiguousarray(tensor.to(torch.float64).reshape(-1).numpy())
 
 
 def _same_class(a: Doubles, b: Doubles) -> npt.NDArray[np.bool_]:

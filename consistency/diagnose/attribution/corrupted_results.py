@@ -7,7 +7,8 @@ import functools
 import numpy as np
 import torch
 
-from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted
+from .context import AttributionContext
+from .simulation import FaultHypothesis, Hypotheses, Predicted
 
 _MIN_ERROR = 100.0  # units: smaller errors hardly change the order
 _FLOAT32 = 2.0**-24  # the relative error of a constant in float32

@@ -22,9 +22,10 @@ from . import (
     storage_faults,
     truncated_steps,
 )
-from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, unchanged_call
+from .context import AttributionContext
 from .fewer_bits import rounded
 from .normalizations import VARIANCES
+from .simulation import FaultHypothesis, Hypotheses, Predicted, unchanged_call
 from .writes import dropped_duplicates, lost_writes
 
 _HALF_BITS = 11

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from ...core.dtypes import TORCH, form_of, name_of
-from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, unchanged_call
+from .context import AttributionContext
 from .fewer_bits import rounded
+from .simulation import FaultHypothesis, Hypotheses, Predicted, unchanged_call
 
 Formula = Callable[..., torch.Tensor]
 # Operators and the factor of the result in a difference from 1.

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from ...core.dtypes import TORCH
-from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, unchanged_call
+from .context import AttributionContext
+from .simulation import FaultHypothesis, Hypotheses, Predicted, unchanged_call
 
 _WORDS = "zeros that fill a tile take part in the comparison"
 _LARGEST = frozenset({"max", "amax", "cummax", "maximum"})

@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 
 from . import normalizations
-from .context import AttributionContext, FaultHypothesis, Hypotheses, unchanged_call
+from .context import AttributionContext
 from .normalizations import Formula
+from .simulation import FaultHypothesis, Hypotheses, unchanged_call
 
 
 def hypotheses(context: AttributionContext) -> Hypotheses:

@@ -14,7 +14,8 @@ import torch
 from ...backends._cotangents import differentiated
 from ...backends._outputs import limited
 from ...generate.materialize import Arguments
-from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted
+from .context import AttributionContext
+from .simulation import FaultHypothesis, Hypotheses, Predicted
 
 _SELECTING = ("sort", "msort", "topk", "nn.functional.max_unpool", "cummax", "cummin")
 _SCANS = ("cummax", "cummin")

@@ -12,7 +12,8 @@ import torch
 from ...backends._outputs import limited
 from ...core.trees import map_leaves
 from ...operators.refusals import REFUSALS
-from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, unchanged_call
+from .context import AttributionContext
+from .simulation import FaultHypothesis, Hypotheses, Predicted, unchanged_call
 from .wrong_elements import substituted
 
 # × Σ|terms|: 16 roundings, as the sum of some 256 terms in any order leaves

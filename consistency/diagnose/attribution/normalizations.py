@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted
+from .context import AttributionContext
+from .simulation import FaultHypothesis, Hypotheses, Predicted
 
 Formula = Callable[..., Any]
 NORMS = (

@@ -10,8 +10,10 @@ import torch
 from ...core.model import Output
 from ...generate.materialize import Adjust
 from .accumulators import replayed_sums, representable, short_results
-from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, flat
+from .context import AttributionContext
 from .fewer_bits import part_by_part, rounded, to_bfloat16_and_back
+from .simulation import FaultHypothesis, Hypotheses, Predicted, flat
+from .special_values import flushed_inputs
 
 
 def hypotheses(context: AttributionContext) -> Hypotheses:
@@ -52,6 +54,7 @@ def _inputs(context: AttributionContext) -> Hypotheses:
     yield FaultHypothesis(
         "flushed-subnormals", "flushed subnormals", functools.partial(_flush_outputs, context)
     )
+    yield from flushed_inputs(context)
     if context.form.precision > 11:
         if context.operator.error.magnitude == "products":
             yield FaultHypothesis(

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, unchanged_call
+from .context import AttributionContext
+from .simulation import FaultHypothesis, Hypotheses, Predicted, unchanged_call
 
 _WITH_BETA = ("addmm", "addmv", "addbmm", "baddbmm", "addr")
 
@@ -24,19 +25,13 @@ def hypotheses(context: AttributionContext, name: str) -> Hypotheses:
             words,
             functools.partial(context.with_inputs, lambda base, position: base + 0.0),
         )
-        if context.form is not None:
-            # Any of them may explain a result; the simplest one is tried first.
-            for words, signed, zeros_too in (
-                ("subnormal inputs taken for zero", True, False),
-                ("subnormal inputs taken for zero", False, False),
-                ("subnormal inputs and -0 taken for +0", False, True),
-            ):
-                flushed = functools.partial(
-                    _flush_subnormals, context.form.smallest_normal, signed, zeros_too
-                )
-                yield FaultHypothesis(
-                    "flushed-subnormals", words, functools.partial(context.with_inputs, flushed)
-                )
+        # Any of them may explain a result; the simplest one is tried first.
+        yield from flushed_inputs(context)
+        for words, zeros_too in (
+            ("subnormal inputs taken for zero", False),
+            ("subnormal inputs and -0 taken for +0", True),
+        ):
+            yield from flushed_inputs(context, words, signed=False, zeros_too=zeros_too)
     if any(t.dtype.is_floating_point and bool(t.isnan().any()) for t in tensors):
         for value, plain in (
             (-math.inf, False),
@@ -72,6 +67,24 @@ def _replace_nan(
     if not base.dtype.is_floating_point:
         return base
     return torch.where(torch.isnan(base), value, base + 0.0 if clear_zero_signs else base)
+
+
+def flushed_inputs(
+    context: AttributionContext,
+    words: str = "subnormal inputs taken for zero",
+    *,
+    signed: bool = True,
+    zeros_too: bool = False,
+) -> Hypotheses:
+    """Zeros in place of subnormal inputs, with their signs if ``signed``, and of zeros of either
+    sign, ``zeros_too``."""
+    if context.form is not None:
+        flushed = functools.partial(
+            _flush_subnormals, context.form.smallest_normal, signed, zeros_too
+        )
+        yield FaultHypothesis(
+            "flushed-subnormals", words, functools.partial(context.with_inputs, flushed)
+        )
 
 
 def _flush_subnormals(

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from ...backends._cotangents import differentiated
-from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, unchanged_call
+from .context import AttributionContext
+from .simulation import FaultHypothesis, Hypotheses, Predicted, unchanged_call
 
 
 def hypotheses(context: AttributionContext) -> Hypotheses:

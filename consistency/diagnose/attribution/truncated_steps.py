@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, unchanged_call
+from .context import AttributionContext
 from .fewer_bits import rounded
+from .simulation import FaultHypothesis, Hypotheses, Predicted, unchanged_call
 
 Formula = Callable[..., Any]
 _BITS, _LEAST_STEP, _SMALLEST_NORMAL, _LARGEST = 11, 2.0**-24, 2.0**-14, 65504.0

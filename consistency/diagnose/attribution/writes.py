@@ -12,7 +12,8 @@ import torch
 
 from ...backends._cotangents import differentiated
 from ...backends._outputs import limited
-from .context import AttributionContext, FaultHypothesis, Hypotheses, Predicted, unchanged_call
+from .context import AttributionContext
+from .simulation import FaultHypothesis, Hypotheses, Predicted, unchanged_call
 from .wrong_elements import substituted
 
 _ADDING = ("scatter_add", "index_add", "index_put")

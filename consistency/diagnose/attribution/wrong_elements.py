@@ -11,7 +11,8 @@ import torch
 
 from ...core.trees import map_leaves
 from ...generate.materialize import Arguments
-from .context import AttributionContext, FaultHypothesis, Hypotheses
+from .context import AttributionContext
+from .simulation import FaultHypothesis, Hypotheses
 
 Change = Callable[[Arguments, int], torch.Tensor]
 
