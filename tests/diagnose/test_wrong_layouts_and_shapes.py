@@ -30,13 +30,13 @@ class Doing(consistency.Backend):
         return self.deed(args, kwargs)
 
 
-def judged(case: Case, deed: Deed) -> Result:
+def judged(case: Case, deed: Deed, direction: str = "forward") -> Result:
     backend = Doing(operators.get(case.operator), deed)
     (result,) = evaluation.evaluate(
         case,
         [backend],
         tolerances.load(),
-        directions=("forward",),
+        directions=(direction,),
         diagnosis_budget=evaluation.DiagnosisBudget(),
     )
     return result
@@ -120,3 +120,28 @@ def test_numbers_beside_subnormal_ones_are_explained_first() -> None:
     case = Case("atan", "float32", (TensorRecipe((2048,), "float32", ("every", 0, (1 << 21) + 1)),))
     result = judged(case, lambda args, _: torch.atan(args[0]) * 1.01)
     assert result.cause == "scaled"
+
+
+class InOrder(torch.autograd.Function):
+    """Passes on the gradient that arrives as it lies in memory, times ``factor``."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, factor: float) -> torch.Tensor:
+        ctx.factor = factor
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        (arrived,) = gradients
+        if ctx.factor != 1.0:
+            return arrived * ctx.factor, None
+        return arrived.as_strided(arrived.shape, torch.empty(arrived.shape).stride()).clone(), None
+
+
+@pytest.mark.parametrize(("factor", "cause"), [(1.0, "strides-ignored"), (1.25, "scaled")])
+def test_strides_of_a_cotangent_that_are_ignored(factor: float, cause: str) -> None:
+    case = Case("tanh", "float32", (tensor((3, 4, 5)),), cotangent=7, cotangent_layout="transposed")
+    misread = judged(
+        case, lambda args, _: InOrder.apply(torch.tanh(args[0]), factor), direction="backward"
+    )
+    assert misread.cause == cause

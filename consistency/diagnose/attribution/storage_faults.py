@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ...backends._cotangents import differentiated
+from ...core.trees import map_leaves
 from .context import AttributionContext
 from .simulation import FaultHypothesis, Hypotheses, Predicted, unchanged_call
 
@@ -20,6 +21,14 @@ def hypotheses(context: AttributionContext) -> Hypotheses:
             "strides-ignored",
             "the strides of the view that is returned are ignored",
             functools.partial(context.with_call, unchanged_call, _in_line(context.operator)),
+        )
+    if context.backward and context.reference.materials.case.cotangent_layout == "transposed":
+        yield FaultHypothesis(
+            "strides-ignored",
+            "strides of the cotangent ignored",
+            functools.partial(
+                context.with_call, unchanged_call, _with_cotangents_in_order(context.operator)
+            ),
         )
     if context.backward or context.operator.mutates:
         yield from _without_strides(context)
@@ -47,6 +56,33 @@ def _in_line(operator: Any) -> Any:
         whole = view.untyped_storage().nbytes() // view.element_size()
         line = view.as_strided((whole,), (1,), 0)[view.storage_offset() :][: view.numel()]
         return line.reshape(view.shape)
+
+    return call
+
+
+class _ReadInOrder(torch.autograd.Function):
+    """A result whose cotangent is read as if it were contiguous."""
+
+    @staticmethod
+    def forward(ctx: Any, result: torch.Tensor) -> torch.Tensor:
+        return result.view_as(result)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: torch.Tensor) -> Any:
+        (arrived,) = cotangents
+        strides = torch.empty(arrived.shape, device="meta").stride()
+        return arrived.as_strided(arrived.shape, strides).clone()
+
+
+def _with_cotangents_in_order(operator: Any) -> Any:
+    """The operator whose results that have gradients get them in the order of memory."""
+
+    def in_order(result: Any) -> Any:
+        tracked = getattr(result, "requires_grad", False)
+        return _ReadInOrder.apply(result) if tracked else result  # type: ignore[no-untyped-call]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return map_leaves(in_order, (operator.reference or operator)(*args, **kwargs))
 
     return call
 
