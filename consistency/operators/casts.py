@@ -94,6 +94,8 @@ BIG = 2.0**30
 OPERATORS = [
     op("float", unary(ANY), function=torch.Tensor.float),
     op("double", unary(ANY), function=torch.Tensor.double),
+    op("cfloat", unary(ANY), function=torch.Tensor.cfloat),  # type: ignore[attr-defined]
+    op("cdouble", unary(ANY), function=torch.Tensor.cdouble),  # type: ignore[attr-defined]
     op("half", unary(ANY), function=torch.Tensor.half, alternatives=rounded_once(torch.float16)),
     op(
         "bfloat16",

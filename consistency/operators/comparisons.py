@@ -115,6 +115,12 @@ def logical(d: Drawing) -> Call:
     return call(first, d.tensor(d.broadcastable(shape), SPECIAL, **few))
 
 
+def reflected_bits(d: Drawing) -> Call:
+    """As :func:`bits`, called on a tensor: the operand on the right."""
+    one, other = bits(d).args
+    return call(one, other) if isinstance(one, TensorRecipe) else call(other, one)
+
+
 def bits(d: Drawing) -> Call:
     """Two integer tensors, perhaps of two dtypes, or a tensor and a number on either side.
     Shrinks towards two tensors of one dtype."""
@@ -245,5 +251,6 @@ OPERATORS = [
         inplace=InPlaceVariant("logical_not_", destination(), traits=TRAITS | {"inplace"}),
     ),
     *(op(name, bits, dtypes=INTEGRAL) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),
+    *(op(name, reflected_bits, dtypes=INTEGRAL) for name in ("__rand__", "__ror__", "__rxor__")),
     *(op(name, shifted, dtypes=INTEGERS) for name in ("bitwise_left_shift", "bitwise_right_shift")),
 ]

@@ -11,6 +11,7 @@ untouched.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -108,6 +109,11 @@ def made(d: Drawing) -> Call:
     return call(list(sizes(d)), dtype=DType(d.dtype))
 
 
+def like(d: Drawing) -> Call:
+    """Of the shape and the dtype of a tensor, whatever its layout."""
+    return call(d.tensor(sizes(d), NUMBERS))
+
+
 def of_uniform(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
     return flags((outputs[0] >= 0.0) & (outputs[0] < 1.0), likely.uniform(outputs[0]))
 
@@ -140,15 +146,34 @@ def integers(d: Drawing) -> Call:
     return call(low, low + d.integer(1, 100), list(sizes(d)), dtype=DType(d.dtype))
 
 
+def integers_like(d: Drawing) -> Call:
+    low = d.integer(-100, 100)
+    return call(d.tensor(sizes(d), PLAIN), low, low + d.integer(1, 100))
+
+
+def of_integers_like(args: Args, kwargs: Kwargs, outputs: Tensors) -> Tensors:
+    return flags(*between(outputs[0], *args[1:]))
+
+
 @hook
 def of_integers(outputs: Tensors, low: Any, high: Any, *_: Any, **__: Any) -> Tensors:
-    """low … high − 1, all alike."""
-    out = outputs[0].to(torch.float64)
+    return flags(*between(outputs[0], low, high))
+
+
+def between(out: torch.Tensor, low: int, high: int) -> Tensors:
+    """Of low … high − 1, all alike: which are possible, and whether they are likely."""
+    out = out.to(torch.float64)
     below: Callable[[torch.Tensor], torch.Tensor] = lambda x: ((x - low) / (high - low)).clamp(  # noqa: E731
         0.0, 1.0
     )
     possible = (out >= low) & (out < high) & (out == out.floor())
-    return flags(possible, likely.follows(out, lambda x: below(x + 1.0), below))
+    return possible, likely.follows(out, lambda x: below(x + 1.0), below)
+
+
+def waited(out: torch.Tensor, p: float) -> torch.Tensor:
+    """Whether the first success at the k-th trial is as likely as (1 − p)ᵏ⁻¹·p says."""
+    until: Callable[[torch.Tensor], torch.Tensor] = lambda x: 1.0 - (1.0 - p) ** x.clamp(min=0.0)  # noqa: E731
+    return likely.follows(out.to(torch.float64), until, lambda x: until(x - 1.0))
 
 
 def permutation(d: Drawing) -> Call:
@@ -188,7 +213,7 @@ def filled(possible: Callable[..., torch.Tensor], test: Callable[..., torch.Tens
         plausible = flags(possible(out, *parameters), test(out, *parameters))
         if len(outputs) < 2:
             return plausible
-        before = x.as_strided((outputs[1].numel(),), (1,), 0)
+        before = x.as_strided((outputs[1].numel(),), (1,), 0).to(outputs[1].dtype)
         after = before.clone()
         after.as_strided(x.shape, x.stride(), x.storage_offset()).copy_(out)
         memory_intact = torch.isclose(
@@ -236,5 +261,36 @@ OPERATORS = [
         rate: likely.uniform(-torch.expm1(-rate * x))),
         mutates=(0,),
     ),
+    op(
+        "log_normal_", filling((0.0, -1.0), (1.0, 0.5)),
+        filled(lambda x, mean, deviation: (x > 0.0) & x.isfinite(), lambda x, mean,
+        deviation: likely.normal((x.log() - mean) / deviation)),
+        mutates=(0,),
+    ),
+    op(
+        "cauchy_", filling((0.0, -2.0), (1.0, 0.5)),
+        filled(lambda x, median, width: ~x.isnan(), lambda x, median,
+        width: likely.uniform(0.5 + ((x - median) / width).atan() / math.pi)),
+        mutates=(0,),
+    ),
+    op(
+        "geometric_", filling((0.5, 0.25, 0.875)),
+        filled(lambda x, p: (x >= 1) & (x == x.floor()) & x.isfinite(), waited),
+        dtypes=(*FLOATS, "int64", "int32"), mutates=(0,),
+    ),
+    op(
+        "bernoulli_", filling((0.5, 0.125, 0.0, 1.0)),
+        filled(lambda x, p: (x == 0) | (x == 1), lambda x, p: likely.share(x == 1, p)),
+        dtypes=(*FLOATS, "int64", "int32", "uint8", "bool"), mutates=(0,),
+    ),
+    op(
+        "random_", filling((0, -100), (1, 2, 100)),
+        filled(lambda x, low, high: between(x, low, high)[0], lambda x, low,
+        high: between(x, low, high)[1]),
+        dtypes=(*FLOATS, "int64", "int32"), mutates=(0,),
+    ),
+    op("rand_like", like, of_uniform),
+    op("randn_like", like, of_normal),
+    op("randint_like", integers_like, of_integers_like, dtypes=("int64", "int32", "float32")),
     op("randperm", permutation, of_permutation, dtypes=("int64", "int32")),
 ]

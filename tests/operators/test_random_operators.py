@@ -204,6 +204,14 @@ PLANTED: dict[str, tuple[Deed, ...]] = {
     "normal_": (overwritten(lambda x: x * 1.5), overwritten(lambda x: x + 1.0), beside),
     "exponential_": (overwritten(lambda x: x * 2.0), overwritten(lambda x: -x),
     overwritten(torch.ones_like)),
+    "log_normal_": (overwritten(torch.log), overwritten(lambda x: x * 1.5), beside, returned_only),
+    "cauchy_": (overwritten(lambda x: x * 4.0), overwritten(torch.ones_like), returned_only),
+    "geometric_": (overwritten(lambda x: x - 1), overwritten(torch.ones_like), returned_only),
+    "bernoulli_": (overwritten(lambda x: 1 - x), overwritten(torch.ones_like), returned_only),
+    "random_": (overwritten(lambda x: x + 1), overwritten(torch.zeros_like), returned_only),
+    "rand_like": (constant(0.25), times(0.5), plus(0.25), half_twice),
+    "randn_like": (times(1.25), plus(0.25), constant(0.0), half_twice),
+    "randint_like": (plus(1), constant(0)),
 }  # fmt: skip
 
 
