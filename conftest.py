@@ -23,7 +23,7 @@ from consistency.generate.hypothesis_settings import no_local_constants
 
 # Registered by name, because under CI=true Hypothesis would silently choose a profile of its own.
 hypothesis.settings.register_profile(
-    "pull-request", deadline=None, derandomize=True, database=None, max_examples=60
+    "pull-request", deadline=None, derandomize=True, database=None, max_examples=40
 )
 hypothesis.settings.register_profile("nightly", deadline=None, derandomize=False, max_examples=1000)
 PROFILE = os.environ.get("CONSISTENCY_HYPOTHESIS_PROFILE", "pull-request")

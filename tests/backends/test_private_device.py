@@ -108,11 +108,12 @@ DELICATE = """
 """
 
 
-def test_a_healthy_device_is_not_accused(plug: Plug) -> None:
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_healthy_device_is_not_accused(plug: Plug, dtype: str) -> None:
     """It has the CPU's kernels, and with them what is wrong there in this version of torch."""
     plug()
-    both = ["float32", "float16"], ["forward", "backward"]
-    found = unshrunk(DELICATE.split(), ["cpu", "directml"], *both, examples=1).results
+    found = unshrunk(DELICATE.split(), ["cpu", "directml"], [dtype], examples=1).results
     known_of_the_cpu = {
         (r.case.id, r.direction) for r in found if r.backend == "cpu" and r.verdict.diverges
     }

@@ -115,10 +115,10 @@ def _best(
     sources.insert(0, devices.hypotheses)
     for source in sources:
         for hypothesis in source(context):
-            if time.thread_time() > deadline:
-                break
             if only is not None and hypothesis.name not in only:
                 continue
+            if time.thread_time() > deadline:
+                break
             if hypothesis.name in _BY_THE_DOZEN and surprise < math.log2(_MIN_SIZE):
                 continue  # one of so many fits by chance
             try:
