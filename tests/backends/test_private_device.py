@@ -108,8 +108,7 @@ DELICATE = """
 """
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float16", marks=pytest.mark.nightly)])
 def test_a_healthy_device_is_not_accused(plug: Plug, dtype: str) -> None:
     """It has the CPU's kernels, and with them what is wrong there in this version of torch."""
     plug()
@@ -124,7 +123,8 @@ def test_a_healthy_device_is_not_accused(plug: Plug, dtype: str) -> None:
         if r.verdict.fails and (r.case.id, r.direction) not in known_of_the_cpu
     ]
     assert accused == []
-    assert {r.operator for r in device if r.verdict.tested} == set(DELICATE.split())
+    with_dtype = {name for name in DELICATE.split() if dtype in operators.get(name).dtypes}
+    assert {r.operator for r in device if r.verdict.tested} == with_dtype
 
 
 # Operator, and what a verdict and its explanation must say.
