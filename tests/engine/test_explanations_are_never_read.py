@@ -22,9 +22,10 @@ from consistency.report.summary import RunSummary
 from tests.support.catalog import FAULTS, outcomes
 from tests.support.catalog.model import Fault, constantly
 
+# Not of a fault of every fifth call: how many there are depends on how busy the machine is.
 CAUSES = (
-    "input-modified", "nondeterministic", "float32-instead-of-float64", "tf32-inputs",
-    "strides-ignored", "nan-dropped", "depends-on-batch", "one-pass-variance", "approximation",
+    "input-modified", "float32-instead-of-float64", "tf32-inputs", "strides-ignored",
+    "nan-dropped", "depends-on-batch", "one-pass-variance", "approximation",
 )  # fmt: skip
 # Errors of the last elements that are too small to look for them at other positions: that they are
 # the last ones is all that is known.
