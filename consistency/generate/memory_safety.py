@@ -1,11 +1,13 @@
-"""Calls of public functions whose gradient is written beyond its memory, or where there is none.
+"""Calls of public functions whose gradient is written beyond its memory, or where there is none,
+or that read beyond it.
 
 Where a window of ``max_pool1d``, ``max_pool2d`` or ``max_pool3d`` holds padding only, torch names a
 position outside of the image as that of the maximum, and the gradient is written there
 (docs/findings-gradients.md). None is drawn so; sizes that are changed afterwards are looked at.
 Up to torch 2.13 the kernel of ``group_norm`` for channels_last writes to the gradient of an input
 that tracks none, which ends the process, as some transforms of several long dimensions do
-(:mod:`.long_transforms`).
+(:mod:`.long_transforms`). One of torch's kernels of attention takes keys and values of different
+lengths, which have no meaning, and reads as many keys as there are values.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from .long_transforms import transforms_long_dims
 from .materialize import prepare
 
 _CRASHES_IN_CHANNELS_LAST = frozenset({"nn.functional.group_norm"})
+_ATTENTION = frozenset({"nn.functional.scaled_dot_product_attention", "grouped_query_attention"})
 _RANKS = {f"nn.functional.max_pool{rank}d": rank for rank in (1, 2, 3)}
 
 
@@ -71,9 +74,18 @@ def ends_the_process(operator: Operator, case: Case) -> bool:
     )
 
 
+def reads_beyond(operator: Operator, case: Case) -> bool:
+    """Whether an attention has keys and values of different lengths."""
+    if operator.ruled_by[0] not in _ATTENTION:
+        return False
+    given = dict(zip(("query", "key", "value"), case.args, strict=False)) | dict(case.kwargs)
+    lengths = {empty(given[name]).shape[-2:-1] for name in ("key", "value") if name in given}
+    return len(lengths) > 1
+
+
 def is_unsafe(operator: Operator, case: Case) -> bool:
-    """As :func:`writes_beyond` or :func:`ends_the_process`, of a case."""
-    if ends_the_process(operator, case):
+    """As :func:`writes_beyond`, :func:`reads_beyond` or :func:`ends_the_process`, of a case."""
+    if ends_the_process(operator, case) or reads_beyond(operator, case):
         return True
     if operator.ruled_by[0] not in _RANKS:
         return False

@@ -25,7 +25,7 @@ from ..operators.declare import Call, Operator
 from .layouts import inverse
 from .long_transforms import transforms_long_dims
 from .materialize import literal, prepare
-from .memory_safety import ends_the_process, writes_beyond
+from .memory_safety import ends_the_process, reads_beyond, writes_beyond
 
 PERIOD = 8  # cases of a batch, of which one is varied
 ATTEMPTS = 3  # variations of a case that are tried: not every call is possible
@@ -100,7 +100,7 @@ def is_possible(operator: Operator, case: Case) -> bool:
     hangs on no rounding. (Shape functions alone take a bias of the wrong size.)"""
     if not _destination_fits(operator, case) or _results(operator, case) > MOST_RESULTS:
         return False
-    if transforms_long_dims(operator, case):
+    if transforms_long_dims(operator, case) or reads_beyond(operator, case):
         return False
     try:
         arguments = prepare(case).build()

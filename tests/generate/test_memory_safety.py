@@ -52,6 +52,16 @@ def test_others_are_not_looked_at() -> None:
     assert not is_unsafe(operators.get("exp"), Case("exp", "float32", (image,)))
 
 
+@pytest.mark.parametrize(("keys", "values"), [(9, 2), (2, 9), (9, 9)])
+def test_keys_and_values_of_different_lengths(keys: int, values: int) -> None:
+    name = "nn.functional.scaled_dot_product_attention"
+    shapes = ((1, 3, 4), (1, keys, 4), (1, values, 4))
+    case = Case(name, "float32", tuple(TensorRecipe(s, "float32", stop=99) for s in shapes))
+    operator = operators.get(name)
+    assert is_unsafe(operator, case) == (keys != values)
+    assert is_possible(operator, case) == (keys == values)
+
+
 def test_a_smaller_case_that_is_unsafe_is_not_run() -> None:
     predicate = FailurePredicate(
         operators.get(NAME), resolve("cpu"), tolerances.load(), "backward", "all", math.inf
