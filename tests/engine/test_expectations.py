@@ -206,6 +206,18 @@ def test_what_no_longer_happens_is_said_only_where_it_was_looked_at(write: Write
     assert [s.status for s in few.values()] in ([], ["not exercised"])
 
 
+def test_of_two_entries_for_the_same_failures_neither_is_said_to_be_obsolete(write: Write) -> None:
+    another = ENTRY | {"when": "layout(arg0) != contiguous and K > 0"}
+    found, standings = run(Faulty(), write(ENTRY, another), seed=1)
+    assert not found.failures
+    assert sorted(s.status for s in standings.values()) == ["happens", "not exercised"]
+    (second,) = (s for s in standings.values() if not s.failed)
+    assert second.shared == sum(s.failed for s in standings.values())
+    several = second.plus(second)
+    assert several.passed >= several.enough
+    assert several.status == "not exercised"
+
+
 def test_an_expired_entry_excuses_nothing_and_the_failure_says_so(write: Write) -> None:
     path = write(expires=datetime.date(2026, 1, 31))
     found, standings = run(Faulty(), path, seed=1, examples=8)

@@ -24,15 +24,16 @@ MOST_TEXT = 400  # characters of a name or a reason
 HAPPENS, GONE, EXPIRED, OTHERWISE, MISNAMED, IDLE = (
     "happens", "no longer happens", "expired", "otherwise", "matches nothing", "not exercised",
 )  # fmt: skip
-_COUNTS = ("failed", "passed", "otherwise", "grown", "expired")
+_COUNTS = ("failed", "passed", "otherwise", "grown", "expired", "shared")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownStatus:
     """The results that one entry covers: ``failed`` as expected, ``passed``, exceeded max_rho
-    (``grown``), would have been expected before it ``expired``, or failed ``otherwise``. ``enough``
-    passing results without a failure mean that it no longer happens. ``rho`` is the largest ×
-    budget that was expected. ``problem`` describes a misspelled name."""
+    (``grown``), would have been expected before it ``expired``, or failed ``otherwise``; ``shared``
+    failures are excused by an entry before it, and this one would excuse them, too. ``enough``
+    passing results without any of these failures mean that it no longer happens. ``rho`` is the
+    largest × budget that was expected. ``problem`` describes a misspelled name."""
 
     entry: str
     place: str
@@ -48,6 +49,7 @@ class KnownStatus:
     otherwise: int = 0
     grown: int = 0
     expired: int = 0
+    shared: int = 0
     rho: float = 0.0
     problem: str = ""
 
@@ -61,7 +63,7 @@ class KnownStatus:
             return EXPIRED
         if self.otherwise or self.grown:
             return OTHERWISE
-        return GONE if self.passed >= self.enough else IDLE
+        return GONE if self.passed >= self.enough and not self.shared else IDLE
 
     @property
     def covered(self) -> int:

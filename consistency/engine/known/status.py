@@ -85,7 +85,9 @@ class StatusCollector:
     def _kind(self, entry: Expectation, result: Result) -> str:
         """How a covered result counts for an entry; empty if it does not count."""
         if result.known is not None:
-            return "failed" if result.known.entry == entry.id else ""
+            if result.known.entry == entry.id:
+                return "failed"
+            return "shared" if result.known.verdict in entry.verdicts else ""
         if not result.verdict.fails:
             if result.verdict.kind is VerdictKind.KNOWN or (
                 not self.repeated and _ONLY_IF_REPEATED.issuperset(entry.verdicts)
