@@ -22,7 +22,7 @@ from tests.support.paths import ROOT
 
 TABLE: Outcomes = read()
 LISTED = [bug for bug in BUGS if TABLE.noticed(bug) == QUICK]
-HANDED = [bug for bug in BUGS if bug not in LISTED and TABLE.rows.get(bug.issue, {}).get("handed")]
+HANDED = [bug for bug in BUGS if TABLE.rows.get(bug.issue, {}).get("handed")]
 MORE = ((15, 1), (30, 2))  # (examples, seed), with other versions only
 
 
@@ -61,9 +61,10 @@ def test_a_quick_run_notices(bug: Bug) -> None:
     assert seen.noticed, f"{bug.issue} is no longer noticed: touched {seen.touched} of {seen.drawn}"
 
 
+@pytest.mark.one_in(30)
 @pytest.mark.parametrize("bug", HANDED, ids=[bug.issue for bug in HANDED])
 def test_the_input_of_the_report_fails(bug: Bug) -> None:
-    """What a quick run does not reach, the judge notices when it is handed the report's input."""
+    """Whatever a run draws, the judge notices the bug when it is handed the report's input."""
     seen = handed(bug)
     assert seen is not None
     assert not seen.accused, seen.accused[0]
