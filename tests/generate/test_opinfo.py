@@ -112,7 +112,6 @@ def test_declared_and_undeclared_operators() -> None:
 
 
 @pytest.mark.parametrize(("name", "reason"), [
-    ("rand_like", "its result is random"),
     ("new_empty_strided", "uninitialized"),
     ("uniform", "random"),
 ])  # fmt: skip

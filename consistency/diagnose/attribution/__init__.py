@@ -25,6 +25,7 @@ from . import (
     wrong_elements,
 )
 from .context import AttributionContext
+from .scans import scanned_dim, share_of_steps
 from .simulation import FaultHypothesis
 
 MIN_SHARE = 0.9
@@ -176,9 +177,11 @@ def precision_loss(
     Where the steps of half precision are rounded to it one by one, a row that is divided by a
     rounded length has the rounding of that in all of its elements, and the rounding of an input or
     of a cotangent does the same: there correlation is no evidence, and the share is what is left of
-    it beyond factors that rows have in common.
+    it beyond factors that rows have in common. Of running sums the steps are compared
+    (:mod:`.scans`).
     """
     best: Cause | None = None
+    scanned = scanned_dim(context)
     independent = not (
         context.form is not None
         and context.form.precision < _SINGLE
@@ -188,7 +191,9 @@ def precision_loss(
         if hypothesis.name in only:
             try:
                 predicted = hypothesis.simulate()
-                share = context.share(predicted)
+                share, correlation = context.share(predicted), None
+                if scanned is not None:
+                    share, correlation = share_of_steps(context, predicted, scanned)
                 if not independent:
                     share = min(share, context.share_beyond_factors(predicted))
             except REFUSALS:
@@ -200,7 +205,8 @@ def precision_loss(
             if share >= _MIN_REDUCTION or (
                 independent
                 and hypothesis.name in _INPUTS
-                and context.correlation(predicted) > _SIGNIFICANT
+                and (context.correlation(predicted) if correlation is None else correlation)
+                > _SIGNIFICANT
             ):
                 best = _cause(share, hypothesis)
     return best
