@@ -189,6 +189,7 @@ def page(found: Coverage) -> Iterator[str]:
 
 
 _ENDS = "torch's CPU ends the process, or does not return"
+_READS = "torch's CPU reads beyond its memory"
 _LEFT_OUT = {
     "nn.functional.group_norm (an image in channels_last that tracks no gradient)": _ENDS,
     "nn.functional.grid_sample (bilinear, border or reflection, NaN beside images)": _ENDS,
@@ -196,6 +197,7 @@ _LEFT_OUT = {
     "nn.functional.multilabel_margin_loss (classes out of range)": _ENDS,
     "floor_divide, remainder and their like (the smallest integer by -1)": _ENDS,
     "fft.fftn, fft.irfftn and their like (several long dims, others inside of them)": _ENDS,
+    "nn.functional.scaled_dot_product_attention (keys and values of different lengths)": _READS,
 }
 
 

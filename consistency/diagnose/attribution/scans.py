@@ -40,7 +40,7 @@ def share_of_steps(
         return 0.0, 0.0
     with np.errstate(all="ignore"):
         error, moved = (
-            _steps(values - context.expected, context.shape, dim) / context.unit
+            _steps(values - context.expected, context, dim) / context.unit
             for values in (context.actual, prediction)
         )
     compared = context.failing & np.isfinite(error) & np.isfinite(moved)
@@ -54,5 +54,9 @@ def share_of_steps(
     return share, float(products.sum()) / spread if spread > 0.0 and math.isfinite(spread) else 0.0
 
 
-def _steps(errors: Doubles, shape: tuple[int, ...], dim: int) -> Doubles:
-    return np.diff(errors.reshape(shape), axis=dim, prepend=0.0).reshape(-1)
+def _steps(errors: Doubles, context: AttributionContext, dim: int) -> Doubles:
+    """Going back, the sums run from the last element to the first."""
+    walks = errors.reshape(context.shape)
+    if context.backward:
+        return -np.diff(walks, axis=dim, append=0.0).reshape(-1)
+    return np.diff(walks, axis=dim, prepend=0.0).reshape(-1)

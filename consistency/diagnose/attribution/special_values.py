@@ -25,8 +25,7 @@ def hypotheses(context: AttributionContext, name: str) -> Hypotheses:
             words,
             functools.partial(context.with_inputs, lambda base, position: base + 0.0),
         )
-        # Any of them may explain a result; the simplest one is tried first.
-        yield from flushed_inputs(context)
+        # Beside zeros with their signs, which `precision` tries.
         for words, zeros_too in (
             ("subnormal inputs taken for zero", False),
             ("subnormal inputs and -0 taken for +0", True),
