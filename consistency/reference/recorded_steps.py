@@ -1,16 +1,14 @@
 """The steps of a function, recorded in the tested dtype and replayed in float64.
 
 They are recorded below autograd, where each step is a torch operator whose result shows its format.
-For a replay, one flat float64 tensor stands for each storage, with the recorded memory layout, so
-that views and in-place writes need no special treatment. Tensors that are not floating-point
-(indices, masks) keep their recorded values.
+For a replay (:mod:`.step_replay`), one flat float64 tensor stands for each storage, with the
+recorded memory layout, so that views and in-place writes need no special treatment. Tensors that
+are not floating-point (indices, masks) keep their recorded values.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,6 +23,16 @@ from ..operators.catalog.aten import moves_numbers
 from ..operators.catalog.signature import signature
 from ..operators.declare import Operator
 from .perturbation import ulp
+from .step_replay import (
+    Place,
+    RecordedStep,
+    ReplayedStep,
+    StepChange,
+    in_float64,
+    replayed,
+    results_of,
+    storage_of,
+)
 
 _ROUNDED_ONCE = 0.6  # ulp; with a smaller error, a result counts as correctly rounded
 _FEW = 32  # numbers below which all may be exact by chance
@@ -32,36 +40,6 @@ _FEW = 32  # numbers below which all may be exact by chance
 
 class UntraceableError(Exception):
     """The steps of a function cannot be recorded or replayed in float64."""
-
-
-@dataclass(slots=True)
-class RecordedStep:
-    """One torch operator, its arguments, what it returned or wrote, and whether that was rounded.
-
-    ``off`` is, per result, the absolute RMS error against float64 on the same numbers, or 0 if
-    correct rounding explains the error.
-    """
-
-    call: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    results: tuple[torch.Tensor | None, ...]
-    rounds: bool = False
-    off: tuple[float, ...] = ()
-
-    @property
-    def writes(self) -> bool:
-        """Whether its results are the arguments that it writes to."""
-        return bool(signature(self.call).written)
-
-    @property
-    def name(self) -> str:
-        """``mean`` of ``aten::mean.dim``, ``mul`` of ``aten::mul_.Tensor``."""
-        return signature(self.call).name.removesuffix("_")
-
-
-# (step, number of the result, result in float64, operands) ↦ the changed result
-StepChange = Callable[[RecordedStep, int, torch.Tensor, list[Any]], torch.Tensor]
 
 
 class RecordedSteps:
@@ -75,7 +53,9 @@ class RecordedSteps:
         backward = direction == "backward"
         arguments = materials.build(gradients=backward and operator.leaves)
         self._inputs = {
-            _storage(base): i for i, base in enumerate(arguments.bases) if base.is_floating_point()
+            storage_of(base): i
+            for i, base in enumerate(arguments.bases)
+            if base.is_floating_point()
         }
         recorder = _Recorder(set(self._inputs))
         try:
@@ -90,6 +70,11 @@ class RecordedSteps:
             raise UntraceableError(f"{type(error).__name__}: {str(error)[:100]}") from error
         self.steps, self._constants = recorder.steps, recorder.constants
         self.outputs = [output.tensor for output in outputs]
+        self._replayed = [ReplayedStep(step) for step in self.steps]
+        self._places = [
+            Place.of(t) if isinstance(t, torch.Tensor) and t.is_floating_point() else None
+            for t in self.outputs
+        ]
         self._alive = arguments  # because storages are identified by their address
 
     @property
@@ -111,48 +96,10 @@ class RecordedSteps:
             storage: arguments.bases[i].detach().clone() for storage, i in self._inputs.items()
         }
         slots |= {storage: numbers.clone() for storage, numbers in self._constants.items()}
-
-        def wide(value: Any) -> Any:
-            if isinstance(value, torch.Tensor):
-                return (
-                    _view_like(slots[_storage(value)], value)
-                    if value.is_floating_point()
-                    else value
-                )
-            return _float64_dtype(value)
-
         try:
-            with torch.no_grad():
-                for step in self.steps:
-                    _replay_step(step, wide, slots, change)
-                return [
-                    wide(t) if isinstance(t, torch.Tensor) and t.is_floating_point() else None
-                    for t in self.outputs
-                ]
+            return replayed(self._replayed, slots, change, self._places)
         except Exception as error:  # an operator without float64, or that rejects these numbers
             raise UntraceableError(f"{type(error).__name__}: {str(error)[:100]}") from error
-
-
-def _replay_step(
-    step: RecordedStep,
-    wide: Callable[[Any], Any],
-    slots: dict[int, torch.Tensor],
-    change: StepChange | None,
-) -> None:
-    args, kwargs = map_leaves(wide, step.args), map_leaves(wide, step.kwargs)
-    returned = step.call(*args, **kwargs)
-    results = _results(step.call, returned, args, kwargs)
-    for number, (recorded, new) in enumerate(zip(step.results, results, strict=True)):
-        if recorded is None or not recorded.is_floating_point():
-            continue
-        if not step.writes:
-            storage = _storage(recorded)
-            slots[storage] = torch.zeros(_storage_size(recorded), dtype=torch.float64)
-            place = _view_like(slots[storage], recorded)
-            place.copy_(new)
-            new = place
-        if change is not None and step.rounds:
-            new.copy_(change(step, number, new, [*_leaves(args), *_leaves(kwargs)]))
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -165,42 +112,47 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        operands = [t for t in (*_leaves(args), *_leaves(kwargs)) if isinstance(t, torch.Tensor)]
+        operands = [t for t in flatten((args, kwargs)) if isinstance(t, torch.Tensor)]
         for tensor in operands:
             self._note_constant(tensor)
-        if signature(func).is_random:
+        schema = signature(func)
+        if schema.is_random:
             raise UntraceableError(f"{func} draws random numbers")
-        with torch.no_grad():
-            before = map_leaves(_copy_to_float64, (args, kwargs))
+        # What is written has other numbers afterwards; of what is not, most calls are views.
+        before = _in_float64(args, kwargs) if schema.all_written else None
         result = func(*args, **kwargs)
         if (zeros := with_memory(result)) is not result:
             return zeros
-        results = _results(func, result, args, kwargs)
-        theirs = {_storage(tensor) for tensor in operands}
+        results = results_of(func, result, args, kwargs)
+        theirs = {storage_of(tensor) for tensor in operands}
         tensors = tuple(r if isinstance(r, torch.Tensor) else None for r in results)
         step = RecordedStep(func, args, kwargs, tensors)
-        if not step.writes and tensors and all(r is None or _storage(r) in theirs for r in tensors):
+        if (
+            not step.writes
+            and tensors
+            and all(r is None or storage_of(r) in theirs for r in tensors)
+        ):
             return result  # a view
         if any(
             r is not None and (r.is_complex() or (step.writes and not r.is_floating_point()))
             for r in tensors
         ):
             raise UntraceableError(f"{func} makes complex numbers, or writes whole ones in place")
-        _measure_rounding(step, *before)
+        _measure_rounding(step, *(before or _in_float64(args, kwargs)))
         self.steps.append(step)
-        self.known |= {_storage(r) for r in tensors if r is not None and r.is_floating_point()}
+        self.known |= {storage_of(r) for r in tensors if r is not None and r.is_floating_point()}
         return result
 
     def _note_constant(self, tensor: torch.Tensor) -> None:
-        if not tensor.is_floating_point() or _storage(tensor) in self.known:
+        if not tensor.is_floating_point() or storage_of(tensor) in self.known:
             return
         if type(tensor) is not torch.Tensor and not isinstance(tensor, torch.nn.Parameter):
             raise UntraceableError(f"a {type(tensor).__name__} takes steps of its own")
         if tensor.device.type != "cpu" or tensor.layout != torch.strided:
             raise UntraceableError("a constant of another kind or on another device")
-        self.known.add(_storage(tensor))
+        self.known.add(storage_of(tensor))
         storage = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
-        self.constants[_storage(tensor)] = storage.to(torch.float64)
+        self.constants[storage_of(tensor)] = storage.to(torch.float64)
 
 
 def _measure_rounding(step: RecordedStep, args: Any, kwargs: Any) -> None:
@@ -210,7 +162,11 @@ def _measure_rounding(step: RecordedStep, args: Any, kwargs: Any) -> None:
     if not floating:
         return
     returned = step.call(*args, **kwargs)
-    exact = _results(step.call, returned, args, kwargs)
+    # What no floating-point number goes into, as zeros, is of the default dtype again.
+    exact = [
+        r.to(torch.float64) if isinstance(r, torch.Tensor) and r.is_floating_point() else r
+        for r in results_of(step.call, returned, args, kwargs)
+    ]
     moves = moves_numbers(step.name) or step.name == "arange"
     few_values = not moves and sum(r.numel() for r in floating) < _FEW
     step.rounds = few_values and any(bool((r != 0).any()) for r in floating)
@@ -230,39 +186,17 @@ def _measure_rounding(step: RecordedStep, args: Any, kwargs: Any) -> None:
     step.off = tuple(off)
 
 
-def _results(func: Any, returned: Any, args: Any, kwargs: Any) -> list[Any]:
-    """The results of a call: the arguments that it writes to, or else what it returns."""
-    schema = signature(func)
-    return _leaves(
-        schema.arguments_named(schema.written, args, kwargs) if schema.written else returned
-    )
+def _in_float64(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Copies of the arguments of a call in float64."""
+    with torch.no_grad():
+        return map_leaves(_copy_to_float64, args), map_leaves(_copy_to_float64, kwargs)
 
 
 def _copy_to_float64(value: Any) -> Any:
     """A copy in float64 with the same memory layout; floating-point dtypes become float64."""
     if isinstance(value, torch.Tensor):
         return value.detach().to(torch.float64, copy=True) if value.is_floating_point() else value
-    return _float64_dtype(value)
-
-
-def _float64_dtype(value: Any) -> Any:
-    return torch.float64 if isinstance(value, torch.dtype) and value.is_floating_point else value
-
-
-def _leaves(value: Any) -> list[Any]:
-    return list(flatten(value))
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
-
-
-def _storage_size(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().nbytes() // tensor.element_size()
-
-
-def _view_like(flat: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    return flat.as_strided(like.shape, like.stride(), like.storage_offset())
+    return in_float64(value)
 
 
 class CastsToFloat64(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -270,4 +204,4 @@ class CastsToFloat64(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ``dtype=torch.float16``."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*map_leaves(_float64_dtype, args), **map_leaves(_float64_dtype, kwargs or {}))
+        return func(*map_leaves(in_float64, args), **map_leaves(in_float64, kwargs or {}))

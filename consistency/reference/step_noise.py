@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ..core import dtypes
-from ..core.trees import map_leaves
+from ..core.trees import flatten, map_leaves
 from .magnitudes import unsigned
 from .perturbation import (
     binade_numbers,
@@ -24,8 +24,8 @@ from .perturbation import (
     seeded_generator,
     ulp,
 )
-from .recorded_steps import RecordedStep
 from .rounding_variance import healthy_variance
+from .step_replay import Arguments, RecordedStep
 
 SHIFT = 2.0**-20  # size of the simulated rounding errors relative to real ones
 # Upper limit of a kernel's own error in float32, in u·max|result|; shorter formats are rounded once
@@ -52,22 +52,22 @@ class StepNoise:
         self._errors: dict[tuple[int, int], Iterator[torch.Tensor]] = {}
 
     def measured(
-        self, step: RecordedStep, number: int, value: torch.Tensor, operands: list[Any]
+        self, step: RecordedStep, number: int, value: torch.Tensor, arguments: Arguments
     ) -> torch.Tensor:
         """The exact result, unchanged; its rounding errors are kept for the replays."""
         if value.numel() * self._replays <= _AT_ONCE:
-            spread = _spread(step, number, value, operands)
+            spread = _spread(step, number, value, arguments)
             self._errors[id(step), number] = _errors(self.generator, value, spread, self._replays)
         return value
 
     def added(
-        self, step: RecordedStep, number: int, value: torch.Tensor, operands: list[Any]
+        self, step: RecordedStep, number: int, value: torch.Tensor, arguments: Arguments
     ) -> torch.Tensor:
         """The result of a replay with the next rounding error."""
         errors = self._errors.get((id(step), number))
         if errors is not None:
             return value + next(errors)
-        spread = _spread(step, number, value, operands)
+        spread = _spread(step, number, value, arguments)
         return value + rounding_noise(self.generator, value).mul_(spread).mul_(SHIFT)
 
 
@@ -89,7 +89,7 @@ def _errors(
 
 
 def _spread(
-    step: RecordedStep, number: int, value: torch.Tensor, operands: list[Any]
+    step: RecordedStep, number: int, value: torch.Tensor, arguments: Arguments
 ) -> torch.Tensor:
     """The width of the interval within which a step rounds: an ulp, and for sums also the error of
     adding many terms."""
@@ -97,8 +97,8 @@ def _spread(
     assert recorded is not None
     spread = ulp(value, dtypes.FORMATS[dtypes.name_of(recorded.dtype)])
     if step.name in _SUMS or step.name in _COUNTED:
-        p, q = _sum_variance(step, number, value, operands)
-        size = _on(unsigned, step, number, operands)
+        p, q = _sum_variance(step, number, value, arguments)
+        size = _on(unsigned, step, number, arguments)
         spread = (
             spread.square() + 12.0 * _SUM_VARIANCE_FACTOR * (p * value.square() + q * size.square())
         ).sqrt_()
@@ -113,13 +113,13 @@ def _spread(
 
 
 def _sum_variance(
-    step: RecordedStep, number: int, value: torch.Tensor, operands: list[Any]
+    step: RecordedStep, number: int, value: torch.Tensor, arguments: Arguments
 ) -> tuple[float, float]:
     """(p, q) of σ² = p·sum² + q·S² for a sum in float32, in which torch also accumulates shorter
     formats."""
-    tensors = [t for t in operands if isinstance(t, torch.Tensor)]
+    tensors = [t for t in flatten(arguments) if isinstance(t, torch.Tensor)]
     if step.name in _COUNTED:
-        terms = largest(_on(_ones, step, number, operands))
+        terms = largest(_on(_ones, step, number, arguments))
     elif step.name in ("sum", "mean", "cumsum"):
         terms = tensors[0].numel() / max(value.numel() if step.name != "cumsum" else 1, 1)
     else:
@@ -133,12 +133,11 @@ def _ones(value: Any) -> Any:
 
 
 def _on(
-    change: Callable[[Any], Any], step: RecordedStep, number: int, operands: list[Any]
+    change: Callable[[Any], Any], step: RecordedStep, number: int, arguments: Arguments
 ) -> torch.Tensor:
     """The step on changed operands: on absolute values, the magnitude of the terms that it sums; on
     ones, their number."""
-    remaining = iter(operands)
-    args, kwargs = map_leaves(lambda _: change(next(remaining)), (step.args, step.kwargs))
+    args, kwargs = map_leaves(change, arguments)
     result = step.call(*args, **kwargs)
     found: torch.Tensor = result[number] if isinstance(result, tuple) else result
     return found
