@@ -95,6 +95,8 @@ TOPICS = {
     "thirtyfourth list frameworks": "A 34th list, of other frameworks",
     "thirtyfifth list": "A 35th list, of torch's backends",
     "thirtyfifth list frameworks": "A 35th list, of other frameworks",
+    "thirtysixth list": "A 36th list, of torch's backends",
+    "thirtysixth list frameworks": "A 36th list, of other frameworks",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 

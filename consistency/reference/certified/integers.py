@@ -1,6 +1,6 @@
 """Exact integer arithmetic; results wrap around when they are written to a tensor.
 
-Undefined results (division by zero, negative exponents, too large shifts) are None: undecided.
+Undefined results (division by zero, negative exponents, negative shifts) are None: undecided.
 """
 
 from __future__ import annotations
@@ -51,14 +51,16 @@ def _power(a: int, b: int) -> int | None:
 
 
 def shifts(bits: int) -> tuple[Function, Function]:
-    """Left and right shifts of numbers with ``bits`` bits; C++ leaves shifts by ``bits`` or more
-    undefined."""
+    """Left and right shifts of numbers with ``bits`` bits: products with 2ᵇ and their inverse,
+    rounded down, of any b, as torch's kernels on the CPU and in CUDA give them, and NumPy's. torch
+    documents those by ``bits`` or more as undefined, but reports of other results were accepted
+    (pytorch#70904, #118265). Those by negative numbers stay undecided."""
 
     def left(a: int, b: int) -> int | None:
-        return a << b if 0 <= b < bits else None
+        return None if b < 0 else a << b if b < bits else 0
 
     def right(a: int, b: int) -> int | None:
-        return a >> b if 0 <= b < bits else None
+        return None if b < 0 else a >> min(b, bits)
 
     return whole_function("left shift", left), whole_function("right shift", right)
 

@@ -102,8 +102,10 @@ def test_powers_wrap_and_narrow_types_do() -> None:
 
 def test_what_is_undefined_is_undecided() -> None:
     ones = torch.tensor([1, 2])
-    assert traced(torch.bitwise_left_shift, ones, torch.tensor([63, 64])) == [-(2**63), None]
+    assert traced(torch.bitwise_left_shift, ones, torch.tensor([63, 64])) == [-(2**63), 0]
+    assert traced(torch.bitwise_left_shift, ones, torch.tensor([2**62, -1])) == [0, None]
     assert traced(torch.bitwise_right_shift, ones, torch.tensor([1, -1])) == [0, None]
+    assert traced(torch.bitwise_right_shift, -ones, torch.tensor([64, 2**62])) == [-1, -1]
     floats = torch.tensor([300.7, -1.5, math.nan, math.inf], dtype=torch.float64)
     assert traced(lambda x: x.to(torch.int8), floats) == [None, -1, None, None]
     assert traced(lambda x: x.to(torch.bool), floats) == [True, True, True, True]
