@@ -210,6 +210,11 @@ LISTS = (
         35, "thirtyfifth*", 20, 17, 18, "of torch's backends and other frameworks",
         "complex numbers of two zeros that fill a tensor; not drawn: 2^24 numbers in one bin",
     ),
+    HeldOut(
+        36, "thirtysixth*", 20, 17, 18, "of torch's backends and other frameworks",
+        "complex matrices of a multiple of three rows, one number that is summed in one place; "
+        "admitted: shifts by as many bits as there are, as not defined",
+    ),
 )  # fmt: skip
 TABLE = """| list | reports | quick run | 50 fresh cases | since | missed, and drawn since |
 |---|---|---|---|---|---|
