@@ -14,7 +14,7 @@ from typing import Any
 
 from ..core.files import write_named, write_text
 from ..core.output import writing
-from ..core.text import format_seconds, one_line, quote
+from ..core.text import format_seconds, one_line, pluralize, quote
 from ..diagnose import determinism
 from ..engine.events import Event, Finished, Handler
 from ..engine.known import standing
@@ -103,8 +103,8 @@ def _about(view: BundleView) -> dict[str, Any]:
     torch = next((keys["torch"] for keys in view.environment.values() if keys.get("torch")), "")
     facts = [
         str(header.get("created", ""))[:16].replace("T", " "), torch and f"torch {torch}",
-        f"{summary.results:,} results",
-        f"{len(view.groups.families):,} operators",
+        pluralize(summary.results, "result"),
+        pluralize(len(view.groups.families), "operator"),
         *(view.corpus_lines or [f"seed {settings.get('seed')}"]),
         "the run did not end" if view.seconds is None else format_seconds(view.seconds),
         "" if header.get("complete", True) else "time budget used up",

@@ -34,7 +34,7 @@ def title(view: BundleView) -> str:
     0``"""
     header, settings = view.header, view.settings
     torch = next((keys["torch"] for keys in view.environment.values() if keys.get("torch")), "")
-    operators = f"{len(view.groups.families):,} operators"
+    operators = pluralize(len(view.groups.families), "operator")
     examples = int(settings.get("examples") or 0)
     fresh = "fresh " * bool(settings.get("shipped"))
     each = f"{pluralize(examples, f'{fresh}case')} each"

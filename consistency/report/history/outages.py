@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...core.text import pluralize
 from ...core.verdict import VERDICTS
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def is_outage(lost: int, operators: int, results: int) -> bool:
 
 
 def describe(lost: int, operators: int) -> str:
-    return f"{lost:,} cases of {operators:,} operators crashed or timed out"
+    return f"{pluralize(lost, 'case')} of {pluralize(operators, 'operator')} crashed or timed out"
 
 
 CODES = tuple(VERDICTS.index(name) for name in LOSSES)

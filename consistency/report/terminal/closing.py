@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...core.text import one_line
+from ...core.text import one_line, pluralize
 from ...engine.known.standing import counted, told
 from ...judge import tolerances
 from .. import failure
@@ -84,7 +84,9 @@ class Closing:
             for group in different(groups)[:MOST_GROUPS]:
                 self._line(f"✗ {failure.headline(group.headed)}")
         if len(failures) > MOST_FAILURES:
-            self._line(f"… and {len(failures) - MOST_FAILURES} more operators fail")
+            rest = len(failures) - MOST_FAILURES
+            fails = pluralize(rest, "more operator fails", "more operators fail")
+            self._line(f"… and {fails}")
         if self.out:
             messages = self.out / "failures" / "*" / "message.txt"
             self._line(f"  the commands that repeat them: {messages}")
