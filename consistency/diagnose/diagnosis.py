@@ -9,7 +9,6 @@ if everything fails.
 from __future__ import annotations
 
 import functools
-import time
 from collections import Counter
 from dataclasses import replace
 
@@ -42,6 +41,7 @@ from .experiments import (
 )
 from .graph_origin import graph_origin
 from .layout_and_batch_causes import cause_by_experiment, cause_by_float64
+from .stopwatch import clock_of
 
 REPEATS = 3
 # found by running in float64 on the same backend
@@ -89,7 +89,8 @@ class DiagnosisBudget:
         )
         count = self._counts[key] = self._counts.get(key, 0) + 1
         cause_counts = self._known_causes.setdefault(key, Counter())
-        start_time = time.monotonic()
+        clock = clock_of(flagged.backend)
+        start_time = clock()
         full = self._affords(count, (case.operator, flagged.backend.name))
         evidence = diagnose(
             flagged, only=None if full else tuple(name for name, _ in cause_counts.most_common())
@@ -100,7 +101,7 @@ class DiagnosisBudget:
             full = self._unexplained[key] <= self.unexplained
             evidence = diagnose(flagged) if full else evidence
         if full:
-            self.effort -= time.monotonic() - start_time
+            self.effort -= clock() - start_time
             if evidence.cause is not None:
                 cause_counts[evidence.cause.name] += 1
             return evidence
@@ -142,7 +143,8 @@ def _diagnosed(flagged: FlaggedResult, only: tuple[str, ...] | None, quick: bool
         return evidence  # every run gives other numbers, which explains nothing
     contexts = _contexts(flagged.reference, flagged.outcome, judgment)
     context = contexts[0] if contexts else None
-    deadline = time.monotonic() + SECONDS
+    clock = clock_of(flagged.backend)
+    deadline = clock() + SECONDS
     can_rerun = not flagged.backend.is_recorded
     if can_rerun and "random" not in flagged.operator.traits:
         evidence = _measure_repeatability(flagged, evidence, context, 1 if quick else REPEATS)
@@ -196,7 +198,7 @@ def _diagnosed(flagged: FlaggedResult, only: tuple[str, ...] | None, quick: bool
     trial_rhos: dict[str, float] = {}
     for name, trial in experiments(flagged):
         # Without the layout's nothing else can be concluded, however little time is left.
-        if name != CONTIGUOUS and time.monotonic() > deadline:
+        if name != CONTIGUOUS and clock() > deadline:
             break
         outcome = trial()
         if outcome is not None and outcome.ok:

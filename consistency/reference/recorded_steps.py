@@ -24,9 +24,9 @@ from ..operators.catalog.signature import signature
 from ..operators.declare import Operator
 from .perturbation import ulp
 from .step_replay import (
-    Place,
     RecordedStep,
     ReplayedStep,
+    SlotRegion,
     StepChange,
     in_float64,
     replayed,
@@ -72,7 +72,7 @@ class RecordedSteps:
         self.outputs = [output.tensor for output in outputs]
         self._replayed = [ReplayedStep(step) for step in self.steps]
         self._places = [
-            Place.of(t) if isinstance(t, torch.Tensor) and t.is_floating_point() else None
+            SlotRegion.of(t) if isinstance(t, torch.Tensor) and t.is_floating_point() else None
             for t in self.outputs
         ]
         self._alive = arguments  # because storages are identified by their address

@@ -51,7 +51,7 @@ StepChange = Callable[[RecordedStep, int, torch.Tensor, Arguments], torch.Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SlotRegion:
     """Where in the slot of a storage the numbers of a recorded tensor lie."""
 
     storage: int
@@ -62,7 +62,7 @@ class Place:
     slot_size: int
 
     @classmethod
-    def of(cls, tensor: torch.Tensor) -> Place:
+    def of(cls, tensor: torch.Tensor) -> SlotRegion:
         """That of a recorded tensor."""
         size = tensor.untyped_storage().nbytes() // tensor.element_size()
         offset = int(tensor.storage_offset())
@@ -100,7 +100,8 @@ class ReplayedStep:
         self._args = [_Argument(value) for value in step.args]
         self._kwargs = {name: _Argument(value) for name, value in step.kwargs.items()}
         self._places = [
-            Place.of(r) if r is not None and r.is_floating_point() else None for r in step.results
+            SlotRegion.of(r) if r is not None and r.is_floating_point() else None
+            for r in step.results
         ]
 
     def __call__(self, slots: Slots, change: StepChange | None) -> None:
@@ -129,9 +130,9 @@ class _Argument:
 
     def __init__(self, value: Any) -> None:
         self._value = map_leaves(_place_or_constant, value)
-        self._place = self._value if isinstance(self._value, Place) else None
+        self._place = self._value if isinstance(self._value, SlotRegion) else None
         self._nested = self._place is None and any(
-            isinstance(leaf, Place) for leaf in flatten(self._value)
+            isinstance(leaf, SlotRegion) for leaf in flatten(self._value)
         )
 
     def read(self, slots: Slots) -> Any:
@@ -140,13 +141,13 @@ class _Argument:
         if not self._nested:
             return self._value
         return map_leaves(
-            lambda leaf: leaf.read(slots) if isinstance(leaf, Place) else leaf, self._value
+            lambda leaf: leaf.read(slots) if isinstance(leaf, SlotRegion) else leaf, self._value
         )
 
 
 def replayed(
     steps: Iterable[ReplayedStep], slots: Slots, change: StepChange | None,
-    outputs: Iterable[Place | None],
+    outputs: Iterable[SlotRegion | None],
 ) -> list[torch.Tensor | None]:  # fmt: skip
     """What is at the places of the outputs after all steps; changes the slots."""
     with torch.no_grad():
@@ -169,7 +170,7 @@ def storage_of(tensor: torch.Tensor) -> int:
 
 def _place_or_constant(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and value.is_floating_point():
-        return Place.of(value)
+        return SlotRegion.of(value)
     return in_float64(value)
 
 
