@@ -123,7 +123,8 @@ The rows of the first eight sections flatter: inputs were chosen with them in vi
 further reports were therefore collected by somebody who had not seen how inputs are drawn, taken as
 a search gave them, and measured before anything was changed for them: {of} reports, of which a
 quick run noticed {noticed}. Ten healthy twins were accused: one was written wrongly, eight met
-defects of torch's own that are expected by the CPU's name only (one was not yet), one a NaN whose weight is 0.
+defects of torch's own that are expected by the CPU's name only (one was not yet), one a NaN whose
+weight is 0.
 **Of a new report, expect a half to nine tenths to be noticed by a quick run** (the last list:
 {last}), least where only torch's own backends are asked. What helps one list seldom helps the next:
 what is still wrong there is wrong where several conditions meet. Other frameworks' test suites
