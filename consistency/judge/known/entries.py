@@ -268,8 +268,11 @@ def by_operator(entries: Sequence[Expectation]) -> NamedEntries:
 
 
 def asks_for_cpu(entries: Iterable[Expectation], operator: str) -> bool:
-    """Whether an entry depends on what torch's CPU makes of the same case."""
-    return any(e.as_cpu and _is_named(operator, e.operator) for e in _naming(entries, (operator,)))
+    """Whether an entry is about what torch's CPU makes of the same case."""
+    return any(
+        (e.as_cpu or is_backend("cpu", e.backend)) and _is_named(operator, e.operator)
+        for e in _naming(entries, (operator,))
+    )
 
 
 def _naming(entries: Iterable[Expectation], names: tuple[str, ...]) -> Iterable[Expectation]:
