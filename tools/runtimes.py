@@ -25,7 +25,7 @@ from consistency.backends.runtimes.onnx_runtime import OnnxRuntime
 from consistency.core.detail import NotBegun
 from consistency.core.model import Case, Result
 from consistency.core.verdict import VerdictKind
-from consistency.diagnose.diagnosis import DiagnosisBudget
+from consistency.diagnose.diagnosis_budget import DiagnosisBudget
 from consistency.diagnose.evaluation import evaluate
 from consistency.diagnose.known_results import expected
 from consistency.judge import tolerances

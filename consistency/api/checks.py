@@ -20,7 +20,7 @@ from ..core.case_source import YOURS, call_source
 from ..core.model import Case, Result
 from ..core.trees import flatten
 from ..core.verdict import VerdictKind
-from ..diagnose.diagnosis import DiagnosisBudget
+from ..diagnose.diagnosis_budget import DiagnosisBudget
 from ..diagnose.evaluation import evaluate, unavailable
 from ..errors import Divergence, UsageError, did_you_mean
 from ..generate.materialize import case_of, prepare

@@ -23,10 +23,11 @@ from ..reference import Reference
 from ..reference.high_precision import ITSELF_OFF
 from .backend_rules import judgment, policy_of
 from .case_judgment import CaseJudgment
-from .diagnosis import DiagnosisBudget, diagnose_formula, diagnose_precision_loss
+from .diagnosis_budget import DiagnosisBudget
 from .experiments import FlaggedResult
 from .known_results import is_known
 from .two_answers import TwoAnswers
+from .within_budget import diagnose_formula, diagnose_precision_loss
 
 
 @dataclass

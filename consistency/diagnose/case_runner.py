@@ -15,7 +15,7 @@ from ..generate.calls.generic_error import generically
 from ..judge.tolerances import Tolerances
 from ..operators.declare import Operator
 from . import evaluation, large_cases
-from .diagnosis import DiagnosisBudget
+from .diagnosis_budget import DiagnosisBudget
 
 JUDGING_FAILED = "the harness itself failed to judge this case"
 # Raised by error models for calls with an unexpected signature.

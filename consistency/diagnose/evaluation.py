@@ -19,7 +19,7 @@ from ..reference import Reference, quiet
 from ..reference.high_precision import refine
 from .backend_verdict import BackendVerdict
 from .case_judgment import CaseJudgment
-from .diagnosis import DiagnosisBudget
+from .diagnosis_budget import DiagnosisBudget
 from .known_results import expected
 from .two_answers import is_checked, two_answers
 

@@ -21,7 +21,7 @@ from ..judge.rules import Rules
 from ..operators.declare import Operator
 from ..reference import quiet
 from . import evaluation
-from .diagnosis import DiagnosisBudget
+from .diagnosis_budget import DiagnosisBudget
 
 _CPU = Cpu()
 _MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|bad_alloc", re.I)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from ..backends.subprocess.backend import AHEAD
 from ..core.model import DIRECTIONS
 from ..diagnose.case_runner import JUDGING_FAILED, judge_case
-from ..diagnose.diagnosis import DiagnosisBudget
+from ..diagnose.diagnosis_budget import DiagnosisBudget
 from ..reference.high_precision import EACH
 from .config import RunConfig, configure, operator_dtypes
 from .events import Event, Handler, ResumeState, dispatch

@@ -16,7 +16,7 @@ from ..backends.base import Backend
 from ..core.model import DIRECTIONS, Case, Outcome, Result
 from ..core.text import pluralize
 from ..core.verdict import OutcomeStatus, Verdict, VerdictKind
-from ..diagnose.diagnosis import DiagnosisBudget
+from ..diagnose.diagnosis_budget import DiagnosisBudget
 from ..errors import BundleError, ConsistencyError, UsageError
 from ..generate.calls.case_operator import operator_of
 from ..generate.calls.generic_error import GENERIC

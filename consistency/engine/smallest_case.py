@@ -12,7 +12,7 @@ from ..backends.base import Backend
 from ..core.model import Case, Result
 from ..core.verdict import VerdictKind
 from ..diagnose.case_runner import judge_case
-from ..diagnose.diagnosis import DiagnosisBudget
+from ..diagnose.diagnosis_budget import DiagnosisBudget
 from ..diagnose.shrink.failure_signature import (
     CausePreservingDiagnosis,
     FailureSignature,

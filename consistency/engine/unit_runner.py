@@ -16,7 +16,7 @@ from ..diagnose import determinism, evaluation, precision_scaling
 from ..diagnose.backend_rules import policy_of
 from ..diagnose.case_runner import judge_case
 from ..diagnose.cause_vote import representative
-from ..diagnose.diagnosis import DiagnosisBudget
+from ..diagnose.diagnosis_budget import DiagnosisBudget
 from ..diagnose.known_results import expected
 from ..errors import RecipeError
 from ..generate.exhaustive import is_exhaustive

@@ -23,7 +23,7 @@ from consistency.core.recipe import TensorRecipe
 from consistency.core.verdict import Verdict
 from consistency.diagnose.attribution import context, fewer_bits
 from consistency.diagnose.case_runner import judge_case
-from consistency.diagnose.diagnosis import EFFORT_SECONDS, DiagnosisBudget
+from consistency.diagnose.diagnosis_budget import EFFORT_SECONDS, DiagnosisBudget
 from consistency.engine import engine
 from consistency.engine.case_health import ordinary
 from consistency.generate import exhaustive

@@ -11,7 +11,7 @@ import pytest
 from consistency.backends.runtimes.onnx_runtime import OnnxRuntime
 from consistency.core.model import Outcome, Result
 from consistency.core.verdict import OutcomeStatus, VerdictKind
-from consistency.diagnose.diagnosis import DiagnosisBudget
+from consistency.diagnose.diagnosis_budget import DiagnosisBudget
 from consistency.diagnose.evaluation import evaluate
 from consistency.errors import Unsupported
 from consistency.judge import tolerances

@@ -25,7 +25,7 @@ from consistency.backends.subprocess.backend import SubprocessBackend
 from consistency.core.dtypes import real_of
 from consistency.core.model import Case, Result
 from consistency.core.recipe import TensorRecipe
-from consistency.diagnose.diagnosis import DiagnosisBudget
+from consistency.diagnose.diagnosis_budget import DiagnosisBudget
 from consistency.diagnose.shrink import MinimalCase, Progress, minimize
 from consistency.diagnose.shrink.failure_signature import initial_verdict
 from consistency.diagnose.shrink.tensor_edits import with_literals

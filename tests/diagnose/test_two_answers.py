@@ -17,7 +17,7 @@ from consistency.core.detail import Contradiction, ReferenceWrong, Unproved
 from consistency.core.model import Case, Result
 from consistency.core.recipe import TensorRecipe
 from consistency.diagnose import two_answers
-from consistency.diagnose.diagnosis import DiagnosisBudget
+from consistency.diagnose.diagnosis_budget import DiagnosisBudget
 from consistency.diagnose.evaluation import evaluate
 from consistency.generate.materialize import case_of, prepare
 from consistency.generate.search import batch

@@ -18,7 +18,7 @@ import torch
 
 from consistency import operators
 from consistency.core.recipe import TensorRecipe
-from consistency.diagnose.diagnosis import DiagnosisBudget
+from consistency.diagnose.diagnosis_budget import DiagnosisBudget
 from consistency.generate.search import batch
 from consistency.operators.declare import Operator
 from tests.support.catalog import memory, outcomes, precision

@@ -15,7 +15,7 @@ from consistency import operators
 from consistency.backends.cpu import Cpu
 from consistency.core.model import Case, Result
 from consistency.diagnose.case_runner import judge_case
-from consistency.diagnose.diagnosis import DiagnosisBudget
+from consistency.diagnose.diagnosis_budget import DiagnosisBudget
 from consistency.diagnose.shrink import minimize
 from consistency.engine import engine
 from consistency.engine.events import Judged, Minimized

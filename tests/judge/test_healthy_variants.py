@@ -13,7 +13,7 @@ import torch
 import consistency
 from consistency.backends import resolve
 from consistency.core.model import Case, Result
-from consistency.diagnose.diagnosis import DiagnosisBudget
+from consistency.diagnose.diagnosis_budget import DiagnosisBudget
 from consistency.diagnose.evaluation import evaluate
 from consistency.judge.tolerances import load
 from consistency.operators import get

@@ -15,7 +15,7 @@ from ...core.case_source import YOURS
 from ...core.model import Case, Result
 from ...core.trees import tensors_in
 from ...core.verdict import OutcomeStatus, Verdict, VerdictKind
-from ...diagnose.diagnosis import DiagnosisBudget
+from ...diagnose.diagnosis_budget import DiagnosisBudget
 from ...diagnose.evaluation import evaluate
 from ...errors import RecipeError, UsageError
 from ...generate.calls.example_calls import DerivedCase, ExampleCall, small_enough

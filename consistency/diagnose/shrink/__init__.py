@@ -18,7 +18,7 @@ from ...core.verdict import VerdictKind
 from ...errors import UsageError
 from ...judge.tolerances import Tolerances
 from ...operators.declare import Operator
-from ..diagnosis import DiagnosisBudget
+from ..diagnosis_budget import DiagnosisBudget
 from . import nondeterministic_failures
 from .failure_predicate import FailurePredicate, Progress
 from .failure_signature import initial_verdict

@@ -18,7 +18,7 @@ from ...judge.tolerances import Tolerances
 from ...operators.declare import UNCHECKED, Operator
 from ...reference.high_precision import EACH
 from .. import case_runner
-from ..diagnosis import DiagnosisBudget
+from ..diagnosis_budget import DiagnosisBudget
 from .failure_signature import FailureSignature, SingleCauseDiagnosis, initial_verdict
 from .tensor_edits import numbers_in
 

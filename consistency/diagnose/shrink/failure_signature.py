@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ...core.model import Cause, Evidence, Result, Worst
 from .. import diagnosis
-from ..diagnosis import DiagnosisBudget
+from ..diagnosis_budget import DiagnosisBudget
 from ..experiments import FlaggedResult
 
 _LARGE_RHO, _MIN_RHO = 100.0, 10.0  # × budget: an original above the first stays above the second

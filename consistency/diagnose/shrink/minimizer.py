@@ -13,7 +13,7 @@ from ...core.verdict import VerdictKind
 from ...errors import RecipeError
 from ...generate import search as generate
 from ...generate.exhaustive import is_exhaustive
-from ..diagnosis import DiagnosisBudget
+from ..diagnosis_budget import DiagnosisBudget
 from . import (
     arguments,
     cotangents,

@@ -19,8 +19,9 @@ from ...core.recipe import TensorRecipe
 from ...core.verdict import VerdictKind
 from ...errors import RecipeError
 from ...generate import search
-from .. import determinism, diagnosis, precision_scaling
+from .. import determinism, precision_scaling
 from ..backend_rules import policy_of
+from ..diagnosis_budget import DiagnosisBudget
 from .failure_predicate import FailurePredicate
 
 _REPEATS = 5
@@ -46,9 +47,7 @@ class RepeatPredicate(FailurePredicate):
 
     kind = ""  # of determinism.KINDS
 
-    def judged(
-        self, case: Case, diagnosis_budget: diagnosis.DiagnosisBudget | None = None
-    ) -> Result:
+    def judged(self, case: Case, diagnosis_budget: DiagnosisBudget | None = None) -> Result:
         self.calls += 1
         self._report_progress()
         check = determinism.RepeatCheck(self.operator, _REPEATS)

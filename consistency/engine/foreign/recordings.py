@@ -14,7 +14,7 @@ from ...backends.subprocess import framing
 from ...backends.subprocess.process import LostError
 from ...core.foreign import Bounds
 from ...core.model import Case
-from ...diagnose.diagnosis import DiagnosisBudget
+from ...diagnose.diagnosis_budget import DiagnosisBudget
 from ..events import Event, Finished, Judged
 from ..executors.workers.serialization import pack_event, unpack_event
 from ..judge_recordings import (

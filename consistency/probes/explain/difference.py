@@ -13,7 +13,7 @@ import torch
 from ...backends.base import Backend
 from ...core.dtypes import FORMATS
 from ...core.model import Case
-from ...diagnose.diagnosis import DiagnosisBudget
+from ...diagnose.diagnosis_budget import DiagnosisBudget
 from ...diagnose.evaluation import evaluate
 from ...errors import UsageError
 from ...generate.calls.case_operator import operator_of

@@ -168,7 +168,7 @@ class JudgingProcess:
         return drawn(WorkUnit(operator, header["dtype"], cases[:after], **more, fresh=fresh))
 
     def _judge(self, header: framing.Header, blobs: Sequence[bytes]) -> None:
-        from ....diagnose.diagnosis import DiagnosisBudget
+        from ....diagnose.diagnosis_budget import DiagnosisBudget
         from ...events import Judged
         from ...unit_runner import RunState, judge_unit
         from .serialization import pack_drawn, pack_event
