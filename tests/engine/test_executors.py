@@ -204,6 +204,19 @@ def test_the_command_judges_in_processes(tmp_path: Path) -> None:
     assert "--jobs is for this machine" in result.output
 
 
+@pytest.mark.parametrize("jobs", [33, 10**9])
+def test_more_processes_than_the_machine_can_start(
+    jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consistency.engine.executors.early_processes.usable_cores", lambda: 2)
+    result = CliRunner().invoke(main, ["run", "relu", "--jobs", str(jobs), "--no-bundle"])
+    assert result.exit_code == 2
+    assert result.output.count("\n") == 1
+    assert f"{jobs:,} jobs: 1 to 32 are possible here (2 cores)" in result.output
+    with pytest.raises(ValueError, match="1 to 32 are possible here"):
+        consistency.run(["relu"], jobs=jobs)
+
+
 def test_of_what_only_counts_the_measurements_stay_in_the_row(tmp_path: Path) -> None:
     """A run that stores rows and counts gets the same bundle and the same table from results that
     come without their measurements; what fails comes whole."""

@@ -19,7 +19,11 @@ from typing import Any
 import psutil
 
 from ...core import interpreter
+from ...core.text import pluralize
+from ...errors import UsageError
 from .judging_program import MEMORY_OF_ONE, PROGRAM, process_variables, usable_cores
+
+MOST, MOST_PER_CORE = 32, 4
 
 
 class EarlyProcesses:
@@ -50,6 +54,23 @@ class EarlyProcesses:
             process = self._waiting.pop()
             process.kill()
             process.communicate()
+
+
+def most_processes() -> int:
+    """The largest number of processes that may be asked for here: far more than are of use, and
+    few enough that the machine does not run out of memory while they start."""
+    return max(MOST, MOST_PER_CORE * usable_cores())
+
+
+def checked_processes(jobs: int | None) -> int | None:
+    """``jobs``, if the machine can start as many. Raises UsageError."""
+    most = most_processes()
+    if jobs is None or 1 <= jobs <= most:
+        return jobs
+    raise UsageError(
+        f"{jobs:,} jobs: 1 to {most} are possible here ({pluralize(usable_cores(), 'core')}); "
+        "leave it out for as many as are of use"
+    )
 
 
 def likely_processes(jobs: int | None, *, everything: bool) -> int:
