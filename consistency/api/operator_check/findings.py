@@ -117,9 +117,14 @@ def _forward(
 
 
 def _plainest(pairs: Sequence[tuple[DerivedCase, Result]]) -> list[tuple[DerivedCase, Result]]:
-    """The example first, then the worst."""
+    """Those that fail by proof first; of these the example, then the worst."""
     return sorted(
-        pairs, key=lambda p: (p[0].kind != "example", -p[1].metrics.get("rho_max", math.inf))
+        pairs,
+        key=lambda p: (
+            not p[1].verdict.fails,
+            p[0].kind != "example",
+            -p[1].metrics.get("rho_max", math.inf),
+        ),
     )
 
 

@@ -6,6 +6,7 @@ inner sizes still fit. Whether a derived call is one that the function takes, th
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from ..layouts import inverse, possible
 from ..materialize import case_of
 
 COTANGENT = 1 << 20  # a position in the bitstream with enough numbers before it
+_MOST_SPECIAL = 64  # numbers that are put in one by one
 BLOCKS = (127, 128, 129, 256, 257, 1000, 1024, 1025)  # sizes where blocks of kernels begin and end
 MAX_ELEMENTS = 1 << 15  # of a derived tensor
 _STEP = 4099  # in the bitstream, from one tensor to the next
@@ -72,33 +74,51 @@ class ExampleCall:
         return (self.dtype, *(d for d in FLOATS if d != self.dtype and self.dtype in FLOATS))
 
     def derived(self, dtype: str) -> Iterator[DerivedCase]:
-        """The cases in ``dtype``, the most telling first. In the example's own dtype there are
-        about twice as many as in others."""
-        own = dtype == self.dtype
-        if own:
+        """The cases in ``dtype``: the example, and then one of each kind in turn, so that none is
+        left out where time ends first. In the example's own dtype there are about twice as many as
+        in others."""
+        if dtype == self.dtype:
             yield DerivedCase(self.case, "example", "the example")
         else:
             yield DerivedCase(self._drawn(dtype), "dtype", f"the example in {dtype}")
-        for change in self._size_changes() if own else list(self._size_changes())[:6]:
+        kinds = [self._in_other_sizes(dtype), self._in_other_layouts(dtype)]
+        if dtypes.floats(dtype):
+            kinds += [self._of_other_values(dtype), self._with_special_numbers(dtype)]
+        yield from (
+            case for turn in itertools.zip_longest(*kinds) for case in turn if case is not None
+        )
+
+    def _in_other_sizes(self, dtype: str) -> Iterator[DerivedCase]:
+        changes = self._size_changes()
+        for change in changes if dtype == self.dtype else itertools.islice(changes, 6):
             words = ", ".join(f"size {old} → {new}" for old, new in change.items())
             yield DerivedCase(self._drawn(dtype, change), "sizes", words)
+
+    def _in_other_layouts(self, dtype: str) -> Iterator[DerivedCase]:
         seen: set[str] = set()
         for position, tensor in enumerate(self.case.tensors):
             for layout in self._layouts(position, tensor):
-                if own or layout not in seen:
+                if dtype == self.dtype or layout not in seen:
                     seen.add(layout)
                     words = f"tensor {position} in the layout {layout!r}"
                     case = self._drawn(dtype, layouts={position: layout})
                     yield DerivedCase(case, "layout", words)
-        if not dtypes.floats(dtype):
-            return
+
+    def _of_other_values(self, dtype: str) -> Iterator[DerivedCase]:
         for values in ("unit", "whole", "wide", "mean", "cancelling", "tiny"):
             words = f"numbers of the class {values!r}"
             yield DerivedCase(self._drawn(dtype, values=values), "values", words)
-        for tokens in (("nan",), ("inf", "-inf"), ("0", "-0")):
-            kind = "values" if tokens == ("0", "-0") else "special"
+        case = self._drawn(dtype, tokens=("0", "-0"))
+        yield DerivedCase(case, "values", "with 0 and -0 among the numbers")
+
+    def _with_special_numbers(self, dtype: str) -> Iterator[DerivedCase]:
+        """Single ones, which a mask may hide from most rows, and so many that none is without."""
+        for token in ("nan", "inf"):
+            words = f"with one {token} in every row but the last"
+            yield DerivedCase(self._drawn(dtype, one_a_row=token), "special", words)
+        for tokens in (("nan",), ("inf", "-inf")):
             words = f"with {' and '.join(tokens)} among the numbers"
-            yield DerivedCase(self._drawn(dtype, tokens=tokens), kind, words)
+            yield DerivedCase(self._drawn(dtype, tokens=tokens), "special", words)
 
     def _size_changes(self) -> Iterator[dict[int, int]]:
         if not self.sizes:
@@ -127,6 +147,7 @@ class ExampleCall:
         layouts: Mapping[int, str] | None = None,
         values: str = "",
         tokens: tuple[str, ...] = (),
+        one_a_row: str = "",
     ) -> Case:
         tensors: list[TensorRecipe | Literal] = []
         for position, tensor in enumerate(self.case.tensors):
@@ -153,14 +174,24 @@ class ExampleCall:
                 base, view = found[0], (found[1],)  # type: ignore[assignment]
             chosen = ("tokens", low, high, *tokens) if tokens else _class(values, low, high)
             kind = dtype if tensor.dtype == self.dtype else tensor.dtype
+            special = _one_a_row(base, one_a_row) if one_a_row else ()
             tensors.append(
-                TensorRecipe(base, kind, chosen, self._stop(base), view, leaf=tensor.leaf)
+                TensorRecipe(base, kind, chosen, self._stop(base), view, special, leaf=tensor.leaf)
             )
         return replace(self.case.with_tensors(tensors), dtype=dtype)
 
     def _stop(self, shape: tuple[int, ...]) -> int:
         self._position += _STEP
         return self._position + 2 * math.prod(shape)
+
+
+def _one_a_row(shape: tuple[int, ...], token: str) -> tuple[tuple[int, str], ...]:
+    """A token in every row but the last (of one row, in that), each in another column."""
+    length = shape[-1] if shape else 1
+    rows = math.prod(shape[:-1]) if length else 0
+    return tuple((row * length + row * 7 % length, token) for row in range(max(rows - 1, 1)))[
+        : _MOST_SPECIAL if length else 0
+    ]
 
 
 def small_enough(case: Case) -> bool:
