@@ -19,6 +19,7 @@ KINDS = (
     "wrong-numbers", "tail-block", "lost-strides", "race", "wrong-gradient", "no-gradient",
     "fake-kernel", "schema", "autograd-registration", "compile", "special-values", "writes",
 )  # fmt: skip
+OUT_OF_TIME = "because the time was over"  # in what was not tested
 SHOWN = 1  # results of a finding that are printed
 
 
@@ -94,6 +95,8 @@ class OperatorReport:
     def _headline(self) -> str:
         count = len(self.findings)
         faults = "no fault found" if not count else f"{count} fault{'s' * (count > 1)}"
+        if not count and any(OUT_OF_TIME in text for text in self.not_tested):
+            faults += " before the time was over"
         if not any(r.verdict.tested for r in self.results):
             faults = "nothing was tested"
         dtypes = " ".join(dict.fromkeys(r.dtype for r in self.results if r.verdict.tested))

@@ -13,6 +13,7 @@ import torch
 
 from ...core.case_source import YOURS
 from ...core.model import Case, Result
+from ...core.text import pluralize
 from ...core.trees import tensors_in
 from ...core.verdict import OutcomeStatus, Verdict, VerdictKind
 from ...diagnose.diagnosis_budget import DiagnosisBudget
@@ -36,7 +37,8 @@ from .kernel_backend import (
     reference_operator,
     rounds_as_reference,
 )
-from .report import is_fault
+from .kernel_steps import explained_by_own_steps
+from .report import OUT_OF_TIME, is_fault
 from .target import Target, device_of
 
 _REPEATED = 3  # cases that are repeated
@@ -207,6 +209,9 @@ class CheckSession:
             if is_fault(result) and self._rounds_as_reference(one, case, result.direction):
                 text = f"gives the bits that the reference gives in {result.dtype}"
                 result = replace(result, verdict=Verdict(VerdictKind.ROUNDING), explanation=text)
+            if self.reference is not None and result.verdict.kind is VerdictKind.DIVERGENT:
+                other = explained_by_own_steps(one.operator, one.backend, case, result.direction)
+                result = result if other is None else other
             one.results.append((derived, result))
         if len(self._runnable) < 24 or derived.kind == "layout":
             self._runnable.append((materials, derived.words))
@@ -271,7 +276,7 @@ class CheckSession:
             for text, count in self._refused.most_common(3)
         ]
         if self._left:
-            reasons.append(f"{self._left} calls, because the time was over (seconds=)")
+            reasons.append(f"{pluralize(self._left, 'call')}, {OUT_OF_TIME} (seconds=)")
         return [*dict.fromkeys(self._reasons), *reasons]
 
 
