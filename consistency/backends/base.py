@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..core import interrupts
 from ..core.contract import Contract
 from ..core.model import Case, Outcome, Output
 from ..core.trees import flatten
@@ -248,9 +249,9 @@ class Backend:
                         self.finish()
                     contract = observer.contract() if observer is not None else None
                     outputs = tuple([to_cpu(output) for output in outputs])
-            except KeyboardInterrupt:
-                raise
             except BaseException as error:
+                if isinstance(error, KeyboardInterrupt) and interrupts.was_pressed():
+                    raise
                 # even sys.exit or a Rust panic is a result of this backend
                 outputs, failure = (), failed(error)
             finally:

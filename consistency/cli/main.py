@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ..core import interrupts
 from ..core.process_setup import let_waiting_threads_sleep, postpone_garbage
 from ..core.version import __version__
 from ..errors import ConsistencyError, OutputError, UsageError, did_you_mean
@@ -82,7 +83,8 @@ class _Group(click.Group):
         postpone_garbage()
         try:
             try:
-                return super().invoke(ctx)
+                with interrupts.watched():
+                    return super().invoke(ctx)
             finally:
                 sys.stdout.flush()  # or Python would do so later, and ignore that it fails
         except OutputError as error:

@@ -18,6 +18,7 @@ from typing import Any
 
 from ....backends.subprocess import framing
 from ....backends.subprocess.worker_main import listen, take_streams
+from ....core import interrupts
 from ....core.process_setup import freeze_garbage
 from ....errors import ConsistencyError, UsageError
 
@@ -31,8 +32,9 @@ def main() -> None:
     threading.Thread(target=listen, args=(requests, waiting), daemon=True).start()
     _load()
     judge = JudgingProcess(lambda header, blobs: framing.write(replies, header, blobs))
-    while True:
-        judge.answer(*waiting.get())
+    with interrupts.watched():
+        while True:
+            judge.answer(*waiting.get())
 
 
 def _load() -> None:
