@@ -241,13 +241,15 @@ class BundleWriter:
             provenance.register(folder / "case.json")
 
     def _finish(self, event: Finished) -> None:
+        self._close_files()
+        results = self.folder / "results.jsonl"
         self._say(
             {
                 "seconds": round(event.seconds, 3),
                 "complete": not event.out_of_time or self._explores,
+                "size": results.stat().st_size if results.exists() else 0,
             }
         )
-        self._close_files()
         self.close()
         self.finished = True
 

@@ -83,6 +83,8 @@ class BundleView:
     @property
     def not_whole(self) -> str:
         """Why the bundle holds less than its run was to have, in words; empty if it is whole."""
+        if missing := bundle.cut_off(self.folder, self.header):
+            return missing
         if self.cut:
             return "results.jsonl ends in the middle of a line: the bundle was cut off"
         if self.seconds is None:

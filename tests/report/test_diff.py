@@ -47,6 +47,9 @@ def changed(old: Path, tmp_path: Path, change: Callable[[int, Row], Row | None])
     path.write_text(
         "".join(json.dumps(row) + "\n" for row in rows if row is not None), encoding="utf-8"
     )
+    header = json.loads((new / "bundle.json").read_text(encoding="utf-8"))
+    header["size"] = path.stat().st_size  # a whole run with other results
+    (new / "bundle.json").write_text(json.dumps(header), encoding="utf-8")
     return new
 
 
@@ -301,3 +304,25 @@ def test_damage_is_one_line_with_its_place(
     assert "results.jsonl:3" in shown.output
     assert len(shown.output.strip().splitlines()) == 1
     assert command("diff", old, tmp_path).exit_code == 2
+
+
+def test_results_that_were_cut_off_are_told_and_end_with_3(old: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    shutil.copytree(old, new)
+    path = new / "results.jsonl"
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    words = f"results.jsonl was cut off: it has {len(content) // 2:,} of {len(content):,} bytes"
+    for before, after in ((old, new), (new, old)):
+        found = command("diff", before, after)
+        assert found.exit_code == 3, found.output
+        assert words in found.output
+        rows = [
+            json.loads(row)
+            for row in command("diff", before, after, "--json").output.split("\n")
+            if row
+        ]
+        assert [row["words"] for row in rows if row["kind"] == "cut_off"] == [words]
+    assert f"not whole: {words}" in command("report", new, "--text").output
+    path.unlink()
+    assert "results.jsonl is missing" in command("report", new, "--text").output

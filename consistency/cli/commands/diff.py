@@ -47,7 +47,7 @@ def diff(old: Path | None, new: Path | None, markdown: bool, as_json: bool) -> N
 
     \b
     Exit status: 0 no regression · 1 something fails, has a larger error (a known divergence too),
-    or is no longer tested · 2 bad usage · 3 nothing can be compared
+    or is no longer tested · 2 bad usage · 3 nothing can be compared, or a file was cut off
     """
     from ...report.history.diff import difference
 
@@ -72,11 +72,17 @@ def diff(old: Path | None, new: Path | None, markdown: bool, as_json: bool) -> N
                     "regression": False,
                 }
                 echo(json.dumps(row))
+        for side in (result.before, result.after):
+            if side.cut_off:
+                row = {"kind": "cut_off", "folder": str(side.folder), "words": side.cut_off}
+                echo(json.dumps({**row, "regression": False}))
         for change in result.changes:
             echo(json.dumps(change.to_json()))
     else:
         echo("\n".join(_markdown(result) if markdown else _text(result)))
-    sys.exit(3 if not result.like else 1 if result.regressions else 0)
+    if not result.like:
+        sys.exit(3)
+    sys.exit(1 if result.regressions else 0 if result.is_whole else 3)
 
 
 def _text(result: RunDifference) -> Iterator[str]:
@@ -159,6 +165,9 @@ def _counted(result: RunDifference) -> Iterator[str]:
             f"they replayed different corpora ({result.before.corpus[:12]}, "
             f"{result.after.corpus[:12]}): fewer cases are in both"
         )
+    for side in (result.before, result.after):
+        if side.cut_off and not (side is result.after and result.not_reached):
+            yield f"{side.folder}: {side.cut_off}"
     if result.not_reached:
         what = " of the corpus" if result.after.corpus else ""
         many = (
@@ -170,11 +179,11 @@ def _counted(result: RunDifference) -> Iterator[str]:
 
 
 def _why(side: ComparedRun) -> str:
-    return (
-        "it did not get that far"
-        if not side.complete
-        else "their cases or backends no longer exist, or its results.jsonl is not whole"
-    )
+    if side.cut_off:
+        return side.cut_off
+    if not side.complete:
+        return "it did not get that far"
+    return "their cases or backends no longer exist, or its results.jsonl is not whole"
 
 
 def _numbers(change: ResultChange) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from ...core.files import mend
 from ...core.reading import MAX_LINE, lines
 from .bundle_search import ListedBundle, gather
-from .header import FORMAT, read_environment, read_header
+from .header import FORMAT, cut_off, read_environment, read_header
 from .naming import failure_id
 from .reading import cases_of, read_results
 from .results import result_from_json
@@ -30,6 +30,7 @@ __all__ = [
     "MAX_LINE",
     "ListedBundle",
     "cases_of",
+    "cut_off",
     "failure_id",
     "gather",
     "lines",

@@ -75,7 +75,8 @@ class RunSettings(TypedDict, total=False):
 
 
 class BundleHeader(TypedDict):
-    """bundle.json. ``seconds`` and ``complete`` are written when the run ends."""
+    """bundle.json. ``seconds``, ``complete`` and ``size``, the bytes of results.jsonl, are written
+    when the run ends."""
 
     format: int
     id: Annotated[str, Field(pattern="^[A-Za-z0-9_-]{8,80}$")]
@@ -88,6 +89,7 @@ class BundleHeader(TypedDict):
     unavailable: NotRequired[dict[Name, Text]]
     seconds: NotRequired[Duration]
     complete: NotRequired[bool]
+    size: NotRequired[Count]
 
 
 # environment.json: of each backend, what it ran on, and its fingerprint in several answers.
@@ -118,6 +120,22 @@ def read_header(folder: Path) -> dict[str, Any]:
     for step in _MIGRATIONS[header["format"] - 1 :]:
         header = step(header, folder)
     return _checked(folder / FILE, header)
+
+
+def cut_off(folder: Path, header: Mapping[str, Any]) -> str:
+    """How much of results.jsonl is missing in a bundle whose run ended, in words; empty if
+    nothing is."""
+    size = header.get("size")
+    if size is None:
+        return ""
+    try:
+        here = (folder / "results.jsonl").stat().st_size
+    except FileNotFoundError:  # a packed one would not be read to its end if it were cut off
+        packed = (folder / "results.jsonl.gz").exists()
+        return "" if packed else "results.jsonl is missing"
+    if here >= size:
+        return ""
+    return f"results.jsonl was cut off: it has {here:,} of {size:,} bytes"
 
 
 def _identify(header: dict[str, Any], folder: Path) -> dict[str, Any]:

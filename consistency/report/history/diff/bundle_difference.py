@@ -24,7 +24,8 @@ ChangedFacts = tuple[tuple[str, str, str], ...]  # name, then, now
 @dataclass(frozen=True)
 class ComparedRun:
     """One of the two runs. ``corpus`` is the digest, ``only`` the number of results that the other
-    run lacks, ``explored`` the number of these from exploration."""
+    run lacks, ``explored`` the number of these from exploration. ``cut_off``: what is missing of
+    its results, in words."""
 
     folder: Path
     id: str
@@ -34,6 +35,7 @@ class ComparedRun:
     only: int = 0
     explored: int = 0
     complete: bool = True
+    cut_off: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,11 @@ class RunDifference:
     changes: tuple[ResultChange, ...] = ()
     environments: Mapping[str, ChangedFacts] = field(default_factory=dict)
     not_reached: int = 0  # results for planned cases that the newer run does not have
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether neither run has lost results since it ended."""
+        return not self.before.cut_off and not self.after.cut_off
 
     @property
     def regressions(self) -> tuple[ResultChange, ...]:
@@ -91,6 +98,7 @@ def _side(
         int(lacking.sum()),
         int(explored.sum()),
         ended,
+        bundle.cut_off(folder, header),
     )
 
 
