@@ -191,7 +191,15 @@ def judged_by_own_steps(
         return first
     with quiet():
         step_model = own_steps.as_composed(model, prepare(case), of_kernel=of_kernel)
-    return by(step_model or model, budget)
+    results = by(step_model or model, budget)
+    if not isinstance(step_model, own_steps.Composed) or of_kernel or not step_model.shorter:
+        return results
+    formats = " and ".join(step_model.shorter)
+    text = f"its own steps round to {formats}, which is admitted here, and not by consistency.check"
+    return tuple(
+        replace(r, explanation=f"{r.explanation}; {text}") if r.verdict.passes else r
+        for r in results
+    )
 
 
 def _source(fn: Callable[..., Any], reference: Callable[..., Any] | None, model: Operator) -> str:

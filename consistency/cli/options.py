@@ -4,6 +4,7 @@ groups."""
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -82,9 +83,12 @@ command = functools.partial(click.command, cls=Command)
 def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     """``90s``, ``5m`` or ``2h`` in seconds; None if it is not given."""
     try:
-        return None if value is None else seconds_of(value)
+        found = None if value is None else seconds_of(value)
     except UsageError as error:
         raise click.BadParameter(str(error)) from None
+    if found is not None and not 0 < found < math.inf:
+        raise click.BadParameter(f"{value!r:.40} is no time; give more than 0, such as 60s")
+    return found
 
 
 def optional_size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:

@@ -53,10 +53,12 @@ class Composed(Operator):
     """An operator that is judged by the rounding errors of its own steps.
 
     ``of_kernel``: the steps are those of a reference, and what is judged is a kernel that computes
-    the same in other steps.
+    the same in other steps. ``shorter``: the formats that steps round to and that hold fewer digits
+    than the case's own.
     """
 
     of_kernel: bool = False
+    shorter: tuple[str, ...] = ()
 
     @property
     def ruled_by(self) -> tuple[str, str]:
@@ -91,8 +93,15 @@ def as_composed(
         reference=operator.reference, traits=operator.traits,
         differentiable_inputs=operator.differentiable_inputs,
         error=ErrorModel("accumulated", NAME, one, wide_accumulation=False, backward=NAME),
-        of_kernel=of_kernel,
+        of_kernel=of_kernel, shorter=_shorter(steps, materials.case.dtype),
     )  # fmt: skip
+
+
+def _shorter(steps: RecordedSteps, dtype: str) -> tuple[str, ...]:
+    results = [r for step in steps.steps if step.rounds for r in step.results if r is not None]
+    formats = {dtypes.name_of(r.dtype) for r in results} & set(dtypes.FORMATS)
+    precision = dtypes.FORMATS[dtype].precision
+    return tuple(sorted(name for name in formats if dtypes.FORMATS[name].precision < precision))
 
 
 def _reproduces_function(steps: RecordedSteps, operator: Operator, materials: Materials) -> bool:

@@ -43,5 +43,6 @@ def check_format(path: Path, header: dict[str, Any], newest: int) -> None:
     formats = f"formats 1 to {newest}" if newest > 1 else "format 1"
     text = f"{path} has format {shown(number, 40)}; this version ({__version__}) reads {formats}"
     if type(number) is int and number > newest and isinstance(writer, str) and writer.isprintable():
-        text += f": install consistency {writer[:40]} or newer"
+        later = "a later version" if writer == __version__ else f"{writer[:40]} or a later version"
+        text += f": install consistency, {later}"
     raise BundleError(text)

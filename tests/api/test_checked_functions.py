@@ -102,3 +102,31 @@ def test_a_check_without_time_says_so_first() -> None:
     headline = str(report).splitlines()[0]
     assert "before the time was over" in headline or "nothing was tested" in headline
     assert any("calls, because the time was over" in text for text in report.not_tested)
+
+
+def carried_in_bfloat16(x: torch.Tensor) -> torch.Tensor:
+    """A running sum by blocks, of which what is carried on is rounded to bfloat16."""
+    parts, carry = [], torch.zeros(x.shape[:-1])
+    for block in x.split(64, -1):
+        parts.append(block.cumsum(-1) + carry[..., None])
+        carry = parts[-1][..., -1].bfloat16().float()
+    return torch.cat(parts, -1)
+
+
+def test_steps_in_a_shorter_format_are_told_where_they_pass() -> None:
+    def running(x: torch.Tensor) -> torch.Tensor:
+        return x.cumsum(-1)
+
+    (result,) = consistency.assert_consistent(
+        carried_in_bfloat16, torch.randn(3, 300), reference=running
+    )
+    assert "its own steps round to bfloat16" in result.explanation
+    (result,) = consistency.assert_consistent(
+        online_softmax, torch.randn(3, 300), reference=softmax
+    )
+    assert "its own steps" not in result.explanation
+    report = consistency.check(
+        carried_in_bfloat16, reference=running, inputs=(torch.randn(3, 300),), dtypes=["float32"],
+        compile=False,
+    )  # fmt: skip
+    assert report.findings, str(report)

@@ -359,7 +359,6 @@ MISTAKES = [
     "run --direction forwards",
     "run --profile quik",
     "run --resume",
-    "run --time-budget 0s",
     "run --resume --no-bundle",
     "run --tolerances none.yaml",
     "run softmax --dtype int8",
@@ -389,6 +388,7 @@ NOT_UNDERSTOOD = [
     "fingerprint cpu",
     "fingerprint exp",
     "run --time-budget soon",
+    "run --time-budget 0s",
     "repro --id exp-1",
 ]
 

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 import consistency
 from consistency.cli.main import main
 from consistency.core.locking import FILE, Lock
+from consistency.core.version import __version__
 from consistency.engine import engine
 from consistency.errors import BundleError
 from consistency.report.history.diff import difference
@@ -129,8 +130,9 @@ def test_the_user_s_label_stands_there(tmp_path: Path) -> None:
         ({"corpus": {}}, "corpus has no 'digest'"),
         ({"created": "yesterday"}, "created is 'yesterday'; expected is a time"),
         ({"format": True}, "has format True"),
-        ({"format": 3, "consistency": "0.9"}, (r"reads formats 1 to 2: install consistency 0.9 or "
-        r"newer")),
+        ({"format": 3, "consistency": "0.9"}, (r"reads formats 1 to 2: install consistency, 0.9 or "
+        r"a later version")),
+        ({"format": 3, "consistency": __version__}, "install consistency, a later version"),
         ({"format": 0}, "reads formats 1 to 2"), ({"format": [1]}, "has format [1]"),
         ({"settings": 1}, "settings is 1; expected is an object"),
     ],
