@@ -48,7 +48,7 @@ def findings_of(
     if written:
         position = _position(written[0][1])
         name = names[position] if position < len(names) else f"tensor {position}"
-        text = f"it writes to {name}, which it only reads by its schema"
+        text = f"it writes to {name}, which is only an input"
         found.append(OperatorFault("writes", text, tuple(r for _, r in written)))
     numbers = [(d, r) for d, r in forward if not isinstance(r.detail, ModifiedInput)]
     passing = [

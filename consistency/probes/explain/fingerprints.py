@@ -96,7 +96,7 @@ def lines(left: Fingerprint, right: Fingerprint) -> Iterator[str]:
     if not different:
         yield (
             f"{a} and {b} compute alike: all {total} facts that were established of both are "
-            f"the same."
+            "the same. Whether single operators differ says consistency run."
         )
         return
     yield (
