@@ -83,9 +83,14 @@ command = functools.partial(click.command, cls=Command)
 def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     """``90s``, ``5m`` or ``2h`` in seconds; None if it is not given."""
     try:
-        found = None if value is None else seconds_of(value)
+        return None if value is None else seconds_of(value)
     except UsageError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def some_seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """The same, and more than none."""
+    found = seconds(ctx, param, value)
     if found is not None and not 0 < found < math.inf:
         raise click.BadParameter(f"{value!r:.40} is no time; give more than 0, such as 60s")
     return found
@@ -131,7 +136,7 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "tolerances": (("--tolerances",), _explained("tolerances")),
     "expectations": (("--expectations",), _explained("expectations")),
     "time_budget": (("--time-budget",), {
-        "callback": seconds, "metavar": "TIME",
+        "callback": some_seconds, "metavar": "TIME",
         "help": "Go on with fresh inputs until 60s, 5m or 2h are over.",
     }),
     "fills": (("--fills",), {
@@ -145,7 +150,7 @@ _OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         "alone: are the bits the same?",
     }),
     "case_timeout": (("--case-timeout",), {
-        "callback": seconds, "default": "30s", "show_default": True, "metavar": "TIME",
+        "callback": some_seconds, "default": "30s", "show_default": True, "metavar": "TIME",
         "help": "Longest that one case may take on a backend in a process of its own "
         "(accelerators, +isolated, @PYTHON).",
     }),

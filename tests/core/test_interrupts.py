@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +17,15 @@ from consistency.core.model import Outcome
 from consistency.core.verdict import OutcomeStatus
 from consistency.generate.materialize import case_of, prepare
 from consistency.operators import get
+
+
+@pytest.fixture(autouse=True)
+def _as_in_a_command() -> Iterator[None]:
+    """Processes of a distributed test run ignore the signal."""
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class Raising(Backend):

@@ -28,7 +28,7 @@ def explained_by_own_steps(
 
     ``operator`` is the one whose function is the reference.
     """
-    if case.dtype != "float32" or backend.device != "cpu" or isinstance(backend.kernel, PureCall):
+    if case.dtype != "float32" or backend.name != "cpu" or isinstance(backend.kernel, PureCall):
         return None
     kernel = replace(operator, function=backend.kernel, reference=operator.callable)
     materials = prepare(case)
