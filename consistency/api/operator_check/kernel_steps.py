@@ -3,6 +3,7 @@ CPU: an online softmax rounds where its reference does not, and its gradient mor
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
@@ -17,7 +18,16 @@ from ...reference import own_steps, quiet
 from ...reference.recorded_steps import RecordedSteps, UntraceableError
 from .kernel_backend import KernelBackend, PureCall
 
+# × budget of other steps: a healthy online softmax has up to 4.3 in its gradient.
+_MOST = 32.0
 _FORMATS = (torch.float32, torch.float64)  # a step in a shorter one is what a check is to find
+
+
+def may_be_rounding(result: Result) -> bool:
+    """Whether a result errs by no more than other steps might round: what is looked into costs as
+    much as judging it again."""
+    rho = result.metrics.get("rho_max", math.inf)
+    return result.verdict.kind is VerdictKind.DIVERGENT and rho <= _MOST
 
 
 def explained_by_own_steps(

@@ -37,7 +37,7 @@ from .kernel_backend import (
     reference_operator,
     rounds_as_reference,
 )
-from .kernel_steps import explained_by_own_steps
+from .kernel_steps import explained_by_own_steps, may_be_rounding
 from .report import OUT_OF_TIME, is_fault
 from .target import Target, device_of
 
@@ -209,7 +209,7 @@ class CheckSession:
             if is_fault(result) and self._rounds_as_reference(one, case, result.direction):
                 text = f"gives the bits that the reference gives in {result.dtype}"
                 result = replace(result, verdict=Verdict(VerdictKind.ROUNDING), explanation=text)
-            if self.reference is not None and result.verdict.kind is VerdictKind.DIVERGENT:
+            if self.reference is not None and may_be_rounding(result):
                 other = explained_by_own_steps(one.operator, one.backend, case, result.direction)
                 result = result if other is None else other
             one.results.append((derived, result))
