@@ -21,7 +21,7 @@ def rerun_hint(
     ``folder`` is where it was saved."""
     if parse_source(result.case.source).kind == YOURS:
         return [
-            "  again:   in your program, since no command can call a function of your own",
+            "  note:    no command can call a function of your own",
             f"  keep:    {save_call(result, variable)}: its tensors, a script, the text of an "
             "issue",
         ]
