@@ -81,10 +81,10 @@ def run(
     )  # fmt: skip
     executor: engine.Executor | None = None
     if jobs is not None:
-        from ..engine.executors.early_processes import checked_processes
+        from ..engine.executors.early_processes import check_processes
         from ..engine.executors.processes import ProcessExecutor
 
-        checked_processes(jobs)
+        check_processes(jobs)
         files = [expectations] if isinstance(expectations, (str, Path)) else list(expectations)
         executor = ProcessExecutor(config, jobs, expectations=[str(file) for file in files])
     collect = engine.Collect()

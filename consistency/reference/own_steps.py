@@ -93,11 +93,12 @@ def as_composed(
         reference=operator.reference, traits=operator.traits,
         differentiable_inputs=operator.differentiable_inputs,
         error=ErrorModel("accumulated", NAME, one, wide_accumulation=False, backward=NAME),
-        of_kernel=of_kernel, shorter=_shorter(steps, materials.case.dtype),
+        of_kernel=of_kernel, shorter=shorter_formats(steps, materials.case.dtype),
     )  # fmt: skip
 
 
-def _shorter(steps: RecordedSteps, dtype: str) -> tuple[str, ...]:
+def shorter_formats(steps: RecordedSteps, dtype: str) -> tuple[str, ...]:
+    """The formats that steps round to and that hold fewer digits than ``dtype``."""
     results = [r for step in steps.steps if step.rounds for r in step.results if r is not None]
     formats = {dtypes.name_of(r.dtype) for r in results} & set(dtypes.FORMATS)
     precision = dtypes.FORMATS[dtype].precision

@@ -130,3 +130,26 @@ def test_steps_in_a_shorter_format_are_told_where_they_pass() -> None:
         compile=False,
     )  # fmt: skip
     assert report.findings, str(report)
+
+
+def variance_in_one_pass(x: torch.Tensor) -> torch.Tensor:
+    return (x * x).mean(-1) - x.mean(-1).square()
+
+
+def variance(x: torch.Tensor) -> torch.Tensor:
+    return (x - x.mean(-1, keepdim=True)).square().mean(-1)
+
+
+def test_steps_that_amplify_rounding_are_a_fault() -> None:
+    report = consistency.check(
+        variance_in_one_pass, reference=variance, inputs=(torch.randn(6, 40) + 30.0,),
+        dtypes=["float32"], compile=False,
+    )  # fmt: skip
+    assert report.findings[0].kind == "wrong-numbers", str(report)
+
+
+def test_an_example_without_elements_has_no_special_numbers() -> None:
+    example = ExampleCall("mine", (torch.ones(3, 0),), {}, "yours/mine", ())
+    rows = [case for case in example.derived("float32") if case.kind == "special"]
+    assert rows
+    assert all(not tensor.special for case in rows for tensor in case.case.tensors)  # type: ignore[union-attr]

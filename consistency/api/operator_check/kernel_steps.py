@@ -6,8 +6,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import torch
-
 from ...core.model import Case, Result
 from ...core.verdict import VerdictKind
 from ...diagnose.evaluation import evaluate
@@ -20,20 +18,21 @@ from .kernel_backend import KernelBackend, PureCall
 
 # × budget of other steps: a healthy online softmax has up to 4.3 in its gradient.
 _MOST = 32.0
-_FORMATS = (torch.float32, torch.float64)  # a step in a shorter one is what a check is to find
 
 
 def may_be_rounding(result: Result) -> bool:
-    """Whether a result errs by no more than other steps might round: what is looked into costs as
-    much as judging it again."""
+    """Whether a result is a gradient that errs by no more than other steps might round: what is
+    looked into costs as much as judging it again. Forward, a step that amplifies rounding is a
+    fault (a variance in one pass), and healthy ones stay within the budget."""
     rho = result.metrics.get("rho_max", math.inf)
-    return result.verdict.kind is VerdictKind.DIVERGENT and rho <= _MOST
+    divergent = result.verdict.kind is VerdictKind.DIVERGENT
+    return divergent and result.direction == "backward" and rho <= _MOST
 
 
 def explained_by_own_steps(
     operator: Operator, backend: KernelBackend, case: Case, direction: str
 ) -> Result | None:
-    """The passing judgment of a float32 result by the kernel's own steps; None where it fails by
+    """The passing judgment of a float32 gradient by the kernel's own steps; None where it fails by
     these, too, where a step is in half precision, and where they cannot be recorded.
 
     ``operator`` is the one whose function is the reference.
@@ -47,8 +46,7 @@ def explained_by_own_steps(
             recorded = RecordedSteps(kernel, materials, direction)
         except UntraceableError:
             return None
-        results = [r for step in recorded.steps for r in step.results if r is not None]
-        if any(r.is_floating_point() and r.dtype not in _FORMATS for r in results):
+        if own_steps.shorter_formats(recorded, case.dtype):
             return None
         model = own_steps.as_composed(kernel, materials)
         if model is None:

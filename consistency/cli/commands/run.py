@@ -16,7 +16,7 @@ import click
 from ...core.process_setup import freeze_garbage
 from ...engine.executors.early_processes import (
     EarlyProcesses,
-    checked_processes,
+    check_processes,
     likely_processes,
     likely_threads,
 )
@@ -100,7 +100,7 @@ def run(
     3 nothing failed, but nothing was tested, or not on a backend that was asked for
     """
     began = time.monotonic()  # loading torch is part of a minute
-    checked_processes(jobs)
+    check_processes(jobs)
     early = _early_processes(options, corpus, jobs, cluster)
     from ...core.foreign import Bounds
     from ...engine import engine

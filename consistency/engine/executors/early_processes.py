@@ -56,17 +56,12 @@ class EarlyProcesses:
             process.communicate()
 
 
-def most_processes() -> int:
-    """The largest number of processes that may be asked for here: far more than are of use, and
-    few enough that the machine does not run out of memory while they start."""
-    return max(MOST, MOST_PER_CORE * usable_cores())
-
-
-def checked_processes(jobs: int | None) -> int | None:
-    """``jobs``, if the machine can start as many. Raises UsageError."""
-    most = most_processes()
+def check_processes(jobs: int | None) -> None:
+    """Raises UsageError for more processes than a machine like this can start: far more than are of
+    use, and so many that it would run out of memory."""
+    most = max(MOST, MOST_PER_CORE * usable_cores())
     if jobs is None or 1 <= jobs <= most:
-        return jobs
+        return
     raise UsageError(
         f"{jobs:,} jobs: 1 to {most} are possible here ({pluralize(usable_cores(), 'core')}); "
         "leave it out for as many as are of use"

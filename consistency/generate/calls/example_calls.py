@@ -187,11 +187,11 @@ class ExampleCall:
 
 def _one_a_row(shape: tuple[int, ...], token: str) -> tuple[tuple[int, str], ...]:
     """A token in every row but the last (of one row, in that), each in another column."""
-    length = shape[-1] if shape else 1
-    rows = math.prod(shape[:-1]) if length else 0
-    return tuple((row * length + row * 7 % length, token) for row in range(max(rows - 1, 1)))[
-        : _MOST_SPECIAL if length else 0
-    ]
+    if not math.prod(shape):
+        return ()
+    length, rows = shape[-1] if shape else 1, math.prod(shape[:-1])
+    chosen = range(min(max(rows - 1, 1), _MOST_SPECIAL))
+    return tuple((row * length + row * 7 % length, token) for row in chosen)
 
 
 def small_enough(case: Case) -> bool:
