@@ -127,8 +127,8 @@ def _why_inconclusive(outcome: Outcome, reference: Reference) -> str:
 
 
 def ordinary(case: Case) -> bool:
-    """Whether the case has neither special values nor empty tensors, so that its numbers should be
-    informative."""
+    """Whether the case has neither special values nor empty tensors, and no fraction among its
+    arguments that is zero, infinite or NaN, so that its numbers should be informative."""
     for tensor in (*tensors(case.args), *tensors(case.kwargs)):
         if not isinstance(tensor, TensorRecipe):
             continue
@@ -137,7 +137,8 @@ def ordinary(case: Case) -> bool:
         )  # a mask may well be sparse
         if tensor.special or unusual or 0 in tensor.base:
             return False
-    return True
+    numbers = (arg for arg in (*case.args, *case.kwargs.values()) if isinstance(arg, float))
+    return all(number != 0.0 and math.isfinite(number) for number in numbers)
 
 
 def examined(

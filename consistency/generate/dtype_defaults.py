@@ -73,9 +73,8 @@ def _limits(dtype: torch.dtype, args: Args, kwargs: Kwargs) -> None:
 
 def _cut(dtype: torch.dtype, args: Args, kwargs: Kwargs) -> None:
     named = (kwargs.get(name) for name in ("atol", "rtol", "tol", "rcond"))
-    # By position, a flag says that the matrix is Hermitian; by name it is a number.
-    second = (arg for arg in args[1:2] if not isinstance(arg, bool))
-    if all(tolerance is None for tolerance in (*named, *second)):
+    # A second argument by position is a tolerance, True as well: torch takes it for 1.
+    if all(tolerance is None for tolerance in (*named, *args[1:2])):
         matrix: Any = args[0] if args else kwargs.get("A", kwargs.get("input"))
         kwargs["rtol"] = max(matrix.shape[-2:]) * torch.finfo(dtype).eps
 

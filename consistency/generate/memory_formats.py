@@ -18,6 +18,7 @@ from ..operators.call_forms import called_without_numbers, empty
 from ..operators.declare import Operator
 from .layouts import inverse
 from .ordinary_cases import is_ordinary
+from .variations import is_possible
 
 FEWEST = 3  # cases of a batch of which one may be changed
 # Families of which only shape functions state that some operators keep the format: those that move
@@ -96,7 +97,8 @@ def _in_channels_last(operator: Operator, case: Case) -> Case | None:
             called_without_numbers(operator, args, kwargs)
     except Exception:  # an argument that names a dimension, or no shape function
         return None
-    return changed
+    # Positions in a dimension of another size, of which shape functions know nothing.
+    return changed if is_possible(operator, changed) else None
 
 
 def _map(change: Callable[[TensorRecipe], TensorRecipe], arg: Arg) -> Arg:

@@ -22,7 +22,7 @@ def with_scalar_pair(
 ) -> list[Case]:
     """The cases, where one takes a Python float that is no whole number: then the last but those
     of ``kept`` is replaced by that one with half of the number. Rather one of ordinary numbers."""
-    if len(cases) < FEWEST or operator.family in _FAMILIES:
+    if len(cases) < FEWEST or (operator.derivative_of or operator).family in _FAMILIES:
         return list(cases)
     for position in sorted(range(len(cases)), key=lambda i: (not _is_usual(cases[i]), i)):
         other = _with_other_number(cases[position])

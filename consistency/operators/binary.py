@@ -255,8 +255,9 @@ OPERATORS = [
        complex=ComplexVariant(sample=complex_quotient), out=True, method=True,
        inplace=InPlaceVariant("div_", divided_in_place, error=ROUND, dtypes=FLOATS)),
     op("true_divide", truly_divided, QUOTIENT, EVERY, complex=True, out=True),
-    op("floor_divide", wholly_divided, PLAIN, NUMERIC, traits=STEPS, differentiable=False,
-    alternatives=quotient_neighbors),
+    # Quotients of small numbers may all be 0, or -1.
+    op("floor_divide", wholly_divided, PLAIN, NUMERIC, traits=STEPS | {"constant"},
+    differentiable=False, alternatives=quotient_neighbors),
     op("remainder", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False,
     alternatives=remainder_neighbors, out=True, method=True),
     op("fmod", wholly_divided, MONOMIAL, NUMERIC, traits=STEPS, differentiable=False,

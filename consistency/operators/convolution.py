@@ -225,7 +225,7 @@ def conv_transpose(rank: int) -> Operator:
         sample=transposed(rank),
         error=error,
         dtypes=dtypes,
-        traits=LINEAR,
+        traits=LINEAR | {"constant"},  # zeros between the pixels of steps and of dilated kernels
         complex=True,
     )
 

@@ -78,6 +78,7 @@ OF_A_DIFFERENCE = frozenset({
     "nn.functional.huber_loss",
 })  # fmt: skip
 DTYPES = ("float32",)
+CONSTANT = frozenset({"constant"})  # what is zero or one number at times has slopes that are
 DIRECTION = Domain(-4.0, 4.0)
 COMPOSED = ErrorModel(
     "accumulated", "own steps", one, wide_accumulation=False, backward="own steps"
@@ -217,6 +218,7 @@ def _derived(operator: Operator, **fields: Any) -> Operator:
         family=FAMILY,
         error=COMPOSED,
         dtypes=DTYPES,
+        traits=operator.traits & CONSTANT,
         whole=operator.whole,
         differentiable_inputs=operator.differentiable_inputs,
         derivative_of=operator,

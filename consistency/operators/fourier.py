@@ -96,9 +96,9 @@ def grid(d: Drawing, name: str, rank: int) -> Call:
 
 
 def shifted(d: Drawing) -> Call:
-    """Along all dims, one, or several."""
-    shape = d.shape(0, 4)
-    match d.choice("all", "several", "one") if shape else "all":
+    """Along all dims, one, or several: torch refuses a tensor that has none."""
+    shape = d.shape(1, 4)
+    match d.choice("all", "several", "one"):
         case "several":
             return call(d.tensor(shape, REAL), dim=list(d.dims(shape)))
         case "one":

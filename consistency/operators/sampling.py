@@ -135,7 +135,7 @@ def with_numbers(sample: Sample, left: Domain, right: Domain) -> Sample:
     own."""
 
     def drawn(d: Drawing) -> Call:
-        match d.choice("tensors", "tensors", "tensors", "left", "right"):
+        match d.choice(*["tensors"] * 4, "left", "right"):
             case "left" if d.floating:
                 return call(rarely_zero(d, left), d.tensor(shape_of(d), right))
             case "right" if d.floating:

@@ -45,7 +45,7 @@ DECREASING = replace(BESSEL_POSITIVE, specials=("inf", "nan"))
 def logit(d: Drawing) -> Call:
     """Now and then between bounds, which may cross: what lies outside both is clamped to the nearer
     one. Shrinks towards a call without bounds."""
-    kwargs = {"eps": d.choice(0.0625, 0.25, 0.625)} if d.flag() else {}
+    kwargs = {"eps": d.choice(0.0625, 0.25, 0.0625, 0.25, 0.625)} if d.flag() else {}
     return call(d.tensor(shape_of(d), Domain(2.0**-8, 1.0 - 2.0**-8, points=(0.5,))), **kwargs)
 
 
@@ -136,7 +136,8 @@ LOGIT = replace(CANCELLING, magnitude=logit_magnitude)
 LGAMMA = replace(CANCELLING, magnitude=lgamma_magnitude)
 MVLGAMMA = replace(CANCELLING, magnitude=summed_lgamma)
 OPERATORS = [
-    op("logit", logit, LOGIT, out=True),
+    # Between bounds that cross all results are equal, and all slopes 0.
+    op("logit", logit, LOGIT, traits=frozenset({"constant"}), out=True),
     op("sinc", unary(Domain(-30.0, 30.0, points=(1.0, 2.0, -1.0), specials=("0", "nan"))), SINC,
        out=True),
     op("erf", unary(Domain(points=(0.84375, 1.25, 3.92, -3.0), specials=EVERYWHERE, wide=(-24, 4),

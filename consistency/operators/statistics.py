@@ -21,8 +21,8 @@ def variables(d: Drawing) -> Call:
     """Each row is a variable, each column an observation; or one variable as a vector, or a single
     number. Now and then observations count several times, or have weights, or there is one only.
     Shrinks towards two plain rows."""
-    rows, columns = d.size(2, 17), 1 if d.integer(0, 15) == 15 else d.size(2, 257)
-    shape = d.choice(*[(rows, columns)] * 6, (columns,), ())
+    rows, columns = d.size(2, 17), 1 if d.integer(0, 31) == 31 else d.size(2, 257)
+    shape = d.choice(*[(rows, columns)] * 12, *[(columns,)] * 3, ())
     options = optional_arguments(d, correction=(0, 2) if columns > 2 else (0,))
     if len(shape) and d.integer(0, 3) == 3:
         options["fweights"] = d.tensor(

@@ -26,6 +26,7 @@ REFUSED = {
     "take_along_dim": "view size is not compatible",
     "kron": "view size is not compatible",
     "sub": "with a bool tensor is not supported",
+    "rsub": "with a bool tensor is not supported",
 }
 
 

@@ -16,6 +16,7 @@ from consistency import backends, operators
 from consistency.core.model import Case
 from consistency.core.recipe import Literal, TensorRecipe
 from consistency.diagnose.case_runner import judge_case
+from consistency.diagnose.diagnosis_budget import DiagnosisBudget
 from consistency.engine import engine
 from consistency.engine.plan import plan
 from consistency.engine.run_options import UNSHIPPED, RunOptions
@@ -163,14 +164,20 @@ def test_an_operator_of_the_user_has_none() -> None:
 
 
 def test_healthy_backends_pass(operator: consistency.Operator, dtype: str) -> None:
+    """Judged as a run judges: what an operator's own steps cancel is no fault. torch may refuse the
+    gradient of a case (of nll_loss in channels_last), but not both directions."""
     if operator.callable is None:
         pytest.skip("this torch lacks the operator")
-    cpu = backends.resolve("cpu")
+    cpu, budget = backends.resolve("cpu"), DiagnosisBudget()
     for case in shipped.cases(operator, dtype):
-        for result in judge_case(case, operator, [cpu], tolerances.load(), operator.directions):
+        results = judge_case(
+            case, operator, [cpu], tolerances.load(), operator.directions, diagnosis_budget=budget
+        )
+        for result in results:
             assert not result.verdict.fails, result.explanation
             assert "harness itself" not in result.explanation
-            assert "raises, and so does float64" not in result.explanation
+        refused = ["raises, and so does float64" in result.explanation for result in results]
+        assert not all(refused) or not results, results[0].explanation
 
 
 @pytest.mark.parametrize("name", ["add", "matmul", "softmax", "nn.functional.conv2d", "sort"])

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from ...core import dtypes
 from ...core.model import Case
 from ...core.recipe import TensorRecipe
@@ -21,7 +23,8 @@ WITH_ZEROS = ("tokens", 0.5, 2.0, "0", "-0", "1")  # where formulas of gradients
 # Exponents of numbers of either sign whose squares vanish, and whose squares overflow.
 VANISHING, OVERFLOWING = (-0.98, -0.6), (0.6, 0.95)  # as shares of the largest exponent
 LONGEST_ROW = 512
-CONSTANTS = ("1", "0", "-0", "nan", "-inf")  # of tensors that hold the same value everywhere
+# Of tensors that hold the same value everywhere.
+CONSTANTS = ("1", "0", "-0", "nan", "inf", "-inf")
 MOST_TENSORS = 3
 MOST_NAMED = 3  # numbers of a call that elements lie around
 # Quotients of 1 and beside it. The rounded reciprocal of 61 is too small, so that a product with it
@@ -45,6 +48,7 @@ def of(case: Case) -> Iterator[Case]:
         if tensor.dtype == case.dtype and tensor.dtype in WIDTHS:
             powers = ("powers", WIDTHS[tensor.dtype])
             yield _with_tensor(case, number, replace(tensor, special=(), values=powers))
+            yield from (_with_tensor(case, number, other) for other in extremes(tensor))
         if dtypes.form_of(tensor.dtype) is None:
             continue
         for exponents in (VANISHING, OVERFLOWING):
@@ -69,6 +73,14 @@ def constants(tensor: TensorRecipe) -> Iterator[TensorRecipe]:
         yield replace(tensor, special=(), values=("constant", name))
         if row:
             yield replace(tensor, special=(), values=("leading", -1.0, 1.0, row, name))
+
+
+def extremes(tensor: TensorRecipe) -> Iterator[TensorRecipe]:
+    """The tensor of whole numbers with the least one everywhere, and with the largest one: what an
+    extremum begins with."""
+    limits = torch.iinfo(getattr(torch, tensor.dtype))
+    for limit in (limits.min, limits.max):
+        yield replace(tensor, special=(), values=("integers", limit, limit))
 
 
 def magnitude(dtype: str, shares: tuple[float, float]) -> tuple[Any, ...]:
