@@ -27,9 +27,10 @@ from .declare import (
     products,
     reduced,
 )
+from .first_positions import first_along, first_extremum
 from .hooks import Args, Kwargs, Tensors, hook
 from .magnitudes import part_of_sum, repeats
-from .nonunique_results import argument, extremum_along, tied_sums, value_at_extremum, zeros_aside
+from .nonunique_results import argument, tied_sums, zeros_aside
 from .sampling import along, fitting, reducible
 
 REDUCTION = frozenset({"reduction"})
@@ -314,12 +315,12 @@ OPERATORS = [
     op("amax", extremes, EXACT, EVERY, traits=PICKS, observe=zeros_aside, method=True),
     op("amin", extremes, EXACT, EVERY, traits=PICKS, observe=zeros_aside, method=True),
     op("aminmax", lowest_and_highest, EXACT, EVERY, traits=PICKS, observe=zeros_aside),
-    op("max", extremum, EXACT, EVERY, traits=PICKS, observe=extremum_along, observe_gradients=TIED),
-    op("min", extremum, EXACT, EVERY, traits=PICKS, observe=extremum_along, observe_gradients=TIED),
+    op("max", extremum, EXACT, EVERY, traits=PICKS, observe=first_along, observe_gradients=TIED),
+    op("min", extremum, EXACT, EVERY, traits=PICKS, observe=first_along, observe_gradients=TIED),
     op("argmax", place, EXACT, NUMERIC, traits=PICKS, differentiable=False,
-    observe=value_at_extremum, method=True),
+    observe=first_extremum, method=True),
     op("argmin", place, EXACT, NUMERIC, traits=PICKS, differentiable=False,
-    observe=value_at_extremum),
+    observe=first_extremum),
     op("all", truths, EXACT, EVERY, **FIXED, complex=True, out=True, method=True),
     op("any", truths, EXACT, EVERY, **FIXED, complex=True, out=True, method=True),
     op("count_nonzero", counted, EXACT, EVERY, **FIXED, complex=True),

@@ -105,9 +105,7 @@ def other_zero(run: Deed, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 TIES = {
-    "argmax": reversed_argument, "argmin": reversed_argument, "argsort": reversed_argument,
-    "max": reversed_choice(1),
-    "min": reversed_choice(1), "median": reversed_choice(1), "nanmedian": reversed_choice(1),
+    "argsort": reversed_argument, "median": reversed_choice(1), "nanmedian": reversed_choice(1),
     "kthvalue": reversed_choice(2, -1),
     "topk": reversed_choice(2, -1), "sort": reversed_choice(1, -1), "mode": last_mode,
 }  # fmt: skip
@@ -119,6 +117,39 @@ def test_ties_may_be_broken_the_other_way(operator: str) -> None:
     found, backend = failing(TIES[operator], operator, 100)
     assert not found, f"{found[0].explanation}\n{found[0].case.line}"
     assert backend.changed >= 3
+
+
+# The first one is documented: https://pytorch.org/docs/stable/generated/torch.max.html
+FIRST = {
+    "argmax": reversed_argument, "argmin": reversed_argument, "max": reversed_choice(1),
+    "min": reversed_choice(1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("operator", FIRST)
+def test_of_equal_extrema_the_first_one_is_owed(operator: str) -> None:
+    found, _ = failing(FIRST[operator], operator, 40)
+    assert found
+    causes = {result.evidence.cause.name for result in found if result.evidence.cause}
+    assert causes == {"another-of-equals"}
+    assert "another than the first of several equal elements is returned" in found[0].explanation
+
+
+def other_nan(run: Deed, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """argmax: of several NaN in a row the last one."""
+    x, dim, index = args[0], given(args, kwargs, 1, None), run(args, kwargs)
+    if dim is None or not x.ndim or not x.numel():
+        return index
+    last = reversed_argument(run, args, kwargs)
+    kept = kwargs.get("keepdim", False)
+    nan = x.isnan().any(dim, keepdim=kept)
+    return torch.where(nan, last, index)
+
+
+def test_any_of_several_nan_will_do() -> None:
+    found, backend = failing(other_nan, "argmax", 100)
+    assert not found, found[0].explanation
+    assert backend.changed
 
 
 @pytest.mark.parametrize("operator", ["unique", "unique_consecutive"])

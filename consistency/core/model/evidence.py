@@ -12,6 +12,7 @@ _SENTENCES = frozenset(
         "index-base", "float32-integers",
         "output-padding-zero", "crossed-bounds", "rounded-toward-zero", "masked-by-product",
         "written-beyond", "indices-ignored", "other-side", "mask-incomplete",
+        "another-of-equals",
     }
 )  # fmt: skip
 

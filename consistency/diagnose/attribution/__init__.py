@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 
 from ...core.model import Cause
+from ...operators.first_positions import tells_of_equals
 from ...operators.refusals import REFUSALS
 from ..cause_vote import WHOLE_CASE
 from . import (
@@ -54,6 +55,11 @@ class Explanations:
     complete: bool
 
 
+OF_EQUALS = Cause(
+    "another-of-equals", "another than the first of several equal elements is returned", 1.0
+)
+
+
 def explain(
     context: AttributionContext, seconds: float = SECONDS, only: frozenset[str] | None = None
 ) -> Cause | None:
@@ -73,6 +79,9 @@ def explanations(
     Rivals are sought where fewer than ``WHOLE_CASE`` elements are wrong, which several hypotheses
     may reproduce by chance; the votes of other cases decide between them.
     """
+    if tells_of_equals(context.operator, context.index):
+        asked = only is None or OF_EQUALS.name in only
+        return Explanations(OF_EQUALS if asked else None, (), True)
     rivals: dict[str, None] = {}
     deadline = time.thread_time() + seconds
     cause = _best(context, deadline, only, rivals)
