@@ -62,6 +62,8 @@ from . import (  # noqa: F401
     thirtyfourth_list_frameworks,
     thirtysecond_list,
     thirtysecond_list_frameworks,
+    thirtyseventh_list,
+    thirtyseventh_list_frameworks,
     thirtysixth_list,
     thirtysixth_list_frameworks,
     thirtythird_list,

@@ -215,6 +215,10 @@ LISTS = (
         "complex matrices of a multiple of three rows, one number that is summed in one place; "
         "admitted: shifts by as many bits as there are, as not defined",
     ),
+    HeldOut(
+        37, "thirtyseventh*", 20, 18, 18, "of torch's backends and other frameworks",
+        "rows of which all numbers are infinite, and which of equal extrema is the first one",
+    ),
 )  # fmt: skip
 TABLE = """| list | reports | quick run | 50 fresh cases | since | missed, and drawn since |
 |---|---|---|---|---|---|

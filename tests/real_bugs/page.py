@@ -97,6 +97,8 @@ TOPICS = {
     "thirtyfifth list frameworks": "A 35th list, of other frameworks",
     "thirtysixth list": "A 36th list, of torch's backends",
     "thirtysixth list frameworks": "A 36th list, of other frameworks",
+    "thirtyseventh list": "A 37th list, of torch's backends",
+    "thirtyseventh list frameworks": "A 37th list, of other frameworks",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 

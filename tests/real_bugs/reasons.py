@@ -4,9 +4,9 @@ noticed."""
 from __future__ import annotations
 
 REASONS: dict[str, str] = {
-    "ROCm/triton#505": (
-        "which of equal elements is chosen is left to a backend (judging.md), although torch "
-        "documents the first one of argmax and argmin"
+    "pytorch/pytorch#65200": (
+        "the gradient is that of sampling at the scale, which is documented; what is not is the "
+        "copy, and that is known"
     ),
     "jax-ml/jax#13979": "257 systems of 257 x 257 are too large for a shipped case",
     "jax-ml/jax#40629": (
@@ -85,7 +85,7 @@ REASONS: dict[str, str] = {
     "pytorch/pytorch#186818": "a Python number is right as given and as rounded to half precision",
     "pytorch/pytorch#190139": "a case has at most 2^24 elements",
     "intel/torch-xpu-ops#3251": "norms of order 0 count NaN; it is torch's distances that do not",
-    "openvinotoolkit/openvino#35946": "any place of several NaN counts, as of equal numbers",
+    "openvinotoolkit/openvino#35946": "any place of several NaN counts",
     "ml-explore/mlx#4538": "a case has at most 2^24 elements",
     "pytorch/pytorch#96429": "torch's CPU rounds positions alike, and the budget admits it",
     "pytorch/pytorch#41244": "a complex number of which one part is NaN counts as NaN",
