@@ -6,8 +6,9 @@ position outside of the image as that of the maximum, and the gradient is writte
 (docs/findings-gradients.md). None is drawn so; sizes that are changed afterwards are looked at.
 Up to torch 2.13 the kernel of ``group_norm`` for channels_last writes to the gradient of an input
 that tracks none, which ends the process, as some transforms of several long dimensions do
-(:mod:`.long_transforms`). One of torch's kernels of attention takes keys and values of different
-lengths, which have no meaning, and reads as many keys as there are values.
+(:mod:`.long_transforms`). A grouped attention divides the heads of its queries by those of its
+keys, which ends the process where there are none. One of torch's kernels of attention takes keys
+and values of different lengths, which have no meaning, and reads as many keys as there are values.
 """
 
 from __future__ import annotations
@@ -67,11 +68,23 @@ def _taken_for_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bo
 
 
 def ends_the_process(operator: Operator, case: Case) -> bool:
-    """Whether a tensor of such a case tracks no gradient, or its transform overruns a buffer."""
+    """Whether a tensor of such a case tracks no gradient, its transform overruns a buffer, or the
+    heads of its queries are divided among none."""
     untracked = not all(t.leaf for t in case.tensors)
-    return (untracked and needs_every_gradient(operator, case)) or transforms_long_dims(
-        operator, case
+    return (
+        (untracked and needs_every_gradient(operator, case))
+        or transforms_long_dims(operator, case)
+        or _divides_by_no_heads(operator, case)
     )
+
+
+def _divides_by_no_heads(operator: Operator, case: Case) -> bool:
+    """Whether an attention has keys of no head, by which torch divides (docs/findings.md)."""
+    if operator.ruled_by[0] not in _ATTENTION:
+        return False
+    given = dict(zip(("query", "key", "value"), case.args, strict=False)) | dict(case.kwargs)
+    keys = [empty(given[name]) for name in ("key", "value") if name in given]
+    return any(key.ndim > 2 and not key.shape[-3] for key in keys)
 
 
 def reads_beyond(operator: Operator, case: Case) -> bool:

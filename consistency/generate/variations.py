@@ -23,7 +23,6 @@ from ..operators.call_forms import empty, shape_of
 from ..operators.common_form import common_form
 from ..operators.declare import Call, Operator
 from .layouts import inverse
-from .long_transforms import transforms_long_dims
 from .materialize import literal, prepare
 from .memory_safety import ends_the_process, reads_beyond, writes_beyond
 
@@ -100,7 +99,7 @@ def is_possible(operator: Operator, case: Case) -> bool:
     hangs on no rounding. (Shape functions alone take a bias of the wrong size.)"""
     if not _destination_fits(operator, case) or _results(operator, case) > MOST_RESULTS:
         return False
-    if transforms_long_dims(operator, case) or reads_beyond(operator, case):
+    if ends_the_process(operator, case) or reads_beyond(operator, case):
         return False
     try:
         arguments = prepare(case).build()

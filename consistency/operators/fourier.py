@@ -177,7 +177,7 @@ def dims_of(name: str, args: Args, kwargs: Kwargs) -> list[int]:
         every = len(kwargs.get("s") or x.shape)
         count = every if name.endswith("n") else 2 if name.endswith("2") else 1
         dims = list(range(-count, 0))
-    return [dim % x.ndim for dim in (dims if isinstance(dims, Sequence) else [dims])]
+    return [dim % max(x.ndim, 1) for dim in (dims if isinstance(dims, Sequence) else [dims])]
 
 
 def length_of_last(x: torch.Tensor, dims: Sequence[int], kwargs: Kwargs) -> int:

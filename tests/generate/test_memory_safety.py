@@ -196,3 +196,17 @@ def test_no_drawn_transform_overruns(name: str) -> None:
 
     draw()
     assert not [case.line for case in found if is_unsafe(operator, case)]
+
+
+def attention(*heads: int) -> Case:
+    query, key = (
+        TensorRecipe((1, count, 4, 8), "float32", ("uniform", -1.0, 1.0), 9000) for count in heads
+    )
+    return Case("grouped_query_attention", "float32", (query, key, key), {}, 7)
+
+
+@pytest.mark.parametrize(("heads", "possible"), [((4, 2), True), ((2, 0), False), ((0, 0), False)])
+def test_a_grouped_attention_has_heads_to_divide_by(heads: tuple[int, int], possible: bool) -> None:
+    operator, case = operators.get("grouped_query_attention"), attention(*heads)
+    assert is_unsafe(operator, case) is not possible
+    assert is_possible(operator, case) is possible
