@@ -236,10 +236,11 @@ def own_frequencies(call: Call) -> Any:
     comes in them (torch's CPU takes how often another one does)."""
     indices, weight = call.args[:2]
     kwargs = dict(call.kwargs)
-    if kwargs.pop("include_last_offset", False):
+    # Rows of indices are bags without offsets.
+    if kwargs.pop("include_last_offset", False) and kwargs.get("offsets") is not None:
         kwargs["offsets"], end = kwargs["offsets"][:-1], int(kwargs["offsets"][-1])
         indices = indices[:end]
-        if "per_sample_weights" in kwargs:
+        if kwargs.get("per_sample_weights") is not None:
             kwargs["per_sample_weights"] = kwargs["per_sample_weights"][:end]
     table = weight.view_as(weight)
     if kwargs.pop("scale_grad_by_freq", False) and table.requires_grad:
