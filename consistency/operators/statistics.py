@@ -22,7 +22,7 @@ def variables(d: Drawing) -> Call:
     number. Now and then observations count several times, or have weights, or there is one only.
     Shrinks towards two plain rows."""
     rows, columns = d.size(2, 17), 1 if d.integer(0, 31) == 31 else d.size(2, 257)
-    shape = d.choice(*[(rows, columns)] * 12, *[(columns,)] * 3, ())
+    shape = d.choice(*[(rows, columns)] * 18, *[(columns,)] * 5, ())
     options = optional_arguments(d, correction=(0, 2) if columns > 2 else (0,))
     if len(shape) and d.integer(0, 3) == 3:
         options["fweights"] = d.tensor(
