@@ -140,7 +140,9 @@ def over_rows(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tens
     torch returns memory that nobody wrote to (docs/findings.md)."""
 
     def call_with(x: torch.Tensor, *others: Any, **options: Any) -> torch.Tensor:
-        reduction = options.get("reduction", next((o for o in others if isinstance(o, str)), "mean"))
+        reduction = options.get(
+            "reduction", next((o for o in others if isinstance(o, str)), "mean")
+        )
         if x.ndim != 2 or len(x) or reduction not in REDUCED:
             return function(x, *others, **options)
         losses = x.sum(-1)

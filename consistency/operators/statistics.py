@@ -135,6 +135,7 @@ OPERATORS = [
         sample=variables,
         dtypes=FLOAT,
         error=accumulated(of_covariances, columns, backward=of_slopes),
+        traits=frozenset({"constant"}),  # equal observations have no covariance
         differentiable_inputs=(0,),
         reference=documented.cov,
     ),

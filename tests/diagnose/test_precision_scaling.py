@@ -19,7 +19,7 @@ from consistency import operators
 from consistency.core.model import Case
 from consistency.core.recipe import Literal, TensorRecipe
 from consistency.diagnose import precision_scaling
-from consistency.diagnose.precision_scaling import Scaling
+from consistency.diagnose.precision_scaling import Scaling, pool
 from consistency.engine import engine
 from consistency.generate import search
 from consistency.generate.materialize import prepare
@@ -248,3 +248,12 @@ def test_a_run_reports_and_fails(tmp_path: Path) -> None:
 
 def test_one_precision_alone_is_not_scaled() -> None:
     assert not consistency.run(["matmul"], ["cpu"], ["float32"], ["forward"], examples=4).scalings
+
+
+def test_errors_without_bounds_have_a_mean_that_float64_holds() -> None:
+    """Memory that nobody wrote to holds any number: of 1e300 beside 1e-320 the quotient is
+    beyond the format."""
+    assert pool._geometric_mean([2060.0, 2050.0], math.nan) == 2.0**1023
+    assert pool._geometric_mean([-2060.0], math.nan) == 2.0**-1022
+    assert pool._geometric_mean([1.0, 3.0], math.nan) == 4.0
+    assert math.isnan(pool._geometric_mean([], math.nan))

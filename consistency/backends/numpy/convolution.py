@@ -1,6 +1,7 @@
 """Convolutions as one matrix product over explicit patches (im2col), and the scattering of patches
 back (col2im)."""
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
@@ -233,6 +234,8 @@ def fold(
         (one - d * (k - 1) - 1) // s + 1
         for one, d, k, s in zip(padded, dilations, kernel, strides, strict=True)
     ]
-    patches = input.reshape(input.shape[0], -1, *kernel, *outputs).transpose(0, 1, 4, 5, 2, 3)
+    channels = input.shape[1] // math.prod(kernel)
+    patches = input.reshape(input.shape[0], channels, *kernel, *outputs)
+    patches = patches.transpose(0, 1, 4, 5, 2, 3)
     result = scatter_windows(patches, padded, strides, dilations)
     return _without_margins(result, paddings)

@@ -176,6 +176,8 @@ def local_response_norm(
 ) -> Array:
     """x / (k + alpha · mean of the squares over `size` neighboring channels, zeros beyond them) **
     beta."""
+    if not input.size:  # no window fits into the padding alone
+        return input.copy()
     ends = [(0, 0), (size // 2, (size - 1) // 2)] + [(0, 0)] * (input.ndim - 2)
     neighbors = np.lib.stride_tricks.sliding_window_view(np.pad(input * input, ends), size, 1)
     share = row_sum(neighbors) / constant(size, input)

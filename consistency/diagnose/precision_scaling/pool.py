@@ -128,8 +128,9 @@ def paired_errors(
 
 
 def _geometric_mean(logs: Sequence[float], none: float) -> float:
-    """Of numbers whose logarithms to base 2 are given; ``none`` if there are none."""
-    return 2.0 ** (sum(logs) / len(logs)) if logs else none
+    """Of numbers whose logarithms to base 2 are given, as far as float64 holds it: memory that
+    nobody wrote to may be anything. ``none`` if there are none."""
+    return 2.0 ** min(max(sum(logs) / len(logs), -1022.0), 1023.0) if logs else none
 
 
 def _is_comparable(result: Result) -> bool:
