@@ -142,32 +142,40 @@ class ChangedInputs(InputNumbers):
         )
 
     def flushed(self) -> tuple[Output, ...] | None:
-        """The outputs with subnormal inputs flushed to zero; None if no input is subnormal."""
-        form = dtypes.FORMATS.get(self.materials.case.dtype)
-        if form is None:
+        """The outputs with subnormal inputs, each by its own format, flushed to zero; None if no
+        input is subnormal."""
+        limits = self._smallest_normals()
+        if limits is None:
             return None
-        tiny = form.smallest_normal
-        tensors = zip(self.materials.case.tensors, self.materials.bases, strict=True)
-        if not any(bits.holds_subnormals(base, tensor.dtype, tiny) for tensor, base in tensors):
+        tensors = zip(self.materials.case.tensors, self.materials.bases, limits, strict=True)
+        if not any(bits.holds_subnormals(base, tensor.dtype, low) for tensor, base, low in tensors):
             return None
         return self.evaluate(
-            lambda base, position: torch.where(base.abs() < tiny, base * 0.0, base)
+            lambda base, position: torch.where(base.abs() < limits[position], base * 0.0, base)
         )
+
+    def _smallest_normals(self) -> list[float] | None:
+        """That of each tensor's format, or of the case's where it has none; None if the case has
+        none."""
+        own = dtypes.FORMATS.get(self.materials.case.dtype)
+        if own is None:
+            return None
+        forms = (dtypes.FORMATS.get(tensor.dtype) for tensor in self.materials.case.tensors)
+        return [(form or own).smallest_normal for form in forms]
 
     def flushed_terms(self) -> tuple[Output, ...]:
         """What the terms with subnormal inputs add up to in a sum of products, all of one sign:
         vector code may flush them where the scalar code behind it does not. Empty for other
         operators."""
         kind = self.model.magnitude if self.direction == "forward" else self.model.backward
-        form = dtypes.FORMATS.get(self.materials.case.dtype)
-        if kind != "products" or form is None:
+        limits = self._smallest_normals()
+        if kind != "products" or limits is None:
             return ()
-        tiny = form.smallest_normal
         every, others = (
             self.evaluate(adjust, absolute=True)
             for adjust in (
                 lambda base, position: base.abs(),
-                lambda base, position: torch.where(base.abs() < tiny, 0.0, base.abs()),
+                lambda base, position: torch.where(base.abs() < limits[position], 0.0, base.abs()),
             )
         )
         return tuple(

@@ -11,6 +11,7 @@ import torch
 
 from . import formulas, formulas_losses, formulas_nn, formulas_reduced, memory, outcomes, precision
 from .model import Fault, Maker, constantly, formula
+from .ties import last_among_ties
 
 N = "nn.functional."
 BACKWARD = ("backward",)
@@ -482,4 +483,12 @@ def _tails() -> Rows:
         )
 
 
-FAULTS = (*_precision(), *_tails(), *_memory(), *_outcomes(), *_gradients(), *_formulas())
+def _ties() -> Rows:
+    make, cause = constantly(last_among_ties), "another-of-equals"
+    yield from over("argmax argmin max min", "last among ties", make, cause)
+    yield from over("argmax max", "last among ties", make, cause, dtype="int64")
+
+
+FAULTS = (
+    *_precision(), *_tails(), *_memory(), *_outcomes(), *_gradients(), *_formulas(), *_ties(),
+)  # fmt: skip

@@ -34,7 +34,7 @@ def series_erf(x: Tensor) -> Tensor:
 
 
 def half_away(x: Tensor, decimals: int = 0) -> Tensor:
-    scale = 10.0**decimals
+    scale = float(torch.tensor(10.0, dtype=torch.float64) ** decimals)  # infinite beyond 308
     return torch.copysign(torch.floor((x * scale).abs() + 0.5), x) / scale
 
 

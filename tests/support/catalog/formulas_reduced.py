@@ -79,10 +79,16 @@ def first_maximum_only(x: Tensor, **options: Any) -> Tensor:
     return torch.argmax(x.abs(), **options)
 
 
+def exclusive_sums(x: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    """Without the element itself."""
+    return torch.cumsum(x, dim, dtype=dtype) - x
+
+
 def last_write(x: Tensor, dim: int, index: Tensor, source: Tensor, **options: Any) -> Tensor:
     """Of several additions to one place only one arrives, as without atomics."""
     if not x.ndim or not index.numel():
         return torch.index_add(x, dim, index, source, **options)
+    index = index.long()
     once = torch.zeros_like(x).index_copy(dim, index, source.to(x.dtype))
     hit = torch.zeros_like(x).index_fill(dim, index, 1)
     alpha = options.get("alpha", 1)
@@ -139,7 +145,7 @@ REDUCED: tuple[Wrong, ...] = (
     ),
     ("logcumsumexp", "no shift", cumulative, "no-max-shift|early-overflow"),
     ("logcumsumexp", "-inf twice is NaN", pair_of_minus_infinities, None),
-    ("cumsum", "exclusive", lambda x, dim: torch.cumsum(x, dim) - x, "shifted"),
+    ("cumsum", "exclusive", exclusive_sums, "shifted"),
     (
         "linalg.vector_norm",
         "order ignored",

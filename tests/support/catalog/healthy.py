@@ -13,6 +13,7 @@ from torch import Tensor
 from . import memory, outcomes, precision
 from .model import BOTH, Call, Healthy, Maker, constantly, formula, one_of, straight
 from .sound import SOUND
+from .ties import last_among_ties
 
 N = "nn.functional."
 Rows = Iterator[Healthy]
@@ -45,21 +46,6 @@ def half_next_to(y: Tensor) -> Tensor:
     away from the end."""
     moved = (y.contiguous().view(torch.int16) + 1).view(torch.float16)
     return torch.where((y.abs() > 1e-3) & (y.abs() < 6e4) & (moved.abs() < 6e4), moved, y)
-
-
-def last_among_ties(call: Call) -> Any:
-    """Selects from the reversed row, and counts the position from its end."""
-    x, dim = call.args[0], call.given("dim", 1, None)
-    if not x.ndim or not x.numel():
-        return call.run()
-    if dim is None:
-        if call.operator.name not in ("argmax", "argmin") or call.kwargs.get("keepdim"):
-            return call.run()
-        return x.numel() - 1 - call.operator(x.reshape(-1).flip(0))
-    found = call.with_arg(0, x.flip(dim)).run()
-    if isinstance(found, Tensor):
-        return x.shape[dim] - 1 - found
-    return found[0], x.shape[dim] - 1 - found[1]
 
 
 def ties_reversed(call: Call) -> Any:
@@ -232,9 +218,8 @@ def _order() -> Rows:
 
 
 def _choices() -> Rows:
-    yield from over("argmax argmin", "last among ties", constantly(last_among_ties))
-    yield from over("max min median", "last among ties", constantly(last_among_ties))
-    yield from over("argmax max", "last among ties", constantly(last_among_ties), dtype="int64")
+    yield from over("median nanmedian", "last among ties", constantly(last_among_ties))
+    yield from over("median", "last among ties", constantly(last_among_ties), dtype="int64")
     yield from over("sort topk", "ties reversed", constantly(ties_reversed))
     for up in (True, False):
         after = constantly(outcomes.after(next_to(up)))

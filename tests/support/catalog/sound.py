@@ -28,6 +28,7 @@ from .sound_formulas import (
     shifted_log_softmax,
     shifted_logsumexp,
     shifted_softmax,
+    two_passes_and_a_root,
     weighted,
     welford,
 )
@@ -56,7 +57,7 @@ SOUND: tuple[Sound, ...] = (
         ),
     ),
     ("var", "two passes", welford),
-    ("std", "two passes", lambda x, dim=None, **o: welford(x, dim, **o).sqrt()),
+    ("std", "two passes", two_passes_and_a_root),
     ("sum", "even and odd", halves),
     ("sum", "Kahan", kahan),
     (

@@ -74,6 +74,23 @@ def attention(
 
 def welford(x: Tensor, dim: Any = None, **options: Any) -> Tensor:
     """Two passes: the squares of the differences from the mean."""
+    scale = to_small(x)
+    return squares_from_the_mean(x * scale, dim, **options) / scale / scale
+
+
+def two_passes_and_a_root(x: Tensor, dim: Any = None, **options: Any) -> Tensor:
+    scale = to_small(x)
+    return squares_from_the_mean(x * scale, dim, **options).sqrt() / scale
+
+
+def to_small(x: Tensor) -> float:
+    """A power of two that brings large numbers to no more than 1, so that no square leaves the
+    format."""
+    largest = float(x.detach().abs().max()) if x.numel() else 0.0
+    return 2.0 ** -math.frexp(largest)[1] if math.isfinite(largest) and largest > 1.0 else 1.0
+
+
+def squares_from_the_mean(x: Tensor, dim: Any = None, **options: Any) -> Tensor:
     dims = list(range(x.ndim)) if dim is None else dim
     n = (
         x.numel()
