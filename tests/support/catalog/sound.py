@@ -24,6 +24,7 @@ from .sound_formulas import (
     huber,
     kahan,
     online_softmax,
+    rounded_product,
     rounded_quotient,
     shifted_log_softmax,
     shifted_logsumexp,
@@ -196,7 +197,7 @@ SOUND: tuple[Sound, ...] = (
             a * (1.0 - w) + b * w if isinstance(w, float) and 0 < w < 1 else torch.lerp(a, b, w)
         ),
     ),
-    ("addcmul", "product rounded", lambda a, b, c, value=1: a + value * (b * c)),
+    ("addcmul", "product rounded", rounded_product),
     ("addcdiv", "quotient rounded", rounded_quotient),
     (f"{N}cross_entropy", "in two steps", entropy),
     (

@@ -72,6 +72,13 @@ def attention(
     return (weights @ v) / weights.sum(-1, keepdim=True).masked_fill(hidden, 1.0)
 
 
+def rounded_product(a: Tensor, b: Tensor, c: Tensor, value: Any = 1) -> Tensor:
+    """Product first, where it stays within the format."""
+    product = b * c
+    inside = (product.abs() > torch.finfo(product.dtype).tiny) & product.isfinite()
+    return torch.where(inside, a + value * product, torch.addcmul(a, b, c, value=value))
+
+
 def welford(x: Tensor, dim: Any = None, **options: Any) -> Tensor:
     """Two passes: the squares of the differences from the mean."""
     scale = to_small(x)
