@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -144,38 +144,45 @@ class ChangedInputs(InputNumbers):
     def flushed(self) -> tuple[Output, ...] | None:
         """The outputs with subnormal inputs, each by its own format, flushed to zero; None if no
         input is subnormal."""
-        limits = self._smallest_normals()
-        if limits is None:
+        limit = self._smallest_normal()
+        if limit is None:
             return None
-        tensors = zip(self.materials.case.tensors, self.materials.bases, limits, strict=True)
-        if not any(bits.holds_subnormals(base, tensor.dtype, low) for tensor, base, low in tensors):
+        tensors = zip(self.materials.case.tensors, self.materials.bases, strict=True)
+        if not any(
+            bits.holds_subnormals(base, tensor.dtype, limit(position))
+            for position, (tensor, base) in enumerate(tensors)
+        ):
             return None
         return self.evaluate(
-            lambda base, position: torch.where(base.abs() < limits[position], base * 0.0, base)
+            lambda base, position: torch.where(base.abs() < limit(position), base * 0.0, base)
         )
 
-    def _smallest_normals(self) -> list[float] | None:
-        """That of each tensor's format, or of the case's where it has none; None if the case has
-        none."""
-        own = dtypes.FORMATS.get(self.materials.case.dtype)
+    def _smallest_normal(self) -> Callable[[int], float] | None:
+        """That of each tensor's format, by its position, or of the case's where it has none and for
+        the cotangents behind them; None if the case has none."""
+        tensors, own = self.materials.case.tensors, dtypes.FORMATS.get(self.materials.case.dtype)
         if own is None:
             return None
-        forms = (dtypes.FORMATS.get(tensor.dtype) for tensor in self.materials.case.tensors)
-        return [(form or own).smallest_normal for form in forms]
+
+        def of(position: int) -> float:
+            name = tensors[position].dtype if position < len(tensors) else ""
+            return (dtypes.FORMATS.get(name) or own).smallest_normal
+
+        return of
 
     def flushed_terms(self) -> tuple[Output, ...]:
         """What the terms with subnormal inputs add up to in a sum of products, all of one sign:
         vector code may flush them where the scalar code behind it does not. Empty for other
         operators."""
         kind = self.model.magnitude if self.direction == "forward" else self.model.backward
-        limits = self._smallest_normals()
-        if kind != "products" or limits is None:
+        limit = self._smallest_normal()
+        if kind != "products" or limit is None:
             return ()
         every, others = (
             self.evaluate(adjust, absolute=True)
             for adjust in (
                 lambda base, position: base.abs(),
-                lambda base, position: torch.where(base.abs() < limits[position], 0.0, base.abs()),
+                lambda base, position: torch.where(base.abs() < limit(position), 0.0, base.abs()),
             )
         )
         return tuple(
