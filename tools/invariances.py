@@ -82,6 +82,7 @@ _WRITING = (
     "scatter_reduce",
     "index_put_",
 )
+LOOKED_UP = "looks its elements up in a set of others"
 # Looked at by hand. Empty: the operator is held to the relation, and torch breaks it
 # (docs/findings.md, docs/findings-gradients.md).
 BY_HAND: dict[str, dict[str, Any]] = {
@@ -92,7 +93,8 @@ BY_HAND: dict[str, dict[str, Any]] = {
     },
     "logit": {LAYOUT: "", LENGTH: ""},
     "logit_": {LAYOUT: "", LENGTH: ""},
-    "isin": {LENGTH: "looks its elements up in a set of others"},
+    "isin": {LENGTH: LOOKED_UP, BATCH: LOOKED_UP, "mode": "", "rank": 0},
+    "isin.out": {LENGTH: LOOKED_UP, BATCH: LOOKED_UP, "mode": "", "rank": 0},
     "nn.functional.batch_norm": {LAYOUT: ""},
     "einsum": {BATCH: EQUATION, "mode": "", "rank": 0},
     "formula.einsum": {BATCH: EQUATION, "mode": "", "rank": 0},

@@ -238,7 +238,10 @@ OPERATORS = [
     op("isclose", close, complex=True),
     op("allclose", close, traits=frozenset({"constant"}), complex=True),
     op("equal", sameness, traits=frozenset({"constant"}), complex=True),
-    op("isin", membership, dtypes=NO_BOOL, reference=isin_of_copies),
+    # An element is looked for among all others: no elementwise operator.
+    op(
+        "isin", membership, dtypes=NO_BOOL, reference=isin_of_copies, traits=frozenset({"constant"})
+    ),
     op("logical_and", logical, complex=True, out=True, method=True),
     op("logical_or", logical, complex=True, out=True),
     op("logical_xor", logical, complex=True, out=True),

@@ -247,3 +247,17 @@ def test_which_of_equal_numbers_takes_the_gradient_is_no_second_answer() -> None
     with quiet():
         reference = Reference(operators.get("quantile"), prepare(case), "backward")
         assert two_answers.two_answers(reference, RULES) is None
+
+
+def test_what_is_looked_for_among_others_is_not_asked_for_alone() -> None:
+    """isin of an element and the other elements of the same place: every backend was accused."""
+    images = [
+        TensorRecipe((2, 5, 4, 3), "float32", ("integers", -4, 4), stop) for stop in (9000, 9500)
+    ]
+    destination = TensorRecipe((2, 5, 4, 3), "bool", ("integers", 0, 1), 9900)
+    case = Case("isin.out", "float32", (destination, *images), {}, 0)
+    (result,) = evaluate(
+        case, [backends.resolve("cpu")], load(), operator=operators.get("isin.out"),
+        directions=("forward",),
+    )  # fmt: skip
+    assert result.verdict.passes, result.explanation
