@@ -365,14 +365,18 @@ def everything(folder: Path) -> dict[str, str]:
     add("wide overflow", "precision-scaling", "torch.exp", [T("a")], {"a": far},
     {"out/0": far.float().exp().double()},
         dtype="float64", configuration="wide")  # fmt: skip
-    add(
-        "ties",
-        good,
-        "torch.max",
-        [T("a"), 1],
-        {"a": torch.ones(2, 3)},
-        {"out/0": torch.ones(2), "out/1": torch.tensor([2, 1])},
-    )
+    for name, verdict, function in (
+        ("ties", good, "torch.median"),
+        ("ties of a maximum", "divergent", "torch.max"),  # of which the first is documented
+    ):
+        add(
+            name,
+            verdict,
+            function,
+            [T("a"), 1],
+            {"a": torch.ones(2, 3)},
+            {"out/0": torch.ones(2), "out/1": torch.tensor([2, 1])},
+        )
     add(
         "no tie",
         ("divergent", "special-values"),
@@ -407,6 +411,7 @@ def test_another_folder_of_that_format_is_judged_as_it_deserves(tmp_path: Path) 
         "chain lost": "writes to the view are lost", "no chain lost": "writes to the view are lost",
         "gradient of gather": "duplicate indices do not accumulate",
         "saturating": "integers saturate at 32 bits",
+        "ties of a maximum": "another than the first of several equal elements",
         "wide": "float32 arithmetic in place of float64",
         "timeout": "timed out while its result was read back",
         "unknown": "no function of torch, Tensor or operator that a recording may call",

@@ -33,7 +33,7 @@ CAUSES = (
     "early-overflow", "saturated",
     "nondeterministic", "input-modified", "depends-on-layout", "depends-on-batch",
     "depends-on-position", "approximation",
-    "negated",
+    "negated", "another-of-equals",
 )  # fmt: skip
 
 
