@@ -80,20 +80,20 @@ def ends_the_process(operator: Operator, case: Case) -> bool:
 
 def _divides_by_no_heads(operator: Operator, case: Case) -> bool:
     """Whether an attention has keys of no head, by which torch divides (docs/findings.md)."""
-    if operator.ruled_by[0] not in _ATTENTION:
-        return False
-    given = dict(zip(("query", "key", "value"), case.args, strict=False)) | dict(case.kwargs)
-    keys = [empty(given[name]) for name in ("key", "value") if name in given]
-    return any(key.ndim > 2 and not key.shape[-3] for key in keys)
+    return any(len(shape) > 2 and not shape[-3] for shape in _attended(operator, case))
 
 
 def reads_beyond(operator: Operator, case: Case) -> bool:
     """Whether an attention has keys and values of different lengths."""
+    return len({shape[-2:-1] for shape in _attended(operator, case)}) > 1
+
+
+def _attended(operator: Operator, case: Case) -> list[torch.Size]:
+    """The shapes of the keys and values of an attention; of other operators none."""
     if operator.ruled_by[0] not in _ATTENTION:
-        return False
+        return []
     given = dict(zip(("query", "key", "value"), case.args, strict=False)) | dict(case.kwargs)
-    lengths = {empty(given[name]).shape[-2:-1] for name in ("key", "value") if name in given}
-    return len(lengths) > 1
+    return [empty(given[name]).shape for name in ("key", "value") if name in given]
 
 
 def is_unsafe(operator: Operator, case: Case) -> bool:

@@ -45,7 +45,7 @@ DECREASING = replace(BESSEL_POSITIVE, specials=("inf", "nan"))
 def logit(d: Drawing) -> Call:
     """Now and then between bounds, which may cross: what lies outside both is clamped to the nearer
     one. Shrinks towards a call without bounds."""
-    kwargs = {"eps": d.choice(0.0625, 0.25, 0.0625, 0.25, 0.625)} if d.flag() else {}
+    kwargs = {"eps": d.choice(0.0625, 0.25, 0.625)} if d.flag() else {}
     return call(d.tensor(shape_of(d), Domain(2.0**-8, 1.0 - 2.0**-8, points=(0.5,))), **kwargs)
 
 

@@ -227,3 +227,13 @@ def test_conditions_that_no_case_meets_are_sought() -> None:
     found = search.further(operator, "int8")
     assert found
     assert all(is_possible(operator, case) for case in found)
+
+
+def test_one_extreme_everywhere() -> None:
+    whole = TensorRecipe((4, 5), "int16", ("integers", -9, 9), 5000)
+    found = [built(case)[0] for case in values.of(Case("amax", "int16", (whole,)))]
+    for limit in (-(2**15), 2**15 - 1):
+        assert any(bool((tensor == limit).all()) for tensor in found)
+    found = [built(case)[0] for case in values.of(Case("amax", "float32", (MATRIX,)))]
+    for limit in (torch.inf, -torch.inf):
+        assert any(bool((tensor == limit).all()) for tensor in found)
