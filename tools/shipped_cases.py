@@ -13,6 +13,7 @@
     python tools/shipped_cases.py plain STATE               # plain calls that none is
     python tools/shipped_cases.py alone STATE               # plain calls with one special number
     python tools/shipped_cases.py zeros STATE               # gradients at zeros
+    python tools/shipped_cases.py corners STATE             # no elements, six dimensions, …
     python tools/shipped_cases.py promoted STATE            # an operand of another dtype
     python tools/shipped_cases.py formats STATE             # the first dtype's cases in others
     python tools/shipped_cases.py called STATE              # other programs' calls (calls-*.jsonl)
@@ -46,7 +47,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 COMMANDS = (
     "select", "shorten", "write", "replace", "count", "further", "reach", "plain", "alone",
-    "zeros", "promoted", "formats", "called", "reported", "add", "measure", "one-off", "page",
+    "zeros", "corners", "promoted", "formats", "called", "reported", "add", "measure", "one-off",
+    "page",
 )  # fmt: skip
 # Files of a state. Other programs' calls are lines of an operator, a dtype and a case, and of the
 # "issue" where they are a report's.
@@ -241,13 +243,13 @@ def further(state: Path, part: int, parts: int) -> None:
 
 def reach(state: Path, part: int, parts: int, only: str, dtypes: str, what: str) -> None:
     """Seeks cases that meet conditions on which defects depend, ``plain`` calls, gradients at
-    ``zeros``, ``promoted`` operands, or cases of other ``formats``, where those of a quick run do
-    not; forms of other operators (``.out``, ``.method``) come last."""
+    ``zeros``, ``corners``, ``promoted`` operands, or cases of other ``formats``, where those of a
+    quick run do not; forms of other operators (``.out``, ``.method``) come last."""
     from tests.support.adequacy import search
 
     seek = {
         "reach": search.further, "plain": search.plain, "alone": search.alone,
-        "zeros": search.zeros,
+        "zeros": search.zeros, "corners": search.corners,
         "promoted": search.promoted, "formats": search.in_other_formats,
     }[what]  # fmt: skip
 
@@ -449,7 +451,7 @@ def main() -> None:
         write_page(chosen.state)
     elif chosen.command == "further":
         further(chosen.state, part, parts)
-    elif chosen.command in ("reach", "plain", "alone", "zeros", "promoted", "formats"):
+    elif chosen.command in ("reach", "plain", "alone", "zeros", "corners", "promoted", "formats"):
         reach(chosen.state, part, parts, chosen.only, chosen.dtype or "first", chosen.command)
     elif chosen.command == "called":
         called(chosen.state, part, parts, chosen.only)

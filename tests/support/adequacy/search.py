@@ -17,6 +17,7 @@ from consistency.generate.variations import is_possible
 from consistency.generate.varied import operand_dtypes, wider
 from consistency.operators.declare import Operator
 
+from . import corners as corner_cases
 from . import ordinary_calls, plain_calls
 from .candidates import (
     COUNT,
@@ -149,6 +150,19 @@ def zeros(operator: Operator, dtype: str, failing: list[Case] | None = None) -> 
     drawn = [case for seed in SEEDS for case in draw(operator, dtype, COUNT, seed)[0]]
     calls = [c for call in (ordinary or least_odd(drawn)) for c in vanishing(call)]
     return _chosen(operator, calls, reached, OF_ZEROS, failing)
+
+
+def corners(operator: Operator, dtype: str, failing: list[Case] | None = None) -> list[Case]:
+    """Calls without elements, of one, of six dimensions and the like (:mod:`.corners`), where those
+    of a quick run are none; as :func:`further`."""
+    found = []
+    for case in corner_cases.corners(operator, list(quick(operator, dtype))):
+        told = soundness(operator, case)
+        if told == "failing" and failing is not None:
+            failing.append(case)
+        # Of a result without numbers nothing else can be told than its shape.
+        found += [case] if told in ("sound", "silent") else []
+    return found
 
 
 def promoted(operator: Operator, dtype: str, failing: list[Case] | None = None) -> list[Case]:

@@ -1,0 +1,35 @@
+"""Cases without elements, of six dimensions and the like: sought where none is shipped."""
+
+from __future__ import annotations
+
+import math
+
+from consistency import operators
+from consistency.core.model import Case
+from consistency.core.recipe import TensorRecipe
+from tests.support.adequacy import search
+from tests.support.adequacy.corners import CORNERS, corners, told_by
+
+MATRIX = TensorRecipe((4, 5), "float32", ("uniform", -1.0, 1.0), 5000)
+
+
+def test_each_corner_is_reached_once() -> None:
+    found = list(corners(operators.get("exp"), [Case("exp", "float32", (MATRIX,))]))
+    assert len(found) == len(CORNERS)
+    for (told, _), case in zip(CORNERS, found, strict=True):
+        assert told in told_by(case), told
+    assert not list(corners(operators.get("exp"), [Case("exp", "float32", (MATRIX,)), *found]))
+
+
+def test_an_extremum_gets_one_extreme_everywhere() -> None:
+    found = list(corners(operators.get("argmin"), [Case("argmin", "float32", (MATRIX,))]))
+    everywhere = {t.values[1] for c in found for t in c.tensors if t.values[0] == "constant"}
+    assert everywhere == {"inf", "-inf", "nan"}
+
+
+def test_what_is_shipped_holds_them() -> None:
+    for name in ("exp", "sum", "matmul"):
+        cases = search.quick(operators.get(name), "float32")
+        bases = [t.base for c in cases for t in c.tensors if isinstance(t, TensorRecipe)]
+        assert any(0 in base for base in bases)
+        assert any(math.prod(base) == 1 for base in bases)
