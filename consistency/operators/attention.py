@@ -39,6 +39,7 @@ HIDDEN = replace(VECTORS, propagates=())
 
 
 _NEARLY_EQUAL = 0.25  # range ÷ largest of keys whose scores differ in few of their digits
+LARGEST_SIZE = 1e300  # of float64's least number as a mask: sums of it stay finite
 MANY_KEYS = 256  # more than a literal mask in the line of a case may have
 
 
@@ -88,11 +89,15 @@ def padded(d: Drawing, keys: int, batch: tuple[int, ...]) -> Literal | TensorRec
 def least(d: Drawing, queries: int, keys: int) -> TensorRecipe:
     """A mask to add that holds the format's least number for the first keys, as many programs write
     it, or -inf, and ordinary numbers for the others. Kernels go through long rows in blocks, whose
-    first ones may be hidden wholly."""
+    first ones may be hidden wholly. Where the least number hides every key, as in a batch's row of
+    padding, all keys weigh the same."""
+    number = d.choice("-max", "-max", "-inf", "every")
     hidden = (
         keys - d.integer(1, min(keys, 64)) if keys > 64 and d.flag() else d.integer(0, keys - 1)
     )
-    values = ("leading", -4.0, 4.0, hidden * queries, d.choice("-max", "-max", "-inf"))
+    if number == "every":
+        number, hidden = "-max", keys
+    values = ("leading", -4.0, 4.0, hidden * queries, number)
     of_keys = d.tensor((keys, queries), BIAS, values=values, layout=False)
     return replace(of_keys, view=(("transpose", 0, 1),))
 
@@ -248,7 +253,8 @@ def weighing(
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         scores = scores.masked_fill(~attn_mask, -math.inf)
     elif attn_mask is not None:
-        scores, sizes = scores + attn_mask, sizes + finite(attn_mask).abs()
+        added = finite(attn_mask).abs().clamp(max=LARGEST_SIZE)
+        scores, sizes = scores + attn_mask, sizes + added
     hidden = (scores == -math.inf).all(-1, keepdim=True)  # such a query's result is 0
     weights = torch.softmax(scores, -1).masked_fill(hidden, 0.0)
     sizes = sizes + 1.0 + finite(scores - scores.amax(-1, keepdim=True)).abs()
