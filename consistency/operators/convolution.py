@@ -9,6 +9,7 @@ from typing import Any
 
 from .declare import EXACT, FLOATS, REAL, Call, Domain, Drawing, Operator, Sample, call, products
 from .hooks import Tensors, hook
+from .network_layers import as_in_networks
 from .parameter_sampling import per_dim, spread, summed
 
 LINEAR = frozenset({"linear"})
@@ -100,11 +101,15 @@ def weights(domain: Domain) -> Domain:
 
 def convolution(rank: int) -> Sample:
     """Batched and unbatched, with and without bias; padding as numbers, ``"same"`` or
-    ``"valid"``. One in sixteen has a kernel of one element and many channels."""
+    ``"valid"``. One in sixteen has a kernel of one element and many channels, and one is a layer of
+    a well-known network."""
 
     def sample(d: Drawing) -> Call:
-        if d.integer(0, 15) == 15:
+        kind = d.integer(0, 15)
+        if kind == 15:
             return pointwise(d, rank)
+        if kind == 14:
+            return as_in_networks(d, rank)
         groups, c_in, c_out = channels(d, rank)
         kernel, kwargs, min_sizes = windows(d, rank)
         word = d.choice(None, None, None, "same", "valid")
@@ -137,9 +142,12 @@ def convolution(rank: int) -> Sample:
 
 
 def transposed(rank: int) -> Sample:
-    """Batched and unbatched, with and without bias and output padding."""
+    """Batched and unbatched, with and without bias and output padding; one in sixteen is a layer of
+    a well-known network."""
 
     def sample(d: Drawing) -> Call:
+        if d.integer(0, 15) == 15:
+            return as_in_networks(d, rank, transposed=True)
         groups, c_in, c_out = channels(d, rank)
         kernel, kwargs, _ = windows(d, rank)
         stride, dilation = (

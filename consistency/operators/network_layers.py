@@ -1,0 +1,126 @@
+"""Convolutions with the sizes that well-known networks have: kernels are chosen by such sizes, and
+what people report is about them. Only the numbers of channels and pixels are smaller."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from .declare import Call, Drawing, call
+from .parameter_sampling import summed
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Kernel, stride, padding and dilation of a layer, one number for each dimension or for all;
+    ``depthwise``: every channel has a kernel of its own; ``colors``: the channels of its input."""
+
+    kernel: tuple[int, ...]
+    stride: int | tuple[int, ...] = 1
+    padding: int | tuple[int, ...] = 0
+    dilation: int = 1
+    depthwise: bool = False
+    colors: int | None = None
+
+
+LAYERS = {
+    1: (
+        Layer((3,), 1, 1),  # Whisper, its first layer
+        Layer((3,), 2, 1),  # Whisper, its second
+        Layer((10,), 5, colors=1),  # wav2vec 2.0, its first layer
+        Layer((16,), 10, colors=1),  # filters of raw sound, 16 samples each
+        Layer((4,), 1, 3, depthwise=True),  # Mamba, causal: cut off behind
+        Layer((31,), 1, 15, depthwise=True),  # Conformer
+        Layer((2,), 1, 0, 8),  # WaveNet
+        Layer((11,), 1, 25, 5),  # HiFi-GAN
+        Layer((80,), 4, 38, colors=1),  # M5 on raw sound
+    ),
+    2: (
+        Layer((3, 3), 1, 1),  # VGG
+        Layer((3, 3), 2, 1),  # ResNet, halving
+        Layer((1, 1), 2),  # ResNet, beside it
+        Layer((7, 7), 2, 3, colors=3),  # ResNet, its first layer
+        Layer((11, 11), 4, 2, colors=3),  # AlexNet
+        Layer((4, 4), 4, colors=3),  # Swin, ConvNeXt
+        Layer((14, 14), 14, colors=3),  # DINOv2
+        Layer((16, 16), 16, colors=3),  # ViT
+        Layer((16, 16), 10, colors=1),  # spectrograms in patches that overlap, as AST has them
+        Layer((3, 3), 1, 1, depthwise=True),  # MobileNet
+        Layer((5, 5), 2, 2, depthwise=True),  # EfficientNet
+        Layer((7, 7), 1, 3, depthwise=True),  # ConvNeXt
+        Layer((31, 31), 1, 15, depthwise=True),  # RepLKNet
+        Layer((1, 7), 1, (0, 3)),  # Inception v3
+        Layer((7, 1), 1, (3, 0)),  # Inception v3
+        Layer((3, 3), 1, 12, 12),  # DeepLab v3
+        Layer((9, 9), 1, 4),  # SRCNN
+    ),
+    3: (
+        Layer((3, 3, 3), 1, 1),  # C3D
+        Layer((7, 7, 7), 2, 3, colors=3),  # I3D
+        Layer((1, 7, 7), (1, 2, 2), (0, 3, 3), colors=3),  # R(2+1)D, in space
+        Layer((3, 1, 1), 1, (1, 0, 0)),  # R(2+1)D, in time
+        Layer((2, 16, 16), (2, 16, 16), colors=3),  # VideoMAE
+        Layer((1, 2, 2), (1, 2, 2)),  # patches of latent video
+        Layer((3, 3, 3), 1, 1, depthwise=True),  # X3D
+    ),
+}
+TRANSPOSED_LAYERS = {
+    1: (
+        Layer((16,), 8, 4),  # HiFi-GAN
+        Layer((4,), 2, 1),  # HiFi-GAN
+        Layer((20,), 10, 5),  # DAC
+    ),
+    2: (
+        Layer((2, 2), 2),  # U-Net
+        Layer((4, 4), 2, 1),  # DCGAN
+        Layer((4, 4), 1),  # DCGAN, its first layer
+        Layer((3, 3), 2, 1),  # CycleGAN
+        Layer((16, 16), 8, 4),  # FCN-8s
+        Layer((9, 9), 4, 4),  # FSRCNN
+        Layer((4, 4), 2, 1, depthwise=True),  # CenterNet
+    ),
+    3: (Layer((2, 2, 2), 2), Layer((4, 4, 4), 2, 1)),  # 3D U-Net, 3D-GAN
+}
+FEW_CHANNELS = 8
+
+
+def as_in_networks(d: Drawing, rank: int, *, transposed: bool = False) -> Call:
+    """A layer of a well-known network, one time in four with another stride. Shrinks to the first
+    layer, one channel and the smallest image."""
+    layer = d.choice(*(TRANSPOSED_LAYERS if transposed else LAYERS)[rank])
+    if d.choice(False, False, False, True):
+        layer = replace(layer, stride=d.integer(1, max(layer.kernel)))
+    groups = d.integer(2, FEW_CHANNELS) if layer.depthwise else 1
+    c_in = layer.colors or (1 if layer.depthwise else d.size(1, FEW_CHANNELS))
+    c_out = d.integer(1, 2) if layer.depthwise else d.size(1, FEW_CHANNELS)
+    padding = layer.padding if isinstance(layer.padding, tuple) else (layer.padding,) * rank
+    steps = layer.stride if isinstance(layer.stride, tuple) else (layer.stride,) * rank
+    if transposed:
+        image = [d.size(1, 4) for _ in layer.kernel]
+    else:
+        least = [
+            max(1, (k - 1) * layer.dilation + 1 - 2 * p)
+            for k, p in zip(layer.kernel, padding, strict=True)
+        ]
+        image = [d.size(low, low + 2 * step) for low, step in zip(least, steps, strict=True)]
+    channels = (c_in * groups, c_out) if transposed else (c_out * groups, c_in)
+    domain = summed(d, c_in * math.prod(layer.kernel))
+    # Whether padding and the gaps of a stride are zeros to multiply with is not defined.
+    finite = replace(domain, propagates=())
+    bias = (d.tensor((c_out * groups,), domain),) if d.flag() else ()
+    x = d.tensor(
+        (d.integer(1, 2), c_in * groups, *image),
+        finite if transposed else domain,
+        layout=groups == 1 or image[-1] > 1,  # as in convolution.convolution
+    )
+    options = {
+        name: value
+        for name, value, default in (
+            ("stride", layer.stride, 1),
+            ("padding", layer.padding, 0),
+            ("dilation", layer.dilation, 1),
+            ("groups", groups, 1),
+        )
+        if value != default
+    }
+    return call(x, d.tensor((*channels, *layer.kernel), finite), *bias, **options)
