@@ -54,6 +54,8 @@ from . import (  # noqa: F401
     thirteenth_list_reductions,
     thirtieth_list,
     thirtieth_list_compilers,
+    thirtyeighth_list,
+    thirtyeighth_list_frameworks,
     thirtyfifth_list,
     thirtyfifth_list_frameworks,
     thirtyfirst_list,

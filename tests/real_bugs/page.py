@@ -99,6 +99,8 @@ TOPICS = {
     "thirtysixth list frameworks": "A 36th list, of other frameworks",
     "thirtyseventh list": "A 37th list, of torch's backends",
     "thirtyseventh list frameworks": "A 37th list, of other frameworks",
+    "thirtyeighth list": "A 38th list, of torch's backends",
+    "thirtyeighth list frameworks": "A 38th list, of other frameworks",
 }
 BEGIN = """# Reported bugs, and whether a run notices them
 
