@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from ..core import dtypes
+from ..core.gradients import vector_jacobian_product
 from ..core.model import Output
 from ..core.trees import flatten
 from ..core.zero_tensors import with_memory
@@ -115,7 +116,7 @@ def _collect(
         gradients: Sequence[torch.Tensor | None] = [None] * len(leaves)
         if pairs:
             roots, cotangents = zip(*pairs, strict=True)
-            gradients = torch.autograd.grad(roots, leaves, cotangents, allow_unused=True)
+            gradients = vector_jacobian_product(roots, leaves, cotangents, allow_unused=True)
     return tuple(_output(f"grad/{i}", _dense(gradient)) for i, gradient in enumerate(gradients))
 
 

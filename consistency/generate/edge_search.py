@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 
 from ..core.dtypes import FORMATS
+from ..core.gradients import vector_jacobian_product
 from ..core.model import Case
 from ..core.recipe import TensorRecipe
 from ..operators.declare import Operator
@@ -94,7 +95,7 @@ def _function(operator: Operator, dtype: str) -> Function | None:
             ones = torch.ones_like(output)
             values += filter(
                 lambda gradient: gradient is not None,
-                torch.autograd.grad(output, [leaf], ones, allow_unused=True),
+                vector_jacobian_product([output], [leaf], [ones], allow_unused=True),
             )
         with np.errstate(all="ignore"):
             return [v.detach().double().numpy().astype(format_of) for v in values]

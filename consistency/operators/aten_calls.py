@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..core.dispatch_mode import PlainDispatchMode
 from ..core.zero_tensors import with_memory
 from .catalog.signature import signature
 
 
-class AtenCallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class AtenCallRecorder(PlainDispatchMode):
     """A context that records calls: ``names`` without overloads, ``overloads`` with them,
     ``random`` those tagged as possibly random.
 

@@ -20,6 +20,7 @@ import torch
 import torch.autograd.forward_ad as forward_mode
 
 from ..core import dtypes
+from ..core.gradients import vector_jacobian_product
 from ..core.recipe import Arg, Literal, TensorRecipe
 from ..core.zero_tensors import with_memory
 from .call_forms import empty, shape_of
@@ -114,7 +115,7 @@ def vjp(operator: Operator, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, ..
                 own[place] = own[place].detach().requires_grad_()
             leaves.append(own[place])
         result = operator(*own, **kwargs)
-        gradients = torch.autograd.grad(result, leaves, cotangent, create_graph=again)
+        gradients = vector_jacobian_product([result], leaves, [cotangent], create_graph=again)
     return tuple(map(with_memory, gradients))
 
 

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..backends.base import collect
 from ..core import dtypes
+from ..core.dispatch_mode import PlainDispatchMode
 from ..core.dtypes import Format
 from ..core.model import Output
 from ..core.trees import map_leaves
@@ -269,7 +269,7 @@ def with_random_rounding(
     return reference.observed(outputs)
 
 
-class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class RandomRounding(PlainDispatchMode):
     """Multiplies what every core operator returns by 1 + ξ·u, with ξ uniform in [−1, 1]."""
 
     def __init__(self, roundoff: float, generator: torch.Generator) -> None:

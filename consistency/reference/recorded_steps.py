@@ -12,10 +12,10 @@ import warnings
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..backends.base import collect
 from ..core import dtypes
+from ..core.dispatch_mode import PlainDispatchMode
 from ..core.trees import flatten, map_leaves
 from ..core.zero_tensors import with_memory
 from ..generate.materialize import Arguments, Materials
@@ -102,7 +102,7 @@ class RecordedSteps:
             raise UntraceableError(f"{type(error).__name__}: {str(error)[:100]}") from error
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Recorder(PlainDispatchMode):
     """Records each step that computes numbers, and tensors that no step computed (constants)."""
 
     def __init__(self, storages: set[int]) -> None:
@@ -199,7 +199,7 @@ def _copy_to_float64(value: Any) -> Any:
     return in_float64(value)
 
 
-class CastsToFloat64(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class CastsToFloat64(PlainDispatchMode):  # type: ignore[no-untyped-call]
     """Replaces casts to any floating-point format by float64: ``x.float()``,
     ``dtype=torch.float16``."""
 

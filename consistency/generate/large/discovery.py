@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from ...core import dtypes
+from ...core.gradients import vector_jacobian_product
 from ...core.model import Case
 from ...core.recipe import Literal, TensorRecipe
 from ...core.tiling import Tiling, repeated
@@ -282,7 +283,7 @@ def _gradients(operator: Operator, case: Case) -> Sequence[torch.Tensor | None]:
         if not pairs:
             return []
         roots, cotangents = zip(*pairs, strict=True)
-        return torch.autograd.grad(roots, leaves, cotangents, allow_unused=True)
+        return vector_jacobian_product(roots, leaves, cotangents, allow_unused=True)
 
 
 def _cotangent(root: torch.Tensor, tiling: Tiling, place: int) -> torch.Tensor:

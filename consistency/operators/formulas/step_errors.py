@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ...core.gradients import vector_jacobian_product
 from ..hooks import Args, Kwargs, Tensors
 from .declaration import Formula, run
 from .normalization import log_softmax, softmax
@@ -170,7 +171,9 @@ def _responses_to_gradients(
 def _gradients(
     result: torch.Tensor, values: list[torch.Tensor], against: torch.Tensor
 ) -> tuple[torch.Tensor | None, ...]:
-    return torch.autograd.grad(result, values, against, retain_graph=True, allow_unused=True)
+    return vector_jacobian_product(
+        [result], values, [against], retain_graph=True, allow_unused=True
+    )
 
 
 def of_steps(formula: Formula) -> Callable[..., Any]:

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from flint import arb
 from torch._decomp import decomposition_table
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from ...core.dispatch_mode import PlainDispatchMode
 from ...operators.catalog.aten import METADATA_QUERIES, is_uninitialized
 from ...operators.catalog.signature import Signature, signature
 from .balls import Unsure
@@ -43,7 +43,7 @@ _DECOMPOSED = frozenset(
 A_CALL = 100  # cost of tracing one call, in computed elements
 
 
-class CallTrace(StorageNodes, TorchDispatchMode):  # type: ignore[no-untyped-call]
+class CallTrace(StorageNodes, PlainDispatchMode):
     """A dispatch mode that keeps a node for each tensor that calls create. ``missing`` names the
     operators without an entry.
 
@@ -51,14 +51,9 @@ class CallTrace(StorageNodes, TorchDispatchMode):  # type: ignore[no-untyped-cal
     ``torch.no_grad()``; ``blocked`` is True if the latter happened.
     """
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """False, because otherwise torch imports its compiler, which takes seconds."""
-        return False
-
     def __init__(self, gradients: bool = False) -> None:
         StorageNodes.__init__(self)
-        TorchDispatchMode.__init__(self)  # type: ignore[no-untyped-call]
+        PlainDispatchMode.__init__(self)  # type: ignore[no-untyped-call]
         self.gradients = gradients
         self.missing: set[str] = set()
         self.called: set[str] = set()

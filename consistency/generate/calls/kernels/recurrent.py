@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ....core.gradients import vector_jacobian_product
 from ....operators.declare import accumulated
 from ....operators.hooks import Args, Kwargs, Tensors
 from .declaration import KernelDeclaration
@@ -84,7 +85,7 @@ def recurrent_layer_backward(*args: Any) -> tuple[torch.Tensor, ...]:
         pairs = [
             (o, g) for o, g in ((output, of_output), (hy, of_hy), (cy, of_cy)) if g is not None
         ]
-        gradients = torch.autograd.grad(
+        gradients = vector_jacobian_product(
             [o for o, _ in pairs], leaves, [g.reshape(o.shape) for o, g in pairs], allow_unused=True
         )
     return tuple(
